@@ -1,0 +1,10 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""The vocabulary of Satchel: what every floor above may name. Standard library only.
+
+- `ids`: the identities (block, chunk, chunk reference, checkpoint, replica, operation number)
+- `errors`: the roots of the one exception tree, with exit codes and wire codes
+- `settings`: a TOML file read into a frozen dataclass
+- `paths`: where data, configuration and sockets of a program live (XDG)
+- `progress`: how a long step tells a program what it has done
+"""

@@ -1,0 +1,43 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Where a program's files live: the XDG base directories, one folder `satchel` in each."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+SOCKET_PATH_LIMIT = 107
+"""Bytes that a Unix socket's path may have on Linux."""
+
+
+def config_dir() -> Path:
+    """`$XDG_CONFIG_HOME/satchel`, by default `~/.config/satchel`."""
+    return _base("XDG_CONFIG_HOME", ".config")
+
+
+def data_dir() -> Path:
+    """`$XDG_DATA_HOME/satchel`, by default `~/.local/share/satchel`."""
+    return _base("XDG_DATA_HOME", ".local/share")
+
+
+def cache_dir() -> Path:
+    """`$XDG_CACHE_HOME/satchel`, by default `~/.cache/satchel`."""
+    return _base("XDG_CACHE_HOME", ".cache")
+
+
+def runtime_dir() -> Path:
+    """`$XDG_RUNTIME_DIR/satchel`, by default a private folder in the temporary directory.
+
+    Sockets live here, so the path is short. The caller creates it, with mode 0700.
+    """
+    root = os.environ.get("XDG_RUNTIME_DIR")
+    if root:
+        return Path(root) / "satchel"
+    return Path(tempfile.gettempdir()) / f"satchel-{os.getuid()}"
+
+
+def _base(variable: str, fallback: str) -> Path:
+    root = os.environ.get(variable)
+    return (Path(root) if root else Path.home() / fallback) / "satchel"

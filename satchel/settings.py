@@ -1,0 +1,76 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""A TOML file read into a frozen dataclass: one mechanism for every program's settings.
+
+A program declares its settings as a frozen dataclass whose fields are str, int, float, bool,
+Path, a tuple of one of these, or a nested frozen dataclass, each with a default. A missing file
+is an empty one. An unknown key and a value of the wrong type are errors that name the file and
+the key.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import tomllib
+import typing
+from pathlib import Path
+from typing import Any, TypeVar
+
+from satchel.errors import UsageError
+
+T = TypeVar("T")
+
+
+class SettingsError(UsageError):
+    """A settings file that cannot be meant."""
+
+
+def load(cls: type[T], path: Path) -> T:
+    """Read `path` into an instance of the frozen dataclass `cls`.
+
+    Raises SettingsError for malformed TOML, an unknown key or a value of the wrong type.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return cls()
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"cannot read {path}", why=str(error)) from error
+    return _build(cls, table, path, "")
+
+
+def _build(cls: type[T], table: dict[str, Any], path: Path, prefix: str) -> T:
+    hints = typing.get_type_hints(cls)
+    names = [field.name for field in dataclasses.fields(typing.cast(Any, cls))]
+    values: dict[str, Any] = {}
+    for key, value in table.items():
+        name = key.replace("-", "_")
+        if name not in names:
+            known = ", ".join(sorted(n.replace("_", "-") for n in names))
+            raise SettingsError(f"{path}: unknown key {prefix}{key}", fix=f"known keys: {known}")
+        values[name] = _convert(hints[name], value, path, prefix + key)
+    return cls(**values)
+
+
+def _convert(hint: Any, value: Any, path: Path, key: str) -> Any:
+    if dataclasses.is_dataclass(hint):
+        if isinstance(value, dict):
+            return _build(typing.cast(type[Any], hint), value, path, key + ".")
+    elif typing.get_origin(hint) is tuple:
+        if isinstance(value, list):
+            return tuple(_convert(typing.get_args(hint)[0], item, path, key) for item in value)
+    elif typing.get_origin(hint) is dict:
+        if isinstance(value, dict):
+            inner = typing.get_args(hint)[1]
+            return {name: _convert(inner, item, path, f"{key}.{name}") for name, item in value.items()}
+    elif hint is Path:
+        if isinstance(value, str):
+            return Path(value).expanduser()
+    elif hint is float and isinstance(value, (int, float)) and not isinstance(value, bool):
+        return float(value)
+    elif isinstance(value, hint) and isinstance(value, bool) == (hint is bool):
+        return value
+    name = getattr(hint, "__name__", str(hint))
+    raise SettingsError(f"{path}: {key} must be {name}", why=f"it is {value!r}")
