@@ -1,0 +1,16 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a person at a terminal sees of any of the three programs.
+
+- program: a click group run as a program: errors become one line and an exit code
+- progress: a bar with rate and time left on a terminal, nothing elsewhere
+- output: the same answer as a table for people or as JSON for programs
+- logs: logging, configured by programs only
+"""
+
+from console.logs import log_to_stderr
+from console.output import age, show, size
+from console.program import json_option, run_program
+from console.progress import bar
+
+__all__ = ["age", "bar", "json_option", "log_to_stderr", "run_program", "show", "size"]

@@ -1,0 +1,75 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""One answer, two faces: a table for people, JSON for programs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+def show(rows: Any, *, as_json: bool, columns: Sequence[str] | None = None) -> None:
+    """Print `rows`: as JSON exactly as given, else as a table.
+
+    A list of dicts is a table with one line each (`columns` chooses and orders the keys); a dict
+    is a table of keys and values.
+    """
+    if as_json:
+        click.echo(json.dumps(rows, indent=2))
+        return
+    table = Table(box=None, pad_edge=False)
+    if isinstance(rows, dict):
+        table.show_header = False
+        for key, value in rows.items():
+            table.add_row(key.replace("_", " "), _cell(key, value))
+    else:
+        names = list(columns or (rows[0].keys() if rows else []))
+        for name in names:
+            table.add_column(name.replace("_", " "))
+        for row in rows:
+            table.add_row(*(_cell(name, row.get(name)) for name in names))
+    console = Console()
+    console.print(table) if console.is_terminal else Console(width=200).print(table)
+
+
+def size(count: int) -> str:
+    """Bytes for people: `1.4 MiB`."""
+    value = float(count)
+    for unit in UNITS:
+        if abs(value) < 1024 or unit == UNITS[-1]:
+            break
+        value /= 1024
+    return f"{count} B" if unit == "B" else f"{value:.1f} {unit}"
+
+
+def age(created: str) -> str:
+    """The time since an ISO 8601 instant, for people: `3 min`."""
+    seconds = (datetime.now(UTC) - datetime.fromisoformat(created)).total_seconds()
+    for limit, unit, name in ((120, 1, "s"), (7200, 60, "min"), (172800, 3600, "h")):
+        if seconds < limit:
+            return f"{int(seconds // unit)} {name}"
+    return f"{int(seconds // 86400)} days"
+
+
+def _cell(key: str, value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int) and key.endswith(("size", "bytes")):
+        return size(value)
+    if isinstance(value, float):
+        return f"{value:.2f}"
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_cell(key, item)}" for name, item in value.items())
+    if isinstance(value, list):
+        return ", ".join(str(item) for item in value)
+    return str(value)

@@ -1,0 +1,55 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Runs a click group as a program: the one place where an error becomes an exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from typing import NoReturn
+
+import click
+
+from satchel.errors import SatchelError, UsageError
+
+INTERRUPTED = 128 + signal.SIGINT
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
+
+
+def run_program(group: click.Group, name: str) -> NoReturn:
+    """Run `group` and exit: 0, an error's own code, or 130 after Ctrl-C.
+
+    An error is one line on standard error. With --json among the arguments it is a JSON object
+    with code, what, why and fix. SIGTERM unwinds like Ctrl-C does, so that everything is put away.
+    """
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        status = group.main(prog_name=name, standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(UsageError.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        print(f"{name}: interrupted", file=sys.stderr)
+        sys.exit(INTERRUPTED)
+    except SatchelError as error:
+        _report(name, error)
+        sys.exit(error.exit_code)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    sys.exit(status if isinstance(status, int) else 0)
+
+
+def _interrupt(signum: int, frame: object) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def _report(name: str, error: SatchelError) -> None:
+    if "--json" in sys.argv:
+        fields = {"code": error.wire_code, "what": error.what, "why": error.why, "fix": error.fix}
+        print(json.dumps({"error": fields}), file=sys.stderr)
+    else:
+        print(f"{name}: {error}", file=sys.stderr)

@@ -1,0 +1,55 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""A progress bar with rate and time left, on standard error, where that is a terminal."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
+from rich.progress import Progress as RichProgress
+
+from satchel.progress import Progress, silent
+
+REDRAW_SECONDS = 0.1
+
+
+@contextmanager
+def bar(title: str, *, quiet: bool = False) -> Iterator[Progress]:
+    """A progress to hand to a long step; its counts are bytes.
+
+    Draws nothing when `quiet` or when standard error is not a terminal.
+    """
+    console = Console(stderr=True)
+    if quiet or not console.is_terminal:
+        yield silent
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(binary_units=True),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+    )
+    with RichProgress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task(title, total=None)
+        drawn = 0.0
+
+        def update(done: int, total: int) -> None:
+            nonlocal drawn
+            now = time.monotonic()
+            if done < total and now - drawn < REDRAW_SECONDS:
+                return
+            drawn = now
+            progress.update(task, completed=done, total=total or None)
+
+        yield update
