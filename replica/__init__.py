@@ -1,0 +1,20 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""A running machine of a service, its volumes, and the number of its last operation.
+
+Used by a home server for its first-class replicas and by surrogates for second-class ones; what
+differs between them is who fetches a missing chunk, and that is an argument.
+
+- attachment: the volumes of one machine, served over NBD, its RAM mapped through a mount
+- replica: the machine behind its agent; boot, resume, execute, checkpoint, stop
+"""
+
+from replica.replica import (
+    Frozen,
+    Replica,
+    ReplicaFailed,
+    ReplicaState,
+    WrongReplicaState,
+)
+
+__all__ = ["Frozen", "Replica", "ReplicaFailed", "ReplicaState", "WrongReplicaState"]
