@@ -1,0 +1,26 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Names that become file names, URLs and host names: one rule for all of them."""
+
+from __future__ import annotations
+
+import re
+
+from satchel.errors import UsageError
+
+NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
+"""A DNS label in lower case: safe on FAT32, in a path, in a URL and as a host name."""
+
+
+class BadName(UsageError):
+    """A name that breaks the rule."""
+
+
+def check_name(name: str, kind: str) -> str:
+    """Give back `name`, or raise BadName saying that it cannot name a `kind`."""
+    if not NAME.fullmatch(name):
+        raise BadName(
+            f"{name[:80]!r} cannot name a {kind}",
+            why="a name has 1 to 63 of a-z, 0-9 and -, and - is neither first nor last",
+        )
+    return name
