@@ -5,6 +5,7 @@ the link emulator, each in the `_native` folder of the package that uses it. Met
 pyproject.toml."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,8 +17,10 @@ from setuptools.command.build_ext import build_ext
 ROOT = Path(__file__).resolve().parent
 
 
-class CMakeBuild(build_ext):
-    def build_extension(self, ext: Extension) -> None:
+class NativeBuild(build_ext):
+    """One CMake run for all parts. The extension below only says that this is no pure package."""
+
+    def run(self) -> None:
         build = ROOT / "build" / "native"
         configure = [
             "cmake", "-S", str(ROOT), "-B", str(build), "-G", "Ninja",
@@ -28,6 +31,22 @@ class CMakeBuild(build_ext):
         subprocess.run(configure, check=True)
         jobs = str(os.cpu_count() or 1)
         subprocess.run(["cmake", "--build", str(build), "--parallel", jobs], check=True)
+        if not self.inplace:
+            self._copy_products()
+
+    def _copy_products(self) -> None:
+        """A wheel is made from `build_lib`; an editable install uses the products where they are."""
+        for package in self.distribution.packages:
+            source = ROOT / package.replace(".", "/") / "_native"
+            if source.is_dir():
+                target = Path(self.build_lib) / package.replace(".", "/") / "_native"
+                shutil.copytree(source, target, dirs_exist_ok=True)
+
+    def get_outputs(self) -> list[str]:
+        return []
+
+    def get_output_mapping(self) -> dict[str, str]:
+        return {}
 
 
-setup(ext_modules=[Extension("satchel-native", [])], cmdclass={"build_ext": CMakeBuild})
+setup(ext_modules=[Extension("satchel-native", [])], cmdclass={"build_ext": NativeBuild})
