@@ -1,0 +1,185 @@
+// SPDX-FileCopyrightText: 2026 The Satchel authors
+// SPDX-License-Identifier: Apache-2.0
+#include "replay/agent/executor.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+namespace satchel {
+namespace {
+
+constexpr Millis kRetry = 20;
+
+Outcome Refusal(uint16_t status, std::string reason) {
+  return Outcome{status, std::make_shared<const std::string>(std::move(reason))};
+}
+
+// TCP lets a socket connect to itself when nothing listens and its own port happens to be the same.
+bool ConnectedToItself(int fd) {
+  sockaddr_in own{};
+  sockaddr_in peer{};
+  socklen_t size = sizeof(own);
+  if (getsockname(fd, reinterpret_cast<sockaddr*>(&own), &size) != 0) return false;
+  size = sizeof(peer);
+  if (getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) != 0) return false;
+  return own.sin_port == peer.sin_port;
+}
+
+}  // namespace
+
+bool Executor::Identity::operator==(const Identity& other) const {
+  return number == other.number && time_ns == other.time_ns && seed == other.seed &&
+         length == other.length && crc == other.crc;
+}
+
+Executor::Identity Executor::Identify(const Frame& request) {
+  const FrameHeader& header = request.header;
+  return Identity{header.number, header.time_ns, header.seed, header.length,
+                  Crc32(request.payload)};
+}
+
+std::optional<Outcome> Executor::Submit(Frame* request) {
+  const Identity identity = Identify(*request);
+  if (identity.number == 0) return Refusal(kBadRequest, "operations are numbered from 1");
+  if (port_ == 0) return Refusal(kBadRequest, "the service has no port");
+  if (state_ != State::kIdle) {
+    if (identity == current_) return std::nullopt;
+    const bool same_number = identity.number == current_.number;
+    return Refusal(same_number ? kConflict : kBusy,
+                   "operation " + std::to_string(current_.number) + " is under way");
+  }
+  if (identity.number < last_) return Refusal(kAlreadyExecuted, "");
+  if (identity.number > last_ + 1) return Refusal(kGap, "");
+  if (identity.number == last_) {
+    if (identity == last_identity_) return last_outcome_;
+    return Refusal(kConflict, "another operation was executed under this number");
+  }
+  current_ = identity;
+  request_.swap(request->payload);
+  deadline_ = Now() + request->header.timeout_ms;
+  Connect();
+  return std::nullopt;
+}
+
+void Executor::SetClock() const {
+  if (!set_clock_) return;
+  timespec time{};
+  time.tv_sec = static_cast<time_t>(current_.time_ns / 1'000'000'000);
+  time.tv_nsec = static_cast<long>(current_.time_ns % 1'000'000'000);
+  if (clock_settime(CLOCK_REALTIME, &time) != 0) Say("cannot set the clock: %s", strerror(errno));
+}
+
+void Executor::Connect() {
+  SetClock();
+  state_ = State::kWaiting;
+  retry_at_ = Now() + kRetry;
+  socket_ = Fd(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!socket_.valid()) return;
+  const int on = 1;
+  setsockopt(socket_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port_);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const auto* generic = reinterpret_cast<const sockaddr*>(&address);
+  if (connect(socket_.get(), generic, sizeof(address)) == 0 || errno == EINPROGRESS) {
+    state_ = State::kConnecting;
+  } else {
+    socket_.Close();
+  }
+}
+
+void Executor::CheckConnected() {
+  pollfd check{socket_.get(), POLLOUT, 0};
+  if (poll(&check, 1, 0) <= 0) return;
+  int error = 0;
+  socklen_t size = sizeof(error);
+  getsockopt(socket_.get(), SOL_SOCKET, SO_ERROR, &error, &size);
+  if (error == 0 && !ConnectedToItself(socket_.get())) {
+    state_ = State::kExchanging;
+  } else {
+    socket_.Close();
+    state_ = State::kWaiting;
+    retry_at_ = Now() + kRetry;
+  }
+}
+
+void Executor::Send() {
+  while (sent_ < request_.size()) {
+    const ssize_t count =
+        send(socket_.get(), request_.data() + sent_, request_.size() - sent_, MSG_NOSIGNAL);
+    if (count < 0) {
+      if (errno == EAGAIN || errno == EINTR) return;
+      sent_ = request_.size();  // it reads no more, but may have answered: the reading side decides
+      return;
+    }
+    sent_ += static_cast<size_t>(count);
+  }
+}
+
+std::optional<Outcome> Executor::Exchange() {
+  Send();
+  char buffer[64u << 10];
+  for (;;) {
+    const ssize_t count = recv(socket_.get(), buffer, sizeof(buffer), 0);
+    if (count == 0) return Finish(kOk, std::move(response_));
+    if (count < 0) {
+      if (errno == EAGAIN || errno == EINTR) return std::nullopt;
+      return Finish(kBroken, ErrnoText("the service broke off the connection"));
+    }
+    if (response_.size() + static_cast<size_t>(count) > kMaxPayload) {
+      return Finish(kTooLarge, "the response exceeds " + std::to_string(kMaxPayload) + " bytes");
+    }
+    response_.append(buffer, static_cast<size_t>(count));
+  }
+}
+
+std::optional<Outcome> Executor::Finish(uint16_t status, std::string payload) {
+  Outcome outcome{status, std::make_shared<const std::string>(std::move(payload))};
+  if (state_ == State::kExchanging) {
+    last_ = current_.number;
+    last_identity_ = current_;
+    last_outcome_ = outcome;
+  }
+  state_ = State::kIdle;
+  socket_.Close();
+  std::string().swap(request_);
+  std::string().swap(response_);
+  sent_ = 0;
+  return outcome;
+}
+
+std::optional<Outcome> Executor::Step() {
+  if (state_ == State::kWaiting && Now() >= retry_at_) Connect();
+  if (state_ == State::kConnecting) CheckConnected();
+  if (state_ == State::kExchanging) {
+    if (std::optional<Outcome> outcome = Exchange()) return outcome;
+  }
+  if (state_ == State::kIdle || Now() < deadline_) return std::nullopt;
+  if (state_ == State::kExchanging) {
+    return Finish(kTimeout, "the service did not finish its response in time");
+  }
+  return Finish(kNotReady, "the service does not listen on port " + std::to_string(port_));
+}
+
+pollfd Executor::interest() const {
+  if (state_ == State::kConnecting) return {socket_.get(), POLLOUT, 0};
+  if (state_ != State::kExchanging) return {-1, 0, 0};
+  const bool sending = sent_ < request_.size();
+  return {socket_.get(), static_cast<int16_t>(sending ? POLLIN | POLLOUT : POLLIN), 0};
+}
+
+Millis Executor::wake_time() const {
+  if (state_ == State::kIdle) return kNever;
+  return state_ == State::kWaiting ? std::min(retry_at_, deadline_) : deadline_;
+}
+
+}  // namespace satchel

@@ -1,0 +1,97 @@
+// SPDX-FileCopyrightText: 2026 The Satchel authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Executes operations in order and at most once.
+//
+// What makes it so is three things in memory, which a checkpoint therefore carries: the number of
+// the last executed operation, a fingerprint of it and its outcome. An operation counts as executed
+// from the moment its first byte may have reached the service, whatever becomes of it then: it is
+// never sent twice. One that found no listening service does not count, and may come again.
+//
+//   state          event                     next
+//   kIdle          Submit accepts            kConnecting
+//   kConnecting    connected                 kExchanging   (from here on it counts)
+//   kConnecting    refused                   kWaiting      (tries again until the deadline)
+//   kExchanging    end of file               kIdle, kOk
+//   any            deadline                  kIdle, kNotReady or kTimeout
+#ifndef SATCHEL_REPLAY_AGENT_EXECUTOR_H_
+#define SATCHEL_REPLAY_AGENT_EXECUTOR_H_
+
+#include <poll.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "replay/agent/frame.h"
+#include "replay/agent/sys.h"
+
+namespace satchel {
+
+struct Outcome {
+  uint16_t status = kOk;
+  std::shared_ptr<const std::string> payload;
+};
+
+class Executor {
+ public:
+  // set_clock: CLOCK_REALTIME becomes the operation's time before it is sent.
+  Executor(uint16_t port, bool set_clock) : port_(port), set_clock_(set_clock) {}
+
+  // An execute request. An outcome: answer with it now. Nothing: the operation is under way, Step()
+  // will say when it is finished. The operation that is under way may be submitted again, as a host
+  // does that lost its connection.
+  std::optional<Outcome> Submit(Frame* request);
+
+  // Does what is possible without waiting; an outcome when the operation has just finished.
+  std::optional<Outcome> Step();
+
+  // What to wait for: a descriptor and events (fd -1: nothing), and a time.
+  pollfd interest() const;
+  Millis wake_time() const;
+
+  uint64_t last() const { return last_; }
+  uint64_t executing() const { return state_ == State::kIdle ? 0 : current_.number; }
+
+ private:
+  enum class State { kIdle, kWaiting, kConnecting, kExchanging };
+
+  // Two requests with one number are the same operation if all of this agrees.
+  struct Identity {
+    uint64_t number = 0;
+    uint64_t time_ns = 0;
+    uint64_t seed = 0;
+    uint32_t length = 0;
+    uint32_t crc = 0;
+    bool operator==(const Identity& other) const;
+  };
+
+  static Identity Identify(const Frame& request);
+  void Connect();
+  void CheckConnected();
+  std::optional<Outcome> Exchange();
+  void Send();
+  std::optional<Outcome> Finish(uint16_t status, std::string payload);
+  void SetClock() const;
+
+  const uint16_t port_;
+  const bool set_clock_;
+
+  uint64_t last_ = 0;
+  Identity last_identity_;
+  Outcome last_outcome_;
+
+  State state_ = State::kIdle;
+  Identity current_;
+  std::string request_;
+  size_t sent_ = 0;
+  std::string response_;
+  Fd socket_;
+  Millis deadline_ = 0;
+  Millis retry_at_ = 0;
+};
+
+}  // namespace satchel
+
+#endif  // SATCHEL_REPLAY_AGENT_EXECUTOR_H_

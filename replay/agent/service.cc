@@ -1,0 +1,202 @@
+// SPDX-FileCopyrightText: 2026 The Satchel authors
+// SPDX-License-Identifier: Apache-2.0
+#include "replay/agent/service.h"
+
+#include <fcntl.h>
+#include <grp.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <string_view>
+
+namespace satchel {
+namespace {
+
+bool ParseNumber(std::string_view text, unsigned long limit, unsigned long* number) {
+  if (text.empty() || text.size() > 10) return false;
+  unsigned long value = 0;
+  for (const char c : text) {
+    if (c < '0' || c > '9') return false;
+    value = value * 10 + static_cast<unsigned long>(c - '0');
+  }
+  *number = value;
+  return value <= limit;
+}
+
+std::string_view TakeUntil(std::string_view* text, char separator) {
+  const size_t at = std::min(text->find(separator), text->size());
+  const std::string_view head = text->substr(0, at);
+  text->remove_prefix(std::min(at + 1, text->size()));
+  return head;
+}
+
+// getpwnam in a static glibc program loads shared libraries at run time, so /etc/passwd is read
+// here.
+bool FindUser(std::string_view name, ServiceConfig* config) {
+  const std::string passwd = ReadSmallFile("/etc/passwd");
+  std::string_view rest = passwd;
+  while (!rest.empty()) {
+    std::string_view line = TakeUntil(&rest, '\n');
+    if (TakeUntil(&line, ':') != name) continue;
+    TakeUntil(&line, ':');
+    unsigned long uid = 0;
+    unsigned long gid = 0;
+    if (!ParseNumber(TakeUntil(&line, ':'), UINT32_MAX - 1, &uid)) return false;
+    if (!ParseNumber(TakeUntil(&line, ':'), UINT32_MAX - 1, &gid)) return false;
+    TakeUntil(&line, ':');
+    config->uid = static_cast<uid_t>(uid);
+    config->gid = static_cast<gid_t>(gid);
+    config->home = TakeUntil(&line, ':');
+    return true;
+  }
+  return false;
+}
+
+bool ParseUser(std::string_view text, ServiceConfig* config) {
+  std::string_view rest = text;
+  const std::string_view user = TakeUntil(&rest, ':');
+  unsigned long uid = 0;
+  if (!ParseNumber(user, UINT32_MAX - 1, &uid)) return FindUser(text, config);
+  unsigned long gid = uid;
+  if (!rest.empty() && !ParseNumber(rest, UINT32_MAX - 1, &gid)) return false;
+  config->uid = static_cast<uid_t>(uid);
+  config->gid = static_cast<gid_t>(gid);
+  return true;
+}
+
+bool ParseLine(std::string_view key, std::string_view value, ServiceConfig* config) {
+  unsigned long port = 0;
+  if (key == "command") {
+    config->command = value;
+  } else if (key == "port") {
+    if (!ParseNumber(value, UINT16_MAX, &port)) return false;
+    config->port = static_cast<uint16_t>(port);
+  } else if (key == "user") {
+    config->has_user = true;
+    return ParseUser(value, config);
+  } else if (key == "workdir") {
+    config->workdir = value;
+  } else if (key == "environment") {
+    config->environment.emplace_back(value);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+std::string DescribeExit(int wait_status) {
+  if (WIFEXITED(wait_status)) return "exit " + std::to_string(WEXITSTATUS(wait_status));
+  return "signal " + std::to_string(WTERMSIG(wait_status));
+}
+
+// A line of /proc/net/tcp: "  0: 0100007F:1F90 00000000:0000 0A ..."; 0A is LISTEN.
+bool TableListens(const char* path, uint16_t port) {
+  const std::string table = ReadSmallFile(path);
+  std::string_view rest = table;
+  while (!rest.empty()) {
+    const std::string line(TakeUntil(&rest, '\n'));
+    unsigned local_port = 0;
+    unsigned state = 0;
+    if (sscanf(line.c_str(), " %*[0-9]: %*[0-9A-F]:%x %*[0-9A-F]:%*x %x", &local_port, &state) ==
+            2 &&
+        local_port == port && state == 0x0A) {
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+bool ParseServiceConfig(const std::string& text, ServiceConfig* config, std::string* error) {
+  std::string_view rest = text;
+  for (int number = 1; !rest.empty(); ++number) {
+    std::string_view line = TakeUntil(&rest, '\n');
+    if (line.empty() || line.front() == '#') continue;
+    const std::string shown(line);
+    const bool has_value = line.find('=') != std::string_view::npos;
+    const std::string_view key = TakeUntil(&line, '=');
+    if (!has_value || !ParseLine(key, line, config)) {
+      *error = "line " + std::to_string(number) + " is not understood: " + shown;
+      return false;
+    }
+  }
+  if (config->command.empty()) *error = "it has no command=";
+  return !config->command.empty();
+}
+
+bool PortListens(uint16_t port) {
+  return TableListens("/proc/net/tcp", port) || TableListens("/proc/net/tcp6", port);
+}
+
+void Service::Exec() const {
+  ResetChild();
+  const int null = open("/dev/null", O_RDONLY);
+  if (null >= 0) dup2(null, STDIN_FILENO);
+  clearenv();
+  setenv("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", 1);
+  setenv("HOME", config_.home.c_str(), 1);
+  setenv("LANG", "C.UTF-8", 1);
+  for (const std::string& pair : config_.environment) {
+    const size_t at = pair.find('=');
+    if (at == std::string::npos) continue;
+    setenv(pair.substr(0, at).c_str(), pair.c_str() + at + 1, 1);
+  }
+  if (config_.has_user &&
+      (setgroups(0, nullptr) != 0 || setgid(config_.gid) != 0 || setuid(config_.uid) != 0)) {
+    Say("cannot become the service's user: %s", strerror(errno));
+    _exit(126);
+  }
+  if (chdir(config_.workdir.c_str()) != 0) {
+    Say("cannot enter %s: %s", config_.workdir.c_str(), strerror(errno));
+    _exit(126);
+  }
+  execl("/bin/sh", "sh", "-c", config_.command.c_str(), nullptr);
+  Say("cannot run /bin/sh: %s", strerror(errno));
+  _exit(127);
+}
+
+void Service::Tick() {
+  if (pid_ > 0 || Now() < start_at_) return;
+  pid_ = fork();
+  if (pid_ == 0) Exec();
+  started_at_ = Now();
+  if (pid_ < 0) {
+    start_at_ = started_at_ + delay_;
+    Say("cannot start the service: %s", strerror(errno));
+    return;
+  }
+  ++starts_;
+}
+
+bool Service::Reaped(pid_t pid, int wait_status) {
+  if (pid != pid_) return false;
+  last_exit_ = DescribeExit(wait_status);
+  kill(-pid, SIGKILL);  // what it started could hold the port
+  pid_ = -1;
+  ready_ = false;
+  const Millis now = Now();
+  if (now - started_at_ >= kLongLife) delay_ = kFirstDelay;
+  start_at_ = now + delay_;
+  Say("the service died (%s), starting it again in %lld ms", last_exit_.c_str(),
+      static_cast<long long>(delay_));
+  delay_ = std::min(delay_ * 2, kLastDelay);
+  return true;
+}
+
+void Service::Kill() {
+  if (pid_ > 0) kill(-pid_, SIGKILL);
+}
+
+bool Service::Ready() {
+  if (pid_ <= 0) return false;
+  if (!ready_) ready_ = config_.port == 0 || PortListens(config_.port);
+  return ready_;
+}
+
+}  // namespace satchel
