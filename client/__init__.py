@@ -1,0 +1,21 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""The device that a person carries: numbers operations, logs them, asks every replica at once.
+
+- journal: the operations of one service, durable before any replica sees them
+- feed: one replica's cursor into the journal
+- session: one service in use: journal, feeds, first response wins
+- links: the OpenSSH connections to home and to surrogates, made again when they break
+- endpoints: a replica at home or on a surrogate, as a feed sees it
+- sources: chunks of the media and of home, offered to a surrogate
+- runner: a session from its start to its end; bring up, move, drop
+- proxy: a local port on which an unmodified program uses the service
+- control: the socket on which `satchel status`, `move`, `call` and `stop` reach a running session
+- cli: the commands, one file each
+"""
+
+from client.runner import Runner
+from client.session import Session
+from client.settings import ClientSettings
+
+__all__ = ["ClientSettings", "Runner", "Session"]

@@ -1,0 +1,17 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""The home server: where a service lives for good.
+
+- records: what home keeps of a service on disk: its description and its checkpoints
+- service: a live service: its log, its first-class replica, the client that holds it
+- home: the store and all services of one owner
+- carry: what goes between home and portable media
+- api: all of that over HTTP
+- cli: all of that as commands, one file each
+"""
+
+from homeserver.home import Home
+from homeserver.service import Service
+from homeserver.settings import HomeSettings
+
+__all__ = ["Home", "HomeSettings", "Service"]

@@ -24,7 +24,7 @@ from pathlib import Path
 from chunkstore import Store, TableRoot
 from hypervisor import Boot, Driver, Machine, MachineSpec
 from overlay import Resolver
-from replay import AgentChannel, Operation, Response
+from replay import Adapter, AgentChannel, Operation, Response
 from replica.attachment import RAM, Attachment
 from satchel.errors import SatchelError, StateError, UnavailableError
 from satchel.ids import ZERO_REF, OperationNumber, ReplicaId
@@ -77,11 +77,13 @@ class Replica:
         driver: Driver,
         run_dir: Path,
         *,
+        adapter: Adapter,
         stateful: bool,
     ) -> None:
         self.id = replica_id
         self.spec = spec
         self.stateful = stateful
+        self._adapter = adapter
         self._store = store
         self._driver = driver
         self._run_dir = run_dir
@@ -124,7 +126,7 @@ class Replica:
         self._start(frozen.volumes, resolver, None, load, RESUME_SECONDS)
 
     def execute(self, operation: Operation, timeout: float | None = None) -> Response:
-        """Execute one operation in the guest and give its response, at most once by its number.
+        """Execute one operation in the guest, at most once by its number; its normalised response.
 
         A stateless service keeps no history, so its replicas count for themselves: whatever the
         operation's number is, the guest sees its own next one.
@@ -143,7 +145,8 @@ class Replica:
             except UnavailableError as error:
                 raise self._fail(error) from error
             self._last = max(self._last, operation.number)
-            return dataclasses.replace(response, number=asked.number)
+            payload = self._adapter.normalise(response.payload, asked)
+            return Response(asked.number, payload)
 
     def checkpoint(self) -> Frozen:
         """Freeze the machine between two operations, store what changed, and let it go on.

@@ -1,0 +1,19 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""A hotspot's daemon: second-class replicas of strangers' services, resumed lazily.
+
+A surrogate holds no key of anyone. Every source that it fetches chunks from is a Unix socket that
+the client forwarded to it, and what it may ask there is limited to chunks whose SHA-256 it knows.
+
+- sources: what can deliver chunks by id
+- fetch: which source is asked for what, and what is done about one that lies or dies
+- tenant: one client's replica here
+- host: admission, all tenants, the chunk cache
+- api: all of that over HTTP
+- cli: the commands, one file each
+"""
+
+from surrogate.host import Host
+from surrogate.settings import SurrogateSettings
+
+__all__ = ["Host", "SurrogateSettings"]

@@ -1,0 +1,61 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""The settings of a client (`client.toml` in the configuration folder)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from satchel.errors import NotFoundError
+from satchel.paths import config_dir, data_dir, runtime_dir
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A host that the client reaches by OpenSSH, and where the daemon answers there.
+
+    destination: `user@host`; socket: the path of the daemon's Unix socket on that host
+    """
+
+    destination: str = ""
+    port: int = 22
+    identity: Path = field(default_factory=lambda: config_dir() / "id_ed25519")
+    known_hosts: Path = field(default_factory=lambda: config_dir() / "known_hosts")
+    socket: str = ""
+
+
+@dataclass(frozen=True)
+class ClientSettings:
+    """Every setting has a default; a setting's comment is its documentation.
+
+    name:             how home knows this client
+    data:             logs of operations while no media is there
+    run:              sockets; keep the path short
+    home:             the home server
+    surrogates:       the surrogates that are known, by name
+    owner:            the owner's public key: who may sign checkpoints
+    media:            where the media is mounted; empty: none
+    durability:       `each` operation is durable in the journal before it is sent; `interval`;
+                      `off`
+    response_seconds: how long a call waits for its first response
+    """
+
+    name: str = "client"
+    data: Path = field(default_factory=lambda: data_dir() / "client")
+    run: Path = field(default_factory=lambda: runtime_dir() / "client")
+    home: Peer = field(default_factory=Peer)
+    surrogates: dict[str, Peer] = field(default_factory=dict)
+    owner: Path = field(default_factory=lambda: config_dir() / "owner.pub")
+    media: str = ""
+    durability: str = "each"
+    response_seconds: float = 300.0
+
+    def surrogate(self, name: str) -> Peer:
+        """The surrogate of that name, or NotFoundError."""
+        if name not in self.surrogates:
+            known = ", ".join(sorted(self.surrogates)) or "none"
+            raise NotFoundError(
+                f"no surrogate {name}", why=f"known: {known}", fix="add it to client.toml"
+            )
+        return self.surrogates[name]

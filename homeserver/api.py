@@ -1,0 +1,175 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Home over HTTP. Who reaches the socket is the owner: OpenSSH has seen to that.
+
+    GET    /v1/services                               every service
+    POST   /v1/services                               add one: name, image
+    GET    /v1/services/S                             ServiceStatus
+    DELETE /v1/services/S                             forget it
+    POST   /v1/services/S/launch | stop               the first-class replica
+    GET    /v1/services/S/checkpoint                  the newest manifest and its signature
+    POST   /v1/services/S/checkpoint                  take one; media: PATH to carry it
+    POST   /v1/services/S/lease                       client, take_over
+    DELETE /v1/services/S/lease/CLIENT                give it back
+    GET    /v1/services/S/operations?after=N&limit=M  log records
+    POST   /v1/services/S/operations                  log records in, response records out
+    POST   /v1/services/S/digest                      paths: a digest of the guest's files
+    POST   /v1/chunks                                 references in, pack records out
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import flask
+
+from homeserver.carry import carry
+from homeserver.home import Home
+from homeserver.service import Service
+from replay import decode_operations, encode_operations, encode_responses
+from satchel.errors import NotFoundError, UsageError
+from satchel.ids import OperationNumber
+from wire import Lease, ServiceStatus, chunk_routes, install_errors
+
+MAX_BODY = 256 << 20
+"""Bytes of a request: a batch of operations, each of them at most a replay payload."""
+
+
+def home_app(home: Home) -> flask.Flask:
+    """The application of `home`. Requests are answered in the server's threads."""
+    app = flask.Flask("satchel-home", static_folder=None)
+    install_errors(app)
+    app.register_blueprint(chunk_routes(home.store.records))
+    app.register_blueprint(_services(home))
+    app.register_blueprint(_operations(home))
+    app.register_blueprint(_checkpoints(home))
+    return app
+
+
+def _services(home: Home) -> flask.Blueprint:
+    routes = flask.Blueprint("services", __name__, url_prefix="/v1/services")
+
+    @routes.get("")
+    def every() -> Any:
+        return [asdict(service.view()) for service in home.services()]
+
+    @routes.post("")
+    def add() -> Any:
+        fields = _fields(name=str, image=str)
+        home.add_service(fields["name"], fields["image"])
+        return {}
+
+    @routes.get("/<name>")
+    def one(name: str) -> Any:
+        return _status(home.service(name)).to_json()
+
+    @routes.delete("/<name>")
+    def remove(name: str) -> Any:
+        home.remove_service(name)
+        return {}
+
+    @routes.post("/<name>/launch")
+    def launch(name: str) -> Any:
+        home.service(name).launch()
+        return asdict(home.service(name).view())
+
+    @routes.post("/<name>/stop")
+    def stop(name: str) -> Any:
+        home.service(name).stop()
+        return asdict(home.service(name).view())
+
+    @routes.post("/<name>/digest")
+    def digest(name: str) -> Any:
+        paths = _fields(paths=list)["paths"]
+        return {"digest": home.service(name).replica().digest([str(path) for path in paths])}
+
+    return routes
+
+
+def _operations(home: Home) -> flask.Blueprint:
+    routes = flask.Blueprint("operations", __name__, url_prefix="/v1/services/<name>")
+
+    @routes.post("/lease")
+    def claim(name: str) -> Any:
+        fields = _fields(client=str, take_over=bool)
+        home.service(name).lease.claim(fields["client"], take_over=fields["take_over"])
+        return {}
+
+    @routes.delete("/lease/<client>")
+    def release(name: str, client: str) -> Any:
+        home.service(name).lease.release(client)
+        return {}
+
+    @routes.get("/operations")
+    def logged(name: str) -> Any:
+        after = flask.request.args.get("after", 0, int)
+        limit = flask.request.args.get("limit", 256, int)
+        operations = home.service(name).operations(OperationNumber(after), limit)
+        return _octets(encode_operations(operations))
+
+    @routes.post("/operations")
+    def submit(name: str) -> Any:
+        service = home.service(name)
+        service.lease.touch(flask.request.headers.get("X-Satchel-Client", "unknown"))
+        operations = decode_operations(flask.request.get_data())
+        responses = service.submit(operations)
+        return _octets(encode_responses(responses))
+
+    return routes
+
+
+def _checkpoints(home: Home) -> flask.Blueprint:
+    routes = flask.Blueprint("checkpoints", __name__, url_prefix="/v1/services/<name>")
+
+    @routes.get("/checkpoint")
+    def newest(name: str) -> Any:
+        service = home.service(name)
+        manifest = service.shelf.latest()
+        if manifest is None:
+            raise NotFoundError(
+                f"no checkpoint of {name} yet", fix=f"`satchel-home launch {name}` makes the first"
+            )
+        signature = service.shelf.signature(manifest.id)
+        return {"manifest": manifest.to_bytes().decode(), "signature": signature.decode()}
+
+    @routes.post("/checkpoint")
+    def take(name: str) -> Any:
+        service = home.service(name)
+        media = _fields(media=str)["media"]
+        if media:
+            return asdict(carry(service, home.store, Path(media)))
+        manifest, frozen = service.checkpoint()
+        return {
+            "checkpoint": manifest.id,
+            "operation": manifest.operation,
+            "paused_seconds": frozen.paused_seconds,
+        }
+
+    return routes
+
+
+def _status(service: Service) -> ServiceStatus:
+    view = service.view()
+    holder = view.client
+    return ServiceStatus(
+        service=view.name,
+        checkpoint=view.checkpoint,
+        last_logged=view.last_logged,
+        last_executed=view.last_executed,
+        lease=Lease(holder, service.lease.seconds_left) if holder else None,
+    )
+
+
+def _fields(**types: type) -> dict[str, Any]:
+    """The request's JSON object, with exactly these keys and types, or UsageError."""
+    body = flask.request.get_json(silent=True)
+    if not isinstance(body, dict) or {key: type(value) for key, value in body.items()} != types:
+        wanted = ", ".join(f"{name}: {kind.__name__}" for name, kind in types.items())
+        raise UsageError(f"{flask.request.path} needs a JSON object with {wanted}")
+    return body
+
+
+def _octets(data: bytes) -> flask.Response:
+    return flask.Response(data, mimetype="application/octet-stream")

@@ -1,0 +1,103 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""`satchel-home`: one file per command, each of which parses, calls one function, and prints."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from chunkstore import Store
+from console import log_to_stderr, run_program
+from homeserver.settings import HomeSettings
+from satchel.errors import UnavailableError
+from satchel.paths import config_dir
+from satchel.settings import load
+from wire import HttpClient
+
+
+@dataclass(frozen=True)
+class Context:
+    """What every command has: the settings, and where the store is."""
+
+    settings: HomeSettings
+    store: Path
+
+    def open_store(self) -> Store:
+        """The store, for a command that works without the daemon."""
+        return Store.open(self.store)
+
+    def daemon(self) -> HttpClient:
+        """The running daemon, or UnavailableError saying how to start it."""
+        if not self.settings.socket.exists():
+            raise UnavailableError(
+                f"no home server answers at {self.settings.socket}",
+                fix="start one with `satchel-home serve`",
+            )
+        return HttpClient(self.settings.socket, peer="the home server")
+
+
+pass_context = click.make_pass_decorator(Context)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--config", type=click.Path(path_type=Path), help="Settings [default: XDG's home.toml]."
+)
+@click.option(
+    "--store",
+    type=click.Path(path_type=Path),
+    envvar="SATCHEL_STORE",
+    help="The store to work on [default: the home's own].",
+)
+@click.option("-v", "--verbose", is_flag=True, help="Log what is of use to a developer.")
+@click.version_option(package_name="satchel")
+@click.pass_context
+def group(context: click.Context, config: Path | None, store: Path | None, verbose: bool) -> None:
+    """The home server: where a service lives for good."""
+    log_to_stderr(verbose=verbose)
+    settings = load(HomeSettings, config or config_dir() / "home.toml")
+    context.obj = Context(settings, store or settings.store)
+
+
+def main() -> None:
+    """Run `satchel-home`."""
+    from homeserver.cli import (
+        checkpoint,
+        export,
+        forget,
+        image,
+        import_,
+        init,
+        launch,
+        ls,
+        media,
+        prune,
+        serve,
+        serve_volume,
+        service,
+        stats,
+        verify,
+    )
+
+    for command in (
+        checkpoint.command,
+        export.command,
+        forget.command,
+        image.group,
+        import_.command,
+        init.command,
+        launch.command,
+        ls.command,
+        media.group,
+        prune.command,
+        serve.command,
+        serve_volume.command,
+        service.group,
+        stats.command,
+        verify.command,
+    ):
+        group.add_command(command)
+    run_program(group, "satchel-home")

@@ -1,0 +1,52 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""The settings of a home server (`home.toml` in the configuration folder)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from satchel.paths import data_dir, runtime_dir
+
+
+@dataclass(frozen=True)
+class HomeSettings:
+    """Every setting has a default; a setting's comment is its documentation.
+
+    data:              the store, images, services and keys
+    run:               sockets and what lives as long as a machine; keep the path short
+    keep_checkpoints:  how many checkpoints of a service are kept, the newest first
+    threads:           requests answered at once
+    operation_seconds: how long one operation may take in the guest
+    lease_seconds:     after how long without a word a client no longer holds its service
+    """
+
+    data: Path = field(default_factory=lambda: data_dir() / "home")
+    run: Path = field(default_factory=lambda: runtime_dir() / "home")
+    keep_checkpoints: int = 2
+    threads: int = 16
+    operation_seconds: float = 300.0
+    lease_seconds: float = 60.0
+
+    @property
+    def socket(self) -> Path:
+        """Where the daemon answers."""
+        return self.run / "home.sock"
+
+    @property
+    def store(self) -> Path:
+        return self.data / "store"
+
+    @property
+    def images(self) -> Path:
+        return self.data / "images"
+
+    @property
+    def services(self) -> Path:
+        return self.data / "services"
+
+    @property
+    def identity(self) -> Path:
+        """The owner's key, which signs manifests."""
+        return self.data / "identity" / "owner"

@@ -1,0 +1,71 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""A surrogate over HTTP. Who reaches the socket may log in here: OpenSSH has seen to that.
+
+    GET    /v1/status                   HostStatus
+    POST   /v1/replicas                 CreateReplica: admit one and begin to resume it
+    GET    /v1/replicas/R?wait=SECONDS  ReplicaStatus, once it is ready or failed or time is up
+    POST   /v1/replicas/R/operations    log records in, response records out
+    POST   /v1/replicas/R/digest        paths: a digest of the guest's files
+    DELETE /v1/replicas/R               end it
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import flask
+
+from replay import decode_operations, encode_responses
+from satchel.errors import UsageError
+from surrogate.host import Host
+from wire import CreateReplica, install_errors
+
+MAX_BODY = 256 << 20
+"""Bytes of a request: a batch of operations."""
+
+WAIT_LIMIT = 60.0
+"""Seconds that a status request may wait."""
+
+
+def surrogate_app(host: Host) -> flask.Flask:
+    """The application of `host`. Requests are answered in the server's threads."""
+    app = flask.Flask("satchel-surrogate", static_folder=None)
+    install_errors(app)
+
+    @app.get("/v1/status")
+    def status() -> Any:
+        return host.status().to_json()
+
+    @app.post("/v1/replicas")
+    def create() -> Any:
+        request = CreateReplica.from_bytes(flask.request.get_data())
+        return host.create(request).status().to_json()
+
+    @app.get("/v1/replicas/<replica>")
+    def one(replica: str) -> Any:
+        tenant = host.tenant(replica)
+        tenant.wait_started(min(WAIT_LIMIT, flask.request.args.get("wait", 0.0, float)))
+        return tenant.status().to_json()
+
+    @app.post("/v1/replicas/<replica>/operations")
+    def execute(replica: str) -> Any:
+        operations = decode_operations(flask.request.get_data())
+        responses = host.tenant(replica).execute(operations)
+        data = encode_responses(responses)
+        return flask.Response(data, mimetype="application/octet-stream")
+
+    @app.post("/v1/replicas/<replica>/digest")
+    def digest(replica: str) -> Any:
+        body = flask.request.get_json(silent=True)
+        paths = body.get("paths") if isinstance(body, dict) else None
+        if not isinstance(paths, list):
+            raise UsageError("a digest needs a JSON object with paths: list")
+        return {"digest": host.tenant(replica).replica.digest([str(path) for path in paths])}
+
+    @app.delete("/v1/replicas/<replica>")
+    def remove(replica: str) -> Any:
+        host.remove(replica)
+        return {}
+
+    return app

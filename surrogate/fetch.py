@@ -1,0 +1,187 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Which source is asked for what: the nearest first, the next for what it has not.
+
+A source that does not answer is put aside for a while. A chunk that is not what its name says is
+asked of the next source (a stick has bad sectors); a source that delivers many of those lies, and
+is put aside for long. Both are noted for the client to see; the guest notices neither as long as
+another source has the chunk.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from dataclasses import dataclass
+from typing import Protocol
+
+from chunkstore import ChunkInvalid, Store, TableRoot
+from overlay import Volume
+from satchel.errors import SatchelError, UnavailableError
+from satchel.ids import CHUNK_REF_SIZE
+
+logger = logging.getLogger(__name__)
+
+BATCH = 512
+"""References asked for in one request: 2 MiB of content at most."""
+
+RETRY_SECONDS = 5.0
+"""How long a source that did not answer is left alone."""
+
+MISTRUST_SECONDS = 3600.0
+"""How long a source that lies is left alone."""
+
+INVALID_LIMIT = 64
+"""Chunks that were not what their names say, before a source counts as lying."""
+
+PATIENCE_SECONDS = 60.0
+"""How long a fetch goes on trying before the guest's read fails."""
+
+
+class Source(Protocol):
+    """Anything that can deliver chunks by reference. Thread-safe."""
+
+    name: str
+
+    def fetch(self, refs: bytes) -> bytes:
+        """Pack records of those chunks that the source has; raises SatchelError when it cannot
+        answer now."""
+
+
+class ChunksUnavailable(UnavailableError):
+    """No source delivered some chunks that a machine needs."""
+
+
+@dataclass
+class SourceRecord:
+    """What a fetcher knows of one source."""
+
+    source: Source
+    bytes: int = 0
+    invalid: int = 0
+    requests: int = 0
+    fault_count: int = 0
+    last_fault: str = ""
+    usable_from: float = 0.0
+
+
+class Fetcher:
+    """Brings chunks into a store from sources, nearest first. Thread-safe."""
+
+    def __init__(self, store: Store, sources: list[Source], readahead_blocks: int) -> None:
+        self._store = store
+        self._records = [SourceRecord(source) for source in sources]
+        self._readahead = max(1, readahead_blocks)
+        self._lock = threading.Lock()
+        self._closed = threading.Event()
+
+    def close(self) -> None:
+        """Make every fetch under way and to come fail at once."""
+        self._closed.set()
+
+    def bytes_by_source(self) -> dict[str, int]:
+        """Bytes received so far, by source."""
+        with self._lock:
+            return {record.source.name: record.bytes for record in self._records}
+
+    def faults(self) -> dict[str, int]:
+        """Requests without an answer and chunks that were not themselves, by source; where any."""
+        with self._lock:
+            return {r.source.name: r.fault_count for r in self._records if r.fault_count}
+
+    def resolve(self, volume: Volume, first: int, count: int) -> None:
+        """The resolver of a second-class replica: makes blocks present, with their neighbours."""
+        blocks = volume.root.blocks
+        window = self._readahead
+        start = first - first % window
+        end = min(blocks, -(-(first + count) // window) * window)
+        while missing := self._store.resolve(volume.root, volume.map, start, end - start):
+            self.bring(missing)
+
+    def read(self, root: TableRoot) -> bytes:
+        """All of a small volume, such as a device state."""
+        while missing := self._store.missing(root):
+            self.bring(missing)
+        return self._store.read(root, 0, root.size)
+
+    def bring(self, refs: bytes) -> None:
+        """Make the chunks present in the store, verified. Raises ChunksUnavailable."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            for record in self._usable():
+                refs = self._ask(record, refs)
+                if not refs:
+                    return
+            count = len(refs) // CHUNK_REF_SIZE
+            if self._closed.is_set() or time.monotonic() > deadline:
+                raise ChunksUnavailable(
+                    f"{count} chunks cannot be had", why=self._complaint(), fix="check the media"
+                )
+            self._closed.wait(0.2)
+
+    def _usable(self) -> list[SourceRecord]:
+        now = time.monotonic()
+        with self._lock:
+            return [record for record in self._records if record.usable_from <= now]
+
+    def _ask(self, record: SourceRecord, refs: bytes) -> bytes:
+        """Ask one source in batches; what is still missing afterwards."""
+        missing = []
+        step = BATCH * CHUNK_REF_SIZE
+        for start in range(0, len(refs), step):
+            if self._closed.is_set() or record.usable_from > time.monotonic():
+                return b"".join([*missing, refs[start:]])
+            missing.append(self._ask_batch(record, refs[start : start + step]))
+        return b"".join(missing)
+
+    def _ask_batch(self, record: SourceRecord, refs: bytes) -> bytes:
+        """One request, and another one for what followed each chunk that was not itself."""
+        bad = b""
+        while refs:
+            try:
+                records = record.source.fetch(refs)
+                self._count(record, len(records))
+                self._store.admit(records)
+            except ChunkInvalid as error:
+                self._put_aside(record, error, MISTRUST_SECONDS if self._lies(record) else 0.0)
+                bad += error.ref
+                refs = _without(self._lacking(refs), error.ref)
+                continue
+            except SatchelError as error:
+                self._put_aside(record, error, RETRY_SECONDS)
+            return self._lacking(refs) + bad
+        return bad
+
+    def _lies(self, record: SourceRecord) -> bool:
+        with self._lock:
+            record.invalid += 1
+            return record.invalid > INVALID_LIMIT
+
+    def _lacking(self, refs: bytes) -> bytes:
+        have = self._store.has(refs)
+        size = CHUNK_REF_SIZE
+        return b"".join(refs[i * size : (i + 1) * size] for i, held in enumerate(have) if not held)
+
+    def _count(self, record: SourceRecord, size: int) -> None:
+        with self._lock:
+            record.bytes += size
+            record.requests += 1
+
+    def _put_aside(self, record: SourceRecord, error: SatchelError, seconds: float) -> None:
+        logger.warning("source %s: %s", record.source.name, error)
+        with self._lock:
+            record.fault_count += 1
+            record.last_fault = str(error)
+            record.usable_from = time.monotonic() + seconds
+
+    def _complaint(self) -> str:
+        with self._lock:
+            faults = [f"{r.source.name}: {r.last_fault}" for r in self._records if r.fault_count]
+            return "; ".join(faults) or "no source has them"
+
+
+def _without(refs: bytes, bad: bytes) -> bytes:
+    size = CHUNK_REF_SIZE
+    each = (refs[i : i + size] for i in range(0, len(refs), size))
+    return b"".join(ref for ref in each if ref != bad)

@@ -1,0 +1,53 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""The settings of a surrogate (`surrogate.toml` in the configuration folder)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from satchel.paths import cache_dir, runtime_dir
+
+
+@dataclass(frozen=True)
+class SurrogateSettings:
+    """Every setting has a default; a setting's comment is its documentation.
+
+    data:              the chunk cache; losing it costs fetches, nothing else
+    run:               sockets and what lives as long as a machine; keep the path short
+    name:              what clients see; by default the host's name
+    memory_mib:        guest memory that all replicas together may have
+    disk_mib:          room that the file system of `data` must keep free
+    allow_emulation:   run strangers' machines without hardware virtualisation (TCG). QEMU gives
+                       no isolation from a hostile guest then, so it is off unless you say so
+    threads:           requests answered at once
+    operation_seconds: how long one operation may take in the guest
+    readahead_blocks:  a missing block is fetched with its neighbours, up to this many in all
+    idle_minutes:      a replica that nobody asked anything for so long is ended
+    """
+
+    data: Path = field(default_factory=lambda: cache_dir() / "surrogate")
+    run: Path = field(default_factory=lambda: runtime_dir() / "surrogate")
+    name: str = ""
+    memory_mib: int = 2048
+    disk_mib: int = 1024
+    allow_emulation: bool = False
+    threads: int = 16
+    operation_seconds: float = 300.0
+    readahead_blocks: int = 8
+    idle_minutes: float = 60.0
+
+    @property
+    def socket(self) -> Path:
+        """Where the daemon answers."""
+        return self.run / "surrogate.sock"
+
+    @property
+    def forwarded(self) -> Path:
+        """The folder in which clients' forwarded sockets appear."""
+        return self.run / "f"
+
+    @property
+    def store(self) -> Path:
+        return self.data / "store"

@@ -1,0 +1,21 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Sources of chunks that a surrogate has: sockets that the client forwarded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from wire import ChunkClient, HttpClient
+
+
+class SocketSource:
+    """A source behind a Unix socket: the client's media, or home through the client."""
+
+    def __init__(self, name: str, socket: str) -> None:
+        self.name = name
+        self._chunks = ChunkClient(HttpClient(Path(socket), peer=name))
+
+    def fetch(self, refs: bytes) -> bytes:
+        """Pack records of those chunks that the source has. Raises UnavailableError."""
+        return self._chunks.fetch(refs)
