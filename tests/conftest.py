@@ -1,0 +1,58 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""What all tests share.
+
+- `requires(...)`: what a test needs of the machine, a mark (tests/needs.py)
+- `short_path`: a folder with a path short enough for sockets in it
+- long tests are marked `nightly` and run with --nightly only
+- an unexpected skip fails in CI (tests/skips.py)
+- what the run leaves behind fails it (tests/leftovers.py)
+"""
+
+import shutil
+import tempfile
+from collections.abc import Generator, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.leftovers import SHORT_PREFIX, _nothing_left_over
+from tests.needs import requires
+from tests.skips import refuse_unexpected
+
+__all__ = ["_nothing_left_over", "requires", "short_path"]
+
+
+@pytest.fixture
+def short_path() -> Iterator[Path]:
+    """A folder of the test's own whose path is short: a Unix socket's may have 107 bytes."""
+    folder = Path(tempfile.mkdtemp(prefix=SHORT_PREFIX))
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--nightly", action="store_true", help="run the long tests too")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--nightly"):
+        return
+    nightly = [item for item in items if item.get_closest_marker("nightly")]
+    if nightly:
+        config.hook.pytest_deselected(items=nightly)
+        items[:] = [item for item in items if item not in nightly]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    refuse_unexpected(report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    report = yield
+    refuse_unexpected(report)
+    return report

@@ -1,0 +1,77 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""After the last test nothing of the run is left: no process, no mount, no namespace.
+
+A process belongs to the run if its environment carries the run's mark, however it was started and
+whoever adopted it; the variable that pytest itself keeps then tells which test started it. A mount
+belongs to the run if it is under the run's temporary folders. In CI, where nothing else runs, every
+mount and named network namespace that was not there before belongs to the run too.
+"""
+
+import contextlib
+import os
+import signal
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+MARK = "SATCHEL_TEST_RUN"
+SHORT_PREFIX = f"satchel-test-{os.getpid()}-"
+GRACE_SECONDS = 5.0
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _nothing_left_over(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Fails the run if something that it started or mounted is left over; ends what is left."""
+    run = uuid.uuid4().hex
+    os.environ[MARK] = run
+    short = str(Path(tempfile.gettempdir()) / SHORT_PREFIX)
+    folders = (f"{tmp_path_factory.getbasetemp()}/", short)
+    mounts_before, namespaces_before = _mounts(), _namespaces()
+    yield
+    in_ci = os.environ.get("CI") == "true"
+    deadline = time.monotonic() + GRACE_SECONDS
+    while (processes := _processes(run)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    new = _mounts() - mounts_before
+    found = [f"process {pid}: {what}" for pid, what in processes.items()]
+    found += [f"mount {path}" for path in sorted(new) if in_ci or path.startswith(folders)]
+    if in_ci:
+        found += [f"network namespace {name}" for name in sorted(_namespaces() - namespaces_before)]
+    for pid in processes:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    if found:
+        pytest.fail("left over after the run:\n  " + "\n  ".join(found), pytrace=False)
+
+
+def _processes(run: str) -> dict[int, str]:
+    """Every other living process that carries the run's mark: its command and its test."""
+    mark = f"{MARK}={run}".encode()
+    found = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            variables = (folder / "environ").read_bytes().split(b"\0")
+            command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        pid = int(folder.name)
+        if mark in variables and pid != os.getpid():
+            tests = [v.decode() for v in variables if v.startswith(b"PYTEST_CURRENT_TEST=")]
+            found[pid] = f"{command.strip()} (started by {tests[0][20:] if tests else 'no test'})"
+    return found
+
+
+def _mounts() -> set[str]:
+    """Every mount point but the folder of the named namespaces, which `ip netns` mounts for good."""
+    lines = Path("/proc/self/mountinfo").read_text().splitlines()
+    return {line.split()[4] for line in lines} - {"/run/netns"}
+
+
+def _namespaces() -> set[str]:
+    folder = Path("/run/netns")
+    return {path.name for path in folder.iterdir()} if folder.is_dir() else set()
