@@ -56,18 +56,19 @@ def _processes(run: str) -> dict[int, str]:
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             variables = (folder / "environ").read_bytes().split(b"\0")
-            command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            words = (folder / "cmdline").read_bytes().split(b"\0")
         except OSError:
             continue
         pid = int(folder.name)
         if mark in variables and pid != os.getpid():
             tests = [v.decode() for v in variables if v.startswith(b"PYTEST_CURRENT_TEST=")]
-            found[pid] = f"{command.strip()} (started by {tests[0][20:] if tests else 'no test'})"
+            command = b" ".join(words).decode(errors="replace").strip()
+            found[pid] = f"{command} (started by {tests[0][20:] if tests else 'no test'})"
     return found
 
 
 def _mounts() -> set[str]:
-    """Every mount point but the folder of the named namespaces, which `ip netns` mounts for good."""
+    """Every mount point but the one that `ip netns` makes once, for all named namespaces."""
     lines = Path("/proc/self/mountinfo").read_text().splitlines()
     return {line.split()[4] for line in lines} - {"/run/netns"}
 

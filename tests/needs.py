@@ -49,14 +49,16 @@ def _opens(device: str) -> bool:
     return True
 
 
+def _succeeds(*argv: str) -> bool:
+    return subprocess.run(argv, check=False, capture_output=True).returncode == 0
+
+
 def _unshares(*options: str) -> bool:
-    return subprocess.run(["unshare", *options, "true"], capture_output=True).returncode == 0
+    return _succeeds("unshare", *options, "true")
 
 
 def _has_loop() -> bool:
-    if not _opens("/dev/loop-control"):
-        return False
-    return subprocess.run(["losetup", "--find"], capture_output=True).returncode == 0
+    return _opens("/dev/loop-control") and _succeeds("losetup", "--find")
 
 
 def _has_kvm() -> bool:
