@@ -1,0 +1,237 @@
+// SPDX-FileCopyrightText: 2026 The Satchel authors
+// SPDX-License-Identifier: Apache-2.0
+#include "overlay/plugin/volume.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cassert>
+#include <cstring>
+#include <mutex>
+#include <utility>
+
+namespace satchel {
+namespace {
+
+constexpr char kZeroBlock[kBlockSize] = {};
+
+uint64_t BlockOf(uint64_t offset) { return offset / kBlockSize; }
+
+uint64_t BlocksIn(uint64_t bytes) { return (bytes + kBlockSize - 1) / kBlockSize; }
+
+}  // namespace
+
+Status Volume::Open(const VolumeConfig& config, uint32_t index, PackReader* packs,
+                    MissClient* misses, std::unique_ptr<Volume>* volume) {
+  std::unique_ptr<Volume> opened(new Volume(config, index, packs, misses));
+  SATCHEL_RETURN_IF_ERROR(SharedMap::Open(config.map_path, BlocksIn(config.size), &opened->map_));
+  const OpenMode mode = config.read_only ? OpenMode::kRead : OpenMode::kReadWrite;
+  SATCHEL_RETURN_IF_ERROR(PosixEnv()->Open(config.overlay_path, mode, &opened->overlay_));
+  *volume = std::move(opened);
+  return {};
+}
+
+Volume::Volume(VolumeConfig config, uint32_t index, PackReader* packs, MissClient* misses)
+    : config_(std::move(config)), index_(index), packs_(packs), misses_(misses) {}
+
+Status Volume::Read(uint64_t offset, uint64_t count, char* out) {
+  while (count > 0) {
+    const uint64_t block = BlockOf(offset);
+    const uint64_t skip = offset % kBlockSize;
+    const uint64_t end = BlocksIn(offset + count);
+    const BlockState state = map_->StateOf(block);
+    const bool alone = state == BlockState::kPacked;
+    const uint64_t run = alone ? 1 : RunEnd(block, end, state) - block;
+    const uint64_t length = std::min(count, run * kBlockSize - skip);
+    bool valid = true;
+    switch (state) {
+      case BlockState::kAbsent:
+        SATCHEL_RETURN_IF_ERROR(Fetch(block, run));
+        continue;
+      case BlockState::kZero:
+        std::memset(out, 0, length);
+        break;
+      case BlockState::kPacked:
+        SATCHEL_RETURN_IF_ERROR(ReadPacked(block, skip, length, out, &valid));
+        break;
+      case BlockState::kDirty:
+        SATCHEL_RETURN_IF_ERROR(ReadDirty(offset, length, out, &valid));
+        break;
+    }
+    if (!valid) continue;
+    out += length;
+    offset += length;
+    count -= length;
+  }
+  return {};
+}
+
+Status Volume::Write(uint64_t offset, uint64_t count, const char* data) {
+  return ForEachSpan(offset, count, [&](const Span& span) {
+    const char* piece = data + (span.offset - offset);
+    return span.whole ? WriteWhole(span, piece) : WritePart(span, piece);
+  });
+}
+
+Status Volume::Zero(uint64_t offset, uint64_t count) {
+  return ForEachSpan(offset, count, [&](const Span& span) {
+    return span.whole ? ZeroWhole(span) : WritePart(span, kZeroBlock);
+  });
+}
+
+Status Volume::Trim(uint64_t offset, uint64_t count) {
+  return ForEachSpan(offset, count,
+                     [&](const Span& span) { return span.whole ? ZeroWhole(span) : Status(); });
+}
+
+Status Volume::Flush() { return config_.read_only ? Status() : overlay_->Sync(); }
+
+void Volume::Extents(
+    uint64_t offset, uint64_t count,
+    const std::function<bool(uint64_t offset, uint64_t length, bool zero)>& visit) const {
+  const uint64_t stop = offset + count;
+  const uint64_t end = BlocksIn(stop);
+  while (offset < stop) {
+    uint64_t block = BlockOf(offset);
+    const bool zero = map_->StateOf(block) == BlockState::kZero;
+    do {
+      ++block;
+    } while (block < end && (map_->StateOf(block) == BlockState::kZero) == zero);
+    const uint64_t next = std::min(block * kBlockSize, stop);
+    if (!visit(offset, next - offset, zero)) return;
+    offset = next;
+  }
+}
+
+// The end, at most `end`, of the blocks from `block` on that are in `state`.
+uint64_t Volume::RunEnd(uint64_t block, uint64_t end, BlockState state) const {
+  do {
+    ++block;
+  } while (block < end && map_->StateOf(block) == state);
+  return block;
+}
+
+Status Volume::Fetch(uint64_t first, uint64_t count) {
+  count = std::min<uint64_t>(count, kMissLimit);
+  SATCHEL_RETURN_IF_ERROR(misses_->Ask(index_, first, static_cast<uint32_t>(count)));
+  for (uint64_t block = first; block < first + count; ++block) {
+    if (map_->StateOf(block) == BlockState::kAbsent) {
+      return Status::Make(Kind::kMissing, "cannot read block " + std::to_string(block),
+                          "the daemon says that it is here, and the block map says absent");
+    }
+  }
+  return {};
+}
+
+// `*valid` is false when the daemon has taken one of the blocks out of the overlay meanwhile.
+Status Volume::ReadDirty(uint64_t offset, uint64_t length, char* out, bool* valid) {
+  SATCHEL_RETURN_IF_ERROR(ReadOverlay(offset, length, out));
+  std::atomic_thread_fence(std::memory_order_acquire);
+  const uint64_t end = BlocksIn(offset + length);
+  *valid = RunEnd(BlockOf(offset), end, BlockState::kDirty) == end &&
+           map_->StateOf(BlockOf(offset)) == BlockState::kDirty;
+  return {};
+}
+
+// `*valid` is false when the entry has changed meanwhile, so that what was read means nothing.
+Status Volume::ReadPacked(uint64_t block, uint64_t skip, uint64_t length, char* out, bool* valid) {
+  const uint64_t word = map_->Load(block);
+  const BlockEntry entry = DecodeEntry(word);
+  *valid = entry.state == BlockState::kPacked;
+  if (!*valid) return {};
+  uint8_t content[kBlockSize];
+  const bool direct = length == kBlockSize;
+  Status status = packs_->ReadRecord(Location{entry.pack, entry.offset, entry.length},
+                                     direct ? reinterpret_cast<uint8_t*>(out) : content);
+  if (!status.ok()) {
+    *valid = map_->Load(block) == word;
+    if (!*valid) return {};
+    return Status::Make(status.kind(),
+                        "cannot read block " + std::to_string(block) + " from offset " +
+                            std::to_string(entry.offset) + " of " + PackName(entry.pack),
+                        status.ToString());
+  }
+  if (!direct) std::memcpy(out, content + skip, length);
+  return {};
+}
+
+Status Volume::ReadOverlay(uint64_t offset, uint64_t length, char* out) {
+  size_t got = 0;
+  SATCHEL_RETURN_IF_ERROR(overlay_->ReadAt(offset, length, out, &got));
+  std::memset(out + got, 0, length - got);
+  return {};
+}
+
+Status Volume::ForEachSpan(uint64_t offset, uint64_t count,
+                           const std::function<Status(const Span&)>& visit) {
+  const uint64_t stop = offset + count;
+  while (offset < stop) {
+    const uint64_t skip = offset % kBlockSize;
+    const uint64_t block_end = offset - skip + kBlockSize;
+    Span span{offset, 0, false};
+    if (skip != 0 || (stop < block_end && stop < size())) {
+      span.length = std::min(stop, block_end) - offset;
+    } else {
+      const uint64_t stripe = kStripeBlocks * kBlockSize;
+      const uint64_t whole_stop = stop == size() ? stop : stop - stop % kBlockSize;
+      span.length = std::min(whole_stop, (offset / stripe + 1) * stripe) - offset;
+      span.whole = true;
+    }
+    SATCHEL_RETURN_IF_ERROR(visit(span));
+    offset += span.length;
+  }
+  return {};
+}
+
+Status Volume::WriteWhole(const Span& span, const char* data) {
+  std::shared_lock lock(StripeOf(span.offset));
+  SATCHEL_RETURN_IF_ERROR(overlay_->WriteAt(span.offset, data, span.length));
+  map_->MarkDirty(BlockOf(span.offset), BlocksIn(span.length));
+  return {};
+}
+
+Status Volume::WritePart(const Span& span, const char* data) {
+  const uint64_t block = BlockOf(span.offset);
+  if (map_->StateOf(block) == BlockState::kAbsent) SATCHEL_RETURN_IF_ERROR(Fetch(block, 1));
+  {
+    std::shared_lock lock(StripeOf(span.offset));
+    if (map_->StateOf(block) == BlockState::kDirty) {
+      return overlay_->WriteAt(span.offset, data, span.length);
+    }
+  }
+  std::unique_lock lock(StripeOf(span.offset));
+  assert(map_->StateOf(block) != BlockState::kAbsent);
+  char content[kBlockSize] = {};
+  const uint64_t begin = block * kBlockSize;
+  const uint64_t length = std::min<uint64_t>(kBlockSize, size() - begin);
+  SATCHEL_RETURN_IF_ERROR(Read(begin, length, content));
+  std::memcpy(content + (span.offset - begin), data, span.length);
+  SATCHEL_RETURN_IF_ERROR(overlay_->WriteAt(begin, content, length));
+  map_->MarkDirty(block, 1);
+  return {};
+}
+
+Status Volume::ZeroWhole(const Span& span) {
+  std::shared_lock lock(StripeOf(span.offset));
+  const uint64_t block = BlockOf(span.offset);
+  const uint64_t end = block + BlocksIn(span.length);
+  if (map_->StateOf(block) == BlockState::kZero && RunEnd(block, end, BlockState::kZero) == end) {
+    return {};
+  }
+  Status status = overlay_->PunchHole(span.offset, BlocksIn(span.length) * kBlockSize);
+  if (status.Is(Kind::kUnsupported)) {
+    for (uint64_t at = 0; at < span.length; at += kBlockSize) {
+      const uint64_t length = std::min<uint64_t>(kBlockSize, span.length - at);
+      SATCHEL_RETURN_IF_ERROR(overlay_->WriteAt(span.offset + at, kZeroBlock, length));
+    }
+    status = {};
+  }
+  SATCHEL_RETURN_IF_ERROR(status);
+  map_->MarkDirty(block, end - block);
+  return {};
+}
+
+std::shared_mutex& Volume::StripeOf(uint64_t offset) {
+  return stripes_[BlockOf(offset) / kStripeBlocks % kStripes];
+}
+
+}  // namespace satchel

@@ -1,0 +1,116 @@
+// SPDX-FileCopyrightText: 2026 The Satchel authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A volume as the plugin sees it: a block map that is shared with the daemon, local packs under
+// it, a sparse overlay file on top, and somebody to ask for what is absent.
+//
+// A read of a block depends on its entry in the map:
+//
+//   absent   ask the daemon, then look again; neighbours that are absent too go into one request
+//   zero     zeros
+//   packed   the record in the pack, its checksum verified
+//   dirty    the overlay file
+//
+// A write goes to the overlay file first and then marks the block dirty, so that a reader never
+// finds a dirty block without its bytes. The daemon changes entries at the same time:
+//
+//   * It fills absent entries by compare-and-swap. A plugin's dirty wins over it.
+//   * At a checkpoint, while the machine is paused and no write is under way, it turns dirty into
+//     packed or zero and only then punches the block out of the overlay. So a read of the overlay
+//     counts only if the entry is still dirty afterwards, and a record that cannot be read counts
+//     as an error only if the entry is still the same.
+//   * No entry ever becomes absent again.
+//
+// Writes that cover a block whole take that block's stripe lock shared, writes of a part of a block
+// that is not dirty yet take it exclusively (they read, modify and write the whole block). A
+// stripe is a run of kStripeBlocks blocks; nobody holds two of them, and nobody holds one while he
+// waits for the daemon.
+//
+// Not done: no cache of decompressed blocks (the kernel of the guest, and FUSE for RAM, have one
+// above us), and no trim back to the table below (a trimmed block is a dirty zero block).
+#ifndef SATCHEL_OVERLAY_PLUGIN_VOLUME_H_
+#define SATCHEL_OVERLAY_PLUGIN_VOLUME_H_
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <shared_mutex>
+#include <string>
+
+#include "chunkstore/core/env.h"
+#include "chunkstore/core/pack_reader.h"
+#include "chunkstore/core/status.h"
+#include "overlay/plugin/config.h"
+#include "overlay/plugin/miss_client.h"
+#include "overlay/plugin/shared_map.h"
+
+namespace satchel {
+
+// All methods are thread-safe. Ranges lie within the volume: nbdkit has checked that.
+class Volume {
+ public:
+  // Opens the map and the overlay. `packs` and `misses` outlive the volume; `index` is what the
+  // daemon knows it by.
+  static Status Open(const VolumeConfig& config, uint32_t index, PackReader* packs,
+                     MissClient* misses, std::unique_ptr<Volume>* volume);
+
+  const std::string& name() const { return config_.name; }
+  uint64_t size() const { return config_.size; }
+  bool read_only() const { return config_.read_only; }
+
+  Status Read(uint64_t offset, uint64_t count, char* out);
+  Status Write(uint64_t offset, uint64_t count, const char* data);
+
+  // The range reads as zeros afterwards; whole blocks take no space in the overlay.
+  Status Zero(uint64_t offset, uint64_t count);
+
+  // As Zero for the blocks that the range covers whole; the others stay as they are.
+  Status Trim(uint64_t offset, uint64_t count);
+
+  // What has been written is durable in the overlay file.
+  Status Flush();
+
+  // Calls `visit` for each extent from `offset` on, in order, until it returns false. `zero`: all
+  // its blocks are known to be zero. What is absent counts as data.
+  void Extents(uint64_t offset, uint64_t count,
+               const std::function<bool(uint64_t offset, uint64_t length, bool zero)>& visit) const;
+
+ private:
+  static constexpr uint64_t kStripeBlocks = 16;
+  static constexpr size_t kStripes = 64;
+
+  // A piece of a request: whole blocks of one stripe, or a part of one block.
+  struct Span {
+    uint64_t offset;
+    uint64_t length;
+    bool whole;  // the last block of the volume is whole up to the volume's end
+  };
+
+  Volume(VolumeConfig config, uint32_t index, PackReader* packs, MissClient* misses);
+
+  uint64_t RunEnd(uint64_t block, uint64_t end, BlockState state) const;
+  Status Fetch(uint64_t first, uint64_t count);
+  Status ReadDirty(uint64_t offset, uint64_t length, char* out, bool* valid);
+  Status ReadPacked(uint64_t block, uint64_t skip, uint64_t length, char* out, bool* valid);
+  Status ReadOverlay(uint64_t offset, uint64_t length, char* out);
+
+  Status ForEachSpan(uint64_t offset, uint64_t count,
+                     const std::function<Status(const Span&)>& visit);
+  Status WriteWhole(const Span& span, const char* data);
+  Status WritePart(const Span& span, const char* data);
+  Status ZeroWhole(const Span& span);
+  std::shared_mutex& StripeOf(uint64_t offset);
+
+  const VolumeConfig config_;
+  const uint32_t index_;
+  PackReader* const packs_;
+  MissClient* const misses_;
+  std::unique_ptr<SharedMap> map_;
+  std::unique_ptr<File> overlay_;
+  std::array<std::shared_mutex, kStripes> stripes_;
+};
+
+}  // namespace satchel
+
+#endif  // SATCHEL_OVERLAY_PLUGIN_VOLUME_H_
