@@ -10,7 +10,7 @@
 
 from console.logs import log_to_stderr
 from console.output import age, show, size
-from console.program import json_option, run_program
+from console.program import json_option, run_program, serve_until_signal
 from console.progress import bar
 
-__all__ = ["age", "bar", "json_option", "log_to_stderr", "run_program", "show", "size"]
+__all__ = ["age", "bar", "json_option", "log_to_stderr", "run_program", "serve_until_signal", "show", "size"]

@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import sys
+import threading
 from typing import NoReturn
 
 import click
@@ -53,3 +54,9 @@ def _report(name: str, error: SatchelError) -> None:
         print(json.dumps({"error": fields}), file=sys.stderr)
     else:
         print(f"{name}: {error}", file=sys.stderr)
+
+
+def serve_until_signal(announcement: str) -> None:
+    """Say that a daemon is ready, then wait. Ctrl-C and SIGTERM end the wait, and the program."""
+    print(announcement, file=sys.stderr, flush=True)
+    threading.Event().wait()

@@ -73,6 +73,25 @@ def carry(service: Service, store: Store, root: Path, progress: Progress = silen
     )
 
 
+def media_contents(root: Path) -> list[dict[str, object]]:
+    """The checkpoints on media: service, id, operation number, time, operations logged since."""
+    Media.open(root)
+    rows: list[dict[str, object]] = []
+    for folder in sorted(Media.checkpoints_folder(root, "any").parent.glob("*")):
+        for manifest in CheckpointShelf(folder).all():
+            log = media_log(root, folder.name)
+            rows.append(
+                {
+                    "service": manifest.service,
+                    "checkpoint": manifest.id,
+                    "operation": manifest.operation,
+                    "created": manifest.created,
+                    "logged": _last_logged(log) if log.exists() else None,
+                }
+            )
+    return rows
+
+
 def reconcile(service: Service, root: Path) -> int:
     """Execute at home what only the log on media has; how many operations those were."""
     folder = media_log(root, service.name)
@@ -123,4 +142,12 @@ def _cut(root: Path, service: str, upto: OperationNumber) -> None:
     if folder.exists():
         log = Log.open(folder)
         log.cut(upto)
+        log.close()
+
+
+def _last_logged(folder: Path) -> int:
+    log = Log.open(folder)
+    try:
+        return log.last
+    finally:
         log.close()

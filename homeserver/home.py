@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import images
-from chunkstore import ChunkMissing, Store, TableRoot
+from chunkstore import Store, TableRoot
 from homeserver.records import ServiceRecord, ServiceShelf
 from homeserver.service import ReplicaMaker, Service
 from homeserver.settings import HomeSettings
@@ -84,15 +84,6 @@ class Home:
         """Every service, by name."""
         return [self.service(record.name) for record in self.shelf.all()]
 
-    def roots(self) -> list[TableRoot]:
-        """The roots of every checkpoint: what a prune must keep."""
-        return [
-            root
-            for service in self.services()
-            for manifest in service.shelf.all()
-            for root in manifest.roots()
-        ]
-
     def close(self) -> None:
         """Stop every replica and close the store. Leaves no process, mount or socket."""
         with self._lock:
@@ -164,5 +155,3 @@ class Home:
         )
         return replica
 
-
-__all__ = ["SYSTEM_DISK", "ChunkMissing", "Home"]

@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from chunkstore import TableRoot
 from images import Manifest
 from satchel.errors import ConflictError, IntegrityError, NotFoundError, UsageError
 from satchel.files import write_durably
@@ -76,6 +77,15 @@ class ServiceShelf:
         """Forget a service, its checkpoints and its log. Its chunks stay until the next prune."""
         self.get(name)
         shutil.rmtree(self.root / name)
+
+    def roots(self) -> list[TableRoot]:
+        """The roots of every checkpoint of every service: what a prune must keep."""
+        return [
+            root
+            for record in self.all()
+            for manifest in self.checkpoints(record.name).all()
+            for root in manifest.roots()
+        ]
 
     def checkpoints(self, name: str) -> CheckpointShelf:
         return CheckpointShelf(self.root / name / "checkpoints")

@@ -4,42 +4,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
-from chunkstore import Store
 from console import log_to_stderr, run_program
+from homeserver.cli.context import Context
 from homeserver.settings import HomeSettings
-from satchel.errors import UnavailableError
 from satchel.paths import config_dir
 from satchel.settings import load
-from wire import HttpClient
-
-
-@dataclass(frozen=True)
-class Context:
-    """What every command has: the settings, and where the store is."""
-
-    settings: HomeSettings
-    store: Path
-
-    def open_store(self) -> Store:
-        """The store, for a command that works without the daemon."""
-        return Store.open(self.store)
-
-    def daemon(self) -> HttpClient:
-        """The running daemon, or UnavailableError saying how to start it."""
-        if not self.settings.socket.exists():
-            raise UnavailableError(
-                f"no home server answers at {self.settings.socket}",
-                fix="start one with `satchel-home serve`",
-            )
-        return HttpClient(self.settings.socket, peer="the home server")
-
-
-pass_context = click.make_pass_decorator(Context)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})

@@ -1,0 +1,26 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""`satchel move`: to another surrogate."""
+
+from __future__ import annotations
+
+import click
+
+from client.cli.context import Context, pass_context
+from client.control import running_session
+from console import json_option, show
+
+
+@click.command("move")
+@click.argument("service")
+@click.option("--to", "surrogate", required=True, help="The surrogate to go to.")
+@click.option("--without-media", is_flag=True, help="Fetch from home only.")
+@json_option
+@pass_context
+def command(
+    context: Context, service: str, surrogate: str, without_media: bool, as_json: bool
+) -> None:
+    """Bring up a replica of SERVICE on another surrogate, then end the old one."""
+    body = {"to": surrogate, "use_media": not without_media}
+    session = running_session(context.settings, service)
+    show(session.post_json("/v1/move", body, timeout=None), as_json=as_json)

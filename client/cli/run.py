@@ -1,0 +1,66 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""`satchel run`: use a service."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from pathlib import Path
+
+import click
+
+from client.cli.context import Context, pass_context
+from client.control import control_app, control_socket
+from client.proxy import Proxy
+from client.runner import Runner
+from console import json_option, show
+from wire import serve
+
+MAX_BODY = 1 << 20
+
+
+@click.command("run")
+@click.argument("service")
+@click.option("--at", "surrogate", help="A surrogate to bring up a replica on.")
+@click.option(
+    "--media",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Where the media is mounted [default: the settings' media].",
+)
+@click.option("--port", type=int, default=0, help="Local port [default: a free one].")
+@click.option("--take-over", is_flag=True, help="Use it although another client holds it.")
+@json_option
+@pass_context
+def command(
+    context: Context,
+    service: str,
+    surrogate: str | None,
+    media: Path | None,
+    port: int,
+    take_over: bool,
+    as_json: bool,
+) -> None:
+    """Use SERVICE on a local port until Ctrl-C or `satchel stop`.
+
+    Home answers from the first moment on; a surrogate's replica joins when it has caught up.
+    """
+    settings = context.settings
+    if media is None and settings.media:
+        media = Path(settings.media)
+    settings.run.mkdir(parents=True, exist_ok=True, mode=0o700)
+    runner = Runner(settings, service, media=media)
+    stop = threading.Event()
+    with contextlib.ExitStack() as stack:
+        runner.start(take_over=take_over)
+        stack.callback(runner.close)
+        proxy = Proxy(runner.session, port)
+        stack.callback(proxy.close)
+        app = control_app(runner, proxy.port, stop)
+        stack.enter_context(
+            serve(app, control_socket(settings, service), threads=4, max_body=MAX_BODY)
+        )
+        show({"service": service, "url": f"http://127.0.0.1:{proxy.port}/"}, as_json=as_json)
+        if surrogate:
+            runner.move(surrogate)
+        stop.wait()

@@ -1,0 +1,27 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""`satchel-home export`: a volume of the store into a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from chunkstore import Catalog
+from console import bar, json_option, show
+from homeserver.cli.context import Context, pass_context
+
+
+@click.command("export")
+@click.argument("name")
+@click.argument("file", type=click.Path(path_type=Path))
+@json_option
+@pass_context
+def command(context: Context, name: str, file: Path, as_json: bool) -> None:
+    """Export volume NAME into FILE, raw and sparse. FILE appears when it is complete."""
+    with context.open_store() as store:
+        root = Catalog(store).get(name).root
+        with bar(f"export {name}", quiet=as_json) as progress:
+            store.export_file(root, file, progress=progress)
+    show({"name": name, "file": str(file), "size": root.size}, as_json=as_json)

@@ -1,0 +1,30 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""`satchel-home import`: a disk image into the store, under a name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from chunkstore import Catalog
+from console import bar, json_option, show
+from homeserver.cli.context import Context, pass_context
+from images import raw_view
+
+
+@click.command("import")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("name")
+@json_option
+@pass_context
+def command(context: Context, file: Path, name: str, as_json: bool) -> None:
+    """Import FILE (raw or qcow2) into the store as volume NAME. Durable when it returns."""
+    with context.open_store() as store:
+        catalog = Catalog(store)
+        catalog.require_absent(name)
+        with raw_view(file) as raw, bar(f"import {name}", quiet=as_json) as progress:
+            root = store.import_file(raw, progress=progress)
+        catalog.add(name, root)
+    show({"name": name, **root.to_json()}, as_json=as_json)

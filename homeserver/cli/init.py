@@ -1,0 +1,30 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""`satchel-home init`: make a home, or a bare store."""
+
+from __future__ import annotations
+
+import click
+
+from chunkstore import Store
+from console import json_option, show
+from homeserver.cli.context import Context, pass_context
+from homeserver.home import Home
+
+
+@click.command("init")
+@json_option
+@pass_context
+def command(context: Context, as_json: bool) -> None:
+    """Make a home: a store, and the owner's key. With --store, only the store."""
+    if context.store != context.settings.store:
+        Store.create(context.store).close()
+        show({"store": str(context.store)}, as_json=as_json)
+        return
+    Home.init(context.settings)
+    answer = {
+        "home": str(context.settings.data),
+        "store": str(context.store),
+        "owner_key": context.settings.identity.with_suffix(".pub").read_text().strip(),
+    }
+    show(answer, as_json=as_json)

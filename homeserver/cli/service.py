@@ -1,0 +1,55 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""`satchel-home service`: the services of this home."""
+
+from __future__ import annotations
+
+import click
+
+from console import json_option, show
+from homeserver.cli.context import Context, pass_context
+
+COLUMNS = ("name", "image", "state", "checkpoint", "last_logged", "last_executed", "client")
+
+
+@click.group("service")
+def group() -> None:
+    """The services of this home."""
+
+
+@group.command("add")
+@click.argument("name")
+@click.option("--image", help="A built image [default: the one of the same name].")
+@json_option
+@pass_context
+def add(context: Context, name: str, image: str | None, as_json: bool) -> None:
+    """Add a service NAME of a built image. `launch` starts it."""
+    context.daemon().post_json("/v1/services", {"name": name, "image": image or name})
+    show({"added": name}, as_json=as_json)
+
+
+@group.command("ls")
+@json_option
+@pass_context
+def ls(context: Context, as_json: bool) -> None:
+    """List the services, with what each is at."""
+    show(context.daemon().get_json("/v1/services"), as_json=as_json, columns=COLUMNS)
+
+
+@group.command("rm")
+@click.argument("name")
+@json_option
+@pass_context
+def rm(context: Context, name: str, as_json: bool) -> None:
+    """Stop and forget a service, its checkpoints and its log."""
+    context.daemon().delete(f"/v1/services/{name}")
+    show({"removed": name}, as_json=as_json)
+
+
+@group.command("stop")
+@click.argument("name")
+@json_option
+@pass_context
+def stop(context: Context, name: str, as_json: bool) -> None:
+    """End the replica at home. What it has executed since the last checkpoint is in the log."""
+    show(context.daemon().post_json(f"/v1/services/{name}/stop", {}), as_json=as_json)

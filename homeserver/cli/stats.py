@@ -1,0 +1,21 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""`satchel-home stats`: what the store holds."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import click
+
+from console import json_option, show
+from homeserver.cli.context import Context, pass_context
+
+
+@click.command("stats")
+@json_option
+@pass_context
+def command(context: Context, as_json: bool) -> None:
+    """Show what the store holds."""
+    with context.open_store() as store:
+        show(asdict(store.stats()), as_json=as_json)

@@ -1,0 +1,29 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""`satchel-home verify`: read everything and check it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import click
+
+from console import bar, json_option, show
+from homeserver.cli.context import Context, pass_context
+from satchel.errors import IntegrityError
+
+
+@click.command("verify")
+@json_option
+@pass_context
+def command(context: Context, as_json: bool) -> None:
+    """Read every record of the store and check its checksum and both hashes."""
+    with context.open_store() as store, bar("verify", quiet=as_json) as progress:
+        report = store.verify(progress=progress)
+    show(asdict(report), as_json=as_json)
+    if not report.ok:
+        raise IntegrityError(
+            f"the store at {context.store} is damaged",
+            why=f"{len(report.bad)} records are not what they should be",
+            fix="import the affected volumes again, or fetch them from media",
+        )

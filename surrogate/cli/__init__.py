@@ -1,0 +1,37 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""`satchel-surrogate`: one file per command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from console import log_to_stderr, run_program
+from satchel.paths import config_dir
+from satchel.settings import load
+from surrogate.cli.context import Context
+from surrogate.settings import SurrogateSettings
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--config", type=click.Path(path_type=Path), help="Settings [default: XDG's surrogate.toml]."
+)
+@click.option("-v", "--verbose", is_flag=True, help="Log what is of use to a developer.")
+@click.version_option(package_name="satchel")
+@click.pass_context
+def group(context: click.Context, config: Path | None, verbose: bool) -> None:
+    """A hotspot's daemon: replicas of people's services, resumed lazily."""
+    log_to_stderr(verbose=verbose)
+    context.obj = Context(load(SurrogateSettings, config or config_dir() / "surrogate.toml"))
+
+
+def main() -> None:
+    """Run `satchel-surrogate`."""
+    from surrogate.cli import ls, serve, status
+
+    for command in (ls.command, serve.command, status.command):
+        group.add_command(command)
+    run_program(group, "satchel-surrogate")

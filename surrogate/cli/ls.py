@@ -1,0 +1,21 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""`satchel-surrogate ls`: the replicas here."""
+
+from __future__ import annotations
+
+import click
+
+from console import json_option, show
+from surrogate.cli.context import Context, pass_context
+
+COLUMNS = ("replica", "service", "state", "last_operation", "fetched_bytes")
+
+
+@click.command("ls")
+@json_option
+@pass_context
+def command(context: Context, as_json: bool) -> None:
+    """List the replicas on this surrogate."""
+    replicas = context.daemon().get_json("/v1/status")["replicas"]
+    show(replicas, as_json=as_json, columns=COLUMNS)

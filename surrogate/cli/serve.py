@@ -1,0 +1,30 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""`satchel-surrogate serve`: the daemon."""
+
+from __future__ import annotations
+
+import click
+
+from console import serve_until_signal
+from hypervisor import QemuDriver
+from surrogate.api import MAX_BODY, surrogate_app
+from surrogate.cli.context import Context, pass_context
+from surrogate.host import Host
+from wire import serve
+
+
+@click.command("serve")
+@pass_context
+def command(context: Context) -> None:
+    """Run the surrogate until Ctrl-C. Its replicas end with it."""
+    settings = context.settings
+    for folder in (settings.run, settings.forwarded):
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    host = Host(settings, QemuDriver())
+    app = surrogate_app(host)
+    try:
+        with serve(app, settings.socket, threads=settings.threads, max_body=MAX_BODY):
+            serve_until_signal(f"surrogate {host.name} answers at {settings.socket}")
+    finally:
+        host.close()

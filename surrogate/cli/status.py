@@ -1,0 +1,25 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""`satchel-surrogate status`: the host and its room."""
+
+from __future__ import annotations
+
+import click
+
+from console import json_option, show
+from surrogate.cli.context import Context, pass_context
+
+
+@click.command("status")
+@json_option
+@pass_context
+def command(context: Context, as_json: bool) -> None:
+    """Show what this surrogate has room for."""
+    status = context.daemon().get_json("/v1/status")
+    if not as_json:
+        status["replicas"] = len(status["replicas"])
+        for kind in ("memory", "disk"):
+            space = status.pop(kind)
+            status[f"{kind}_free_bytes"] = space["free"]
+            status[f"{kind}_total_bytes"] = space["total"]
+    show(status, as_json=as_json)
