@@ -1,0 +1,172 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""What crosses a machine boundary as JSON. Described in docs/formats/messages.md.
+
+Both ends read this file. Every class is a frozen dataclass; `from_json` and `from_bytes` raise
+RemoteProtocolError for anything but exactly these keys and types, so an instance that exists is
+well-formed: names are safe as parts of a path, counts are not negative.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from satchel.ids import CheckpointId, OperationNumber, ReplicaId
+from satchel.paths import SOCKET_PATH_LIMIT
+from wire import codec
+from wire.errors import ErrorReport, LocalProtocolError
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+_CHECKPOINT = re.compile(r"[0-9a-f]{16}")
+
+
+def check_name(name: str, kind: str) -> None:
+    """Raises LocalProtocolError unless `name` is 1 to 64 characters of a-z 0-9 . _ - that start
+    with a letter or a digit: such a name is safe as a part of a path."""
+    if not _NAME.fullmatch(name):
+        raise LocalProtocolError(f"{name[:80]!r} is no {kind}", fix="use a-z, 0-9, '-', '_', '.'")
+
+
+def _check_count(value: float, kind: str) -> None:
+    if value < 0:
+        raise LocalProtocolError(f"{kind} must not be negative", why=f"it is {value}")
+
+
+class Message:
+    """What a message can do: dataclasses inherit it."""
+
+    def to_json(self) -> dict[str, Any]:
+        return codec.encode(self)
+
+    def to_bytes(self) -> bytes:
+        return codec.dumps(self.to_json())
+
+    @classmethod
+    def from_json(cls, value: object) -> Self:
+        """Raises RemoteProtocolError."""
+        return codec.decode(cls, value)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """Raises RemoteProtocolError."""
+        return cls.from_json(codec.loads(data))
+
+
+@dataclass(frozen=True)
+class SourceAddress(Message):
+    """Where a surrogate finds a source of chunks: a Unix socket on the surrogate's own host, which
+    a forward of the client's link carries to the client's media or to home."""
+
+    name: str
+    socket: str
+
+    def __post_init__(self) -> None:
+        check_name(self.name, "source name")
+        usable = self.socket.startswith("/") and "\0" not in self.socket
+        if not usable or len(self.socket.encode()) > SOCKET_PATH_LIMIT:
+            raise LocalProtocolError(f"{self.socket[:120]!r} is no absolute path of a socket")
+
+
+@dataclass(frozen=True)
+class CreateReplica(Message):
+    """The client asks a surrogate for a replica. `manifest` is the checkpoint manifest's JSON
+    object, checked by the part that owns that format."""
+
+    replica: ReplicaId
+    service: str
+    manifest: dict[str, Any]
+    sources: tuple[SourceAddress, ...]
+
+    def __post_init__(self) -> None:
+        check_name(self.replica, "replica id")
+        check_name(self.service, "service name")
+        if len(self.sources) > 16:
+            raise LocalProtocolError("too many sources", why=f"{len(self.sources)}, at most 16")
+
+
+@dataclass(frozen=True)
+class ReplicaStatus(Message):
+    """One replica as its host sees it.
+
+    last_operation: the last operation executed. fetched_bytes: bytes of chunks by source so far.
+    started_seconds: from the request until it ran; first_response_seconds: until its first
+    response, first_response_bytes: `fetched_bytes` at that moment. None: not yet.
+    """
+
+    replica: ReplicaId
+    service: str
+    state: str
+    last_operation: OperationNumber
+    fetched_bytes: dict[str, int] = field(default_factory=dict)
+    started_seconds: float | None = None
+    first_response_seconds: float | None = None
+    first_response_bytes: dict[str, int] | None = None
+    error: ErrorReport | None = None
+
+    def __post_init__(self) -> None:
+        check_name(self.replica, "replica id")
+        check_name(self.service, "service name")
+        check_name(self.state, "state")
+        _check_count(self.last_operation, "last_operation")
+        for name, count in (self.fetched_bytes | (self.first_response_bytes or {})).items():
+            check_name(name, "source name")
+            _check_count(count, "bytes fetched")
+
+
+@dataclass(frozen=True)
+class Space(Message):
+    """Bytes of memory or disk: what there is, and what is free to use."""
+
+    total: int
+    free: int
+
+    def __post_init__(self) -> None:
+        _check_count(self.total, "total")
+        _check_count(self.free, "free")
+
+
+@dataclass(frozen=True)
+class HostStatus(Message):
+    """A host that runs replicas: a home server or a surrogate."""
+
+    name: str
+    version: str
+    memory: Space
+    disk: Space
+    replicas: tuple[ReplicaStatus, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_name(self.name, "host name")
+
+
+@dataclass(frozen=True)
+class Lease(Message):
+    """The one client that may number a service's operations, and for how many seconds still."""
+
+    client: str
+    seconds: float
+
+    def __post_init__(self) -> None:
+        check_name(self.client, "client name")
+        _check_count(self.seconds, "seconds")
+
+
+@dataclass(frozen=True)
+class ServiceStatus(Message):
+    """A service as home sees it: the newest checkpoint, the last operation on home's disk, the
+    last one that home's replica executed, and who holds the lease."""
+
+    service: str
+    checkpoint: CheckpointId | None
+    last_logged: OperationNumber
+    last_executed: OperationNumber
+    lease: Lease | None = None
+
+    def __post_init__(self) -> None:
+        check_name(self.service, "service name")
+        _check_count(self.last_logged, "last_logged")
+        _check_count(self.last_executed, "last_executed")
+        if self.checkpoint is not None and not _CHECKPOINT.fullmatch(self.checkpoint):
+            raise LocalProtocolError(f"{self.checkpoint[:40]!r} is no checkpoint id")

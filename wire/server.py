@@ -1,0 +1,234 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""A WSGI application on a Unix socket, served by waitress: one IO thread and N worker threads.
+
+The IO thread reads whole requests (bodies over 512 KB go to a temporary file) and writes answers,
+so a slow peer holds a connection but no worker. A worker is held while the application runs: an
+operation of minutes holds one of N. A generator's answer is streamed; when the client goes away,
+the generator is closed. `client_gone()` tells a long request that its client has gone.
+
+Nothing authenticates here: the socket has mode 0600 and ssh decides who reaches it from elsewhere.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import logging
+import os
+import socket
+import stat
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import flask
+from waitress import wasyncore
+from waitress.channel import HTTPChannel
+from waitress.server import BaseWSGIServer, create_server
+from waitress.task import ThreadedTaskDispatcher
+from werkzeug.exceptions import HTTPException
+
+from satchel.errors import AccessError, ConflictError, SatchelError
+from satchel.paths import SOCKET_PATH_LIMIT
+from wire.errors import STATUS, ErrorReport, LocalProtocolError, code_of_status
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import WSGIApplication
+
+log = logging.getLogger(__name__)
+
+CONNECTION_LIMIT = 400
+"""Connections served at a time; more wait in the socket's backlog."""
+
+IDLE_SECONDS = 180
+"""A connection without a request is closed after this long. More than the client's 60 s."""
+
+
+class Server:
+    """An application that is being served. Made by `serve`. Any thread may call `close`."""
+
+    def __init__(self, app: WSGIApplication, listener: socket.socket, path: Path, **limits: int):
+        self.path = path
+        self._inode = _inode(path)
+        self._closing = threading.Event()
+        self._close_lock = threading.Lock()
+        self._deadline = 0.0
+        self._map: dict[int, Any] = {}  # waitress's dispatchers by descriptor
+        self._workers = ThreadedTaskDispatcher()
+        self._workers.set_thread_count(limits["threads"])
+        create_server(
+            app,
+            map=self._map,
+            _dispatcher=self._workers,
+            sockets=[listener],
+            max_request_body_size=limits["max_body"],
+            max_request_header_size=65536,
+            connection_limit=CONNECTION_LIMIT,
+            channel_timeout=IDLE_SECONDS,
+            channel_request_lookahead=1,
+            asyncore_use_poll=True,
+            ident="satchel",
+            log_socket_errors=False,
+        )
+        servers = [d for d in self._map.values() if isinstance(d, BaseWSGIServer)]
+        self._listener: Any = servers[0]
+        self._io = threading.Thread(target=self._run, name=f"http {path.name}", daemon=True)
+        self._io.start()
+
+    def close(self, grace: float = 5.0) -> None:
+        """Stop: the socket goes at once, running requests get `grace` seconds to be answered, then
+        every connection is cut. Returns when the threads have ended.
+
+        A request that ignores `client_gone()` and runs on after `grace` and 2 s more is named in
+        the log and left to a daemon thread; nobody will see its answer.
+        """
+        with self._close_lock:
+            if not self._closing.is_set():
+                self._deadline = time.monotonic() + grace
+                self._closing.set()
+                self._listener.pull_trigger()
+            self._io.join()
+            if self._map:
+                self._end()
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _run(self) -> None:
+        while not self._closing.is_set():
+            wasyncore.loop(timeout=30, use_poll=True, map=self._map, count=1)
+        wasyncore.dispatcher.close(self._listener)
+        if _inode(self.path) == self._inode:
+            self.path.unlink(missing_ok=True)
+        while self._busy() and time.monotonic() < self._deadline:
+            wasyncore.loop(timeout=0.05, use_poll=True, map=self._map, count=1)
+        for channel in self._channels():
+            channel.handle_close()
+
+    def _end(self) -> None:
+        self._workers.shutdown(timeout=2)
+        if self._workers.threads:
+            log.error("%s: %d requests run on", self.path, len(self._workers.threads))
+            return  # they may still write to the trigger's descriptor: it stays open
+        self._listener.trigger.close()
+        self._map.clear()
+
+    def _channels(self) -> list[HTTPChannel]:
+        return [d for d in list(self._map.values()) if isinstance(d, HTTPChannel)]
+
+    def _busy(self) -> bool:
+        return any(channel.requests or channel.total_outbufs_len for channel in self._channels())
+
+
+def serve(app: WSGIApplication, socket_path: Path, *, threads: int, max_body: int) -> Server:
+    """Serve `app` on a Unix socket of mode 0600 until `Server.close`.
+
+    threads: requests that run at a time. max_body: bytes; a larger request is answered with 413
+    before its body is read. A stale socket, one that nobody answers at, is replaced; raises
+    ConflictError where somebody answers or another kind of file lies, AccessError where the
+    folder does not let us, LocalProtocolError where the path is too long for a socket.
+    """
+    if len(os.fsencode(socket_path)) > SOCKET_PATH_LIMIT:
+        raise LocalProtocolError(
+            f"cannot listen at {socket_path}", why=f"longer than {SOCKET_PATH_LIMIT} bytes"
+        )
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        with _folder_lock(socket_path.parent):
+            remove_stale_socket(socket_path)
+            os.fchmod(listener.fileno(), 0o600)  # on Linux: the mode that bind gives the file
+            listener.bind(str(socket_path))
+            listener.listen(1024)
+        return Server(app, listener, socket_path, threads=threads, max_body=max_body)
+    except OSError as error:
+        listener.close()
+        raise AccessError(f"cannot listen at {socket_path}", why=error.strerror or "") from error
+    except BaseException:
+        listener.close()
+        raise
+
+
+def client_gone() -> bool:
+    """Within a request: whether the client has closed its connection."""
+    gone = flask.request.environ.get("waitress.client_disconnected")
+    return bool(gone()) if gone else False
+
+
+def install_errors(app: flask.Flask) -> None:
+    """Every error of `app` is answered as JSON {"code","what","why","fix"} with its status.
+
+    A SatchelError is answered by its root; an HTTP error of Flask keeps its status; anything else
+    is 500 "internal", and its traceback goes to the log only.
+    """
+    app.register_error_handler(SatchelError, _answer_error)
+    app.register_error_handler(HTTPException, _answer_http_error)
+    app.register_error_handler(Exception, _answer_unexpected)
+
+
+def _answer_error(error: SatchelError) -> tuple[flask.Response, int]:
+    log.info("%s %s: %s", flask.request.method, flask.request.path, error)
+    return flask.jsonify(ErrorReport.of(error).to_json()), STATUS[error.wire_code]
+
+
+def _answer_http_error(error: HTTPException) -> tuple[flask.Response, int]:
+    status = error.code or 500
+    what = f"{flask.request.method} {flask.request.path}: {error.name.lower()}"
+    report = ErrorReport(code_of_status(status), what, error.description or "", "")
+    return flask.jsonify(report.to_json()), status
+
+
+def _answer_unexpected(error: Exception) -> tuple[flask.Response, int]:
+    log.error("%s %s failed", flask.request.method, flask.request.path, exc_info=error)
+    what = f"{flask.request.method} {flask.request.path} failed unexpectedly"
+    report = ErrorReport("internal", what, type(error).__name__, "the log there has the traceback")
+    return flask.jsonify(report.to_json()), STATUS["internal"]
+
+
+def remove_stale_socket(path: Path) -> None:
+    """Remove the socket at `path` if nobody answers at it; nothing there is fine.
+
+    Raises ConflictError if somebody answers or if it is another kind of file.
+    """
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(mode):
+        raise ConflictError(f"cannot listen at {path}", why="a file that is no socket lies there")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(2)
+        try:
+            probe.connect(str(path))
+        except (ConnectionRefusedError, FileNotFoundError):
+            path.unlink(missing_ok=True)
+            return
+        except TimeoutError:
+            pass  # its backlog is full: somebody is there
+    raise ConflictError(
+        f"cannot listen at {path}", why="somebody answers there", fix="stop the other program"
+    )
+
+
+@contextlib.contextmanager
+def _folder_lock(folder: Path) -> Iterator[None]:
+    """One at a time looks whether a socket is stale, removes it and binds anew."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _inode(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.lstat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
