@@ -1,0 +1,171 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Who is who: OpenSSH keys, signatures by them, and the files that say whom to believe.
+
+There is no other identity in Satchel. A public key is the one line of an OpenSSH `.pub` file,
+"TYPE BASE64 COMMENT". Keys and signatures are made and checked by `ssh-keygen`.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import re
+import subprocess
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from satchel.errors import (
+    AccessError,
+    ConflictError,
+    NotFoundError,
+    UnavailableError,
+    UnsupportedError,
+)
+from wire.errors import LocalProtocolError, SignatureInvalid, SignerUnknown
+
+_SECONDS = 20.0
+_KEY_TYPE = re.compile(r"(sk-)?(ssh|ecdsa)-[a-z0-9@.-]+")
+_SIGNER = re.compile(r"[A-Za-z0-9@._+-]+")
+
+
+def create_key(path: Path, *, comment: str = "satchel") -> str:
+    """Make an ed25519 key pair without a passphrase at `path` (mode 0600) and `path`.pub.
+
+    Returns the public line. Raises ConflictError if either file exists, AccessError.
+    """
+    if path.exists() or _public_path(path).exists():
+        raise ConflictError(f"cannot make a key at {path}", why="there is one already")
+    argv = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", comment, "-f", str(path)]
+    done = _keygen(argv)
+    if done.returncode != 0:
+        raise AccessError(f"cannot make a key at {path}", why=_tail(done))
+    return public_key(path)
+
+
+def public_key(path: Path) -> str:
+    """The public line of the private key at `path`, read from `path`.pub.
+
+    Raises NotFoundError, or LocalProtocolError if that file holds no public key.
+    """
+    try:
+        line = _public_path(path).read_text(encoding="utf-8").strip()
+    except FileNotFoundError as error:
+        fix = f"make it with: ssh-keygen -y -f {path} > {path}.pub"
+        raise NotFoundError(f"no public key {path}.pub", fix=fix) from error
+    _parts(line)
+    return line
+
+
+def fingerprint(public: str) -> str:
+    """What OpenSSH prints for a public line: "SHA256:..."."""
+    digest = hashlib.sha256(_blob(public)).digest()
+    return "SHA256:" + base64.b64encode(digest).decode("ascii").rstrip("=")
+
+
+def sign(data: bytes, key: Path, *, namespace: str) -> str:
+    """The armored signature (SSHSIG) of `data` by the private key at `key`.
+
+    namespace: what kind of thing is signed, so that a signature of one kind never passes for
+    another. Raises AccessError when the key is absent, readable by others or locked.
+    """
+    argv = ["ssh-keygen", "-q", "-Y", "sign", "-f", str(key), "-n", namespace]
+    done = _keygen(argv, data)
+    if done.returncode != 0:
+        raise AccessError(f"cannot sign with {key}", why=_tail(done))
+    return done.stdout.decode("ascii")
+
+
+def verify(
+    data: bytes, signature: str, *, allowed_signers: Path, signer: str, namespace: str
+) -> None:
+    """Return if `signer` signed `data` with a key that the file `allowed_signers` grants to it.
+
+    Raises SignatureInvalid if the signature is not one of `data`, SignerUnknown if it is, by a key
+    that is not allowed to `signer` for this namespace.
+    """
+    if not _SIGNER.fullmatch(signer):
+        raise LocalProtocolError(f"{signer[:80]!r} cannot name a signer")
+    made_by = check_signature(data, signature, namespace=namespace)
+    argv = ["-Y", "verify", "-f", str(allowed_signers), "-I", signer, "-n", namespace]
+    done = _with_signature(argv, data, signature)
+    if done.returncode != 0:
+        raise SignerUnknown(
+            f"key {made_by} may not sign as {signer}",
+            why=f"{allowed_signers} does not allow it",
+            fix="add its public key there if you trust it",
+        )
+
+
+def check_signature(data: bytes, signature: str, *, namespace: str) -> str:
+    """The fingerprint of the key that signed `data`, whoever it belongs to.
+
+    Raises SignatureInvalid.
+    """
+    done = _with_signature(["-Y", "check-novalidate", "-n", namespace], data, signature)
+    found = re.search(r"SHA256:[A-Za-z0-9+/]+", done.stdout.decode("utf-8", "replace"))
+    if done.returncode != 0 or found is None:
+        raise SignatureInvalid("a signature does not belong to its data", why=_tail(done))
+    return found.group()
+
+
+def allowed_signers_line(signer: str, public: str, *, namespaces: Iterable[str]) -> str:
+    """A line for an allowed_signers file: `signer` may sign these kinds with this key."""
+    kind, blob = _parts(public)
+    return f'{signer} namespaces="{",".join(namespaces)}" {kind} {blob}'
+
+
+def known_hosts_line(address: str, port: int, public: str) -> str:
+    """A line for a known_hosts file: the sshd at this address and port has this key."""
+    kind, blob = _parts(public)
+    place = address if port == 22 else f"[{address}]:{port}"
+    return f"{place} {kind} {blob}"
+
+
+def _with_signature(
+    arguments: Sequence[str], data: bytes, signature: str
+) -> subprocess.CompletedProcess[bytes]:
+    with tempfile.NamedTemporaryFile("w", suffix=".sig", encoding="utf-8") as file:
+        file.write(signature)
+        file.flush()
+        return _keygen(["ssh-keygen", *arguments, "-s", file.name], data)
+
+
+def _keygen(argv: Sequence[str], data: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    try:
+        return subprocess.run(argv, input=data, capture_output=True, timeout=_SECONDS, check=False)
+    except FileNotFoundError as error:
+        raise UnsupportedError("no ssh-keygen", fix="install openssh-client") from error
+    except subprocess.TimeoutExpired as error:
+        why = f"no end after {_SECONDS:.0f} s"
+        raise UnavailableError("ssh-keygen hangs", why=why) from error
+
+
+def _tail(done: subprocess.CompletedProcess[bytes]) -> str:
+    text = (done.stderr or done.stdout).decode("utf-8", "replace").strip()
+    return text[-500:] or f"ssh-keygen ended with {done.returncode}"
+
+
+def _public_path(path: Path) -> Path:
+    return path.with_name(path.name + ".pub")
+
+
+def _parts(public: str) -> tuple[str, str]:
+    words = public.split()
+    if len(words) < 2 or "\n" in public.strip() or not _KEY_TYPE.fullmatch(words[0]):
+        raise LocalProtocolError(f"{public[:80]!r} is no public key")
+    _decode(words[1])
+    return words[0], words[1]
+
+
+def _blob(public: str) -> bytes:
+    return _decode(_parts(public)[1])
+
+
+def _decode(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except binascii.Error as error:
+        raise LocalProtocolError("a public key is not base64", why=str(error)) from error
