@@ -23,7 +23,11 @@ uint64_t BlocksIn(uint64_t bytes) { return (bytes + kBlockSize - 1) / kBlockSize
 Status Volume::Open(const VolumeConfig& config, uint32_t index, PackReader* packs,
                     MissClient* misses, std::unique_ptr<Volume>* volume) {
   std::unique_ptr<Volume> opened(new Volume(config, index, packs, misses));
-  SATCHEL_RETURN_IF_ERROR(SharedMap::Open(config.map_path, BlocksIn(config.size), &opened->map_));
+  SATCHEL_RETURN_IF_ERROR(BlockMap::Open(config.map_path, &opened->map_));
+  if (opened->map_->blocks() != BlocksIn(config.size)) {
+    return Status::Make(Kind::kDamaged, "cannot use the block map " + config.map_path,
+                        "it has " + std::to_string(opened->map_->blocks()) + " blocks");
+  }
   const OpenMode mode = config.read_only ? OpenMode::kRead : OpenMode::kReadWrite;
   SATCHEL_RETURN_IF_ERROR(PosixEnv()->Open(config.overlay_path, mode, &opened->overlay_));
   *volume = std::move(opened);
@@ -38,7 +42,7 @@ Status Volume::Read(uint64_t offset, uint64_t count, char* out) {
     const uint64_t block = BlockOf(offset);
     const uint64_t skip = offset % kBlockSize;
     const uint64_t end = BlocksIn(offset + count);
-    const BlockState state = map_->StateOf(block);
+    const BlockState state = StateOf(block);
     const bool alone = state == BlockState::kPacked;
     const uint64_t run = alone ? 1 : RunEnd(block, end, state) - block;
     const uint64_t length = std::min(count, run * kBlockSize - skip);
@@ -92,21 +96,26 @@ void Volume::Extents(
   const uint64_t end = BlocksIn(stop);
   while (offset < stop) {
     uint64_t block = BlockOf(offset);
-    const bool zero = map_->StateOf(block) == BlockState::kZero;
+    const bool zero = StateOf(block) == BlockState::kZero;
     do {
       ++block;
-    } while (block < end && (map_->StateOf(block) == BlockState::kZero) == zero);
+    } while (block < end && (StateOf(block) == BlockState::kZero) == zero);
     const uint64_t next = std::min(block * kBlockSize, stop);
     if (!visit(offset, next - offset, zero)) return;
     offset = next;
   }
 }
 
+// The blocks' bytes are in the overlay already.
+void Volume::MarkDirty(uint64_t first, uint64_t end) {
+  for (uint64_t block = first; block < end; ++block) map_->MarkDirty(block);
+}
+
 // The end, at most `end`, of the blocks from `block` on that are in `state`.
 uint64_t Volume::RunEnd(uint64_t block, uint64_t end, BlockState state) const {
   do {
     ++block;
-  } while (block < end && map_->StateOf(block) == state);
+  } while (block < end && StateOf(block) == state);
   return block;
 }
 
@@ -114,7 +123,7 @@ Status Volume::Fetch(uint64_t first, uint64_t count) {
   count = std::min<uint64_t>(count, kMissLimit);
   SATCHEL_RETURN_IF_ERROR(misses_->Ask(index_, first, static_cast<uint32_t>(count)));
   for (uint64_t block = first; block < first + count; ++block) {
-    if (map_->StateOf(block) == BlockState::kAbsent) {
+    if (StateOf(block) == BlockState::kAbsent) {
       return Status::Make(Kind::kMissing, "cannot read block " + std::to_string(block),
                           "the daemon says that it is here, and the block map says absent");
     }
@@ -128,14 +137,13 @@ Status Volume::ReadDirty(uint64_t offset, uint64_t length, char* out, bool* vali
   std::atomic_thread_fence(std::memory_order_acquire);
   const uint64_t end = BlocksIn(offset + length);
   *valid = RunEnd(BlockOf(offset), end, BlockState::kDirty) == end &&
-           map_->StateOf(BlockOf(offset)) == BlockState::kDirty;
+           StateOf(BlockOf(offset)) == BlockState::kDirty;
   return {};
 }
 
 // `*valid` is false when the entry has changed meanwhile, so that what was read means nothing.
 Status Volume::ReadPacked(uint64_t block, uint64_t skip, uint64_t length, char* out, bool* valid) {
-  const uint64_t word = map_->Load(block);
-  const BlockEntry entry = DecodeEntry(word);
+  const BlockEntry entry = map_->Load(block);
   *valid = entry.state == BlockState::kPacked;
   if (!*valid) return {};
   uint8_t content[kBlockSize];
@@ -143,7 +151,7 @@ Status Volume::ReadPacked(uint64_t block, uint64_t skip, uint64_t length, char* 
   Status status = packs_->ReadRecord(Location{entry.pack, entry.offset, entry.length},
                                      direct ? reinterpret_cast<uint8_t*>(out) : content);
   if (!status.ok()) {
-    *valid = map_->Load(block) == word;
+    *valid = EncodeEntry(map_->Load(block)) == EncodeEntry(entry);
     if (!*valid) return {};
     return Status::Make(status.kind(),
                         "cannot read block " + std::to_string(block) + " from offset " +
@@ -185,28 +193,29 @@ Status Volume::ForEachSpan(uint64_t offset, uint64_t count,
 Status Volume::WriteWhole(const Span& span, const char* data) {
   std::shared_lock lock(StripeOf(span.offset));
   SATCHEL_RETURN_IF_ERROR(overlay_->WriteAt(span.offset, data, span.length));
-  map_->MarkDirty(BlockOf(span.offset), BlocksIn(span.length));
+  const uint64_t block = BlockOf(span.offset);
+  MarkDirty(block, block + BlocksIn(span.length));
   return {};
 }
 
 Status Volume::WritePart(const Span& span, const char* data) {
   const uint64_t block = BlockOf(span.offset);
-  if (map_->StateOf(block) == BlockState::kAbsent) SATCHEL_RETURN_IF_ERROR(Fetch(block, 1));
+  if (StateOf(block) == BlockState::kAbsent) SATCHEL_RETURN_IF_ERROR(Fetch(block, 1));
   {
     std::shared_lock lock(StripeOf(span.offset));
-    if (map_->StateOf(block) == BlockState::kDirty) {
+    if (StateOf(block) == BlockState::kDirty) {
       return overlay_->WriteAt(span.offset, data, span.length);
     }
   }
   std::unique_lock lock(StripeOf(span.offset));
-  assert(map_->StateOf(block) != BlockState::kAbsent);
+  assert(StateOf(block) != BlockState::kAbsent);
   char content[kBlockSize] = {};
   const uint64_t begin = block * kBlockSize;
   const uint64_t length = std::min<uint64_t>(kBlockSize, size() - begin);
   SATCHEL_RETURN_IF_ERROR(Read(begin, length, content));
   std::memcpy(content + (span.offset - begin), data, span.length);
   SATCHEL_RETURN_IF_ERROR(overlay_->WriteAt(begin, content, length));
-  map_->MarkDirty(block, 1);
+  MarkDirty(block, block + 1);
   return {};
 }
 
@@ -214,7 +223,7 @@ Status Volume::ZeroWhole(const Span& span) {
   std::shared_lock lock(StripeOf(span.offset));
   const uint64_t block = BlockOf(span.offset);
   const uint64_t end = block + BlocksIn(span.length);
-  if (map_->StateOf(block) == BlockState::kZero && RunEnd(block, end, BlockState::kZero) == end) {
+  if (StateOf(block) == BlockState::kZero && RunEnd(block, end, BlockState::kZero) == end) {
     return {};
   }
   Status status = overlay_->PunchHole(span.offset, BlocksIn(span.length) * kBlockSize);
@@ -226,7 +235,7 @@ Status Volume::ZeroWhole(const Span& span) {
     status = {};
   }
   SATCHEL_RETURN_IF_ERROR(status);
-  map_->MarkDirty(block, end - block);
+  MarkDirty(block, end);
   return {};
 }
 

@@ -38,12 +38,12 @@
 #include <shared_mutex>
 #include <string>
 
+#include "chunkstore/core/block_map_file.h"
 #include "chunkstore/core/env.h"
 #include "chunkstore/core/pack_reader.h"
 #include "chunkstore/core/status.h"
 #include "overlay/plugin/config.h"
 #include "overlay/plugin/miss_client.h"
-#include "overlay/plugin/shared_map.h"
 
 namespace satchel {
 
@@ -89,6 +89,8 @@ class Volume {
 
   Volume(VolumeConfig config, uint32_t index, PackReader* packs, MissClient* misses);
 
+  BlockState StateOf(uint64_t block) const { return map_->Load(block).state; }
+  void MarkDirty(uint64_t first, uint64_t end);
   uint64_t RunEnd(uint64_t block, uint64_t end, BlockState state) const;
   Status Fetch(uint64_t first, uint64_t count);
   Status ReadDirty(uint64_t offset, uint64_t length, char* out, bool* valid);
@@ -106,7 +108,7 @@ class Volume {
   const uint32_t index_;
   PackReader* const packs_;
   MissClient* const misses_;
-  std::unique_ptr<SharedMap> map_;
+  std::unique_ptr<BlockMap> map_;
   std::unique_ptr<File> overlay_;
   std::array<std::shared_mutex, kStripes> stripes_;
 };

@@ -1,0 +1,273 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""One nbdkit process that serves the volumes of one machine, and the misses that it asks about.
+
+What is in `run_dir` while it runs, so that a daemon that starts again finds it:
+
+    nbd.sock     the exports, one per volume, by name (unless the caller chose another path)
+    misses.sock  the miss protocol; gone while no daemon runs
+    nbdkit.pid   the process id
+    nbdkit.log   what nbdkit and the plugin say; kept after stop
+    NAME.map, NAME.overlay   the volumes' files, see `overlay.volume`
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import shutil
+import socket as sockets
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Self
+from urllib.parse import quote
+
+from overlay.misses import MissCounts, MissServer
+from overlay.process import Process
+from overlay.volume import Resolver, Volume
+from satchel.errors import ConflictError, SatchelError, UnsupportedError, UsageError
+from satchel.paths import SOCKET_PATH_LIMIT
+
+PLUGIN = Path(__file__).resolve().parent / "_native" / "satchel-nbdkit-plugin.so"
+
+START_SECONDS = 20.0
+"""How long nbdkit may take until its socket answers."""
+
+STOP_SECONDS = 2.0
+"""How long nbdkit may take to end by itself; it waits for its clients, so it is killed then."""
+
+MISS_WAIT_SECONDS = 30
+"""How long a read of an absent block waits for a daemon that is being started again."""
+
+LOG_TAIL = 2000
+"""Characters of nbdkit's output in an error."""
+
+_GREETING = b"NBDMAGIC"
+
+
+class NbdkitMissing(UnsupportedError):
+    """nbdkit or its plugin is not installed."""
+
+
+class ServerFailed(SatchelError):
+    """nbdkit did not start, or is not there any more. Nothing of it is left."""
+
+
+class BadPath(UsageError):
+    """A path that nbdkit's settings or a Unix socket cannot carry."""
+
+
+class SocketInUse(ConflictError):
+    """Something else is at the path where the exports should be."""
+
+
+class VolumeServer:
+    """A running nbdkit and its miss server. Thread-safe.
+
+    nbdkit is its own session and outlives the daemon: reads of what is present go on, reads of
+    what is absent wait for a daemon that adopts it.
+    """
+
+    def __init__(
+        self,
+        run_dir: Path,
+        socket: Path,
+        process: Process,
+        misses: MissServer,
+        volumes: Sequence[Volume],
+    ) -> None:
+        self.run_dir = run_dir
+        self.socket = socket
+        self._process = process
+        self._misses = misses
+        self._volumes = tuple(volumes)
+
+    @classmethod
+    def start(
+        cls,
+        run_dir: Path,
+        packs_dir: Path,
+        volumes: Sequence[Volume],
+        resolver: Resolver,
+        *,
+        log: logging.Logger | None = None,
+        socket: Path | None = None,
+        miss_wait: int = MISS_WAIT_SECONDS,
+    ) -> Self:
+        """Serve `volumes`, whose records are in `packs_dir`; returns once the socket answers.
+
+        `resolver` is called from the miss server's threads. `socket` is where the exports are,
+        by default in `run_dir`. Raises NbdkitMissing, BadPath, SocketInUse or ServerFailed, and
+        leaves no process and no socket then.
+        """
+        run_dir, packs_dir = run_dir.resolve(), packs_dir.resolve()
+        socket = (socket or run_dir / "nbd.sock").absolute()
+        argv = _argv(run_dir, packs_dir, socket, volumes, miss_wait)
+        _make_room(socket)
+        misses = _start_misses(run_dir, volumes, resolver, log)
+        try:
+            process = _launch(argv, run_dir, socket)
+        except BaseException:
+            misses.close()
+            raise
+        return cls(run_dir, socket, process, misses, volumes)
+
+    @classmethod
+    def adopt(
+        cls,
+        run_dir: Path,
+        volumes: Sequence[Volume],
+        resolver: Resolver,
+        *,
+        log: logging.Logger | None = None,
+        socket: Path | None = None,
+    ) -> Self:
+        """Take over the nbdkit that an earlier daemon started with the same arguments.
+
+        `volumes` come from `open_volume`, in the order that they were started with.
+        Raises ServerFailed when that process is gone.
+        """
+        run_dir = run_dir.resolve()
+        socket = (socket or run_dir / "nbd.sock").absolute()
+        process = Process.find(_pid_file(run_dir), marker=str(socket))
+        if process is None:
+            raise ServerFailed(
+                f"cannot adopt the volume server in {run_dir}",
+                why="its process is gone",
+                fix="attach the volumes again from their last checkpoint",
+            )
+        misses = _start_misses(run_dir, volumes, resolver, log)
+        return cls(run_dir, socket, process, misses, volumes)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def misses(self) -> MissCounts:
+        """What has been asked for since the start or the adoption."""
+        return self._misses.counts
+
+    def uri(self, name: str) -> str:
+        """The NBD URI of the volume of that name."""
+        return f"nbd+unix:///{quote(name)}?socket={quote(str(self.socket))}"
+
+    def alive(self) -> bool:
+        """Whether nbdkit runs."""
+        return self._process.alive()
+
+    def stop(self, *, remove: bool = False) -> None:
+        """End nbdkit and the miss server and remove their sockets; harmless the second time.
+
+        `remove`: the maps and overlays of the volumes too. Without it they stay.
+        """
+        self._process.end(STOP_SECONDS)
+        self._misses.close()
+        _clear(self.run_dir, self.socket)
+        if remove:
+            for volume in self._volumes:
+                volume.remove()
+
+
+def _argv(
+    run_dir: Path, packs_dir: Path, socket: Path, volumes: Sequence[Volume], miss_wait: int
+) -> list[str]:
+    """nbdkit's command line. Raises NbdkitMissing and BadPath."""
+    nbdkit = shutil.which("nbdkit")
+    if nbdkit is None:
+        raise NbdkitMissing("cannot serve volumes", why="nbdkit is not installed")
+    if not PLUGIN.exists():
+        raise NbdkitMissing(
+            "cannot serve volumes", why=f"{PLUGIN} is not there", fix="run scripts/bootstrap"
+        )
+    for path in (socket, _miss_socket(run_dir)):
+        if len(os.fsencode(path)) > SOCKET_PATH_LIMIT:
+            raise BadPath(f"cannot listen at {path}", why=f"longer than {SOCKET_PATH_LIMIT} bytes")
+    argv = [nbdkit, "--foreground", "--log=stderr", "--unix", str(socket)]
+    argv += ["--pidfile", str(_pid_file(run_dir)), str(PLUGIN)]
+    argv += [f"packs={packs_dir}", f"misses={_miss_socket(run_dir)}", f"miss_wait={miss_wait}"]
+    for volume in volumes:
+        fields = [volume.name, str(volume.size), str(volume.map_path.resolve())]
+        fields += [str(volume.overlay.resolve())] + (["ro"] if volume.read_only else [])
+        if any(":" in field for field in fields):
+            raise BadPath(f"cannot serve volume {volume.name}", why=f"a colon in {run_dir}")
+        argv.append("volume=" + ":".join(fields))
+    return argv
+
+
+def _start_misses(
+    run_dir: Path, volumes: Sequence[Volume], resolver: Resolver, log: logging.Logger | None
+) -> MissServer:
+    log = log or logging.getLogger(__name__)
+    return MissServer.start(_miss_socket(run_dir), volumes, resolver, log)
+
+
+def _launch(argv: list[str], run_dir: Path, socket: Path) -> Process:
+    """Start nbdkit and wait until it answers; nothing is left of it when this raises."""
+    log_path = run_dir / "nbdkit.log"
+    with log_path.open("wb") as output:
+        child = subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    process = Process(child.pid, child)
+    try:
+        _await_greeting(process, socket, log_path, argv)
+    except BaseException:
+        process.end(0)
+        _clear(run_dir, socket)
+        raise
+    return process
+
+
+def _await_greeting(process: Process, socket: Path, log_path: Path, argv: list[str]) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while not _answers(socket):
+        status = process.exit_status()
+        if status is None and time.monotonic() < deadline:
+            time.sleep(0.01)
+            continue
+        cause = f"no answer in {START_SECONDS:.0f} s" if status is None else f"exit status {status}"
+        tail = log_path.read_text(errors="replace")[-LOG_TAIL:].strip()
+        raise ServerFailed("nbdkit did not start", why=f"{cause}: {' '.join(argv)}: {tail}")
+
+
+def _answers(socket: Path) -> bool:
+    """Whether an NBD server is at `socket`."""
+    with sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM) as probe:
+        probe.settimeout(START_SECONDS)
+        try:
+            probe.connect(str(socket))
+            return probe.recv(len(_GREETING)) == _GREETING
+        except OSError:
+            return False
+
+
+def _make_room(socket: Path) -> None:
+    """Remove a socket where nobody listens any more. Raises SocketInUse for anything else."""
+    if not os.path.lexists(socket):
+        return
+    if socket.is_socket() and not _answers(socket):
+        socket.unlink()
+        return
+    raise SocketInUse(f"cannot listen at {socket}", why="something is there already")
+
+
+def _clear(run_dir: Path, socket: Path) -> None:
+    for path in (socket, _pid_file(run_dir)):
+        with contextlib.suppress(FileNotFoundError):
+            path.unlink()
+
+
+def _pid_file(run_dir: Path) -> Path:
+    return run_dir / "nbdkit.pid"
+
+
+def _miss_socket(run_dir: Path) -> Path:
+    return run_dir / "misses.sock"

@@ -1,0 +1,130 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""An attached volume: a table below, a block map and a sparse overlay file on top."""
+
+from __future__ import annotations
+
+import errno
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from chunkstore import BlockMap, Store, TableRoot
+from satchel.errors import CapacityError, NotFoundError, SatchelError
+from satchel.ids import BLOCK_SIZE
+from satchel.names import check_name
+
+
+class AttachFailed(SatchelError):
+    """The files of a volume could not be made or opened."""
+
+
+class OverlayFull(CapacityError):
+    """There is no space for the files of a volume."""
+
+
+class BlocksMissing(NotFoundError):
+    """Chunks of a volume are not in the store, and nobody else was there to ask."""
+
+
+@dataclass
+class Volume:
+    """A volume that is attached, or about to be.
+
+    Whoever commits the overlay replaces `root`; everybody else reads only. The files live as long
+    as the attachment.
+    """
+
+    name: str
+    root: TableRoot
+    map: BlockMap
+    map_path: Path
+    overlay: Path
+    read_only: bool
+
+    @property
+    def size(self) -> int:
+        """Bytes that the volume shows."""
+        return self.root.size
+
+    @property
+    def blocks(self) -> int:
+        return self.root.blocks
+
+    def remove(self) -> None:
+        """Close the map and remove the files. What was dirty and not committed is gone."""
+        self.map.close()
+        self.map_path.unlink(missing_ok=True)
+        self.overlay.unlink(missing_ok=True)
+
+
+class Resolver(Protocol):
+    """Brings absent blocks: called by a thread of the miss server, by many at once.
+
+    Returns once none of the `count` blocks from `first` on is absent in `volume.map`, or raises:
+    then the guest's read fails with EIO, and the exception is logged.
+    """
+
+    def __call__(self, volume: Volume, first: int, count: int) -> None: ...
+
+
+def create_volume(run_dir: Path, name: str, root: TableRoot, read_only: bool = False) -> Volume:
+    """Attach `root` under `run_dir` with every block absent: NAME.map and NAME.overlay are made.
+
+    Raises BadName, and AttachFailed or OverlayFull with nothing left behind.
+    """
+    check_name(name, "volume")
+    map_path, overlay = _paths(run_dir, name)
+    try:
+        with overlay.open("xb") as file:
+            os.truncate(file.fileno(), root.blocks * BLOCK_SIZE)
+        try:
+            block_map = BlockMap.create(map_path, root.blocks)
+        except BaseException:
+            overlay.unlink()
+            raise
+    except OSError as error:
+        kind = OverlayFull if error.errno in (errno.ENOSPC, errno.EDQUOT) else AttachFailed
+        raise kind(f"cannot attach volume {name} in {run_dir}", why=str(error)) from error
+    return Volume(name, root, block_map, map_path, overlay, read_only)
+
+
+def open_volume(run_dir: Path, name: str, root: TableRoot, read_only: bool = False) -> Volume:
+    """The volume that `create_volume` made, in a daemon that has started again.
+
+    `root` is the one that the map belongs to: that of the last commit.
+    Raises AttachFailed when its files are not there or do not fit.
+    """
+    map_path, overlay = _paths(run_dir, check_name(name, "volume"))
+    try:
+        found = overlay.stat().st_size // BLOCK_SIZE
+        block_map = BlockMap.open(map_path)
+    except OSError as error:
+        raise AttachFailed(f"cannot open volume {name} in {run_dir}", why=str(error)) from error
+    if found != root.blocks:
+        block_map.close()
+        raise AttachFailed(
+            f"cannot open volume {name} in {run_dir}",
+            why=f"its overlay has {found} blocks and its table {root.blocks}",
+        )
+    return Volume(name, root, block_map, map_path, overlay, read_only)
+
+
+def local_resolver(store: Store) -> Resolver:
+    """Brings blocks from `store` alone: for homes, whose store has everything."""
+
+    def resolve(volume: Volume, first: int, count: int) -> None:
+        missing = store.resolve(volume.root, volume.map, first, count)
+        if missing:
+            raise BlocksMissing(
+                f"blocks {first} to {first + count - 1} of volume {volume.name} are not complete",
+                why=f"the store at {store.path} lacks chunk {missing[:20].hex()}",
+                fix="verify the store",
+            )
+
+    return resolve
+
+
+def _paths(run_dir: Path, name: str) -> tuple[Path, Path]:
+    return run_dir / f"{name}.map", run_dir / f"{name}.overlay"
