@@ -1,0 +1,90 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Each package says its words in its docstring and shows one public face, its sorted `__all__`."""
+
+import ast
+import importlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from tests.repository import tree
+
+EVERY_PACKAGE = pytest.mark.parametrize("name", tree.packages())
+
+
+def modules_of(name: str) -> set[str]:
+    """The modules directly in a package, but for what only runs."""
+    paths = [path for path in tree.with_suffix(".py") if path.parts[0] == name]
+    return {path.stem for path in paths if len(path.parts) == 2} - {"__init__", "__main__"}
+
+
+def imports(path: Path) -> Iterator[tuple[str, str]]:
+    """(module, name) of every absolute import of a file; name is empty for `import module`."""
+    for node in ast.walk(ast.parse(tree.text(path))):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, "") for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            yield from ((node.module or "", alias.name) for alias in node.names)
+
+
+def public_names(module: ModuleType) -> set[str]:
+    submodules = modules_of(module.__name__)
+    return {
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_")
+        and not (isinstance(value, ModuleType) and name in submodules)
+        and name != "annotations"
+    }
+
+
+@EVERY_PACKAGE
+def test_its_docstring_defines_its_words(name: str) -> None:
+    assert (importlib.import_module(name).__doc__ or "").strip()
+
+
+@EVERY_PACKAGE
+def test_all_is_sorted_and_complete(name: str) -> None:
+    module = importlib.import_module(name)
+    exported = getattr(module, "__all__", None)
+    assert exported is not None, f"{name}/__init__.py has no __all__"
+    assert list(exported) == sorted(exported)
+    if name == "satchel":
+        assert set(exported) == modules_of(name), "its modules are the face of the vocabulary"
+    else:
+        assert set(exported) == public_names(module)
+
+
+@EVERY_PACKAGE
+def test_others_are_used_through_their_public_face_only(name: str) -> None:
+    inside = [
+        f"{path}: {module}"
+        for path in tree.with_suffix(".py")
+        if path.parts[0] == name
+        for module, _ in imports(path)
+        if module.split(".")[0] in set(tree.packages()) - {name, "satchel"} and "." in module
+    ]
+    assert not inside
+
+
+def test_every_package_has_a_place_in_the_import_contract() -> None:
+    contract = tree.text(Path(".importlinter"))
+    roots = contract.split("root_packages =")[1].split("include_external")[0].split()
+    assert sorted(roots) == list(tree.packages())
+    placed = frozenset().union(*tree.floors())
+    assert set(tree.packages()) - placed == {"testbed", "bench"}
+
+
+def test_the_vocabulary_uses_the_standard_library_only() -> None:
+    foreign = [
+        f"{path}: {module}"
+        for path in tree.with_suffix(".py")
+        if path.parts[0] == "satchel"
+        for module, _ in imports(path)
+        if module.split(".")[0] not in {*sys.stdlib_module_names, "satchel"}
+    ]
+    assert not foreign
