@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from replay import Log, Operation
+from replay import Durability, Log, Operation
 from satchel.errors import IntegrityError, SatchelError
 from satchel.ids import OperationNumber
 
@@ -39,7 +39,7 @@ class Journal:
     spare:  where the log goes on when `folder` fails
     """
 
-    def __init__(self, folder: Path | None, spare: Path | None, durability: str = "each") -> None:
+    def __init__(self, folder: Path | None, spare: Path | None, durability: Durability = "each") -> None:
         self._changed = threading.Condition()
         self._operations: list[Operation] = []
         self._base = OperationNumber(0)
@@ -77,7 +77,7 @@ class Journal:
             assert not self._operations
             self._base = base
             if self._log:
-                self._log.start_from(base)
+                self._log.cut(base)
 
     def extend(self, operations: Iterable[Operation]) -> None:
         """Take over operations that home has and the journal has not."""
@@ -167,10 +167,9 @@ class Journal:
             raise error
         logger.error("%s; operations are logged in %s from here on", error, self._spare)
         self.failure = error
-        log = Log.open(self._spare, durability=self._durability)
-        log.cut(log.last)
         unstable = [op for op in self._operations if op.number > self._stable]
-        log.start_from(OperationNumber(unstable[0].number - 1 if unstable else self._last()))
+        log = Log.open(self._spare, durability=self._durability)
+        log.cut(OperationNumber(unstable[0].number - 1 if unstable else self._last()))
         for operation in unstable:
             log.append(operation)
         self._log = log

@@ -29,7 +29,7 @@ from images import SIGNATURE_NAMESPACE, Manifest
 from replay import decode_operations
 from satchel.errors import NotFoundError, SatchelError, UnavailableError
 from satchel.ids import OperationNumber, ReplicaId
-from wire import ChunkClient, CreateReplica, SourceAddress, verify_signature
+from wire import ChunkClient, CreateReplica, SourceAddress, verify
 
 logger = logging.getLogger(__name__)
 
@@ -37,6 +37,9 @@ READY_SECONDS = 900.0
 """How long a replica may take from its request until it runs."""
 
 HISTORY_BATCH = 256
+
+OWNER = "owner"
+"""Who signs checkpoints, as allowed_signers calls it."""
 
 
 @dataclass(frozen=True)
@@ -173,7 +176,7 @@ class Runner:
         self.session.close()
         if self.home_link:
             try:
-                self.home_link.delete(f"/v1/services/{self.service}/lease/{self.settings.name}")
+                self.home_link.delete_json(f"/v1/services/{self.service}/lease/{self.settings.name}")
             except SatchelError as error:
                 logger.warning("the lease was not given back: %s", error)
         self._links.close()
@@ -217,8 +220,12 @@ class Runner:
         return found
 
     def _verified(self, manifest: bytes, signature: bytes, place: str) -> Manifest:
-        verify_signature(
-            manifest, signature, self.settings.owner.read_text().strip(), SIGNATURE_NAMESPACE
+        verify(
+            manifest,
+            signature.decode("ascii", "replace"),
+            allowed_signers=self.settings.allowed_signers,
+            signer=OWNER,
+            namespace=SIGNATURE_NAMESPACE,
         )
         decoded = Manifest.from_bytes(manifest)
         if decoded.service != self.service:

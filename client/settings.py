@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from replay import Durability
 from satchel.errors import NotFoundError
 from satchel.paths import config_dir, data_dir, runtime_dir
 
@@ -34,7 +35,7 @@ class ClientSettings:
     run:              sockets; keep the path short
     home:             the home server
     surrogates:       the surrogates that are known, by name
-    owner:            the owner's public key: who may sign checkpoints
+    allowed_signers:  who may sign checkpoints, as `owner`: `satchel-home init` prints the line
     media:            where the media is mounted; empty: none
     durability:       `each` operation is durable in the journal before it is sent; `interval`;
                       `off`
@@ -46,9 +47,9 @@ class ClientSettings:
     run: Path = field(default_factory=lambda: runtime_dir() / "client")
     home: Peer = field(default_factory=Peer)
     surrogates: dict[str, Peer] = field(default_factory=dict)
-    owner: Path = field(default_factory=lambda: config_dir() / "owner.pub")
+    allowed_signers: Path = field(default_factory=lambda: config_dir() / "allowed_signers")
     media: str = ""
-    durability: str = "each"
+    durability: Durability = "each"
     response_seconds: float = 300.0
 
     def surrogate(self, name: str) -> Peer:

@@ -9,19 +9,18 @@ import threading
 from datetime import UTC, datetime
 from pathlib import Path
 
-import images
 from chunkstore import Store, TableRoot
 from homeserver.records import ServiceRecord, ServiceShelf
 from homeserver.service import ReplicaMaker, Service
 from homeserver.settings import HomeSettings
 from hypervisor import Driver, MachineSpec
-from images import BuiltImage, Manifest
+from images import SIGNATURE_NAMESPACE, BuiltImage, Manifest
 from overlay import local_resolver
 from replay import Log
 from replica import Frozen, Replica
 from satchel.errors import ConflictError, NotFoundError
 from satchel.ids import ReplicaId
-from wire import Identity
+from wire import allowed_signers_line, create_key, public_key, sign
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +43,6 @@ class Home:
         self.settings = settings
         self.store = Store.open(settings.store)
         self.shelf = ServiceShelf(settings.services)
-        self.identity = Identity.open(settings.identity)
         self._driver = driver
         self._lock = threading.Lock()
         self._services: dict[str, Service] = {}
@@ -58,7 +56,7 @@ class Home:
         if not settings.store.exists():
             Store.create(settings.store).close()
         settings.identity.parent.mkdir(mode=0o700, exist_ok=True)
-        Identity.create(settings.identity, comment="satchel owner")
+        create_key(settings.identity, comment="satchel owner")
 
     def add_service(self, name: str, image: str) -> None:
         """Describe a new service of a built image. Nothing is started."""
@@ -108,8 +106,10 @@ class Home:
                 device_state=frozen.device_state,
                 volumes=frozen.volumes,
             )
-            signature = self.identity.sign(manifest.to_bytes(), images.SIGNATURE_NAMESPACE)
-            checkpoints.add(manifest, signature)
+            signature = sign(
+                manifest.to_bytes(), self.settings.identity, namespace=SIGNATURE_NAMESPACE
+            )
+            checkpoints.add(manifest, signature.encode())
             return manifest
 
         return Service(
@@ -155,3 +155,10 @@ class Home:
         )
         return replica
 
+
+
+def signers_line(settings: HomeSettings) -> str:
+    """The line of an allowed_signers file by which clients know this home's owner."""
+    return allowed_signers_line(
+        "owner", public_key(settings.identity), namespaces=[SIGNATURE_NAMESPACE]
+    )

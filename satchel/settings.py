@@ -3,7 +3,7 @@
 """A TOML file read into a frozen dataclass: one mechanism for every program's settings.
 
 A program declares its settings as a frozen dataclass whose fields are str, int, float, bool,
-Path, a tuple of one of these, or a nested frozen dataclass, each with a default. A missing file
+Path, a Literal, a tuple or a dict of one of these, or a nested frozen dataclass, each with a default. A missing file
 is an empty one. An unknown key and a value of the wrong type are errors that name the file and
 the key.
 """
@@ -65,6 +65,9 @@ def _convert(hint: Any, value: Any, path: Path, key: str) -> Any:
         if isinstance(value, dict):
             inner = typing.get_args(hint)[1]
             return {name: _convert(inner, item, path, f"{key}.{name}") for name, item in value.items()}
+    elif typing.get_origin(hint) is typing.Literal:
+        if value in typing.get_args(hint):
+            return value
     elif hint is Path:
         if isinstance(value, str):
             return Path(value).expanduser()

@@ -9,7 +9,7 @@ import click
 from chunkstore import Store
 from console import json_option, show
 from homeserver.cli.context import Context, pass_context
-from homeserver.home import Home
+from homeserver.home import Home, signers_line
 
 
 @click.command("init")
@@ -25,6 +25,6 @@ def command(context: Context, as_json: bool) -> None:
     answer = {
         "home": str(context.settings.data),
         "store": str(context.store),
-        "owner_key": context.settings.identity.with_suffix(".pub").read_text().strip(),
+        "allowed_signers": signers_line(context.settings),
     }
     show(answer, as_json=as_json)
