@@ -29,7 +29,7 @@ from images import SIGNATURE_NAMESPACE, Manifest
 from replay import decode_operations
 from satchel.errors import NotFoundError, SatchelError, UnavailableError
 from satchel.ids import OperationNumber, ReplicaId
-from wire import ChunkClient, CreateReplica, SourceAddress, verify
+from wire import ChunkClient, CreateReplica, HostStatus, SourceAddress, verify
 
 logger = logging.getLogger(__name__)
 
@@ -99,12 +99,14 @@ class Runner:
         began = time.monotonic()
         peer = self.settings.surrogate(surrogate)
         link = self._links.open(surrogate, peer)
+        chunks = self._links.open(f"{surrogate}-chunks", peer)
+        forwarded = HostStatus.from_json(link.get_json("/v1/status")).forwarded
         replica = ReplicaId(f"{self.service}-{secrets.token_hex(4)}")
         request = CreateReplica(
             replica=replica,
             service=self.service,
             manifest=self.manifest.to_json(),
-            sources=self._offer(link, use_media=use_media),
+            sources=self._offer(chunks, forwarded, use_media=use_media),
         )
         link.post_json("/v1/replicas", request.to_json())
         endpoint = SurrogateEndpoint(surrogate, link, replica)
@@ -147,6 +149,7 @@ class Runner:
             except SatchelError as error:
                 logger.warning("replica %s was left behind: %s", endpoint.replica, error)
         self._links.drop(surrogate)
+        self._links.drop(f"{surrogate}-chunks")
 
     def status(self) -> dict[str, Any]:
         """Everything that `satchel status` shows."""
@@ -282,15 +285,15 @@ class Runner:
             cursor = self.session.journal.last
         self.session.add(endpoint, OperationNumber(max(cursor, self.session.journal.base)))
 
-    def _offer(self, link: Link, *, use_media: bool) -> tuple[SourceAddress, ...]:
+    def _offer(self, link: Link, folder: str, *, use_media: bool) -> tuple[SourceAddress, ...]:
         """Forward this client's sources to the surrogate, the nearest first."""
         providers: list[tuple[str, Provider]] = []
         if self.media is not None and use_media:
             providers.append(("media", MediaChunks(self.media)))
         if self.home_link is not None:
-            bulk = self._links.open("home-bulk", self.settings.home)
+            bulk = self._links.open("home-chunks", self.settings.home)
             providers.append((HOME, ChunkClient(bulk.http).fetch))
-        return tuple(SourceAddress(n, link.offer(n, provider)) for n, provider in providers)
+        return tuple(SourceAddress(n, link.offer(n, provider, folder)) for n, provider in providers)
 
     def _await_running(self, endpoint: SurrogateEndpoint, began: float) -> Any:
         while time.monotonic() - began < READY_SECONDS:

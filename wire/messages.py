@@ -90,9 +90,11 @@ class CreateReplica(Message):
 class ReplicaStatus(Message):
     """One replica as its host sees it.
 
-    last_operation: the last operation executed. fetched_bytes: bytes of chunks by source so far.
+    last_operation: the last operation executed. fetched_bytes: bytes of chunks by source so far;
+    faults: requests that a source did not answer and chunks that it got wrong, by source.
     started_seconds: from the request until it ran; first_response_seconds: until its first
-    response, first_response_bytes: `fetched_bytes` at that moment. None: not yet.
+    response, first_response_bytes: `fetched_bytes` at that moment. None: not yet. faults: by source,
+    requests that it did not answer and chunks that were not what their names say.
     """
 
     replica: ReplicaId
@@ -100,9 +102,11 @@ class ReplicaStatus(Message):
     state: str
     last_operation: OperationNumber
     fetched_bytes: dict[str, int] = field(default_factory=dict)
+    faults: dict[str, int] = field(default_factory=dict)
     started_seconds: float | None = None
     first_response_seconds: float | None = None
     first_response_bytes: dict[str, int] | None = None
+    faults: dict[str, int] = field(default_factory=dict)
     error: ErrorReport | None = None
 
     def __post_init__(self) -> None:
@@ -110,9 +114,10 @@ class ReplicaStatus(Message):
         check_name(self.service, "service name")
         check_name(self.state, "state")
         _check_count(self.last_operation, "last_operation")
-        for name, count in (self.fetched_bytes | (self.first_response_bytes or {})).items():
-            check_name(name, "source name")
-            _check_count(count, "bytes fetched")
+        for counts in (self.fetched_bytes, self.faults, self.first_response_bytes or {}):
+            for name, count in counts.items():
+                check_name(name, "source name")
+                _check_count(count, f"the count of {name}")
 
 
 @dataclass(frozen=True)
@@ -129,13 +134,16 @@ class Space(Message):
 
 @dataclass(frozen=True)
 class HostStatus(Message):
-    """A host that runs replicas: a home server or a surrogate."""
+    """A host that runs replicas. forwarded: the folder in which it accepts the sockets that a
+    client forwards to it, empty where it accepts none."""
 
     name: str
     version: str
     memory: Space
     disk: Space
+    forwarded: str
     replicas: tuple[ReplicaStatus, ...] = ()
+    forwarded: str = ""
 
     def __post_init__(self) -> None:
         check_name(self.name, "host name")
