@@ -1,0 +1,93 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Everything that crosses a machine boundary: HTTP over Unix sockets, carried by OpenSSH.
+
+- peer: the program at the other end of a connection; never trusted with more than its key allows
+- host: a machine that ssh reaches (`SshHost`), known by its host key
+- link: one persistent ssh connection to a host (`SshLink`); forwards carry Unix sockets over it
+- lane: what a link is for, operations or bulk; two lanes to a host are two links
+- message: a frozen dataclass that travels as strict JSON (`messages`, codec in `codec`)
+- report: an error as it travels (`ErrorReport`); it is raised at the other side as its root class
+- batch: chunk references in, pack records out (`chunks`), with a priority
+- identity: an OpenSSH key pair; it logs in and it signs (`Identity`)
+"""
+
+from wire.chunks import BATCH_LIMIT, ChunkClient, Priority, chunk_routes, requested_priority
+from wire.client import Answer, HttpClient
+from wire.errors import (
+    ErrorReport,
+    HostKeyMismatch,
+    HostUnreachable,
+    LocalProtocolError,
+    PeerTimeout,
+    PeerUnreachable,
+    RemoteProtocolError,
+    SignatureInvalid,
+    SignerUnknown,
+    WrongKey,
+)
+from wire.identity import (
+    Identity,
+    allowed_signers_line,
+    fingerprint,
+    known_hosts_line,
+    signer_of,
+    verify_signature,
+    verify_signer,
+)
+from wire.messages import (
+    CreateReplica,
+    HostStatus,
+    Lease,
+    Message,
+    ReplicaStatus,
+    ServiceStatus,
+    SourceAddress,
+    Space,
+)
+from wire.server import Server, client_gone, install_errors, serve
+from wire.ssh import Lane, LinkState, Ran, SshHost, SshLink
+
+__all__ = [
+    "BATCH_LIMIT",
+    "Answer",
+    "ChunkClient",
+    "CreateReplica",
+    "ErrorReport",
+    "HostKeyMismatch",
+    "HostStatus",
+    "HostUnreachable",
+    "HttpClient",
+    "Identity",
+    "Lane",
+    "Lease",
+    "LinkState",
+    "LocalProtocolError",
+    "Message",
+    "PeerTimeout",
+    "PeerUnreachable",
+    "Priority",
+    "Ran",
+    "RemoteProtocolError",
+    "ReplicaStatus",
+    "Server",
+    "ServiceStatus",
+    "SignatureInvalid",
+    "SignerUnknown",
+    "SourceAddress",
+    "Space",
+    "SshHost",
+    "SshLink",
+    "WrongKey",
+    "allowed_signers_line",
+    "chunk_routes",
+    "client_gone",
+    "fingerprint",
+    "install_errors",
+    "known_hosts_line",
+    "requested_priority",
+    "serve",
+    "signer_of",
+    "verify_signature",
+    "verify_signer",
+]

@@ -118,7 +118,7 @@ class HttpClient:
             )
         )
 
-    def delete_json(self, path: str, *, timeout: float | None = READ_SECONDS) -> Any:
+    def delete(self, path: str, *, timeout: float | None = READ_SECONDS) -> Any:
         """DELETE, idempotent; the JSON value answered, None for an empty body."""
         return self._json(self.request("DELETE", path, timeout=timeout, limit=JSON_LIMIT))
 

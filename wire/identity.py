@@ -15,6 +15,7 @@ import re
 import subprocess
 import tempfile
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from satchel.errors import (
@@ -31,64 +32,85 @@ _KEY_TYPE = re.compile(r"(sk-)?(ssh|ecdsa)-[a-z0-9@.-]+")
 _SIGNER = re.compile(r"[A-Za-z0-9@._+-]+")
 
 
-def create_key(path: Path, *, comment: str = "satchel") -> str:
-    """Make an ed25519 key pair without a passphrase at `path` (mode 0600) and `path`.pub.
+@dataclass(frozen=True)
+class Identity:
+    """A private key file and its public line. Safe to share between threads."""
 
-    Returns the public line. Raises ConflictError if either file exists, AccessError.
-    """
-    if path.exists() or _public_path(path).exists():
-        raise ConflictError(f"cannot make a key at {path}", why="there is one already")
-    argv = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", comment, "-f", str(path)]
-    done = _keygen(argv)
-    if done.returncode != 0:
-        raise AccessError(f"cannot make a key at {path}", why=_tail(done))
-    return public_key(path)
+    path: Path
+    public: str
 
+    @classmethod
+    def create(cls, path: Path, *, comment: str = "satchel") -> Identity:
+        """Make an ed25519 key pair without a passphrase at `path` (mode 0600) and `path`.pub.
 
-def public_key(path: Path) -> str:
-    """The public line of the private key at `path`, read from `path`.pub.
+        Raises ConflictError if either file exists, AccessError where they cannot be written.
+        """
+        if path.exists() or _public_path(path).exists():
+            raise ConflictError(f"cannot make a key at {path}", why="there is one already")
+        argv = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", comment, "-f", str(path)]
+        done = _keygen(argv)
+        if done.returncode != 0:
+            raise AccessError(f"cannot make a key at {path}", why=_tail(done))
+        return cls.open(path)
 
-    Raises NotFoundError, or LocalProtocolError if that file holds no public key.
-    """
-    try:
-        line = _public_path(path).read_text(encoding="utf-8").strip()
-    except FileNotFoundError as error:
-        fix = f"make it with: ssh-keygen -y -f {path} > {path}.pub"
-        raise NotFoundError(f"no public key {path}.pub", fix=fix) from error
-    _parts(line)
-    return line
+    @classmethod
+    def open(cls, path: Path) -> Identity:
+        """The key pair at `path` and `path`.pub. Raises NotFoundError, or LocalProtocolError if
+        the second holds no public key."""
+        try:
+            line = _public_path(path).read_text(encoding="utf-8").strip()
+        except FileNotFoundError as error:
+            fix = f"make it with: ssh-keygen -y -f {path} > {path}.pub"
+            raise NotFoundError(f"no public key {path}.pub", fix=fix) from error
+        _parts(line)
+        return cls(path, line)
+
+    @property
+    def fingerprint(self) -> str:
+        return fingerprint(self.public)
+
+    def sign(self, data: bytes, namespace: str) -> bytes:
+        """The armored signature (SSHSIG) of `data`.
+
+        namespace: what kind of thing is signed, so that a signature of one kind never passes for
+        another. Raises AccessError when the key is absent, readable by others or locked.
+        """
+        done = _keygen(["ssh-keygen", "-Y", "sign", "-f", str(self.path), "-n", namespace], data)
+        if done.returncode != 0:
+            raise AccessError(f"cannot sign with {self.path}", why=_tail(done))
+        return done.stdout
 
 
 def fingerprint(public: str) -> str:
     """What OpenSSH prints for a public line: "SHA256:..."."""
-    digest = hashlib.sha256(_blob(public)).digest()
+    digest = hashlib.sha256(_decode(_parts(public)[1])).digest()
     return "SHA256:" + base64.b64encode(digest).decode("ascii").rstrip("=")
 
 
-def sign(data: bytes, key: Path, *, namespace: str) -> str:
-    """The armored signature (SSHSIG) of `data` by the private key at `key`.
+def verify_signature(data: bytes, signature: bytes, public: str, namespace: str) -> None:
+    """Return if the owner of the public line signed `data` as a thing of kind `namespace`.
 
-    namespace: what kind of thing is signed, so that a signature of one kind never passes for
-    another. Raises AccessError when the key is absent, readable by others or locked.
+    Raises SignatureInvalid if the signature is not one of `data`, SignerUnknown if it is one by
+    another key.
     """
-    argv = ["ssh-keygen", "-q", "-Y", "sign", "-f", str(key), "-n", namespace]
-    done = _keygen(argv, data)
-    if done.returncode != 0:
-        raise AccessError(f"cannot sign with {key}", why=_tail(done))
-    return done.stdout.decode("ascii")
+    made_by = signer_of(data, signature, namespace)
+    if made_by != fingerprint(public):
+        raise SignerUnknown(
+            f"signed by another key than {fingerprint(public)}", why=f"signed by {made_by}"
+        )
 
 
-def verify(
-    data: bytes, signature: str, *, allowed_signers: Path, signer: str, namespace: str
+def verify_signer(
+    data: bytes, signature: bytes, *, allowed_signers: Path, signer: str, namespace: str
 ) -> None:
-    """Return if `signer` signed `data` with a key that the file `allowed_signers` grants to it.
+    """Return if a key that the file `allowed_signers` grants to `signer` signed `data`.
 
-    Raises SignatureInvalid if the signature is not one of `data`, SignerUnknown if it is, by a key
-    that is not allowed to `signer` for this namespace.
+    Raises SignatureInvalid if the signature is not one of `data`, SignerUnknown if it is one by a
+    key that is not allowed, for this namespace, to this signer.
     """
     if not _SIGNER.fullmatch(signer):
         raise LocalProtocolError(f"{signer[:80]!r} cannot name a signer")
-    made_by = check_signature(data, signature, namespace=namespace)
+    made_by = signer_of(data, signature, namespace)
     argv = ["-Y", "verify", "-f", str(allowed_signers), "-I", signer, "-n", namespace]
     done = _with_signature(argv, data, signature)
     if done.returncode != 0:
@@ -99,7 +121,7 @@ def verify(
         )
 
 
-def check_signature(data: bytes, signature: str, *, namespace: str) -> str:
+def signer_of(data: bytes, signature: bytes, namespace: str) -> str:
     """The fingerprint of the key that signed `data`, whoever it belongs to.
 
     Raises SignatureInvalid.
@@ -125,9 +147,9 @@ def known_hosts_line(address: str, port: int, public: str) -> str:
 
 
 def _with_signature(
-    arguments: Sequence[str], data: bytes, signature: str
+    arguments: Sequence[str], data: bytes, signature: bytes
 ) -> subprocess.CompletedProcess[bytes]:
-    with tempfile.NamedTemporaryFile("w", suffix=".sig", encoding="utf-8") as file:
+    with tempfile.NamedTemporaryFile(suffix=".sig") as file:
         file.write(signature)
         file.flush()
         return _keygen(["ssh-keygen", *arguments, "-s", file.name], data)
@@ -158,10 +180,6 @@ def _parts(public: str) -> tuple[str, str]:
         raise LocalProtocolError(f"{public[:80]!r} is no public key")
     _decode(words[1])
     return words[0], words[1]
-
-
-def _blob(public: str) -> bytes:
-    return _decode(_parts(public)[1])
 
 
 def _decode(text: str) -> bytes:
