@@ -75,8 +75,8 @@ Status MissClient::Ask(uint32_t volume, uint64_t first, uint32_t count) {
     switch (Exchange(request, &status)) {
       case Outcome::kAnswered:
         if (status == 0) return {};
-        return Status::FromErrno("the daemon cannot bring " + Describe(request),
-                                 static_cast<int>(status));
+        return Status::Make(Kind::kGone, "the daemon cannot bring " + Describe(request),
+                            strerror(static_cast<int>(status)));
       case Outcome::kShutdown:
         connection.Close();
         return Cancelled(request);
