@@ -1,0 +1,226 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Makes the reference pages from the code: docs/commands.md, docs/errors.md, docs/settings.md.
+
+.venv/bin/python scripts/reference.py           write the pages that changed, and name them
+.venv/bin/python scripts/reference.py --check   write nothing; exit 1 if a page is out of date
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import importlib
+import os
+import pkgutil
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGES = (
+    "satchel", "chunkstore", "console", "hypervisor", "wire", "images", "overlay", "replay",
+    "replica", "homeserver", "surrogate", "client", "testbed",
+)  # fmt: skip
+PROGRAMS = {
+    "satchel": "client.cli",
+    "satchel-home": "homeserver.cli",
+    "satchel-surrogate": "surrogate.cli",
+}
+SETTINGS = (
+    ("client.toml", "client.settings", "ClientSettings"),
+    ("client.toml, `home` and each of `surrogates`", "client.settings", "Peer"),
+    ("home.toml", "homeserver.settings", "HomeSettings"),
+    ("surrogate.toml", "surrogate.settings", "SurrogateSettings"),
+)
+MADE = "<!-- Made by scripts/reference.py. Change the code, then run it. -->"
+
+
+def _modules() -> Iterator[str]:
+    """Every module of the packages, but for those that only run."""
+    for package in PACKAGES:
+        yield package
+        for found in pkgutil.walk_packages([str(ROOT / package)], f"{package}."):
+            leaf = found.name.rsplit(".", 1)[-1]
+            if leaf != "__main__" and not leaf.startswith("_"):
+                yield found.name
+
+
+def _sentence(text: str | None) -> str:
+    """The first paragraph of a docstring on one line, safe in a table cell."""
+    first = (text or "").strip().split("\n\n")[0]
+    return " ".join(first.split()).replace("|", "\\|")
+
+
+def _row(*cells: object) -> str:
+    return "| " + " | ".join(str(cell) for cell in cells) + " |"
+
+
+def errors_page() -> str:
+    """The exception tree with exit codes, wire codes and HTTP statuses."""
+    for name in _modules():
+        importlib.import_module(name)
+    satchel_errors = importlib.import_module("satchel.errors")
+    status = importlib.import_module("wire.errors").STATUS
+    roots = satchel_errors.ROOTS
+    lines = [
+        "# Errors",
+        "",
+        MADE,
+        "",
+        "Every error is one of ten roots or a leaf of one. An error says what happened and on",
+        "what, then why, then what to do. A program prints that as one line on standard error and",
+        "exits with the root's code; with `--json` it prints an object with `code`, `what`, `why`",
+        "and `fix`. Between machines the same object is the body of an answer with the HTTP status",
+        "below, and a leaf arrives as its root.",
+        "",
+        "## Roots",
+        "",
+        _row("class", "exit", "code", "HTTP", "meaning"),
+        _row("---", "---", "---", "---", "---"),
+    ]
+    for root in roots:
+        meaning = _sentence(root.__doc__) if root is not roots[0] else "Anything else: a defect."
+        code = root.wire_code
+        lines.append(_row(f"`{root.__name__}`", root.exit_code, code, status[code], meaning))
+    lines += ["", "Ctrl-C and SIGTERM end a program with 130.", "", "## Leaves", ""]
+    lines += [_row("class", "package", "root", "exit", "meaning"), _row(*["---"] * 5)]
+    leaves = set(_subclasses(satchel_errors.SatchelError)) - set(roots)
+    leaves = {leaf for leaf in leaves if leaf.__module__.split(".")[0] in PACKAGES}
+    for leaf in sorted(
+        leaves, key=lambda c: (PACKAGES.index(c.__module__.split(".")[0]), c.__name__)
+    ):
+        trunk = next(parent for parent in leaf.__mro__ if parent in roots)
+        package = leaf.__module__.split(".")[0]
+        names = f"`{leaf.__name__}`", package, f"`{trunk.__name__}`"
+        lines.append(_row(*names, leaf.exit_code, _sentence(leaf.__doc__)))
+    return "\n".join(lines) + "\n"
+
+
+def _subclasses(cls: type[Any]) -> Iterator[type[Any]]:
+    for child in cls.__subclasses__():
+        yield child
+        yield from _subclasses(child)
+
+
+def commands_page() -> str:
+    """Every program, command, argument and option."""
+    lines = ["# Commands", "", MADE, ""]
+    for program, package in PROGRAMS.items():
+        module = importlib.import_module(package)
+        lines += [f"## {program}", "", _sentence(module.group.help), ""]
+        lines += _options(module.group)
+        for path, command in _commands(package):
+            usage = " ".join([program, *path, *_arguments(command)])
+            lines += [f"### `{usage}`", "", _help(command), ""]
+            lines += _options(command)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _commands(package: str) -> list[tuple[tuple[str, ...], click.Command]]:
+    """Every command that takes arguments of its own, with the words that lead to it."""
+    found: list[tuple[tuple[str, ...], click.Command]] = []
+    folder = Path(importlib.import_module(package).__path__[0])
+    for info in pkgutil.iter_modules([str(folder)]):
+        module = importlib.import_module(f"{package}.{info.name}")
+        top = getattr(module, "group", None) or getattr(module, "command", None)
+        if isinstance(top, click.Group):
+            found += [((str(top.name), name), child) for name, child in top.commands.items()]
+        elif isinstance(top, click.Command):
+            found.append(((str(top.name),), top))
+    return sorted(found, key=lambda item: item[0])
+
+
+def _help(command: click.Command) -> str:
+    return "\n\n".join(" ".join(part.split()) for part in (command.help or "").split("\n\n"))
+
+
+def _arguments(command: click.Command) -> list[str]:
+    return [p.make_metavar(click.Context(command)) for p in command.params if _is_argument(p)]
+
+
+def _is_argument(parameter: click.Parameter) -> bool:
+    return isinstance(parameter, click.Argument)
+
+
+def _options(command: click.Command) -> list[str]:
+    options = [option for option in command.params if isinstance(option, click.Option)]
+    lines = []
+    for option in options:
+        required = " Required." if option.required else ""
+        variable = f" Environment: `{option.envvar}`." if option.envvar else ""
+        names = ", ".join(f"`{name}`" for name in option.opts)
+        lines.append(f"- {names}: {option.help or ''}{required}{variable}")
+    return [*lines, ""] if lines else []
+
+
+def settings_page() -> str:
+    """Every key of every settings file, with its default and its meaning."""
+    lines = ["# Settings", "", MADE, ""]
+    lines += [
+        "A settings file is TOML, in `$XDG_CONFIG_HOME/satchel` or where `--config` says. A file",
+        "that is missing is an empty one; a key that is not listed here is an error. `_` may be",
+        "written as `-`.",
+        "",
+    ]
+    for title, module, name in SETTINGS:
+        cls = getattr(importlib.import_module(module), name)
+        keys = [field.name for field in dataclasses.fields(cls)]
+        meanings = _meanings(cls.__doc__ or "", keys)
+        lines += [f"## {title}", "", _row("key", "type", "default", "meaning"), _row(*["---"] * 4)]
+        for field in dataclasses.fields(cls):
+            shown = _default(field)
+            kind = str(field.type)
+            lines.append(_row(f"`{field.name}`", kind, shown, meanings.get(field.name, "")))
+        lines.append("")
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _default(field: dataclasses.Field[Any]) -> str:
+    factory = field.default_factory
+    value = field.default if factory is dataclasses.MISSING else factory()
+    if dataclasses.is_dataclass(value) or value in ("", {}):
+        return ""
+    return f"`{str(value).lower() if isinstance(value, bool) else value}`"
+
+
+def _meanings(docstring: str, keys: list[str]) -> dict[str, str]:
+    """`key: meaning` of a settings class's docstring; a meaning ends where the next key begins."""
+    key = rf"(?:^ *|; )(?:{'|'.join(keys)}): "
+    pattern = re.compile(rf"(?={key})\W*(\w+): +(.+?)(?={key}|\n\s*\n|\s*\Z)", re.M | re.S)
+    return {name: _sentence(text) for name, text in pattern.findall(docstring)}
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "docs/commands.md": commands_page,
+    "docs/errors.md": errors_page,
+    "docs/settings.md": settings_page,
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Make the reference pages from the code.")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if out of date")
+    check = parser.parse_args().check
+    for base in ("CONFIG", "DATA", "CACHE", "RUNTIME"):
+        suffix = "DIR" if base == "RUNTIME" else "HOME"
+        os.environ[f"XDG_{base}_{suffix}"] = f"$XDG_{base}_{suffix}"
+    stale = []
+    for name, make in PAGES.items():
+        page = ROOT / name
+        content = make()
+        if not page.exists() or page.read_text(encoding="utf-8") != content:
+            stale.append(name)
+            if not check:
+                page.write_text(content, encoding="utf-8")
+    if stale:
+        print(("out of date: " if check else "wrote ") + ", ".join(stale))
+    return 1 if stale and check else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,105 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Documentation is tested: it names what is there, all of it, and nothing else."""
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+from tests.needs import requires
+from tests.repository import tree
+
+LINK = re.compile(r"(?<!!)\[[^\]\n]*\]\(([^)\s]+)\)")
+FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+HEADING = re.compile(r"^#+ +(.+)$", re.MULTILINE)
+NAMED = re.compile(r"^\| `([^`]+)` \|", re.MULTILINE)
+FORMATS = Path("docs/formats")
+
+
+def pages() -> list[Path]:
+    return tree.with_suffix(".md")
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as forges make them."""
+    headings = HEADING.findall(FENCE.sub("", tree.text(page)))
+    bare = [re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings]
+    return {heading.strip().replace(" ", "-") for heading in bare}
+
+
+def section(page: str, heading: str) -> str:
+    return tree.text(Path(page)).split(f"\n## {heading}\n", 1)[1].split("\n## ", 1)[0]
+
+
+def test_every_link_resolves() -> None:
+    broken = []
+    for page in pages():
+        for link in LINK.findall(FENCE.sub("", tree.text(page))):
+            if "://" in link:
+                continue
+            name, _, anchor = link.partition("#")
+            target = Path((tree.ROOT / page.parent / name).resolve()) if name else tree.ROOT / page
+            if not target.exists():
+                broken.append(f"{page}: {link}")
+            elif anchor and anchor not in anchors(target.relative_to(tree.ROOT)):
+                broken.append(f"{page}: {link}: no such heading")
+    assert not broken
+
+
+def test_commands_errors_and_settings_are_documented_as_they_are() -> None:
+    argv = [sys.executable, "scripts/reference.py", "--check"]
+    made = subprocess.run(argv, cwd=tree.ROOT, check=False, capture_output=True, text=True)
+    assert made.returncode == 0, made.stdout + made.stderr + "\nrun scripts/reference.py"
+
+
+def test_every_python_dependency_has_its_reason() -> None:
+    project = tomllib.loads(tree.text(Path("pyproject.toml")))
+    wanted = [
+        *project["build-system"]["requires"],
+        *project["project"]["dependencies"],
+        *project["project"]["optional-dependencies"]["dev"],
+    ]
+    names = sorted(re.split(r"[<>=~! ]", requirement)[0] for requirement in wanted)
+    documented = NAMED.findall(section("docs/dependencies.md", "Python packages"))
+    assert sorted(documented) == names
+
+
+def test_every_debian_package_has_its_reason() -> None:
+    lines = tree.text(Path("scripts/packages.txt")).splitlines()
+    names = [line.split("#")[0].strip() for line in lines if not line.startswith("#")]
+    assert names == sorted(names)
+    documented = NAMED.findall(section("docs/dependencies.md", "Debian packages"))
+    assert sorted(documented) == names
+
+
+def test_every_format_page_is_in_the_index() -> None:
+    index = tree.text(FORMATS / "README.md")
+    linked = {FORMATS / link.partition("#")[0] for link in LINK.findall(index) if "/" not in link}
+    written = {page for page in pages() if page.parent == FORMATS} - {FORMATS / "README.md"}
+    assert linked == written
+
+
+def test_format_pages_that_sources_name_are_there() -> None:
+    named = re.compile(r"docs/[\w/-]+\.md")
+    missing = [
+        f"{path}: {page}"
+        for path in tree.files()
+        for page in named.findall(tree.text(path))
+        if not (tree.ROOT / page).is_file()
+    ]
+    assert not missing
+
+
+@requires("ruby")
+def test_the_vagrantfile_is_valid_ruby() -> None:
+    checked = subprocess.run(
+        ["ruby", "-c", "Vagrantfile"], cwd=tree.ROOT, check=False, capture_output=True, text=True
+    )
+    assert checked.returncode == 0, checked.stderr
+
+
+def test_the_vagrantfile_has_a_home_and_a_surrogate() -> None:
+    boxes = re.findall(r'\.vm\.define "(\w+)"', tree.text(Path("Vagrantfile")))
+    assert boxes == ["home", "surrogate"]

@@ -1,0 +1,36 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""The scripts that a newcomer runs."""
+
+import os
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.repository import tree
+
+SHELL = [path for path in tree.files() if tree.text(path).startswith("#!/bin/bash")]
+
+
+@pytest.mark.parametrize("script", SHELL, ids=str)
+def test_a_shell_script_parses_can_be_run_and_stops_at_errors(script: Path) -> None:
+    subprocess.run(["bash", "-n", str(tree.ROOT / script)], check=True)
+    assert os.access(tree.ROOT / script, os.X_OK)
+    assert any(line.startswith(("set -eu", "set -u")) for line in tree.text(script).splitlines())
+
+
+def test_the_commands_of_the_readme_are_there() -> None:
+    assert {Path("scripts") / name for name in ("bench", "bootstrap", "check", "demo", "test")} <= {
+        *SHELL
+    }
+
+
+def test_a_second_bootstrap_does_nothing_in_under_a_second() -> None:
+    script = str(tree.ROOT / "scripts" / "bootstrap")
+    subprocess.run([script], check=True, capture_output=True)
+    began = time.monotonic()
+    second = subprocess.run([script], check=True, capture_output=True, text=True)
+    assert second.stdout == ""
+    assert time.monotonic() - began < 1.0
