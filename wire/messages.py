@@ -141,7 +141,6 @@ class HostStatus(Message):
     version: str
     memory: Space
     disk: Space
-    forwarded: str
     replicas: tuple[ReplicaStatus, ...] = ()
     forwarded: str = ""
 
