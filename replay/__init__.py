@@ -1,0 +1,78 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Operations: logged, executed in a guest in order and at most once, replayed.
+
+- operation: a request with a number, a time and a seed; its record is the same in the log and on
+  the wire
+- log: the operations since a checkpoint, in segment files on media and at home
+- segment: one file of a log, named for its first operation
+- torn end: what a crash leaves of an append; cut off when the log is opened
+- agent: the static program that is PID 1 of every guest and executes operations
+- channel: the host's end of the line to an agent
+- frame: one message on that line
+- adapter: what turns requests of a protocol into operations and makes responses comparable
+- raw, normalised: a response as the service sent it, and as replicas compare it
+- executor: what operations are played onto
+"""
+
+from replay import adapters
+from replay.adapters import Adapter
+from replay.batch import (
+    decode_operations,
+    decode_responses,
+    encode_operations,
+    encode_responses,
+)
+from replay.channel import (
+    AgentChannel,
+    AgentFailed,
+    AgentGone,
+    AgentStatus,
+    AgentTimeout,
+    AlreadyExecuted,
+    OperationConflict,
+    ServiceNotReady,
+    ServiceTimeout,
+)
+from replay.log import Durability, Log, LogBusy, LogState, OperationsCut, TornEnd
+from replay.operations import Operation, OperationGap, RecordInvalid, Response
+from replay.player import Executor, play
+from replay.program import AgentMissing, agent_program
+from replay.segments import LogCorrupt, LogFull, LogGone, LogReadOnly, LogUnsupported
+
+__all__ = [
+    "Adapter",
+    "AgentChannel",
+    "AgentFailed",
+    "AgentGone",
+    "AgentMissing",
+    "AgentStatus",
+    "AgentTimeout",
+    "AlreadyExecuted",
+    "Durability",
+    "Executor",
+    "Log",
+    "LogBusy",
+    "LogCorrupt",
+    "LogFull",
+    "LogGone",
+    "LogReadOnly",
+    "LogState",
+    "LogUnsupported",
+    "Operation",
+    "OperationConflict",
+    "OperationGap",
+    "OperationsCut",
+    "RecordInvalid",
+    "Response",
+    "ServiceNotReady",
+    "ServiceTimeout",
+    "TornEnd",
+    "adapters",
+    "agent_program",
+    "decode_operations",
+    "decode_responses",
+    "encode_operations",
+    "encode_responses",
+    "play",
+]

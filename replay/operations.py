@@ -23,7 +23,7 @@ import struct
 import zlib
 from dataclasses import dataclass
 
-from satchel.errors import IntegrityError, UsageError
+from satchel.errors import IntegrityError, StateError, UsageError
 from satchel.ids import OperationNumber
 
 RECORD_MAGIC = int.from_bytes(b"SATO", "little")
@@ -57,7 +57,9 @@ class Operation:
 
     def __post_init__(self) -> None:
         if not 0 < self.number < _LIMIT_64:
-            raise UsageError(f"operation number {self.number} cannot be meant", why="they go from 1")
+            raise UsageError(
+                f"operation number {self.number} cannot be meant", why="they go from 1"
+            )
         if not (0 <= self.time_ns < _LIMIT_64 and 0 <= self.seed < _LIMIT_64):
             raise UsageError(f"operation {self.number}: time and seed are unsigned 64-bit numbers")
         if len(self.payload) > MAX_PAYLOAD:
@@ -65,6 +67,11 @@ class Operation:
                 f"operation {self.number} has {len(self.payload)} bytes",
                 why=f"a request may have {MAX_PAYLOAD}",
             )
+
+    @property
+    def record_size(self) -> int:
+        """Bytes of the record."""
+        return RECORD_HEADER_SIZE + len(self.payload)
 
     def encode(self) -> bytes:
         """The record."""
@@ -130,3 +137,16 @@ class Response:
     def digest(self) -> bytes:
         """SHA-256 of the payload, 32 bytes; replicas compare it on normalised responses only."""
         return hashlib.sha256(self.payload).digest()
+
+
+class OperationGap(StateError):
+    """Operations between the last executed (or logged) one and this one are missing."""
+
+    def __init__(self, what: str, *, number: int, last: int) -> None:
+        super().__init__(
+            f"{what}: operation {number} follows {last}",
+            why="operations are numbered without gaps",
+            fix=f"start with operation {last + 1}",
+        )
+        self.number = number
+        self.last = last

@@ -17,7 +17,8 @@ namespace satchel {
 namespace {
 
 constexpr Millis kRetry = 100;
-constexpr int kLoadModulesEvery = 10;
+constexpr int kLoadModulesEvery = 20;
+constexpr int kFirstLoad = 2;
 
 // Without udev there is no /dev/virtio-ports: the name stands in /sys/class/virtio-ports/vportNpM.
 std::string FindVirtioPort() {
@@ -57,7 +58,7 @@ Fd UnixSocket() { return Fd(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_C
 }  // namespace
 
 void Port::OpenVirtio() {
-  if (attempts_++ % kLoadModulesEvery == kLoadModulesEvery - 1) LoadModules();
+  if (attempts_++ % kLoadModulesEvery == kFirstLoad) LoadModules();
   const std::string device = FindVirtioPort();
   if (device.empty()) return;
   fd_ = Fd(open(device.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC));

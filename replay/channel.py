@@ -1,0 +1,341 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""The host's end of the line to the agent in a guest.
+
+The other end is what the guest says it is, so every answer is checked. One request is under way at
+a time; each has an id, so that the late answer to a request that was given up is not taken for the
+answer to the next one. After a timeout the channel may be used again.
+
+AgentGone and AgentTimeout say nothing about whether an operation was executed: ask for it again, it
+is executed at most once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+import secrets
+import select
+import socket
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from replay.frames import REPLY_BIT, Frame, FrameReader, FrameStatus, FrameType
+from replay.operations import Operation, OperationGap, Response
+from satchel.errors import ConflictError, SatchelError, StateError, UnavailableError, UsageError
+from satchel.ids import OperationNumber
+from satchel.paths import SOCKET_PATH_LIMIT
+
+logger = logging.getLogger(__name__)
+
+CONNECT_SECONDS = 10.0
+HELLO_SECONDS = 30.0
+EXECUTE_SECONDS = 600.0
+TASK_SECONDS = 120.0
+GRACE_SECONDS = 10.0
+"""How much longer the host waits than the guest may take: the guest may be slow to say so."""
+
+_HELLO_INTERVAL = 1.0
+_READY_INTERVAL = 0.1
+_PIECE = 1 << 18
+_LAST_MILLISECOND = (1 << 32) - 1
+
+
+class AgentGone(UnavailableError):
+    """Nobody is at the other end of the socket: the machine ended, or has not begun."""
+
+
+class AgentTimeout(UnavailableError):
+    """The agent did not answer in time. It may still do what it was asked."""
+
+
+class AgentFailed(SatchelError):
+    """The agent could not do what it was asked, or its answer makes no sense.
+
+    status: the FrameStatus that it gave
+    """
+
+    def __init__(self, what: str, *, why: str, status: int) -> None:
+        super().__init__(what, why=why, fix="look at the guest's console")
+        self.status = status
+
+
+class AlreadyExecuted(StateError):
+    """The guest has gone beyond this operation and does not keep its response any more."""
+
+    def __init__(self, number: int, last: int) -> None:
+        super().__init__(
+            f"operation {number} was executed already",
+            why=f"the guest has executed operation {last} and keeps the last response only",
+        )
+        self.number = OperationNumber(number)
+        self.last = OperationNumber(last)
+
+
+class OperationConflict(ConflictError):
+    """The guest has executed another operation under this number: two logs have parted."""
+
+
+class ServiceNotReady(UnavailableError):
+    """The service in the guest does not take operations. Nothing was executed."""
+
+
+class ServiceTimeout(UnavailableError):
+    """The service did not finish its response in time. The operation counts as executed."""
+
+
+@dataclass(frozen=True)
+class AgentStatus:
+    """What the agent says of itself.
+
+    ready:     the service takes operations
+    last:      the last executed operation, 0 before the first
+    executing: the operation under way, 0 for none
+    restarts:  how often the service's process died and was started again
+    exit:      how it died last, as "exit 1" or "signal 9"; empty if it never did
+    problem:   why there is no service, or empty
+    """
+
+    ready: bool
+    last: OperationNumber
+    executing: OperationNumber = OperationNumber(0)  # noqa: RUF009
+    restarts: int = 0
+    exit: str = ""
+    problem: str = ""
+
+
+class AgentChannel:
+    """A line to one agent. Thread-safe: requests wait for each other."""
+
+    def __init__(self, connection: socket.socket, name: str) -> None:
+        """Takes over a connected stream socket; `name` is what errors call it."""
+        connection.setblocking(False)
+        self._socket = connection
+        self._name = name
+        self._reader = FrameReader()
+        self._lock = threading.Lock()
+        self._id = secrets.randbits(32)
+
+    @classmethod
+    def connect(cls, path: Path, timeout: float = CONNECT_SECONDS) -> AgentChannel:
+        """Connects to the chardev socket of a machine, waiting for it to appear. AgentGone."""
+        if len(str(path)) > SOCKET_PATH_LIMIT:
+            raise UsageError(f"cannot connect to {path}", why="the path is too long for a socket")
+        deadline = time.monotonic() + timeout
+        while True:
+            connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            try:
+                connection.connect(str(path))
+                return cls(connection, str(path))
+            except OSError as error:
+                connection.close()
+                if time.monotonic() >= deadline:
+                    raise AgentGone(
+                        f"cannot reach the agent at {path}",
+                        why=error.strerror or str(error),
+                        fix="look whether the machine runs",
+                    ) from error
+            time.sleep(0.05)
+
+    def __enter__(self) -> AgentChannel:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends a request under way in another thread with AgentGone. Idempotent."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        with self._lock:
+            self._socket.close()
+
+    @property
+    def last(self) -> OperationNumber:
+        """The last operation that the guest has executed, as it says now."""
+        return self.hello().last
+
+    def hello(self, timeout: float = HELLO_SECONDS) -> AgentStatus:
+        """Asks until the agent answers: a guest that is booting takes its time.
+
+        Raises AgentTimeout, AgentGone, AgentFailed.
+        """
+        reply = self._request(Frame(FrameType.HELLO, 0), timeout, again=_HELLO_INTERVAL)
+        return _parse_status(reply)
+
+    def wait_ready(self, timeout: float) -> AgentStatus:
+        """Waits until the service takes operations.
+
+        Raises ServiceNotReady when it does not in time, AgentFailed when the guest has no service,
+        AgentTimeout, AgentGone.
+        """
+        deadline = time.monotonic() + timeout
+        while True:
+            status = self.hello(max(0.0, deadline - time.monotonic()))
+            if status.ready:
+                return status
+            if status.problem:
+                raise AgentFailed("the guest has no service", why=status.problem, status=0)
+            if time.monotonic() >= deadline:
+                died = f"it died {status.restarts} times, last with {status.exit}"
+                raise ServiceNotReady(
+                    f"the service is not ready after {timeout:g} s",
+                    why=died if status.exit else "it does not listen on its port",
+                    fix="look at the guest's console",
+                )
+            time.sleep(_READY_INTERVAL)
+
+    def execute(self, operation: Operation, timeout: float | None = None) -> Response:
+        """Executes an operation, at most once by its number; the service's raw response.
+
+        The last executed operation gives its response again. A service that broke the connection
+        off, or whose response is too large, has an empty response.
+        Raises AlreadyExecuted, OperationGap, OperationConflict, ServiceNotReady, ServiceTimeout,
+        AgentTimeout, AgentGone, AgentFailed.
+        """
+        seconds = EXECUTE_SECONDS if timeout is None else timeout
+        request = Frame(
+            FrameType.EXECUTE,
+            0,
+            timeout_ms=_milliseconds(seconds),
+            number=operation.number,
+            time_ns=operation.time_ns,
+            seed=operation.seed,
+            payload=operation.payload,
+        )
+        reply = self._request(request, seconds + GRACE_SECONDS)
+        if reply.status in (FrameStatus.BROKEN, FrameStatus.TOO_LARGE):
+            logger.warning("operation %d has no response: %s", operation.number, _text(reply))
+            return Response(operation.number, b"")
+        if reply.status != FrameStatus.OK:
+            _refuse(operation, reply)
+        if reply.number != operation.number:
+            raise AgentFailed(
+                f"cannot execute operation {operation.number}",
+                why=f"the guest says that it executed {reply.number}",
+                status=reply.status,
+            )
+        return Response(operation.number, reply.payload)
+
+    def digest(self, paths: Iterable[str], timeout: float = TASK_SECONDS) -> str:
+        """SHA-256 in hex over names and contents of the guest's files and folders at `paths`."""
+        return _text(self._task(FrameType.DIGEST, "\0".join(paths).encode(), timeout))
+
+    def run(self, argv: Sequence[str], timeout: float = TASK_SECONDS) -> tuple[int, bytes]:
+        """Runs a program in the guest as root, for administration: exit status, all its output.
+
+        The status is 128 + the signal that ended it, 127 if there is no such program; of the output
+        at most 4 MiB come. Raises AgentTimeout when it took longer (it was killed), AgentFailed.
+        """
+        if not argv or not all(argv):
+            raise UsageError("cannot run nothing", why="empty arguments do not cross to the guest")
+        reply = self._task(FrameType.RUN, "\0".join(argv).encode(), timeout)
+        return reply.number, reply.payload
+
+    def sync(self, timeout: float = TASK_SECONDS) -> None:
+        """Returns when the guest has written its file systems back."""
+        self._task(FrameType.SYNC, b"", timeout)
+
+    def _task(self, kind: FrameType, payload: bytes, timeout: float) -> Frame:
+        request = Frame(kind, 0, timeout_ms=_milliseconds(timeout), payload=payload)
+        reply = self._request(request, timeout + GRACE_SECONDS)
+        if reply.status == FrameStatus.TIMEOUT:
+            raise AgentTimeout(
+                f"the guest did not finish {kind.name.lower()} in {timeout:g} s", why="it was ended"
+            )
+        if reply.status != FrameStatus.OK:
+            what = f"the guest cannot {kind.name.lower()}"
+            raise AgentFailed(what, why=_text(reply), status=reply.status)
+        return reply
+
+    def _request(self, request: Frame, timeout: float, again: float = math.inf) -> Frame:
+        """The answer to a request, which is repeated every `again` seconds until it comes."""
+        deadline = time.monotonic() + timeout
+        what = f"the agent at {self._name} did not answer in {timeout:g} s"
+        if not self._lock.acquire(timeout=max(0.0, timeout)):
+            raise AgentTimeout(what, why="another request is under way")
+        try:
+            self._id = (self._id + 1) % (1 << 32)
+            data = Frame(**{**vars(request), "id": self._id}).encode()
+            while True:
+                until = min(deadline, time.monotonic() + again)
+                reply = self._exchange(data, request.type | REPLY_BIT, until)
+                if reply is not None:
+                    return reply
+                if time.monotonic() >= deadline:
+                    raise AgentTimeout(what, fix="look whether the machine runs")
+        except (OSError, ValueError) as error:
+            raise AgentGone(f"lost the agent at {self._name}", why=str(error)) from error
+        finally:
+            self._lock.release()
+
+    def _exchange(self, data: bytes, wanted: int, until: float) -> Frame | None:
+        """Sends all of `data` while it receives; None when the time is up before the answer."""
+        unsent = memoryview(data)
+        while (left := until - time.monotonic()) > 0:
+            writers = [self._socket] if unsent else []
+            readable, writable, _ = select.select([self._socket], writers, [], left)
+            if writable:
+                with contextlib.suppress(BlockingIOError):
+                    unsent = unsent[self._socket.send(unsent[:_PIECE]) :]
+            if readable:
+                received = self._socket.recv(_PIECE)
+                if not received:
+                    raise AgentGone(f"lost the agent at {self._name}", why="the machine ended")
+                for frame in self._reader.feed(received):
+                    if frame.type == wanted and frame.id == self._id:
+                        return frame
+        return None
+
+
+def _milliseconds(seconds: float) -> int:
+    return max(1, min(_LAST_MILLISECOND, round(seconds * 1000)))
+
+
+def _text(reply: Frame) -> str:
+    """A payload as the guest's words, bounded and harmless on a terminal."""
+    text = reply.payload[:2000].decode("utf-8", "replace")
+    return "".join(c if c.isprintable() else " " for c in text)
+
+
+def _parse_status(reply: Frame) -> AgentStatus:
+    lines = (
+        line.partition("=") for line in reply.payload[:4000].decode("utf-8", "replace").split("\n")
+    )
+    words = {key: value for key, _, value in lines}
+    try:
+        return AgentStatus(
+            ready=words["ready"] == "1",
+            last=OperationNumber(reply.number),
+            executing=OperationNumber(int(words["executing"])),
+            restarts=int(words["restarts"]),
+            exit=words.get("exit", ""),
+            problem=words.get("problem", ""),
+        )
+    except (KeyError, ValueError) as error:
+        why = f"its status makes no sense: {error}"
+        raise AgentFailed("cannot talk to the agent", why=why, status=reply.status) from error
+
+
+def _refuse(operation: Operation, reply: Frame) -> NoReturn:
+    what = f"cannot execute operation {operation.number}"
+    match reply.status:
+        case FrameStatus.ALREADY_EXECUTED:
+            raise AlreadyExecuted(operation.number, reply.number)
+        case FrameStatus.GAP:
+            raise OperationGap(
+                "the guest cannot execute it", number=operation.number, last=reply.number
+            )
+        case FrameStatus.CONFLICT:
+            raise OperationConflict(what, why=_text(reply), fix="start from a newer checkpoint")
+        case FrameStatus.NOT_READY:
+            raise ServiceNotReady(what, why=_text(reply), fix="look at the guest's console")
+        case FrameStatus.TIMEOUT:
+            raise ServiceTimeout(what, why=_text(reply))
+        case _:
+            raise AgentFailed(what, why=_text(reply), status=reply.status)

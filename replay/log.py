@@ -1,0 +1,531 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""The operation log: the operations since a checkpoint, numbered without gaps, in segment files.
+
+    state    append                      read, last, durable
+    OPEN     adds an operation           work
+    FAILED   raises the first failure    work as far as memory and the media still give
+    CLOSED   StateError                  StateError (numbers stay)
+
+A failed append that could be taken back leaves the log OPEN (a full medium); one after which
+nobody knows what is on the medium makes it FAILED: open the log anew. Either way the operation
+does not count as logged, and `durable` says what is on the medium.
+
+The torn end that a crash leaves is cut off by `Log.open`. Damage with valid records after it is
+LogCorrupt. Damage of the very last record cannot be told from a torn end: `torn` reports both.
+"""
+
+from __future__ import annotations
+
+import bisect
+import contextlib
+import enum
+import errno
+import fcntl
+import os
+import re
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from replay.operations import Operation, OperationGap, RecordInvalid
+from replay.segments import (
+    BASE,
+    TEMPORARY_SUFFIX,
+    LogCorrupt,
+    LogReadOnly,
+    MediaError,
+    Segment,
+    media_error,
+    on_media,
+    scan,
+    segment_name,
+    sync_folder,
+    write_segment,
+)
+from satchel.errors import ConflictError, NotFoundError, SatchelError, StateError
+from satchel.ids import OperationNumber
+
+Durability = Literal["each", "interval", "off"]
+"""When an append is on the medium: as it returns, within `interval_s`, or when the system likes."""
+
+SEGMENT_BYTES = 16 << 20
+RECENT_BYTES = 32 << 20
+RECENT_COUNT = 4096
+"""How much of the newest operations is kept in memory: reading those needs no medium."""
+
+_NAME = re.compile(r"[0-9]{8,20}\.log")
+
+
+class LogBusy(ConflictError):
+    """Another program has the log open for writing."""
+
+
+class OperationsCut(NotFoundError):
+    """The log does not have these operations any more."""
+
+
+class LogState(enum.Enum):
+    """See the table at the top."""
+
+    OPEN = "open"
+    FAILED = "failed"
+    CLOSED = "closed"
+
+
+@dataclass(frozen=True)
+class TornEnd:
+    """What `Log.open` cut off: the name of the file, from which byte on, how many bytes."""
+
+    segment: str
+    offset: int
+    size: int
+    why: str
+
+
+class Log:
+    """The log in one folder. One writer; any number of threads may read meanwhile."""
+
+    def __init__(
+        self, folder: Path, segments: list[Segment], durability: Durability, segment_bytes: int
+    ) -> None:
+        """Not for callers: see `open`."""
+        self.folder = folder
+        self.torn: TornEnd | None = None
+        self._segments = segments
+        self._durability = durability
+        self._segment_bytes = segment_bytes
+        self._append_lock = threading.Lock()  # held while the medium is written to
+        self._changed = threading.Condition()  # guards everything below; never held during IO
+        self._state = LogState.OPEN
+        self._failure: MediaError | None = None
+        self._last = self._durable = segments[-1].last if segments else OperationNumber(0)
+        self._recent: dict[OperationNumber, Operation] = {}
+        self._recent_bytes = 0
+        self._fd = -1
+        self._lock_fd = -1
+        self._closing = threading.Event()
+        self._flusher: threading.Thread | None = None
+
+    @classmethod
+    def open(
+        cls,
+        folder: Path,
+        *,
+        after: OperationNumber = OperationNumber(0),  # noqa: B008
+        durability: Durability = "each",
+        interval_s: float = 1.0,
+        segment_bytes: int = SEGMENT_BYTES,
+        read_only: bool = False,
+    ) -> Log:
+        """The log in a folder, which is made if need be; `after`: where a new log starts.
+
+        read_only: changes nothing, not even a torn end, and takes no lock; append raises
+        LogReadOnly. Raises LogCorrupt, LogUnsupported, LogBusy, LogFull, LogReadOnly,
+        LogGone.
+        """
+        with on_media(f"cannot open operation log {folder}"):
+            if not read_only:
+                folder.mkdir(parents=True, exist_ok=True)
+            lock_fd = -1 if read_only else _lock(folder)
+            try:
+                segments, torn = _load(folder, repair=not read_only)
+                if not segments and not read_only:
+                    segments = [_fresh(folder, after)]
+                log = cls(folder, segments, durability, segment_bytes)
+                log.torn = torn
+                log._lock_fd = lock_fd
+                if not read_only:
+                    log._fd = os.open(segments[-1].path, os.O_WRONLY | os.O_CLOEXEC)
+            except BaseException:
+                if lock_fd >= 0:
+                    os.close(lock_fd)
+                raise
+        if durability == "interval" and not read_only:
+            log._start_flusher(interval_s)
+        return log
+
+    def __enter__(self) -> Log:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def state(self) -> LogState:
+        """See the table at the top."""
+        return self._state
+
+    @property
+    def first(self) -> OperationNumber:
+        """The number of the first operation that it has; `last + 1` if it has none."""
+        with self._changed:
+            return self._first()
+
+    @property
+    def last(self) -> OperationNumber:
+        """The number of the last operation that was logged, kept or cut; 0 before the first."""
+        return self._last
+
+    @property
+    def durable(self) -> OperationNumber:
+        """The last operation that is on the medium for certain."""
+        return self._durable
+
+    def append(self, operation: Operation) -> None:
+        """Logs the operation that follows `last`; with "each", it is on the medium on return.
+
+        Raises OperationGap, LogFull (the log is as before), LogReadOnly, LogGone, StateError.
+        """
+        with self._append_lock:
+            self._check_writable()
+            if operation.number != self._last + 1:
+                raise OperationGap(
+                    f"cannot log in {self.folder}", number=operation.number, last=self._last
+                )
+            if self._segments[-1].end >= self._segment_bytes:
+                self._roll()
+            self._write(operation)
+            with self._changed:
+                self._segments[-1].add(operation.record_size)
+                self._last = operation.number
+                if self._durability == "each":
+                    self._durable = operation.number
+                self._remember(operation)
+                self._changed.notify_all()
+
+    def sync(self) -> None:
+        """Everything appended so far is on the medium on return. Raises as append does."""
+        with self._append_lock:
+            self._check_writable()
+            self._sync("cannot sync")
+
+    def read(self, after: OperationNumber) -> Iterator[Operation]:
+        """The operations that follow number `after`, up to the last one logged as it gets there.
+
+        Raises OperationsCut, LogCorrupt (the medium went bad since it was opened), LogGone.
+        """
+        number = OperationNumber(after + 1)
+        with _SegmentReader() as reader:
+            while (found := self._find(number)) is not None:
+                if isinstance(found, Segment):
+                    operation = reader.read(found, number)
+                    if operation is None:
+                        continue  # the log was cut meanwhile: look again
+                    yield operation
+                else:
+                    yield found
+                number = OperationNumber(number + 1)
+
+    def wait_beyond(self, number: OperationNumber, timeout: float) -> bool:
+        """Waits until an operation after `number` is logged; False after `timeout` seconds.
+
+        False at once when the log is closed, and as soon as it is closed meanwhile.
+        """
+        with self._changed:
+            self._changed.wait_for(
+                lambda: self._last > number or self._state is LogState.CLOSED, timeout
+            )
+            return self._last > number
+
+    def cut(self, upto: OperationNumber) -> None:
+        """Forgets the operations up to that number, which may be beyond `last`.
+
+        A crash at any point leaves the log as before, or cut, or cut less far (at a segment's end).
+        Raises LogFull, LogReadOnly, LogGone (it may be cut or not, and is consistent), StateError.
+        """
+        with self._append_lock:
+            self._check_writable()
+            if upto < self._segments[0].first:
+                return
+            with on_media(f"cannot cut operation log {self.folder}"):
+                kept = self._keep_after(upto)
+                if kept[-1] is not self._segments[-1]:
+                    self._use(kept[-1])
+                old = [segment for segment in self._segments if segment not in kept]
+                for segment in old:
+                    segment.cut = True
+                with self._changed:
+                    self._segments = kept
+                    self._last = OperationNumber(max(self._last, upto))
+                    self._durable = OperationNumber(max(self._durable, upto))
+                    for number in [n for n in self._recent if n <= upto]:
+                        self._recent_bytes -= len(self._recent.pop(number).payload)
+                    self._changed.notify_all()
+                for segment in old:
+                    segment.path.unlink(missing_ok=True)
+                    sync_folder(self.folder)
+
+    def start_from(self, base: OperationNumber) -> None:
+        """Lets a log without operations go on after operation `base`, whatever it had before.
+
+        Raises StateError if it has operations, else as cut does.
+        """
+        with self._append_lock:
+            self._check_writable()
+            if self._last >= self._first():
+                raise StateError(
+                    f"cannot start {self.folder} from operation {base}",
+                    why=f"it has operations {self._first()} to {self._last}",
+                    fix="cut the log first",
+                )
+            if base == self._last:
+                return
+            with on_media(f"cannot start operation log {self.folder} anew"):
+                for old in self._segments:
+                    old.path.unlink(missing_ok=True)
+                made = _fresh(self.folder, base)
+                self._use(made)
+            with self._changed:
+                self._segments = [made]
+                self._last = self._durable = base
+
+    def close(self) -> None:
+        """Syncs what can be synced and lets the folder go. Never raises; idempotent."""
+        self._closing.set()
+        if self._flusher is not None:
+            self._flusher.join()
+        with self._append_lock:
+            if self._state is LogState.CLOSED:
+                return
+            if self._state is LogState.OPEN and self._fd >= 0:
+                with contextlib.suppress(SatchelError):
+                    self._sync("cannot sync")
+            with self._changed:
+                self._state = LogState.CLOSED
+                self._changed.notify_all()
+            for fd in (self._fd, self._lock_fd):
+                if fd >= 0:
+                    os.close(fd)
+            self._fd = self._lock_fd = -1
+
+    def _find(self, number: OperationNumber) -> Operation | Segment | None:
+        """Where operation `number` is: in memory, in a segment, or nowhere yet."""
+        with self._changed:
+            if self._state is LogState.CLOSED:
+                raise StateError(f"cannot read operation log {self.folder}", why="it is closed")
+            if number > self._last:
+                return None
+            if number < self._first():
+                raise OperationsCut(
+                    f"operation {number} is not in {self.folder} any more",
+                    why=f"the log starts with {self._first()}",
+                    fix="start from a newer checkpoint",
+                )
+            if number in self._recent:
+                return self._recent[number]
+            at = bisect.bisect_right(self._segments, number, key=lambda segment: segment.first)
+            return self._segments[at - 1]
+
+    def _first(self) -> OperationNumber:
+        if not self._segments:
+            return OperationNumber(self._last + 1)
+        return self._segments[0].first
+
+    def _remember(self, operation: Operation) -> None:
+        self._recent[operation.number] = operation
+        self._recent_bytes += len(operation.payload)
+        while self._recent_bytes > RECENT_BYTES or len(self._recent) > RECENT_COUNT:
+            oldest = self._recent.pop(next(iter(self._recent)))
+            self._recent_bytes -= len(oldest.payload)
+
+    def _check_writable(self) -> None:
+        if self._state is LogState.CLOSED:
+            raise StateError(f"cannot write operation log {self.folder}", why="it is closed")
+        if self._failure is not None:
+            failure = self._failure
+            raise type(failure)(failure.what, why=failure.why, fix=failure.fix)
+        if self._fd < 0:
+            raise LogReadOnly(f"cannot write operation log {self.folder}", why="opened to be read")
+
+    def _fail(self, what: str, error: OSError) -> MediaError:
+        """Nobody knows any more what is on the medium: the one way to FAILED."""
+        failure = media_error(f"{what} in {self.folder}", error)
+        with self._changed:
+            self._state, self._failure = LogState.FAILED, failure
+            self._changed.notify_all()
+        return failure
+
+    def _write(self, operation: Operation) -> None:
+        what = f"cannot log operation {operation.number}"
+        end = self._segments[-1].end
+        record = memoryview(operation.encode())
+        try:
+            while record:
+                done = os.pwrite(self._fd, record, end + operation.record_size - len(record))
+                record = record[done:]
+        except OSError as error:
+            try:
+                os.ftruncate(self._fd, end)
+            except OSError:
+                raise self._fail(what, error) from error
+            raise media_error(f"{what} in {self.folder}", error) from error
+        if self._durability == "each":
+            self._sync_file(what)
+
+    def _sync(self, what: str) -> None:
+        self._sync_file(what)
+        with self._changed:
+            self._durable = self._last
+
+    def _sync_file(self, what: str) -> None:
+        """fdatasync, and a look at the folder: a file that is gone from it is no log."""
+        try:
+            os.fdatasync(self._fd)
+            ours, there = os.fstat(self._fd), self._segments[-1].path.stat()
+            if (ours.st_dev, ours.st_size) != (there.st_dev, there.st_size):
+                raise OSError(errno.ESTALE, "another file took its place")
+        except OSError as error:
+            raise self._fail(what, error) from error
+
+    def _roll(self) -> None:
+        """Goes on in a new segment. What can run short of room comes before what changes."""
+        self._sync("cannot finish a segment")
+        first = OperationNumber(self._last + 1)
+        path = self.folder / segment_name(first)
+        with on_media(f"cannot start a segment in {self.folder}"):
+            write_segment(path, first, 0)
+            self._use(segment := Segment(path, first))
+        with self._changed:
+            self._segments = [*self._segments, segment]
+
+    def _use(self, segment: Segment) -> None:
+        fd = os.open(segment.path, os.O_WRONLY | os.O_CLOEXEC)
+        os.close(self._fd)
+        self._fd = fd
+
+    def _keep_after(self, upto: OperationNumber) -> list[Segment]:
+        """The segments with what follows `upto` and nothing else; makes the first if need be."""
+        first = OperationNumber(upto + 1)
+        for index, segment in enumerate(self._segments):
+            if segment.first == first:
+                return self._segments[index:]
+            if segment.first < first <= segment.last:
+                return [self._split(segment, first), *self._segments[index + 1 :]]
+        return [_fresh(self.folder, upto)]
+
+    def _split(self, segment: Segment, first: OperationNumber) -> Segment:
+        offset, _ = segment.extent(first)
+        with segment.path.open("rb") as file:
+            file.seek(offset)
+            records = file.read(segment.end - offset)
+        made = Segment(self.folder / segment_name(first), first, base=True)
+        for number in range(first, segment.last + 1):
+            made.add(segment.extent(OperationNumber(number))[1])
+        write_segment(made.path, first, BASE, records)
+        return made
+
+    def _start_flusher(self, interval_s: float) -> None:
+        def flush() -> None:
+            while not self._closing.wait(interval_s):
+                if self._durable < self._last:
+                    with contextlib.suppress(SatchelError):
+                        self.sync()
+
+        self._flusher = threading.Thread(target=flush, name="log-flusher", daemon=True)
+        self._flusher.start()
+
+
+class _SegmentReader:
+    """Keeps the segment open that was read last."""
+
+    def __init__(self) -> None:
+        self._segment: Segment | None = None
+        self._fd = -1
+
+    def __enter__(self) -> _SegmentReader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+
+    def read(self, segment: Segment, number: OperationNumber) -> Operation | None:
+        """None: the segment was cut from the log before it could be opened."""
+        with on_media(f"cannot read operation {number} from {segment.path}"):
+            if segment is not self._segment:
+                try:
+                    fd = os.open(segment.path, os.O_RDONLY | os.O_CLOEXEC)
+                except FileNotFoundError:
+                    if not segment.cut:
+                        raise
+                    return None
+                self.__exit__()
+                self._fd, self._segment = fd, segment
+            offset, size = segment.extent(number)
+            record = os.pread(self._fd, size, offset)
+        try:
+            operation = Operation.decode(record)
+        except RecordInvalid as error:
+            raise LogCorrupt(segment.path, offset, error.why or error.what, number - 1) from error
+        if operation.number != number:
+            why = f"it is operation {operation.number}, not {number}"
+            raise LogCorrupt(segment.path, offset, why, number - 1)
+        return operation
+
+
+def _fresh(folder: Path, after: OperationNumber) -> Segment:
+    """Makes an empty segment that a log starts with."""
+    first = OperationNumber(after + 1)
+    path = folder / segment_name(first)
+    write_segment(path, first, BASE)
+    return Segment(path, first, base=True)
+
+
+def _lock(folder: Path) -> int:
+    """A descriptor that holds the folder. On a file system without locks nothing is held."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(fd)
+        raise LogBusy(
+            f"operation log {folder} is in use",
+            why="another program writes to it",
+            fix="stop that program, or open the log to be read only",
+        ) from error
+    except OSError as error:
+        if error.errno not in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):
+            os.close(fd)
+            raise
+    return fd
+
+
+def _load(folder: Path, *, repair: bool) -> tuple[list[Segment], TornEnd | None]:
+    """Reads the segments from the newest back to the base; repair: and cleans up behind a crash."""
+    names = [path for path in folder.iterdir() if _NAME.fullmatch(path.name)]
+    paths = sorted(names, key=lambda path: int(path.stem))
+    segments: list[Segment] = []
+    torn: TornEnd | None = None
+    while paths and not (segments and segments[0].base):
+        segment, fault = scan(paths.pop())
+        if fault is not None:
+            if segments or not fault.torn or (fault.offset == 0 and not paths):
+                raise LogCorrupt(segment.path, fault.offset, fault.why, segment.last)
+            size = segment.path.stat().st_size - fault.offset
+            torn = TornEnd(segment.path.name, fault.offset, size, fault.why)
+            if repair:
+                _repair(segment.path, fault.offset)
+            if fault.offset == 0:
+                continue
+        if segments and segment.last + 1 != segments[0].first:
+            why = f"operations {segment.last + 1} to {segments[0].first - 1} are missing"
+            raise LogCorrupt(segment.path, segment.end, why, segment.last)
+        segments.insert(0, segment)
+    if repair:
+        for leftover in [*paths, *folder.glob("*" + TEMPORARY_SUFFIX)]:
+            leftover.unlink(missing_ok=True)
+    return segments, torn
+
+
+def _repair(path: Path, end: int) -> None:
+    """Cuts a torn end off; a segment that has not even a header goes."""
+    if end == 0:
+        path.unlink()
+        sync_folder(path.parent)
+        return
+    with path.open("r+b") as file:
+        file.truncate(end)
+        os.fsync(file.fileno())
