@@ -93,8 +93,7 @@ class ReplicaStatus(Message):
     last_operation: the last operation executed. fetched_bytes: bytes of chunks by source so far;
     faults: requests that a source did not answer and chunks that it got wrong, by source.
     started_seconds: from the request until it ran; first_response_seconds: until its first
-    response, first_response_bytes: `fetched_bytes` at that moment. None: not yet. faults: by source,
-    requests that it did not answer and chunks that were not what their names say.
+    response, first_response_bytes: `fetched_bytes` at that moment. None: not yet.
     """
 
     replica: ReplicaId
@@ -106,7 +105,6 @@ class ReplicaStatus(Message):
     started_seconds: float | None = None
     first_response_seconds: float | None = None
     first_response_bytes: dict[str, int] | None = None
-    faults: dict[str, int] = field(default_factory=dict)
     error: ErrorReport | None = None
 
     def __post_init__(self) -> None:
