@@ -5,8 +5,9 @@
     with Sshd.start(folder, authorized=[identity.public]) as sshd:
         host = sshd.host("home", identity.path, known_hosts)
 
-It lets in only the starting user by public key, forwards Unix sockets only, and replaces stale
-ones. As root it needs sshd's privilege separation folder, which it makes.
+It lets in only the starting user by public key, forwards Unix sockets, and replaces stale ones.
+AllowTcpForwarding stays on: without it sshd forwards no Unix sockets either. As root it needs
+sshd's privilege separation folder, which it makes.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ UseDNS no
 PrintMotd no
 PermitTTY no
 PermitUserRC no
-AllowTcpForwarding no
+AllowTcpForwarding yes
 AllowAgentForwarding no
 X11Forwarding no
 AllowStreamLocalForwarding yes
@@ -197,11 +198,14 @@ def _free_port(address: str) -> int:
 
 
 def _descendants(pid: int) -> list[int]:
-    found: list[int] = []
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+    children: dict[int, list[int]] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
-            for child in map(int, task.read_text().split()):
-                found += [child, *_descendants(child)]
+            parent = int(stat.read_text().rpartition(")")[2].split()[1])
+            children.setdefault(parent, []).append(int(stat.parent.name))
+    found, level = [], [pid]
+    while level := [child for parent in level for child in children.get(parent, [])]:
+        found += level
     return found
 
 

@@ -23,6 +23,7 @@ import contextlib
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import threading
 import time
@@ -57,6 +58,17 @@ _TAIL = 16384
 _OUTPUT_LIMIT = 1 << 20
 _CONTROL_SECONDS = 20.0
 _END_SECONDS = 5.0
+
+_REFUSED_FIX = (
+    "see that its folder exists there, and that sshd has AllowStreamLocalForwarding and "
+    "AllowTcpForwarding yes and StreamLocalBindUnlink yes"
+)
+
+_GUARD = """exec 3<&0
+(read -r _ <&3 || kill $$) >/dev/null 2>&1 &
+exec "$@" </dev/null 3<&-"""
+"""A shell that becomes ssh, and a child that ends ssh when we die: the pipe from us ends then.
+A line through that pipe lets the child go without that."""
 
 
 class Lane(Enum):
@@ -324,7 +336,7 @@ class SshLink:
             raise self._broken()
         said = printable(ran.stderr.decode("utf-8", "replace").strip(), 500)
         why = " ".join(filter(None, [said, self._said.text()[-500:]]))
-        fix = "" if forward.is_local else "is its folder there, and StreamLocalBindUnlink on?"
+        fix = "" if forward.is_local else _REFUSED_FIX
         what = f"{self.host.name}: cannot {command} {forward.flag} {forward.listen}"
         raise UnavailableError(what, why=why, fix=fix)
 
@@ -436,17 +448,17 @@ def _master_argv(
 
 
 def _popen(argv: Sequence[str]) -> subprocess.Popen[bytes]:
-    try:
-        return subprocess.Popen(
-            argv,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            env={**os.environ, "LC_ALL": "C"},
-            start_new_session=True,
-        )
-    except FileNotFoundError as error:
-        raise UnsupportedError("no ssh", fix="install openssh-client") from error
+    """ssh, ended when this program dies; with its own session a Ctrl-C does not reach it."""
+    if shutil.which(argv[0]) is None:
+        raise UnsupportedError("no ssh", fix="install openssh-client")
+    return subprocess.Popen(
+        ["/bin/sh", "-c", _GUARD, "sh", *argv],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "LC_ALL": "C"},
+        start_new_session=True,
+    )
 
 
 def _failure(host: SshHost, said: str) -> SatchelError:
@@ -514,6 +526,9 @@ def _drain(descriptor: int, keep: bytearray) -> None:
 
 
 def _end_process(process: subprocess.Popen[bytes]) -> None:
+    assert process.stdin is not None
+    with contextlib.suppress(BrokenPipeError), process.stdin as guard:
+        guard.write(b"\n")
     process.terminate()
     try:
         process.wait(_END_SECONDS)
