@@ -1,0 +1,373 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""From a recipe to a bootable image, in layers of which each is kept until its input changes.
+
+    layers/kernel-KEY/{vmlinuz,initrd}    from Debian, one for all images
+    layers/base-KEY.tar                   the base's packages, from Debian
+    layers/NAME-KEY.tar                   the service's packages on top of them, from Debian
+    NAME/{disk,vmlinuz,initrd}-KEY        that tar, the recipes' files and the agent; no network
+    NAME/image.json                       names these three; written last
+
+Every file is written beside its place and renamed. What a build replaces is removed when the new
+image is complete; programs that have the old one open keep it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hypervisor import Boot
+from images import debian
+from images.debian import SOURCE_DATE_EPOCH
+from images.filesystem import write_ext4
+from images.initrd import INIT, MODULES, PACKAGES, kernel_files
+from images.recipe import Recipe
+from images.sources import Sources, host_sources
+from images.tree import Entry, Kind, Tree, base_first, file_entry, read_digests, read_tar, with_folders
+from satchel.errors import CapacityError, IntegrityError, NotFoundError, UsageError
+from satchel.files import sync_folder, write_durably
+from satchel.progress import Progress, silent
+
+BUILDER_VERSION = 1
+"""Raised when the same recipe gives another image."""
+
+AGENT_PATH = "/usr/bin/satchel-agent"
+
+CMDLINE = " ".join(
+    (
+        "console=ttyS0 quiet panic=-1",
+        "root=/dev/vda rw rootfstype=ext4 rootflags=noatime",
+        "init_on_free=1 transparent_hugepage=never nokaslr",
+        "clocksource=hpet tsc=unstable mitigations=off nowatchdog audit=0",
+        f"init={AGENT_PATH}",
+    )
+)
+"""The kernel's command line of every image; docs/formats/image.md says why each word is there."""
+
+FREE_BYTES = 2 << 30
+"""What a build wants free; it uses about half."""
+
+_MOUNT_POINTS = ("/dev", "/proc", "/run", "/sys", "/tmp")
+_MANIFEST = "image.json"
+
+
+class ImageNotBuilt(NotFoundError):
+    """There is no image in that folder."""
+
+
+class ImageDamaged(IntegrityError):
+    """The folder of an image is not what a build leaves."""
+
+
+@dataclass(frozen=True)
+class BuiltImage:
+    """A complete image on this host.
+
+    disk: a raw ext4 file system, sparse; the whole of /dev/vda. kernel, initrd, cmdline: for the
+    first boot. key: what it was built from, 64 hex digits.
+    """
+
+    recipe: Recipe
+    disk: Path
+    kernel: Path
+    initrd: Path
+    cmdline: str
+    key: str
+
+    def boot(self) -> Boot:
+        """What a machine is started with."""
+        return Boot(self.kernel, self.initrd, self.cmdline)
+
+    @classmethod
+    def load(cls, folder: Path) -> BuiltImage:
+        """The image that `build` left in `folder`. Raises ImageNotBuilt, ImageDamaged."""
+        try:
+            value: dict[str, Any] = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
+            image = cls(
+                recipe=Recipe.from_json(value["recipe"]),
+                disk=folder / str(value["disk"]),
+                kernel=folder / str(value["kernel"]),
+                initrd=folder / str(value["initrd"]),
+                cmdline=str(value["cmdline"]),
+                key=str(value["key"]),
+            )
+        except FileNotFoundError as error:
+            fix = f"`satchel-home image build {folder.name}` builds it"
+            raise ImageNotBuilt(f"no image in {folder}", fix=fix) from error
+        except (ValueError, KeyError, TypeError, UsageError) as error:
+            raise ImageDamaged(f"cannot read {folder / _MANIFEST}", why=str(error)) from error
+        for path in (image.disk, image.kernel, image.initrd):
+            if not path.is_file():
+                raise ImageDamaged(f"the image in {folder} is incomplete", why=f"no {path.name}")
+        return image
+
+
+def build(
+    recipe: Recipe,
+    folder: Path,
+    *,
+    agent: Path,
+    layers: Path | None = None,
+    fresh: bool = False,
+    progress: Progress = silent,
+) -> BuiltImage:
+    """The image of `recipe` in `folder`, built now unless it is there and up to date.
+
+    agent: the program that becomes the guest's process 1. layers: where what comes from Debian is
+    kept for the next build; by default `layers` beside `folder`. fresh: ask Debian again for newer
+    packages. progress: in steps. One build at a time per layers folder; a second one waits.
+    Raises RecipeNotFound, SourcesMissing, UnsupportedError, UnavailableError, CapacityError. After
+    an error or an interrupt, the old image is there, and nothing else.
+    """
+    layers = layers or folder.parent / "layers"
+    layers.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    with _locked(layers):
+        work = _Build(recipe, folder, agent, layers, _Steps(progress))
+        if not fresh and (image := work.existing()):
+            return image
+        return work.run(fresh)
+
+
+@dataclass
+class _Steps:
+    """Counts steps up to a total that is an estimate, and never beyond it."""
+
+    progress: Progress
+    total: int = 3 * debian.STEPS + 4
+    done: int = 0
+
+    def step(self, count: int = 1) -> None:
+        self.done = min(self.done + count, self.total)
+        self.progress(self.done, self.total)
+
+
+@dataclass
+class _Build:
+    """One build. Every path that it makes before the last step is temporary or a layer."""
+
+    recipe: Recipe
+    folder: Path
+    agent: Path
+    layers: Path
+    steps: _Steps
+    base: Recipe | None = field(init=False)
+    _sources: Sources | None = None
+
+    def __post_init__(self) -> None:
+        if not self.agent.is_file():
+            raise NotFoundError(f"no guest agent at {self.agent}", fix="build the native parts")
+        if not self.recipe.command:
+            raise UsageError(f"recipe {self.recipe.name} makes no service", why="it has no command")
+        self.base = self.recipe.base()
+
+    def key(self) -> str:
+        """A hash of everything that the image is made from, except for Debian's packages."""
+        parts = [str(BUILDER_VERSION), CMDLINE, INIT, self.recipe.content_key()]
+        if self.base:
+            parts.append(self.base.content_key())
+        parts.append(hashlib.sha256(self.agent.read_bytes()).hexdigest())
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+    def existing(self) -> BuiltImage | None:
+        try:
+            image = BuiltImage.load(self.folder)
+        except (ImageNotBuilt, ImageDamaged):
+            return None
+        if image.key != self.key():
+            return None
+        self.steps.step(self.steps.total)
+        return image
+
+    def run(self, fresh: bool) -> BuiltImage:
+        _require_space(self.layers)
+        if fresh:
+            for path in self.layers.iterdir():
+                _remove(path)
+        kernel = self._kernel_layer()
+        base_tar = self._base_layer()
+        service_tar = self._service_layer(base_tar)
+        return self._image(kernel, base_tar, service_tar)
+
+    def _kernel_layer(self) -> Path:
+        key = _hash(str(BUILDER_VERSION), INIT, *MODULES, *PACKAGES)
+        layer = self.layers / f"kernel-{key[:12]}"
+        if layer.is_dir():
+            self.steps.step(debian.STEPS)
+            return layer
+        with _scratch(self.layers) as scratch:
+            self._bootstrap(scratch / "packages.tar", PACKAGES, variant="extract")
+            files = kernel_files(scratch / "packages.tar")
+            made = scratch / "kernel"
+            made.mkdir()
+            (made / "vmlinuz").write_bytes(files.vmlinuz)
+            (made / "initrd").write_bytes(files.initrd)
+            made.rename(layer)
+        return layer
+
+    def _base_layer(self) -> Path | None:
+        if not self.base:
+            return None
+        layer = self.layers / f"{self.base.name}-{self.base.packages_key()[:12]}.tar"
+        self._tar_layer(layer, self.base.packages, None)
+        return layer
+
+    def _service_layer(self, base_tar: Path | None) -> Path:
+        if base_tar and not self.recipe.packages:
+            self.steps.step(debian.STEPS)
+            return base_tar
+        base_key = self.base.packages_key() if self.base else ""
+        key = _hash(self.recipe.packages_key(), base_key)
+        layer = self.layers / f"{self.recipe.name}-{key[:12]}.tar"
+        self._tar_layer(layer, self.recipe.packages, base_tar)
+        return layer
+
+    def _tar_layer(self, layer: Path, packages: Sequence[str], over: Path | None) -> None:
+        if layer.is_file():
+            self.steps.step(debian.STEPS)
+            return
+        with _scratch(self.layers) as scratch:
+            self._bootstrap(scratch / "layer.tar", packages, over=over)
+            (scratch / "layer.tar").rename(layer)
+
+    def _bootstrap(
+        self,
+        target: Path,
+        packages: Sequence[str],
+        *,
+        variant: str = "essential",
+        over: Path | None = None,
+    ) -> None:
+        self._sources = self._sources or host_sources()
+        debian.bootstrap(
+            target, self._sources, packages, variant=variant, over=over, step=self.steps.step
+        )
+
+    def _image(self, kernel: Path, base_tar: Path | None, service_tar: Path) -> BuiltImage:
+        key = self.key()
+        image = BuiltImage(
+            recipe=self.recipe,
+            disk=self.folder / f"disk-{key[:12]}",
+            kernel=self.folder / f"vmlinuz-{key[:12]}",
+            initrd=self.folder / f"initrd-{key[:12]}",
+            cmdline=CMDLINE,
+            key=key,
+        )
+        with _scratch(self.folder) as scratch:
+            (scratch / "contents").mkdir()
+            tree = self._tree(service_tar, base_tar, scratch)
+            self.steps.step()
+            size = self.recipe.disk_mib << 20
+            write_ext4(scratch / "disk", size, tree, scratch, SOURCE_DATE_EPOCH)
+            self.steps.step()
+            for name in ("vmlinuz", "initrd"):
+                shutil.copyfile(kernel / name, scratch / name)
+            for path in (image.disk, image.kernel, image.initrd):
+                (scratch / path.name.split("-")[0]).replace(path)
+        sync_folder(self.folder)
+        write_durably(self.folder / _MANIFEST, _manifest(image))
+        _remove_others(self.folder, image)
+        self.steps.step(self.steps.total)
+        return image
+
+    def _tree(self, service_tar: Path, base_tar: Path | None, scratch: Path) -> Tree:
+        exclude = (*(self.base.exclude if self.base else ()), *self.recipe.exclude)
+        tree = read_tar(service_tar, scratch / "contents", (*exclude, *_MOUNT_POINTS))
+        now = SOURCE_DATE_EPOCH
+        for source in (self.base, self.recipe):
+            for guest_path, path in source.files() if source else ():
+                tree[guest_path] = file_entry(path, now)
+        tree[AGENT_PATH] = Entry(
+            Kind.FILE, content=self.agent, modified=now, digest=b"agent"
+        )
+        for guest_path, text in (
+            ("/etc/satchel/service", self.recipe.service_file()),
+            ("/etc/hostname", f"{self.recipe.name}\n"),
+        ):
+            content = scratch / guest_path.rsplit("/", 1)[1]
+            content.write_text(text, encoding="utf-8")
+            tree[guest_path] = file_entry(content, now)
+        uid, gid = _user(tree, self.recipe)
+        for guest_path in self.recipe.state:
+            tree[guest_path] = Entry(Kind.FOLDER, 0o750, uid, gid, now)
+        for guest_path in _MOUNT_POINTS:
+            tree[guest_path] = Entry(Kind.FOLDER, modified=now)
+        base = read_digests(base_tar) if base_tar else {}
+        return base_first(with_folders(tree, now), base)
+
+
+def _user(tree: Tree, recipe: Recipe) -> tuple[int, int]:
+    """The numbers of the recipe's user and group, from the image's own /etc/passwd."""
+    passwd = tree["/etc/passwd"].content
+    for line in passwd.read_text(encoding="utf-8").splitlines() if passwd else ():
+        name, _, uid, gid, *_ = line.split(":")
+        if name == recipe.user:
+            return int(uid), int(gid)
+    raise UsageError(f"recipe {recipe.name}: no user {recipe.user} in the image")
+
+
+def _manifest(image: BuiltImage) -> bytes:
+    value = {
+        "version": 1,
+        "key": image.key,
+        "recipe": image.recipe.to_json(),
+        "disk": image.disk.name,
+        "kernel": image.kernel.name,
+        "initrd": image.initrd.name,
+        "cmdline": image.cmdline,
+    }
+    return (json.dumps(value, indent=2) + "\n").encode()
+
+
+def _require_space(folder: Path) -> None:
+    free = shutil.disk_usage(folder).free
+    if free < FREE_BYTES:
+        raise CapacityError(
+            f"not enough space to build an image in {folder}",
+            why=f"{free >> 20} MiB are free, a build wants {FREE_BYTES >> 20}",
+            fix="free some, or choose another folder",
+        )
+
+
+@contextlib.contextmanager
+def _locked(layers: Path) -> Iterator[None]:
+    """Waits for another build. The lock ends with the process, however it ends."""
+    with (layers / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+@contextlib.contextmanager
+def _scratch(parent: Path) -> Iterator[Path]:
+    """A temporary folder on the file system of `parent`; those of builds that were killed go."""
+    for stale in parent.glob(".build-*"):
+        _remove(stale)
+    with tempfile.TemporaryDirectory(prefix=".build-", dir=parent) as folder:
+        yield Path(folder)
+
+
+def _remove_others(folder: Path, image: BuiltImage) -> None:
+    kept = {image.disk.name, image.kernel.name, image.initrd.name, _MANIFEST}
+    for path in folder.iterdir():
+        if path.name not in kept and path.name.startswith(("disk-", "vmlinuz-", "initrd-")):
+            path.unlink()
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    elif path.name != ".lock":
+        path.unlink()
+
+
+def _hash(*parts: str) -> str:
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()

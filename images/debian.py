@@ -1,0 +1,118 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Debian packages into a tar archive, by mmdebstrap.
+
+`--mode=unshare` is used by everybody: an ordinary user gets a user namespace (which needs a line in
+/etc/subuid and /etc/subgid), root gets the mount and process namespaces alone and needs no such
+line. Either way what is mounted dies with the namespace, whatever happens to this process.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+from collections import deque
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from images.sources import Sources
+from satchel.errors import CapacityError, SatchelError, UnavailableError, UnsupportedError
+
+SOURCE_DATE_EPOCH = 1_700_000_000
+"""Seconds since 1970: the newest time that a file of an image has."""
+
+STEPS = 9
+"""How often `bootstrap` reports a step, about."""
+
+_TAIL_LINES = 12
+_ENDS_WITHIN_SECONDS = 60.0
+
+_EXPLAINED: tuple[tuple[str, type[SatchelError], str], ...] = (
+    ("No space left", CapacityError, "free some space in the temporary folder (TMPDIR)"),
+    ("subuid", UnsupportedError, "as root: usermod --add-subuids 100000-165535 "
+     "--add-subgids 100000-165535 YOUR-USER"),
+    ("newuidmap", UnsupportedError, "install uidmap"),
+    ("unshare", UnsupportedError, "allow user namespaces, or build as root"),
+    ("Could not resolve", UnavailableError, "check the network and apt's sources"),
+    ("Failed to fetch", UnavailableError, "check the network, and run `apt-get update` as root"),
+    ("Unable to locate package", UnavailableError, "run `apt-get update` as root"),
+)  # fmt: skip
+
+
+def bootstrap(
+    target: Path,
+    sources: Sources,
+    packages: Sequence[str],
+    *,
+    variant: str = "essential",
+    over: Path | None = None,
+    step: Callable[[], None],
+) -> None:
+    """Write the packages and what they depend on, without device nodes, as a tar at `target`.
+
+    variant: "essential" for a system that runs, "extract" for the bare files of the packages.
+    over: a tar made by this function that they are installed on top of. step: called as the work
+    goes on. Raises UnsupportedError, UnavailableError or CapacityError with the end of mmdebstrap's
+    log. Leaves no process, mount or temporary file, whatever is raised; `target` may be there in
+    part then.
+    """
+    argv = ["mmdebstrap", "--mode=unshare", "--format=tar", "--skip=output/dev"]
+    argv += [f"--variant={'custom' if over else variant}", f"--include={','.join(packages)}"]
+    argv += [f"--aptopt={option}" for option in sources.options]
+    if over:
+        argv.append(f"--setup-hook=tar-in {shlex.quote(str(over))} /")
+    argv += [sources.codename, str(target), "-"]
+    log: deque[str] = deque(maxlen=_TAIL_LINES)
+    with _start(argv) as process:
+        assert process.stdin and process.stderr
+        try:
+            process.stdin.write("\n".join(sources.lines))
+            process.stdin.close()
+            for line in process.stderr:
+                log.append(line.rstrip())
+                if line.startswith("I: "):
+                    step()
+        except BaseException:
+            _end(process)
+            raise
+    if process.returncode != 0:
+        raise _failure(process.returncode, "\n".join(log))
+
+
+def _start(argv: list[str]) -> subprocess.Popen[str]:
+    """In a session of its own, so that an interrupt reaches it once, from here."""
+    try:
+        return subprocess.Popen(
+            argv,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+            env={**os.environ, "SOURCE_DATE_EPOCH": str(SOURCE_DATE_EPOCH), "LC_ALL": "C.UTF-8"},
+        )
+    except FileNotFoundError as error:
+        raise UnsupportedError(
+            "no mmdebstrap on this host", fix="install the Debian package mmdebstrap"
+        ) from error
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """mmdebstrap removes its temporary folder when it is asked to end; then its session goes."""
+    process.terminate()
+    try:
+        process.communicate(timeout=_ENDS_WITHIN_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+
+
+def _failure(status: int, log: str) -> SatchelError:
+    for mark, kind, fix in _EXPLAINED:
+        if mark in log:
+            break
+    else:
+        kind, fix = UnavailableError, ""
+    return kind(f"mmdebstrap failed with exit status {status}", why=f"its last words:\n{log}\n", fix=fix)

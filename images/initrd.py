@@ -1,0 +1,131 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""The kernel of a guest and an initial RAM disk that does no more than find /dev/vda.
+
+The RAM disk is BusyBox, a script and the virtio modules: Debian's cloud kernel has ext4 built in.
+It is needed at home alone, for the first boot of an image.
+"""
+
+from __future__ import annotations
+
+import re
+import tarfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from satchel.errors import UnsupportedError
+
+PACKAGES = ("linux-image-cloud-amd64", "busybox-static")
+MODULES = ("virtio_pci", "virtio_blk", "virtio_console")
+
+INIT = """\
+#!/bin/busybox sh
+# Mounts /dev/vda and hands over to the program that the kernel's command line names with init=.
+b=/bin/busybox
+$b mount -t devtmpfs dev /dev
+$b mount -t proc proc /proc
+for m in $($b cat /modules/order); do $b insmod /modules/$m; done
+flags=defaults
+for word in $($b cat /proc/cmdline); do
+  case $word in
+    init=*) init=${word#init=} ;;
+    rootflags=*) flags=${word#rootflags=} ;;
+  esac
+done
+tries=0
+until [ -b /dev/vda ] || [ $tries = 200 ]; do $b sleep 0.05; tries=$((tries + 1)); done
+$b mount -t ext4 -o "$flags" /dev/vda /root || exec $b echo "no root file system on /dev/vda"
+$b umount /proc
+$b umount /dev
+exec $b switch_root /root "$init"
+"""
+
+_ALIGN = 4
+
+
+@dataclass(frozen=True)
+class KernelFiles:
+    """What was taken out of the kernel's packages: the bytes of a bzImage and of an initrd."""
+
+    vmlinuz: bytes
+    initrd: bytes
+
+
+def kernel_files(packages: Path) -> KernelFiles:
+    """Read a tar of PACKAGES and assemble the RAM disk. Raises UnsupportedError if it lacks one."""
+    wanted = re.compile(r"\./(boot/vmlinuz-.*|(usr/)?bin/busybox|(usr/)?lib/modules/.*\.ko)")
+    found: dict[str, bytes] = {}
+    with tarfile.open(packages) as tar:
+        for member in tar:
+            if member.isreg() and wanted.fullmatch(member.name):
+                file = tar.extractfile(member)
+                assert file is not None
+                found[_short_name(member.name)] = file.read()
+    order = _load_order(found, MODULES)
+    entries = [("bin/busybox", 0o100755, found["busybox"]), ("init", 0o100755, INIT.encode())]
+    entries += [(f"modules/{name}.ko", 0o100644, found[f"{name}.ko"]) for name in order]
+    names = "".join(f"{name}.ko\n" for name in order)
+    entries.append(("modules/order", 0o100644, names.encode()))
+    return KernelFiles(found["vmlinuz"], initial_ram_disk(entries))
+
+
+def initial_ram_disk(files: Sequence[tuple[str, int, bytes]]) -> bytes:
+    """A cpio archive (newc) of these paths, modes and contents, with the folders that a boot needs.
+
+    The same files give the same bytes. It has /dev/console, without which init has no output.
+    """
+    folders = [(name, 0o040755, b"") for name in ("bin", "dev", "modules", "proc", "root")]
+    records = [_record(n, *entry) for n, entry in enumerate([*folders, *files], start=1)]
+    records.append(_record(len(records) + 1, "dev/console", 0o020600, b"", device=(5, 1)))
+    records.append(_record(0, "TRAILER!!!", 0, b""))
+    return b"".join(records)
+
+
+def _short_name(path: str) -> str:
+    name = path.rsplit("/", 1)[1]
+    return "vmlinuz" if name.startswith("vmlinuz-") else name.replace("-", "_")
+
+
+def _load_order(found: dict[str, bytes], wanted: Sequence[str]) -> list[str]:
+    """The modules and what they depend on, each after what it needs."""
+    order: dict[str, None] = {}
+
+    def visit(name: str) -> None:
+        if name in order:
+            return
+        for needed in _depends(found[f"{name}.ko"]):
+            visit(needed)
+        order[name] = None
+
+    try:
+        found["vmlinuz"], found["busybox"]
+        for name in wanted:
+            visit(name)
+    except KeyError as error:
+        raise UnsupportedError(
+            "cannot make an initial RAM disk", why=f"Debian's packages lack {error.args[0]}"
+        ) from error
+    return list(order)
+
+
+def _depends(module: bytes) -> Iterator[str]:
+    """The names in a module's .modinfo section, `depends=a,b`."""
+    found = re.search(rb"\0depends=([a-z0-9_,-]*)\0", module)
+    for name in (found.group(1).decode() if found else "").split(","):
+        if name:
+            yield name.replace("-", "_")
+
+
+def _record(
+    inode: int, path: str, mode: int, data: bytes, device: tuple[int, int] = (0, 0)
+) -> bytes:
+    name = path.encode() + b"\0"
+    links = 2 if mode & 0o040000 else 1
+    numbers = (inode, mode, 0, 0, links, 0, len(data), 0, 0, *device, len(name), 0)
+    head = b"070701" + b"".join(b"%08X" % number for number in numbers) + name
+    return _padded(head) + _padded(data)
+
+
+def _padded(data: bytes) -> bytes:
+    return data + bytes(-len(data) % _ALIGN)

@@ -1,0 +1,207 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Recipes: what a service's image is made of, as a folder with `recipe.toml` and `files/`.
+
+`files/` is laid over the Debian packages, owned by root, programs 0755 and the rest 0644. A recipe
+extends one other at most: its packages and files come first, so images of one base share chunks.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from satchel import settings
+from satchel.errors import NotFoundError, UsageError
+from satchel.names import NAME
+
+SHIPPED = Path(__file__).resolve().parent / "recipes"
+"""The recipes that come with Satchel."""
+
+ADAPTERS = ("http",)
+PORT_LIMIT = 65535
+MEMORY_MIB = (64, 16 * 1024)
+DISK_MIB = (1024, 256 * 1024)
+
+_PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]+")
+_USER = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
+_PATH = re.compile(r"/|(/[A-Za-z0-9_.+@-]+)+")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=[^\n\0]*")
+
+
+class RecipeNotFound(NotFoundError):
+    """No recipe of that name."""
+
+
+class RecipeInvalid(UsageError):
+    """A recipe that cannot be meant. name: the recipe, key: the key at fault."""
+
+    def __init__(self, name: str, key: str, why: str) -> None:
+        super().__init__(f"recipe {name}: {key} cannot be meant", why=why)
+        self.name = name
+        self.key = key
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A recipe as it was read. In the file, keys have - for _. Raises RecipeInvalid.
+
+    name:         also the guest's host name
+    title:        one line for people
+    extends:      the recipe whose packages, exclusions and files come first; a sibling folder
+    packages:     Debian packages; what they depend on comes along, what they recommend does not
+    exclude:      paths that stay out of the image, with all that is below them
+    memory_mib:   MiB of RAM that the service is measured to need
+    disk_mib:     MiB of the disk as the guest sees it; on the host it is sparse
+    command:      what the agent runs by /bin/sh -c and keeps alive; it listens once it is warm
+    port:         the TCP port on 127.0.0.1 that takes operations
+    user:         who runs it, a user of /etc/passwd
+    workdir:      where it runs
+    environment:  NAME=VALUE
+    adapter_kind: how operations are encoded
+    stateful:     False: an operation's answer depends on that operation alone
+    state:        folders that belong to `user`; their content is the service's state
+    read_only:    HTTP paths at and below which GET changes nothing
+    folder:       where the recipe was read; None for one that came with a built image
+    """
+
+    name: str = ""
+    title: str = ""
+    extends: str = ""
+    packages: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    memory_mib: int = 256
+    disk_mib: int = 1024
+    command: str = ""
+    port: int = 8080
+    user: str = "root"
+    workdir: str = "/"
+    environment: tuple[str, ...] = ()
+    adapter_kind: str = "http"
+    stateful: bool = True
+    state: tuple[str, ...] = ()
+    read_only: tuple[str, ...] = ()
+    folder: Path | None = None
+
+    def __post_init__(self) -> None:
+        for key, why in _faults(self):
+            raise RecipeInvalid(self.name[:80], key, why)
+
+    @classmethod
+    def load(cls, folder: Path) -> Recipe:
+        """Read the recipe in `folder`. Raises RecipeNotFound, SettingsError, RecipeInvalid."""
+        path = folder / "recipe.toml"
+        if not path.is_file():
+            raise RecipeNotFound(f"no recipe at {folder}", why=f"there is no {path.name}")
+        recipe = dataclasses.replace(settings.load(cls, path), folder=folder)
+        if recipe.name != folder.name:
+            raise RecipeInvalid(recipe.name[:80], "name", f"its folder is {folder.name}")
+        return recipe
+
+    @classmethod
+    def find(cls, name: str) -> Recipe:
+        """The shipped service recipe of that name, or RecipeNotFound."""
+        if not NAME.fullmatch(name) or name not in (known := [r.name for r in recipes()]):
+            known = [recipe.name for recipe in recipes()]
+            raise RecipeNotFound(f"no recipe {name[:80]!r}", fix=f"there are: {', '.join(known)}")
+        return cls.load(SHIPPED / name)
+
+    def base(self) -> Recipe | None:
+        """The recipe that this one extends, read from the folder beside it."""
+        if not self.extends or self.folder is None:
+            return None
+        base = Recipe.load(self.folder.parent / self.extends)
+        if base.extends:
+            raise RecipeInvalid(self.name, "extends", f"{base.name} itself extends {base.extends}")
+        return base
+
+    def files(self) -> Iterator[tuple[str, Path]]:
+        """What `files/` holds, by path in the guest and in the order of these paths."""
+        if self.folder is None:
+            return
+        root = self.folder / "files"
+        for path in sorted(root.rglob("*")):
+            if path.is_file() and "__pycache__" not in path.parts:
+                yield f"/{path.relative_to(root)}", path
+
+    def packages_key(self) -> str:
+        """A hash of what Debian packages the image has; 64 hex digits."""
+        return hashlib.sha256("\n".join(sorted(self.packages)).encode()).hexdigest()
+
+    def content_key(self) -> str:
+        """A hash of everything that the folder says; 64 hex digits."""
+        key = hashlib.sha256(repr(dataclasses.replace(self, folder=None)).encode())
+        for guest_path, path in self.files():
+            content = hashlib.sha256(path.read_bytes()).hexdigest()
+            program = bool(path.stat().st_mode & 0o100)
+            key.update(f"{guest_path}\0{program}\0{content}\n".encode())
+        return key.hexdigest()
+
+    def adapter(self) -> dict[str, Any]:
+        """What a manifest says about operations."""
+        return {
+            "kind": self.adapter_kind,
+            "port": self.port,
+            "stateful": self.stateful,
+            "state": list(self.state),
+            "read_only": list(self.read_only),
+        }
+
+    def service_file(self) -> str:
+        """The guest's /etc/satchel/service, which its agent reads."""
+        lines = [f"command={self.command}", f"port={self.port}", f"user={self.user}"]
+        lines += [f"workdir={self.workdir}"]
+        lines += [f"environment={pair}" for pair in self.environment]
+        return "".join(f"{line}\n" for line in lines)
+
+    def to_json(self) -> dict[str, Any]:
+        """The recipe without its folder, in JSON types."""
+        fields = dataclasses.asdict(dataclasses.replace(self, folder=None))
+        del fields["folder"]
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in fields.items()}
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Recipe:
+        """The recipe of a built image. Raises RecipeInvalid, TypeError for other fields."""
+        return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in value.items()})
+
+
+def recipes() -> list[Recipe]:
+    """The shipped recipes that make a service, by name."""
+    found = [Recipe.load(path.parent) for path in sorted(SHIPPED.glob("*/recipe.toml"))]
+    return [recipe for recipe in found if recipe.command]
+
+
+def _faults(recipe: Recipe) -> Iterator[tuple[str, str]]:
+    if not NAME.fullmatch(recipe.name):
+        yield "name", f"{recipe.name[:80]!r} is not a name of a-z, 0-9 and -"
+    if recipe.extends and not NAME.fullmatch(recipe.extends):
+        yield "extends", f"{recipe.extends[:80]!r} is not the name of a recipe"
+    if "\n" in recipe.title or "\n" in recipe.command:
+        yield "title or command", "it has more than one line"
+    if recipe.adapter_kind not in ADAPTERS:
+        yield "adapter-kind", f"{recipe.adapter_kind!r} is none of {', '.join(ADAPTERS)}"
+    for key, value, low, high in (
+        ("port", recipe.port, 1, PORT_LIMIT),
+        ("memory-mib", recipe.memory_mib, *MEMORY_MIB),
+        ("disk-mib", recipe.disk_mib, *DISK_MIB),
+    ):
+        if not low <= value <= high:
+            yield key, f"{value} is not between {low} and {high}"
+    for key, values, pattern in (
+        ("packages", recipe.packages, _PACKAGE),
+        ("user", (recipe.user,), _USER),
+        ("workdir", (recipe.workdir,), _PATH),
+        ("exclude", recipe.exclude, _PATH),
+        ("state", recipe.state, _PATH),
+        ("read-only", recipe.read_only, _PATH),
+        ("environment", recipe.environment, _VARIABLE),
+    ):
+        for text in values:
+            if not pattern.fullmatch(text) or "/.." in text:
+                yield key, f"{text[:80]!r} is malformed"

@@ -1,0 +1,149 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a guest's root file system will hold: entries by path, read from tar archives and files.
+
+Device nodes, sockets and extended attributes are not carried over: the agent mounts a devtmpfs, and
+no package of the shipped recipes needs the others. Hard links become files of their own; their
+content is the same chunks.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tarfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import IO
+
+_PIECE = 1 << 20
+
+
+class Kind(Enum):
+    """What an entry is."""
+
+    FOLDER = "folder"
+    FILE = "file"
+    LINK = "link"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One path of the guest.
+
+    mode: permission bits. modified: seconds since 1970. content: a file on this host, of a FILE.
+    digest: the SHA-256 of it. target: of a LINK.
+    """
+
+    kind: Kind
+    mode: int = 0o755
+    uid: int = 0
+    gid: int = 0
+    modified: int = 0
+    content: Path | None = None
+    digest: bytes = b""
+    target: str = ""
+
+
+Tree = dict[str, Entry]
+"""Entries by absolute path; the order is that in which they are laid out on the disk."""
+
+
+def read_tar(archive: Path, scratch: Path, exclude: Sequence[str] = ()) -> Tree:
+    """The tree of a tar archive; contents are unpacked as numbered files in `scratch`.
+
+    exclude: paths that stay out, with all below them.
+    """
+    tree: Tree = {}
+    with tarfile.open(archive) as tar:
+        for number, member in enumerate(tar):
+            path = "/" + member.name.removeprefix(".").strip("/")
+            if path == "/" or _excluded(path, exclude):
+                continue
+            if member.isreg():
+                file = tar.extractfile(member)
+                assert file is not None
+                content = scratch / f"{number}"
+                tree[path] = _entry(member, Kind.FILE, content, _unpack(file, content))
+            elif member.isdir():
+                tree[path] = _entry(member, Kind.FOLDER)
+            elif member.issym():
+                tree[path] = _entry(member, Kind.LINK)
+            elif member.islnk():
+                original = "/" + member.linkname.removeprefix(".").strip("/")
+                if original in tree:
+                    tree[path] = tree[original]
+    return tree
+
+
+def read_digests(archive: Path) -> dict[str, bytes]:
+    """The SHA-256 of every regular file in a tar archive, by path, in the archive's order."""
+    digests = {}
+    with tarfile.open(archive) as tar:
+        for member in tar:
+            if member.isreg():
+                file = tar.extractfile(member)
+                assert file is not None
+                path = "/" + member.name.removeprefix(".").strip("/")
+                digests[path] = _copy(file, None)
+    return digests
+
+
+def file_entry(path: Path, modified: int) -> Entry:
+    """A file of this host as a file of root in the guest."""
+    mode = 0o755 if path.stat().st_mode & 0o100 else 0o644
+    digest = hashlib.sha256(path.read_bytes()).digest()
+    return Entry(Kind.FILE, mode, modified=modified, content=path, digest=digest)
+
+
+def with_folders(tree: Mapping[str, Entry], modified: int) -> Tree:
+    """The same entries, and before them the folders that they are in and that are not there."""
+    missing: Tree = {}
+    for path in tree:
+        for parent in _parents(path):
+            if parent not in tree:
+                missing[parent] = Entry(Kind.FOLDER, modified=modified)
+    return {**missing, **tree}
+
+
+def base_first(tree: Mapping[str, Entry], base: Mapping[str, bytes]) -> Tree:
+    """The same entries: what is as in the base, in the base's order, then the rest by path.
+
+    So images of one base share the blocks that describe their common files, too.
+    """
+    common = {p: tree[p] for p, digest in base.items() if p in tree and tree[p].digest == digest}
+    rest = {path: tree[path] for path in sorted(tree) if path not in common}
+    return {**common, **rest}
+
+
+def _excluded(path: str, exclude: Sequence[str]) -> bool:
+    return any(path == left_out or path.startswith(f"{left_out}/") for left_out in exclude)
+
+
+def _parents(path: str) -> Iterator[str]:
+    while (path := path.rsplit("/", 1)[0]) != "":
+        yield path
+
+
+def _entry(
+    member: tarfile.TarInfo, kind: Kind, content: Path | None = None, digest: bytes = b""
+) -> Entry:
+    mode, modified = member.mode & 0o7777, int(member.mtime)
+    return Entry(
+        kind, mode, member.uid, member.gid, modified, content, digest, target=member.linkname
+    )
+
+
+def _unpack(file: IO[bytes], content: Path) -> bytes:
+    with content.open("xb") as copy:
+        return _copy(file, copy)
+
+
+def _copy(file: IO[bytes], copy: IO[bytes] | None) -> bytes:
+    digest = hashlib.sha256()
+    while piece := file.read(_PIECE):
+        digest.update(piece)
+        if copy:
+            copy.write(piece)
+    return digest.digest()
