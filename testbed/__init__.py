@@ -1,0 +1,30 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Home, the Internet, hotspots with surrogates and a client that moves, on one machine.
+
+- topology: profiles (rates and delays) and what is joined to what, as data
+- links: emulated links; `tc netem` where the kernel has it, else satchel-link over TUN
+- namespaces: named network namespaces, their owner, their processes
+- bed: the topology made real, and taken away again
+- plot: response times as a picture
+"""
+
+from testbed.bed import Client, Host, Testbed
+from testbed.links import Counters, Link, Shape
+from testbed.namespaces import TestbedFailed
+from testbed.topology import PAPER, PROFILES, TODAY, Profile, Topology
+
+__all__ = [
+    "PAPER",
+    "PROFILES",
+    "TODAY",
+    "Client",
+    "Counters",
+    "Host",
+    "Link",
+    "Profile",
+    "Shape",
+    "Testbed",
+    "TestbedFailed",
+    "Topology",
+]

@@ -54,8 +54,8 @@ int Emulator::Run() {
     return 1;
   }
   while (!finished_) {
-    epoll_event ready{};
-    if (epoll_wait(epoll_, &ready, 1, -1) < 0 && errno != EINTR) {
+    due_ = NextDelivery();
+    if (due_ > last_turn_ + kTurn && !WaitForEvent()) {
       std::perror("satchel-link: epoll_wait");
       return 1;
     }
@@ -118,6 +118,17 @@ bool Emulator::Watch(int fd, uint64_t token) {
   return epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
+bool Emulator::WaitForEvent() {
+  if (armed_ != due_) {
+    itimerspec when{};
+    if (due_ != kNever) when.it_value = ToTimespec(std::max<int64_t>(due_, 1));
+    timerfd_settime(timer_, TFD_TIMER_ABSTIME, &when, nullptr);
+    armed_ = due_;
+  }
+  epoll_event ready{};
+  return epoll_wait(epoll_, &ready, 1, -1) >= 0 || errno == EINTR;
+}
+
 void Emulator::WaitForTurn() {
   const int64_t next = last_turn_ + kTurn;
   if (Now() >= next) return;
@@ -127,21 +138,28 @@ void Emulator::WaitForTurn() {
 }
 
 void Emulator::Turn(int64_t now) {
+  const int64_t lateness = due_ < now ? std::min(now - due_, kCatchUp) : 0;
+  bool request = false;
+  bool moved = true;
+  for (int round = 0; moved && round < kRounds; ++round) {
+    moved = ReadReady(now, lateness, &request);
+    moved = DeliverDue(now) || moved;
+    if (moved) last_turn_ = now;
+  }
+  if (request) finished_ = !ServeControl();
+}
+
+bool Emulator::ReadReady(int64_t now, int64_t lateness, bool* request) {
   std::array<epoll_event, 32> ready{};
   const int count = epoll_wait(epoll_, ready.data(), static_cast<int>(ready.size()), 0);
-  const int64_t lateness = armed_ < now ? std::min(now - armed_, kCatchUp) : 0;
-  bool request = false;
-  moved_ = false;
+  bool moved = false;
   for (int i = 0; i < count; ++i) {
     const uint64_t token = ready[static_cast<size_t>(i)].data.u64;
     const auto end = ends_.find(token);
-    if (end != ends_.end()) Read(end->second, now, lateness);
-    if (token == kControlToken) request = true;
+    if (end != ends_.end()) moved = Read(end->second, now, lateness) || moved;
+    if (token == kControlToken) *request = true;
   }
-  DeliverDue(now);
-  if (moved_) last_turn_ = now;
-  if (request) finished_ = !ServeControl();
-  SetTimer();
+  return moved;
 }
 
 bool Emulator::ServeControl() {
@@ -153,20 +171,21 @@ bool Emulator::ServeControl() {
   return send(control_, answer.data(), answer.size(), MSG_NOSIGNAL) >= 0;
 }
 
-void Emulator::Read(End* end, int64_t now, int64_t lateness) {
+bool Emulator::Read(End* end, int64_t now, int64_t lateness) {
   for (int i = 0; i < kPacketsPerTurn; ++i) {
     Buffer buffer = pool_.Take();
     const ssize_t size = read(end->fd, buffer.get(), kBufferSize);
     if (size <= 0) {
       pool_.Give(std::move(buffer));
-      return;
+      return i > 0;
     }
-    moved_ = true;
     end->out.Arrive(now, lateness, std::move(buffer), static_cast<size_t>(size));
   }
+  return true;
 }
 
-void Emulator::DeliverDue(int64_t now) {
+bool Emulator::DeliverDue(int64_t now) {
+  bool moved = false;
   for (auto& [name, link] : links_) {
     for (size_t side = 0; side < 2; ++side) {
       Direction& direction = link->ends[side].out;
@@ -175,22 +194,19 @@ void Emulator::DeliverDue(int64_t now) {
         const Packet& packet = direction.Next();
         direction.Delivered(write(receiver, packet.data.get(), packet.size) ==
                             static_cast<ssize_t>(packet.size));
-        moved_ = true;
+        moved = true;
       }
     }
   }
+  return moved;
 }
 
-void Emulator::SetTimer() {
+int64_t Emulator::NextDelivery() const {
   int64_t next = kNever;
   for (const auto& [name, link] : links_) {
     for (const End& end : link->ends) next = std::min(next, end.out.NextDelivery());
   }
-  if (next == armed_) return;
-  armed_ = next;
-  itimerspec when{};
-  if (next != kNever) when.it_value = ToTimespec(std::max<int64_t>(next, 1));
-  timerfd_settime(timer_, TFD_TIMER_ABSTIME, &when, nullptr);
+  return next;
 }
 
 }  // namespace satchel::link

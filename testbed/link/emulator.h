@@ -4,7 +4,8 @@
 // The links of one process and the loop that moves their packets: one thread, epoll over the
 // TUN devices, the control socket and one timer with absolute deadlines.
 //
-// A turn reads what has arrived, delivers what is due and sets the timer to the next delivery.
+// A turn reads what has arrived, delivers what is due (again, while that makes packets arrive at
+// the next link of their way) and sets the timer to the next delivery.
 // Turns are at least kTurn apart while packets flow, so that a fast flow costs some thousand
 // wake-ups a second and not one per packet; a lone packet does not wait for a turn. A delivery
 // is therefore up to kTurn late, and by as much as the scheduler adds. Lateness does not add up:
@@ -22,9 +23,10 @@
 
 namespace satchel::link {
 
-inline constexpr int64_t kTurn = 250'000;        // ns
+inline constexpr int64_t kTurn = 500'000;        // ns
 inline constexpr int64_t kCatchUp = 20'000'000;  // ns
-inline constexpr int kPacketsPerTurn = 256;      // read from one device
+inline constexpr int kPacketsPerTurn = 256;      // read from one device at a time
+inline constexpr int kRounds = 4;
 
 // One of the two devices of a link, and the direction that starts there.
 struct End {
@@ -61,20 +63,22 @@ class Emulator {
  private:
   bool Watch(int fd, uint64_t token);
   void Turn(int64_t now);
+  bool WaitForEvent();
   void WaitForTurn();
   bool ServeControl();
-  void Read(End* end, int64_t now, int64_t lateness);
-  void DeliverDue(int64_t now);
-  void SetTimer();
+  bool ReadReady(int64_t now, int64_t lateness, bool* request);  // these three: moved a packet?
+  bool Read(End* end, int64_t now, int64_t lateness);
+  bool DeliverDue(int64_t now);
+  int64_t NextDelivery() const;
 
   const int control_;
   const int epoll_;
   const int timer_;
   uint64_t next_token_;
   bool finished_ = false;   // the control socket was closed
+  int64_t due_ = kNever;    // the next delivery, as this turn began to wait for it
   int64_t armed_ = kNever;  // what the timer is set to
   int64_t last_turn_ = 0;   // when packets were last moved
-  bool moved_ = false;      // this turn moved a packet
   BufferPool pool_;
   std::map<std::string, std::unique_ptr<Link>> links_;
   std::map<uint64_t, End*> ends_;

@@ -1,0 +1,70 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""The topology as data: nothing is made here."""
+
+import ipaddress
+import itertools
+
+import pytest
+
+from satchel.errors import NotFoundError, UsageError
+from testbed import PAPER, PROFILES, TODAY, Profile, Shape, Topology
+from testbed.links import netem_arguments, queue_for
+
+EVERY_PROFILE = pytest.mark.parametrize("profile", PROFILES.values(), ids=PROFILES)
+
+
+def test_the_profiles_are_those_of_the_papers_and_of_today() -> None:
+    assert (PAPER.home_up, PAPER.hotspot, PAPER.wifi) == (256_000, 1_500_000, 11_000_000)
+    assert (PAPER.internet_rtt, PAPER.wifi_rtt) == (0.060, 0.005)
+    assert (TODAY.home_up, TODAY.hotspot, TODAY.wifi) == (20_000_000, 100_000_000, 200_000_000)
+    assert (TODAY.internet_rtt, TODAY.wifi_rtt) == (0.030, 0.005)
+
+
+@EVERY_PROFILE
+def test_client_and_home_are_both_round_trips_apart(profile: Profile) -> None:
+    links = (profile.wifi_link(), profile.hotspot_link(), profile.home_link())
+    total = sum(up.delay + down.delay for up, down in links)
+    assert total == pytest.approx(profile.internet_rtt + profile.wifi_rtt)
+
+
+@EVERY_PROFILE
+def test_every_shaped_link_has_a_queue_of_a_tenth_of_a_second_at_least(profile: Profile) -> None:
+    for plan in [*Topology(profile).fixed_links(), Topology(profile).wifi("a")]:
+        for shape in plan.shapes or ():
+            assert shape.queue == queue_for(shape.rate) >= shape.rate / 80
+
+
+def test_addresses_are_in_their_site_and_the_client_s_differ_by_hotspot() -> None:
+    topology = Topology(TODAY, ("a", "b", "c"))
+    clients = [topology.wifi(hotspot).leaf.address for hotspot in topology.hotspots]
+    assert len(set(clients)) == 3
+    for hotspot, address in zip(topology.hotspots, clients, strict=True):
+        assert ipaddress.ip_address(address) in ipaddress.ip_network(topology.site(hotspot))
+
+
+def test_no_interface_is_made_twice_on_a_host() -> None:
+    topology = Topology(TODAY)
+    plans = [*topology.fixed_links(), topology.wifi("a"), topology.wifi("b")]
+    cores = [(plan.core.host, plan.core.interface) for plan in plans]
+    leaves = [(plan.leaf.host, plan.leaf.interface) for plan in plans[:-1]]
+    for one, other in itertools.combinations(cores + leaves, 2):
+        assert one != other
+
+
+def test_an_unknown_hotspot_is_named_with_those_that_are() -> None:
+    with pytest.raises(NotFoundError, match="no hotspot z; there are a, b"):
+        Topology(TODAY).wifi("z")
+
+
+@pytest.mark.parametrize("hotspots", [(), ("a", "a")])
+def test_hotspots_are_at_least_one_and_distinct(hotspots: tuple[str, ...]) -> None:
+    with pytest.raises(UsageError):
+        Topology(TODAY, hotspots)
+
+
+def test_netem_is_told_the_same_shape() -> None:
+    shape = Shape(rate=256_000, delay=0.03, jitter=0.002, loss=0.015, queue=32_000)
+    told = "netem limit 23 delay 30000us 2000us loss 1.5% rate 256000bit -14"
+    assert " ".join(netem_arguments(shape)) == told
+    assert " ".join(netem_arguments(Shape())) == "netem limit 100000 delay 0us 0us loss 0%"
