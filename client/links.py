@@ -23,13 +23,15 @@ from typing import Any
 from client.settings import ClientSettings, Peer
 from client.sources import Provider, source_app
 from satchel.errors import SatchelError
-from wire import HttpClient, HttpServer, SshHost, SshLink, serve
+from wire import HttpClient, Lane, Server, SshHost, SshLink, serve
 
 logger = logging.getLogger(__name__)
 
 READ_SECONDS = 60.0
 
 WATCH_SECONDS = 0.5
+
+KEEP_ALIVE_SECONDS = 9.0
 
 SOURCE_THREADS = 4
 
@@ -39,14 +41,15 @@ SOURCE_MAX_BODY = 1 << 20
 class Link:
     """One OpenSSH connection to a daemon, and the requests over it. Thread-safe."""
 
-    def __init__(self, name: str, peer: Peer, run: Path) -> None:
+    def __init__(self, name: str, peer: Peer, run: Path, lane: Lane) -> None:
         """Connect. Raises HostUnreachable, WrongKey, HostKeyMismatch."""
         self.name = name
         self._peer = peer
+        self._lane = lane
         self._run = run
         self._socket = run / f"{name}.api"
         self._offers: dict[Path, str] = {}
-        self._servers: list[HttpServer] = []
+        self._servers: list[Server] = []
         self._lock = threading.Lock()
         self._closed = False
         self._ssh = self._connect()
@@ -86,7 +89,7 @@ class Link:
         with self._lock:
             self._servers.append(server)
             self._offers[local] = remote
-            self._ssh.add_remote(Path(remote), local)
+            self._ssh.forward_remote(remote, local)
         return remote
 
     def ensure(self) -> None:
@@ -114,7 +117,7 @@ class Link:
                 server.close()
 
     def _reconnect(self) -> None:
-        self._ssh.close()
+        self._ssh.close(gone=True)
         self._ssh = self._connect()
 
     def _connect(self) -> SshLink:
@@ -128,9 +131,11 @@ class Link:
         )
         return SshLink.open(
             host,
-            self._run / f"{self.name}.ctl",
-            local={self._socket: Path(self._peer.socket)},
-            remote={Path(remote): local for local, remote in self._offers.items()},
+            self._run,
+            lane=self._lane,
+            forwards_local={self._socket: self._peer.socket},
+            forwards_remote={remote: local for local, remote in self._offers.items()},
+            keep_alive=KEEP_ALIVE_SECONDS,
         )
 
 
@@ -152,11 +157,11 @@ class Links:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def open(self, name: str, peer: Peer) -> Link:
+    def open(self, name: str, peer: Peer, lane: Lane = Lane.OPERATIONS) -> Link:
         """The link of that name, connected if there is none yet."""
         with self._lock:
             if name not in self._links:
-                self._links[name] = Link(name, peer, self._run)
+                self._links[name] = Link(name, peer, self._run, lane)
             return self._links[name]
 
     def drop(self, name: str) -> None:

@@ -29,7 +29,7 @@ from images import SIGNATURE_NAMESPACE, Manifest
 from replay import decode_operations
 from satchel.errors import NotFoundError, SatchelError, UnavailableError
 from satchel.ids import OperationNumber, ReplicaId
-from wire import ChunkClient, CreateReplica, HostStatus, SourceAddress, verify
+from wire import ChunkClient, CreateReplica, HostStatus, Lane, SourceAddress, verify_signer
 
 logger = logging.getLogger(__name__)
 
@@ -99,7 +99,7 @@ class Runner:
         began = time.monotonic()
         peer = self.settings.surrogate(surrogate)
         link = self._links.open(surrogate, peer)
-        chunks = self._links.open(f"{surrogate}-chunks", peer)
+        chunks = self._links.open(f"{surrogate}-chunks", peer, Lane.BULK)
         forwarded = HostStatus.from_json(link.get_json("/v1/status")).forwarded
         replica = ReplicaId(f"{self.service}-{secrets.token_hex(4)}")
         request = CreateReplica(
@@ -223,9 +223,9 @@ class Runner:
         return found
 
     def _verified(self, manifest: bytes, signature: bytes, place: str) -> Manifest:
-        verify(
+        verify_signer(
             manifest,
-            signature.decode("ascii", "replace"),
+            signature,
             allowed_signers=self.settings.allowed_signers,
             signer=OWNER,
             namespace=SIGNATURE_NAMESPACE,
@@ -291,7 +291,7 @@ class Runner:
         if self.media is not None and use_media:
             providers.append(("media", MediaChunks(self.media)))
         if self.home_link is not None:
-            bulk = self._links.open("home-chunks", self.settings.home)
+            bulk = self._links.open("home-chunks", self.settings.home, Lane.BULK)
             providers.append((HOME, ChunkClient(bulk.http).fetch))
         return tuple(SourceAddress(n, link.offer(n, provider, folder)) for n, provider in providers)
 

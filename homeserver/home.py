@@ -20,7 +20,7 @@ from replay import Log
 from replica import Frozen, Replica
 from satchel.errors import ConflictError, NotFoundError
 from satchel.ids import ReplicaId
-from wire import allowed_signers_line, create_key, public_key, sign
+from wire import Identity, allowed_signers_line
 
 logger = logging.getLogger(__name__)
 
@@ -43,6 +43,7 @@ class Home:
         self.settings = settings
         self.store = Store.open(settings.store)
         self.shelf = ServiceShelf(settings.services)
+        self._identity = Identity.open(settings.identity)
         self._driver = driver
         self._lock = threading.Lock()
         self._services: dict[str, Service] = {}
@@ -56,7 +57,7 @@ class Home:
         if not settings.store.exists():
             Store.create(settings.store).close()
         settings.identity.parent.mkdir(mode=0o700, exist_ok=True)
-        create_key(settings.identity, comment="satchel owner")
+        Identity.create(settings.identity, comment="satchel owner")
 
     def add_service(self, name: str, image: str) -> None:
         """Describe a new service of a built image. Nothing is started."""
@@ -106,10 +107,8 @@ class Home:
                 device_state=frozen.device_state,
                 volumes=frozen.volumes,
             )
-            signature = sign(
-                manifest.to_bytes(), self.settings.identity, namespace=SIGNATURE_NAMESPACE
-            )
-            checkpoints.add(manifest, signature.encode())
+            signature = self._identity.sign(manifest.to_bytes(), SIGNATURE_NAMESPACE)
+            checkpoints.add(manifest, signature)
             return manifest
 
         return Service(
@@ -160,5 +159,5 @@ class Home:
 def signers_line(settings: HomeSettings) -> str:
     """The line of an allowed_signers file by which clients know this home's owner."""
     return allowed_signers_line(
-        "owner", public_key(settings.identity), namespaces=[SIGNATURE_NAMESPACE]
+        "owner", Identity.open(settings.identity).public, namespaces=[SIGNATURE_NAMESPACE]
     )
