@@ -1,0 +1,53 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Machines: start, freeze, thaw and end guests whose RAM and disks live elsewhere.
+
+- machine: one guest, from start to stop
+- machine spec: what a guest needs of a host; part of a checkpoint
+- boot: a first start, from a kernel
+- device state: all of a paused machine but its RAM and disks; some hundred kilobytes
+- wiring: the RAM file and the disks' NBD addresses that a machine is attached to on this host
+- driver: what makes machines: `qemu`, and its twin in memory, `fake`
+- RAM mount: a RAM volume, served over NBD, as the file that a machine maps
+
+A checkpoint of a machine is: pause, save, RamMount.sync, keep what the volumes hold now, resume.
+"""
+
+from hypervisor.fake import FakeDriver, FakeGuest, FakeMachine
+from hypervisor.machine import (
+    Boot,
+    DeviceStateRefused,
+    Driver,
+    Machine,
+    MachineFailed,
+    MachineSpec,
+    MachineState,
+    MachineStateError,
+    MachineStuck,
+    MachineUnsupported,
+    SpecInvalid,
+    Wiring,
+)
+from hypervisor.qemu import QemuDriver
+from hypervisor.ram import RamMount, RamMountFailed
+
+__all__ = [
+    "Boot",
+    "DeviceStateRefused",
+    "Driver",
+    "FakeDriver",
+    "FakeGuest",
+    "FakeMachine",
+    "Machine",
+    "MachineFailed",
+    "MachineSpec",
+    "MachineState",
+    "MachineStateError",
+    "MachineStuck",
+    "MachineUnsupported",
+    "QemuDriver",
+    "RamMount",
+    "RamMountFailed",
+    "SpecInvalid",
+    "Wiring",
+]

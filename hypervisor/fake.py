@@ -1,0 +1,244 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Machines in memory: the twin of the real drivers, for tests of everything above them.
+
+The guest is a Python object behind a real Unix socket. What is faithful: the life cycle and its
+errors; a paused machine does not read its socket, and what was sent meanwhile is answered after
+resume; the guest's memory is in the RAM file while it is paused, the device state is apart from it,
+and a device state loads only with the RAM that belongs to it. Disks are not touched.
+
+RAM file: b"satchel-fake-ram", length (8 bytes, little endian), what the guest froze to.
+Device state: JSON {"spec": the spec, "memory": SHA-256 of what the guest froze to, in hex}.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import select
+import socket
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from hypervisor.machine import (
+    Boot,
+    DeviceStateRefused,
+    MachineFailed,
+    MachineSpec,
+    MachineState,
+    MachineStateError,
+    MachineUnsupported,
+    SpecInvalid,
+    Wiring,
+    check_arrow,
+    check_wiring,
+)
+from satchel.files import write_durably
+
+_MAGIC = b"satchel-fake-ram"
+_HEADER = len(_MAGIC) + 8
+_PIECE = 1 << 16
+_PATIENCE_SECONDS = 5.0
+"""How long the guest waits for a host that does not read; then it hangs up."""
+
+
+class FakeGuest(Protocol):
+    """What runs in a fake machine. Called by one thread at a time, never while it is paused."""
+
+    def receive(self, data: bytes) -> bytes:
+        """Bytes arrived at the agent's port, cut anywhere; bytes to answer with, perhaps none."""
+
+    def freeze(self) -> bytes:
+        """All that the guest knows; at most the machine's RAM less 24 bytes."""
+
+    def thaw(self, memory: bytes) -> None:
+        """Become the guest that froze to `memory`."""
+
+
+class FakeDriver:
+    """See hypervisor.Driver. guest: makes the guest of a new machine.
+
+    lacking: what check() finds that this host lacks, so that a test can have an unable host.
+    machines: all that were started, in order, so that a test can break one (FakeMachine.crash).
+    """
+
+    name = "fake"
+
+    def __init__(self, guest: Callable[[], FakeGuest], *, lacking: tuple[str, ...] = ()) -> None:
+        self._guest = guest
+        self.lacking = lacking
+        self.machines: list[FakeMachine] = []
+
+    def check(self, spec: MachineSpec) -> None:
+        if self.lacking:
+            raise MachineUnsupported(self.lacking)
+
+    def start(self, spec: MachineSpec, wiring: Wiring, boot: Boot | None) -> FakeMachine:
+        self.check(spec)
+        check_wiring(spec, wiring)
+        machine = FakeMachine(spec, wiring, self._guest(), incoming=boot is None)
+        self.machines.append(machine)
+        return machine
+
+    def adopt(self, spec: MachineSpec, wiring: Wiring) -> FakeMachine:
+        """A fake machine lives in our process: there is one only if we started it."""
+        for machine in reversed(self.machines):
+            alive = machine.state not in (MachineState.STOPPED, MachineState.FAILED)
+            if machine.agent_socket == wiring.agent_socket and alive:
+                return machine
+        raise MachineFailed(f"no machine runs in {wiring.run_dir}", fix="start another one")
+
+
+class FakeMachine:
+    """See hypervisor.Machine."""
+
+    def __init__(
+        self, spec: MachineSpec, wiring: Wiring, guest: FakeGuest, *, incoming: bool
+    ) -> None:
+        self._spec = spec
+        self._wiring = wiring
+        self._guest = guest
+        self._changing = threading.RLock()
+        self._state = MachineState.STARTING
+        self._failure: str | None = None
+        self._server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.agent_socket.unlink(missing_ok=True)
+        self._server.bind(bytes(self.agent_socket))
+        self._server.listen(1)
+        self._wake, self._bell = os.pipe()
+        self._connection: socket.socket | None = None
+        self._become(MachineState.INCOMING if incoming else MachineState.RUNNING)
+        self._thread = threading.Thread(target=self._run, name="fake machine", daemon=True)
+        self._thread.start()
+
+    @property
+    def state(self) -> MachineState:
+        return self._state
+
+    @property
+    def agent_socket(self) -> Path:
+        return self._wiring.agent_socket
+
+    @property
+    def pid(self) -> int:
+        """Ours: there is no other process."""
+        return os.getpid()
+
+    def load(self, device_state: Path) -> None:
+        with self._changing:
+            self._require("load", MachineState.INCOMING)
+            try:
+                self._guest.thaw(self._recall(device_state.read_bytes()))
+            except (ValueError, KeyError, TypeError, SpecInvalid) as error:
+                self._fail(f"load of the device state failed: {error}")
+                why = self._failure or ""
+                raise DeviceStateRefused("the device state is refused", why=why) from error
+            self._become(MachineState.PAUSED)
+
+    def resume(self) -> None:
+        with self._changing:
+            self._require("resume", MachineState.PAUSED)
+            self._become(MachineState.RUNNING)
+
+    def pause(self) -> None:
+        with self._changing:
+            self._require("pause", MachineState.RUNNING)
+            memory = self._guest.freeze()
+            assert _HEADER + len(memory) <= self._spec.memory_bytes, "the guest outgrew its RAM"
+            with self._wiring.ram.open("r+b") as file:
+                file.write(_MAGIC + len(memory).to_bytes(8, "little") + memory)
+            self._become(MachineState.PAUSED)
+
+    def save(self, device_state: Path) -> None:
+        with self._changing:
+            self._require("save", MachineState.PAUSED)
+            digest = hashlib.sha256(self._memory()).hexdigest()
+            state = {"spec": self._spec.to_json(), "memory": digest}
+            write_durably(device_state, json.dumps(state).encode())
+
+    def stop(self) -> None:
+        with self._changing:
+            if self._state is MachineState.STOPPED:
+                return
+            self._become(MachineState.STOPPED)
+        self._thread.join()
+        self._server.close()
+        os.close(self._wake)
+        os.close(self._bell)
+        self.agent_socket.unlink(missing_ok=True)
+
+    def failure(self) -> str | None:
+        return self._failure
+
+    def crash(self, why: str = "the test ended it") -> None:
+        """End by itself, as a killed process does."""
+        with self._changing:
+            self._fail(why)
+
+    def _become(self, state: MachineState) -> None:
+        with self._changing:
+            check_arrow(self._state, state)
+            self._state = state
+            os.write(self._bell, b"!")
+
+    def _fail(self, why: str) -> None:
+        self._failure = f"the fake machine ended: {why}"
+        self._become(MachineState.FAILED)
+
+    def _require(self, call: str, state: MachineState) -> None:
+        if self._state is MachineState.FAILED:
+            raise MachineFailed(f"cannot {call} the machine", why=self._failure or "")
+        if self._state is not state:
+            raise MachineStateError(call, self._state, (state,))
+
+    def _memory(self) -> bytes:
+        with self._wiring.ram.open("rb") as file:
+            header = file.read(_HEADER)
+            if not header.startswith(_MAGIC):
+                raise ValueError("there is no fake guest in the RAM file")
+            return file.read(int.from_bytes(header[len(_MAGIC) :], "little"))
+
+    def _recall(self, device_state: bytes) -> bytes:
+        state = json.loads(device_state)
+        if MachineSpec.from_json(state["spec"]) != self._spec:
+            raise ValueError("it is of another machine spec")
+        memory = self._memory()
+        if hashlib.sha256(memory).hexdigest() != state["memory"]:
+            raise ValueError("the RAM is not the one that belongs to it")
+        return memory
+
+    def _run(self) -> None:
+        """Serve the agent's port while RUNNING; end in STOPPED or FAILED."""
+        while self._state not in (MachineState.STOPPED, MachineState.FAILED):
+            waiting: list[int | socket.socket] = [self._wake]
+            if self._state is MachineState.RUNNING:
+                waiting.append(self._connection or self._server)
+            ready, _, _ = select.select(waiting, [], [])
+            if self._wake in ready:
+                os.read(self._wake, _PIECE)
+            elif self._connection is None:
+                self._connection, _ = self._server.accept()
+                self._connection.settimeout(_PATIENCE_SECONDS)
+            else:
+                self._serve(self._connection)
+        self._hang_up()
+
+    def _serve(self, connection: socket.socket) -> None:
+        with self._changing:
+            if self._state is not MachineState.RUNNING:
+                return
+            with contextlib.suppress(OSError):
+                data = connection.recv(_PIECE)
+                if data:
+                    connection.sendall(self._guest.receive(data))
+                    return
+            self._hang_up()
+
+    def _hang_up(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None

@@ -1,0 +1,311 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a machine is, whoever runs it: the spec, the wiring, the life cycle and what goes wrong.
+
+The life of a machine. One method of an implementation changes the state, and only along these
+arrows; a call that needs another state raises MachineStateError and changes nothing.
+
+    start(boot)     STARTING ------------------> RUNNING
+    start(None)     STARTING --> INCOMING -load-> PAUSED
+    resume()                      PAUSED <------> RUNNING      pause()
+    stop()          any state -----------------> STOPPED
+    (by itself)     any state but STOPPED -----> FAILED        failure() says why
+
+A machine of which a disk did not answer goes from RUNNING to PAUSED by itself: failure() says
+so, and resume() tries the same requests again. Nothing is lost by it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from satchel.errors import (
+    IntegrityError,
+    StateError,
+    UnavailableError,
+    UnsupportedError,
+    UsageError,
+)
+from satchel.names import NAME
+
+MACHINE_TYPE = "pc-q35-7.2"
+"""The machine type of new machines. Versioned, because checkpoints travel."""
+
+CPU_MODEL = "Westmere-v1"
+"""The CPU model of new machines: the newest one of which TCG in QEMU 7.2 has every feature, and
+x86-64-v2 (SSE 4.2, POPCNT, CX16), which is what Debian's numerical packages ask for. It has no
+RDRAND and no RDSEED: replicas cannot draw different numbers from them."""
+
+MEMORY_LIMIT_MIB = 64 * 1024
+VCPU_LIMIT = 16
+DISK_LIMIT = 8
+
+_MACHINE_TYPE = re.compile(r"pc-q35-[0-9]{1,2}\.[0-9]{1,2}", re.ASCII)
+_CPU_MODEL = re.compile(
+    r"[A-Za-z][A-Za-z0-9_]{1,30}(-[A-Za-z0-9]{1,20}){0,3}-v[0-9]{1,2}", re.ASCII
+)
+_ACCELERATORS = ("tcg", "kvm")
+
+
+class SpecInvalid(UsageError):
+    """A machine spec that cannot be meant. field: the name of the field at fault, or empty."""
+
+    def __init__(self, field: str, why: str) -> None:
+        what = f"invalid machine spec: {field}" if field else "invalid machine spec"
+        super().__init__(what, why=why)
+        self.field = field
+
+
+class MachineUnsupported(UnsupportedError):
+    """This host lacks something that the spec asks for. lacking: what, one clause each."""
+
+    def __init__(self, lacking: Sequence[str], *, fix: str = "") -> None:
+        what = "this host cannot run the machine"
+        super().__init__(what, why=f"it lacks {', '.join(lacking)}", fix=fix)
+        self.lacking = tuple(lacking)
+
+
+class MachineStateError(StateError):
+    """The machine is in `state`; the call needs one of `required`. Nothing was changed."""
+
+    def __init__(self, call: str, state: MachineState, required: Sequence[MachineState]) -> None:
+        wanted = " or ".join(one.value for one in required)
+        super().__init__(
+            f"cannot {call} a machine that is {state.value}", why=f"it must be {wanted}"
+        )
+        self.state = state
+        self.required = tuple(required)
+
+
+class MachineFailed(UnavailableError):
+    """The machine ended by itself or does not answer; why carries all that is known of it."""
+
+
+class DeviceStateRefused(IntegrityError):
+    """The device state is damaged, or is not of this machine and this RAM. The machine failed."""
+
+
+class MachineStuck(UnavailableError):
+    """The machine does not end even when killed, because its RAM file does not answer.
+
+    Abort that file (RamMount.abort), then stop the machine again.
+    """
+
+
+class MachineState(enum.Enum):
+    """Where a machine is in its life; the arrows are in the module's docstring."""
+
+    STARTING = "starting"
+    INCOMING = "incoming"
+    RUNNING = "running"
+    PAUSED = "paused"
+    STOPPED = "stopped"
+    FAILED = "failed"
+
+
+_LIVING = (MachineState.INCOMING, MachineState.RUNNING, MachineState.PAUSED)
+_ARROWS = {
+    MachineState.STARTING: {*_LIVING, MachineState.FAILED, MachineState.STOPPED},
+    MachineState.INCOMING: {MachineState.PAUSED, MachineState.FAILED, MachineState.STOPPED},
+    MachineState.RUNNING: {MachineState.PAUSED, MachineState.FAILED, MachineState.STOPPED},
+    MachineState.PAUSED: {MachineState.RUNNING, MachineState.FAILED, MachineState.STOPPED},
+    MachineState.FAILED: {MachineState.STOPPED},
+    MachineState.STOPPED: {MachineState.STOPPED},
+}
+
+
+@dataclass(frozen=True)
+class MachineSpec:
+    """What a checkpoint asks of a host. Travels in manifests, so every value is checked.
+
+    memory_mib: MiB of guest RAM. disks: volume names; the order is vda, vdb ... in the guest.
+    machine_type: a versioned q35. cpu_model: a named model with its version, never "host".
+    accelerator: "tcg" or "kvm"; part of the spec because guests see the difference.
+    Raises SpecInvalid.
+    """
+
+    memory_mib: int
+    disks: tuple[str, ...]
+    machine_type: str = MACHINE_TYPE
+    cpu_model: str = CPU_MODEL
+    vcpus: int = 1
+    accelerator: str = "tcg"
+
+    def __post_init__(self) -> None:
+        _check_number("memory_mib", self.memory_mib, 16, MEMORY_LIMIT_MIB)
+        _check_number("vcpus", self.vcpus, 1, VCPU_LIMIT)
+        _check_name("machine_type", self.machine_type, _MACHINE_TYPE, "pc-q35-7.2")
+        _check_name("cpu_model", self.cpu_model, _CPU_MODEL, CPU_MODEL)
+        if self.accelerator not in _ACCELERATORS:
+            raise SpecInvalid("accelerator", f"it is none of {', '.join(_ACCELERATORS)}")
+        if not isinstance(self.disks, tuple) or len(self.disks) > DISK_LIMIT:
+            raise SpecInvalid("disks", f"it is not a list of at most {DISK_LIMIT} names")
+        for name in self.disks:
+            _check_name("disks", name, NAME, "disk0")
+        if len(set(self.disks)) != len(self.disks) or "ram" in self.disks:
+            raise SpecInvalid("disks", "a name stands twice, or is that of the RAM")
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes of guest RAM, and the exact size of the RAM file."""
+        return self.memory_mib << 20
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields by name, in JSON types."""
+        return {**dataclasses.asdict(self), "disks": list(self.disks)}
+
+    @classmethod
+    def from_json(cls, value: object) -> MachineSpec:
+        """The other way round, from anybody: all fields, no other ones, all checked.
+
+        Raises SpecInvalid.
+        """
+        if not isinstance(value, dict):
+            raise SpecInvalid("", "it is not a JSON object")
+        names = {field.name for field in dataclasses.fields(cls)}
+        if set(value) != names:
+            raise SpecInvalid("", f"its fields are not {', '.join(sorted(names))}")
+        disks = value["disks"]
+        return cls(**{**value, "disks": tuple(disks) if isinstance(disks, list) else disks})
+
+
+@dataclass(frozen=True)
+class Boot:
+    """What a first boot starts from. None of it is needed or looked at when a machine resumes."""
+
+    kernel: Path
+    initrd: Path
+    cmdline: str
+
+
+@dataclass(frozen=True)
+class Wiring:
+    """What a machine is attached to on this host.
+
+    run_dir: an existing private folder of this machine alone, with a short path: sockets are
+        made in it. ram: the file that is the guest's RAM, spec.memory_bytes long, all zero at
+        a first boot. disks: disk name -> NBD URI on a Unix socket (nbd+unix:///NAME?socket=PATH).
+    """
+
+    run_dir: Path
+    ram: Path
+    disks: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    @property
+    def agent_socket(self) -> Path:
+        """The host's end of the guest's port `org.satchel.agent`."""
+        return self.run_dir / "agent.sock"
+
+    @property
+    def console_log(self) -> Path:
+        """What the guest wrote to its serial console, up to a limit."""
+        return self.run_dir / "console.log"
+
+
+class Machine(Protocol):
+    """One guest. Its methods may be called from any thread; they take turns.
+
+    Every call may raise MachineFailed when the machine ended by itself meanwhile.
+    """
+
+    @property
+    def state(self) -> MachineState:
+        """As of now: notices that the machine ended, or that a disk made it pause."""
+
+    @property
+    def agent_socket(self) -> Path:
+        """A Unix stream socket, there from start to stop, for one connection at a time."""
+
+    @property
+    def pid(self) -> int:
+        """The process that is the machine."""
+
+    def load(self, device_state: Path) -> None:
+        """INCOMING -> PAUSED, at the point where that device state was saved.
+
+        The RAM file and the disks must hold what they held then. Raises DeviceStateRefused;
+        the machine is FAILED then.
+        """
+
+    def resume(self) -> None:
+        """PAUSED -> RUNNING."""
+
+    def pause(self) -> None:
+        """RUNNING -> PAUSED. No block of a disk is in flight or unflushed when it returns."""
+
+    def save(self, device_state: Path) -> None:
+        """Write the device state to a new file, durably; needs PAUSED and stays PAUSED.
+
+        The checkpoint is complete when the RAM file has been synced too (after save, before
+        resume). The machine may be resumed afterwards and goes on as if nothing had happened.
+        Called again before that, it writes the same bytes. A failed call leaves no file.
+        """
+
+    def stop(self) -> None:
+        """End it in any state, for good, at once: STOPPED. Leaves no process and no socket.
+
+        Raises MachineStuck. Does nothing to a machine that is STOPPED; after FAILED it cleans up.
+        """
+
+    def failure(self) -> str | None:
+        """Why it is FAILED, or why it paused by itself; None when it did not."""
+
+
+class Driver(Protocol):
+    """Starts machines. Thread-safe."""
+
+    @property
+    def name(self) -> str:
+        """For settings and reports."""
+
+    def check(self, spec: MachineSpec) -> None:
+        """Raise MachineUnsupported, naming all that is lacking, if this host cannot run it."""
+
+    def start(self, spec: MachineSpec, wiring: Wiring, boot: Boot | None) -> Machine:
+        """A machine that is RUNNING, from a first boot; or, without boot, INCOMING.
+
+        Raises MachineUnsupported, UsageError for a wiring that does not fit the spec, and
+        MachineFailed with exit status, command line and the tail of the output. Nothing stays
+        behind then, and neither does after an interrupt.
+        """
+
+    def adopt(self, spec: MachineSpec, wiring: Wiring) -> Machine:
+        """The machine that an earlier process of ours started there and left behind.
+
+        RUNNING, PAUSED or INCOMING as it is. Raises MachineFailed if there is none any more.
+        """
+
+
+def check_arrow(state: MachineState, successor: MachineState) -> None:
+    """For implementations, in the one method that changes the state: a wrong step is our bug."""
+    assert successor in _ARROWS[state], f"a machine does not go from {state} to {successor}"
+
+
+def check_wiring(spec: MachineSpec, wiring: Wiring) -> None:
+    """For drivers: raise UsageError unless RAM file and disks are those of the spec."""
+    if set(wiring.disks) != set(spec.disks):
+        why = f"wired: {sorted(wiring.disks)}, wanted: {sorted(spec.disks)}"
+        raise UsageError("the wiring's disks are not those of the machine spec", why=why)
+    try:
+        size = wiring.ram.stat().st_size
+    except OSError as error:
+        raise UsageError(f"cannot use the RAM file {wiring.ram}", why=str(error)) from error
+    if size != spec.memory_bytes:
+        why = f"it has {size} bytes and the machine {spec.memory_bytes}"
+        raise UsageError(f"the RAM file {wiring.ram} does not fit", why=why)
+
+
+def _check_number(field: str, value: object, least: int, most: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        raise SpecInvalid(field, f"it is not a whole number from {least} to {most}")
+
+
+def _check_name(field: str, value: object, pattern: re.Pattern[str], example: str) -> None:
+    if not isinstance(value, str) or not pattern.fullmatch(value):
+        raise SpecInvalid(field, f"it is not a name such as {example}")

@@ -1,0 +1,118 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Processes that outlive the one that started them: machines, and the mounts of their RAM."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import shlex
+import signal
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+_TAIL_BYTES = 4096
+
+
+class Process:
+    """A process that we started, or that an earlier process of ours did. Thread-safe.
+
+    command: its arguments. output: the file of its stdout and stderr.
+    """
+
+    def __init__(
+        self,
+        pid: int,
+        command: Sequence[str],
+        output: Path,
+        child: subprocess.Popen[bytes] | None = None,
+    ) -> None:
+        self._handle = os.pidfd_open(pid)
+        self.pid = pid
+        self.command = list(command)
+        self._output = output
+        self._child = child
+
+    @classmethod
+    def start(
+        cls,
+        command: Sequence[str],
+        output: Path,
+        *,
+        launcher: Sequence[str] = (),
+        inherited: Sequence[int] = (),
+    ) -> Process:
+        """Run `command` in a session of its own, with / as its folder; `output` is appended to.
+
+        launcher: arguments before the command's, of a program that becomes the command.
+        inherited: descriptors that it keeps. Raises OSError.
+        """
+        with output.open("ab") as file:
+            child = subprocess.Popen(
+                [*launcher, *command],
+                cwd="/",
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=file,
+                pass_fds=inherited,
+                start_new_session=True,
+            )
+        return cls(child.pid, command, output, child)
+
+    @classmethod
+    def find(cls, pid: int, output: Path) -> Process | None:
+        """The process of that number, if there is one."""
+        try:
+            command = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
+            return cls(pid, command.split("\0")[:-1], output)
+        except OSError:
+            return None
+
+    def ended(self, seconds: float = 0.0) -> bool:
+        """Whether it has ended, waiting for that up to `seconds`."""
+        poll = select.poll()
+        poll.register(self._handle, select.POLLIN)
+        if not poll.poll(seconds * 1000):
+            return False
+        if self._child is not None:
+            self._child.wait()
+        return True
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send it that signal, if it has not ended; never to another process of the same number."""
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._handle, number)
+
+    def ending(self) -> str:
+        """How it ended, once it has."""
+        if self._child is None:
+            return "ended, nobody knows how: it was not our child"
+        code = self._child.returncode
+        if code >= 0:
+            return f"ended with exit status {code}"
+        return f"was ended by {signal.Signals(-code).name}"
+
+    def report(self) -> str:
+        """Its command line and the tail of its output, several lines."""
+        return f"command: {shlex.join(self.command)}\noutput: {self.tail() or '(none)'}"
+
+    def tail(self) -> str:
+        """The last lines that it wrote."""
+        return printable_tail(self._output)
+
+    def __del__(self) -> None:
+        with contextlib.suppress(AttributeError, OSError):
+            os.close(self._handle)
+
+
+def printable_tail(path: Path) -> str:
+    """The end of a text file, fit for a terminal: a guest may have a say in it. Empty if none."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL_BYTES))
+            lines = file.read().decode(errors="replace").splitlines()
+    except OSError:
+        return ""
+    return "\n".join("".join(filter(str.isprintable, line)) for line in lines).strip()

@@ -1,0 +1,74 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""What this host's QEMU can be, asked of QEMU itself."""
+
+from __future__ import annotations
+
+import functools
+import json
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hypervisor.machine import MachineSpec
+from hypervisor.qemu import kvm
+from hypervisor.qemu.argv import BINARY
+
+_QUESTIONS = ("qmp_capabilities", "query-machines", "query-cpu-definitions", "quit")
+_ASK_SECONDS = 30.0
+
+
+@dataclass(frozen=True)
+class Abilities:
+    """machines: machine types by name. cpus: CPU models, and the features that each would lack."""
+
+    machines: frozenset[str]
+    cpus: Mapping[str, tuple[str, ...]]
+
+
+def lacking(spec: MachineSpec) -> list[str]:
+    """All that this host lacks for that machine, one clause each; empty if it can run it."""
+    if shutil.which(BINARY) is None:
+        return [BINARY]
+    if spec.accelerator == "kvm" and (reason := kvm.lacking()):
+        return [reason]
+    abilities = ask(spec.accelerator)
+    found = []
+    if spec.machine_type not in abilities.machines:
+        found.append(f"a QEMU with the machine type {spec.machine_type}")
+    features = abilities.cpus.get(spec.cpu_model)
+    if features is None:
+        found.append(f"a QEMU with the CPU model {spec.cpu_model}")
+    elif features:
+        found.append(f"the features {', '.join(features)} of the CPU model {spec.cpu_model}")
+    return found
+
+
+@functools.cache
+def ask(accelerator: str) -> Abilities:
+    """Run QEMU for a moment, without a machine. A QEMU that does not answer has no abilities."""
+    command = [BINARY, "-nodefaults", "-no-user-config", "-machine", "none", "-accel", accelerator]
+    command += ["-display", "none", "-S", "-qmp", "stdio"]
+    questions = "".join(json.dumps({"execute": one}) for one in _QUESTIONS).encode()
+    try:
+        answer = subprocess.run(
+            command, input=questions, capture_output=True, timeout=_ASK_SECONDS, check=False
+        ).stdout
+        lists = [value for line in answer.splitlines() if (value := _result_list(line))]
+    except (OSError, ValueError, subprocess.TimeoutExpired):
+        lists = []
+    if len(lists) != 2:
+        return Abilities(frozenset(), {})
+    machines, cpus = lists
+    return Abilities(
+        frozenset(one["name"] for one in machines),
+        {one["name"]: tuple(one.get("unavailable-features", ())) for one in cpus},
+    )
+
+
+def _result_list(line: bytes) -> list[dict[str, Any]] | None:
+    message = json.loads(line)
+    result = message.get("return")
+    return result if isinstance(result, list) else None

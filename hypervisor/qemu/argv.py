@@ -1,0 +1,153 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""From a machine spec to QEMU's arguments. Pure: no file is opened, nothing is started.
+
+A device state loads only into a machine with the same devices at the same addresses and with the
+same RAM blocks by name and size. So the identifiers and addresses here are part of what a
+checkpoint is: changing one makes every older checkpoint unusable.
+
+- RAM is the object `ram`.
+- The console is COM1. 02.0 is the virtio-serial controller with port 1 `org.satchel.agent`;
+  03.0 onwards are the disks in the order of the spec. There is no other device that could be
+  left out: no network, display, USB, SATA, SMBus, and no source of random numbers.
+- A first boot with -kernel puts the option ROM linuxboot_dma.bin among the RAM blocks. A resumed
+  machine has no kernel file and gets the same ROM by name.
+- The real-time clock runs with the machine, not with the host: it stands still in a checkpoint.
+"""
+
+from __future__ import annotations
+
+import json
+import urllib.parse
+from pathlib import Path
+from typing import Any
+
+from hypervisor.machine import Boot, MachineSpec, Wiring
+from satchel.errors import UsageError
+
+BINARY = "qemu-system-x86_64"
+AGENT_PORT = "org.satchel.agent"
+PID_FILE = "qemu.pid"
+SANDBOX = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"
+TRANSLATION_CACHE_MIB = 256
+"""Host memory that TCG may fill with translated code; QEMU's own default is 1 GiB."""
+
+_FIRST_DISK_SLOT = 3
+
+
+def command(
+    spec: MachineSpec, wiring: Wiring, boot: Boot | None, *, monitor_fd: int, agent_fd: int
+) -> list[str]:
+    """The whole command line. The machine stands still until it is told to run.
+
+    The wiring has passed check_wiring, and its paths are absolute. monitor_fd, agent_fd: listening
+    Unix sockets that the process inherits. Raises UsageError for a disk that is not NBD on a Unix
+    socket.
+    """
+    return [
+        *_process(wiring),
+        *_board(spec),
+        *_ram(spec, wiring),
+        *_monitor(monitor_fd),
+        *_console(wiring),
+        *_agent(agent_fd),
+        *(argument for index in range(len(spec.disks)) for argument in _disk(spec, wiring, index)),
+        *_start(boot),
+    ]
+
+
+def _process(wiring: Wiring) -> list[str]:
+    pid_file = str(wiring.run_dir / PID_FILE)
+    return [BINARY, "-nodefaults", "-no-user-config", "-sandbox", SANDBOX, "-pidfile", pid_file]
+
+
+def _board(spec: MachineSpec) -> list[str]:
+    off = "usb=off,sata=off,smbus=off,vmport=off,smm=off,dump-guest-core=off"
+    tcg = f"tcg,tb-size={TRANSLATION_CACHE_MIB}"
+    return [
+        *("-machine", f"{spec.machine_type},memory-backend=ram,{off}"),
+        *("-accel", tcg if spec.accelerator == "tcg" else spec.accelerator),
+        *("-cpu", f"{spec.cpu_model},enforce=on"),
+        *("-smp", str(spec.vcpus)),
+        *("-rtc", "base=utc,clock=vm"),
+        *("-display", "none"),
+        "-no-reboot",
+    ]
+
+
+def _ram(spec: MachineSpec, wiring: Wiring) -> list[str]:
+    backend = {
+        "qom-type": "memory-backend-file",
+        "id": "ram",
+        "size": spec.memory_bytes,
+        "mem-path": str(wiring.ram),
+        "share": True,
+        "prealloc": False,
+        "merge": False,
+        "dump": False,
+    }
+    return ["-m", f"{spec.memory_mib}M", "-object", _json(backend)]
+
+
+def _monitor(fd: int) -> list[str]:
+    channel = f"socket,id=monitor,fd={fd},server=on,wait=off"
+    return ["-chardev", channel, "-mon", "chardev=monitor,mode=control"]
+
+
+def _console(wiring: Wiring) -> list[str]:
+    path = str(wiring.console_log).replace(",", ",,")
+    return ["-chardev", f"file,id=console,path={path},append=on", "-serial", "chardev:console"]
+
+
+def _agent(fd: int) -> list[str]:
+    controller = _virtio("virtio-serial-pci", "serial", 2) | {"max_ports": 2}
+    port = {"driver": "virtserialport", "id": "agent-port", "bus": "serial.0", "nr": 1}
+    return [
+        *("-chardev", f"socket,id=agent,fd={fd},server=on,wait=off"),
+        *("-device", _json(controller)),
+        *("-device", _json(port | {"chardev": "agent", "name": AGENT_PORT})),
+    ]
+
+
+def _disk(spec: MachineSpec, wiring: Wiring, index: int) -> list[str]:
+    export, socket = parse_uri(wiring.disks[spec.disks[index]])
+    node = {
+        "driver": "nbd",
+        "node-name": f"node{index}",
+        "server": {"type": "unix", "path": socket},
+        "export": export,
+        "discard": "unmap",
+    }
+    device = _virtio("virtio-blk-pci", f"disk{index}", _FIRST_DISK_SLOT + index)
+    stop = {"werror": "stop", "rerror": "stop"}
+    device |= {"drive": f"node{index}", "serial": spec.disks[index][:20], **stop}
+    return ["-blockdev", _json(node), "-device", _json(device)]
+
+
+def _start(boot: Boot | None) -> list[str]:
+    if boot is None:
+        return ["-S", "-incoming", "defer", "-option-rom", "linuxboot_dma.bin"]
+    files = ["-kernel", str(boot.kernel), "-initrd", str(boot.initrd)]
+    return ["-S", *files, "-append", boot.cmdline]
+
+
+def parse_uri(uri: str) -> tuple[str, str]:
+    """(export name, socket path) of an NBD URI on a Unix socket. Raises UsageError."""
+    parts = urllib.parse.urlsplit(uri)
+    sockets = urllib.parse.parse_qs(parts.query).get("socket", [])
+    if parts.scheme != "nbd+unix" or parts.netloc or len(sockets) != 1:
+        raise UsageError(
+            f"{uri!r} is not an NBD URI on a Unix socket", fix="nbd+unix:///NAME?socket=PATH"
+        )
+    if not Path(sockets[0]).is_absolute():
+        raise UsageError(f"{uri!r} names its socket by a relative path")
+    return urllib.parse.unquote(parts.path.removeprefix("/")), sockets[0]
+
+
+def _virtio(driver: str, name: str, slot: int) -> dict[str, Any]:
+    place = {"id": name, "bus": "pcie.0", "addr": f"{slot:02x}.0"}
+    return {"driver": driver, **place, "disable-legacy": "on", "disable-modern": False}
+
+
+def _json(value: dict[str, Any]) -> str:
+    return json.dumps(value, separators=(",", ":"))

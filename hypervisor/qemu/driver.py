@@ -1,0 +1,102 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Starts and finds machines that are QEMU processes."""
+
+from __future__ import annotations
+
+import dataclasses
+import fcntl
+import os
+import struct
+import sys
+from pathlib import Path
+
+from hypervisor.machine import (
+    Boot,
+    MachineFailed,
+    MachineSpec,
+    MachineUnsupported,
+    Wiring,
+    check_wiring,
+)
+from hypervisor.process import Process
+from hypervisor.qemu import abilities, argv, launch
+from hypervisor.qemu.guest import MONITOR_SOCKET, OUTPUT, QemuMachine
+from hypervisor.qemu.stream import listening
+
+_FLOCK = struct.Struct("hhqqi4x")
+"""struct flock of fcntl(2): type, whence, start, length, process."""
+
+
+class QemuDriver:
+    """See hypervisor.Driver."""
+
+    name = "qemu"
+
+    def check(self, spec: MachineSpec) -> None:
+        if lacking := abilities.lacking(spec):
+            raise MachineUnsupported(lacking)
+
+    def start(self, spec: MachineSpec, wiring: Wiring, boot: Boot | None) -> QemuMachine:
+        self.check(spec)
+        wiring, boot = _absolute(wiring), _absolute_boot(boot)
+        check_wiring(spec, wiring)
+        machine = None
+        try:
+            machine = QemuMachine(wiring, _launch(spec, wiring, boot))
+            machine.begin(incoming=boot is None)
+        except BaseException:
+            if machine is not None:
+                machine.stop()
+            raise
+        return machine
+
+    def adopt(self, spec: MachineSpec, wiring: Wiring) -> QemuMachine:
+        wiring = _absolute(wiring)
+        pid = _lock_holder(wiring.run_dir / argv.PID_FILE)
+        process = Process.find(pid, wiring.run_dir / OUTPUT) if pid else None
+        if process is None:
+            raise MachineFailed(f"no machine runs in {wiring.run_dir}", fix="start another one")
+        machine = QemuMachine(wiring, process)
+        machine.join()
+        return machine
+
+
+def _launch(spec: MachineSpec, wiring: Wiring, boot: Boot | None) -> Process:
+    monitor_path, agent_path = wiring.run_dir / MONITOR_SOCKET, wiring.agent_socket
+    try:
+        with listening(monitor_path) as monitor, listening(agent_path) as agent:
+            inherited = (monitor.fileno(), agent.fileno())
+            command = argv.command(
+                spec, wiring, boot, monitor_fd=inherited[0], agent_fd=inherited[1]
+            )
+            launcher = (sys.executable, "-I", "-S", launch.__file__, "--")
+            output = wiring.run_dir / OUTPUT
+            return Process.start(command, output, launcher=launcher, inherited=inherited)
+    except BaseException:
+        monitor_path.unlink(missing_ok=True)
+        agent_path.unlink(missing_ok=True)
+        raise
+
+
+def _absolute(wiring: Wiring) -> Wiring:
+    run_dir, ram = Path(wiring.run_dir).absolute(), Path(wiring.ram).absolute()
+    return dataclasses.replace(wiring, run_dir=run_dir, ram=ram)
+
+
+def _absolute_boot(boot: Boot | None) -> Boot | None:
+    if boot is None:
+        return None
+    return dataclasses.replace(boot, kernel=boot.kernel.absolute(), initrd=boot.initrd.absolute())
+
+
+def _lock_holder(path: Path) -> int:
+    """The process that holds a lock on that file, as QEMU does while it lives; 0: none."""
+    try:
+        with path.open("rb") as file:
+            question = _FLOCK.pack(fcntl.F_RDLCK, os.SEEK_SET, 0, 0, 0)
+            answer = fcntl.fcntl(file, fcntl.F_GETLK, question)
+    except OSError:
+        return 0
+    kind, _, _, _, pid = _FLOCK.unpack(answer)
+    return 0 if kind == fcntl.F_UNLCK else int(pid)

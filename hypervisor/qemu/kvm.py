@@ -1,0 +1,64 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Whether KVM works here. /dev/kvm may exist, open, and then hang every guest, so: the CPU's flags
+first, and where they promise something a machine that must get as far as its firmware's banner."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import select
+import subprocess
+import time
+from pathlib import Path
+
+from hypervisor.machine import MACHINE_TYPE
+from hypervisor.qemu.argv import BINARY
+
+PROBE_SECONDS = 5.0
+
+_BANNER = b"SeaBIOS"
+
+
+@functools.cache
+def lacking() -> str:
+    """What KVM lacks here, one clause; empty if it works. Asked once per process."""
+    flags = Path("/proc/cpuinfo").read_text(encoding="utf-8").split()
+    if "vmx" not in flags and "svm" not in flags:
+        return "hardware virtualisation (the CPU shows neither vmx nor svm)"
+    if not os.access("/dev/kvm", os.R_OK | os.W_OK):
+        return "access to /dev/kvm"
+    return "" if firmware_speaks("kvm") else "a KVM that runs a guest (the probe failed)"
+
+
+def firmware_speaks(accelerator: str, seconds: float = PROBE_SECONDS) -> bool:
+    """Whether a machine without disks gets to print its firmware's banner in that time."""
+    machine = [BINARY, "-nodefaults", "-no-user-config", "-display", "none", "-m", "16"]
+    machine += ["-machine", MACHINE_TYPE, "-accel", accelerator, "-net", "none"]
+    machine += ["-chardev", "stdio,id=out", "-device", "isa-debugcon,iobase=0x402,chardev=out"]
+    quiet = subprocess.DEVNULL
+    try:
+        probe = subprocess.Popen(machine, stdin=quiet, stdout=subprocess.PIPE, stderr=quiet)
+    except OSError:
+        return False
+    try:
+        return _says_banner(probe, time.monotonic() + seconds)
+    finally:
+        probe.kill()
+        with contextlib.suppress(subprocess.TimeoutExpired):  # it may hang in the kernel for good
+            probe.wait(seconds)
+
+
+def _says_banner(probe: subprocess.Popen[bytes], deadline: float) -> bool:
+    assert probe.stdout is not None
+    said = b""
+    while _BANNER not in said:
+        left = max(0.0, deadline - time.monotonic())
+        if not select.select([probe.stdout], [], [], left)[0]:
+            return False
+        piece = os.read(probe.stdout.fileno(), 4096)
+        if not piece:
+            return False
+        said += piece
+    return True

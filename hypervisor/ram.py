@@ -1,0 +1,200 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""A RAM volume as a file: nbdfuse makes one of an NBD export, and a machine maps it.
+
+The kernel reads a page when the guest touches it first, and writes it back some time after the
+guest has changed it. What would spoil that, and what is done about it:
+
+- Read-ahead: around each page the kernel would read 128 KB. Set to 0.
+- Write-back limits: the kernel trusts FUSE with 1 % of its dirty memory, and lets a writer sleep
+  beyond that. Both limits are lifted. (This and the read-ahead need root; see `tuned`.)
+- Each open() of a FUSE file throws away its pages, those that a machine has mapped as well. With
+  the option kernel_cache it does not. That is right here: nothing else writes to the export.
+- A server that does not answer holds up everybody who waits for a page or for write-back, beyond
+  all signals. Ending nbdfuse frees them: abort().
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+from hypervisor.process import Process
+from satchel.errors import UnavailableError
+
+MOUNT_SECONDS = 30.0
+UNMOUNT_SECONDS = 20.0
+"""How long unmount() waits for what is dirty to be written back before it aborts."""
+
+_END_SECONDS = 5.0
+_POLL_SECONDS = 0.005
+_FILE = "ram"
+_TUNING = {"read_ahead_kb": "0", "strict_limit": "0", "max_ratio": "100"}
+
+
+class RamMountFailed(UnavailableError):
+    """The export cannot be mounted, or what was dirty cannot be written to it."""
+
+
+class RamMount:
+    """One mounted RAM volume, with one owner. The mount outlives the owner and can be adopted.
+
+    file: what a machine maps. tuned: whether the kernel let us set read-ahead and limits; without
+    that everything works, but a resumed machine reads up to 32 times what it touches.
+    Beside the mount point lie MOUNTPOINT.pid and MOUNTPOINT.log until unmount().
+    """
+
+    def __init__(self, mountpoint: Path, nbdfuse: Process) -> None:
+        self.file = mountpoint / _FILE
+        self._mountpoint = mountpoint
+        self._nbdfuse = nbdfuse
+        self.tuned = _tune(mountpoint)
+
+    @classmethod
+    def mount(cls, uri: str, mountpoint: Path) -> RamMount:
+        """Mount the export at `uri` in the folder `mountpoint`, which is made if need be.
+
+        Raises RamMountFailed, with what nbdfuse said, and leaves nothing behind then.
+        """
+        mountpoint = mountpoint.absolute()
+        mountpoint.mkdir(exist_ok=True)
+        pid_file = _pid_file(mountpoint)
+        pid_file.unlink(missing_ok=True)
+        command = ["nbdfuse", "-P", str(pid_file), "-o", "kernel_cache"]
+        command += [str(mountpoint / _FILE), uri]
+        nbdfuse = None
+        try:
+            nbdfuse = Process.start(command, _log_file(mountpoint))
+            _await_ready(nbdfuse, pid_file, mountpoint)
+            return cls(mountpoint, nbdfuse)
+        except BaseException as error:
+            if nbdfuse is not None:
+                _end(nbdfuse)
+            _detach(mountpoint)
+            _remove(mountpoint)
+            if isinstance(error, OSError):
+                raise RamMountFailed(f"cannot mount {uri}", why=str(error)) from error
+            raise
+
+    @classmethod
+    def adopt(cls, mountpoint: Path) -> RamMount:
+        """The mount that an earlier process of ours left there. Raises RamMountFailed."""
+        mountpoint = mountpoint.absolute()
+        with contextlib.suppress(OSError, ValueError):
+            pid = int(_pid_file(mountpoint).read_text(encoding="ascii"))
+            nbdfuse = Process.find(pid, _log_file(mountpoint))
+            if nbdfuse is not None and str(mountpoint / _FILE) in nbdfuse.command:
+                return cls(mountpoint, nbdfuse)
+        raise RamMountFailed(f"nothing of ours is mounted at {mountpoint}")
+
+    def sync(self) -> None:
+        """Write all that the machine has changed to the export, and flush it. Pause it before.
+
+        Raises RamMountFailed; what could not be written is lost to the export then.
+        """
+        try:
+            with self.file.open("r+b", buffering=0) as file:
+                os.fsync(file.fileno())
+        except OSError as error:
+            why = f"{error.strerror}; {self._nbdfuse.tail()}"
+            raise RamMountFailed(f"cannot write the RAM in {self.file} back", why=why) from error
+
+    def abort(self) -> None:
+        """Free whoever waits for this file, at the price of all that is dirty. Never blocks.
+
+        A machine that maps it ends with SIGBUS at its next new page. unmount() is still needed.
+        """
+        self._nbdfuse.signal(signal.SIGKILL)
+
+    def unmount(self) -> None:
+        """Unmount, end nbdfuse, remove the folder. Writes back what is dirty if that can be done.
+
+        The machine should be stopped before. Does not raise for a mount that is gone already.
+        """
+        if not _detach(self._mountpoint):
+            self.abort()
+        _end(self._nbdfuse)
+        _detach(self._mountpoint)
+        _remove(self._mountpoint)
+
+
+def _pid_file(mountpoint: Path) -> Path:
+    return mountpoint.with_name(mountpoint.name + ".pid")
+
+
+def _log_file(mountpoint: Path) -> Path:
+    return mountpoint.with_name(mountpoint.name + ".log")
+
+
+def _await_ready(nbdfuse: Process, pid_file: Path, mountpoint: Path) -> None:
+    deadline = time.monotonic() + MOUNT_SECONDS
+    while not (pid_file.exists() and pid_file.stat().st_size and _device(mountpoint)):
+        if nbdfuse.ended():
+            why = f"nbdfuse {nbdfuse.ending()}\n{nbdfuse.report()}"
+            raise RamMountFailed(f"cannot mount the RAM at {mountpoint}", why=why)
+        if time.monotonic() > deadline:
+            why = f"not there after {MOUNT_SECONDS:g} s\n{nbdfuse.report()}"
+            raise RamMountFailed(f"cannot mount the RAM at {mountpoint}", why=why)
+        time.sleep(_POLL_SECONDS)
+
+
+def _device(mountpoint: Path) -> str:
+    """MAJOR:MINOR of what is mounted there; empty if nothing is."""
+    wanted = bytes(mountpoint)
+    for plain in (b"\\", b" ", b"\t", b"\n"):
+        wanted = wanted.replace(plain, b"\\%03o" % plain[0])
+    for line in Path("/proc/self/mountinfo").read_bytes().splitlines():
+        fields = line.split()
+        if fields[4] == wanted:
+            return fields[2].decode("ascii")
+    return ""
+
+
+def _tune(mountpoint: Path) -> bool:
+    folder = Path("/sys/class/bdi") / _device(mountpoint)
+    try:
+        for name, value in _TUNING.items():
+            (folder / name).write_text(value, encoding="ascii")
+    except OSError:
+        return False
+    return True
+
+
+def _detach(mountpoint: Path) -> bool:
+    """Unmount if mounted, lazily if somebody still maps the file; whether that came to an end."""
+    if not _device(mountpoint):
+        return True
+    for options in ("-u", "-uz"):
+        quiet = subprocess.DEVNULL
+        tool = subprocess.Popen(
+            ["fusermount3", "-q", options, str(mountpoint)], stdout=quiet, stderr=quiet
+        )
+        try:
+            tool.wait(UNMOUNT_SECONDS)
+        except subprocess.TimeoutExpired:
+            tool.kill()
+            return False
+        if not _device(mountpoint):
+            return True
+    return False
+
+
+def _end(nbdfuse: Process) -> None:
+    """After a clean unmount it ends by itself."""
+    if nbdfuse.ended(_END_SECONDS):
+        return
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        nbdfuse.signal(number)
+        if nbdfuse.ended(_END_SECONDS):
+            return
+
+
+def _remove(mountpoint: Path) -> None:
+    _pid_file(mountpoint).unlink(missing_ok=True)
+    _log_file(mountpoint).unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        mountpoint.rmdir()
