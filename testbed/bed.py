@@ -20,7 +20,7 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -29,6 +29,7 @@ from satchel.errors import NotFoundError, StateError
 from testbed import namespaces
 from testbed.links import Counters, End, Link, LinkCounters, LinkMaker, Wire, open_links
 from testbed.namespaces import ip
+from testbed.sshd import Sshd
 from testbed.topology import CLIENT, INTERNET, TODAY, LinkPlan, Place, Profile, Topology
 
 KERNEL = Path("/proc/sys/net")
@@ -48,6 +49,8 @@ ROUTER_SETTINGS = {"ipv4/ip_forward": "1", "ipv4/conf/all/rp_filter": "1"}
 DEVICE_QUEUE = 4096
 """Packets that the kernel holds for a link whose emulator has not looked yet."""
 
+SSH_PORT = 22
+
 STOP_GRACE = 10.0
 """Seconds that all processes together have to end after SIGTERM."""
 
@@ -60,6 +63,7 @@ class Host:
         self.namespace = namespace
         self._address = address
         self._processes: list[subprocess.Popen[bytes]] = []
+        self._servers: list[Sshd] = []
 
     @property
     def address(self) -> str:
@@ -115,12 +119,31 @@ class Host:
         """A fresh IPv4 socket of this host, for use by this process."""
         return namespaces.inside(self.namespace, lambda: socket.socket(socket.AF_INET, kind))
 
+    def sshd(self, folder: Path, *, authorized: Iterable[str]) -> Sshd:
+        """Start an sshd of this host's own at port 22. It is stopped with the testbed.
+
+        folder: where its key, settings and log are; authorized: public keys, one line each.
+        Raises what Sshd.start raises.
+        """
+        server = Sshd.start(
+            folder,
+            authorized=authorized,
+            address=self.address,
+            port=SSH_PORT,
+            prefix=self.prefix,
+        )
+        self._servers.append(server)
+        return server
+
     def crash(self) -> None:
         """SIGKILL for everything that runs here, like a power cut. The host can be used again."""
         namespaces.kill_processes([self.namespace])
         for process in self._processes:
             process.wait()
+        for server in self._servers:
+            server.stop()
         self._processes.clear()
+        self._servers.clear()
 
     def stop_processes(self) -> list[subprocess.Popen[bytes]]:
         """SIGTERM for what was started here, last first; returns them, to be waited for."""
@@ -128,6 +151,9 @@ class Host:
         for process in stopping:
             process.terminate()
         self._processes.clear()
+        for server in self._servers:
+            server.stop()
+        self._servers.clear()
         return stopping
 
 

@@ -31,6 +31,11 @@ def imports(path: Path) -> Iterator[tuple[str, str]]:
             yield from ((node.module or "", alias.name) for alias in node.names)
 
 
+def linter_order(name: str) -> tuple[bool, bool, str]:
+    """Constants, then classes, then functions, as ruff sorts them."""
+    return not name.isupper(), not name[0].isupper(), name
+
+
 def public_names(module: ModuleType) -> set[str]:
     submodules = modules_of(module.__name__)
     return {
@@ -52,7 +57,7 @@ def test_all_is_sorted_and_complete(name: str) -> None:
     module = importlib.import_module(name)
     exported = getattr(module, "__all__", None)
     assert exported is not None, f"{name}/__init__.py has no __all__"
-    assert list(exported) == sorted(exported)
+    assert list(exported) == sorted(exported, key=linter_order)
     if name == "satchel":
         assert set(exported) == modules_of(name), "its modules are the face of the vocabulary"
     else:

@@ -14,6 +14,7 @@ import pytest
 from satchel.errors import NotFoundError, StateError
 from testbed import Counters, Host, Testbed, measure, namespaces
 from tests.needs import requires
+from wire import Identity
 
 pytestmark = [pytest.mark.netns, requires("netns", "tun")]
 
@@ -160,3 +161,19 @@ def wait_for_text(path: Path, text: str) -> None:
     while text not in path.read_text() and time.monotonic() < deadline:
         time.sleep(0.02)
     assert text in path.read_text()
+
+
+@requires("sshd", "ssh")
+def test_a_host_is_reached_by_ssh_with_its_own_key_only(bed: Testbed, tmp_path: Path) -> None:
+    home, key = bed.host("home"), Identity.create(tmp_path / "key")
+    server = home.sshd(tmp_path / "sshd", authorized=[key.public])
+    known = tmp_path / "known_hosts"
+    known.write_text(server.known_hosts_line + "\n")
+    options = [f"-oUserKnownHostsFile={known}", "-oBatchMode=yes", "-F/dev/null"]
+    ssh = ["ssh", *options, f"{server.user}@{home.address}"]
+    ran = bed.client.run([*ssh, "-i", key.path, "ip", "-brief", "address"])
+    assert home.address in ran.stdout, ran.stderr
+    other = Identity.create(tmp_path / "other")
+    assert "Permission denied" in bed.client.run([*ssh, "-i", other.path, "true"]).stderr
+    home.crash()
+    assert not server.alive()
