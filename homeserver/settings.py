@@ -7,14 +7,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from satchel.paths import data_dir, runtime_dir
+from satchel.paths import cache_dir, data_dir, runtime_dir
 
 
 @dataclass(frozen=True)
 class HomeSettings:
     """Every setting has a default; a setting's comment is its documentation.
 
-    data:              the store, images, services and keys
+    data:              the store, services and keys
+    images:            built images; they can be built again
     run:               sockets and what lives as long as a machine; keep the path short
     keep_checkpoints:  how many checkpoints of a service are kept, the newest first
     threads:           requests answered at once
@@ -24,6 +25,7 @@ class HomeSettings:
 
     data: Path = field(default_factory=lambda: data_dir() / "home")
     run: Path = field(default_factory=lambda: runtime_dir() / "home")
+    images: Path = field(default_factory=lambda: cache_dir() / "images")
     keep_checkpoints: int = 2
     threads: int = 16
     operation_seconds: float = 300.0
@@ -37,10 +39,6 @@ class HomeSettings:
     @property
     def store(self) -> Path:
         return self.data / "store"
-
-    @property
-    def images(self) -> Path:
-        return self.data / "images"
 
     @property
     def services(self) -> Path:

@@ -1,0 +1,194 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""The roles of Satchel as real processes on the hosts of a testbed, each with its own sshd.
+
+Every role has a folder of its own below one work folder: its settings, its data, its log. What is
+called here is what a person calls: `satchel-home`, `satchel-surrogate`, `satchel`.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from satchel.errors import SatchelError, UnavailableError
+from testbed.bed import Host, Testbed
+from testbed.sshd import Sshd
+from testbed.topology import HOME, surrogate_host
+from wire import Identity
+
+PROGRAMS = Path(sys.executable).parent
+
+SSH_PORT = 2222
+
+START_SECONDS = 60.0
+
+COMMAND_SECONDS = 1800.0
+
+
+class CommandFailed(SatchelError):
+    """A command of the story ended with an error."""
+
+
+class Role:
+    """A daemon on a host: its folder, its settings, its sshd, its process."""
+
+    def __init__(self, host: Host, program: str, folder: Path, settings: str) -> None:
+        self.host = host
+        self.folder = folder
+        self.program = program
+        self.run_dir = folder / "run"
+        self.config = folder / "settings.toml"
+        self.log = folder / "daemon.log"
+        self.run_dir.mkdir(parents=True, mode=0o700)
+        self.config.write_text(f'run = "{self.run_dir}"\ndata = "{folder}/data"\n{settings}')
+        self._sshd: Sshd | None = None
+        self._daemon: subprocess.Popen[bytes] | None = None
+
+    @property
+    def sshd(self) -> Sshd:
+        assert self._sshd is not None
+        return self._sshd
+
+    def start(self, socket: str, authorized: Sequence[str]) -> None:
+        """Start the sshd and the daemon; returns when the daemon answers at `socket`."""
+        self._sshd = Sshd.start(
+            self.folder / "sshd",
+            authorized=authorized,
+            address=self.host.address,
+            port=SSH_PORT,
+            prefix=self.host.prefix,
+        )
+        argv = [PROGRAMS / self.program, "--config", self.config, "serve"]
+        self._daemon = self.host.popen(argv, log=self.log)
+        deadline = time.monotonic() + START_SECONDS
+        while not (self.run_dir / socket).exists():
+            if self._daemon.poll() is not None or time.monotonic() > deadline:
+                tail = self.log.read_text(errors="replace")[-2000:]
+                raise UnavailableError(f"{self.program} did not start", why=tail)
+            time.sleep(0.05)
+
+    def stop(self) -> None:
+        """End the daemon and the sshd in an orderly way."""
+        if self._daemon:
+            self._daemon.terminate()
+            self._daemon.wait(timeout=START_SECONDS)
+            self._daemon = None
+        if self._sshd:
+            self._sshd.stop()
+            self._sshd = None
+
+    def crash(self) -> None:
+        """Cut the power of the host: every process on it is gone at once."""
+        self.host.crash()
+        self._daemon = None
+        if self._sshd:
+            self._sshd.stop()
+            self._sshd = None
+
+    def command(self, *argv: str | Path) -> Any:
+        """Run a command of the role's program on its host; its JSON answer."""
+        return run_json(self.host, [PROGRAMS / self.program, "--config", self.config, *argv])
+
+
+class Roles:
+    """Home, a surrogate at each hotspot, and the client, on a started testbed."""
+
+    def __init__(self, bed: Testbed, folder: Path, images: Path) -> None:
+        """Make keys and settings; nothing is started."""
+        self.bed = bed
+        self.folder = folder
+        client_folder = folder / "c"
+        client_folder.mkdir(parents=True, mode=0o700)
+        self.identity = Identity.create(client_folder / "id_ed25519", comment="satchel client")
+        self.home = Role(bed.host(HOME), "satchel-home", folder / "h", f'images = "{images}"\n')
+        self.surrogates = {
+            name: Role(
+                bed.host(surrogate_host(name)),
+                "satchel-surrogate",
+                folder / name,
+                f'name = "{surrogate_host(name)}"\nallow-emulation = true\n',
+            )
+            for name in bed.topology.hotspots
+        }
+        self.client_config = client_folder / "client.toml"
+
+    def start(self) -> None:
+        """Make a home, start every daemon, and tell the client where they are."""
+        made = self.home.command("init", "--json")
+        self.home.start("home.sock", [self.identity.public])
+        for role in self.surrogates.values():
+            role.start("surrogate.sock", [self.identity.public])
+        signers = self.client_config.with_name("allowed_signers")
+        signers.write_text(made["allowed_signers"] + "\n")
+        self._write_client_config()
+
+    def restart_surrogate(self, name: str, *, empty: bool) -> None:
+        """Start a surrogate again, if `empty` with nothing in its cache."""
+        role = self.surrogates[name]
+        role.stop()
+        if empty:
+            shutil.rmtree(role.folder / "data", ignore_errors=True)
+        role.start("surrogate.sock", [self.identity.public])
+        self._write_client_config()
+
+    def satchel(self, *argv: str | Path) -> Any:
+        """Run a command of the client's program at the client; its JSON answer."""
+        return run_json(
+            self.bed.client, [PROGRAMS / "satchel", "--config", self.client_config, *argv]
+        )
+
+    def start_session(self, *argv: str | Path, log: Path) -> subprocess.Popen[bytes]:
+        """Start `satchel run` in the background; returns when its control socket answers."""
+        service = str(argv[0])
+        program = [PROGRAMS / "satchel", "--config", self.client_config, "run", *argv]
+        process = self.bed.client.popen(program, log=log)
+        deadline = time.monotonic() + COMMAND_SECONDS
+        while not (self.folder / "c" / "run" / f"{service}.sock").exists():
+            if process.poll() is not None or time.monotonic() > deadline:
+                tail = log.read_text(errors="replace")[-2000:]
+                raise UnavailableError(f"satchel run {service} did not start", why=tail)
+            time.sleep(0.02)
+        return process
+
+    def _write_client_config(self) -> None:
+        folder = self.client_config.parent
+        lines = [
+            'name = "laptop"',
+            f'run = "{folder}/run"',
+            f'data = "{folder}/data"',
+            f'allowed-signers = "{folder}/allowed_signers"',
+        ]
+        known_hosts = folder / "known_hosts"
+        known_hosts.write_text("")
+        peers = {"home": (self.home, "home.sock")}
+        for name, role in self.surrogates.items():
+            peers[f"surrogates.{name}"] = (role, "surrogate.sock")
+        for table, (role, socket) in peers.items():
+            host = role.sshd.host(table.replace(".", "-"), self.identity.path, known_hosts)
+            lines += [
+                f"[{table}]",
+                f'destination = "{host.destination}"',
+                f"port = {host.port}",
+                f'identity = "{host.identity}"',
+                f'known-hosts = "{host.known_hosts}"',
+                f'socket = "{role.run_dir / socket}"',
+            ]
+        self.client_config.write_text("\n".join(lines) + "\n")
+
+
+def run_json(host: Host, argv: Sequence[str | Path]) -> Any:
+    """Run a command with --json on a host; what it printed. Raises CommandFailed."""
+    done = host.run(argv, timeout=COMMAND_SECONDS)
+    if done.returncode != 0:
+        shown = " ".join(str(part) for part in argv[:1] + argv[3:])
+        raise CommandFailed(
+            f"`{shown}` ended with exit code {done.returncode}", why=done.stderr[-2000:].strip()
+        )
+    return json.loads(done.stdout)
