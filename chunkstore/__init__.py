@@ -1,0 +1,94 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""The chunk store: chunks in packs, volumes as tables of chunks, portable media.
+
+Words of this package:
+
+- block: 4096 bytes at a fixed offset of a volume
+- chunk: the content of a block; its reference is SHA-1 (the name) and SHA-256 (the truth)
+- record: one chunk as it stands in a pack and crosses the network
+- pack: an append-only file of records
+- index: chunk reference to place in a pack; can be rebuilt from the packs
+- table: the tree of references that describes a volume's content; its pages are chunks too
+- root: the reference of a table's top page and the volume's size; equal roots, equal content
+- block map: where each block of an attached volume is, shared with the nbdkit plugin
+- catalog: names given to roots
+- media: a removable device with packs and checkpoints; trusted by nobody
+
+The engine is chunkstore/core (C++17, no Python in it), its binding chunkstore/binding.
+"""
+
+from chunkstore.block_map import BlockEntry, BlockMap, BlockState
+from chunkstore.errors import (
+    ChunkInvalid,
+    ChunkMissing,
+    FileExists,
+    FileMissing,
+    MediaDamaged,
+    MediaExists,
+    MediaFull,
+    MediaGone,
+    MediaNotFound,
+    MediaReadOnly,
+    MediaVersion,
+    NameNotFound,
+    NameTaken,
+    StoreDamaged,
+    StoreDenied,
+    StoreExists,
+    StoreFailed,
+    StoreFull,
+    StoreLocked,
+    StoreNotFound,
+    StoreState,
+    StoreUsage,
+    StoreVersion,
+)
+from chunkstore.store import (
+    BadRecord,
+    PruneReport,
+    Store,
+    StoreStats,
+    VerifyReport,
+    name_blocks,
+    split_refs,
+)
+from chunkstore.table import MAX_VOLUME_SIZE, TableRoot
+
+__all__ = [
+    "MAX_VOLUME_SIZE",
+    "BadRecord",
+    "BlockEntry",
+    "BlockMap",
+    "BlockState",
+    "ChunkInvalid",
+    "ChunkMissing",
+    "FileExists",
+    "FileMissing",
+    "MediaDamaged",
+    "MediaExists",
+    "MediaFull",
+    "MediaGone",
+    "MediaNotFound",
+    "MediaReadOnly",
+    "MediaVersion",
+    "NameNotFound",
+    "NameTaken",
+    "PruneReport",
+    "Store",
+    "StoreDamaged",
+    "StoreDenied",
+    "StoreExists",
+    "StoreFailed",
+    "StoreFull",
+    "StoreLocked",
+    "StoreNotFound",
+    "StoreState",
+    "StoreStats",
+    "StoreUsage",
+    "StoreVersion",
+    "TableRoot",
+    "VerifyReport",
+    "name_blocks",
+    "split_refs",
+]

@@ -1,0 +1,74 @@
+// SPDX-FileCopyrightText: 2026 The Satchel authors
+// SPDX-License-Identifier: Apache-2.0
+#include "chunkstore/binding/block_map.h"
+
+#include <pybind11/stl/filesystem.h>
+
+#include "chunkstore/binding/convert.h"
+
+namespace satchel {
+namespace {
+
+using std::filesystem::path;
+
+std::unique_ptr<PyBlockMap> Create(const path& file, uint64_t blocks) {
+  std::unique_ptr<BlockMap> map;
+  Run(Domain::kMap, [&] { return BlockMap::Create(file.string(), blocks, &map); });
+  return std::make_unique<PyBlockMap>(PyBlockMap{std::move(map)});
+}
+
+std::unique_ptr<PyBlockMap> Open(const path& file) {
+  std::unique_ptr<BlockMap> map;
+  Run(Domain::kMap, [&] { return BlockMap::Open(file.string(), &map); });
+  return std::make_unique<PyBlockMap>(PyBlockMap{std::move(map)});
+}
+
+void CheckRange(const BlockMap& map, uint64_t first, uint64_t count) {
+  if (first > map.blocks() || count > map.blocks() - first) {
+    throw py::index_error("the map has " + std::to_string(map.blocks()) + " blocks");
+  }
+}
+
+py::tuple Counts(const PyBlockMap& self) {
+  const auto map = self.Get();
+  BlockMap::Counts counts;
+  {
+    const py::gil_scoped_release released;
+    counts = map->Count();
+  }
+  return py::make_tuple(counts.by_state[0], counts.by_state[1], counts.by_state[2],
+                        counts.by_state[3]);
+}
+
+py::tuple Entry(const PyBlockMap& self, uint64_t block) {
+  const auto map = self.Get();
+  CheckRange(*map, block, 1);
+  const BlockEntry entry = map->Load(block);
+  return py::make_tuple(static_cast<int>(entry.state), entry.length, entry.pack, entry.offset);
+}
+
+void MarkDirty(const PyBlockMap& self, uint64_t first, uint64_t count) {
+  const auto map = self.Get();
+  CheckRange(*map, first, count);
+  for (uint64_t i = first; i < first + count; ++i) map->MarkDirty(i);
+}
+
+}  // namespace
+
+std::shared_ptr<BlockMap> PyBlockMap::Get() const {
+  if (map == nullptr) Check(Domain::kMap, Status::Make(Kind::kState, "the block map is closed"));
+  return map;
+}
+
+void init_block_map(py::module_& m) {
+  py::class_<PyBlockMap>(m, "BlockMap")
+      .def_static("create", &Create, py::arg("path"), py::arg("blocks"))
+      .def_static("open", &Open, py::arg("path"))
+      .def("close", [](PyBlockMap& self) { self.map.reset(); })
+      .def_property_readonly("blocks", [](const PyBlockMap& self) { return self.Get()->blocks(); })
+      .def("counts", &Counts)
+      .def("entry", &Entry, py::arg("block"))
+      .def("mark_dirty", &MarkDirty, py::arg("first"), py::arg("count"));
+}
+
+}  // namespace satchel

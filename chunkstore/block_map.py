@@ -1,0 +1,88 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Where each block of an attached volume is, shared with the nbdkit plugin."""
+
+from __future__ import annotations
+
+import os
+from enum import IntEnum
+from types import TracebackType
+from typing import NamedTuple
+
+from chunkstore._native import _core
+
+
+class BlockState(IntEnum):
+    """The states of core/block_map.h."""
+
+    ABSENT = 0
+    ZERO = 1
+    PACKED = 2
+    DIRTY = 3
+
+
+class BlockEntry(NamedTuple):
+    """One entry. length, pack and offset mean something only where state is PACKED."""
+
+    state: BlockState
+    length: int
+    pack: int
+    offset: int
+
+
+class BlockMap:
+    """A block map file, mapped into this process. Thread-safe; StoreState once it is closed."""
+
+    def __init__(self, native: _core.BlockMap) -> None:
+        self.native = native
+
+    @classmethod
+    def create(cls, path: str | os.PathLike[str], blocks: int) -> BlockMap:
+        """Make a map in which every block is absent. Raises FileExists, StoreFull."""
+        return cls(_core.BlockMap.create(path, blocks))
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> BlockMap:
+        """Map an existing one. Raises FileMissing, StoreDamaged."""
+        return cls(_core.BlockMap.open(path))
+
+    def close(self) -> None:
+        """Let go of the mapping; the file stays."""
+        self.native.close()
+
+    def __enter__(self) -> BlockMap:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks the volume has."""
+        return self.native.blocks
+
+    def count(self, state: BlockState) -> int:
+        """How many blocks are in that state now."""
+        return self.native.counts()[state]
+
+    def counts(self) -> dict[BlockState, int]:
+        """How many blocks are in each state now."""
+        return dict(zip(BlockState, self.native.counts(), strict=True))
+
+    def dirty_blocks(self) -> int:
+        """How many blocks a checkpoint would have to store."""
+        return self.count(BlockState.DIRTY)
+
+    def entry(self, block: int) -> BlockEntry:
+        """The entry of one block. Raises IndexError."""
+        state, length, pack, offset = self.native.entry(block)
+        return BlockEntry(BlockState(state), length, pack, offset)
+
+    def mark_dirty(self, first: int, count: int = 1) -> None:
+        """Mark blocks whose bytes are in the overlay file already. Raises IndexError."""
+        self.native.mark_dirty(first, count)

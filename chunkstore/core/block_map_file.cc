@@ -1,0 +1,94 @@
+// SPDX-FileCopyrightText: 2026 The Satchel authors
+// SPDX-License-Identifier: Apache-2.0
+#include "chunkstore/core/block_map_file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "chunkstore/core/table.h"
+
+namespace satchel {
+namespace {
+
+static_assert(sizeof(std::atomic<uint64_t>) == 8 && std::atomic<uint64_t>::is_always_lock_free,
+              "entries are shared with another process");
+
+struct Header {
+  char magic[8];
+  uint64_t blocks;
+};
+
+Status WriteHeader(int fd, const std::string& path, uint64_t blocks) {
+  Header header;
+  std::memcpy(header.magic, kBlockMapMagic, sizeof header.magic);
+  header.blocks = blocks;
+  const auto size = static_cast<off_t>(kBlockMapHeaderSize + blocks * 8);
+  if (ftruncate(fd, size) != 0) return Status::FromErrno("cannot resize " + path, errno);
+  if (pwrite(fd, &header, sizeof header, 0) == static_cast<ssize_t>(sizeof header)) return {};
+  return Status::FromErrno("cannot write " + path, errno);
+}
+
+}  // namespace
+
+BlockMap::BlockMap(void* base, size_t size, uint64_t blocks)
+    : base_(base),
+      size_(size),
+      blocks_(blocks),
+      entries_(reinterpret_cast<std::atomic<uint64_t>*>(static_cast<char*>(base) +
+                                                        kBlockMapHeaderSize)) {}
+
+BlockMap::~BlockMap() { munmap(base_, size_); }
+
+Status BlockMap::Create(const std::string& path, uint64_t blocks, std::unique_ptr<BlockMap>* map) {
+  if (blocks > kMaxVolumeSize / kBlockSize) {
+    return Status::Make(Kind::kUsage, "cannot make the block map " + path, "too many blocks");
+  }
+  const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (fd < 0) return Status::FromErrno("cannot make the block map " + path, errno);
+  Status status = WriteHeader(fd, path, blocks);
+  if (status.ok()) status = Map(fd, path, map);
+  close(fd);
+  if (!status.ok()) unlink(path.c_str());
+  return status;
+}
+
+Status BlockMap::Open(const std::string& path, std::unique_ptr<BlockMap>* map) {
+  const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC);
+  if (fd < 0) return Status::FromErrno("cannot open the block map " + path, errno);
+  const Status status = Map(fd, path, map);
+  close(fd);
+  return status;
+}
+
+Status BlockMap::Map(int fd, const std::string& path, std::unique_ptr<BlockMap>* map) {
+  struct stat info;
+  if (fstat(fd, &info) != 0) return Status::FromErrno("cannot open the block map " + path, errno);
+  const auto size = static_cast<uint64_t>(info.st_size);
+  Header header{};
+  if (pread(fd, &header, sizeof header, 0) != static_cast<ssize_t>(sizeof header) ||
+      std::memcmp(header.magic, kBlockMapMagic, sizeof header.magic) != 0 ||
+      header.blocks > kMaxVolumeSize / kBlockSize ||
+      size != kBlockMapHeaderSize + header.blocks * 8) {
+    return Status::Make(Kind::kDamaged, "cannot open the block map " + path,
+                        "it is not a block map, or not of the size that its header says");
+  }
+  void* base = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (base == MAP_FAILED) return Status::FromErrno("cannot map the block map " + path, errno);
+  map->reset(new BlockMap(base, size, header.blocks));
+  return {};
+}
+
+BlockMap::Counts BlockMap::Count() const {
+  Counts counts{};
+  for (uint64_t i = 0; i < blocks_; ++i) {
+    ++counts.by_state[entries_[i].load(std::memory_order_relaxed) & 3];
+  }
+  return counts;
+}
+
+}  // namespace satchel

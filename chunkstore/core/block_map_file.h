@@ -1,0 +1,68 @@
+// SPDX-FileCopyrightText: 2026 The Satchel authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A block map (block_map.h) that is mapped into this process. Shared with other processes; every
+// entry is accessed as one atomic word.
+#ifndef SATCHEL_CHUNKSTORE_CORE_BLOCK_MAP_FILE_H_
+#define SATCHEL_CHUNKSTORE_CORE_BLOCK_MAP_FILE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "chunkstore/core/block_map.h"
+#include "chunkstore/core/status.h"
+
+namespace satchel {
+
+constexpr BlockEntry kZeroEntry{BlockState::kZero, 0, 0, 0};
+constexpr BlockEntry kDirtyEntry{BlockState::kDirty, 0, 0, 0};
+
+// Thread-safe, but for destruction. Block numbers are below blocks(): the caller's duty.
+class BlockMap {
+ public:
+  ~BlockMap();
+  BlockMap(const BlockMap&) = delete;
+  BlockMap& operator=(const BlockMap&) = delete;
+
+  // Makes a map in which every block is absent. kExists if the file is there.
+  static Status Create(const std::string& path, uint64_t blocks, std::unique_ptr<BlockMap>* map);
+  static Status Open(const std::string& path, std::unique_ptr<BlockMap>* map);
+
+  uint64_t blocks() const { return blocks_; }
+
+  BlockEntry Load(uint64_t block) const {
+    return DecodeEntry(entries_[block].load(std::memory_order_acquire));
+  }
+
+  // Sets the entry if its state is `expected` (kAbsent or kDirty: states of one word only).
+  bool Replace(uint64_t block, BlockState expected, const BlockEntry& entry) {
+    uint64_t word = EncodeEntry(BlockEntry{expected, 0, 0, 0});
+    return entries_[block].compare_exchange_strong(word, EncodeEntry(entry),
+                                                   std::memory_order_acq_rel);
+  }
+
+  void MarkDirty(uint64_t block) {
+    entries_[block].store(EncodeEntry(kDirtyEntry), std::memory_order_release);
+  }
+
+  // Blocks by state: absent, zero, packed, dirty.
+  struct Counts {
+    uint64_t by_state[4];
+  };
+  Counts Count() const;
+
+ private:
+  BlockMap(void* base, size_t size, uint64_t blocks);
+  static Status Map(int fd, const std::string& path, std::unique_ptr<BlockMap>* map);
+
+  void* const base_;
+  const size_t size_;
+  const uint64_t blocks_;
+  std::atomic<uint64_t>* const entries_;
+};
+
+}  // namespace satchel
+
+#endif  // SATCHEL_CHUNKSTORE_CORE_BLOCK_MAP_FILE_H_

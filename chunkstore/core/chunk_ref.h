@@ -1,0 +1,55 @@
+// SPDX-FileCopyrightText: 2026 The Satchel authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A chunk reference: SHA-1 (the name), then SHA-256 (the truth), 52 bytes without padding, so that
+// an array of them is what tables, indexes and the network carry. All zero stands for the all-zero
+// block, which is never stored.
+#ifndef SATCHEL_CHUNKSTORE_CORE_CHUNK_REF_H_
+#define SATCHEL_CHUNKSTORE_CORE_CHUNK_REF_H_
+
+#include <cstdint>
+#include <cstring>
+#include <string>
+
+#include "chunkstore/core/pack_format.h"
+
+namespace satchel {
+
+struct ChunkRef {
+  uint8_t bytes[kChunkRefSize];
+
+  const uint8_t* id() const { return bytes; }
+  const uint8_t* digest() const { return bytes + kChunkIdSize; }
+  uint8_t* id() { return bytes; }
+  uint8_t* digest() { return bytes + kChunkIdSize; }
+
+  bool IsZero() const {
+    static constexpr uint8_t kZero[kChunkRefSize] = {};
+    return std::memcmp(bytes, kZero, kChunkRefSize) == 0;
+  }
+
+  std::string IdHex() const {
+    static constexpr char kDigits[] = "0123456789abcdef";
+    std::string text;
+    for (uint32_t i = 0; i < kChunkIdSize; ++i) {
+      text += kDigits[bytes[i] >> 4];
+      text += kDigits[bytes[i] & 15];
+    }
+    return text;
+  }
+};
+static_assert(sizeof(ChunkRef) == kChunkRefSize && alignof(ChunkRef) == 1, "no padding");
+
+inline bool operator==(const ChunkRef& a, const ChunkRef& b) {
+  return std::memcmp(a.bytes, b.bytes, kChunkRefSize) == 0;
+}
+inline bool operator!=(const ChunkRef& a, const ChunkRef& b) { return !(a == b); }
+inline bool operator<(const ChunkRef& a, const ChunkRef& b) {
+  return std::memcmp(a.bytes, b.bytes, kChunkRefSize) < 0;
+}
+
+constexpr ChunkRef kZeroRef{};
+
+}  // namespace satchel
+
+#endif  // SATCHEL_CHUNKSTORE_CORE_CHUNK_REF_H_

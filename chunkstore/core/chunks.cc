@@ -1,0 +1,315 @@
+// SPDX-FileCopyrightText: 2026 The Satchel authors
+// SPDX-License-Identifier: Apache-2.0
+#include "chunkstore/core/chunks.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <utility>
+
+#include "chunkstore/core/hash.h"
+#include "chunkstore/core/record.h"
+
+namespace satchel {
+namespace {
+
+constexpr size_t kGroup = 256;  // chunks that are looked up and appended together
+
+// A record that does not even parse is reported under the name that its header claims.
+Status ClaimedInvalid(const Status& parsed, const uint8_t* data, size_t n) {
+  ChunkRef claimed = kZeroRef;
+  if (n >= kRecordHeaderSize) {
+    std::memcpy(claimed.bytes, data + offsetof(RecordHeader, id), kChunkRefSize);
+  }
+  return Status::Invalid(claimed, parsed.what() + ": " + parsed.why());
+}
+
+}  // namespace
+
+void RecordBatch::Add(const ChunkRef& ref, const uint8_t* block, int level) {
+  const auto offset = static_cast<uint32_t>(bytes.size());
+  const uint32_t size = kRecordHeaderSize + AppendRecord(ref, block, level, &bytes);
+  items.push_back(Item{ref, offset, size});
+}
+
+void RecordBatch::Add(const RecordView& record, const uint8_t* data) {
+  items.push_back(Item{record.ref, static_cast<uint32_t>(bytes.size()), record.size()});
+  bytes.append(reinterpret_cast<const char*>(data), record.size());
+}
+
+Chunks::Chunks(Env* env, std::string packs, std::unique_ptr<Index> index, PackPosition end,
+               const ChunkOptions& options)
+    : env_(env),
+      options_(options),
+      index_(std::move(index)),
+      reader_(env, packs),
+      writer_(env, packs, end, options.pack_limit) {}
+
+Status Chunks::Put(const uint8_t* blocks, size_t n, ChunkRef* refs) {
+  RecordBatch batch;
+  Location at[kGroup];
+  bool found[kGroup];
+  for (size_t start = 0; start < n; start += kGroup) {
+    const size_t count = std::min(kGroup, n - start);
+    const uint8_t* group = blocks + start * kBlockSize;
+    ChunkRef* names = refs + start;
+    for (size_t i = 0; i < count; ++i) names[i] = NameBlock(group + i * kBlockSize);
+    SATCHEL_RETURN_IF_ERROR(Locate(names, count, at, found));
+    batch.Clear();
+    for (size_t i = 0; i < count; ++i) {
+      if (found[i] || names[i].IsZero()) continue;
+      batch.Add(names[i], group + i * kBlockSize, options_.level);
+    }
+    SATCHEL_RETURN_IF_ERROR(Append(batch));
+  }
+  return {};
+}
+
+Status Chunks::Get(const ChunkRef& ref, uint8_t* block) {
+  if (ref.IsZero()) {
+    std::fill_n(block, kBlockSize, uint8_t{0});
+    return {};
+  }
+  Location at;
+  bool found = false;
+  SATCHEL_RETURN_IF_ERROR(Locate(&ref, 1, &at, &found));
+  if (!found) return Status::Missing(ref);
+  uint8_t buffer[kMaxRecordSize];
+  RecordView record;
+  Status status = ReadRaw(at, buffer, &record);
+  if (status.ok() && record.ref != ref) {
+    status = Status::Make(Kind::kDamaged, "bad chunk record", "it is the record of another chunk");
+  }
+  if (status.ok()) status = VerifyRecord(record, block);
+  if (!status.Is(Kind::kDamaged) && !status.Is(Kind::kInvalid)) return status;
+  SATCHEL_RETURN_IF_ERROR(Forget(ref, at));
+  return Status::Invalid(ref, "its record in " + PackName(at.pack) + " at " +
+                                  std::to_string(at.offset) + ": " + status.why());
+}
+
+Status Chunks::Locate(const ChunkRef* refs, size_t n, Location* at, bool* found) {
+  std::vector<size_t> ask;
+  {
+    const std::lock_guard lock(mutex_);
+    SATCHEL_RETURN_IF_ERROR(LoadFilter());
+    for (size_t i = 0; i < n; ++i) {
+      found[i] = !refs[i].IsZero() && FindFresh(refs[i], &at[i]);
+      if (!found[i] && !refs[i].IsZero() && filter_.Maybe(refs[i])) ask.push_back(i);
+    }
+  }
+  for (const size_t i : ask) SATCHEL_RETURN_IF_ERROR(index_->Get(refs[i], &at[i], &found[i]));
+  return {};
+}
+
+Status Chunks::MaybeHere(const ChunkRef* refs, size_t n, bool* maybe) {
+  const std::lock_guard lock(mutex_);
+  SATCHEL_RETURN_IF_ERROR(LoadFilter());
+  for (size_t i = 0; i < n; ++i) maybe[i] = filter_.Maybe(refs[i]);
+  return {};
+}
+
+Status Chunks::Records(const ChunkRef* refs, size_t n, std::string* out) {
+  Location at[kGroup];
+  bool found[kGroup];
+  uint8_t buffer[kMaxRecordSize];
+  for (size_t start = 0; start < n; start += kGroup) {
+    const size_t count = std::min(kGroup, n - start);
+    SATCHEL_RETURN_IF_ERROR(Locate(refs + start, count, at, found));
+    for (size_t i = 0; i < count; ++i) {
+      if (!found[i]) continue;
+      const ChunkRef& ref = refs[start + i];
+      RecordView record;
+      const Status status = ReadRaw(at[i], buffer, &record);
+      if (status.ok() && record.ref == ref) {
+        out->append(reinterpret_cast<const char*>(buffer), record.size());
+      } else if (status.ok() || status.Is(Kind::kDamaged)) {
+        SATCHEL_RETURN_IF_ERROR(Forget(ref, at[i]));
+      } else {
+        return status;
+      }
+    }
+  }
+  return {};
+}
+
+Status Chunks::Admit(const uint8_t* data, size_t n, std::vector<ChunkRef>* admitted) {
+  RecordBatch batch;
+  uint8_t block[kBlockSize];
+  Status bad;
+  while (bad.ok() && n > 0) {
+    batch.Clear();
+    while (bad.ok() && n > 0 && batch.items.size() < kGroup) {
+      RecordView record;
+      const Status parsed = ParseRecord(data, n, &record);
+      bad = parsed.ok() ? VerifyRecord(record, block) : ClaimedInvalid(parsed, data, n);
+      if (!bad.ok()) break;
+      batch.Add(record, data);
+      data += record.size();
+      n -= record.size();
+    }
+    RecordBatch fresh;
+    Location at[kGroup];
+    bool found[kGroup];
+    std::vector<ChunkRef> refs;
+    for (const auto& item : batch.items) refs.push_back(item.ref);
+    SATCHEL_RETURN_IF_ERROR(Locate(refs.data(), refs.size(), at, found));
+    for (size_t i = 0; i < refs.size(); ++i) {
+      if (found[i]) continue;
+      const auto& item = batch.items[i];
+      fresh.items.push_back({item.ref, static_cast<uint32_t>(fresh.bytes.size()), item.size});
+      fresh.bytes.append(batch.bytes, item.offset, item.size);
+    }
+    SATCHEL_RETURN_IF_ERROR(Append(fresh));
+    admitted->insert(admitted->end(), refs.begin(), refs.end());
+  }
+  return bad;
+}
+
+Status Chunks::Append(const RecordBatch& batch) {
+  {
+    const std::lock_guard lock(mutex_);
+    SATCHEL_RETURN_IF_ERROR(broken_);
+    for (const auto& item : batch.items) {
+      Location at;
+      if (FindFresh(item.ref, &at)) continue;
+      SATCHEL_RETURN_IF_ERROR(writer_.Append(batch.bytes.data() + item.offset, item.size, &at));
+      pending_.Insert(item.ref, at);
+      if (filter_loaded_) filter_.Add(item.ref);
+    }
+    if (pending_.size() < options_.max_pending) return {};
+  }
+  return Sync();
+}
+
+Status Chunks::Flush() {
+  const std::lock_guard lock(mutex_);
+  return writer_.Flush();
+}
+
+Status Chunks::Sync() {
+  const std::lock_guard one_at_a_time(sync_mutex_);
+  PendingSync pending;
+  {
+    const std::lock_guard lock(mutex_);
+    SATCHEL_RETURN_IF_ERROR(broken_);
+    SATCHEL_RETURN_IF_ERROR(writer_.TakePending(&pending));
+    std::swap(pending_, syncing_);
+  }
+  if (pending.files.empty() && syncing_.size() == 0) return {};
+  Status status = pending.Run(env_);
+  if (status.ok()) status = index_->Write(syncing_.entries(), {}, pending.end);
+  const std::lock_guard lock(mutex_);
+  if (status.ok()) {
+    syncing_.Clear();
+  } else {
+    broken_ = Status::Make(status.kind(), "the store takes no more writes until it is reopened",
+                           status.ToString());
+  }
+  return status;
+}
+
+Status Chunks::Move(const std::vector<Index::Entry>& entries) {
+  SATCHEL_RETURN_IF_ERROR(Sync());
+  uint8_t buffer[kMaxRecordSize];
+  for (const auto& entry : entries) {
+    RecordView record;
+    const Status status = ReadRaw(entry.value, buffer, &record);
+    if (status.Is(Kind::kDamaged) || (status.ok() && record.ref != entry.ref)) {
+      ++damaged_;
+      continue;
+    }
+    SATCHEL_RETURN_IF_ERROR(status);
+    RecordBatch one;
+    one.Add(record, buffer);
+    SATCHEL_RETURN_IF_ERROR(Append(one));
+  }
+  return Sync();
+}
+
+Status Chunks::Erase(const std::vector<ChunkRef>& refs) {
+  SATCHEL_RETURN_IF_ERROR(Sync());
+  PackPosition durable;
+  SATCHEL_RETURN_IF_ERROR(index_->End(&durable));
+  SATCHEL_RETURN_IF_ERROR(index_->Write({}, refs, durable));
+  pages_.Clear();
+  const std::lock_guard lock(mutex_);
+  filter_ = IdFilter();
+  filter_loaded_ = false;
+  return {};
+}
+
+Status Chunks::Forget(const ChunkRef& ref, const Location& at) {
+  SATCHEL_RETURN_IF_ERROR(Sync());
+  const std::lock_guard one_at_a_time(sync_mutex_);
+  Location now;
+  bool found = false;
+  SATCHEL_RETURN_IF_ERROR(index_->Get(ref, &now, &found));
+  if (!found || now.pack != at.pack || now.offset != at.offset) return {};
+  ++damaged_;
+  PackPosition durable;
+  SATCHEL_RETURN_IF_ERROR(index_->End(&durable));
+  return index_->Write({}, {ref}, durable);
+}
+
+Status Chunks::GetPage(const ChunkRef& ref, unsigned level, std::shared_ptr<const Page>* page) {
+  *page = pages_.Find(ref, level);
+  if (*page != nullptr) return {};
+  uint8_t block[kBlockSize];
+  const Status status = Get(ref, block);
+  if (status.Is(Kind::kInvalid)) return Status::Missing(ref, status.why());
+  SATCHEL_RETURN_IF_ERROR(status);
+  auto decoded = std::make_shared<Page>();
+  SATCHEL_RETURN_IF_ERROR(DecodePage(ref, block, level, decoded.get()));
+  *page = decoded;
+  pages_.Insert(ref, level, std::move(decoded));
+  return {};
+}
+
+Status Chunks::StorePage(const Page& page, unsigned level, RecordBatch* batch, ChunkRef* ref) {
+  *ref = kZeroRef;
+  if (page.IsZero()) return {};
+  uint8_t block[kBlockSize];
+  EncodePage(page, level, block);
+  *ref = HashBlock(block);
+  Location at;
+  bool found = false;
+  SATCHEL_RETURN_IF_ERROR(Locate(ref, 1, &at, &found));
+  if (!found) batch->Add(*ref, block, options_.level);
+  return {};
+}
+
+Status Chunks::ReadRaw(const Location& at, uint8_t* buffer, RecordView* record) {
+  SATCHEL_RETURN_IF_ERROR(Readable(at));
+  return reader_.ReadRaw(at, buffer, record);
+}
+
+PackPosition Chunks::end() {
+  const std::lock_guard lock(mutex_);
+  return writer_.end();
+}
+
+Status Chunks::LoadFilter() {
+  if (filter_loaded_) return {};
+  SATCHEL_RETURN_IF_ERROR(index_->ForEach([this](const ChunkRef& ref, const Location&) {
+    filter_.Add(ref);
+    return Status();
+  }));
+  for (const auto& entry : pending_.entries()) filter_.Add(entry.ref);
+  for (const auto& entry : syncing_.entries()) filter_.Add(entry.ref);
+  filter_loaded_ = true;
+  return {};
+}
+
+bool Chunks::FindFresh(const ChunkRef& ref, Location* at) const {
+  const Location* found = pending_.Find(ref);
+  if (found == nullptr) found = syncing_.Find(ref);
+  if (found != nullptr) *at = *found;
+  return found != nullptr;
+}
+
+Status Chunks::Readable(const Location& at) {
+  const std::lock_guard lock(mutex_);
+  return writer_.InBuffer(at) ? writer_.Flush() : Status();
+}
+
+}  // namespace satchel

@@ -1,0 +1,145 @@
+// SPDX-FileCopyrightText: 2026 The Satchel authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The deduplicating set of chunks of a store: packs, the index, and what is between them.
+//
+// A chunk that is put is in one of three places until it is in the index:
+//
+//   pending_   appended to a pack since the last Sync
+//   syncing_   a Sync is making it durable now
+//   index_     durable; it got here after its pack was synced, never before
+//
+// Lookups go in that order, so that a chunk on its way is never overlooked. In front of the index
+// stands the filter: a block never seen before costs no LevelDB lookup.
+//
+// When making things durable fails, nobody knows what is on disk (a second fsync after a failed
+// one tells nothing), so from then on every write is refused with that error until the store is
+// opened again and has looked.
+#ifndef SATCHEL_CHUNKSTORE_CORE_CHUNKS_H_
+#define SATCHEL_CHUNKSTORE_CORE_CHUNKS_H_
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "chunkstore/core/id_filter.h"
+#include "chunkstore/core/index.h"
+#include "chunkstore/core/pack_reader.h"
+#include "chunkstore/core/pack_writer.h"
+#include "chunkstore/core/page_cache.h"
+#include "chunkstore/core/ref_map.h"
+#include "chunkstore/core/table.h"
+
+namespace satchel {
+
+struct ChunkOptions {
+  int level = 1;                     // of zstd
+  uint64_t pack_limit = kPackLimit;  // bytes of a pack
+  size_t max_pending = 1 << 17;      // chunks not in the index yet before a Sync is forced
+};
+
+// Records that wait to be appended, one after the other.
+struct RecordBatch {
+  struct Item {
+    ChunkRef ref;
+    uint32_t offset;  // in `bytes`
+    uint32_t size;
+  };
+
+  std::string bytes;
+  std::vector<Item> items;
+
+  void Add(const ChunkRef& ref, const uint8_t* block, int level);
+  void Add(const RecordView& record, const uint8_t* data);
+  void Clear() {
+    bytes.clear();
+    items.clear();
+  }
+};
+
+// Thread-safe. Destroying it loses what was not synced from the index, not from the packs.
+class Chunks final : public PageSource {
+ public:
+  // `end` is where appending goes on; everything before it is in the index. `env` outlives it.
+  Chunks(Env* env, std::string packs, std::unique_ptr<Index> index, PackPosition end,
+         const ChunkOptions& options);
+
+  // Names `n` blocks and stores those that are new. refs[i] is the zero reference for a zero block.
+  Status Put(const uint8_t* blocks, size_t n, ChunkRef* refs);
+
+  // 4096 bytes whose both hashes were checked. kMissing; kInvalid when the record went bad, after
+  // which the chunk counts as missing, so that it can be fetched again.
+  Status Get(const ChunkRef& ref, uint8_t* block);
+
+  // found[i] says whether refs[i] is here, and then at[i] where. The zero reference is not.
+  Status Locate(const ChunkRef* refs, size_t n, Location* at, bool* found);
+
+  // maybe[i] is false when refs[i] certainly is not here; costs no lookup.
+  Status MaybeHere(const ChunkRef* refs, size_t n, bool* maybe);
+
+  // Appends the records of those that are here and whole, in order.
+  Status Records(const ChunkRef* refs, size_t n, std::string* out);
+
+  // Takes records from an untrusted source. Those before a bad one stay, and are in *admitted.
+  Status Admit(const uint8_t* data, size_t n, std::vector<ChunkRef>* admitted);
+
+  // Appends those that are not here yet.
+  Status Append(const RecordBatch& batch);
+
+  // Every chunk that was located can be read from its pack file by another process.
+  Status Flush();
+
+  // Everything put so far is durable and in the index.
+  Status Sync();
+
+  // Copies the records of these chunks to the end of the packs and points the index there; a
+  // record that is not whole is left out. For prune: nothing else runs.
+  Status Move(const std::vector<Index::Entry>& entries);
+
+  // Takes chunks out of the index. For prune: nothing else runs.
+  Status Erase(const std::vector<ChunkRef>& refs);
+
+  // A chunk whose record turned out bad is looked up no more.
+  Status Forget(const ChunkRef& ref, const Location& at);
+
+  Status GetPage(const ChunkRef& ref, unsigned level, std::shared_ptr<const Page>* page) override;
+
+  Status StorePage(const Page& page, unsigned level, RecordBatch* batch, ChunkRef* ref);
+
+  // The record as stored, checksum checked.
+  Status ReadRaw(const Location& at, uint8_t* buffer, RecordView* record);
+
+  const ChunkOptions& options() const { return options_; }
+  PackReader* reader() { return &reader_; }
+  Index* index() { return index_.get(); }
+  PackPosition end();
+  uint64_t damaged() const { return damaged_; }
+
+ private:
+  Status LoadFilter();
+  bool FindFresh(const ChunkRef& ref, Location* at) const;
+  Status Readable(const Location& at);
+
+  Env* const env_;
+  const ChunkOptions options_;
+  const std::unique_ptr<Index> index_;
+  PackReader reader_;
+  PageCache pages_;
+  std::atomic<uint64_t> damaged_{0};  // records found bad since the store was opened
+
+  std::mutex sync_mutex_;  // one Sync at a time; taken before mutex_
+
+  std::mutex mutex_;  // guards everything below
+  PackWriter writer_;
+  RefMap<Location> pending_;
+  RefMap<Location> syncing_;
+  IdFilter filter_;
+  bool filter_loaded_ = false;
+  Status broken_;  // why writes are refused
+};
+
+}  // namespace satchel
+
+#endif  // SATCHEL_CHUNKSTORE_CORE_CHUNKS_H_

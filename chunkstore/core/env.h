@@ -1,0 +1,90 @@
+// SPDX-FileCopyrightText: 2026 The Satchel authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The one seam between the engine and the system (LevelDB's own files apart). Every write, sync,
+// rename, truncate and removal of the core goes through an Env, so that a test can record, fail or
+// reorder them. Paths are absolute or relative to the working directory, as given by the caller.
+//
+// Thread safety: an Env may be used by all threads. A File may be read by all threads at once;
+// writes to one File are serialised by its owner.
+#ifndef SATCHEL_CHUNKSTORE_CORE_ENV_H_
+#define SATCHEL_CHUNKSTORE_CORE_ENV_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "chunkstore/core/status.h"
+
+namespace satchel {
+
+enum class OpenMode : uint8_t {
+  kRead,       // must exist
+  kReadWrite,  // must exist
+  kCreate,     // read and write, must not exist
+};
+
+class File {
+ public:
+  virtual ~File() = default;
+
+  // Reads up to `n` bytes; fewer only at the end of the file.
+  virtual Status ReadAt(uint64_t offset, size_t n, void* out, size_t* got) = 0;
+  virtual Status WriteAt(uint64_t offset, const void* data, size_t n) = 0;
+  virtual Status Truncate(uint64_t size) = 0;
+  virtual Status PunchHole(uint64_t offset, uint64_t length) = 0;
+
+  // Makes everything written so far durable, the size included.
+  virtual Status Sync() = 0;
+
+  // Bytes in the file, or in the block device.
+  virtual Status Size(uint64_t* size) = 0;
+
+  // The next extent with data at or after `offset`: [*begin, *end). At the end of the file, or
+  // with nothing but a hole left, *begin == *end. A file system without holes gives one extent.
+  virtual Status NextData(uint64_t offset, uint64_t* begin, uint64_t* end) = 0;
+};
+
+// Held until destroyed, or until the process ends in any way.
+class FileLock {
+ public:
+  virtual ~FileLock() = default;
+};
+
+class Env {
+ public:
+  virtual ~Env() = default;
+
+  virtual Status Open(const std::string& path, OpenMode mode, std::unique_ptr<File>* file) = 0;
+  virtual Status Rename(const std::string& from, const std::string& to) = 0;
+  virtual Status Remove(const std::string& path) = 0;
+
+  // Not an error when it is there already.
+  virtual Status MakeDir(const std::string& path) = 0;
+
+  // Makes names made, renamed and removed in the folder durable.
+  virtual Status SyncDir(const std::string& path) = 0;
+
+  // Names in the folder, sorted, without "." and "..".
+  virtual Status List(const std::string& path, std::vector<std::string>* names) = 0;
+  virtual bool Exists(const std::string& path) = 0;
+  virtual Status FreeBytes(const std::string& path, uint64_t* bytes) = 0;
+
+  // kLocked, with the holder's process id in why(), when somebody holds it.
+  virtual Status Lock(const std::string& path, std::unique_ptr<FileLock>* lock) = 0;
+};
+
+// The operating system. Never destroyed.
+Env* PosixEnv();
+
+// Reads a whole file of at most `limit` bytes; a larger one is kDamaged.
+Status ReadFile(Env* env, const std::string& path, size_t limit, std::string* out);
+
+// Writes NAME.tmp beside `path`, syncs it, renames it into place and syncs the folder.
+Status WriteFileDurably(Env* env, const std::string& path, const std::string& data);
+
+}  // namespace satchel
+
+#endif  // SATCHEL_CHUNKSTORE_CORE_ENV_H_

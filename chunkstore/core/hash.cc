@@ -1,0 +1,64 @@
+// SPDX-FileCopyrightText: 2026 The Satchel authors
+// SPDX-License-Identifier: Apache-2.0
+#include "chunkstore/core/hash.h"
+
+#include <openssl/evp.h>
+
+#include <cstdlib>
+#include <cstring>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+namespace satchel {
+namespace {
+
+// Fetching an algorithm costs more than hashing a block, so each is fetched once and never freed.
+EVP_MD* Fetch(const char* name) {
+  EVP_MD* md = EVP_MD_fetch(nullptr, name, nullptr);
+  if (md == nullptr) std::abort();  // a libcrypto without SHA-1 or SHA-256 cannot run us
+  return md;
+}
+
+struct HashContext {
+  EVP_MD_CTX* sha1 = EVP_MD_CTX_new();
+  EVP_MD_CTX* sha256 = EVP_MD_CTX_new();
+  ~HashContext() {
+    EVP_MD_CTX_free(sha1);
+    EVP_MD_CTX_free(sha256);
+  }
+};
+
+void Digest(EVP_MD_CTX* context, const EVP_MD* md, const uint8_t* block, uint8_t* out) {
+  unsigned length = 0;
+  if (EVP_DigestInit_ex2(context, md, nullptr) != 1 ||
+      EVP_DigestUpdate(context, block, kBlockSize) != 1 ||
+      EVP_DigestFinal_ex(context, out, &length) != 1) {
+    std::abort();  // out of memory inside libcrypto: a wrong name must never be returned
+  }
+}
+
+}  // namespace
+
+bool IsZeroBlock(const uint8_t* block) {
+  // The first eight bytes are zero and every byte equals the one eight before it.
+  uint64_t first;
+  std::memcpy(&first, block, sizeof first);
+  return first == 0 && std::memcmp(block, block + 8, kBlockSize - 8) == 0;
+}
+
+ChunkRef HashBlock(const uint8_t* block) {
+  static const EVP_MD* const sha1 = Fetch("SHA1");
+  static const EVP_MD* const sha256 = Fetch("SHA256");
+  thread_local HashContext context;
+  ChunkRef ref;
+  Digest(context.sha1, sha1, block, ref.id());
+  Digest(context.sha256, sha256, block, ref.digest());
+  return ref;
+}
+
+ChunkRef NameBlock(const uint8_t* block) { return IsZeroBlock(block) ? kZeroRef : HashBlock(block); }
+
+uint64_t Checksum64(const void* data, size_t n) { return XXH3_64bits(data, n); }
+
+}  // namespace satchel

@@ -1,0 +1,29 @@
+// SPDX-FileCopyrightText: 2026 The Satchel authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Names of blocks. All functions are pure and may be called from any thread.
+#ifndef SATCHEL_CHUNKSTORE_CORE_HASH_H_
+#define SATCHEL_CHUNKSTORE_CORE_HASH_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "chunkstore/core/chunk_ref.h"
+
+namespace satchel {
+
+// Whether the 4096 bytes at `block` are all zero.
+bool IsZeroBlock(const uint8_t* block);
+
+// SHA-1 and SHA-256 of the 4096 bytes at `block`. Does not treat the zero block specially.
+ChunkRef HashBlock(const uint8_t* block);
+
+// kZeroRef for the zero block, else HashBlock.
+ChunkRef NameBlock(const uint8_t* block);
+
+// XXH3-64 of `n` bytes: guards against accidents, not against enemies.
+uint64_t Checksum64(const void* data, size_t n);
+
+}  // namespace satchel
+
+#endif  // SATCHEL_CHUNKSTORE_CORE_HASH_H_

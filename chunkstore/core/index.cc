@@ -1,0 +1,134 @@
+// SPDX-FileCopyrightText: 2026 The Satchel authors
+// SPDX-License-Identifier: Apache-2.0
+#include "chunkstore/core/index.h"
+
+#include <leveldb/cache.h>
+#include <leveldb/db.h>
+#include <leveldb/filter_policy.h>
+#include <leveldb/write_batch.h>
+
+#include <cstring>
+
+namespace satchel {
+namespace {
+
+constexpr char kEndKey[] = "end";
+constexpr size_t kValueSize = 10;
+constexpr size_t kEndSize = 12;
+
+leveldb::Slice Key(const ChunkRef& ref) {
+  return {reinterpret_cast<const char*>(ref.bytes), kChunkRefSize};
+}
+
+Status FromLevelDb(const leveldb::Status& status) {
+  if (status.ok()) return {};
+  const Kind kind = status.IsCorruption() ? Kind::kDamaged : Kind::kIo;
+  return Status::Make(kind, "cannot use the chunk index", status.ToString());
+}
+
+Status DecodeLocation(const leveldb::Slice& value, Location* at) {
+  if (value.size() != kValueSize) {
+    return Status::Make(Kind::kDamaged, "cannot use the chunk index", "a value has a wrong size");
+  }
+  std::memcpy(&at->pack, value.data(), 4);
+  std::memcpy(&at->offset, value.data() + 4, 4);
+  std::memcpy(&at->length, value.data() + 8, 2);
+  return {};
+}
+
+void EncodeLocation(const Location& at, char* value) {
+  std::memcpy(value, &at.pack, 4);
+  std::memcpy(value + 4, &at.offset, 4);
+  std::memcpy(value + 8, &at.length, 2);
+}
+
+}  // namespace
+
+Index::~Index() = default;
+
+Status Index::Open(const std::string& path, std::unique_ptr<Index>* index) {
+  std::unique_ptr<Index> made(new Index);
+  made->filter_.reset(leveldb::NewBloomFilterPolicy(10));
+  made->cache_.reset(leveldb::NewLRUCache(8 << 20));
+  leveldb::Options options;
+  options.create_if_missing = true;
+  options.paranoid_checks = true;
+  options.write_buffer_size = 8 << 20;
+  options.max_open_files = 256;
+  options.compression = leveldb::kNoCompression;  // hashes do not compress
+  options.filter_policy = made->filter_.get();
+  options.block_cache = made->cache_.get();
+  leveldb::DB* db = nullptr;
+  const leveldb::Status status = leveldb::DB::Open(options, path, &db);
+  // A lost CURRENT or table file is reported as an argument or an I/O error that names it.
+  if (status.IsInvalidArgument() || status.IsNotFound()) {
+    return Status::Make(Kind::kDamaged, "cannot use the chunk index", status.ToString());
+  }
+  SATCHEL_RETURN_IF_ERROR(FromLevelDb(status));
+  made->db_.reset(db);
+  *index = std::move(made);
+  return {};
+}
+
+Status Index::Destroy(const std::string& path) {
+  return FromLevelDb(leveldb::DestroyDB(path, leveldb::Options()));
+}
+
+Status Index::Get(const ChunkRef& ref, Location* at, bool* found) const {
+  std::string value;
+  const leveldb::Status status = db_->Get(leveldb::ReadOptions(), Key(ref), &value);
+  *found = status.ok();
+  if (status.IsNotFound()) return {};
+  SATCHEL_RETURN_IF_ERROR(FromLevelDb(status));
+  return DecodeLocation(value, at);
+}
+
+Status Index::Write(const std::vector<Entry>& put, const std::vector<ChunkRef>& erase,
+                    PackPosition end) {
+  leveldb::WriteBatch batch;
+  char value[kValueSize];
+  for (const Entry& entry : put) {
+    EncodeLocation(entry.value, value);
+    batch.Put(Key(entry.ref), leveldb::Slice(value, sizeof value));
+  }
+  for (const ChunkRef& ref : erase) batch.Delete(Key(ref));
+  char position[kEndSize];
+  std::memcpy(position, &end.pack, 4);
+  std::memcpy(position + 4, &end.offset, 8);
+  batch.Put(kEndKey, leveldb::Slice(position, sizeof position));
+  leveldb::WriteOptions options;
+  options.sync = true;
+  return FromLevelDb(db_->Write(options, &batch));
+}
+
+Status Index::ForEach(
+    const std::function<Status(const ChunkRef&, const Location&)>& visit) const {
+  leveldb::ReadOptions options;
+  options.fill_cache = false;
+  const std::unique_ptr<leveldb::Iterator> it(db_->NewIterator(options));
+  for (it->SeekToFirst(); it->Valid(); it->Next()) {
+    if (it->key().size() != kChunkRefSize) continue;
+    ChunkRef ref;
+    Location at;
+    std::memcpy(ref.bytes, it->key().data(), kChunkRefSize);
+    SATCHEL_RETURN_IF_ERROR(DecodeLocation(it->value(), &at));
+    SATCHEL_RETURN_IF_ERROR(visit(ref, at));
+  }
+  return FromLevelDb(it->status());
+}
+
+Status Index::End(PackPosition* end) const {
+  *end = PackPosition();
+  std::string value;
+  const leveldb::Status status = db_->Get(leveldb::ReadOptions(), kEndKey, &value);
+  if (status.IsNotFound()) return {};
+  SATCHEL_RETURN_IF_ERROR(FromLevelDb(status));
+  if (value.size() != kEndSize) {
+    return Status::Make(Kind::kDamaged, "cannot use the chunk index", "its end has a wrong size");
+  }
+  std::memcpy(&end->pack, value.data(), 4);
+  std::memcpy(&end->offset, value.data() + 4, 8);
+  return {};
+}
+
+}  // namespace satchel

@@ -1,0 +1,51 @@
+// SPDX-FileCopyrightText: 2026 The Satchel authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The pipeline that brings content in; see volume.h for its shape.
+#ifndef SATCHEL_CHUNKSTORE_CORE_INGEST_H_
+#define SATCHEL_CHUNKSTORE_CORE_INGEST_H_
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "chunkstore/core/chunks.h"
+#include "chunkstore/core/volume.h"
+
+namespace satchel {
+
+// One leaf page to write: block 64 * leaf + i comes from the source where bit i of `mask` is set.
+struct LeafJob {
+  uint64_t leaf;
+  uint64_t mask;
+};
+
+struct IngestPlan {
+  // Gives the next jobs, in ascending order of leaves; empty at the end. Called by one thread at a
+  // time.
+  std::function<Status(std::vector<LeafJob>*)> next;
+
+  BlockSource* source = nullptr;
+
+  // The table to start from: leaves without a job stay as they are there.
+  TableRoot start;
+
+  // Blocks of a job's leaf that are not in its mask come from here; null: they are zero.
+  const TableRoot* rest = nullptr;
+
+  // Blocks that equal the one of this table need no lookup; null: none.
+  const TableRoot* hint = nullptr;
+
+  uint64_t total = 0;  // bytes, for the progress
+};
+
+// Blocks and leaves that make a batch for one worker.
+constexpr uint32_t kBatchBlocks = 256;
+constexpr uint32_t kBatchLeaves = 64;
+
+Status RunIngest(Chunks* chunks, const IngestPlan& plan, const ProgressFn& progress,
+                 TableRoot* root);
+
+}  // namespace satchel
+
+#endif  // SATCHEL_CHUNKSTORE_CORE_INGEST_H_

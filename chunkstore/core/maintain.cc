@@ -1,0 +1,286 @@
+// SPDX-FileCopyrightText: 2026 The Satchel authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Looking after a store: verify, rebuild, prune, stats.
+//
+// Prune never changes a pack: it copies the live records of packs that hold much garbage to new
+// packs, makes the copies durable, points the index to them, and only then removes the old packs.
+// A crash in between leaves a pack that the index does not point to; the next prune removes it.
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <set>
+#include <utility>
+
+#include "chunkstore/core/pack_scan.h"
+#include "chunkstore/core/store.h"
+#include "chunkstore/core/workers.h"
+
+namespace satchel {
+namespace {
+
+constexpr size_t kIndexBatch = 1 << 16;
+
+// Records of one pack by the index, and by reading it.
+struct PackTally {
+  uint64_t indexed = 0;
+  uint64_t whole = 0;  // whole records at the place that the index has for them
+};
+
+class Verifier {
+ public:
+  Verifier(Env* env, Chunks* chunks, std::string folder, std::vector<std::pair<uint32_t, uint64_t>> packs,
+           uint64_t total, VerifyReport* report)
+      : env_(env),
+        chunks_(chunks),
+        folder_(std::move(folder)),
+        packs_(std::move(packs)),
+        workers_(total),
+        report_(report) {}
+
+  Status Run(const ProgressFn& progress) {
+    SATCHEL_RETURN_IF_ERROR(workers_.Run([this] { return Work(); }, progress));
+    std::sort(report_->bad.begin(), report_->bad.end(), [](const auto& a, const auto& b) {
+      return std::pair(a.pack, a.offset) < std::pair(b.pack, b.offset);
+    });
+    return FindDangling();
+  }
+
+ private:
+  Status Work() {
+    for (;;) {
+      const size_t i = next_++;
+      if (i >= packs_.size() || workers_.stopped()) return {};
+      const Status status = ReadPack(packs_[i].first, packs_[i].second);
+      if (status.Is(Kind::kCancelled)) return {};
+      if (!status.ok()) AddBad(packs_[i].first, 0, status.ToString());
+    }
+  }
+
+  Status ReadPack(uint32_t pack, uint64_t end) {
+    std::unique_ptr<File> file;
+    SATCHEL_RETURN_IF_ERROR(env_->Open(folder_ + "/" + PackName(pack), OpenMode::kRead, &file));
+    if (const Status header = CheckPackHeader(file.get()); !header.ok()) {
+      AddBad(pack, 0, header.why());
+    }
+    ScanVisitor visitor;
+    visitor.on_record = [&](uint64_t offset, const RecordView& record, bool) {
+      return CheckRecord(pack, offset, record);
+    };
+    visitor.on_garbage = [&](uint64_t begin, uint64_t stop, const std::string& why) {
+      AddBad(pack, begin, std::to_string(stop - begin) + " bytes are no record: " + why);
+      return Status();
+    };
+    return ScanPack(file.get(), kPackHeaderSize, end, visitor);
+  }
+
+  Status CheckRecord(uint32_t pack, uint64_t offset, const RecordView& record) {
+    if (workers_.stopped()) return Status::Make(Kind::kCancelled, "stopped");
+    workers_.Done(record.size());
+    uint8_t block[kBlockSize];
+    if (const Status status = VerifyRecord(record, block); !status.ok()) {
+      AddBad(pack, offset, status.ToString());
+      return {};
+    }
+    Location at;
+    bool found = false;
+    SATCHEL_RETURN_IF_ERROR(chunks_->index()->Get(record.ref, &at, &found));
+    const std::lock_guard lock(mutex_);
+    ++report_->records;
+    report_->bytes += record.size();
+    if (!found) report_->unindexed.push_back(record.ref);
+    if (found && at.pack == pack && at.offset == offset && at.length == record.length) {
+      ++tally_[pack].whole;
+    }
+    return {};
+  }
+
+  void AddBad(uint32_t pack, uint64_t offset, std::string why) {
+    const std::lock_guard lock(mutex_);
+    report_->bad.push_back(BadRecord{pack, offset, std::move(why)});
+  }
+
+  // Only packs whose numbers disagree are looked at entry by entry.
+  Status FindDangling() {
+    const PackPosition end = chunks_->end();
+    SATCHEL_RETURN_IF_ERROR(
+        chunks_->index()->ForEach([&](const ChunkRef&, const Location& at) {
+          if (at.pack <= end.pack) ++tally_[at.pack].indexed;
+          return Status();
+        }));
+    return chunks_->index()->ForEach([&](const ChunkRef& ref, const Location& at) {
+      const PackTally& tally = tally_[at.pack];
+      if (tally.indexed == tally.whole) return Status();
+      uint8_t buffer[kMaxRecordSize];
+      uint8_t block[kBlockSize];
+      RecordView record;
+      const bool whole = chunks_->ReadRaw(at, buffer, &record).ok() && record.ref == ref &&
+                         VerifyRecord(record, block).ok();
+      if (!whole) report_->dangling.push_back(ref);
+      return Status();
+    });
+  }
+
+  Env* const env_;
+  Chunks* const chunks_;
+  const std::string folder_;
+  const std::vector<std::pair<uint32_t, uint64_t>> packs_;  // number, bytes
+  Workers workers_;
+  std::atomic<size_t> next_{0};
+
+  std::mutex mutex_;  // guards what follows
+  VerifyReport* const report_;
+  std::map<uint32_t, PackTally> tally_;
+};
+
+// One prune; runs alone on the store.
+class Pruner {
+ public:
+  Pruner(Chunks* chunks, const RefSet& keep, std::set<uint32_t> pinned, PruneReport* report)
+      : chunks_(chunks), keep_(keep), pinned_(std::move(pinned)), report_(report) {}
+
+  // `sizes`: bytes of each pack on disk. *remove: packs that nothing points to afterwards.
+  Status Run(const std::map<uint32_t, uint64_t>& sizes, std::vector<uint32_t>* remove) {
+    std::map<uint32_t, uint64_t> live;
+    SATCHEL_RETURN_IF_ERROR(chunks_->index()->ForEach([&](const ChunkRef& ref, const Location& at) {
+      if (Kept(ref)) live[at.pack] += at.size();
+      return Status();
+    }));
+    const uint32_t current = chunks_->end().pack;
+    std::set<uint32_t> rewrite;
+    for (const auto& [pack, size] : sizes) {
+      if (pack == current || pinned_.count(pack) != 0) continue;
+      const uint64_t garbage = size - std::min(size, live[pack] + kPackHeaderSize);
+      if (live[pack] == 0 || garbage * 4 >= size) rewrite.insert(pack);
+    }
+    SATCHEL_RETURN_IF_ERROR(Sweep(rewrite));
+    remove->assign(rewrite.begin(), rewrite.end());
+    return {};
+  }
+
+ private:
+  bool Kept(const ChunkRef& ref) const { return keep_.Find(ref) != nullptr; }
+
+  Status Sweep(const std::set<uint32_t>& rewrite) {
+    std::vector<Index::Entry> move;
+    std::vector<ChunkRef> erase;
+    SATCHEL_RETURN_IF_ERROR(chunks_->index()->ForEach([&](const ChunkRef& ref, const Location& at) {
+      if (Kept(ref)) {
+        ++report_->kept;
+        if (rewrite.count(at.pack) != 0) move.push_back({ref, at});
+        return Status();
+      }
+      ++report_->removed;
+      erase.push_back(ref);
+      return Status();
+    }));
+    std::sort(move.begin(), move.end(), [](const auto& a, const auto& b) {
+      return std::pair(a.value.pack, a.value.offset) < std::pair(b.value.pack, b.value.offset);
+    });
+    SATCHEL_RETURN_IF_ERROR(chunks_->Move(move));
+    for (size_t i = 0; i < erase.size(); i += kIndexBatch) {
+      const auto begin = erase.begin() + static_cast<ptrdiff_t>(i);
+      const auto end = erase.begin() + static_cast<ptrdiff_t>(std::min(i + kIndexBatch, erase.size()));
+      SATCHEL_RETURN_IF_ERROR(chunks_->Erase({begin, end}));
+    }
+    return {};
+  }
+
+  Chunks* const chunks_;
+  const RefSet& keep_;
+  const std::set<uint32_t> pinned_;
+  PruneReport* const report_;
+};
+
+void Pin(const BlockMap& map, std::set<uint32_t>* pinned) {
+  for (uint64_t i = 0; i < map.blocks(); ++i) {
+    const BlockEntry entry = map.Load(i);
+    if (entry.state == BlockState::kPacked) pinned->insert(entry.pack);
+  }
+}
+
+}  // namespace
+
+Status Store::PackSizes(std::map<uint32_t, uint64_t>* sizes) {
+  std::vector<uint32_t> packs;
+  SATCHEL_RETURN_IF_ERROR(ListPacks(&packs));
+  for (const uint32_t pack : packs) {
+    std::unique_ptr<File> file;
+    SATCHEL_RETURN_IF_ERROR(env_->Open(PackPath(pack), OpenMode::kRead, &file));
+    SATCHEL_RETURN_IF_ERROR(file->Size(&(*sizes)[pack]));
+  }
+  return {};
+}
+
+Status Store::Verify(const ProgressFn& progress, VerifyReport* report) {
+  return WithChunks([&](Chunks* chunks) {
+    SATCHEL_RETURN_IF_ERROR(chunks->Sync());
+    std::map<uint32_t, uint64_t> sizes;
+    SATCHEL_RETURN_IF_ERROR(PackSizes(&sizes));
+    uint64_t total = 0;
+    for (const auto& [pack, size] : sizes) total += size;
+    return Verifier(env_, chunks, PacksPath(), {sizes.begin(), sizes.end()}, total, report)
+        .Run(progress);
+  });
+}
+
+Status Store::RebuildIndex(const ProgressFn& progress) {
+  const std::unique_lock gate(gate_);
+  if (chunks_ != nullptr) (void)chunks_->Flush();
+  chunks_.reset();
+  SATCHEL_RETURN_IF_ERROR(Index::Destroy(IndexPath()));
+  return Load(progress);
+}
+
+Status Store::Prune(const std::vector<TableRoot>& keep, const std::vector<const BlockMap*>& maps,
+                    bool partial, const ProgressFn& progress, PruneReport* report) {
+  const std::unique_lock gate(gate_);
+  if (chunks_ == nullptr) return Status::Make(Kind::kState, "store " + path_ + " has no index");
+  if (progress && !progress(0, 0)) return Status::Make(Kind::kCancelled, "stopped by the caller");
+  SATCHEL_RETURN_IF_ERROR(chunks_->Sync());
+  RefSet reachable;
+  SATCHEL_RETURN_IF_ERROR(CollectReachable(chunks_.get(), keep, partial, &reachable));
+  std::set<uint32_t> pinned;
+  for (const BlockMap* map : maps) Pin(*map, &pinned);
+
+  std::map<uint32_t, uint64_t> sizes;
+  SATCHEL_RETURN_IF_ERROR(PackSizes(&sizes));
+  for (const auto& [pack, size] : sizes) report->bytes_before += size;
+  std::vector<uint32_t> remove;
+  SATCHEL_RETURN_IF_ERROR(
+      Pruner(chunks_.get(), reachable, std::move(pinned), report).Run(sizes, &remove));
+  for (const uint32_t pack : remove) {
+    chunks_->reader()->Forget(pack);
+    SATCHEL_RETURN_IF_ERROR(env_->Remove(PackPath(pack)));
+  }
+  SATCHEL_RETURN_IF_ERROR(env_->SyncDir(PacksPath()));
+
+  sizes.clear();
+  SATCHEL_RETURN_IF_ERROR(PackSizes(&sizes));
+  for (const auto& [pack, size] : sizes) report->bytes_after += size;
+  if (progress) (void)progress(report->bytes_before, report->bytes_before);
+  return {};
+}
+
+Status Store::Stats(StoreStats* stats) {
+  return WithChunks([&](Chunks* chunks) {
+    SATCHEL_RETURN_IF_ERROR(chunks->Sync());
+    ChunkRef last = kZeroRef;
+    SATCHEL_RETURN_IF_ERROR(chunks->index()->ForEach([&](const ChunkRef& ref, const Location& at) {
+      ++stats->chunks;
+      stats->live_bytes += at.size();
+      if (std::equal(ref.id(), ref.id() + kChunkIdSize, last.id())) ++stats->variants;
+      last = ref;
+      return Status();
+    }));
+    std::map<uint32_t, uint64_t> sizes;
+    SATCHEL_RETURN_IF_ERROR(PackSizes(&sizes));
+    stats->packs = sizes.size();
+    for (const auto& [pack, size] : sizes) stats->pack_bytes += size;
+    stats->damaged = chunks->damaged();
+    return Status();
+  });
+}
+
+}  // namespace satchel

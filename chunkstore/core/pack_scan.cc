@@ -1,0 +1,101 @@
+// SPDX-FileCopyrightText: 2026 The Satchel authors
+// SPDX-License-Identifier: Apache-2.0
+#include "chunkstore/core/pack_scan.h"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+namespace satchel {
+namespace {
+
+// A window on the file that always holds at least one record of the largest size, if that many
+// bytes are left.
+class Window {
+ public:
+  Window(File* file, uint64_t end) : file_(file), end_(end), bytes_(kCapacity) {}
+
+  Status MoveTo(uint64_t offset) {
+    if (offset >= start_ && (offset + kMaxRecordSize <= start_ + size_ || at_end_)) {
+      if (offset <= start_ + size_) {
+        position_ = static_cast<size_t>(offset - start_);
+        return {};
+      }
+    }
+    start_ = offset;
+    position_ = 0;
+    const uint64_t left = offset < end_ ? end_ - offset : 0;
+    const size_t want = static_cast<size_t>(std::min<uint64_t>(kCapacity, left));
+    SATCHEL_RETURN_IF_ERROR(file_->ReadAt(offset, want, bytes_.data(), &size_));
+    at_end_ = size_ < kCapacity;
+    return {};
+  }
+
+  const uint8_t* data() const { return bytes_.data() + position_; }
+  size_t size() const { return size_ - position_; }
+
+ private:
+  static constexpr size_t kCapacity = 1 << 20;
+
+  File* const file_;
+  const uint64_t end_;
+  std::vector<uint8_t> bytes_;
+  uint64_t start_ = 0;
+  size_t size_ = 0;
+  size_t position_ = 0;
+  bool at_end_ = false;
+};
+
+// Bytes from the front of `data` to the next place, not the first, that may begin a record.
+size_t SkipToMagic(const uint8_t* data, size_t n) {
+  uint8_t magic[sizeof kRecordMagic];
+  std::memcpy(magic, &kRecordMagic, sizeof magic);
+  const uint8_t* end = data + n;
+  return static_cast<size_t>(std::search(data + 1, end, magic, magic + sizeof magic) - data);
+}
+
+}  // namespace
+
+Status CheckPackHeader(File* file) {
+  uint8_t header[kPackHeaderSize];
+  size_t got = 0;
+  SATCHEL_RETURN_IF_ERROR(file->ReadAt(0, sizeof header, header, &got));
+  if (got < sizeof header || std::memcmp(header, kPackMagic, sizeof kPackMagic) != 0) {
+    return Status::Make(Kind::kDamaged, "not a pack", "its header is not that of a pack");
+  }
+  uint32_t version;
+  std::memcpy(&version, header + sizeof kPackMagic, sizeof version);
+  if (version == kPackVersion) return {};
+  return Status::Make(Kind::kUnsupported, "cannot read a pack",
+                      "its version is " + std::to_string(version));
+}
+
+Status ScanPack(File* file, uint64_t begin, uint64_t end, const ScanVisitor& visitor) {
+  Window window(file, end);
+  uint64_t offset = begin;
+  uint64_t garbage = 0;  // bytes before `offset` that are no record
+  bool chained = true;
+  std::string why;
+  for (;;) {
+    SATCHEL_RETURN_IF_ERROR(window.MoveTo(offset));
+    if (window.size() == 0) break;
+    RecordView record;
+    const Status parsed = ParseRecord(window.data(), window.size(), &record);
+    if (parsed.ok()) {
+      if (garbage > 0) SATCHEL_RETURN_IF_ERROR(visitor.on_garbage(offset - garbage, offset, why));
+      garbage = 0;
+      SATCHEL_RETURN_IF_ERROR(visitor.on_record(offset, record, chained));
+      offset += record.size();
+      continue;
+    }
+    if (garbage == 0) why = parsed.why();
+    chained = false;
+    const size_t step = SkipToMagic(window.data(), window.size());
+    garbage += step;
+    offset += step;
+  }
+  if (garbage > 0) SATCHEL_RETURN_IF_ERROR(visitor.on_garbage(offset - garbage, offset, why));
+  return {};
+}
+
+}  // namespace satchel

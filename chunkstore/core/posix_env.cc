@@ -1,0 +1,203 @@
+// SPDX-FileCopyrightText: 2026 The Satchel authors
+// SPDX-License-Identifier: Apache-2.0
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+
+#include "chunkstore/core/env.h"
+
+namespace satchel {
+namespace {
+
+class PosixFile final : public File {
+ public:
+  PosixFile(int fd, std::string path) : fd_(fd), path_(std::move(path)) {}
+  ~PosixFile() override { close(fd_); }
+  PosixFile(const PosixFile&) = delete;
+  PosixFile& operator=(const PosixFile&) = delete;
+
+  Status ReadAt(uint64_t offset, size_t n, void* out, size_t* got) override {
+    *got = 0;
+    while (*got < n) {
+      const ssize_t r = pread(fd_, static_cast<char*>(out) + *got, n - *got,
+                              static_cast<off_t>(offset + *got));
+      if (r < 0 && errno == EINTR) continue;
+      if (r < 0) return Error("cannot read");
+      if (r == 0) break;
+      *got += static_cast<size_t>(r);
+    }
+    return {};
+  }
+
+  Status WriteAt(uint64_t offset, const void* data, size_t n) override {
+    size_t done = 0;
+    while (done < n) {
+      const ssize_t r = pwrite(fd_, static_cast<const char*>(data) + done, n - done,
+                               static_cast<off_t>(offset + done));
+      if (r < 0 && errno == EINTR) continue;
+      if (r < 0) return Error("cannot write");
+      done += static_cast<size_t>(r);
+    }
+    return {};
+  }
+
+  Status Truncate(uint64_t size) override {
+    return ftruncate(fd_, static_cast<off_t>(size)) == 0 ? Status() : Error("cannot resize");
+  }
+
+  Status PunchHole(uint64_t offset, uint64_t length) override {
+    const int mode = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
+    const int r = fallocate(fd_, mode, static_cast<off_t>(offset), static_cast<off_t>(length));
+    return r == 0 ? Status() : Error("cannot give back space of");
+  }
+
+  Status Sync() override { return fdatasync(fd_) == 0 ? Status() : Error("cannot sync"); }
+
+  Status Size(uint64_t* size) override {
+    const off_t end = lseek(fd_, 0, SEEK_END);
+    if (end < 0) return Error("cannot find the size of");
+    *size = static_cast<uint64_t>(end);
+    return {};
+  }
+
+  Status NextData(uint64_t offset, uint64_t* begin, uint64_t* end) override {
+    uint64_t size = 0;
+    SATCHEL_RETURN_IF_ERROR(Size(&size));
+    *begin = *end = size;
+    if (offset >= size) return {};
+    const off_t data = lseek(fd_, static_cast<off_t>(offset), SEEK_DATA);
+    if (data < 0 && errno == ENXIO) return {};
+    if (data < 0) {  // no holes known here (a block device, an old file system)
+      *begin = offset;
+      return {};
+    }
+    const off_t hole = lseek(fd_, data, SEEK_HOLE);
+    *begin = static_cast<uint64_t>(data);
+    if (hole > data) *end = static_cast<uint64_t>(hole);
+    return {};
+  }
+
+ private:
+  Status Error(const char* verb) const {
+    return Status::FromErrno(std::string(verb) + " " + path_, errno);
+  }
+
+  const int fd_;
+  const std::string path_;
+};
+
+class PosixLock final : public FileLock {
+ public:
+  explicit PosixLock(int fd) : fd_(fd) {}
+  ~PosixLock() override { close(fd_); }
+  PosixLock(const PosixLock&) = delete;
+  PosixLock& operator=(const PosixLock&) = delete;
+
+ private:
+  const int fd_;
+};
+
+class PosixEnvImpl final : public Env {
+ public:
+  Status Open(const std::string& path, OpenMode mode, std::unique_ptr<File>* file) override {
+    int flags = O_CLOEXEC;
+    if (mode == OpenMode::kRead) flags |= O_RDONLY;
+    if (mode == OpenMode::kReadWrite) flags |= O_RDWR;
+    if (mode == OpenMode::kCreate) flags |= O_RDWR | O_CREAT | O_EXCL;
+    const int fd = open(path.c_str(), flags, 0666);
+    if (fd < 0) return Status::FromErrno("cannot open " + path, errno);
+    *file = std::make_unique<PosixFile>(fd, path);
+    return {};
+  }
+
+  Status Rename(const std::string& from, const std::string& to) override {
+    if (rename(from.c_str(), to.c_str()) == 0) return {};
+    return Status::FromErrno("cannot rename " + from + " to " + to, errno);
+  }
+
+  Status Remove(const std::string& path) override {
+    if (unlink(path.c_str()) == 0) return {};
+    return Status::FromErrno("cannot remove " + path, errno);
+  }
+
+  Status MakeDir(const std::string& path) override {
+    if (mkdir(path.c_str(), 0777) == 0 || errno == EEXIST) return {};
+    return Status::FromErrno("cannot make the folder " + path, errno);
+  }
+
+  Status SyncDir(const std::string& path) override {
+    const int fd = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) return Status::FromErrno("cannot open the folder " + path, errno);
+    const int r = fsync(fd);
+    const int error = errno;
+    close(fd);
+    // Some FUSE file systems do not know fsync of a folder; there is nothing more to be had there.
+    if (r == 0 || error == EINVAL || error == ENOSYS) return {};
+    return Status::FromErrno("cannot sync the folder " + path, error);
+  }
+
+  Status List(const std::string& path, std::vector<std::string>* names) override {
+    names->clear();
+    DIR* dir = opendir(path.c_str());
+    if (dir == nullptr) return Status::FromErrno("cannot list " + path, errno);
+    errno = 0;
+    while (const dirent* entry = readdir(dir)) {
+      const std::string name = entry->d_name;
+      if (name != "." && name != "..") names->push_back(name);
+    }
+    const int error = errno;
+    closedir(dir);
+    if (error != 0) return Status::FromErrno("cannot list " + path, error);
+    std::sort(names->begin(), names->end());
+    return {};
+  }
+
+  bool Exists(const std::string& path) override { return access(path.c_str(), F_OK) == 0; }
+
+  Status FreeBytes(const std::string& path, uint64_t* bytes) override {
+    struct statvfs info;
+    if (statvfs(path.c_str(), &info) != 0) {
+      return Status::FromErrno("cannot find the free space of " + path, errno);
+    }
+    *bytes = static_cast<uint64_t>(info.f_bavail) * info.f_frsize;
+    return {};
+  }
+
+  Status Lock(const std::string& path, std::unique_ptr<FileLock>* lock) override {
+    const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (fd < 0) return Status::FromErrno("cannot open " + path, errno);
+    auto held = std::make_unique<PosixLock>(fd);
+    char text[32] = "";
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+      const int error = errno;
+      if (error != EWOULDBLOCK) return Status::FromErrno("cannot lock " + path, error);
+      if (pread(fd, text, sizeof text - 1, 0) < 0) text[0] = '\0';
+      std::string pid = text;
+      pid.erase(std::find(pid.begin(), pid.end(), '\n'), pid.end());
+      return Status::Make(Kind::kLocked, "cannot lock " + path, pid);
+    }
+    // Only for the message to others: the lock itself ends with the process.
+    const int n = std::snprintf(text, sizeof text, "%ld\n", static_cast<long>(getpid()));
+    if (ftruncate(fd, 0) != 0 || pwrite(fd, text, static_cast<size_t>(n), 0) != n) {
+      return Status::FromErrno("cannot write " + path, errno);
+    }
+    *lock = std::move(held);
+    return {};
+  }
+};
+
+}  // namespace
+
+Env* PosixEnv() {
+  static Env* const env = new PosixEnvImpl;
+  return env;
+}
+
+}  // namespace satchel

@@ -1,0 +1,296 @@
+// SPDX-FileCopyrightText: 2026 The Satchel authors
+// SPDX-License-Identifier: Apache-2.0
+#include "chunkstore/core/store.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <mutex>
+#include <utility>
+
+#include "chunkstore/core/pack_scan.h"
+
+namespace satchel {
+namespace {
+
+constexpr char kDescription[] = "{\"format\": \"satchel-store\", \"version\": 1}\n";
+constexpr int kVersion = 1;
+
+Status Context(const std::string& what, const Status& status) {
+  return Status::Make(status.kind(), what, status.ToString());
+}
+
+// The number behind "version":, or -1.
+long FindVersion(const std::string& text) {
+  if (text.find("\"satchel-store\"") == std::string::npos) return -1;
+  const std::string key = "\"version\":";
+  const size_t at = text.find(key);
+  return at == std::string::npos ? -1 : std::strtol(text.c_str() + at + key.size(), nullptr, 10);
+}
+
+Status CheckDescription(Env* env, const std::string& path) {
+  std::string text;
+  const Status status = ReadFile(env, path + "/store.json", 4096, &text);
+  if (status.Is(Kind::kNotFound)) {
+    return Status::Make(Kind::kNotFound, "cannot open store " + path, "it has no store.json");
+  }
+  SATCHEL_RETURN_IF_ERROR(status);
+  const long version = FindVersion(text);
+  if (version == kVersion) return {};
+  if (version > kVersion) {
+    return Status::Make(Kind::kUnsupported, "cannot open store " + path,
+                        "its version is " + std::to_string(version));
+  }
+  return Status::Make(Kind::kDamaged, "cannot open store " + path, "its store.json is malformed");
+}
+
+Status CheckEmpty(Env* env, const std::string& path) {
+  std::vector<std::string> names;
+  SATCHEL_RETURN_IF_ERROR(env->List(path, &names));
+  for (const std::string& name : names) {
+    if (name == "packs" || name == "store.json.tmp") continue;  // of a creation cut short
+    return Status::Make(Kind::kExists, "cannot make store " + path,
+                        "the folder has other things in it, " + name + " for one");
+  }
+  return {};
+}
+
+std::string Parent(const std::string& path) {
+  const size_t slash = path.find_last_of('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+}  // namespace
+
+Store::Store(Env* env, std::string path, const ChunkOptions& options)
+    : env_(env), path_(std::move(path)), options_(options) {}
+
+Store::~Store() {
+  if (chunks_ != nullptr) (void)chunks_->Sync();
+}
+
+Status Store::Create(Env* env, const std::string& path) {
+  if (env->Exists(path + "/store.json")) {
+    return Status::Make(Kind::kExists, "cannot make store " + path, "it is there already");
+  }
+  SATCHEL_RETURN_IF_ERROR(env->MakeDir(path));
+  SATCHEL_RETURN_IF_ERROR(CheckEmpty(env, path));
+  SATCHEL_RETURN_IF_ERROR(env->MakeDir(path + "/packs"));
+  SATCHEL_RETURN_IF_ERROR(WriteFileDurably(env, path + "/store.json", kDescription));
+  return env->SyncDir(Parent(path));
+}
+
+Status Store::Open(Env* env, const std::string& path, const ChunkOptions& options,
+                   std::unique_ptr<Store>* store) {
+  SATCHEL_RETURN_IF_ERROR(CheckDescription(env, path));
+  std::unique_ptr<Store> made(new Store(env, path, options));
+  const Status status = env->Lock(path + "/LOCK", &made->lock_);
+  if (status.Is(Kind::kLocked)) {
+    return Status::Make(Kind::kLocked, "cannot open store " + path, status.why());
+  }
+  SATCHEL_RETURN_IF_ERROR(status);
+  SATCHEL_RETURN_IF_ERROR(made->Load(nullptr));
+  *store = std::move(made);
+  return {};
+}
+
+Status Store::ListPacks(std::vector<uint32_t>* packs) {
+  std::vector<std::string> names;
+  SATCHEL_RETURN_IF_ERROR(env_->List(PacksPath(), &names));
+  for (const std::string& name : names) {
+    uint32_t pack = 0;
+    if (ParsePackName(name, &pack)) packs->push_back(pack);
+  }
+  std::sort(packs->begin(), packs->end());
+  return {};
+}
+
+Status Store::Load(const ProgressFn& progress) {
+  std::unique_ptr<Index> index;
+  Status status = Index::Open(IndexPath(), &index);
+  if (status.Is(Kind::kDamaged)) {
+    SATCHEL_RETURN_IF_ERROR(Index::Destroy(IndexPath()));
+    status = Index::Open(IndexPath(), &index);
+  }
+  if (!status.ok()) return Context("cannot open store " + path_, status);
+  PackPosition end;
+  status = RecoverTail(index.get(), progress, &end);
+  if (status.Is(Kind::kCancelled)) return status;
+  if (!status.ok()) return Context("cannot open store " + path_, status);
+  chunks_ = std::make_unique<Chunks>(env_, PacksPath(), std::move(index), end, options_);
+  return {};
+}
+
+// Indexes the records behind the index's end. A new index has its end before the first pack, so
+// that this rebuilds it.
+Status Store::RecoverTail(Index* index, const ProgressFn& progress, PackPosition* end) {
+  SATCHEL_RETURN_IF_ERROR(index->End(end));
+  std::vector<uint32_t> packs;
+  SATCHEL_RETURN_IF_ERROR(ListPacks(&packs));
+  const PackPosition known = *end;
+  uint64_t size = 0;
+  bool reached = known.pack == 0;
+  for (const uint32_t pack : packs) {
+    if (pack < known.pack) continue;
+    const bool newest = pack == packs.back();
+    const uint64_t from = pack == known.pack ? known.offset : kPackHeaderSize;
+    SATCHEL_RETURN_IF_ERROR(RecoverPack(index, pack, from, newest, progress, &size));
+    if (size == 0) continue;  // it was never more than a torn header
+    // A pack that lost what the index knows gets no new records.
+    *end = PackPosition{pack, size < from ? options_.pack_limit : size};
+    reached = true;
+  }
+  if (!reached) end->offset = options_.pack_limit;  // the pack is gone; go on with the next one
+  return {};
+}
+
+Status Store::RecoverPack(Index* index, uint32_t pack, uint64_t from, bool newest,
+                          const ProgressFn& progress, uint64_t* end) {
+  std::unique_ptr<File> file;
+  SATCHEL_RETURN_IF_ERROR(env_->Open(PackPath(pack), OpenMode::kReadWrite, &file));
+  SATCHEL_RETURN_IF_ERROR(file->Size(end));
+  if (*end == from && from > kPackHeaderSize) return {};
+  const Status header = CheckPackHeader(file.get());
+  if (header.Is(Kind::kDamaged) && newest && from == kPackHeaderSize && *end <= kPackHeaderSize) {
+    *end = 0;
+    return env_->Remove(PackPath(pack));
+  }
+  if (!header.ok() && !header.Is(Kind::kDamaged)) return header;
+
+  // What is indexed has to be durable; what a crashed writer left may be in the page cache only.
+  SATCHEL_RETURN_IF_ERROR(file->Sync());
+  SATCHEL_RETURN_IF_ERROR(env_->SyncDir(PacksPath()));
+  const uint64_t size = *end;
+  uint64_t good = from;
+  std::vector<Index::Entry> entries;
+  ScanVisitor visitor;
+  visitor.on_record = [&](uint64_t offset, const RecordView& record, bool chained) {
+    uint8_t block[kBlockSize];
+    if ((!chained || !header.ok()) && !VerifyRecord(record, block).ok()) return Status();
+    good = offset + record.size();
+    entries.push_back({record.ref, {pack, static_cast<uint32_t>(offset), record.length}});
+    if (entries.size() < options_.max_pending) return Status();
+    SATCHEL_RETURN_IF_ERROR(index->Write(entries, {}, PackPosition{pack, good}));
+    entries.clear();
+    if (progress && !progress(good, size)) {
+      return Status::Make(Kind::kCancelled, "stopped by the caller");
+    }
+    return Status();
+  };
+  visitor.on_garbage = [](uint64_t, uint64_t, const std::string&) { return Status(); };
+  SATCHEL_RETURN_IF_ERROR(ScanPack(file.get(), from, size, visitor));
+  if (newest && good < size) {
+    SATCHEL_RETURN_IF_ERROR(file->Truncate(good));
+    SATCHEL_RETURN_IF_ERROR(file->Sync());
+    *end = good;
+  }
+  return index->Write(entries, {}, PackPosition{pack, *end});
+}
+
+Status Store::WithChunks(const std::function<Status(Chunks*)>& act) {
+  const std::shared_lock gate(gate_);
+  if (chunks_ == nullptr) {
+    return Status::Make(Kind::kState, "store " + path_ + " has no index", "rebuilding it failed");
+  }
+  return act(chunks_.get());
+}
+
+Status Store::Put(const uint8_t* blocks, size_t n, ChunkRef* refs) {
+  return WithChunks([&](Chunks* chunks) { return chunks->Put(blocks, n, refs); });
+}
+
+Status Store::Get(const ChunkRef& ref, uint8_t* block) {
+  return WithChunks([&](Chunks* chunks) { return chunks->Get(ref, block); });
+}
+
+Status Store::Has(const ChunkRef* refs, size_t n, bool* has) {
+  return WithChunks([&](Chunks* chunks) {
+    std::vector<Location> at(n);
+    SATCHEL_RETURN_IF_ERROR(chunks->Locate(refs, n, at.data(), has));
+    for (size_t i = 0; i < n; ++i) has[i] = has[i] || refs[i].IsZero();
+    return Status();
+  });
+}
+
+Status Store::Records(const ChunkRef* refs, size_t n, std::string* out) {
+  return WithChunks([&](Chunks* chunks) { return chunks->Records(refs, n, out); });
+}
+
+Status Store::Admit(const uint8_t* data, size_t n, std::vector<ChunkRef>* admitted) {
+  return WithChunks([&](Chunks* chunks) { return chunks->Admit(data, n, admitted); });
+}
+
+Status Store::Sync() {
+  return WithChunks([](Chunks* chunks) { return chunks->Sync(); });
+}
+
+Status Store::Import(BlockSource* source, const TableRoot* base, const ProgressFn& progress,
+                     TableRoot* root) {
+  return WithChunks([&](Chunks* chunks) {
+    SATCHEL_RETURN_IF_ERROR(ImportVolume(chunks, source, base, progress, root));
+    return chunks->Sync();
+  });
+}
+
+Status Store::Export(const TableRoot& root, File* out, const ProgressFn& progress) {
+  return WithChunks([&](Chunks* chunks) {
+    SATCHEL_RETURN_IF_ERROR(ExportVolume(chunks, root, out, progress));
+    return out->Sync();
+  });
+}
+
+Status Store::ExportFile(const TableRoot& root, const std::string& path,
+                         const ProgressFn& progress) {
+  static std::atomic<unsigned> number{0};
+  const std::string temporary = path + ".partial-" + std::to_string(getpid()) + "-" +
+                                std::to_string(number++);
+  Status status;
+  {
+    std::unique_ptr<File> file;
+    SATCHEL_RETURN_IF_ERROR(env_->Open(temporary, OpenMode::kCreate, &file));
+    status = Export(root, file.get(), progress);
+  }
+  if (status.ok()) status = env_->Rename(temporary, path);
+  if (!status.ok()) {
+    (void)env_->Remove(temporary);
+    return status;
+  }
+  return env_->SyncDir(Parent(path));
+}
+
+Status Store::Read(const TableRoot& root, uint64_t offset, uint64_t length, uint8_t* out) {
+  return WithChunks(
+      [&](Chunks* chunks) { return ReadVolume(chunks, root, offset, length, out); });
+}
+
+Status Store::Resolve(const TableRoot& root, BlockMap* map, uint64_t first, uint64_t count,
+                      std::vector<ChunkRef>* missing) {
+  return WithChunks(
+      [&](Chunks* chunks) { return ResolveBlocks(chunks, root, map, first, count, missing); });
+}
+
+Status Store::Commit(const TableRoot& root, BlockMap* map, File* overlay, TableRoot* new_root) {
+  return WithChunks(
+      [&](Chunks* chunks) { return CommitVolume(chunks, root, map, overlay, new_root); });
+}
+
+Status Store::Reachable(const std::vector<TableRoot>& roots, std::vector<ChunkRef>* refs) {
+  return WithChunks([&](Chunks* chunks) {
+    RefSet seen;
+    SATCHEL_RETURN_IF_ERROR(CollectReachable(chunks, roots, /*partial=*/false, &seen));
+    refs->clear();
+    refs->reserve(seen.size());
+    for (const auto& entry : seen.entries()) refs->push_back(entry.ref);
+    return Status();
+  });
+}
+
+Status Store::Missing(const std::vector<TableRoot>& roots, std::vector<ChunkRef>* refs) {
+  return WithChunks(
+      [&](Chunks* chunks) { return CollectMissing(chunks, roots, refs); });
+}
+
+}  // namespace satchel

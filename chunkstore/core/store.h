@@ -1,0 +1,142 @@
+// SPDX-FileCopyrightText: 2026 The Satchel authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A store: a folder that one process at a time has open. Described in docs/formats/store.md.
+//
+//   store.json         format and version; its presence makes the folder a store
+//   LOCK               held while open; says who holds it
+//   packs/NNNNNN.pack  the chunks
+//   index/             LevelDB
+//
+// Opening recovers: records behind the index's end are indexed, a torn tail of the newest pack is
+// cut off, an index that is gone or damaged is rebuilt from the packs.
+#ifndef SATCHEL_CHUNKSTORE_CORE_STORE_H_
+#define SATCHEL_CHUNKSTORE_CORE_STORE_H_
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <shared_mutex>
+#include <string>
+#include <vector>
+
+#include "chunkstore/core/block_map_file.h"
+#include "chunkstore/core/chunks.h"
+#include "chunkstore/core/volume.h"
+
+namespace satchel {
+
+struct BadRecord {
+  uint32_t pack;
+  uint64_t offset;
+  std::string why;
+};
+
+struct VerifyReport {
+  uint64_t records = 0;            // whole records read
+  uint64_t bytes = 0;              // bytes of packs read
+  std::vector<BadRecord> bad;      // garbage between records, and records with wrong hashes
+  std::vector<ChunkRef> unindexed;  // whole records of chunks that the index does not have
+  std::vector<ChunkRef> dangling;   // in the index, but no whole record of them is where it says
+};
+
+struct PruneReport {
+  uint64_t kept = 0;     // chunks
+  uint64_t removed = 0;  // chunks
+  uint64_t bytes_before = 0;
+  uint64_t bytes_after = 0;  // of packs
+};
+
+struct StoreStats {
+  uint64_t chunks = 0;
+  uint64_t variants = 0;    // chunks that share their SHA-1 with another chunk here
+  uint64_t pack_bytes = 0;  // of whole packs
+  uint64_t live_bytes = 0;  // of indexed records
+  uint64_t packs = 0;
+  uint64_t damaged = 0;     // records found bad since the store was opened
+};
+
+// Thread-safe. Operations run side by side, but prune and the rebuilding of the index run alone:
+// they wait for the others, and the others for them.
+class Store {
+ public:
+  // Makes an empty store in a folder that is not there, or empty. kExists if it is a store.
+  static Status Create(Env* env, const std::string& path);
+
+  // kNotFound, kLocked, kUnsupported (a newer version). `env` outlives the store.
+  static Status Open(Env* env, const std::string& path, const ChunkOptions& options,
+                     std::unique_ptr<Store>* store);
+
+  // Syncs what it can; call Sync before to learn of errors.
+  ~Store();
+
+  // As in Chunks.
+  Status Put(const uint8_t* blocks, size_t n, ChunkRef* refs);
+  Status Get(const ChunkRef& ref, uint8_t* block);
+  Status Has(const ChunkRef* refs, size_t n, bool* has);  // the zero reference always is there
+  Status Records(const ChunkRef* refs, size_t n, std::string* out);
+  Status Admit(const uint8_t* data, size_t n, std::vector<ChunkRef>* admitted);
+  Status Sync();
+
+  // As in volume.h. What they stored is durable when they return.
+  Status Import(BlockSource* source, const TableRoot* base, const ProgressFn& progress,
+                TableRoot* root);
+  Status Export(const TableRoot& root, File* out, const ProgressFn& progress);
+
+  // Export into a temporary file beside `path`, which is renamed to it when it is complete.
+  Status ExportFile(const TableRoot& root, const std::string& path, const ProgressFn& progress);
+
+  Status Read(const TableRoot& root, uint64_t offset, uint64_t length, uint8_t* out);
+  Status Resolve(const TableRoot& root, BlockMap* map, uint64_t first, uint64_t count,
+                 std::vector<ChunkRef>* missing);
+  Status Commit(const TableRoot& root, BlockMap* map, File* overlay, TableRoot* new_root);
+  Status Reachable(const std::vector<TableRoot>& roots, std::vector<ChunkRef>* refs);
+
+  // The references under `roots` that are not here. Of a missing page, only the page.
+  Status Missing(const std::vector<TableRoot>& roots, std::vector<ChunkRef>* refs);
+
+  // Reads every record and checks both hashes, and the index against the packs. Changes nothing.
+  Status Verify(const ProgressFn& progress, VerifyReport* report);
+
+  Status RebuildIndex(const ProgressFn& progress);
+
+  // Removes chunks that are not reachable from `keep`. Packs that the `maps` point into stay as
+  // they are. A page under `keep` that is not here is kMissing and nothing is removed, unless
+  // `partial` says that this store is a cache. The caller sees to it that no root which is to live
+  // is being made meanwhile.
+  Status Prune(const std::vector<TableRoot>& keep, const std::vector<const BlockMap*>& maps,
+               bool partial, const ProgressFn& progress, PruneReport* report);
+
+  Status Stats(StoreStats* stats);
+
+  Env* env() { return env_; }
+  const std::string& path() const { return path_; }
+
+  // Runs `act` as one operation: not beside a prune, which waits for it.
+  Status WithChunks(const std::function<Status(Chunks*)>& act);
+
+ private:
+  Store(Env* env, std::string path, const ChunkOptions& options);
+
+  std::string PacksPath() const { return path_ + "/packs"; }
+  std::string IndexPath() const { return path_ + "/index"; }
+  std::string PackPath(uint32_t pack) const { return PacksPath() + "/" + PackName(pack); }
+  Status ListPacks(std::vector<uint32_t>* packs);
+
+  Status Load(const ProgressFn& progress);
+  Status PackSizes(std::map<uint32_t, uint64_t>* sizes);
+  Status RecoverTail(Index* index, const ProgressFn& progress, PackPosition* end);
+  Status RecoverPack(Index* index, uint32_t pack, uint64_t from, bool newest,
+                     const ProgressFn& progress, uint64_t* end);
+
+  Env* const env_;
+  const std::string path_;
+  const ChunkOptions options_;
+  std::unique_ptr<FileLock> lock_;
+  std::shared_mutex gate_;  // shared: operations; exclusive: prune, rebuild
+  std::unique_ptr<Chunks> chunks_;
+};
+
+}  // namespace satchel
+
+#endif  // SATCHEL_CHUNKSTORE_CORE_STORE_H_

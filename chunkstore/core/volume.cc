@@ -1,0 +1,493 @@
+// SPDX-FileCopyrightText: 2026 The Satchel authors
+// SPDX-License-Identifier: Apache-2.0
+#include "chunkstore/core/volume.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "chunkstore/core/ingest.h"
+#include "chunkstore/core/ref_map.h"
+#include "chunkstore/core/workers.h"
+
+namespace satchel {
+namespace {
+
+constexpr uint64_t kLeafBytes = uint64_t{kPageFanout} * kBlockSize;
+
+class FileSource final : public BlockSource {
+ public:
+  // `whole`: a read that ends before `size` is an error; else the rest is zero.
+  FileSource(File* file, uint64_t size, bool whole) : file_(file), size_(size), whole_(whole) {}
+
+  uint64_t size() const override { return size_; }
+
+  Status Read(uint64_t first, uint32_t count, uint8_t* out) override {
+    const uint64_t offset = first * kBlockSize;
+    const size_t n = size_t{count} * kBlockSize;
+    const size_t want = static_cast<size_t>(std::min<uint64_t>(n, size_ - offset));
+    size_t got = 0;
+    SATCHEL_RETURN_IF_ERROR(file_->ReadAt(offset, want, out, &got));
+    if (got < want && whole_) {
+      return Status::Make(Kind::kIo, "cannot read all of a file", "it became shorter meanwhile");
+    }
+    std::memset(out + got, 0, n - got);
+    return {};
+  }
+
+  Status NextData(uint64_t first, uint64_t* begin, uint64_t* end) override {
+    SATCHEL_RETURN_IF_ERROR(file_->NextData(first * kBlockSize, begin, end));
+    const uint64_t stop = std::min(*end, size_);
+    const bool none = *begin >= stop;
+    *end = (stop + kBlockSize - 1) / kBlockSize;
+    *begin = none ? *end : *begin / kBlockSize;
+    return {};
+  }
+
+ private:
+  File* const file_;
+  const uint64_t size_;
+  const bool whole_;
+};
+
+class MemoryBlocks final : public BlockSource {
+ public:
+  MemoryBlocks(const uint8_t* data, size_t n) : data_(data), size_(n) {}
+
+  uint64_t size() const override { return size_; }
+
+  Status Read(uint64_t first, uint32_t count, uint8_t* out) override {
+    const size_t offset = first * kBlockSize;
+    const size_t n = size_t{count} * kBlockSize;
+    const size_t have = std::min(n, size_ - offset);
+    std::memcpy(out, data_ + offset, have);
+    std::memset(out + have, 0, n - have);
+    return {};
+  }
+
+  Status NextData(uint64_t first, uint64_t* begin, uint64_t* end) override {
+    *end = (size_ + kBlockSize - 1) / kBlockSize;
+    *begin = std::min(first, *end);
+    return {};
+  }
+
+ private:
+  const uint8_t* const data_;
+  const size_t size_;
+};
+
+struct LeafRange {
+  uint64_t begin;
+  uint64_t end;
+};
+
+// The leaves that may hold data, in order.
+Status FindLeaves(BlockSource* source, uint64_t leaves, std::vector<LeafRange>* ranges) {
+  uint64_t block = 0;
+  for (;;) {
+    uint64_t begin = 0;
+    uint64_t end = 0;
+    SATCHEL_RETURN_IF_ERROR(source->NextData(block, &begin, &end));
+    if (begin >= end) return {};
+    const LeafRange range{begin / kPageFanout,
+                          std::min(leaves, (end + kPageFanout - 1) / kPageFanout)};
+    if (!ranges->empty() && range.begin <= ranges->back().end) {
+      ranges->back().end = std::max(ranges->back().end, range.end);
+    } else {
+      ranges->push_back(range);
+    }
+    block = std::max(ranges->back().end * kPageFanout, block + 1);
+  }
+}
+
+// Hands out whole leaves of `ranges`.
+class WholeLeaves {
+ public:
+  explicit WholeLeaves(std::vector<LeafRange> ranges) : ranges_(std::move(ranges)) {}
+
+  uint64_t bytes() const {
+    uint64_t leaves = 0;
+    for (const LeafRange& range : ranges_) leaves += range.end - range.begin;
+    return leaves * kLeafBytes;
+  }
+
+  Status Next(std::vector<LeafJob>* jobs) {
+    while (at_ < ranges_.size() && jobs->size() < kBatchBlocks / kPageFanout) {
+      LeafRange& range = ranges_[at_];
+      if (range.begin < range.end) jobs->push_back(LeafJob{range.begin++, ~uint64_t{0}});
+      if (range.begin >= range.end) ++at_;
+    }
+    return {};
+  }
+
+ private:
+  std::vector<LeafRange> ranges_;
+  size_t at_ = 0;
+};
+
+// Hands out the dirty blocks of a map, and remembers what it handed out.
+class DirtyLeaves {
+ public:
+  explicit DirtyLeaves(const BlockMap& map) : map_(map) {}
+
+  Status Next(std::vector<LeafJob>* jobs) {
+    uint32_t blocks = 0;
+    while (leaf_ * kPageFanout < map_.blocks() && blocks < kBatchBlocks &&
+           jobs->size() < kBatchLeaves) {
+      const LeafJob job{leaf_, Mask(leaf_)};
+      ++leaf_;
+      if (job.mask == 0) continue;
+      jobs->push_back(job);
+      given_.push_back(job);
+      blocks += static_cast<uint32_t>(__builtin_popcountll(job.mask));
+    }
+    return {};
+  }
+
+  const std::vector<LeafJob>& given() const { return given_; }
+
+ private:
+  uint64_t Mask(uint64_t leaf) const {
+    uint64_t mask = 0;
+    const uint64_t base = leaf * kPageFanout;
+    const uint64_t count = std::min<uint64_t>(kPageFanout, map_.blocks() - base);
+    for (uint64_t i = 0; i < count; ++i) {
+      if (map_.Load(base + i).state == BlockState::kDirty) mask |= uint64_t{1} << i;
+    }
+    return mask;
+  }
+
+  const BlockMap& map_;
+  uint64_t leaf_ = 0;
+  std::vector<LeafJob> given_;
+};
+
+Status CheckMap(const TableRoot& root, const BlockMap& map) {
+  SATCHEL_RETURN_IF_ERROR(CheckRoot(root));
+  if (map.blocks() == root.blocks()) return {};
+  return Status::Make(Kind::kUsage, "a block map does not fit the volume",
+                      std::to_string(map.blocks()) + " blocks against " +
+                          std::to_string(root.blocks()));
+}
+
+BlockEntry PackedEntry(const Location& at) {
+  return BlockEntry{BlockState::kPacked, at.length, at.pack, at.offset};
+}
+
+// One call of ResolveBlocks.
+class Resolution {
+ public:
+  Resolution(Chunks* chunks, BlockMap* map) : chunks_(chunks), map_(map) {}
+
+  Status Run(const TableRoot& root, uint64_t first, uint64_t count,
+             std::vector<ChunkRef>* missing) {
+    TableVisitor visitor;
+    visitor.on_zero = [this](uint64_t from, uint64_t n) { return Zero(from, n); };
+    visitor.on_blocks = [this](uint64_t from, const ChunkRef* refs, uint32_t n) {
+      return Blocks(from, refs, n);
+    };
+    visitor.on_missing = [this](const ChunkRef& ref) {
+      pages_.Insert(ref, {});
+      return Status();
+    };
+    SATCHEL_RETURN_IF_ERROR(WalkTable(chunks_, root, first, count, visitor));
+    missing->clear();
+    const RefSet& wanted = pages_.size() > 0 ? pages_ : blocks_;
+    for (const auto& entry : wanted.entries()) missing->push_back(entry.ref);
+    return {};
+  }
+
+ private:
+  bool Absent(uint64_t block) const { return map_->Load(block).state == BlockState::kAbsent; }
+
+  Status Zero(uint64_t first, uint64_t count) {
+    for (uint64_t i = first; i < first + count; ++i) {
+      if (Absent(i)) map_->Replace(i, BlockState::kAbsent, kZeroEntry);
+    }
+    return {};
+  }
+
+  Status Blocks(uint64_t first, const ChunkRef* refs, uint32_t count) {
+    ChunkRef ask[kPageFanout];
+    uint64_t block[kPageFanout];
+    uint32_t asked = 0;
+    for (uint32_t i = 0; i < count; ++i) {
+      if (!Absent(first + i)) continue;
+      if (refs[i].IsZero()) {
+        map_->Replace(first + i, BlockState::kAbsent, kZeroEntry);
+        continue;
+      }
+      ask[asked] = refs[i];
+      block[asked++] = first + i;
+    }
+    Location at[kPageFanout];
+    bool found[kPageFanout];
+    SATCHEL_RETURN_IF_ERROR(chunks_->Locate(ask, asked, at, found));
+    // The plugin reads the pack as soon as it sees the entry.
+    SATCHEL_RETURN_IF_ERROR(chunks_->Flush());
+    for (uint32_t k = 0; k < asked; ++k) {
+      if (found[k]) {
+        map_->Replace(block[k], BlockState::kAbsent, PackedEntry(at[k]));
+      } else {
+        blocks_.Insert(ask[k], {});
+      }
+    }
+    return {};
+  }
+
+  Chunks* const chunks_;
+  BlockMap* const map_;
+  RefSet pages_;
+  RefSet blocks_;
+};
+
+// The entries that the dirty blocks of `job` get, by their place in the leaf.
+Status CleanEntries(Chunks* chunks, const TableRoot& root, const LeafJob& job,
+                    BlockEntry* entries) {
+  const uint64_t base = job.leaf * kPageFanout;
+  TableVisitor visitor;
+  visitor.on_zero = [&](uint64_t first, uint64_t count) {
+    std::fill_n(entries + (first - base), count, kZeroEntry);
+    return Status();
+  };
+  visitor.on_blocks = [&](uint64_t first, const ChunkRef* refs, uint32_t count) {
+    Location at[kPageFanout];
+    bool found[kPageFanout];
+    SATCHEL_RETURN_IF_ERROR(chunks->Locate(refs, count, at, found));
+    for (uint32_t i = 0; i < count; ++i) {
+      if (((job.mask >> (first - base + i)) & 1) == 0) continue;
+      if (!found[i] && !refs[i].IsZero()) return Status::Missing(refs[i]);
+      entries[first - base + i] = found[i] ? PackedEntry(at[i]) : kZeroEntry;
+    }
+    return Status();
+  };
+  return WalkTable(chunks, root, base, kPageFanout, visitor);
+}
+
+// Gives back the overlay's space of the blocks in `jobs`, run by run. What cannot be given back
+// costs space only.
+void PunchBlocks(const std::vector<LeafJob>& jobs, File* overlay) {
+  uint64_t begin = 0;
+  uint64_t end = 0;
+  const auto punch = [&] {
+    if (end > begin) (void)overlay->PunchHole(begin * kBlockSize, (end - begin) * kBlockSize);
+  };
+  for (const LeafJob& job : jobs) {
+    for (uint32_t i = 0; i < kPageFanout; ++i) {
+      if (((job.mask >> i) & 1) == 0) continue;
+      const uint64_t block = job.leaf * kPageFanout + i;
+      if (block != end) {
+        punch();
+        begin = block;
+      }
+      end = block + 1;
+    }
+  }
+  punch();
+}
+
+// Writes the blocks [first, first + count) of a volume where they are not zero.
+class Exporter {
+ public:
+  Exporter(Chunks* chunks, const TableRoot& root, File* out)
+      : chunks_(chunks), root_(root), out_(out), workers_(root.size) {}
+
+  Status Run(const ProgressFn& progress) {
+    return workers_.Run([this] { return Work(); }, progress);
+  }
+
+ private:
+  static constexpr uint64_t kGroup = kBatchBlocks;
+
+  Status Work() {
+    std::vector<uint8_t> buffer(kPageFanout * kBlockSize);
+    while (!workers_.stopped()) {
+      const uint64_t first = next_.fetch_add(kGroup);
+      if (first >= root_.blocks()) break;
+      TableVisitor visitor;
+      visitor.on_zero = [](uint64_t, uint64_t) { return Status(); };
+      visitor.on_blocks = [&](uint64_t from, const ChunkRef* refs, uint32_t count) {
+        return Write(from, refs, count, buffer.data());
+      };
+      SATCHEL_RETURN_IF_ERROR(WalkTable(chunks_, root_, first, kGroup, visitor));
+      const uint64_t offset = first * kBlockSize;
+      workers_.Done(std::min(kGroup * kBlockSize, root_.size - offset));
+    }
+    return {};
+  }
+
+  Status Write(uint64_t first, const ChunkRef* refs, uint32_t count, uint8_t* buffer) {
+    for (uint32_t i = 0; i < count;) {
+      uint32_t end = i;
+      for (; end < count && !refs[end].IsZero(); ++end) {
+        SATCHEL_RETURN_IF_ERROR(chunks_->Get(refs[end], buffer + size_t{end - i} * kBlockSize));
+      }
+      if (end > i) {
+        const uint64_t offset = (first + i) * kBlockSize;
+        const uint64_t n = std::min(uint64_t{end - i} * kBlockSize, root_.size - offset);
+        SATCHEL_RETURN_IF_ERROR(out_->WriteAt(offset, buffer, n));
+      }
+      i = end + 1;
+    }
+    return {};
+  }
+
+  Chunks* const chunks_;
+  const TableRoot root_;
+  File* const out_;
+  Workers workers_;
+  std::atomic<uint64_t> next_{0};
+};
+
+}  // namespace
+
+Status OpenFileSource(File* file, std::unique_ptr<BlockSource>* source) {
+  uint64_t size = 0;
+  SATCHEL_RETURN_IF_ERROR(file->Size(&size));
+  *source = std::make_unique<FileSource>(file, size, /*whole=*/true);
+  return {};
+}
+
+std::unique_ptr<BlockSource> MemorySource(const uint8_t* data, size_t n) {
+  return std::make_unique<MemoryBlocks>(data, n);
+}
+
+Status ImportVolume(Chunks* chunks, BlockSource* source, const TableRoot* base,
+                    const ProgressFn& progress, TableRoot* root) {
+  IngestPlan plan;
+  plan.start.size = source->size();
+  SATCHEL_RETURN_IF_ERROR(CheckRoot(plan.start));
+  std::vector<LeafRange> ranges;
+  SATCHEL_RETURN_IF_ERROR(FindLeaves(source, plan.start.leaves(), &ranges));
+  WholeLeaves leaves(std::move(ranges));
+  plan.next = [&](std::vector<LeafJob>* jobs) { return leaves.Next(jobs); };
+  plan.source = source;
+  plan.hint = base;
+  plan.total = leaves.bytes();
+  return RunIngest(chunks, plan, progress, root);
+}
+
+Status ExportVolume(Chunks* chunks, const TableRoot& root, File* out, const ProgressFn& progress) {
+  SATCHEL_RETURN_IF_ERROR(CheckRoot(root));
+  SATCHEL_RETURN_IF_ERROR(out->Truncate(root.size));
+  return Exporter(chunks, root, out).Run(progress);
+}
+
+Status ReadVolume(Chunks* chunks, const TableRoot& root, uint64_t offset, uint64_t length,
+                  uint8_t* out) {
+  SATCHEL_RETURN_IF_ERROR(CheckRoot(root));
+  if (offset > root.size || length > root.size - offset) {
+    return Status::Make(Kind::kUsage, "cannot read past the end of a volume",
+                        "it has " + std::to_string(root.size) + " bytes");
+  }
+  std::memset(out, 0, length);
+  if (length == 0) return {};
+  uint8_t block[kBlockSize];
+  TableVisitor visitor;
+  visitor.on_zero = [](uint64_t, uint64_t) { return Status(); };
+  visitor.on_blocks = [&](uint64_t first, const ChunkRef* refs, uint32_t count) {
+    for (uint32_t i = 0; i < count; ++i) {
+      SATCHEL_RETURN_IF_ERROR(chunks->Get(refs[i], block));
+      const uint64_t start = (first + i) * kBlockSize;
+      const uint64_t from = std::max(start, offset);
+      const uint64_t to = std::min(start + kBlockSize, offset + length);
+      std::memcpy(out + (from - offset), block + (from - start), to - from);
+    }
+    return Status();
+  };
+  const uint64_t first = offset / kBlockSize;
+  const uint64_t last = (offset + length - 1) / kBlockSize;
+  return WalkTable(chunks, root, first, last - first + 1, visitor);
+}
+
+Status ResolveBlocks(Chunks* chunks, const TableRoot& root, BlockMap* map, uint64_t first,
+                     uint64_t count, std::vector<ChunkRef>* missing) {
+  SATCHEL_RETURN_IF_ERROR(CheckMap(root, *map));
+  return Resolution(chunks, map).Run(root, first, count, missing);
+}
+
+Status CommitVolume(Chunks* chunks, const TableRoot& root, BlockMap* map, File* overlay,
+                    TableRoot* new_root) {
+  SATCHEL_RETURN_IF_ERROR(CheckMap(root, *map));
+  FileSource source(overlay, root.size, /*whole=*/false);
+  DirtyLeaves leaves(*map);
+  IngestPlan plan;
+  plan.next = [&](std::vector<LeafJob>* jobs) { return leaves.Next(jobs); };
+  plan.source = &source;
+  plan.start = root;
+  plan.rest = &root;
+  SATCHEL_RETURN_IF_ERROR(RunIngest(chunks, plan, nullptr, new_root));
+  SATCHEL_RETURN_IF_ERROR(chunks->Sync());
+
+  // Everything that can fail comes before the first entry changes.
+  std::vector<BlockEntry> entries(leaves.given().size() * kPageFanout);
+  for (size_t k = 0; k < leaves.given().size(); ++k) {
+    SATCHEL_RETURN_IF_ERROR(
+        CleanEntries(chunks, *new_root, leaves.given()[k], &entries[k * kPageFanout]));
+  }
+  for (size_t k = 0; k < leaves.given().size(); ++k) {
+    const LeafJob& job = leaves.given()[k];
+    for (uint32_t i = 0; i < kPageFanout; ++i) {
+      if (((job.mask >> i) & 1) == 0) continue;
+      map->Replace(job.leaf * kPageFanout + i, BlockState::kDirty, entries[k * kPageFanout + i]);
+    }
+  }
+  PunchBlocks(leaves.given(), overlay);
+  return {};
+}
+
+Status CollectReachable(Chunks* chunks, const std::vector<TableRoot>& roots, bool partial,
+                        RefSet* refs) {
+  TableVisitor visitor;
+  if (partial) visitor.on_missing = [](const ChunkRef&) { return Status(); };
+  visitor.on_zero = [](uint64_t, uint64_t) { return Status(); };
+  visitor.on_page = [&](const ChunkRef& ref, bool* descend) {
+    *descend = refs->Insert(ref, {}).second;
+    return Status();
+  };
+  visitor.on_blocks = [&](uint64_t, const ChunkRef* found, uint32_t count) {
+    for (uint32_t i = 0; i < count; ++i) {
+      if (!found[i].IsZero()) refs->Insert(found[i], {});
+    }
+    return Status();
+  };
+  for (const TableRoot& root : roots) {
+    SATCHEL_RETURN_IF_ERROR(WalkTable(chunks, root, 0, root.blocks(), visitor));
+  }
+  return {};
+}
+
+Status CollectMissing(Chunks* chunks, const std::vector<TableRoot>& roots,
+                      std::vector<ChunkRef>* refs) {
+  RefSet pages;  // met already
+  RefSet missing;
+  TableVisitor visitor;
+  visitor.on_zero = [](uint64_t, uint64_t) { return Status(); };
+  visitor.on_page = [&](const ChunkRef& ref, bool* descend) {
+    *descend = pages.Insert(ref, {}).second;
+    return Status();
+  };
+  visitor.on_missing = [&](const ChunkRef& ref) {
+    missing.Insert(ref, {});
+    return Status();
+  };
+  visitor.on_blocks = [&](uint64_t, const ChunkRef* found, uint32_t count) {
+    Location at[kPageFanout];
+    bool here[kPageFanout];
+    SATCHEL_RETURN_IF_ERROR(chunks->Locate(found, count, at, here));
+    for (uint32_t i = 0; i < count; ++i) {
+      if (!here[i] && !found[i].IsZero()) missing.Insert(found[i], {});
+    }
+    return Status();
+  };
+  for (const TableRoot& root : roots) {
+    SATCHEL_RETURN_IF_ERROR(WalkTable(chunks, root, 0, root.blocks(), visitor));
+  }
+  refs->clear();
+  for (const auto& entry : missing.entries()) refs->push_back(entry.ref);
+  return {};
+}
+
+}  // namespace satchel

@@ -1,0 +1,89 @@
+// SPDX-FileCopyrightText: 2026 The Satchel authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What is done with whole volumes: bringing content in, reading it out, and the traffic between a
+// table and the block map of an attached volume.
+//
+// Content comes in through one pipeline, for an import and for a checkpoint's dirty blocks alike:
+// batches of leaf pages are handed out in order; each worker reads its blocks, names them, looks
+// them up and compresses the new ones, without any lock; then the batches are appended in the order
+// in which they were handed out, so that the packs and the root do not depend on timing and
+// neighbours lie side by side. Memory is a batch per worker, however large the volume is.
+#ifndef SATCHEL_CHUNKSTORE_CORE_VOLUME_H_
+#define SATCHEL_CHUNKSTORE_CORE_VOLUME_H_
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "chunkstore/core/block_map_file.h"
+#include "chunkstore/core/chunks.h"
+#include "chunkstore/core/env.h"
+#include "chunkstore/core/ref_map.h"
+#include "chunkstore/core/table.h"
+
+namespace satchel {
+
+// Called from the thread that called the operation, about ten times a second and at the end.
+// done and total are bytes. false stops the operation with kCancelled.
+using ProgressFn = std::function<bool(uint64_t done, uint64_t total)>;
+
+// Raw content. Thread-safe.
+class BlockSource {
+ public:
+  virtual ~BlockSource() = default;
+
+  virtual uint64_t size() const = 0;  // bytes
+
+  // Reads whole blocks; what lies past the end is zero.
+  virtual Status Read(uint64_t first, uint32_t count, uint8_t* out) = 0;
+
+  // The next blocks [*begin, *end) at or after `first` that may hold data; the rest is zero.
+  // *begin == *end when there are no more.
+  virtual Status NextData(uint64_t first, uint64_t* begin, uint64_t* end) = 0;
+};
+
+// A file or a block device. `file` outlives the source.
+Status OpenFileSource(File* file, std::unique_ptr<BlockSource>* source);
+
+// `data` outlives the source.
+std::unique_ptr<BlockSource> MemorySource(const uint8_t* data, size_t n);
+
+// Makes the table of `source`. With a `base` (null: none), a block that equals the base's block at
+// the same place costs no lookup; all chunks of the base are here. Not synced.
+Status ImportVolume(Chunks* chunks, BlockSource* source, const TableRoot* base,
+                    const ProgressFn& progress, TableRoot* root);
+
+// Writes the volume into `out`, which is empty; zero blocks become holes. Every chunk's hashes are
+// checked. Not synced.
+Status ExportVolume(Chunks* chunks, const TableRoot& root, File* out, const ProgressFn& progress);
+
+// Bytes [offset, offset + length); kUsage if the volume is shorter.
+Status ReadVolume(Chunks* chunks, const TableRoot& root, uint64_t offset, uint64_t length,
+                  uint8_t* out);
+
+// Fills the absent entries of [first, first + count) whose content is known to be zero or is here.
+// *missing becomes what has to be fetched before another call gets further: table pages if any is
+// missing, else chunks; no reference twice.
+Status ResolveBlocks(Chunks* chunks, const TableRoot& root, BlockMap* map, uint64_t first,
+                     uint64_t count, std::vector<ChunkRef>* missing);
+
+// Stores the dirty blocks of the overlay and gives the root that has them. Then makes all of it
+// durable, turns those entries to packed or zero and gives their space in the overlay back. Nobody
+// writes to the volume meanwhile. After an error the map and the overlay are as before.
+Status CommitVolume(Chunks* chunks, const TableRoot& root, BlockMap* map, File* overlay,
+                    TableRoot* new_root);
+
+// Adds the references of all pages and chunks under `roots` in the order of the tables, a page
+// before what is under it. A page that is not here is kMissing, or, if `partial`, has nothing
+// under it.
+Status CollectReachable(Chunks* chunks, const std::vector<TableRoot>& roots, bool partial,
+                        RefSet* refs);
+
+// The references under `roots` that are not here, none twice. Of a missing page, only the page.
+Status CollectMissing(Chunks* chunks, const std::vector<TableRoot>& roots,
+                      std::vector<ChunkRef>* refs);
+
+}  // namespace satchel
+
+#endif  // SATCHEL_CHUNKSTORE_CORE_VOLUME_H_

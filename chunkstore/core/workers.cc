@@ -1,0 +1,62 @@
+// SPDX-FileCopyrightText: 2026 The Satchel authors
+// SPDX-License-Identifier: Apache-2.0
+#include "chunkstore/core/workers.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace satchel {
+
+Status Workers::Run(const std::function<Status()>& body, const ProgressFn& progress) {
+  const unsigned count = std::clamp(std::thread::hardware_concurrency(), 1u, 8u);
+  running_ = count;
+  std::vector<std::thread> threads;
+  for (unsigned i = 0; i < count; ++i) {
+    threads.emplace_back([this, &body] {
+      Status status = body();
+      if (!status.ok()) Fail(std::move(status));
+      const std::lock_guard lock(mutex_);
+      --running_;
+      changed_.notify_all();
+    });
+  }
+  std::unique_lock lock(mutex_);
+  while (running_ > 0) {
+    changed_.wait_for(lock, std::chrono::milliseconds(100), [this] { return running_ == 0; });
+    if (!progress || stopped_) continue;
+    lock.unlock();
+    if (!progress(done_, std::max(total_, done_.load()))) {
+      Fail(Status::Make(Kind::kCancelled, "stopped by the caller"));
+    }
+    lock.lock();
+  }
+  lock.unlock();
+  for (std::thread& thread : threads) thread.join();
+  return status_;
+}
+
+Status Workers::InTurn(uint64_t ticket, const std::function<Status()>& act) {
+  {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return turn_ == ticket || stopped_; });
+    if (stopped_) return {};
+  }
+  Status status = act();
+  if (!status.ok()) return status;  // Run stops the others
+  const std::lock_guard lock(mutex_);
+  ++turn_;
+  changed_.notify_all();
+  return {};
+}
+
+void Workers::Fail(Status status) {
+  const std::lock_guard lock(mutex_);
+  if (status_.ok()) status_ = std::move(status);
+  stopped_ = true;
+  changed_.notify_all();
+}
+
+}  // namespace satchel

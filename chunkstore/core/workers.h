@@ -1,0 +1,52 @@
+// SPDX-FileCopyrightText: 2026 The Satchel authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A few threads for one long operation, with progress on the caller's thread.
+#ifndef SATCHEL_CHUNKSTORE_CORE_WORKERS_H_
+#define SATCHEL_CHUNKSTORE_CORE_WORKERS_H_
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+
+#include "chunkstore/core/status.h"
+#include "chunkstore/core/volume.h"
+
+namespace satchel {
+
+// The state that the threads of one operation share. The first error wins and stops all.
+class Workers {
+ public:
+  explicit Workers(uint64_t total) : total_(total) {}
+
+  // Runs `body` on each of the machine's processors, at most eight, until all have returned, and
+  // calls `progress` (may be empty) meanwhile. Returns the first error.
+  Status Run(const std::function<Status()>& body, const ProgressFn& progress);
+
+  // For bodies: whether to give up, and what was done.
+  bool stopped() const { return stopped_; }
+  void Done(uint64_t bytes) { done_ += bytes; }
+
+  // For bodies: waits until it is the turn of `ticket` (0, 1, 2 ...), calls `act`, and lets the next
+  // one go on. After an error anywhere `act` is not called.
+  Status InTurn(uint64_t ticket, const std::function<Status()>& act);
+
+ private:
+  void Fail(Status status);
+
+  const uint64_t total_;
+  std::atomic<uint64_t> done_{0};
+  std::atomic<bool> stopped_{false};
+
+  std::mutex mutex_;  // guards everything below
+  std::condition_variable changed_;
+  uint64_t turn_ = 0;
+  unsigned running_ = 0;
+  Status status_;
+};
+
+}  // namespace satchel
+
+#endif  // SATCHEL_CHUNKSTORE_CORE_WORKERS_H_

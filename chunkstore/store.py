@@ -1,0 +1,311 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""The store, as the programs above use it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from satchel.ids import CHUNK_REF_SIZE, ChunkRef
+from satchel.progress import Progress, silent
+
+from chunkstore._native import _core
+from chunkstore.block_map import BlockMap
+from chunkstore.errors import FileExists, FileMissing
+from chunkstore.table import TableRoot
+
+Buffer = bytes | bytearray | memoryview
+
+
+@dataclass(frozen=True)
+class BadRecord:
+    """A place in a pack where no whole record is.
+
+    pack: number of the pack
+    offset: bytes from its beginning
+    why: what is wrong there
+    """
+
+    pack: int
+    offset: int
+    why: str
+
+
+@dataclass(frozen=True)
+class VerifyReport:
+    """What reading every record of a store showed.
+
+    records, bytes: whole records, both hashes right
+    bad: where packs hold something else
+    lost: chunks that the index names but that are not whole in any pack at the place it names
+    unindexed: whole records of chunks that the index does not have: garbage that prune left, or an
+        index to rebuild
+    """
+
+    records: int
+    bytes: int
+    bad: tuple[BadRecord, ...]
+    lost: tuple[ChunkRef, ...]
+    unindexed: tuple[ChunkRef, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether every chunk of the store is what its name says."""
+        return not self.bad and not self.lost
+
+
+@dataclass(frozen=True)
+class PruneReport:
+    """What a prune did: chunks kept and removed, bytes of packs before and after."""
+
+    kept: int
+    removed: int
+    bytes_before: int
+    bytes_after: int
+
+
+@dataclass(frozen=True)
+class StoreStats:
+    """How much is in a store.
+
+    chunks: distinct chunks, table pages included
+    variants: chunks that share their SHA-1 with another chunk here
+    packs, pack_bytes: pack files and their bytes
+    live_bytes: bytes of the records that the index points to
+    damaged: records that were found bad since the store was opened, and are not served any more
+    """
+
+    chunks: int
+    variants: int
+    packs: int
+    pack_bytes: int
+    live_bytes: int
+    damaged: int
+
+
+class Store:
+    """Chunks in packs with an index, and the volumes made of them.
+
+    Thread-safe: the GIL is released around all IO and hashing. One object in one process has a
+    store open. Every method may raise StoreFailed, StoreDenied, StoreFull, and StoreState once
+    the store is closed or after a failed sync. References are passed as n * 52 bytes.
+    """
+
+    def __init__(self, path: Path, native: _core.Store) -> None:
+        self._path = path
+        self.native = native
+
+    @classmethod
+    def create(cls, path: str | os.PathLike[str]) -> Store:
+        """Make an empty store in a folder that is not there, or empty, and open it.
+
+        Raises StoreExists, StoreNotFound if the parent folder is not there.
+        """
+        _core.Store.create(path)
+        return cls.open(path)
+
+    @classmethod
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        level: int = 1,
+        pack_limit: int = 0,
+        max_pending: int = 0,
+    ) -> Store:
+        """Open a store, recovering what a crash left.
+
+        level: of zstd, for what is stored from now on
+        pack_limit: bytes of a pack, 0 for the format's limit
+        max_pending: chunks after which the index is written even without a sync, 0 for the default
+        Raises StoreNotFound, StoreLocked, StoreVersion, StoreDamaged.
+        """
+        return cls(Path(path), _core.Store.open(path, level, pack_limit, max_pending))
+
+    def close(self) -> None:
+        """Sync and let go of the store. Nothing happens the second time."""
+        self.native.close()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def path(self) -> Path:
+        """The folder of the store."""
+        return self._path
+
+    @property
+    def packs_path(self) -> Path:
+        """The folder of its packs, which the nbdkit plugin reads."""
+        return self._path / "packs"
+
+    def put(self, blocks: Buffer) -> bytes:
+        """Store n * 4096 bytes, give back n references; ZERO_REF for a zero block."""
+        return self.native.put(blocks)
+
+    def get(self, ref: ChunkRef) -> bytes:
+        """The 4096 bytes of a chunk, both hashes checked. Raises ChunkMissing, ChunkInvalid.
+
+        A chunk that turned out invalid is missing from then on, until it is put or admitted again.
+        """
+        return self.native.get(ref)
+
+    def has(self, refs: Buffer) -> list[bool]:
+        """Whether each chunk is here. ZERO_REF always is."""
+        return self.native.has(refs)
+
+    def records(self, refs: Buffer) -> bytes:
+        """The pack records of those chunks that are here and whole, in the order asked for.
+
+        The answer may have refs * 4160 bytes: the caller caps the number of references.
+        """
+        return self.native.records(refs)
+
+    def admit(self, records: Buffer) -> bytes:
+        """Take pack records from anybody, give back the references that they carry.
+
+        Checksum, decompression, SHA-1 and SHA-256 of each are checked. Raises ChunkInvalid at the
+        first that is not right; those before it stay admitted.
+        """
+        return self.native.admit(records)
+
+    def sync(self) -> None:
+        """Make everything put and admitted so far durable."""
+        self.native.sync()
+
+    def import_file(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        base: TableRoot | None = None,
+        progress: Progress = silent,
+    ) -> TableRoot:
+        """Store the content of a raw file or block device, holes as zeros. Durable on return.
+
+        base: a volume wholly in this store that is much like it; makes it faster, never different
+        progress: bytes of data, holes not counted
+        Raises FileMissing; StoreFailed if the file becomes shorter meanwhile.
+        """
+        if not Path(path).exists():
+            raise FileMissing(f"cannot import {os.fspath(path)}", why="there is no such file")
+        ref = base.ref if base is not None else None
+        size = base.size if base is not None else 0
+        return _root(self.native.import_file(path, ref, size, progress))
+
+    def import_bytes(self, data: Buffer) -> TableRoot:
+        """Store a small volume that is in memory. Durable on return."""
+        return _root(self.native.import_bytes(data))
+
+    def export_file(
+        self, root: TableRoot, path: str | os.PathLike[str], progress: Progress = silent
+    ) -> None:
+        """Write a volume to a sparse file, which appears under its name when it is complete.
+
+        Both hashes of every chunk are checked. An existing regular file is replaced. Raises
+        ChunkMissing, ChunkInvalid, FileExists if the path is something else than a file.
+        """
+        if Path(path).exists() and not Path(path).is_file():
+            raise FileExists(f"cannot export to {os.fspath(path)}", why="it is not a regular file")
+        self.native.export_file(root.ref, root.size, path, progress)
+
+    def read(self, root: TableRoot, offset: int = 0, length: int | None = None) -> bytes:
+        """Bytes of a volume, by default all of it; for small ones. Raises ChunkMissing."""
+        count = root.size - offset if length is None else length
+        return self.native.read(root.ref, root.size, offset, count)
+
+    def resolve(self, root: TableRoot, map: BlockMap, first: int, count: int) -> bytes:
+        """Fill absent entries of [first, first + count): zero blocks and chunks that are here.
+
+        Gives back the references to fetch before another call gets further: table pages if a page
+        on the way is missing, else chunks; none twice. b"" means that no block is absent. Entries
+        that are not absent are never changed. Raises ChunkInvalid for a hostile table.
+        """
+        return self.native.resolve(root.ref, root.size, map.native, first, count)
+
+    def commit(
+        self, root: TableRoot, map: BlockMap, overlay_path: str | os.PathLike[str]
+    ) -> TableRoot:
+        """Store the dirty blocks of a volume and give its new root. Durable on return.
+
+        Then those entries become packed or zero, and their space in the overlay is given back.
+        The machine is paused and the volume flushed. Raises ChunkMissing when a table page on the
+        way is not here; after an error map and overlay are as before.
+        """
+        return _root(self.native.commit(root.ref, root.size, map.native, overlay_path))
+
+    def reachable(self, roots: Iterable[TableRoot]) -> bytes:
+        """References of all pages and chunks, in the order of the tables, none twice.
+
+        Raises ChunkMissing when a page is not here; chunks need not be.
+        """
+        return self.native.reachable([(root.ref, root.size) for root in roots])
+
+    def missing(self, roots: Iterable[TableRoot]) -> bytes:
+        """References under the roots that are not here; of a missing page, only the page."""
+        return self.native.missing([(root.ref, root.size) for root in roots])
+
+    def verify(self, progress: Progress = silent) -> VerifyReport:
+        """Read every record and check its hashes, and the index against them. Changes nothing."""
+        report = self.native.verify(progress)
+        return VerifyReport(
+            records=report["records"],
+            bytes=report["bytes"],
+            bad=tuple(BadRecord(*bad) for bad in report["bad"]),
+            lost=split_refs(report["dangling"]),
+            unindexed=split_refs(report["unindexed"]),
+        )
+
+    def rebuild_index(self, progress: Progress = silent) -> None:
+        """Make the index anew from the packs. Other calls wait. Can be repeated after a crash."""
+        self.native.rebuild_index(progress)
+
+    def prune(
+        self,
+        keep: Iterable[TableRoot],
+        *,
+        maps: Iterable[BlockMap] = (),
+        partial: bool = False,
+        progress: Progress = silent,
+    ) -> PruneReport:
+        """Remove what is not reachable from `keep`. Other calls wait.
+
+        maps: of attached volumes; packs that they point into stay as they are
+        partial: this store is a cache: pages under `keep` may be missing
+        The caller sees to it that no root which is to live is being made meanwhile. Raises
+        ChunkMissing, and then nothing was removed.
+        """
+        roots = [(root.ref, root.size) for root in keep]
+        natives = [map.native for map in maps]
+        return PruneReport(**self.native.prune(roots, natives, partial, progress))
+
+    def stats(self) -> StoreStats:
+        """Count what is in the store. Goes through the whole index."""
+        return StoreStats(**self.native.stats())
+
+
+def name_blocks(blocks: Buffer) -> bytes:
+    """References of n * 4096 bytes, without storing anything; ZERO_REF for a zero block."""
+    return _core.name_blocks(blocks)
+
+
+def split_refs(refs: bytes) -> tuple[ChunkRef, ...]:
+    """n * 52 bytes as n references."""
+    return tuple(
+        ChunkRef(refs[i : i + CHUNK_REF_SIZE]) for i in range(0, len(refs), CHUNK_REF_SIZE)
+    )
+
+
+def _root(pair: tuple[bytes, int]) -> TableRoot:
+    return TableRoot(ChunkRef(pair[0]), pair[1])
