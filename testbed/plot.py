@@ -9,7 +9,7 @@ operation took, and from when on the new surrogate's answer was the first.
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -40,43 +40,42 @@ class Sample:
     leader: str
 
 
-def read_samples(paths: Iterable[Path]) -> dict[str, list[Sample]]:
+def read_samples(path: Path) -> dict[str, list[Sample]]:
     """Samples by mode, sorted by iteration. Other columns than COLUMNS are ignored.
 
     Raises NotFoundError for a missing file and UsageError, naming the line, for a wrong one.
     """
     series: dict[str, list[Sample]] = {}
-    for path in paths:
-        try:
-            file = path.open(newline="", encoding="utf-8")
-        except FileNotFoundError as error:
-            raise NotFoundError(f"there is no {path}") from error
-        with file:
-            for number, row in enumerate(csv.DictReader(file), start=2):
-                try:
-                    sample = Sample(int(row["iteration"]), float(row["seconds"]), row["leader"])
-                    series.setdefault(row["mode"], []).append(sample)
-                except (KeyError, TypeError, ValueError) as error:
-                    raise UsageError(
-                        f"{path}:{number} is no sample",
-                        why=repr(error),
-                        fix=f"its columns are {', '.join(COLUMNS)}",
-                    ) from error
+    try:
+        file = path.open(newline="", encoding="utf-8")
+    except FileNotFoundError as error:
+        raise NotFoundError(f"there is no {path}") from error
+    with file:
+        for number, row in enumerate(csv.DictReader(file), start=2):
+            try:
+                sample = Sample(int(row["iteration"]), float(row["seconds"]), row["leader"])
+                series.setdefault(row["mode"], []).append(sample)
+            except (KeyError, TypeError, ValueError) as error:
+                raise UsageError(
+                    f"{path}:{number} is no sample",
+                    why=repr(error),
+                    fix=f"its columns are {', '.join(COLUMNS)}",
+                ) from error
     return {
         mode: sorted(samples, key=lambda sample: sample.iteration)
         for mode, samples in series.items()
     }
 
 
-def plot_response_times(panels: Mapping[str, Sequence[Path]], output: Path) -> None:
-    """Draw one panel per entry (title: its CSV files) and write the PNG.
+def response_times(files: Sequence[Path], output: Path) -> None:
+    """Draw one panel per CSV file, titled by its name, and write the PNG.
 
     Raises what read_samples raises, and UsageError where there is nothing to draw.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    drawn = {title: read_samples(paths) for title, paths in panels.items()}
+    drawn = {path.stem: read_samples(path) for path in files}
     if not drawn or not all(drawn.values()):
         raise UsageError(f"cannot draw {output}", why="there are no samples")
     figure = Figure(figsize=(9, 0.6 + 3.9 * len(drawn)), dpi=150, layout="constrained")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from satchel.errors import NotFoundError, UsageError
-from testbed.plot import Sample, plot_response_times, read_samples, takeovers
+from testbed.plot import Sample, response_times, read_samples, takeovers
 
 HEADER = "iteration,operation,seconds,leader,mode,clock\n"
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -28,7 +28,7 @@ def samples(tmp_path: Path) -> Path:
 
 
 def test_samples_are_read_by_mode_in_order(samples: Path) -> None:
-    series = read_samples([samples])
+    series = read_samples(samples)
     assert list(series) == ["with", "without"]
     assert [sample.iteration for sample in series["with"]] == [1, 2, 3]
     assert series["without"][1] == Sample(2, 0.41, "home")
@@ -43,7 +43,9 @@ def test_a_takeover_is_the_first_lead_of_another_surrogate() -> None:
 
 def test_a_png_is_drawn_with_one_panel_each(samples: Path, tmp_path: Path) -> None:
     output = tmp_path / "out.png"
-    plot_response_times({"notes": [samples], "speech": [samples]}, output)
+    other = tmp_path / "speech.csv"
+    other.write_text(samples.read_text())
+    response_times([samples, other], output)
     data = output.read_bytes()
     assert data.startswith(PNG)
     width, height = int.from_bytes(data[16:20]), int.from_bytes(data[20:24])
@@ -54,12 +56,12 @@ def test_a_png_is_drawn_with_one_panel_each(samples: Path, tmp_path: Path) -> No
 def test_a_wrong_line_is_named(samples: Path) -> None:
     samples.write_text(HEADER + "1,add,fast,home,with,6\n")
     with pytest.raises(UsageError, match=r"notes.csv:2 is no sample.*columns are iteration"):
-        read_samples([samples])
+        read_samples(samples)
 
 
 def test_nothing_to_draw_is_said(samples: Path, tmp_path: Path) -> None:
     samples.write_text(HEADER)
     with pytest.raises(UsageError, match="no samples"):
-        plot_response_times({"notes": [samples]}, tmp_path / "out.png")
+        response_times([samples], tmp_path / "out.png")
     with pytest.raises(NotFoundError, match=r"absent.csv"):
-        plot_response_times({"notes": [tmp_path / "absent.csv"]}, tmp_path / "out.png")
+        response_times([tmp_path / "absent.csv"], tmp_path / "out.png")
