@@ -1,0 +1,41 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Where machines come from, and what a frozen one is called.
+
+- recipe: what a service's guest is made of: Debian packages, files, a command, an adapter
+- layer: what Debian contributes to images, kept so that the next build needs no network
+- image: a bootable disk with its kernel and initial RAM disk, made from a recipe on this host
+- manifest: what a checkpoint consists of, in canonical bytes that the owner signs
+- raw view: any disk image as a raw file
+
+Process 1 of a guest is Satchel's agent. There is no init system, no timer, no journal: less runs in
+the background, so fewer pages change between checkpoints, and a boot takes seconds and is always
+the same. What the agent starts is plain Debian.
+"""
+
+from images.builder import BuiltImage, ImageDamaged, ImageNotBuilt, build
+from images.manifest import SIGNATURE_NAMESPACE, Manifest, ManifestInvalid, ManifestUnsupported
+from images.raw_view import DiskImageInvalid, raw_view
+from images.recipe import Recipe, RecipeInvalid, RecipeNotFound, recipes
+from images.sources import SourcesMissing
+from images.utterances import PHRASES, speak
+
+__all__ = [
+    "PHRASES",
+    "SIGNATURE_NAMESPACE",
+    "BuiltImage",
+    "DiskImageInvalid",
+    "ImageDamaged",
+    "ImageNotBuilt",
+    "Manifest",
+    "ManifestInvalid",
+    "ManifestUnsupported",
+    "Recipe",
+    "RecipeInvalid",
+    "RecipeNotFound",
+    "SourcesMissing",
+    "build",
+    "raw_view",
+    "recipes",
+    "speak",
+]

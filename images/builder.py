@@ -32,7 +32,16 @@ from images.filesystem import write_ext4
 from images.initrd import INIT, MODULES, PACKAGES, kernel_files
 from images.recipe import Recipe
 from images.sources import Sources, host_sources
-from images.tree import Entry, Kind, Tree, base_first, file_entry, read_digests, read_tar, with_folders
+from images.tree import (
+    Entry,
+    Kind,
+    Tree,
+    base_first,
+    file_entry,
+    read_digests,
+    read_tar,
+    with_folders,
+)
 from satchel.errors import CapacityError, IntegrityError, NotFoundError, UsageError
 from satchel.files import sync_folder, write_durably
 from satchel.progress import Progress, silent
@@ -286,9 +295,7 @@ class _Build:
         for source in (self.base, self.recipe):
             for guest_path, path in source.files() if source else ():
                 tree[guest_path] = file_entry(path, now)
-        tree[AGENT_PATH] = Entry(
-            Kind.FILE, content=self.agent, modified=now, digest=b"agent"
-        )
+        tree[AGENT_PATH] = Entry(Kind.FILE, content=self.agent, modified=now, digest=b"agent")
         for guest_path, text in (
             ("/etc/satchel/service", self.recipe.service_file()),
             ("/etc/hostname", f"{self.recipe.name}\n"),

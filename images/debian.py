@@ -11,10 +11,14 @@ from __future__ import annotations
 
 import os
 import shlex
+import signal
 import subprocess
+import sys
+import tempfile
 from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import IO
 
 from images.sources import Sources
 from satchel.errors import CapacityError, SatchelError, UnavailableError, UnsupportedError
@@ -64,28 +68,28 @@ def bootstrap(
         argv.append(f"--setup-hook=tar-in {shlex.quote(str(over))} /")
     argv += [sources.codename, str(target), "-"]
     log: deque[str] = deque(maxlen=_TAIL_LINES)
-    with _start(argv) as process:
-        assert process.stdin and process.stderr
+    with tempfile.TemporaryFile("w+") as lines:
+        lines.write("\n".join(sources.lines))
+        lines.seek(0)
+        process = _start(argv, lines)
+        assert process.stderr
         try:
-            process.stdin.write("\n".join(sources.lines))
-            process.stdin.close()
             for line in process.stderr:
                 log.append(line.rstrip())
                 if line.startswith("I: "):
                     step()
-        except BaseException:
+        finally:
             _end(process)
-            raise
     if process.returncode != 0:
         raise _failure(process.returncode, "\n".join(log))
 
 
-def _start(argv: list[str]) -> subprocess.Popen[str]:
+def _start(argv: list[str], lines: IO[str]) -> subprocess.Popen[str]:
     """In a session of its own, so that an interrupt reaches it once, from here."""
     try:
         return subprocess.Popen(
             argv,
-            stdin=subprocess.PIPE,
+            stdin=lines,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
@@ -100,19 +104,21 @@ def _start(argv: list[str]) -> subprocess.Popen[str]:
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """mmdebstrap removes its temporary folder when it is asked to end; then its session goes."""
-    process.terminate()
-    try:
-        process.communicate(timeout=_ENDS_WITHIN_SECONDS)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.communicate()
+    """Wait for its end, which it is near unless this is an interrupt: then it is asked to end.
+
+    mmdebstrap removes its temporary folder in either case.
+    """
+    with process:
+        if sys.exc_info()[0]:
+            process.terminate()
+        try:
+            process.wait(_ENDS_WITHIN_SECONDS)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 def _failure(status: int, log: str) -> SatchelError:
-    for mark, kind, fix in _EXPLAINED:
-        if mark in log:
-            break
-    else:
-        kind, fix = UnavailableError, ""
-    return kind(f"mmdebstrap failed with exit status {status}", why=f"its last words:\n{log}\n", fix=fix)
+    matching = (row for row in _EXPLAINED if row[0] in log)
+    _, kind, fix = next(matching, ("", UnavailableError, ""))
+    what = f"mmdebstrap failed with exit status {status}"
+    return kind(what, why=f"its last words:\n{log}\n", fix=fix)

@@ -106,8 +106,8 @@ class Recipe:
     @classmethod
     def find(cls, name: str) -> Recipe:
         """The shipped service recipe of that name, or RecipeNotFound."""
-        if not NAME.fullmatch(name) or name not in (known := [r.name for r in recipes()]):
-            known = [recipe.name for recipe in recipes()]
+        known = [recipe.name for recipe in recipes()]
+        if name not in known:
             raise RecipeNotFound(f"no recipe {name[:80]!r}", fix=f"there are: {', '.join(known)}")
         return cls.load(SHIPPED / name)
 
@@ -168,7 +168,10 @@ class Recipe:
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Recipe:
         """The recipe of a built image. Raises RecipeInvalid, TypeError for other fields."""
-        return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in value.items()})
+        fields: dict[str, Any] = {
+            k: tuple(v) if isinstance(v, list) else v for k, v in value.items()
+        }
+        return cls(**fields)
 
 
 def recipes() -> list[Recipe]:

@@ -38,6 +38,7 @@ TITLE_LIMIT = 200
 TEXT_LIMIT = 64 * 1024
 BODY_LIMIT = 256 * 1024
 SEARCH_LIMIT = 200
+ID_LIMIT = (1 << 63) - 1
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS notes (
@@ -76,7 +77,8 @@ class Notebook:
 
     def get(self, number: int) -> Note:
         """That note, or a 404."""
-        row = self.database.execute("SELECT * FROM notes WHERE id = ?", (number,)).fetchone()
+        known = min(number, ID_LIMIT)
+        row = self.database.execute("SELECT * FROM notes WHERE id = ?", (known,)).fetchone()
         if row is None:
             abort(404, f"there is no note {number}")
         return dict(row)
@@ -245,7 +247,7 @@ def _pattern(word: str) -> str:
 def _moment(nanoseconds: int) -> str:
     """A time for people: UTC, to the minute; empty beyond the calendar."""
     try:
-        moment = datetime.datetime.fromtimestamp(nanoseconds // 10**9, datetime.timezone.utc)
+        moment = datetime.datetime.fromtimestamp(nanoseconds // 10**9, datetime.UTC)
     except (ValueError, OverflowError):
         return ""
     return moment.strftime("%Y-%m-%d %H:%M UTC")

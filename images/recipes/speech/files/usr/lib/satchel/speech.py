@@ -77,7 +77,7 @@ def samples_of(body: bytes) -> bytes:
     try:
         with wave.open(io.BytesIO(body)) as file:
             channels, width, rate = file.getnchannels(), file.getsampwidth(), file.getframerate()
-            samples = file.readframes(len(body))
+            samples = bytes(file.readframes(len(body)))
     except (wave.Error, EOFError, struct.error, ValueError, RuntimeError) as error:
         abort(400, f"the body is not a WAV file of PCM: {error or 'it is cut short'}")
     if channels != 1 or width != SAMPLE_BYTES:
@@ -91,7 +91,7 @@ def samples_of(body: bytes) -> bytes:
     if seconds < SHORTEST_SECONDS:
         abort(400, f"at least {SHORTEST_SECONDS} s are needed")
     if rate != RATE:
-        samples, _ = audioop.ratecv(samples, SAMPLE_BYTES, 1, rate, RATE, None)
+        return bytes(audioop.ratecv(samples, SAMPLE_BYTES, 1, rate, RATE, None)[0])
     return samples
 
 
@@ -99,7 +99,7 @@ class PocketSphinx:
     """The decoder with its US English model, loaded and used once when this returns."""
 
     def __init__(self, model: str = MODEL) -> None:
-        from pocketsphinx.pocketsphinx import Decoder
+        from pocketsphinx.pocketsphinx import Decoder  # type: ignore[import-not-found]
 
         config = Decoder.default_config()
         config.set_string("-hmm", f"{model}/en-us")

@@ -1,0 +1,264 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""The manifest of a checkpoint: what a machine was, and the tables that hold the rest of it.
+
+Canonical JSON: keys sorted, no spaces, ASCII, one line feed at the end. The same manifest has the
+same bytes everywhere; their SHA-256 names the checkpoint and the owner's signature is made of them.
+docs/formats/manifest.md has the table of fields and an example.
+
+Manifests come from media and peers: `from_bytes` and `from_json` trust nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from chunkstore import TableRoot
+from hypervisor import MachineSpec
+from satchel.errors import IntegrityError, SatchelError, UnsupportedError
+from satchel.ids import BLOCK_SIZE, CheckpointId, OperationNumber
+from satchel.names import NAME
+
+VERSION = 1
+"""1: the first one."""
+
+SIGNATURE_NAMESPACE = "satchel-checkpoint"
+"""What `ssh-keygen -Y` signs a manifest as."""
+
+SIZE_LIMIT = 64 * 1024
+"""Bytes of a manifest."""
+
+ALGORITHMS = {"block": BLOCK_SIZE, "chunk": "sha1+sha256"}
+RAM_VOLUME = "ram"
+
+OPERATION_LIMIT = (1 << 63) - 1
+VOLUME_SIZE_LIMIT = 1 << 48
+DEVICE_STATE_LIMIT = 64 << 20
+LIST_LIMIT = 64
+STRING_LIMIT = 200
+_DIGITS_LIMIT = 20
+
+_FIELDS = (
+    *("adapter", "algorithms", "created", "device_state", "machine"),
+    *("operation", "parent", "service", "version", "volumes"),
+)
+_ADAPTER_FIELDS = {"kind": str, "port": int, "stateful": bool, "state": list, "read_only": list}
+_ID = re.compile(r"[0-9a-f]{16}")
+_MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}\+00:00")
+_PATH = re.compile(r"/[!-~]*")
+
+
+class ManifestInvalid(IntegrityError):
+    """Not a manifest. field: the one at fault, or empty."""
+
+    def __init__(self, field: str, why: str) -> None:
+        super().__init__(f"not a manifest: {field}" if field else "not a manifest", why=why)
+        self.field = field
+
+
+class ManifestUnsupported(UnsupportedError):
+    """A manifest of a newer version of Satchel, or of other algorithms."""
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """A checkpoint of one service.
+
+    parent: the checkpoint that its replica was resumed from or that was taken before. created: UTC,
+    microseconds, as datetime.isoformat writes it. operation: the last one that the machine has
+    executed. machine: a MachineSpec as JSON. adapter: what a recipe says about operations.
+    device_state: a blob. volumes: "ram" and the disks of the machine spec.
+    """
+
+    service: str
+    parent: CheckpointId | None
+    created: str
+    operation: OperationNumber
+    machine: Mapping[str, Any]
+    adapter: Mapping[str, Any]
+    device_state: TableRoot
+    volumes: Mapping[str, TableRoot]
+
+    @property
+    def id(self) -> CheckpointId:
+        """The first 16 hex digits of the SHA-256 of the canonical bytes."""
+        return CheckpointId(hashlib.sha256(self.to_bytes()).hexdigest()[:16])
+
+    def roots(self) -> list[TableRoot]:
+        """Every table that the checkpoint needs: the device state's, then the volumes' by name."""
+        return [self.device_state, *(self.volumes[name] for name in sorted(self.volumes))]
+
+    def to_json(self) -> dict[str, Any]:
+        """The manifest in JSON types."""
+        return {
+            "version": VERSION,
+            "algorithms": ALGORITHMS,
+            "service": self.service,
+            "parent": self.parent,
+            "created": self.created,
+            "operation": self.operation,
+            "machine": dict(self.machine),
+            "adapter": dict(self.adapter),
+            "device_state": self.device_state.to_json(),
+            "volumes": {name: root.to_json() for name, root in self.volumes.items()},
+        }
+
+    def to_bytes(self) -> bytes:
+        """The canonical bytes."""
+        text = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return f"{text}\n".encode("ascii")
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Manifest:
+        """The manifest of these canonical bytes. Raises ManifestInvalid, ManifestUnsupported."""
+        if len(data) > SIZE_LIMIT:
+            raise ManifestInvalid("", f"it has more than {SIZE_LIMIT} bytes")
+        try:
+            value = json.loads(
+                data.decode("ascii"),
+                object_pairs_hook=_unique,
+                parse_int=_integer,
+                parse_float=_no_number,
+                parse_constant=_no_number,
+            )
+        except (ValueError, RecursionError) as error:
+            raise ManifestInvalid("", str(error)[:STRING_LIMIT]) from error
+        manifest = cls.from_json(value)
+        if manifest.to_bytes() != data:
+            raise ManifestInvalid("", "its bytes are not canonical")
+        return manifest
+
+    @classmethod
+    def from_json(cls, value: object) -> Manifest:
+        """The manifest of this JSON value. Raises ManifestInvalid, ManifestUnsupported."""
+        fields = _object("", value)
+        version = fields.get("version")
+        if type(version) is not int or version < 1:
+            raise ManifestInvalid("version", "it is no version number")
+        if version > VERSION or fields.get("algorithms") != ALGORITHMS:
+            raise ManifestUnsupported(
+                f"cannot read a manifest of version {str(version)[:_DIGITS_LIMIT]}",
+                why=f"this Satchel knows version {VERSION} with {ALGORITHMS['chunk']}",
+                fix="install a newer Satchel",
+            )
+        _exactly("", fields, _FIELDS)
+        spec = _machine(fields["machine"])
+        return cls(
+            service=_matching("service", fields["service"], NAME),
+            parent=_parent(fields["parent"]),
+            created=_moment(fields["created"]),
+            operation=OperationNumber(_number("operation", fields["operation"], OPERATION_LIMIT)),
+            machine=_object("machine", fields["machine"]),
+            adapter=_adapter(fields["adapter"]),
+            device_state=_root("device_state", fields["device_state"], DEVICE_STATE_LIMIT),
+            volumes=_volumes(fields["volumes"], spec),
+        )
+
+
+def _machine(value: object) -> MachineSpec:
+    try:
+        return MachineSpec.from_json(value)
+    except SatchelError as error:
+        raise ManifestInvalid("machine", str(error)) from error
+
+
+def _adapter(value: object) -> dict[str, Any]:
+    adapter = _object("adapter", value)
+    _exactly("adapter", adapter, _ADAPTER_FIELDS)
+    for key, kind in _ADAPTER_FIELDS.items():
+        if type(adapter[key]) is not kind:
+            raise ManifestInvalid(f"adapter.{key}", f"it is no {kind.__name__}")
+    _matching("adapter.kind", adapter["kind"], NAME)
+    if not 1 <= adapter["port"] < 1 << 16:
+        raise ManifestInvalid("adapter.port", "it is no port")
+    for key in ("state", "read_only"):
+        if len(adapter[key]) > LIST_LIMIT:
+            raise ManifestInvalid(f"adapter.{key}", f"it has more than {LIST_LIMIT} items")
+        for path in adapter[key]:
+            if ".." in _matching(f"adapter.{key}", path, _PATH).split("/"):
+                raise ManifestInvalid(f"adapter.{key}", "a path leads upwards")
+    return adapter
+
+
+def _volumes(value: object, spec: MachineSpec) -> dict[str, TableRoot]:
+    volumes = _object("volumes", value)
+    if set(volumes) != {RAM_VOLUME, *spec.disks}:
+        raise ManifestInvalid("volumes", "they are not those of the machine")
+    found = {
+        name: _root(f"volumes.{name}", root, VOLUME_SIZE_LIMIT) for name, root in volumes.items()
+    }
+    if found[RAM_VOLUME].size != spec.memory_bytes:
+        raise ManifestInvalid("volumes.ram", "its size is not that of the machine's memory")
+    return found
+
+
+def _root(field: str, value: object, limit: int) -> TableRoot:
+    root = _object(field, value)
+    _exactly(field, root, ("sha1", "sha256", "size"))
+    for key, digits in (("sha1", 40), ("sha256", 64)):
+        _matching(f"{field}.{key}", root[key], re.compile(f"[0-9a-f]{{{digits}}}"))
+    _number(f"{field}.size", root["size"], limit)
+    try:
+        return TableRoot.from_json(root)
+    except (SatchelError, ValueError) as error:
+        raise ManifestInvalid(field, str(error)[:STRING_LIMIT]) from error
+
+
+def _parent(value: object) -> CheckpointId | None:
+    return None if value is None else CheckpointId(_matching("parent", value, _ID))
+
+
+def _moment(value: object) -> str:
+    text = _matching("created", value, _MOMENT)
+    try:
+        datetime.fromisoformat(text)
+    except ValueError as error:
+        raise ManifestInvalid("created", str(error)) from error
+    return text
+
+
+def _number(field: str, value: object, limit: int) -> int:
+    if type(value) is not int or not 0 <= value <= limit:
+        raise ManifestInvalid(field, f"it is no number from 0 to {limit}")
+    return value
+
+
+def _matching(field: str, value: object, pattern: re.Pattern[str]) -> str:
+    if not isinstance(value, str) or len(value) > STRING_LIMIT or not pattern.fullmatch(value):
+        raise ManifestInvalid(field, "it is malformed")
+    return value
+
+
+def _object(field: str, value: object) -> dict[str, Any]:
+    if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
+        raise ManifestInvalid(field, "it is no JSON object")
+    return value
+
+
+def _exactly(field: str, value: Mapping[str, Any], keys: Iterable[str]) -> None:
+    for key in set(value) ^ set(keys):
+        shown = f"{key[:STRING_LIMIT]!r}"
+        raise ManifestInvalid(field, f"{shown} is {'unknown' if key in value else 'missing'}")
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        raise ValueError("a key stands twice")
+    return value
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > _DIGITS_LIMIT:
+        raise ValueError("a number is too long")
+    return int(digits)
+
+
+def _no_number(text: str) -> object:
+    raise ValueError(f"{text[:_DIGITS_LIMIT]} is not a whole number")

@@ -1,0 +1,89 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""A disk image as a raw file, whether it is raw or qcow2.
+
+A qcow2 file may name other files of the host as its backing or data file and so carry them off.
+Such a file is refused.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import struct
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from satchel import paths
+from satchel.errors import CapacityError, IntegrityError, NotFoundError, UnsupportedError
+
+_QCOW2_MAGIC = b"QFI\xfb"
+_HEADER = struct.Struct(">4sIQ")
+_FEATURES_OFFSET = 72
+_EXTERNAL_DATA_FILE = 1 << 2
+_HEAD_BYTES = 112
+
+
+class DiskImageInvalid(IntegrityError):
+    """A disk image that cannot be read, or that leads to other files."""
+
+
+@contextlib.contextmanager
+def raw_view(image: Path, scratch: Path | None = None) -> Iterator[Path]:
+    """A raw file with the content of `image`: the same file, or a sparse copy of a qcow2 one.
+
+    scratch: where a copy is made; by default the cache folder. It is gone afterwards. Raises
+    NotFoundError, DiskImageInvalid, UnsupportedError without qemu-img, CapacityError.
+    """
+    try:
+        with image.open("rb") as file:
+            head = file.read(_HEAD_BYTES)
+    except (FileNotFoundError, IsADirectoryError) as error:
+        raise NotFoundError(f"no disk image {image}", why=error.strerror or "") from error
+    if not head.startswith(_QCOW2_MAGIC):
+        yield image
+        return
+    _refuse_other_files(image, head)
+    scratch = scratch or paths.cache_dir()
+    scratch.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="raw-", dir=scratch) as folder:
+        raw = Path(folder) / "raw"
+        _convert(image, raw)
+        yield raw
+
+
+def _refuse_other_files(image: Path, head: bytes) -> None:
+    if len(head) < _HEADER.size:
+        raise DiskImageInvalid(f"cannot read {image}", why="its qcow2 header is cut short")
+    _, version, backing = _HEADER.unpack_from(head)
+    features = 0
+    if version >= 3 and len(head) >= _FEATURES_OFFSET + 8:
+        (features,) = struct.unpack_from(">Q", head, _FEATURES_OFFSET)
+    if backing or features & _EXTERNAL_DATA_FILE:
+        raise DiskImageInvalid(
+            f"{image} is only a part of a disk",
+            why="it names a backing file or a data file",
+            fix=f"make it whole: qemu-img convert -O qcow2 {image} WHOLE.qcow2",
+        )
+
+
+def _convert(image: Path, raw: Path) -> None:
+    argv = ["qemu-img", "convert", "-f", "qcow2", "-O", "raw", "-S", "4k"]
+    argv += [str(image.resolve()), str(raw)]
+    try:
+        done = subprocess.run(
+            argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        )
+    except FileNotFoundError as error:
+        raise UnsupportedError(
+            f"cannot read {image}",
+            why="it is qcow2 and there is no qemu-img",
+            fix="install qemu-utils",
+        ) from error
+    if done.returncode == 0:
+        return
+    why = done.stderr.strip()[-500:]
+    if "No space left" in why or "File too large" in why:
+        raise CapacityError(f"no space for the content of {image} in {raw.parent}", why=why)
+    raise DiskImageInvalid(f"cannot read {image} as qcow2", why=why)
