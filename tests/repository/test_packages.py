@@ -31,18 +31,14 @@ def imports(path: Path) -> Iterator[tuple[str, str]]:
             yield from ((node.module or "", alias.name) for alias in node.names)
 
 
-def linter_order(name: str) -> tuple[bool, bool, str]:
-    """Constants, then classes, then functions, as ruff sorts them."""
-    return not name.isupper(), not name[0].isupper(), name
-
-
 def public_names(module: ModuleType) -> set[str]:
-    submodules = modules_of(module.__name__)
+    """What a package's namespace holds, but for its own modules."""
+    inside = f"{module.__name__}."
     return {
         name
         for name, value in vars(module).items()
         if not name.startswith("_")
-        and not (isinstance(value, ModuleType) and name in submodules)
+        and not (isinstance(value, ModuleType) and value.__name__.startswith(inside))
         and name != "annotations"
     }
 
@@ -53,11 +49,12 @@ def test_its_docstring_defines_its_words(name: str) -> None:
 
 
 @EVERY_PACKAGE
-def test_all_is_sorted_and_complete(name: str) -> None:
+def test_all_is_complete(name: str) -> None:
+    """That it is sorted is ruff's business."""
     module = importlib.import_module(name)
     exported = getattr(module, "__all__", None)
     assert exported is not None, f"{name}/__init__.py has no __all__"
-    assert list(exported) == sorted(exported, key=linter_order)
+    assert len(set(exported)) == len(exported)
     if name == "satchel":
         assert set(exported) == modules_of(name), "its modules are the face of the vocabulary"
     else:
