@@ -176,7 +176,7 @@ class AgentChannel:
         """
         deadline = time.monotonic() + timeout
         while True:
-            status = self.hello(max(0.0, deadline - time.monotonic()))
+            status = self.hello(max(_HELLO_INTERVAL, deadline - time.monotonic()))
             if status.ready:
                 return status
             if status.problem:

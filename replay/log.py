@@ -238,25 +238,19 @@ class Log:
         """
         with self._append_lock:
             self._check_writable()
-            if upto < self._segments[0].first:
-                return
             with on_media(f"cannot cut operation log {self.folder}"):
+                # Whole segments go first: on a full medium that makes room for the rest.
+                whole = [s for s in self._segments[:-1] if s.last <= upto]
+                self._drop(whole, self._segments[len(whole) :])
+                if upto < self._segments[0].first:
+                    return
                 kept = self._keep_after(upto)
                 if kept[-1] is not self._segments[-1]:
                     self._use(kept[-1])
-                old = [segment for segment in self._segments if segment not in kept]
-                for segment in old:
-                    segment.cut = True
                 with self._changed:
-                    self._segments = kept
                     self._last = OperationNumber(max(self._last, upto))
                     self._durable = OperationNumber(max(self._durable, upto))
-                    for number in [n for n in self._recent if n <= upto]:
-                        self._recent_bytes -= len(self._recent.pop(number).payload)
-                    self._changed.notify_all()
-                for segment in old:
-                    segment.path.unlink(missing_ok=True)
-                    sync_folder(self.folder)
+                self._drop([s for s in self._segments if s not in kept], kept)
 
     def start_from(self, base: OperationNumber) -> None:
         """Lets a log without operations go on after operation `base`, whatever it had before.
@@ -405,6 +399,19 @@ class Log:
             if segment.first < first <= segment.last:
                 return [self._split(segment, first), *self._segments[index + 1 :]]
         return [_fresh(self.folder, upto)]
+
+    def _drop(self, old: list[Segment], kept: list[Segment]) -> None:
+        """Forgets segments, the oldest first, so that a crash leaves no hole."""
+        with self._changed:
+            for segment in old:
+                segment.cut = True
+            self._segments = kept
+            for number in [n for n in self._recent if n < kept[0].first]:
+                self._recent_bytes -= len(self._recent.pop(number).payload)
+            self._changed.notify_all()
+        for segment in old:
+            segment.path.unlink(missing_ok=True)
+            sync_folder(self.folder)
 
     def _split(self, segment: Segment, first: OperationNumber) -> Segment:
         offset, _ = segment.extent(first)

@@ -10,6 +10,7 @@ Content-Length is the body's, or as it was where the response may not have a bod
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ import h11
 
 from replay.operations import Operation
 from satchel.errors import IntegrityError, UsageError
+
+logger = logging.getLogger(__name__)
 
 kind = "http"
 
@@ -36,6 +39,7 @@ HOP_BY_HOP = frozenset(
 _REQUEST_ONLY = frozenset((b"content-length", b"expect", b"host"))
 _RESPONSE_ONLY = frozenset((b"content-length", b"date"))
 _NO_BODY = frozenset((204, 304))
+_BAD_GATEWAY = b"The service's answer was not HTTP.\n"
 _MAX_HEAD = 256 << 10
 _MAX_EVENTS = 1 << 17
 """Interim responses and chunks of one response: what a hostile service may cost in time."""
@@ -118,7 +122,10 @@ def normalise(response: bytes, operation: Operation) -> bytes:
     try:
         head, body = _parse(response, method)
     except h11.ProtocolError as error:
-        return _render(502, b"Bad Gateway", [date], f"the service's response: {error}\n".encode())
+        logger.warning(
+            "operation %d: the service's answer is not HTTP: %s", operation.number, error
+        )
+        return _render(502, b"Bad Gateway", [date], _BAD_GATEWAY)
     raw = list(head.headers.raw_items())
     dropped = _hop_by_hop(raw) | _RESPONSE_ONLY
     kept = [(name, value) for name, value in raw if name.lower() not in dropped]

@@ -1,0 +1,32 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Logs with known operations."""
+
+from pathlib import Path
+
+from replay import Log, Operation
+from satchel.ids import OperationNumber
+
+
+def operation(number: int) -> Operation:
+    """An operation of which everything follows from its number; about 100 bytes."""
+    payload = b"%d" % number * 20
+    return Operation(OperationNumber(number), number * 1000, number * 7, payload)
+
+
+def filled(folder: Path, count: int) -> Log:
+    """A log with operations 1 to `count`, about five to a segment."""
+    log = Log.open(folder, segment_bytes=400)
+    for number in range(1, count + 1):
+        log.append(operation(number))
+    return log
+
+
+def content(log: Log) -> list[Operation]:
+    """Everything that the log has."""
+    return list(log.read(OperationNumber(log.first - 1)))
+
+
+def files(folder: Path) -> list[str]:
+    """The names in a folder, sorted."""
+    return sorted(path.name for path in folder.iterdir())
