@@ -264,15 +264,17 @@ class SshLink:
             raise self._broken()
         return ran
 
-    def close(self) -> None:
+    def close(self, *, gone: bool = False) -> None:
         """End the connection, its process and its sockets on both sides. Never fails.
 
-        The remote sockets are removed if the host answers within 5 s.
+        The remote sockets are removed if the host answers within 5 s; it is not asked where the
+        caller knows that the connection is `gone`, as after a move to another network.
         """
         with self._lock:
             if self._state is LinkState.CLOSED:
                 return
-            self._remove_remote()
+            if not gone:
+                self._remove_remote()
             self._state = LinkState.CLOSED
             _end_process(self._process)
             self._said.join()
