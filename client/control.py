@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The socket on which other commands of this client reach a running session.
 
-    GET  /v1/status   what `satchel status` shows
-    POST /v1/move     to: SURROGATE, use_media: bool; answers when the new replica has joined
-    POST /v1/drop     at: SURROGATE
-    POST /v1/stop     end the session
+GET  /v1/status   what `satchel status` shows
+POST /v1/move     to: SURROGATE, use_media: bool; answers when the new replica has joined
+POST /v1/drop     at: SURROGATE
+POST /v1/stop     end the session
 """
 
 from __future__ import annotations

@@ -95,4 +95,4 @@ class SurrogateEndpoint:
 
     def remove(self) -> None:
         """End the replica."""
-        self._link.delete_json(self._path)
+        self._link.delete(self._path)

@@ -39,7 +39,9 @@ class Journal:
     spare:  where the log goes on when `folder` fails
     """
 
-    def __init__(self, folder: Path | None, spare: Path | None, durability: Durability = "each") -> None:
+    def __init__(
+        self, folder: Path | None, spare: Path | None, durability: Durability = "each"
+    ) -> None:
         self._changed = threading.Condition()
         self._operations: list[Operation] = []
         self._base = OperationNumber(0)

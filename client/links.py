@@ -64,8 +64,8 @@ class Link:
     def post_json(self, path: str, value: Any, *, timeout: float | None = READ_SECONDS) -> Any:
         return self.http.post_json(path, value, timeout=timeout)
 
-    def delete_json(self, path: str) -> Any:
-        return self.http.delete_json(path)
+    def delete(self, path: str) -> Any:
+        return self.http.delete(path)
 
     def post_bytes(
         self,
@@ -197,5 +197,3 @@ def _address_towards(peer: Peer) -> str | None:
         probe.connect((host, peer.port))
         return str(probe.getsockname()[0])
     return None
-
-

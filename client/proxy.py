@@ -7,7 +7,7 @@ from __future__ import annotations
 import threading
 
 import flask
-from waitress.server import create_server
+from waitress.server import BaseWSGIServer, create_server
 
 from client.session import Session
 from replay.adapters import http
@@ -31,13 +31,13 @@ class Proxy:
             max_request_body_size=MAX_REQUEST_BYTES,
             clear_untrusted_proxy_headers=True,
         )
-        self.port: int = self._server.effective_port
+        assert isinstance(self._server, BaseWSGIServer) and self._server.socket
+        self.port = int(self._server.socket.getsockname()[1])
         self._thread = threading.Thread(target=self._server.run, name="proxy", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
         self._server.close()
-        self._server.trigger.close()
         self._thread.join(timeout=5.0)
 
 

@@ -179,7 +179,7 @@ class Runner:
         self.session.close()
         if self.home_link:
             try:
-                self.home_link.delete_json(f"/v1/services/{self.service}/lease/{self.settings.name}")
+                self.home_link.delete(f"/v1/services/{self.service}/lease/{self.settings.name}")
             except SatchelError as error:
                 logger.warning("the lease was not given back: %s", error)
         self._links.close()

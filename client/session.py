@@ -125,9 +125,7 @@ class Session:
     def wait_stable(self, timeout: float) -> bool:
         """Whether home has everything on disk, waiting up to `timeout` seconds for it."""
         with self._changed:
-            return self._changed.wait_for(
-                lambda: self.journal.stable >= self.journal.last, timeout
-            )
+            return self._changed.wait_for(lambda: self.journal.stable >= self.journal.last, timeout)
 
     def acknowledge(self, number: OperationNumber) -> None:
         """Note that home has every operation up to that one on disk."""

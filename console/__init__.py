@@ -13,4 +13,13 @@ from console.output import age, show, size
 from console.program import json_option, run_program, serve_until_signal
 from console.progress import bar
 
-__all__ = ["age", "bar", "json_option", "log_to_stderr", "run_program", "serve_until_signal", "show", "size"]
+__all__ = [
+    "age",
+    "bar",
+    "json_option",
+    "log_to_stderr",
+    "run_program",
+    "serve_until_signal",
+    "show",
+    "size",
+]

@@ -60,10 +60,8 @@ def age(created: str) -> str:
 
 
 def _cell(key: str, value: Any) -> str:
-    if value is None:
-        return "-"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
+    if value is None or isinstance(value, bool):
+        return {None: "-", True: "yes", False: "no"}[value]
     if isinstance(value, int) and key.endswith(("size", "bytes")):
         return size(value)
     if isinstance(value, float):

@@ -2,19 +2,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Home over HTTP. Who reaches the socket is the owner: OpenSSH has seen to that.
 
-    GET    /v1/services                               every service
-    POST   /v1/services                               add one: name, image
-    GET    /v1/services/S                             ServiceStatus
-    DELETE /v1/services/S                             forget it
-    POST   /v1/services/S/launch | stop               the first-class replica
-    GET    /v1/services/S/checkpoint                  the newest manifest and its signature
-    POST   /v1/services/S/checkpoint                  take one; media: PATH to carry it
-    POST   /v1/services/S/lease                       client, take_over
-    DELETE /v1/services/S/lease/CLIENT                give it back
-    GET    /v1/services/S/operations?after=N&limit=M  log records
-    POST   /v1/services/S/operations                  log records in, response records out
-    POST   /v1/services/S/digest                      paths: a digest of the guest's files
-    POST   /v1/chunks                                 references in, pack records out
+GET    /v1/services                               every service
+POST   /v1/services                               add one: name, image
+GET    /v1/services/S                             ServiceStatus
+DELETE /v1/services/S                             forget it
+POST   /v1/services/S/launch | stop               the first-class replica
+GET    /v1/services/S/checkpoint                  the newest manifest and its signature
+POST   /v1/services/S/checkpoint                  take one; media: PATH to carry it
+POST   /v1/services/S/lease                       client, take_over
+DELETE /v1/services/S/lease/CLIENT                give it back
+GET    /v1/services/S/operations?after=N&limit=M  log records
+POST   /v1/services/S/operations                  log records in, response records out
+POST   /v1/services/S/digest                      paths: a digest of the guest's files
+POST   /v1/chunks                                 references in, pack records out
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from homeserver.home import Home
 from homeserver.service import Service
 from replay import decode_operations, encode_operations, encode_responses
 from satchel.errors import NotFoundError, UsageError
-from satchel.ids import OperationNumber
+from satchel.ids import CheckpointId, OperationNumber
 from wire import Lease, ServiceStatus, chunk_routes, install_errors
 
 MAX_BODY = 256 << 20
@@ -155,9 +155,9 @@ def _status(service: Service) -> ServiceStatus:
     holder = view.client
     return ServiceStatus(
         service=view.name,
-        checkpoint=view.checkpoint,
-        last_logged=view.last_logged,
-        last_executed=view.last_executed,
+        checkpoint=CheckpointId(view.checkpoint) if view.checkpoint else None,
+        last_logged=OperationNumber(view.last_logged),
+        last_executed=OperationNumber(view.last_executed),
         lease=Lease(holder, service.lease.seconds_left) if holder else None,
     )
 

@@ -9,7 +9,7 @@ import threading
 from datetime import UTC, datetime
 from pathlib import Path
 
-from chunkstore import Store, TableRoot
+from chunkstore import Store
 from homeserver.records import ServiceRecord, ServiceShelf
 from homeserver.service import ReplicaMaker, Service
 from homeserver.settings import HomeSettings
@@ -37,9 +37,7 @@ class Home:
         Raises NotFoundError where there is none and StoreLocked where another process has it.
         """
         if not settings.identity.exists():
-            raise NotFoundError(
-                f"no home at {settings.data}", fix="`satchel-home init` makes one"
-            )
+            raise NotFoundError(f"no home at {settings.data}", fix="`satchel-home init` makes one")
         self.settings = settings
         self.store = Store.open(settings.store)
         self.shelf = ServiceShelf(settings.services)
@@ -133,6 +131,7 @@ class Home:
             self.store,
             self._driver,
             run_dir,
+            adapter=image.recipe.adapter_kind,
             stateful=image.recipe.stateful,
         )
         replica.boot({SYSTEM_DISK: root}, image.boot(), local_resolver(self.store))
@@ -146,14 +145,14 @@ class Home:
             self.store,
             self._driver,
             run_dir,
-            stateful=bool(manifest.adapter["stateful"]),
+            adapter=manifest.adapter["kind"],
+            stateful=manifest.adapter["stateful"],
         )
         frozen = Frozen(manifest.operation, manifest.device_state, manifest.volumes, 0.0)
         replica.resume(
             frozen, local_resolver(self.store), lambda root: self.store.read(root, 0, root.size)
         )
         return replica
-
 
 
 def signers_line(settings: HomeSettings) -> str:

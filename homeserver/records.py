@@ -124,7 +124,9 @@ class CheckpointShelf:
         except FileNotFoundError:
             raise NotFoundError(f"no checkpoint {checkpoint}") from None
         if manifest.id != checkpoint:
-            raise IntegrityError(f"{path} is not checkpoint {checkpoint}", why=f"it is {manifest.id}")
+            raise IntegrityError(
+                f"{path} is not checkpoint {checkpoint}", why=f"it is {manifest.id}"
+            )
         return manifest
 
     def signature(self, checkpoint: CheckpointId) -> bytes:

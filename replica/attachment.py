@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from chunkstore import Store, TableRoot
@@ -27,7 +28,7 @@ class Attachment:
 
     @classmethod
     def open(
-        cls, run_dir: Path, store: Store, roots: dict[str, TableRoot], resolver: Resolver
+        cls, run_dir: Path, store: Store, roots: Mapping[str, TableRoot], resolver: Resolver
     ) -> Attachment:
         """Attach the volumes named by `roots` (one of them RAM) under `run_dir`.
 
@@ -35,7 +36,7 @@ class Attachment:
         Leaves no process and no mount behind when it raises.
         """
         volumes = {name: create_volume(run_dir, name, root) for name, root in roots.items()}
-        server = VolumeServer.start(run_dir, store.path / "packs", list(volumes.values()), resolver)
+        server = VolumeServer.start(run_dir, store.packs_path, list(volumes.values()), resolver)
         try:
             mount = RamMount.mount(server.uri(RAM), run_dir / "memory")
         except BaseException:

@@ -14,20 +14,23 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import logging
 import shutil
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from chunkstore import Store, TableRoot
 from hypervisor import Boot, Driver, Machine, MachineSpec
 from overlay import Resolver
-from replay import Adapter, AgentChannel, Operation, Response
+from replay import AgentChannel, Operation, Response, adapters
 from replica.attachment import RAM, Attachment
 from satchel.errors import SatchelError, StateError, UnavailableError
 from satchel.ids import ZERO_REF, OperationNumber, ReplicaId
+
+logger = logging.getLogger(__name__)
 
 BOOT_SECONDS = 300.0
 """How long a guest may take from its first instruction to its agent's answer, under TCG."""
@@ -62,7 +65,7 @@ class Frozen:
 
     operation: OperationNumber
     device_state: TableRoot
-    volumes: dict[str, TableRoot]
+    volumes: Mapping[str, TableRoot]
     paused_seconds: float
 
 
@@ -77,13 +80,13 @@ class Replica:
         driver: Driver,
         run_dir: Path,
         *,
-        adapter: Adapter,
+        adapter: str,
         stateful: bool,
     ) -> None:
         self.id = replica_id
         self.spec = spec
         self.stateful = stateful
-        self._adapter = adapter
+        self._adapter = adapters.for_kind(adapter)
         self._store = store
         self._driver = driver
         self._run_dir = run_dir
@@ -103,13 +106,15 @@ class Replica:
         """The last operation that the guest has executed. For a stateless service: how many."""
         return self._last
 
-    def boot(self, disks: dict[str, TableRoot], boot: Boot, resolver: Resolver) -> None:
+    def boot(self, disks: Mapping[str, TableRoot], boot: Boot, resolver: Resolver) -> None:
         """Start from a kernel, with empty memory; returns once the service answers."""
         size = self.spec.memory_mib << 20
         roots = {RAM: TableRoot(ref=ZERO_REF, size=size), **disks}
         self._start(roots, resolver, boot, lambda machine: None, BOOT_SECONDS)
 
-    def resume(self, frozen: Frozen, resolver: Resolver, bring: Callable[[TableRoot], bytes]) -> None:
+    def resume(
+        self, frozen: Frozen, resolver: Resolver, bring: Callable[[TableRoot], bytes]
+    ) -> None:
         """Go on from a checkpoint; returns once the agent answers.
 
         `bring` delivers the whole device state; `resolver` is asked for each block that the
@@ -137,9 +142,7 @@ class Replica:
             assert self._agent is not None
             asked = operation
             if not self.stateful:
-                operation = dataclasses.replace(
-                    operation, number=OperationNumber(self._last + 1)
-                )
+                operation = dataclasses.replace(operation, number=OperationNumber(self._last + 1))
             try:
                 response = self._agent.execute(operation, timeout=timeout)
             except UnavailableError as error:
@@ -199,7 +202,7 @@ class Replica:
 
     def _start(
         self,
-        roots: dict[str, TableRoot],
+        roots: Mapping[str, TableRoot],
         resolver: Resolver,
         boot: Boot | None,
         load: Callable[[Machine], None],
@@ -239,10 +242,15 @@ class Replica:
         agent, self._agent = self._agent, None
         machine, self._machine = self._machine, None
         attachment, self._attachment = self._attachment, None
-        for part in (agent, machine, attachment):
-            if part is None:
-                continue
+        endings: list[Callable[[], None]] = []
+        if agent:
+            endings.append(agent.close)
+        if machine:
+            endings.append(machine.stop)
+        if attachment:
+            endings.append(attachment.close)
+        for end in endings:
             try:
-                part.stop() if part is machine else part.close()
-            except SatchelError:
-                continue
+                end()
+            except SatchelError as error:
+                logger.warning("replica %s: %s", self.id, error)

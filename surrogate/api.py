@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """A surrogate over HTTP. Who reaches the socket may log in here: OpenSSH has seen to that.
 
-    GET    /v1/status                   HostStatus
-    POST   /v1/replicas                 CreateReplica: admit one and begin to resume it
-    GET    /v1/replicas/R?wait=SECONDS  ReplicaStatus, once it is ready or failed or time is up
-    POST   /v1/replicas/R/operations    log records in, response records out
-    POST   /v1/replicas/R/digest        paths: a digest of the guest's files
-    DELETE /v1/replicas/R               end it
+GET    /v1/status                   HostStatus
+POST   /v1/replicas                 CreateReplica: admit one and begin to resume it
+GET    /v1/replicas/R?wait=SECONDS  ReplicaStatus, once it is ready or failed or time is up
+POST   /v1/replicas/R/operations    log records in, response records out
+POST   /v1/replicas/R/digest        paths: a digest of the guest's files
+DELETE /v1/replicas/R               end it
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ class Fetcher:
 
     def read(self, root: TableRoot) -> bytes:
         """All of a small volume, such as a device state."""
-        while missing := self._store.missing(root):
+        while missing := self._store.missing([root]):
             self.bring(missing)
         return self._store.read(root, 0, root.size)
 
@@ -127,7 +127,7 @@ class Fetcher:
 
     def _ask(self, record: SourceRecord, refs: bytes) -> bytes:
         """Ask one source in batches; what is still missing afterwards."""
-        missing = []
+        missing: list[bytes] = []
         step = BATCH * CHUNK_REF_SIZE
         for start in range(0, len(refs), step):
             if self._closed.is_set() or record.usable_from > time.monotonic():

@@ -74,7 +74,7 @@ class Host:
         with self._lock:
             tenant = self._tenants.get(ReplicaId(replica))
         if tenant is None:
-            raise NotFoundError(f"no replica {replica} on {self.name}", why="it was ended, or never")
+            raise NotFoundError(f"no replica {replica[:80]} on {self.name}", why="it was ended")
         return tenant
 
     def create(self, request: CreateReplica) -> Tenant:
@@ -105,7 +105,8 @@ class Host:
                 self.store,
                 self._driver,
                 run_dir,
-                stateful=bool(manifest.adapter["stateful"]),
+                adapter=manifest.adapter["kind"],
+                stateful=manifest.adapter["stateful"],
             )
             tenant = Tenant(manifest, replica, fetcher, self.settings.operation_seconds)
             self._tenants[request.replica] = tenant

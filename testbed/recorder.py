@@ -50,9 +50,9 @@ class Recorder:
             yield row
         row.seconds = time.monotonic() - began
         for name, ways in self._bed.counters().items():
-            for way, counts in (("up", row.up), ("down", row.down)):
-                earlier = before[name][way].bytes if name in before else 0
-                counts[name] = ways[way].bytes - earlier
+            earlier = before.get(name)
+            row.up[name] = ways["up"].bytes - (earlier["up"].bytes if earlier else 0)
+            row.down[name] = ways["down"].bytes - (earlier["down"].bytes if earlier else 0)
         self.rows.append(row)
         facts = ", ".join(f"{key} {value}" for key, value in row.facts.items())
         self._console.print(f"[bold]{what}[/] ({where}): {row.seconds:.1f} s  {facts}")

@@ -65,7 +65,7 @@ class Role:
             port=SSH_PORT,
             prefix=self.host.prefix,
         )
-        argv = [PROGRAMS / self.program, "--config", self.config, "serve"]
+        argv: list[str | Path] = [PROGRAMS / self.program, "--config", self.config, "serve"]
         self._daemon = self.host.popen(argv, log=self.log)
         deadline = time.monotonic() + START_SECONDS
         while not (self.run_dir / socket).exists():
@@ -187,7 +187,7 @@ def run_json(host: Host, argv: Sequence[str | Path]) -> Any:
     """Run a command with --json on a host; what it printed. Raises CommandFailed."""
     done = host.run(argv, timeout=COMMAND_SECONDS)
     if done.returncode != 0:
-        shown = " ".join(str(part) for part in argv[:1] + argv[3:])
+        shown = " ".join(str(part) for part in (*argv[:1], *argv[3:]))
         raise CommandFailed(
             f"`{shown}` ended with exit code {done.returncode}", why=done.stderr[-2000:].strip()
         )

@@ -32,6 +32,9 @@ from testbed.topology import PROFILES
 OPERATIONS = 30
 """Operations at hotspot A, and after each move."""
 
+WITH = "with portable storage"
+WITHOUT = "without portable storage"
+
 SENTENCE = "go forward ten meters"
 RECORDINGS = 2
 
@@ -101,16 +104,16 @@ class Story:
     def at_hotspot_a(self) -> None:
         """Thirty operations of notes, each logged on the stick before it is sent; speech."""
         self._session("notes", "a", media=True)
-        self._use("notes", OPERATIONS, "with portable storage", "operations of notes", "client at A")
+        self._use("notes", OPERATIONS, WITH, "operations of notes", "client at A")
         self._session("speech", "a", media=True)
-        self._use("speech", RECORDINGS, "with portable storage", "recognitions", "client at A")
+        self._use("speech", RECORDINGS, WITH, "recognitions", "client at A")
 
     def to_hotspot_b(self) -> None:
         """Move while working: replicas resume at B from the stick."""
         for name in ("notes", "speech"):
-            self._move(name, "b", "with portable storage")
-        self._use("notes", OPERATIONS, "with portable storage", "operations of notes", "client at B")
-        self._use("speech", RECORDINGS, "with portable storage", "recognitions", "client at B")
+            self._move(name, "b", WITH)
+        self._use("notes", OPERATIONS, WITH, "operations of notes", "client at B")
+        self._use("speech", RECORDINGS, WITH, "recognitions", "client at B")
 
     def without_media(self) -> None:
         """The same move once more, to an empty surrogate, from home over the slow link."""
@@ -120,10 +123,8 @@ class Story:
         self.roles.restart_surrogate("b", empty=True)
         for name in ("notes", "speech"):
             self._session(name, "a", media=name == "notes")
-            self._move(name, "b", "without portable storage")
-        self._use(
-            "notes", OPERATIONS, "without portable storage", "operations of notes", "client at B"
-        )
+            self._move(name, "b", WITHOUT)
+        self._use("notes", OPERATIONS, WITHOUT, "operations of notes", "client at B")
 
     def surrogate_dies(self) -> None:
         """Cut B's power in the middle of operations: home's answers go on."""
@@ -158,7 +159,7 @@ class Story:
         self.facts["on_media"] = self.roles.home.command("media", "ls", self.stick.root, "--json")
 
     def _session(self, service: str, surrogate: str, *, media: bool) -> None:
-        where = ["--media", self.stick.root] if media else []
+        where = ["--media", str(self.stick.root)] if media else []
         with self.recorder.step(f"run {service}", f"surrogate {surrogate.upper()}") as row:
             log = self.work / f"{service}.log"
             self.roles.start_session(service, *where, "--json", log=log)
@@ -171,7 +172,7 @@ class Story:
         self._await_rows(service, 1)
         if self.bed.client.hotspot != surrogate:
             self._shift(surrogate)
-        without = ["--without-media"] if mode.startswith("without") else []
+        without = ["--without-media"] if mode == WITHOUT else []
         where = f"to surrogate {surrogate.upper()}, {mode}"
         with self.recorder.step(f"move {service}", where) as row:
             brought = self.roles.satchel("move", service, "--to", surrogate, *without, "--json")
@@ -285,4 +286,3 @@ def main(profile: str, out: Path, keep: bool) -> None:
 
 if __name__ == "__main__":
     main()
-

@@ -37,13 +37,13 @@ def command(
     """Send one HTTP request to SERVICE as an operation; print the first response."""
     port = running_session(context.settings, service).get_json("/v1/status")["port"]
     body = _body(data)
-    pairs = [tuple(part.strip() for part in header.split(":", 1)) for header in headers]
+    pairs = [header.partition(":") for header in headers]
     try:
         answer = httpx.request(
             method.upper(),
             f"http://127.0.0.1:{port}{path}",
             content=body,
-            headers=dict(pairs),
+            headers={name.strip(): value.strip() for name, _, value in pairs},
             timeout=None,
         )
     except httpx.TransportError as error:

@@ -28,7 +28,9 @@ def build(context: Context, name: str, as_json: bool) -> None:
         image = images.build(
             recipe, context.settings.images / name, agent=agent_program(), progress=progress
         )
-    show({"name": name, "disk": str(image.disk), "size": image.disk.stat().st_size}, as_json=as_json)
+    show(
+        {"name": name, "disk": str(image.disk), "size": image.disk.stat().st_size}, as_json=as_json
+    )
 
 
 @group.command("ls")
@@ -41,4 +43,3 @@ def ls(context: Context, as_json: bool) -> None:
         folder = context.settings.images / recipe.name
         rows.append({"name": recipe.name, "title": recipe.title, "built": folder.is_dir()})
     show(rows, as_json=as_json)
-

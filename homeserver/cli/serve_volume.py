@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 
 import click
@@ -12,7 +11,7 @@ import click
 from chunkstore import Catalog
 from console import serve_until_signal
 from homeserver.cli.context import Context, pass_context
-from overlay import VolumeServer, create_volume, local_resolver
+from overlay import serve_stored
 
 
 @click.command("serve-volume")
@@ -22,13 +21,7 @@ from overlay import VolumeServer, create_volume, local_resolver
 @pass_context
 def command(context: Context, name: str, socket: Path, writable: bool) -> None:
     """Export volume NAME over NBD on a Unix socket until Ctrl-C."""
-    with context.open_store() as store, tempfile.TemporaryDirectory(prefix="satchel-") as folder:
+    with context.open_store() as store:
         root = Catalog(store).get(name).root
-        volume = create_volume(Path(folder), name, root, read_only=not writable)
-        server = VolumeServer.start(
-            Path(folder), store.path / "packs", [volume], local_resolver(store), socket=socket
-        )
-        try:
+        with serve_stored(store, name, root, socket, writable=writable) as server:
             serve_until_signal(f"volume {name} at {server.uri(name)}")
-        finally:
-            server.stop()

@@ -42,7 +42,7 @@ def ls(context: Context, as_json: bool) -> None:
 @pass_context
 def rm(context: Context, name: str, as_json: bool) -> None:
     """Stop and forget a service, its checkpoints and its log."""
-    context.daemon().delete_json(f"/v1/services/{name}")
+    context.daemon().delete(f"/v1/services/{name}")
     show({"removed": name}, as_json=as_json)
 
 
