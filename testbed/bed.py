@@ -20,7 +20,7 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -29,7 +29,6 @@ from satchel.errors import NotFoundError, StateError
 from testbed import namespaces
 from testbed.links import Counters, End, Link, LinkCounters, LinkMaker, Wire, open_links
 from testbed.namespaces import ip
-from testbed.sshd import Sshd
 from testbed.topology import CLIENT, INTERNET, TODAY, LinkPlan, Place, Profile, Topology
 
 KERNEL = Path("/proc/sys/net")
@@ -49,10 +48,28 @@ ROUTER_SETTINGS = {"ipv4/ip_forward": "1", "ipv4/conf/all/rp_filter": "1"}
 DEVICE_QUEUE = 4096
 """Packets that the kernel holds for a link whose emulator has not looked yet."""
 
-SSH_PORT = 22
-
 STOP_GRACE = 10.0
 """Seconds that all processes together have to end after SIGTERM."""
+
+
+def prepare(namespace: str, *, forward: bool = False) -> None:
+    """Give a fresh namespace its kernel settings and its loopback; with `forward` it routes."""
+    settings = KERNEL_SETTINGS | (ROUTER_SETTINGS if forward else {})
+    namespaces.inside(namespace, functools.partial(_apply, settings))
+    ip("-n", namespace, "link", "set", "lo", "up")
+
+
+def address_ends(leaf: tuple[End, str], core: tuple[End, str]) -> None:
+    """Give the two devices of a link their addresses, and bring them up."""
+    for (end, here), (_, there) in ((leaf, core), (core, leaf)):
+        ip(
+            "-n",
+            end.namespace,
+            batch=[
+                f"address add {here} peer {there} dev {end.interface}",
+                f"link set {end.interface} txqueuelen {DEVICE_QUEUE} up",
+            ],
+        )
 
 
 class Host:
@@ -63,7 +80,6 @@ class Host:
         self.namespace = namespace
         self._address = address
         self._processes: list[subprocess.Popen[bytes]] = []
-        self._servers: list[Sshd] = []
 
     @property
     def address(self) -> str:
@@ -119,31 +135,12 @@ class Host:
         """A fresh IPv4 socket of this host, for use by this process."""
         return namespaces.inside(self.namespace, lambda: socket.socket(socket.AF_INET, kind))
 
-    def sshd(self, folder: Path, *, authorized: Iterable[str]) -> Sshd:
-        """Start an sshd of this host's own at port 22. It is stopped with the testbed.
-
-        folder: where its key, settings and log are; authorized: public keys, one line each.
-        Raises what Sshd.start raises.
-        """
-        server = Sshd.start(
-            folder,
-            authorized=authorized,
-            address=self.address,
-            port=SSH_PORT,
-            prefix=self.prefix,
-        )
-        self._servers.append(server)
-        return server
-
     def crash(self) -> None:
         """SIGKILL for everything that runs here, like a power cut. The host can be used again."""
         namespaces.kill_processes([self.namespace])
         for process in self._processes:
             process.wait()
-        for server in self._servers:
-            server.stop()
         self._processes.clear()
-        self._servers.clear()
 
     def stop_processes(self) -> list[subprocess.Popen[bytes]]:
         """SIGTERM for what was started here, last first; returns them, to be waited for."""
@@ -151,9 +148,6 @@ class Host:
         for process in stopping:
             process.terminate()
         self._processes.clear()
-        for server in self._servers:
-            server.stop()
-        self._servers.clear()
         return stopping
 
 
@@ -321,15 +315,7 @@ class Testbed:
             link = self.maker.connect(plan.name, leaf, core, *plan.shapes)
         with self._lock:
             self._links[plan.name] = link
-        for here, there in ((plan.leaf, plan.core), (plan.core, plan.leaf)):
-            ip(
-                "-n",
-                self.host(here.host).namespace,
-                batch=[
-                    f"address add {here.address} peer {there.address} dev {here.interface}",
-                    f"link set {here.interface} txqueuelen {DEVICE_QUEUE} up",
-                ],
-            )
+        address_ends((leaf, plan.leaf.address), (core, plan.core.address))
 
     def unplug(self, name: str) -> None:
         """Remove a link; its counters are kept."""
@@ -351,10 +337,7 @@ class Testbed:
         names = [host.namespace for host in self._hosts.values()]
         namespaces.create(names)
         for host in self._hosts.values():
-            forwarding = ROUTER_SETTINGS if host.name in self.topology.routers else {}
-            settings = KERNEL_SETTINGS | forwarding
-            namespaces.inside(host.namespace, functools.partial(_apply, settings))
-            ip("-n", host.namespace, "link", "set", "lo", "up")
+            prepare(host.namespace, forward=host.name in self.topology.routers)
 
     def _end(self, place: Place) -> End:
         return End(self.host(place.host).namespace, place.interface)

@@ -16,8 +16,9 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from testbed.bed import Host
-from testbed.links import MTU
+from testbed import namespaces
+from testbed.bed import Host, address_ends, prepare
+from testbed.links import MTU, End, Link, LinkMaker, Shape
 
 HEADERS = 28
 """Bytes of the IPv4 and UDP headers."""
@@ -27,6 +28,38 @@ SO_RCVBUFFORCE = 33
 RECEIVE_BUFFER = 8 << 20
 SETTLE = 0.02
 """Seconds until the kernel stamps packets after it has been asked to."""
+
+
+LEAF = "192.168.7.2"
+CORE = "192.168.7.1"
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A leaf and a core with one link; it carries everything at once until it is shaped."""
+
+    leaf: Host
+    core: Host
+    link: Link
+
+
+@contextlib.contextmanager
+def pair(maker: LinkMaker) -> Iterator[Pair]:
+    """A link of `maker` between two fresh hosts. Raises what Testbed.start raises."""
+    namespaces.require_privileges()
+    prefix = namespaces.new_prefix()
+    leaf, core = End(f"{prefix}leaf", "link0"), End(f"{prefix}core", "link0")
+    names = [leaf.namespace, core.namespace]
+    try:
+        namespaces.create(names)
+        for name in names:
+            prepare(name)
+        link = maker.connect("pair", leaf, core, Shape(), Shape())
+        address_ends((leaf, LEAF), (core, CORE))
+        yield Pair(Host("leaf", leaf.namespace, LEAF), Host("core", core.namespace, CORE), link)
+        link.close()
+    finally:
+        namespaces.delete(names)
 
 
 @dataclass(frozen=True)

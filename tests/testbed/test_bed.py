@@ -13,6 +13,7 @@ import pytest
 
 from satchel.errors import NotFoundError, StateError
 from testbed import Counters, Host, Testbed, measure, namespaces
+from testbed.sshd import Sshd
 from tests.needs import requires
 from wire import Identity
 
@@ -166,7 +167,8 @@ def wait_for_text(path: Path, text: str) -> None:
 @requires("sshd", "ssh")
 def test_a_host_is_reached_by_ssh_with_its_own_key_only(bed: Testbed, tmp_path: Path) -> None:
     home, key = bed.host("home"), Identity.create(tmp_path / "key")
-    server = home.sshd(tmp_path / "sshd", authorized=[key.public])
+    place = {"address": home.address, "port": 22, "prefix": home.prefix}
+    server = Sshd.start(tmp_path / "sshd", authorized=[key.public], **place)
     known = tmp_path / "known_hosts"
     known.write_text(server.known_hosts_line + "\n")
     options = [f"-oUserKnownHostsFile={known}", "-oBatchMode=yes", "-F/dev/null"]
@@ -177,3 +179,4 @@ def test_a_host_is_reached_by_ssh_with_its_own_key_only(bed: Testbed, tmp_path: 
     assert "Permission denied" in bed.client.run([*ssh, "-i", other.path, "true"]).stderr
     home.crash()
     assert not server.alive()
+    server.stop()

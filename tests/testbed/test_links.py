@@ -9,7 +9,7 @@ import pytest
 from satchel.errors import UsageError
 from testbed import PAPER, TODAY, Counters, Shape, TestbedFailed, measure
 from testbed.links import MTU, End, LinkMaker, queue_for
-from tests.testbed.conftest import Pair
+from testbed.measure import Pair
 
 pytestmark = pytest.mark.netns
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from satchel.errors import NotFoundError, UsageError
-from testbed.plot import Sample, response_times, read_samples, takeovers
+from testbed.plot import Sample, read_samples, response_times, takeovers
 
 HEADER = "iteration,operation,seconds,leader,mode,clock\n"
 PNG = b"\x89PNG\r\n\x1a\n"
