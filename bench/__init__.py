@@ -1,0 +1,14 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Measured figures, against goals and against peers in the same run: `./scripts/bench NAME`.
+
+- figure: one measured number with what it was compared with, its goal and whether that holds
+- bench: a module with a generator `figures()`; its name is what `./scripts/bench` takes
+- contestant: one of several ways to do the same, measured alternately
+
+Each figure is one JSON line on standard output as soon as it is known.
+"""
+
+from bench.harness import Figure, alternate, figure
+
+__all__ = ["Figure", "alternate", "figure"]

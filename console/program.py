@@ -20,8 +20,8 @@ INTERRUPTED = 128 + signal.SIGINT
 json_option = click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
 
 
-def run_program(group: click.Group, name: str) -> NoReturn:
-    """Run `group` and exit: 0, an error's own code, or 130 after Ctrl-C.
+def run_program(group: click.Command, name: str) -> NoReturn:
+    """Run a command or a group of them and exit: 0, an error's own code, or 130 after Ctrl-C.
 
     An error is one line on standard error. With --json among the arguments it is a JSON object
     with code, what, why and fix. SIGTERM unwinds like Ctrl-C does, so that everything is put away.

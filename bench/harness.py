@@ -1,0 +1,97 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""What every bench uses: the figure, goals, and fair comparisons."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import json
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from satchel.errors import NotFoundError
+
+BENCHES = {
+    "link": "bench.link",
+}
+"""Name to module. A module is imported when its bench is run."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One measured number.
+
+    compared_with: what else was measured in the same run; ratio: value by that one's value
+    goal: the bound, in words of numbers: "<= 5 %", or "ratio >= 2" if it is about the ratio
+    holds: whether the goal is met; None without a goal
+    """
+
+    name: str
+    value: float
+    unit: str
+    compared_with: str | None = None
+    ratio: float | None = None
+    goal: str | None = None
+    holds: bool | None = None
+
+    def to_json(self) -> str:
+        """One line, with every field, the numbers to four significant digits."""
+        fields = dataclasses.asdict(self)
+        rounded = {
+            key: float(f"{value:.4g}") if isinstance(value, float) else value
+            for key, value in fields.items()
+        }
+        return json.dumps(rounded)
+
+
+def figure(
+    name: str,
+    value: float,
+    unit: str,
+    *,
+    against: tuple[str, float] | None = None,
+    at_most: float | None = None,
+    at_least: float | None = None,
+) -> Figure:
+    """A figure, with its ratio to `against` (who, their value in the same unit) if that is given.
+
+    at_most and at_least are the goal, at most one of them: of the ratio where there is one, else
+    of the value.
+    """
+    assert at_most is None or at_least is None
+    compared_with = ratio = goal = holds = None
+    measured, prefix, suffix = value, "", f" {unit}"
+    if against is not None:
+        compared_with, other = against
+        ratio = value / other if other else float("inf")
+        measured, prefix, suffix = ratio, "ratio ", ""
+    if at_most is not None:
+        goal, holds = f"{prefix}<= {at_most:g}{suffix}", measured <= at_most
+    elif at_least is not None:
+        goal, holds = f"{prefix}>= {at_least:g}{suffix}", measured >= at_least
+    return Figure(name, value, unit, compared_with, ratio, goal, holds)
+
+
+def alternate(contestants: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
+    """Run the contestants one after the other, `rounds` times: median wall seconds of each.
+
+    A machine that slows down meanwhile slows all of them down, so that ratios stay true.
+    """
+    seconds: dict[str, list[float]] = {name: [] for name in contestants}
+    for _ in range(rounds):
+        for name, run in contestants.items():
+            started = time.perf_counter()
+            run()
+            seconds[name].append(time.perf_counter() - started)
+    return {name: statistics.median(values) for name, values in seconds.items()}
+
+
+def figures_of(name: str) -> Iterator[Figure]:
+    """Run a bench: its figures as they become known. Raises NotFoundError for an unknown name."""
+    if name not in BENCHES:
+        raise NotFoundError(f"there is no bench {name}", fix=f"there are {', '.join(BENCHES)}")
+    figures: Iterator[Figure] = importlib.import_module(BENCHES[name]).figures()
+    return figures

@@ -1,0 +1,58 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Figures, goals and the registry of benches."""
+
+import importlib
+import inspect
+import json
+import subprocess
+import sys
+
+import pytest
+
+from bench import Figure, alternate, figure
+from bench.harness import BENCHES, figures_of
+from satchel.errors import NotFoundError
+
+
+def test_a_figure_is_one_json_line_with_every_field() -> None:
+    line = figure("import A", 2.0, "s", against=("borg", 7.0), at_most=0.5).to_json()
+    assert json.loads(line) == {
+        "name": "import A",
+        "value": 2.0,
+        "unit": "s",
+        "compared_with": "borg",
+        "ratio": 0.2857,
+        "goal": "ratio <= 0.5",
+        "holds": True,
+    }
+    assert "\n" not in line
+
+
+def test_a_goal_is_about_the_value_where_nothing_is_compared() -> None:
+    assert figure("error", 6.0, "%", at_most=5) == Figure(
+        "error", 6.0, "%", goal="<= 5 %", holds=False
+    )
+    assert figure("rate", 6.0, "MB/s", at_least=5).holds is True
+    assert figure("rate", 6.0, "MB/s").holds is None
+
+
+def test_contestants_take_turns() -> None:
+    order: list[str] = []
+    medians = alternate({"a": lambda: order.append("a"), "b": lambda: order.append("b")}, 2)
+    assert order == ["a", "b", "a", "b"]
+    assert set(medians) == {"a", "b"}
+
+
+@pytest.mark.parametrize("name", BENCHES)
+def test_every_bench_has_figures(name: str) -> None:
+    assert inspect.isgeneratorfunction(importlib.import_module(BENCHES[name]).figures)
+
+
+def test_an_unknown_bench_is_named_with_those_that_are() -> None:
+    with pytest.raises(NotFoundError, match="no bench moon; there are link"):
+        figures_of("moon")
+    argv = [sys.executable, "-m", "bench", "moon"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert done.returncode == NotFoundError.exit_code
+    assert done.stdout == ""
