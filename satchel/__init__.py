@@ -7,4 +7,8 @@
 - `settings`: a TOML file read into a frozen dataclass
 - `paths`: where data, configuration and sockets of a program live (XDG)
 - `progress`: how a long step tells a program what it has done
+- `names`: names that become file names, URLs and host names
+- `files`: small files that are never seen half-written
 """
+
+__all__ = ["errors", "files", "ids", "names", "paths", "progress", "settings"]
