@@ -9,14 +9,17 @@ always connects; a peer that is not there then shows as a connection that ends w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+import io
+import threading
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx
 
-from satchel.errors import SatchelError
+from satchel.errors import SatchelError, StateError
 from wire import codec
 from wire.errors import (
     ErrorReport,
@@ -70,6 +73,9 @@ class HttpClient:
     ) -> None:
         """peer: how messages name it, by default its socket. transport: in place of the socket."""
         self.peer = peer or str(socket_path)
+        self._lock = threading.Lock()
+        self._under_way = 0
+        self._closed = False
         self._client = httpx.Client(
             transport=transport or _socket_transport(socket_path),
             base_url="http://satchel",
@@ -84,8 +90,13 @@ class HttpClient:
         return cls(Path(peer), peer=peer, transport=transport)
 
     def close(self) -> None:
-        """Close every connection. Calls that are under way fail."""
-        self._client.close()
+        """Accept no more calls (StateError) and close the connections when the last call that is
+        under way has ended. To cut such calls short, end the link that carries them."""
+        with self._lock:
+            self._closed = True
+            ends = self._under_way == 0
+        if ends:
+            self._client.close()
 
     def __enter__(self) -> HttpClient:
         return self
@@ -160,23 +171,43 @@ class HttpClient:
         idempotent: bool | None = None,
     ) -> Answer:
         """What the other calls are made of. idempotent None: as HTTP says of the method."""
-        request = self._client.build_request(
-            method,
-            path,
-            content=body or None,
-            headers=headers,
-            timeout=httpx.Timeout(timeout, connect=CONNECT_SECONDS),
-        )
         repeats = method in ("GET", "PUT", "DELETE", "HEAD") if idempotent is None else idempotent
+        cause = None
+        with self._call():
+            for _ in range(2 if repeats else 1):
+                request = self._client.build_request(
+                    method,
+                    path,
+                    content=io.BytesIO(body)
+                    if body
+                    else None,  # httpcore copies a long bytes often
+                    headers=headers,
+                    timeout=httpx.Timeout(timeout, connect=CONNECT_SECONDS),
+                )
+                try:
+                    return self._send(request, limit)
+                except _ConnectionEnded as ended:
+                    cause = ended
+        raise PeerUnreachable(
+            f"{method} {path} to {self.peer}: no answer",
+            why=f"the connection ended ({cause})",
+            fix="is the peer running?",
+        ) from cause
+
+    @contextlib.contextmanager
+    def _call(self) -> Iterator[None]:
+        with self._lock:
+            if self._closed:
+                raise StateError(f"the client of {self.peer} is closed")
+            self._under_way += 1
         try:
-            return self._send(request, limit)
-        except _ConnectionEnded as ended:
-            if not repeats:
-                raise self._unreachable(request, ended) from ended
-        try:
-            return self._send(request, limit)
-        except _ConnectionEnded as ended:
-            raise self._unreachable(request, ended) from ended
+            yield
+        finally:
+            with self._lock:
+                self._under_way -= 1
+                ends = self._closed and self._under_way == 0
+            if ends:
+                self._client.close()
 
     def _send(self, request: httpx.Request, limit: int) -> Answer:
         label = f"{request.method} {request.url.path} to {self.peer}"
@@ -218,13 +249,6 @@ class HttpClient:
 
     def _json(self, answer: Answer) -> Any:
         return codec.loads(answer.body) if answer.body else None
-
-    def _unreachable(self, request: httpx.Request, ended: _ConnectionEnded) -> PeerUnreachable:
-        return PeerUnreachable(
-            f"{request.method} {request.url.path} to {self.peer}: no answer",
-            why=f"the connection ended ({ended})",
-            fix="is the peer running?",
-        )
 
 
 class _ConnectionEnded(Exception):

@@ -43,6 +43,10 @@ log = logging.getLogger(__name__)
 CONNECTION_LIMIT = 400
 """Connections served at a time; more wait in the socket's backlog."""
 
+MEMORY_LIMIT = 18 << 20
+"""Bytes of an answer kept in memory until its reader takes them: a batch of chunks. A larger whole
+answer waits in a temporary file, a larger stream makes its generator wait."""
+
 IDLE_SECONDS = 180
 """A connection without a request is closed after this long. More than the client's 60 s."""
 
@@ -64,9 +68,12 @@ class Server:
             map=self._map,
             _dispatcher=self._workers,
             sockets=[listener],
-            max_request_body_size=limits["max_body"],
+            max_request_body_size=limits["max_body"] + 1,  # waitress refuses this much
             max_request_header_size=65536,
             connection_limit=CONNECTION_LIMIT,
+            recv_bytes=1 << 17,
+            outbuf_overflow=MEMORY_LIMIT,
+            outbuf_high_watermark=MEMORY_LIMIT,
             channel_timeout=IDLE_SECONDS,
             channel_request_lookahead=1,
             asyncore_use_poll=True,

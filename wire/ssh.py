@@ -22,6 +22,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import selectors
 import shlex
 import shutil
 import subprocess
@@ -31,6 +32,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
+from typing import IO
 
 from satchel.errors import (
     NotFoundError,
@@ -490,7 +492,11 @@ def _failure(host: SshHost, said: str) -> SatchelError:
 
 
 def _run(argv: Sequence[str], timeout: float) -> Ran:
-    """Run a local command to its end. Raises PeerTimeout after killing it."""
+    """Run a local command to its end. Raises PeerTimeout after killing it.
+
+    The master holds the pipes too and closes them when the remote command ends, so after a
+    timeout they are left, not read to their end.
+    """
     process = subprocess.Popen(
         argv,
         stdin=subprocess.DEVNULL,
@@ -499,32 +505,37 @@ def _run(argv: Sequence[str], timeout: float) -> Ran:
         env={**os.environ, "LC_ALL": "C"},
         start_new_session=True,
     )
-    kept: list[bytearray] = [bytearray(), bytearray()]
-    readers = [
-        threading.Thread(target=_drain, args=(stream.fileno(), keep), daemon=True)
-        for stream, keep in zip((process.stdout, process.stderr), kept, strict=True)
-        if stream is not None
-    ]
-    for reader in readers:
-        reader.start()
-    try:
-        process.wait(timeout)
-    except subprocess.TimeoutExpired as error:
-        raise PeerTimeout(f"{argv[-1]}: no end in {timeout:.0f} s") from error
-    finally:
-        process.kill()
-        process.wait()
-        for reader in readers:
-            reader.join()
-        for stream in (process.stdout, process.stderr):
-            if stream is not None:
-                stream.close()
-    return Ran(process.returncode, bytes(kept[0]), bytes(kept[1]))
+    deadline = time.monotonic() + timeout
+    with process, selectors.DefaultSelector() as selector:
+        try:
+            kept = [_watch(selector, stream) for stream in (process.stdout, process.stderr)]
+            while selector.get_map():
+                _drain(selector, deadline - time.monotonic())
+            process.wait(max(0.0, deadline - time.monotonic()))
+        except (TimeoutError, subprocess.TimeoutExpired) as error:
+            raise PeerTimeout(f"{argv[-1]}: no end in {timeout:g} s") from error
+        finally:
+            process.kill()
+    return Ran(process.returncode, *map(bytes, kept))
 
 
-def _drain(descriptor: int, keep: bytearray) -> None:
-    while piece := os.read(descriptor, 65536):
-        keep += piece[: max(0, _OUTPUT_LIMIT - len(keep))]
+def _watch(selector: selectors.BaseSelector, stream: IO[bytes] | None) -> bytearray:
+    kept = bytearray()
+    assert stream is not None
+    selector.register(stream, selectors.EVENT_READ, kept)
+    return kept
+
+
+def _drain(selector: selectors.BaseSelector, seconds: float) -> None:
+    """Read what is there, or wait for it. Raises TimeoutError."""
+    ready = selector.select(max(0.0, seconds))
+    if not ready:
+        raise TimeoutError
+    for key, _ in ready:
+        piece = os.read(key.fd, 65536)
+        key.data.extend(piece[: max(0, _OUTPUT_LIMIT - len(key.data))])
+        if not piece:
+            selector.unregister(key.fileobj)
 
 
 def _end_process(process: subprocess.Popen[bytes]) -> None:

@@ -1,0 +1,398 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Links over a real sshd on loopback: what they carry, how they fail, what they leave."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from satchel.errors import (
+    ConflictError,
+    NotFoundError,
+    StateError,
+    UnavailableError,
+    UsageError,
+)
+from testbed.sshd import Sshd
+from tests.needs import requires
+from tests.wire.conftest import MAX_BODY, Desk
+from tests.wire.slow_link import SlowLink
+from wire import (
+    HostKeyMismatch,
+    HostUnreachable,
+    HttpClient,
+    Identity,
+    Lane,
+    LinkState,
+    LocalProtocolError,
+    PeerTimeout,
+    PeerUnreachable,
+    Server,
+    SshHost,
+    SshLink,
+    WrongKey,
+)
+
+pytestmark = requires("ssh", "sshd")
+
+
+@pytest.fixture
+def link(host: SshHost, short_path: Path) -> Iterator[SshLink]:
+    with SshLink.open(host, short_path) as link:
+        yield link
+
+
+@pytest.fixture
+def carried(link: SshLink, server: Server, short_path: Path) -> Iterator[HttpClient]:
+    link.forward_local(short_path / "near", str(server.path))
+    with HttpClient(short_path / "near", peer="the desk") as client:
+        yield client
+
+
+def eventually(condition: Callable[[], object], seconds: float = 10.0) -> bool:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+def through(slow: SlowLink, host: SshHost) -> SshHost:
+    """The same host at the other end of a slow link."""
+    known = f"HostKeyAlias=[127.0.0.1]:{host.port}"
+    return replace(host, port=slow.port, options=(known,))
+
+
+def test_forwards_carry_both_ways(
+    host: SshHost, server: Server, short_path: Path, sshd: Sshd
+) -> None:
+    near, back = short_path / "near", short_path / "back"
+    with SshLink.open(
+        host,
+        short_path,
+        forwards_local={near: str(server.path)},
+        forwards_remote={str(back): server.path},
+    ) as link:
+        assert link.alive()
+        for path in (near, back):
+            assert path.stat().st_mode & 0o777 == 0o600
+            with HttpClient(path) as client:
+                body = os.urandom(5 << 20)
+                assert client.post_bytes("/echo", body) == body
+        assert eventually(lambda: len(sshd.sessions()) == 1)
+    assert link.state is LinkState.CLOSED
+
+
+def test_forwards_come_and_go(link: SshLink, server: Server, short_path: Path) -> None:
+    for number in range(3):
+        near, back = short_path / f"near{number}", short_path / f"back{number}"
+        link.forward_local(near, str(server.path))
+        link.forward_remote(str(back), server.path)
+        for path in (near, back):
+            with HttpClient(path) as client:
+                assert client.post_bytes("/echo", b"x") == b"x"
+        link.cancel_local(near)
+        link.cancel_remote(str(back))
+        assert not near.exists()
+        assert not back.exists()
+    with pytest.raises(NotFoundError):
+        link.cancel_local(near)
+
+
+def test_errors_survive_the_trip(carried: HttpClient) -> None:
+    with pytest.raises(ConflictError) as caught:
+        carried.get_json("/error/conflict")
+    assert (caught.value.what, caught.value.why) == ("no beer", "dry")
+    with pytest.raises(UsageError, match="413"):
+        carried.post_bytes("/echo", bytes(MAX_BODY + 1))
+    assert carried.post_bytes("/echo", b"next") == b"next"
+
+
+def test_many_connections_share_a_link(carried: HttpClient) -> None:
+    def call(number: int) -> bool:
+        body = bytes([number]) * 300_000
+        return all(carried.post_bytes("/echo", body) == body for _ in range(5))
+
+    with ThreadPoolExecutor(16) as pool:
+        assert all(pool.map(call, range(16)))
+
+
+def test_nobody_behind_a_forward_is_unreachable(link: SshLink, short_path: Path) -> None:
+    link.forward_local(short_path / "near", str(short_path / "nobody"))
+    link.forward_remote(str(short_path / "back"), short_path / "nobody")
+    for name in ("near", "back"):
+        with HttpClient(short_path / name) as client, pytest.raises(PeerUnreachable):
+            client.get_json("/x")
+    assert link.alive()
+
+
+def test_a_key_that_is_not_authorized(host: SshHost, short_path: Path) -> None:
+    other = Identity.create(short_path / "other")
+    with pytest.raises(WrongKey, match="cannot connect to home") as caught:
+        SshLink.open(replace(host, identity=other.path), short_path)
+    assert str(other.path) in caught.value.why
+    assert "authorized_keys" in caught.value.fix
+
+
+def test_a_key_is_accepted_once_it_is_authorized(
+    host: SshHost, sshd: Sshd, short_path: Path
+) -> None:
+    other = Identity.create(short_path / "other")
+    sshd.authorize(other.public)
+    SshLink.open(replace(host, identity=other.path), short_path).close()
+
+
+def test_a_host_whose_key_changed(host: SshHost, sshd: Sshd, short_path: Path) -> None:
+    line = sshd.known_hosts_line.split()
+    line[2] = Identity.create(short_path / "other").public.split()[1]
+    host.known_hosts.write_text(" ".join(line) + "\n")
+    with pytest.raises(HostKeyMismatch, match="another host key") as caught:
+        SshLink.open(host, short_path)
+    assert "replace its line" in caught.value.fix
+
+
+def test_a_host_that_is_not_known(host: SshHost, short_path: Path) -> None:
+    host.known_hosts.write_text("")
+    with pytest.raises(HostKeyMismatch, match="has no key for"):
+        SshLink.open(host, short_path)
+
+
+def test_no_sshd_there(host: SshHost, sshd: Sshd, short_path: Path) -> None:
+    sshd.stop()
+    with pytest.raises(HostUnreachable, match="Connection refused"):
+        SshLink.open(host, short_path)
+
+
+def test_a_name_that_does_not_resolve(host: SshHost, short_path: Path) -> None:
+    with pytest.raises(HostUnreachable):
+        SshLink.open(replace(host, destination="me@host.invalid"), short_path)
+
+
+def test_a_host_that_says_nothing(host: SshHost, short_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        mute = replace(host, port=silent.getsockname()[1])
+        began = time.monotonic()
+        with pytest.raises(HostUnreachable):
+            SshLink.open(mute, short_path, timeout=1.0)
+        assert time.monotonic() - began < 5
+
+
+def test_a_key_file_that_is_not_there(host: SshHost, short_path: Path) -> None:
+    with pytest.raises(NotFoundError, match="none"):
+        SshLink.open(replace(host, identity=short_path / "none"), short_path)
+
+
+@pytest.mark.parametrize("destination", ["-oProxyCommand=x", "a b", "", "a@-x", "a@b;c"])
+def test_a_destination_is_no_option(host: SshHost, destination: str) -> None:
+    with pytest.raises(LocalProtocolError):
+        replace(host, destination=destination)
+
+
+@pytest.mark.parametrize("path", ["relative", "/a:b", "/a%h", "/${HOME}", "/a b", "/" + "x" * 107])
+def test_paths_that_ssh_would_read_otherwise_are_refused(link: SshLink, path: str) -> None:
+    with pytest.raises(LocalProtocolError):
+        link.forward_local(Path("/tmp/x"), path)
+    with pytest.raises(LocalProtocolError):
+        link.forward_remote(path, Path("/tmp/x"))
+
+
+def test_a_socket_that_answers_is_not_replaced(
+    link: SshLink, server: Server, client: HttpClient
+) -> None:
+    with pytest.raises(ConflictError):
+        link.forward_local(server.path, "/tmp/x")
+    assert client.post_bytes("/echo", b"x") == b"x"
+
+
+def test_a_forward_that_the_host_refuses(link: SshLink, short_path: Path, server: Server) -> None:
+    with pytest.raises(UnavailableError, match="cannot forward -R") as caught:
+        link.forward_remote(str(short_path / "no" / "folder"), server.path)
+    assert "AllowTcpForwarding" in caught.value.fix
+    assert link.alive()
+
+
+def test_a_refused_forward_at_the_start_closes_the_link(
+    host: SshHost, short_path: Path, server: Server
+) -> None:
+    wanted = {str(short_path / "no" / "folder"): server.path}
+    link = SshLink.start(host, short_path, forwards_remote=wanted)
+    with pytest.raises(UnavailableError):
+        link.wait_ready(20)
+    assert link.state is LinkState.CLOSED
+
+
+def test_a_remote_socket_left_by_a_crash_is_replaced(
+    link: SshLink, host: SshHost, server: Server, sshd: Sshd, short_path: Path
+) -> None:
+    back = short_path / "back"
+    link.forward_remote(str(back), server.path)
+    sshd.drop_sessions()
+    assert back.exists()
+    with (
+        SshLink.open(host, short_path, lane=Lane.BULK, forwards_remote={str(back): server.path}),
+        HttpClient(back) as client,
+    ):
+        assert client.post_bytes("/echo", b"x") == b"x"
+
+
+def test_sshd_killed_in_the_middle_of_a_transfer(
+    link: SshLink, carried: HttpClient, sshd: Sshd, short_path: Path
+) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(carried.get_bytes, "/stream")
+        time.sleep(0.2)
+        sshd.stop()
+        with pytest.raises(PeerUnreachable, match="broke off"):
+            running.result(10)
+    assert eventually(lambda: link.state is LinkState.BROKEN)
+    with pytest.raises(PeerUnreachable):
+        carried.post_bytes("/echo", b"x")
+    with pytest.raises(HostUnreachable, match="connect again"):
+        link.forward_local(short_path / "late", "/tmp/x")
+    with pytest.raises(HostUnreachable):
+        link.run(["true"])
+
+
+def test_a_path_that_goes_silent_breaks_the_link(
+    host: SshHost, server: Server, short_path: Path
+) -> None:
+    with (
+        SlowLink(host.port) as slow,
+        SshLink.open(through(slow, host), short_path, keep_alive=3.0) as link,
+    ):
+        link.forward_local(short_path / "near", str(server.path))
+        with HttpClient(short_path / "near") as client:
+            slow.freeze()
+            began = time.monotonic()
+            with pytest.raises(PeerUnreachable):
+                client.get_json("/wait", timeout=None)
+            assert time.monotonic() - began < 8
+        assert eventually(lambda: link.state is LinkState.BROKEN)
+
+
+def test_a_long_round_trip_does_not_limit_a_stream(
+    host: SshHost, server: Server, desk: Desk, short_path: Path
+) -> None:
+    desk.go.set()
+    with (
+        SlowLink(host.port, delay=0.030) as slow,
+        SshLink.open(through(slow, host), short_path) as link,
+    ):
+        link.forward_local(short_path / "near", str(server.path))
+        with HttpClient(short_path / "near") as client:
+            began = time.monotonic()
+            size = len(client.get_bytes("/stream"))
+            seconds = time.monotonic() - began
+            assert size / seconds > 8e6, f"{size / seconds / 1e6:.1f} MB/s at 60 ms"
+
+
+def test_lanes_are_connections_of_their_own(
+    host: SshHost, server: Server, sshd: Sshd, short_path: Path
+) -> None:
+    with (
+        SshLink.open(host, short_path, lane=Lane.OPERATIONS) as operations,
+        SshLink.open(host, short_path, lane=Lane.BULK) as bulk,
+    ):
+        assert eventually(lambda: len(sshd.sessions()) == 2)
+        operations.forward_local(short_path / "near", str(server.path))
+        bulk.close()
+        with HttpClient(short_path / "near") as client:
+            assert client.post_bytes("/echo", b"x") == b"x"
+
+
+def test_a_command_runs_there(link: SshLink) -> None:
+    ran = link.run(["sh", "-c", "printf '%s|' \"$@\"; echo oh >&2; exit 3", "sh", "a b", "$HOME;'"])
+    assert (ran.exit_code, ran.stdout, ran.stderr) == (3, b"a b|$HOME;'|", b"oh\n")
+    assert link.run(["sh", "-c", "exit 255"]).exit_code == 255
+    flood = link.run(["head", "-c", "3000000", "/dev/zero"])
+    assert len(flood.stdout) == 1 << 20
+
+
+def test_a_command_that_does_not_end_is_given_up(link: SshLink, sshd: Sshd) -> None:
+    began = time.monotonic()
+    with pytest.raises(PeerTimeout):
+        link.run(["sleep", "600"], timeout=0.5)
+    assert time.monotonic() - began < 5
+    assert link.alive()
+    sshd.stop()
+
+
+def test_close_leaves_no_process_and_no_socket(
+    host: SshHost, server: Server, sshd: Sshd, short_path: Path
+) -> None:
+    before, threads = names(short_path), threading.active_count()
+    link = SshLink.open(
+        host,
+        short_path,
+        forwards_local={short_path / "near": str(server.path)},
+        forwards_remote={str(short_path / "back"): server.path},
+    )
+    assert {"near", "back", "home-operations.ctl"} <= names(short_path)
+    link.close()
+    link.close()
+    assert names(short_path) == before
+    assert eventually(lambda: not sshd.sessions())
+    assert eventually(lambda: not children("ssh"))
+    assert threading.active_count() == threads
+    with pytest.raises(StateError, match="closed"):
+        link.run(["true"])
+
+
+def test_close_after_a_failed_start_leaves_nothing(
+    host: SshHost, sshd: Sshd, short_path: Path
+) -> None:
+    before = names(short_path)
+    host.known_hosts.write_text("")
+    with pytest.raises(HostKeyMismatch):
+        SshLink.open(host, short_path)
+    assert names(short_path) == before
+    assert eventually(lambda: not sshd.sessions())
+    assert not children("ssh")
+
+
+def test_ssh_ends_with_a_program_that_is_killed(
+    host: SshHost, sshd: Sshd, short_path: Path
+) -> None:
+    code = (
+        "import sys, time; from pathlib import Path; from wire import SshHost, SshLink\n"
+        f"host = SshHost('home', {host.destination!r}, Path({str(host.identity)!r}), "
+        f"Path({str(host.known_hosts)!r}), {host.port})\n"
+        f"link = SshLink.open(host, Path({str(short_path)!r}))\n"
+        "print('ready', flush=True); time.sleep(60)"
+    )
+    program = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+    assert program.stdout is not None
+    assert program.stdout.readline() == b"ready\n"
+    assert eventually(lambda: len(sshd.sessions()) == 1)
+    program.send_signal(signal.SIGKILL)
+    program.wait()
+    program.stdout.close()
+    assert eventually(lambda: not sshd.sessions())
+
+
+def test_a_link_of_the_same_name_takes_over(link: SshLink, host: SshHost, short_path: Path) -> None:
+    with SshLink.open(host, short_path) as second:
+        assert eventually(lambda: link.state is LinkState.BROKEN)
+        assert second.run(["true"]).exit_code == 0
+
+
+def children(name: str) -> list[int]:
+    """Children of this process of that name."""
+    argv = ["ps", "--ppid", str(os.getpid()), "-o", "pid=,comm="]
+    lines = subprocess.run(argv, check=False, capture_output=True, text=True).stdout.splitlines()
+    return [int(line.split()[0]) for line in lines if line.split()[1] == name]
