@@ -141,7 +141,9 @@ def goodput(sender: Host, receiver: Host, size: int) -> float:
 @contextlib.contextmanager
 def _receiver(host: Host) -> Iterator[socket.socket]:
     with host.socket(socket.SOCK_DGRAM) as sink:
-        sink.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, RECEIVE_BUFFER)
+        sink.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER)
+        with contextlib.suppress(PermissionError):
+            sink.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, RECEIVE_BUFFER)
         sink.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
         sink.bind((host.address, 0))
         time.sleep(SETTLE)

@@ -30,6 +30,8 @@ T = TypeVar("T")
 FOLDER = Path("/run/netns")
 """Where `ip netns` keeps names."""
 
+TUN = Path("/dev/net/tun")
+
 CLONE_NEWNET = 0x40000000
 CAP_NET_ADMIN = 12
 CAP_SYS_ADMIN = 21
@@ -61,9 +63,11 @@ def require_privileges() -> None:
             fix="run it as root (sudo), or in namespaces of your own: unshare --user "
             "--map-root-user --net --mount sh -c 'mount -t tmpfs run /run && exec COMMAND'",
         )
-    if not Path("/dev/net/tun").exists():
+    if not os.access(TUN, os.R_OK | os.W_OK):
         raise UnsupportedError(
-            "cannot make network links", why="/dev/net/tun is missing", fix="run `modprobe tun`"
+            "cannot make network links",
+            why=f"{TUN} is missing or not ours to open",
+            fix="run `modprobe tun`, or run it as root (sudo)",
         )
 
 
