@@ -28,7 +28,7 @@ def serve_stored(
         volume = create_volume(run_dir, name, root, read_only=not writable)
         try:
             server = VolumeServer.start(
-                run_dir, store.path / "packs", [volume], local_resolver(store), socket=socket
+                run_dir, store.packs_path, [volume], local_resolver(store), socket=socket
             )
         except BaseException:
             volume.remove()

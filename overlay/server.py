@@ -216,7 +216,12 @@ def _launch(argv: list[str], run_dir: Path, socket: Path) -> Process:
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-    process = Process(child.pid, child)
+    try:
+        process = Process(child.pid, child)
+    except OSError:
+        child.kill()
+        child.wait()
+        raise
     try:
         _await_greeting(process, socket, log_path, argv)
     except BaseException:

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import errno
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -15,13 +14,15 @@ from satchel.errors import CapacityError, NotFoundError, SatchelError
 from satchel.ids import BLOCK_SIZE
 from satchel.names import check_name
 
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
 
 class AttachFailed(SatchelError):
-    """The files of a volume could not be made or opened."""
+    """The overlay of a volume could not be made or opened, or is not this volume's."""
 
 
 class OverlayFull(CapacityError):
-    """There is no space for the files of a volume."""
+    """There is no space for the overlay of a volume."""
 
 
 class BlocksMissing(NotFoundError):
@@ -72,35 +73,33 @@ class Resolver(Protocol):
 def create_volume(run_dir: Path, name: str, root: TableRoot, read_only: bool = False) -> Volume:
     """Attach `root` under `run_dir` with every block absent: NAME.map and NAME.overlay are made.
 
-    Raises BadName, and AttachFailed or OverlayFull with nothing left behind.
+    Raises BadName, FileExists, AttachFailed or a CapacityError, and leaves nothing behind then.
     """
-    check_name(name, "volume")
-    map_path, overlay = _paths(run_dir, name)
+    map_path, overlay = _paths(run_dir, check_name(name, "volume"))
+    block_map = BlockMap.create(map_path, root.blocks)
+    volume = Volume(name, root, block_map, map_path, overlay, read_only)
     try:
-        with overlay.open("xb") as file:
-            os.truncate(file.fileno(), root.blocks * BLOCK_SIZE)
-        try:
-            block_map = BlockMap.create(map_path, root.blocks)
-        except BaseException:
-            overlay.unlink()
-            raise
+        with overlay.open("wb") as file:
+            file.truncate(root.blocks * BLOCK_SIZE)
     except OSError as error:
-        kind = OverlayFull if error.errno in (errno.ENOSPC, errno.EDQUOT) else AttachFailed
+        volume.remove()
+        kind = OverlayFull if error.errno in _FULL else AttachFailed
         raise kind(f"cannot attach volume {name} in {run_dir}", why=str(error)) from error
-    return Volume(name, root, block_map, map_path, overlay, read_only)
+    return volume
 
 
 def open_volume(run_dir: Path, name: str, root: TableRoot, read_only: bool = False) -> Volume:
     """The volume that `create_volume` made, in a daemon that has started again.
 
     `root` is the one that the map belongs to: that of the last commit.
-    Raises AttachFailed when its files are not there or do not fit.
+    Raises FileMissing, StoreDamaged for a bad map, AttachFailed when its files do not fit.
     """
     map_path, overlay = _paths(run_dir, check_name(name, "volume"))
+    block_map = BlockMap.open(map_path)
     try:
         found = overlay.stat().st_size // BLOCK_SIZE
-        block_map = BlockMap.open(map_path)
     except OSError as error:
+        block_map.close()
         raise AttachFailed(f"cannot open volume {name} in {run_dir}", why=str(error)) from error
     if found != root.blocks:
         block_map.close()

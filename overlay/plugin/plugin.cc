@@ -6,6 +6,8 @@
 //
 // Files are opened in get_ready, while a failure still ends nbdkit with a message. No exception
 // leaves a callback. Every failed request is logged by nbdkit_error with the volume's name.
+#include <sys/prctl.h>
+
 #include <cerrno>
 #include <cstdint>
 #include <exception>
@@ -87,6 +89,9 @@ int ConfigComplete() {
 
 int GetReady() {
   return Guarded(nullptr, [] {
+    // nbdkit 1.32 asks to be ended with the thread that started it even without
+    // --exit-with-parent; the machine on these volumes goes on without its daemon.
+    if (prctl(PR_SET_PDEATHSIG, 0) != 0) return Status::FromErrno("cannot outlive a parent", errno);
     const Config& config = server->config;
     server->packs = std::make_unique<PackReader>(PosixEnv(), config.packs);
     server->misses = std::make_unique<MissClient>(config.misses, config.miss_wait);

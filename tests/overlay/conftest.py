@@ -94,7 +94,7 @@ def attach(store: Store, root: TableRoot, short_path: Path) -> Iterator[Attach]:
 
         server = VolumeServer.start(
             run_dir,
-            store.path / "packs",
+            store.packs_path,
             [volume],
             counted,
             log=logging.getLogger("tests.overlay"),

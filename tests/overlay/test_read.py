@@ -113,7 +113,7 @@ def test_corrupt_record_is_an_io_error_and_logged(
     attachment = attach()
     with attachment.connect() as client:
         assert client.read(0, len(image)) == image
-        for pack in (store.path / "packs").glob("*.pack"):
+        for pack in (store.packs_path).glob("*.pack"):
             with pack.open("r+b") as file:
                 file.seek(16 + 64 + 10)
                 byte = file.read(1)

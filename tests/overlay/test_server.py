@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The nbdkit process: started, failed, adopted, stopped; and nothing left of it."""
 
+import concurrent.futures
 import os
 import signal
 import socket
@@ -25,7 +26,7 @@ from overlay import (
     open_volume,
     serve_stored,
 )
-from overlay.volume import AttachFailed
+from satchel.errors import ConflictError
 from satchel.ids import BLOCK_SIZE
 from satchel.names import BadName
 from tests.needs import requires
@@ -44,7 +45,7 @@ store = Store.open(Path(sys.argv[1]))
 run_dir = Path(sys.argv[2])
 root = store.import_file(Path(sys.argv[3]))
 volume = create_volume(run_dir, "disk0", root)
-VolumeServer.start(run_dir, store.path / "packs", [volume], local_resolver(store))
+VolumeServer.start(run_dir, store.packs_path, [volume], local_resolver(store))
 print("ready", flush=True)
 time.sleep(600)
 """
@@ -106,10 +107,18 @@ def test_nbdkit_is_its_own_session(attach: Attach) -> None:
     assert os.getsid(pid) == pid
 
 
+def test_nbdkit_outlives_the_thread_that_started_it(attach: Attach, image: bytes) -> None:
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        attachment = pool.submit(attach).result()
+    time.sleep(0.2)
+    with attachment.connect() as client:
+        assert client.read(0, 9) == image[:9]
+
+
 def test_several_volumes_one_process(store: Store, root: TableRoot, short_path: Path) -> None:
     volumes = [create_volume(short_path, name, root) for name in ("ram", "disk0", "disk1")]
     resolver = local_resolver(store)
-    server = VolumeServer.start(short_path, store.path / "packs", volumes, resolver)
+    server = VolumeServer.start(short_path, store.packs_path, volumes, resolver)
     try:
         for index, name in enumerate(("ram", "disk0", "disk1")):
             with NbdClient(server.socket, name) as client:
@@ -127,7 +136,7 @@ def test_failed_start_says_why_and_leaves_nothing(
     volume = create_volume(short_path, "disk0", root)
     volume.overlay.unlink()
     with pytest.raises(ServerFailed, match=r"exit status 1.*disk0\.overlay"):
-        VolumeServer.start(short_path, store.path / "packs", [volume], local_resolver(store))
+        VolumeServer.start(short_path, store.packs_path, [volume], local_resolver(store))
     assert names(short_path) == {"nbdkit.log", "disk0.map"}
 
 
@@ -135,11 +144,11 @@ def test_map_of_another_volume_is_refused(store: Store, root: TableRoot, short_p
     volume = create_volume(short_path, "disk0", root)
     volume.root = TableRoot(ref=root.ref, size=root.size + BLOCK_SIZE)
     with pytest.raises(ServerFailed, match="1500 blocks"):
-        VolumeServer.start(short_path, store.path / "packs", [volume], local_resolver(store))
+        VolumeServer.start(short_path, store.packs_path, [volume], local_resolver(store))
 
 
 def test_paths_that_cannot_be_used(store: Store, root: TableRoot, short_path: Path) -> None:
-    packs, resolver = store.path / "packs", local_resolver(store)
+    packs, resolver = store.packs_path, local_resolver(store)
     colon = short_path / "a:b"
     colon.mkdir()
     volume = create_volume(colon, "disk0", root)
@@ -156,7 +165,7 @@ def test_paths_that_cannot_be_used(store: Store, root: TableRoot, short_path: Pa
 def test_nothing_is_overwritten(attach: Attach, store: Store, root: TableRoot) -> None:
     attachment = attach()
     run_dir = attachment.server.run_dir
-    with pytest.raises(AttachFailed):
+    with pytest.raises(ConflictError):
         create_volume(run_dir, "disk0", root)
     other = run_dir / "other"
     other.mkdir()
@@ -166,7 +175,7 @@ def test_nothing_is_overwritten(attach: Attach, store: Store, root: TableRoot) -
     for taken in (attachment.server.socket, file):
         with pytest.raises(SocketInUse):
             VolumeServer.start(
-                other, store.path / "packs", [volume], local_resolver(store), socket=taken
+                other, store.packs_path, [volume], local_resolver(store), socket=taken
             )
     assert file.read_text() == "mine"
     assert attachment.server.alive()
@@ -178,7 +187,7 @@ def test_a_dead_server_s_socket_is_taken_over(
     with socket.socket(socket.AF_UNIX) as gone:
         gone.bind(str(short_path / "nbd.sock"))
     volume = create_volume(short_path, "disk0", root)
-    VolumeServer.start(short_path, store.path / "packs", [volume], local_resolver(store)).stop()
+    VolumeServer.start(short_path, store.packs_path, [volume], local_resolver(store)).stop()
 
 
 def test_without_a_daemon_a_read_fails_in_the_end(attach: Attach) -> None:

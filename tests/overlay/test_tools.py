@@ -32,7 +32,7 @@ def test_nbdinfo_lists_exports(store: Store, root: TableRoot, short_path: Path) 
         create_volume(short_path, "ram", root),
         create_volume(short_path, "disk0", root, read_only=True),
     ]
-    packs, resolver = store.path / "packs", local_resolver(store)
+    packs, resolver = store.packs_path, local_resolver(store)
     server = VolumeServer.start(short_path, packs, volumes, resolver)
     try:
         listed = json.loads(run("nbdinfo", "--json", "--list", server.uri("").rstrip("/")))
