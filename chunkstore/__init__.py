@@ -19,6 +19,7 @@ The engine is chunkstore/core (C++17, no Python in it), its binding chunkstore/b
 """
 
 from chunkstore.block_map import BlockEntry, BlockMap, BlockState
+from chunkstore.catalog import Catalog, CatalogEntry
 from chunkstore.errors import (
     ChunkInvalid,
     ChunkMissing,
@@ -44,6 +45,7 @@ from chunkstore.errors import (
     StoreUsage,
     StoreVersion,
 )
+from chunkstore.media import Media
 from chunkstore.store import (
     BadRecord,
     PruneReport,
@@ -61,10 +63,13 @@ __all__ = [
     "BlockEntry",
     "BlockMap",
     "BlockState",
+    "Catalog",
+    "CatalogEntry",
     "ChunkInvalid",
     "ChunkMissing",
     "FileExists",
     "FileMissing",
+    "Media",
     "MediaDamaged",
     "MediaExists",
     "MediaFull",

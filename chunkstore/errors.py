@@ -2,15 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The leaves of the error tree that the chunk store raises, and the one translator from the core.
 
-    NotFoundError      ChunkMissing  StoreNotFound  MediaNotFound  NameNotFound  FileMissing
-    ConflictError      StoreExists  StoreLocked  MediaExists  NameTaken  FileExists
-    IntegrityError     ChunkInvalid  StoreDamaged  MediaDamaged
-    CapacityError      StoreFull  MediaFull
-    UnavailableError   StoreFailed  MediaGone
-    AccessError        StoreDenied  MediaReadOnly
-    UnsupportedError   StoreVersion  MediaVersion
-    StateError         StoreState
-    UsageError         StoreUsage
+NotFoundError      ChunkMissing  StoreNotFound  MediaNotFound  NameNotFound  FileMissing
+ConflictError      StoreExists  StoreLocked  MediaExists  NameTaken  FileExists
+IntegrityError     ChunkInvalid  StoreDamaged  MediaDamaged
+CapacityError      StoreFull  MediaFull
+UnavailableError   StoreFailed  MediaGone
+AccessError        StoreDenied  MediaReadOnly
+UnsupportedError   StoreVersion  MediaVersion
+StateError         StoreState
+UsageError         StoreUsage
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ _FIXES: dict[type[SatchelError], str] = {
     StoreDamaged: "look at it with `satchel-home verify`",
     StoreFull: "make room, then try again; nothing that was there is lost",
     StoreVersion: "use a newer version of Satchel",
-    MediaNotFound: "check that it is plugged in and mounted, or make it with `satchel-home media init`",
+    MediaNotFound: "check that it is mounted, or make it with `satchel-home media init`",
     MediaFull: "make room on it or take a larger one",
     MediaGone: "plug it in again",
     MediaReadOnly: "check its write-protect switch and how it is mounted",

@@ -10,13 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-from satchel.ids import CHUNK_REF_SIZE, ChunkRef
-from satchel.progress import Progress, silent
-
 from chunkstore._native import _core
 from chunkstore.block_map import BlockMap
 from chunkstore.errors import FileExists, FileMissing
 from chunkstore.table import TableRoot
+from satchel.ids import CHUNK_REF_SIZE, ChunkRef
+from satchel.progress import Progress, silent
 
 Buffer = bytes | bytearray | memoryview
 
@@ -252,7 +251,7 @@ class Store:
         """
         return self.native.reachable([(root.ref, root.size) for root in roots])
 
-    def missing(self, roots: Iterable[TableRoot]) -> bytes:
+    def missing(self, *roots: TableRoot) -> bytes:
         """References under the roots that are not here; of a missing page, only the page."""
         return self.native.missing([(root.ref, root.size) for root in roots])
 

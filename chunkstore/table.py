@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from satchel.ids import BLOCK_SIZE, CHUNK_ID_SIZE, CHUNK_REF_SIZE, ChunkRef
-
 from chunkstore.errors import StoreUsage
+from satchel.ids import BLOCK_SIZE, CHUNK_ID_SIZE, CHUNK_REF_SIZE, ChunkRef
 
 MAX_VOLUME_SIZE = 1 << 52
 """Bytes that a volume may have."""

@@ -67,8 +67,8 @@ void Check(Domain domain, const Status& status) {
   if (status.has_ref()) ref = RefToBytes(status.ref());
   // Paths are bytes to the system; what is not UTF-8 in them is shown escaped.
   const auto text = [](const std::string& s) {
-    return py::reinterpret_steal<py::object>(PyUnicode_DecodeUTF8(
-        s.data(), static_cast<Py_ssize_t>(s.size()), "backslashreplace"));
+    return py::reinterpret_steal<py::object>(
+        PyUnicode_DecodeUTF8(s.data(), static_cast<Py_ssize_t>(s.size()), "backslashreplace"));
   };
   const py::object error = py::module_::import("chunkstore.errors")
                                .attr("from_core")(NameOf(domain), NameOf(status.kind()),
@@ -102,6 +102,12 @@ TableRoot RootOf(const Bytes& ref, uint64_t size) { return TableRoot{RefOf(ref),
 
 py::bytes RefsToBytes(const std::vector<ChunkRef>& refs) {
   return {reinterpret_cast<const char*>(refs.data()), refs.size() * kChunkRefSize};
+}
+
+py::list FlagsToList(const bool* flags, size_t n) {
+  py::list out(n);
+  for (size_t i = 0; i < n; ++i) out[i] = py::bool_(flags[i]);
+  return out;
 }
 
 py::tuple RootToTuple(const TableRoot& root) {

@@ -49,6 +49,7 @@ class Bytes {
 ChunkRef RefOf(const Bytes& bytes);
 TableRoot RootOf(const Bytes& ref, uint64_t size);
 py::bytes RefsToBytes(const std::vector<ChunkRef>& refs);
+py::list FlagsToList(const bool* flags, size_t n);
 py::tuple RootToTuple(const TableRoot& root);
 
 // (ref, size) pairs.
@@ -97,6 +98,7 @@ void RunWith(Domain domain, Progress* progress, const Act& act) {
 
 // One per topic, called by the module.
 void init_block_map(py::module_& m);
+void init_media(py::module_& m);
 void init_store(py::module_& m);
 
 }  // namespace satchel

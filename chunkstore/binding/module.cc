@@ -8,4 +8,5 @@ PYBIND11_MODULE(_core, m) {
   m.doc() = "The chunk store engine.";
   satchel::init_block_map(m);
   satchel::init_store(m);
+  satchel::init_media(m);
 }

@@ -77,9 +77,7 @@ py::list Has(const PyStore& self, const py::object& refs) {
   const size_t n = bytes.ref_count();
   const std::unique_ptr<bool[]> has(new bool[n]);
   Run(kStore, [&] { return store->Has(wanted, n, has.get()); });
-  py::list out(n);
-  for (size_t i = 0; i < n; ++i) out[i] = py::bool_(has[i]);
-  return out;
+  return FlagsToList(has.get(), n);
 }
 
 py::bytes Records(const PyStore& self, const py::object& refs) {
@@ -231,9 +229,8 @@ py::dict Prune(const PyStore& self, const py::iterable& keep, const py::iterable
   }
   PruneReport report;
   Progress fn(std::move(progress));
-  RunWith(kStore, &fn, [&](const ProgressFn& f) {
-    return store->Prune(roots, pinned, partial, f, &report);
-  });
+  RunWith(kStore, &fn,
+          [&](const ProgressFn& f) { return store->Prune(roots, pinned, partial, f, &report); });
   py::dict out;
   out["kept"] = report.kept;
   out["removed"] = report.removed;

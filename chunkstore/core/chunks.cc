@@ -208,6 +208,12 @@ Status Chunks::Sync() {
   return status;
 }
 
+Status Chunks::EndPack() {
+  SATCHEL_RETURN_IF_ERROR(Sync());
+  const std::lock_guard lock(mutex_);
+  return writer_.Roll();
+}
+
 Status Chunks::Move(const std::vector<Index::Entry>& entries) {
   SATCHEL_RETURN_IF_ERROR(Sync());
   uint8_t buffer[kMaxRecordSize];

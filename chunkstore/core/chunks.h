@@ -94,6 +94,9 @@ class Chunks final : public PageSource {
   // Everything put so far is durable and in the index.
   Status Sync();
 
+  // Ends the newest pack, so that prune may rewrite it too.
+  Status EndPack();
+
   // Copies the records of these chunks to the end of the packs and points the index there; a
   // record that is not whole is left out. For prune: nothing else runs.
   Status Move(const std::vector<Index::Entry>& entries);

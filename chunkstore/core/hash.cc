@@ -57,7 +57,9 @@ ChunkRef HashBlock(const uint8_t* block) {
   return ref;
 }
 
-ChunkRef NameBlock(const uint8_t* block) { return IsZeroBlock(block) ? kZeroRef : HashBlock(block); }
+ChunkRef NameBlock(const uint8_t* block) {
+  return IsZeroBlock(block) ? kZeroRef : HashBlock(block);
+}
 
 uint64_t Checksum64(const void* data, size_t n) { return XXH3_64bits(data, n); }
 

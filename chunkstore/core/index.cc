@@ -101,8 +101,7 @@ Status Index::Write(const std::vector<Entry>& put, const std::vector<ChunkRef>& 
   return FromLevelDb(db_->Write(options, &batch));
 }
 
-Status Index::ForEach(
-    const std::function<Status(const ChunkRef&, const Location&)>& visit) const {
+Status Index::ForEach(const std::function<Status(const ChunkRef&, const Location&)>& visit) const {
   leveldb::ReadOptions options;
   options.fill_cache = false;
   const std::unique_ptr<leveldb::Iterator> it(db_->NewIterator(options));

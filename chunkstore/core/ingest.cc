@@ -39,10 +39,7 @@ struct Batch {
 class Ingest : private PageSink {
  public:
   Ingest(Chunks* chunks, const IngestPlan& plan)
-      : chunks_(chunks),
-        plan_(plan),
-        workers_(plan.total),
-        rewriter_(chunks, this, plan.start) {}
+      : chunks_(chunks), plan_(plan), workers_(plan.total), rewriter_(chunks, this, plan.start) {}
 
   Status Run(const ProgressFn& progress, TableRoot* root) {
     SATCHEL_RETURN_IF_ERROR(workers_.Run([this] { return Work(); }, progress));

@@ -30,8 +30,8 @@ struct PackTally {
 
 class Verifier {
  public:
-  Verifier(Env* env, Chunks* chunks, std::string folder, std::vector<std::pair<uint32_t, uint64_t>> packs,
-           uint64_t total, VerifyReport* report)
+  Verifier(Env* env, Chunks* chunks, std::string folder,
+           std::vector<std::pair<uint32_t, uint64_t>> packs, uint64_t total, VerifyReport* report)
       : env_(env),
         chunks_(chunks),
         folder_(std::move(folder)),
@@ -104,11 +104,10 @@ class Verifier {
   // Only packs whose numbers disagree are looked at entry by entry.
   Status FindDangling() {
     const PackPosition end = chunks_->end();
-    SATCHEL_RETURN_IF_ERROR(
-        chunks_->index()->ForEach([&](const ChunkRef&, const Location& at) {
-          if (at.pack <= end.pack) ++tally_[at.pack].indexed;
-          return Status();
-        }));
+    SATCHEL_RETURN_IF_ERROR(chunks_->index()->ForEach([&](const ChunkRef&, const Location& at) {
+      if (at.pack <= end.pack) ++tally_[at.pack].indexed;
+      return Status();
+    }));
     return chunks_->index()->ForEach([&](const ChunkRef& ref, const Location& at) {
       const PackTally& tally = tally_[at.pack];
       if (tally.indexed == tally.whole) return Status();
@@ -147,13 +146,14 @@ class Pruner {
       if (Kept(ref)) live[at.pack] += at.size();
       return Status();
     }));
-    const uint32_t current = chunks_->end().pack;
+    const uint32_t newest = chunks_->end().pack;
     std::set<uint32_t> rewrite;
     for (const auto& [pack, size] : sizes) {
-      if (pack == current || pinned_.count(pack) != 0) continue;
+      if (pinned_.count(pack) != 0) continue;
       const uint64_t garbage = size - std::min(size, live[pack] + kPackHeaderSize);
       if (live[pack] == 0 || garbage * 4 >= size) rewrite.insert(pack);
     }
+    if (rewrite.count(newest) != 0) SATCHEL_RETURN_IF_ERROR(chunks_->EndPack());
     SATCHEL_RETURN_IF_ERROR(Sweep(rewrite));
     remove->assign(rewrite.begin(), rewrite.end());
     return {};
@@ -181,7 +181,8 @@ class Pruner {
     SATCHEL_RETURN_IF_ERROR(chunks_->Move(move));
     for (size_t i = 0; i < erase.size(); i += kIndexBatch) {
       const auto begin = erase.begin() + static_cast<ptrdiff_t>(i);
-      const auto end = erase.begin() + static_cast<ptrdiff_t>(std::min(i + kIndexBatch, erase.size()));
+      const auto end =
+          erase.begin() + static_cast<ptrdiff_t>(std::min(i + kIndexBatch, erase.size()));
       SATCHEL_RETURN_IF_ERROR(chunks_->Erase({begin, end}));
     }
     return {};

@@ -18,8 +18,8 @@
 namespace satchel {
 
 constexpr uint32_t kBlockSize = 4096;
-constexpr uint32_t kChunkIdSize = 20;      // SHA-1, the name
-constexpr uint32_t kDigestSize = 32;       // SHA-256, the truth
+constexpr uint32_t kChunkIdSize = 20;  // SHA-1, the name
+constexpr uint32_t kDigestSize = 32;   // SHA-256, the truth
 constexpr uint32_t kChunkRefSize = kChunkIdSize + kDigestSize;
 
 constexpr char kPackMagic[8] = {'S', 'A', 'T', 'P', 'A', 'C', 'K', '\0'};
@@ -36,13 +36,13 @@ enum class Codec : uint8_t {
 
 #pragma pack(push, 1)
 struct RecordHeader {
-  uint32_t magic;             //  0
-  Codec codec;                //  4
-  uint8_t reserved;           //  5  zero
-  uint16_t length;            //  6  bytes of payload, 1 to 4096
-  uint8_t id[kChunkIdSize];   //  8  SHA-1 of the 4096 bytes
-  uint8_t digest[kDigestSize];// 28  SHA-256 of the 4096 bytes
-  uint32_t checksum;          // 60  low 32 bits of XXH3-64 over bytes 0 to 59 and the payload
+  uint32_t magic;               //  0
+  Codec codec;                  //  4
+  uint8_t reserved;             //  5  zero
+  uint16_t length;              //  6  bytes of payload, 1 to 4096
+  uint8_t id[kChunkIdSize];     //  8  SHA-1 of the 4096 bytes
+  uint8_t digest[kDigestSize];  // 28  SHA-256 of the 4096 bytes
+  uint32_t checksum;            // 60  low 32 bits of XXH3-64 over bytes 0 to 59 and the payload
 };
 #pragma pack(pop)
 static_assert(sizeof(RecordHeader) == 64, "the record header is 64 bytes on disk");

@@ -26,8 +26,8 @@ struct ScanVisitor {
 // kDamaged unless the file begins with the header of a pack; kUnsupported for a newer version.
 Status CheckPackHeader(File* file);
 
-// Visits what is in [begin, end), cut to the end of the file, in order. After bytes that are no record it goes on at
-// the next place where a whole record begins.
+// Visits what is in [begin, end), cut to the end of the file, in order. After bytes that are no
+// record it goes on at the next place where a whole record begins.
 Status ScanPack(File* file, uint64_t begin, uint64_t end, const ScanVisitor& visitor);
 
 }  // namespace satchel

@@ -13,11 +13,7 @@ Status PendingSync::Run(Env* env) const {
 }
 
 PackWriter::PackWriter(Env* env, std::string folder, PackPosition end, uint64_t limit)
-    : env_(env),
-      folder_(std::move(folder)),
-      limit_(limit),
-      pack_(end.pack),
-      flushed_(end.offset) {}
+    : env_(env), folder_(std::move(folder)), limit_(limit), pack_(end.pack), flushed_(end.offset) {}
 
 Status PackWriter::Append(const void* record, size_t n, Location* at) {
   if (pack_ == 0 || flushed_ + buffer_.size() + n > limit_) {
@@ -51,6 +47,13 @@ Status PackWriter::TakePending(PendingSync* pending) {
   return {};
 }
 
+Status PackWriter::Roll() {
+  SATCHEL_RETURN_IF_ERROR(Flush());
+  flushed_ = limit_;
+  file_.reset();
+  return {};
+}
+
 bool PackWriter::InBuffer(const Location& at) const {
   return at.pack == pack_ && at.offset >= flushed_;
 }
@@ -58,8 +61,7 @@ bool PackWriter::InBuffer(const Location& at) const {
 Status PackWriter::OpenCurrent() {
   if (file_ != nullptr) return {};
   std::unique_ptr<File> file;
-  SATCHEL_RETURN_IF_ERROR(
-      env_->Open(folder_ + "/" + PackName(pack_), OpenMode::kReadWrite, &file));
+  SATCHEL_RETURN_IF_ERROR(env_->Open(folder_ + "/" + PackName(pack_), OpenMode::kReadWrite, &file));
   file_ = std::move(file);
   return {};
 }

@@ -51,6 +51,9 @@ class PackWriter {
   // Flushes, and hands over what is not durable yet.
   Status TakePending(PendingSync* pending);
 
+  // The next record begins a new pack.
+  Status Roll();
+
   // Whether a record at this place still is in the buffer only.
   bool InBuffer(const Location& at) const;
 

@@ -26,8 +26,8 @@ class PosixFile final : public File {
   Status ReadAt(uint64_t offset, size_t n, void* out, size_t* got) override {
     *got = 0;
     while (*got < n) {
-      const ssize_t r = pread(fd_, static_cast<char*>(out) + *got, n - *got,
-                              static_cast<off_t>(offset + *got));
+      const ssize_t r =
+          pread(fd_, static_cast<char*>(out) + *got, n - *got, static_cast<off_t>(offset + *got));
       if (r < 0 && errno == EINTR) continue;
       if (r < 0) return Error("cannot read");
       if (r == 0) break;

@@ -50,8 +50,8 @@ uint16_t AppendRecord(const ChunkRef& ref, const uint8_t* block, int level, std:
   uint8_t* payload = header + kRecordHeaderSize;
 
   // One byte less than a block: what does not get shorter is stored as it is.
-  size_t length = ZSTD_compressCCtx(Contexts().compress, payload, kBlockSize - 1, block, kBlockSize,
-                                    level);
+  size_t length =
+      ZSTD_compressCCtx(Contexts().compress, payload, kBlockSize - 1, block, kBlockSize, level);
   Codec codec = Codec::kZstd;
   if (ZSTD_isError(length)) {
     std::memcpy(payload, block, kBlockSize);
@@ -78,8 +78,7 @@ Status ParseRecord(const uint8_t* data, size_t n, RecordView* record) {
   if (header.magic != kRecordMagic) return Damaged("wrong magic");
   if (header.reserved != 0) return Damaged("a reserved field is not zero");
   const bool raw = header.codec == Codec::kRaw && header.length == kBlockSize;
-  const bool zstd =
-      header.codec == Codec::kZstd && header.length > 0 && header.length < kBlockSize;
+  const bool zstd = header.codec == Codec::kZstd && header.length > 0 && header.length < kBlockSize;
   if (!raw && !zstd) return Damaged("codec and length do not go together");
   if (n - kRecordHeaderSize < header.length) return Damaged("the payload is cut off");
 
@@ -100,8 +99,8 @@ Status DecodeRecord(const RecordView& record, uint8_t* block) {
     std::memcpy(block, record.payload, kBlockSize);
     return {};
   }
-  const size_t n = ZSTD_decompressDCtx(Contexts().decompress, block, kBlockSize, record.payload,
-                                       record.length);
+  const size_t n =
+      ZSTD_decompressDCtx(Contexts().decompress, block, kBlockSize, record.payload, record.length);
   if (n == kBlockSize) return {};
   return Status::Invalid(record.ref, "its frame does not decompress to 4096 bytes");
 }

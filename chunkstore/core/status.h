@@ -81,10 +81,10 @@ class [[nodiscard]] Status {
 }  // namespace satchel
 
 // Returns from the calling function unless `expression` is ok.
-#define SATCHEL_RETURN_IF_ERROR(expression)              \
-  do {                                                   \
-    ::satchel::Status satchel_status_ = (expression);    \
-    if (!satchel_status_.ok()) return satchel_status_;   \
+#define SATCHEL_RETURN_IF_ERROR(expression)            \
+  do {                                                 \
+    ::satchel::Status satchel_status_ = (expression);  \
+    if (!satchel_status_.ok()) return satchel_status_; \
   } while (0)
 
 #endif  // SATCHEL_CHUNKSTORE_CORE_STATUS_H_

@@ -6,44 +6,20 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstdlib>
 #include <mutex>
 #include <utility>
 
+#include "chunkstore/core/description.h"
 #include "chunkstore/core/pack_scan.h"
 
 namespace satchel {
 namespace {
 
-constexpr char kDescription[] = "{\"format\": \"satchel-store\", \"version\": 1}\n";
+constexpr char kFormat[] = "satchel-store";
 constexpr int kVersion = 1;
 
 Status Context(const std::string& what, const Status& status) {
   return Status::Make(status.kind(), what, status.ToString());
-}
-
-// The number behind "version":, or -1.
-long FindVersion(const std::string& text) {
-  if (text.find("\"satchel-store\"") == std::string::npos) return -1;
-  const std::string key = "\"version\":";
-  const size_t at = text.find(key);
-  return at == std::string::npos ? -1 : std::strtol(text.c_str() + at + key.size(), nullptr, 10);
-}
-
-Status CheckDescription(Env* env, const std::string& path) {
-  std::string text;
-  const Status status = ReadFile(env, path + "/store.json", 4096, &text);
-  if (status.Is(Kind::kNotFound)) {
-    return Status::Make(Kind::kNotFound, "cannot open store " + path, "it has no store.json");
-  }
-  SATCHEL_RETURN_IF_ERROR(status);
-  const long version = FindVersion(text);
-  if (version == kVersion) return {};
-  if (version > kVersion) {
-    return Status::Make(Kind::kUnsupported, "cannot open store " + path,
-                        "its version is " + std::to_string(version));
-  }
-  return Status::Make(Kind::kDamaged, "cannot open store " + path, "its store.json is malformed");
 }
 
 Status CheckEmpty(Env* env, const std::string& path) {
@@ -79,13 +55,15 @@ Status Store::Create(Env* env, const std::string& path) {
   SATCHEL_RETURN_IF_ERROR(env->MakeDir(path));
   SATCHEL_RETURN_IF_ERROR(CheckEmpty(env, path));
   SATCHEL_RETURN_IF_ERROR(env->MakeDir(path + "/packs"));
-  SATCHEL_RETURN_IF_ERROR(WriteFileDurably(env, path + "/store.json", kDescription));
+  SATCHEL_RETURN_IF_ERROR(
+      WriteFileDurably(env, path + "/store.json", MakeDescription(kFormat, kVersion, "")));
   return env->SyncDir(Parent(path));
 }
 
 Status Store::Open(Env* env, const std::string& path, const ChunkOptions& options,
                    std::unique_ptr<Store>* store) {
-  SATCHEL_RETURN_IF_ERROR(CheckDescription(env, path));
+  SATCHEL_RETURN_IF_ERROR(
+      CheckDescription(env, path + "/store.json", kFormat, kVersion, "store " + path));
   std::unique_ptr<Store> made(new Store(env, path, options));
   const Status status = env->Lock(path + "/LOCK", &made->lock_);
   if (status.Is(Kind::kLocked)) {
@@ -245,8 +223,8 @@ Status Store::Export(const TableRoot& root, File* out, const ProgressFn& progres
 Status Store::ExportFile(const TableRoot& root, const std::string& path,
                          const ProgressFn& progress) {
   static std::atomic<unsigned> number{0};
-  const std::string temporary = path + ".partial-" + std::to_string(getpid()) + "-" +
-                                std::to_string(number++);
+  const std::string temporary =
+      path + ".partial-" + std::to_string(getpid()) + "-" + std::to_string(number++);
   Status status;
   {
     std::unique_ptr<File> file;
@@ -262,8 +240,7 @@ Status Store::ExportFile(const TableRoot& root, const std::string& path,
 }
 
 Status Store::Read(const TableRoot& root, uint64_t offset, uint64_t length, uint8_t* out) {
-  return WithChunks(
-      [&](Chunks* chunks) { return ReadVolume(chunks, root, offset, length, out); });
+  return WithChunks([&](Chunks* chunks) { return ReadVolume(chunks, root, offset, length, out); });
 }
 
 Status Store::Resolve(const TableRoot& root, BlockMap* map, uint64_t first, uint64_t count,
@@ -289,8 +266,7 @@ Status Store::Reachable(const std::vector<TableRoot>& roots, std::vector<ChunkRe
 }
 
 Status Store::Missing(const std::vector<TableRoot>& roots, std::vector<ChunkRef>* refs) {
-  return WithChunks(
-      [&](Chunks* chunks) { return CollectMissing(chunks, roots, refs); });
+  return WithChunks([&](Chunks* chunks) { return CollectMissing(chunks, roots, refs); });
 }
 
 }  // namespace satchel

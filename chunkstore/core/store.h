@@ -33,9 +33,9 @@ struct BadRecord {
 };
 
 struct VerifyReport {
-  uint64_t records = 0;            // whole records read
-  uint64_t bytes = 0;              // bytes of packs read
-  std::vector<BadRecord> bad;      // garbage between records, and records with wrong hashes
+  uint64_t records = 0;             // whole records read
+  uint64_t bytes = 0;               // bytes of packs read
+  std::vector<BadRecord> bad;       // garbage between records, and records with wrong hashes
   std::vector<ChunkRef> unindexed;  // whole records of chunks that the index does not have
   std::vector<ChunkRef> dangling;   // in the index, but no whole record of them is where it says
 };
@@ -53,7 +53,7 @@ struct StoreStats {
   uint64_t pack_bytes = 0;  // of whole packs
   uint64_t live_bytes = 0;  // of indexed records
   uint64_t packs = 0;
-  uint64_t damaged = 0;     // records found bad since the store was opened
+  uint64_t damaged = 0;  // records found bad since the store was opened
 };
 
 // Thread-safe. Operations run side by side, but prune and the rebuilding of the index run alone:

@@ -167,9 +167,9 @@ class DirtyLeaves {
 Status CheckMap(const TableRoot& root, const BlockMap& map) {
   SATCHEL_RETURN_IF_ERROR(CheckRoot(root));
   if (map.blocks() == root.blocks()) return {};
-  return Status::Make(Kind::kUsage, "a block map does not fit the volume",
-                      std::to_string(map.blocks()) + " blocks against " +
-                          std::to_string(root.blocks()));
+  return Status::Make(
+      Kind::kUsage, "a block map does not fit the volume",
+      std::to_string(map.blocks()) + " blocks against " + std::to_string(root.blocks()));
 }
 
 BlockEntry PackedEntry(const Location& at) {

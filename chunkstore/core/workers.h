@@ -29,8 +29,8 @@ class Workers {
   bool stopped() const { return stopped_; }
   void Done(uint64_t bytes) { done_ += bytes; }
 
-  // For bodies: waits until it is the turn of `ticket` (0, 1, 2 ...), calls `act`, and lets the next
-  // one go on. After an error anywhere `act` is not called.
+  // For bodies: waits until it is the turn of `ticket` (0, 1, 2 ...), calls `act`, and lets the
+  // next one go on. After an error anywhere `act` is not called.
   Status InTurn(uint64_t ticket, const std::function<Status()>& act);
 
  private:
