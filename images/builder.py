@@ -141,10 +141,10 @@ def build(
     layers.mkdir(parents=True, exist_ok=True)
     folder.mkdir(parents=True, exist_ok=True)
     with _locked(layers):
-        work = _Build(recipe, folder, agent, layers, _Steps(progress))
+        work = _Build(recipe, folder, agent, layers, fresh, _Steps(progress))
         if not fresh and (image := work.existing()):
             return image
-        return work.run(fresh)
+        return work.run()
 
 
 @dataclass
@@ -168,6 +168,7 @@ class _Build:
     folder: Path
     agent: Path
     layers: Path
+    fresh: bool
     steps: _Steps
     base: Recipe | None = field(init=False)
     _sources: Sources | None = None
@@ -197,11 +198,8 @@ class _Build:
         self.steps.step(self.steps.total)
         return image
 
-    def run(self, fresh: bool) -> BuiltImage:
+    def run(self) -> BuiltImage:
         _require_space(self.layers)
-        if fresh:
-            for path in self.layers.iterdir():
-                _remove(path)
         kernel = self._kernel_layer()
         base_tar = self._base_layer()
         service_tar = self._service_layer(base_tar)
@@ -210,8 +208,7 @@ class _Build:
     def _kernel_layer(self) -> Path:
         key = _hash(str(BUILDER_VERSION), INIT, *MODULES, *PACKAGES)
         layer = self.layers / f"kernel-{key[:12]}"
-        if layer.is_dir():
-            self.steps.step(debian.STEPS)
+        if self._kept(layer):
             return layer
         with _scratch(self.layers) as scratch:
             self._bootstrap(scratch / "packages.tar", PACKAGES, variant="extract")
@@ -220,7 +217,7 @@ class _Build:
             made.mkdir()
             (made / "vmlinuz").write_bytes(files.vmlinuz)
             (made / "initrd").write_bytes(files.initrd)
-            made.rename(layer)
+            self._replace(layer, made)
         return layer
 
     def _base_layer(self) -> Path | None:
@@ -241,12 +238,25 @@ class _Build:
         return layer
 
     def _tar_layer(self, layer: Path, packages: Sequence[str], over: Path | None) -> None:
-        if layer.is_file():
-            self.steps.step(debian.STEPS)
+        if self._kept(layer):
             return
         with _scratch(self.layers) as scratch:
             self._bootstrap(scratch / "layer.tar", packages, over=over)
-            (scratch / "layer.tar").rename(layer)
+            self._replace(layer, scratch / "layer.tar")
+
+    def _kept(self, layer: Path) -> bool:
+        if self.fresh or not layer.exists():
+            return False
+        self.steps.step(debian.STEPS)
+        return True
+
+    def _replace(self, layer: Path, made: Path) -> None:
+        """Puts a layer in its place; older ones of its name are gone."""
+        name = layer.name.rpartition("-")[0]
+        for old in self.layers.iterdir():
+            if old.name.rpartition("-")[0] == name:
+                _remove(old)
+        made.rename(layer)
 
     def _bootstrap(
         self,
@@ -372,7 +382,7 @@ def _remove_others(folder: Path, image: BuiltImage) -> None:
 def _remove(path: Path) -> None:
     if path.is_dir():
         shutil.rmtree(path)
-    elif path.name != ".lock":
+    else:
         path.unlink()
 
 

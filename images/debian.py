@@ -9,14 +9,16 @@ line. Either way what is mounted dies with the namespace, whatever happens to th
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -68,10 +70,10 @@ def bootstrap(
         argv.append(f"--setup-hook=tar-in {shlex.quote(str(over))} /")
     argv += [sources.codename, str(target), "-"]
     log: deque[str] = deque(maxlen=_TAIL_LINES)
-    with tempfile.TemporaryFile("w+") as lines:
+    with _temporary_folder() as temporary, tempfile.TemporaryFile("w+") as lines:
         lines.write("\n".join(sources.lines))
         lines.seek(0)
-        process = _start(argv, lines)
+        process = _start(argv, lines, temporary)
         assert process.stderr
         try:
             for line in process.stderr:
@@ -84,8 +86,9 @@ def bootstrap(
         raise _failure(process.returncode, "\n".join(log))
 
 
-def _start(argv: list[str], lines: IO[str]) -> subprocess.Popen[str]:
+def _start(argv: list[str], lines: IO[str], temporary: Path) -> subprocess.Popen[str]:
     """In a session of its own, so that an interrupt reaches it once, from here."""
+    environment = {"SOURCE_DATE_EPOCH": str(SOURCE_DATE_EPOCH), "LC_ALL": "C.UTF-8"}
     try:
         return subprocess.Popen(
             argv,
@@ -95,7 +98,7 @@ def _start(argv: list[str], lines: IO[str]) -> subprocess.Popen[str]:
             text=True,
             errors="replace",
             start_new_session=True,
-            env={**os.environ, "SOURCE_DATE_EPOCH": str(SOURCE_DATE_EPOCH), "LC_ALL": "C.UTF-8"},
+            env={**os.environ, **environment, "TMPDIR": str(temporary)},
         )
     except FileNotFoundError as error:
         raise UnsupportedError(
@@ -104,17 +107,29 @@ def _start(argv: list[str], lines: IO[str]) -> subprocess.Popen[str]:
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """Wait for its end, which it is near unless this is an interrupt: then it is asked to end.
-
-    mmdebstrap removes its temporary folder in either case.
-    """
-    with process:
+    """Wait for its end, which it is at unless this is an interrupt; nothing of it runs on."""
+    with process, contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
         if sys.exc_info()[0]:
-            process.terminate()
+            os.killpg(process.pid, signal.SIGINT)
         try:
             process.wait(_ENDS_WITHIN_SECONDS)
-        except subprocess.TimeoutExpired:
+        finally:
             os.killpg(process.pid, signal.SIGKILL)
+
+
+@contextlib.contextmanager
+def _temporary_folder() -> Iterator[Path]:
+    """Where mmdebstrap unpacks. What it leaves there belongs to the user namespace's numbers."""
+    folder = Path(tempfile.mkdtemp(prefix="satchel-image-"))
+    folder.chmod(0o755)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        if left := [str(path) for path in folder.glob("*/*")]:
+            argv = ["mmdebstrap", "--unshare-helper", "rm", "-rf", "--", *left]
+            subprocess.run(argv, check=False, capture_output=True)
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _failure(status: int, log: str) -> SatchelError:
