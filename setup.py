@@ -35,7 +35,7 @@ class NativeBuild(build_ext):
             self._copy_products()
 
     def _copy_products(self) -> None:
-        """A wheel is made from `build_lib`; an editable install uses the products where they are."""
+        """A wheel is made from `build_lib`; an editable install uses them where they are."""
         for package in self.distribution.packages:
             source = ROOT / package.replace(".", "/") / "_native"
             if source.is_dir():
