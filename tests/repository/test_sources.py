@@ -82,6 +82,11 @@ def test_python_functions_are_at_most_70_lines() -> None:
     assert not long
 
 
+def test_no_product_of_a_build_is_committed() -> None:
+    programs = [path for path in tree.files() if (tree.ROOT / path).read_bytes()[:4] == b"\x7fELF"]
+    assert not programs
+
+
 def test_no_module_has_a_vague_name() -> None:
     assert not [str(path) for path in sources() if path.stem in VAGUE_NAMES]
 
