@@ -17,6 +17,8 @@
 namespace satchel {
 namespace {
 
+constexpr std::string_view kKeys = " command port user workdir environment ";
+
 bool ParseNumber(std::string_view text, unsigned long limit, unsigned long* number) {
   if (text.empty() || text.size() > 10) return false;
   unsigned long value = 0;
@@ -71,6 +73,7 @@ bool ParseUser(std::string_view text, ServiceConfig* config) {
 
 bool ParseLine(std::string_view key, std::string_view value, ServiceConfig* config) {
   unsigned long port = 0;
+  if (value.empty()) return kKeys.find(" " + std::string(key) + " ") != std::string_view::npos;
   if (key == "command") {
     config->command = value;
   } else if (key == "port") {

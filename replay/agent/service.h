@@ -3,7 +3,8 @@
 //
 // The one service of a guest: what /etc/satchel/service says, and the process that it describes.
 //
-// The file has lines "key=value"; empty lines and lines that begin with # do not count:
+// The file has lines "key=value"; empty lines, empty values and lines that begin with # do not
+// count:
 //   command=      run by /bin/sh -c, stays in the foreground; required
 //   port=         the TCP port on 127.0.0.1 that takes operations; without it nothing takes them
 //   user=         a number, number:number, or a name in /etc/passwd; the agent's own without it

@@ -29,6 +29,7 @@ from replay import (
 )
 from replay.frames import Frame, FrameReader, FrameStatus, FrameType
 from satchel.errors import UsageError
+from tests.conftest import requires
 from tests.replay.agents import RunningAgent, body, http, running_agent
 
 
@@ -185,7 +186,7 @@ def test_the_service_gets_its_environment_and_folder(short_path: Path) -> None:
         assert seen.read_text() == "a=b /usr /\n"
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+@requires("root")
 @pytest.mark.parametrize(("user", "expected"), [("65534", "65534 65534"), ("1:2", "1 2")])
 def test_the_service_runs_as_its_user(short_path: Path, user: str, expected: str) -> None:
     short_path.chmod(0o777)
