@@ -30,6 +30,7 @@ MOUNT_SECONDS = 30.0
 UNMOUNT_SECONDS = 20.0
 """How long unmount() waits for what is dirty to be written back before it aborts."""
 
+_GRACE_SECONDS = 0.5
 _END_SECONDS = 5.0
 _POLL_SECONDS = 0.005
 _FILE = "ram"
@@ -111,7 +112,7 @@ class RamMount:
         self._nbdfuse.signal(signal.SIGKILL)
 
     def unmount(self) -> None:
-        """Unmount, end nbdfuse, remove the folder. Writes back what is dirty if that can be done.
+        """Unmount, end nbdfuse, remove the folder. What was not synced may be lost.
 
         The machine should be stopped before. Does not raise for a mount that is gone already.
         """
@@ -184,8 +185,8 @@ def _detach(mountpoint: Path) -> bool:
 
 
 def _end(nbdfuse: Process) -> None:
-    """After a clean unmount it ends by itself."""
-    if nbdfuse.ended(_END_SECONDS):
+    """After an unmount it ends by itself, unless another mount namespace has a copy of the mount."""
+    if nbdfuse.ended(_GRACE_SECONDS):
         return
     for number in (signal.SIGTERM, signal.SIGKILL):
         nbdfuse.signal(number)

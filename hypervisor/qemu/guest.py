@@ -42,6 +42,8 @@ MONITOR_SOCKET = "monitor.sock"
 MIGRATION_SOCKET = "migration.sock"
 OUTPUT = "qemu.log"
 
+START_SECONDS = 60.0
+JOIN_SECONDS = 15.0
 LOAD_SECONDS = 900.0
 """How long loading may take: devices look at the guest's RAM, which may come over a slow link."""
 
@@ -72,7 +74,7 @@ class QemuMachine:
     def begin(self, *, incoming: bool) -> None:
         """STARTING -> INCOMING or RUNNING. Raises MachineFailed."""
         with self._talking("start"):
-            self._connect()
+            self._connect(START_SECONDS)
             if not incoming:
                 self._execute("cont")
             self._become(MachineState.INCOMING if incoming else MachineState.RUNNING)
@@ -81,7 +83,7 @@ class QemuMachine:
         """STARTING -> whatever a QEMU that runs already is doing. Raises MachineFailed."""
         found = {"running": MachineState.RUNNING, "inmigrate": MachineState.INCOMING}
         with self._talking("adopt"):
-            self._connect()
+            self._connect(JOIN_SECONDS)
             status = self._execute("query-status")["status"]
             self._become(found.get(status, MachineState.PAUSED))
 
@@ -212,8 +214,8 @@ class QemuMachine:
         console = printable_tail(self._wiring.console_log)
         return f"QEMU {ending}\n{self._process.report()}\nconsole: {console or '(none)'}"
 
-    def _connect(self) -> None:
-        self._monitor = Monitor(self._wiring.run_dir / MONITOR_SOCKET, self._on_event)
+    def _connect(self, seconds: float) -> None:
+        self._monitor = Monitor(self._wiring.run_dir / MONITOR_SOCKET, self._on_event, seconds)
         self._execute("migrate-set-capabilities", {"capabilities": _CAPABILITIES})
 
     def _execute(

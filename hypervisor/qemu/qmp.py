@@ -42,8 +42,16 @@ class Monitor:
     call the monitor.
     """
 
-    def __init__(self, socket: Path, on_event: Callable[[str, dict[str, Any]], None]) -> None:
-        """Connect, and wait until QEMU is ready for commands. Raises MonitorGone."""
+    def __init__(
+        self,
+        socket: Path,
+        on_event: Callable[[str, dict[str, Any]], None],
+        seconds: float = COMMAND_SECONDS,
+    ) -> None:
+        """Connect, and wait until QEMU is ready for commands. Raises MonitorGone.
+
+        QEMU serves one connection at a time: while somebody else has one, this waits for `seconds`.
+        """
         self._loop = asyncio.new_event_loop()
         self._client = QMPClient("satchel")
         self._client.logger.setLevel(_QUIET)  # all that it logs is raised as well
@@ -52,7 +60,7 @@ class Monitor:
         self._thread.start()
         atexit.register(self.close)
         try:
-            self._wait(self._open(str(socket), on_event), COMMAND_SECONDS, "connect")
+            self._wait(self._open(str(socket), on_event), seconds, "connect")
         except BaseException:
             self.close()
             raise

@@ -26,7 +26,7 @@ MODULES = (
     "virtio_console",
     "virtio_blk",
 )
-CMDLINE = "console=ttyS0 quiet panic=-1 init_on_free=1 random.trust_cpu=off"
+CMDLINE = "console=ttyS0 quiet panic=-1 no_timer_check"
 
 
 def make_guest() -> Boot:

@@ -1,0 +1,65 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Sites for machines. A QEMU guest boots once per run; the tests resume copies of its checkpoint."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hypervisor import Boot
+from tests.hypervisor.guest import make_guest
+from tests.hypervisor.site import FakeSite, Lines, QemuSite, Site
+from tests.leftovers import SHORT_PREFIX
+from tests.needs import lacking
+
+NEEDS = ("qemu-system-x86_64", "nbdkit", "busybox", "apt-get")
+
+
+@pytest.fixture(scope="session")
+def boot_files() -> Boot:
+    """Kernel and initial RAM disk of the test guest; skips where there can be no machine."""
+    if reasons := [reason for need in NEEDS if (reason := lacking(need))]:
+        pytest.skip("; ".join(reasons))
+    return make_guest()
+
+
+@pytest.fixture(scope="session")
+def checkpoint(boot_files: Boot) -> Iterator[Path]:
+    """A folder with `ram` and `device-state` of a guest that has booted and counted to 1."""
+    folder = Path(tempfile.mkdtemp(prefix=SHORT_PREFIX))
+    site = QemuSite(folder, None)
+    try:
+        machine = site.start(boot_files)
+        agent = Lines(machine)
+        try:
+            assert agent("count") == "1"
+        except OSError:
+            pytest.fail(f"the test guest does not answer: {machine.state} {machine.failure()}")
+        agent.close()
+        machine.pause()
+        machine.save(folder / "device-state")
+    finally:
+        site.close()
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def qemu_site(checkpoint: Path, short_path: Path) -> Iterator[QemuSite]:
+    site = QemuSite(short_path, checkpoint)
+    yield site
+    site.close()
+
+
+@pytest.fixture(params=["fake", pytest.param("qemu", marks=pytest.mark.machine)])
+def site(request: pytest.FixtureRequest, short_path: Path) -> Iterator[Site]:
+    """What every driver's machines must do, each test asks of all of them."""
+    if request.param == "qemu":
+        yield request.getfixturevalue("qemu_site")
+        return
+    fake = FakeSite(short_path)
+    yield fake
+    fake.close()
