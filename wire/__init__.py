@@ -45,8 +45,9 @@ from wire.messages import (
     SourceAddress,
     Space,
 )
+from wire.openssh import Lane, Ran, SshHost
 from wire.server import Server, client_gone, install_errors, serve
-from wire.ssh import Lane, LinkState, Ran, SshHost, SshLink
+from wire.ssh import LinkState, SshLink
 
 __all__ = [
     "BATCH_LIMIT",

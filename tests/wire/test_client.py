@@ -126,8 +126,16 @@ def test_an_endless_answer_is_refused(desk: Desk, client: HttpClient) -> None:
 
 
 def test_a_connection_closed_while_idle_is_not_noticed(peer: Peer) -> None:
-    client = peer(answers(ANSWER), answers(ANSWER))
+    closed = threading.Event()
+
+    def answers_and_closes(connection: socket.socket) -> None:
+        answers(ANSWER)(connection)
+        connection.close()
+        closed.set()
+
+    client = peer(answers_and_closes, answers(ANSWER))
     assert client.post_json("/x") == {}
+    assert closed.wait(5)
     assert client.post_json("/x") == {}
 
 

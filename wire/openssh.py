@@ -1,0 +1,244 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""How OpenSSH's client is started, watched, ended and understood. A link is made of it (`ssh`).
+
+Nothing is read from the user's ssh_config (`-F none`): what a link does is written here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import selectors
+import shutil
+import subprocess
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import IO
+
+from satchel.errors import SatchelError, UnsupportedError
+from wire.errors import (
+    HostKeyMismatch,
+    HostUnreachable,
+    LocalProtocolError,
+    PeerTimeout,
+    WrongKey,
+    printable,
+)
+from wire.messages import check_name
+
+END_SECONDS = 5.0
+"""How long ssh may take to end when asked."""
+
+_DESTINATION = re.compile(r"([A-Za-z0-9._][A-Za-z0-9._-]*@)?[A-Za-z0-9\[][A-Za-z0-9.:%\[\]_-]*")
+_TAIL = 16384
+_OUTPUT_LIMIT = 1 << 20
+
+_GUARD = """exec 3<&0
+(read -r _ <&3 || kill $$) >/dev/null 2>&1 &
+exec "$@" </dev/null 3<&-"""
+"""A shell that becomes ssh, and a child that ends ssh when we die: the pipe from us ends then.
+A line through that pipe lets the child go without that."""
+
+
+class Lane(Enum):
+    """What a link is for. Bulk asks routers for throughput, operations for little delay."""
+
+    OPERATIONS = "operations"
+    BULK = "bulk"
+
+
+@dataclass(frozen=True)
+class SshHost:
+    """How to reach a host, and how it proves to be that host.
+
+    destination: `user@host` or `host`. identity: our private key file; known_hosts: the file with
+    the host's public key. options: ssh options "Key=Value" that go before ours, so they win.
+    """
+
+    name: str
+    destination: str
+    identity: Path
+    known_hosts: Path
+    port: int = 22
+    options: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_name(self.name, "host name")
+        if not _DESTINATION.fullmatch(self.destination):
+            raise LocalProtocolError(f"{self.destination!r} is no destination", fix="user@host")
+        if not 0 < self.port < 65536:
+            raise LocalProtocolError(f"{self.port} is no port")
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How a remote command ended. Of its output at most 1 MiB each is kept."""
+
+    exit_code: int
+    stdout: bytes
+    stderr: bytes
+
+
+class Tail:
+    """The end of what a process wrote to stderr, read by a thread until the process ends."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._bytes = bytearray()
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._read, args=(process,), daemon=True)
+        self._thread.start()
+
+    def text(self) -> str:
+        with self._lock:
+            text = bytes(self._bytes).decode("utf-8", "replace")
+        return printable(
+            " ".join(line.strip() for line in text.splitlines() if line.strip()), _TAIL
+        )
+
+    def join(self) -> None:
+        self._thread.join(END_SECONDS)
+
+    def _read(self, process: subprocess.Popen[bytes]) -> None:
+        assert process.stderr is not None
+        with process.stderr as stream:
+            while piece := os.read(stream.fileno(), 4096):
+                with self._lock:
+                    self._bytes += piece
+                    del self._bytes[:-_TAIL]
+
+
+def master_argv(
+    host: SshHost, control: Path, lane: Lane, keep_alive: float, connect_timeout: float
+) -> list[str]:
+    options = {
+        "BatchMode": "yes",
+        "StrictHostKeyChecking": "yes",
+        "UserKnownHostsFile": f'"{host.known_hosts}"',
+        "GlobalKnownHostsFile": "none",
+        "UpdateHostKeys": "no",
+        "IdentitiesOnly": "yes",
+        "IdentityFile": f'"{host.identity}"',
+        "PreferredAuthentications": "publickey",
+        "ConnectTimeout": str(max(1, round(connect_timeout))),
+        "ServerAliveInterval": str(max(1, round(keep_alive / 3))),
+        "ServerAliveCountMax": "3",
+        "ExitOnForwardFailure": "yes",
+        "StreamLocalBindUnlink": "yes",
+        "ControlPersist": "no",
+        "Compression": "no",
+        "ForwardAgent": "no",
+        "ForwardX11": "no",
+        "IPQoS": "af21" if lane is Lane.OPERATIONS else "cs1",
+        "LogLevel": "ERROR",
+    }
+    argv = ["ssh", "-F", "none", "-M", "-N", "-T", "-S", str(control), "-p", str(host.port)]
+    for option in (*host.options, *(f"{key}={value}" for key, value in options.items())):
+        argv += ["-o", option]
+    return [*argv, host.destination]
+
+
+def start_master(argv: Sequence[str]) -> subprocess.Popen[bytes]:
+    """ssh, ended when this program dies; with its own session a Ctrl-C does not reach it."""
+    if shutil.which(argv[0]) is None:
+        raise UnsupportedError("no ssh", fix="install openssh-client")
+    return subprocess.Popen(
+        ["/bin/sh", "-c", _GUARD, "sh", *argv],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "LC_ALL": "C"},
+        start_new_session=True,
+    )
+
+
+def failure_of(host: SshHost, said: str) -> SatchelError:
+    """The typed error for what ssh wrote before it ended."""
+    what = f"cannot connect to {host.name}"
+    place = f"{host.destination} port {host.port}"
+    if "HOST IDENTIFICATION HAS CHANGED" in said:
+        return HostKeyMismatch(
+            what,
+            why=f"{place} shows another host key than {host.known_hosts} has: another machine "
+            "answers there, or it was installed anew",
+            fix="if you are sure that it is the same host, replace its line in that file",
+        )
+    if "host key is known" in said or "Host key verification failed" in said:
+        return HostKeyMismatch(
+            what,
+            why=f"{host.known_hosts} has no key for {place}",
+            fix="ask its operator for the host's public key and add it to that file",
+        )
+    if "Permission denied" in said or "Too many authentication failures" in said:
+        return WrongKey(
+            what,
+            why=f"{place} does not accept the key {host.identity}: {said[-300:]}",
+            fix="have its public key added to authorized_keys there",
+        )
+    return HostUnreachable(what, why=f"{place}: {said[-500:] or 'ssh ended without a word'}")
+
+
+def run_bounded(argv: Sequence[str], timeout: float) -> Ran:
+    """Run a local command to its end. Raises PeerTimeout after killing it.
+
+    The master holds the pipes too and closes them when the remote command ends, so after a
+    timeout they are left, not read to their end.
+    """
+    process = subprocess.Popen(
+        argv,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "LC_ALL": "C"},
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + timeout
+    with process, selectors.DefaultSelector() as selector:
+        try:
+            kept = [_watch(selector, stream) for stream in (process.stdout, process.stderr)]
+            while selector.get_map():
+                _drain(selector, deadline - time.monotonic())
+            process.wait(max(0.0, deadline - time.monotonic()))
+        except (TimeoutError, subprocess.TimeoutExpired) as error:
+            raise PeerTimeout(f"{argv[-1]}: no end in {timeout:g} s") from error
+        finally:
+            process.kill()
+    return Ran(process.returncode, *map(bytes, kept))
+
+
+def _watch(selector: selectors.BaseSelector, stream: IO[bytes] | None) -> bytearray:
+    kept = bytearray()
+    assert stream is not None
+    selector.register(stream, selectors.EVENT_READ, kept)
+    return kept
+
+
+def _drain(selector: selectors.BaseSelector, seconds: float) -> None:
+    """Read what is there, or wait for it. Raises TimeoutError."""
+    ready = selector.select(max(0.0, seconds))
+    if not ready:
+        raise TimeoutError
+    for key, _ in ready:
+        piece = os.read(key.fd, 65536)
+        key.data.extend(piece[: max(0, _OUTPUT_LIMIT - len(key.data))])
+        if not piece:
+            selector.unregister(key.fileobj)
+
+
+def end_process(process: subprocess.Popen[bytes]) -> None:
+    """Ask ssh to end, again and again: a signal between its look and its wait is not seen."""
+    assert process.stdin is not None
+    with contextlib.suppress(BrokenPipeError), process.stdin as guard:
+        guard.write(b"\n")
+    deadline = time.monotonic() + END_SECONDS
+    while process.poll() is None and time.monotonic() < deadline:
+        process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(0.1)
+    process.kill()
+    process.wait()
