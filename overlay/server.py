@@ -18,6 +18,7 @@ import logging
 import os
 import shutil
 import socket as sockets
+import struct
 import subprocess
 import time
 from collections.abc import Sequence
@@ -45,7 +46,9 @@ MISS_WAIT_SECONDS = 30
 LOG_TAIL = 2000
 """Characters of nbdkit's output in an error."""
 
-_GREETING = b"NBDMAGIC"
+_GREETING = b"NBDMAGICIHAVEOPT"
+_GOODBYE = struct.pack(">I8sII", 1, b"IHAVEOPT", 2, 0)
+"""Fixed newstyle, then the option NBD_OPT_ABORT."""
 
 
 class NbdkitMissing(UnsupportedError):
@@ -249,7 +252,10 @@ def _answers(socket: Path) -> bool:
         probe.settimeout(START_SECONDS)
         try:
             probe.connect(str(socket))
-            return probe.recv(len(_GREETING)) == _GREETING
+            greeting = probe.recv(len(_GREETING) + 2)
+            probe.sendall(_GOODBYE)
+            probe.recv(1)
+            return greeting.startswith(_GREETING)
         except OSError:
             return False
 
