@@ -13,6 +13,7 @@ from tests.repository import tree
 
 LINK = re.compile(r"(?<!!)\[[^\]\n]*\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+SHELL_FENCE = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
 HEADING = re.compile(r"^#+ +(.+)$", re.MULTILINE)
 NAMED = re.compile(r"^\| `([^`]+)` \|", re.MULTILINE)
 FORMATS = Path("docs/formats")
@@ -52,6 +53,25 @@ def test_commands_errors_and_settings_are_documented_as_they_are() -> None:
     argv = [sys.executable, "scripts/reference.py", "--check"]
     made = subprocess.run(argv, cwd=tree.ROOT, check=False, capture_output=True, text=True)
     assert made.returncode == 0, made.stdout + made.stderr + "\nrun scripts/reference.py"
+
+
+def test_commands_in_the_documents_are_commands_with_these_options() -> None:
+    sections = tree.text(Path("docs/commands.md")).split("\n### `")[1:]
+    known = {section.split("`")[0]: section for section in sections}
+    wrong = []
+    for page in pages():
+        for fence in SHELL_FENCE.findall(tree.text(page)):
+            for line in re.findall(r"^ *(satchel(?:-home|-surrogate)? .+)$", fence, re.MULTILINE):
+                words = line.split("#")[0].split()
+                options = {word for word in words if word.startswith("--")}
+                found = [
+                    text
+                    for usage, text in known.items()
+                    if all(word in words for word in usage.split() if not word.isupper())
+                ]
+                if not any(all(f"`{option}`" in text for option in options) for text in found):
+                    wrong.append(f"{page}: {line}")
+    assert not wrong
 
 
 def test_every_python_dependency_has_its_reason() -> None:
