@@ -157,7 +157,7 @@ _CLASSES: dict[str, dict[str, type[SatchelError]]] = {
         "usage": StoreUsage,
         "state": StoreState,
     },
-    "map": {
+    "file": {
         "not-found": FileMissing,
         "exists": FileExists,
         "damaged": StoreDamaged,

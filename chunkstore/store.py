@@ -6,15 +6,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from chunkstore._native import _core
 from chunkstore.block_map import BlockMap
 from chunkstore.errors import FileExists, FileMissing
 from chunkstore.table import TableRoot
-from satchel.ids import CHUNK_REF_SIZE, ChunkRef
+from satchel.ids import CHUNK_REF_SIZE, ChunkRef, chunk_id
 from satchel.progress import Progress, silent
 
 Buffer = bytes | bytearray | memoryview
@@ -55,6 +56,17 @@ class VerifyReport:
     def ok(self) -> bool:
         """Whether every chunk of the store is what its name says."""
         return not self.bad and not self.lost
+
+    def to_json(self) -> dict[str, Any]:
+        """The same with chunk ids in hexadecimal, and how many records are unindexed."""
+        return {
+            "ok": self.ok,
+            "records": self.records,
+            "bytes": self.bytes,
+            "bad": [asdict(bad) for bad in self.bad],
+            "lost": [chunk_id(ref).hex() for ref in self.lost],
+            "unindexed": len(self.unindexed),
+        }
 
 
 @dataclass(frozen=True)
@@ -102,8 +114,9 @@ class Store:
     def create(cls, path: str | os.PathLike[str]) -> Store:
         """Make an empty store in a folder that is not there, or empty, and open it.
 
-        Raises StoreExists, StoreNotFound if the parent folder is not there.
+        Raises StoreExists; FileMissing if the parent folder is not there.
         """
+        _require_folder(Path(path))
         _core.Store.create(path)
         return cls.open(path)
 
@@ -197,8 +210,6 @@ class Store:
         progress: bytes of data, holes not counted
         Raises FileMissing; StoreFailed if the file becomes shorter meanwhile.
         """
-        if not Path(path).exists():
-            raise FileMissing(f"cannot import {os.fspath(path)}", why="there is no such file")
         ref = base.ref if base is not None else None
         size = base.size if base is not None else 0
         return _root(self.native.import_file(path, ref, size, progress))
@@ -213,10 +224,12 @@ class Store:
         """Write a volume to a sparse file, which appears under its name when it is complete.
 
         Both hashes of every chunk are checked. An existing regular file is replaced. Raises
-        ChunkMissing, ChunkInvalid, FileExists if the path is something else than a file.
+        ChunkMissing, ChunkInvalid; FileExists if the path is something else than a file,
+        FileMissing if its folder is not there.
         """
         if Path(path).exists() and not Path(path).is_file():
             raise FileExists(f"cannot export to {os.fspath(path)}", why="it is not a regular file")
+        _require_folder(Path(path))
         self.native.export_file(root.ref, root.size, path, progress)
 
     def read(self, root: TableRoot, offset: int = 0, length: int | None = None) -> bytes:
@@ -304,6 +317,12 @@ def split_refs(refs: bytes) -> tuple[ChunkRef, ...]:
     return tuple(
         ChunkRef(refs[i : i + CHUNK_REF_SIZE]) for i in range(0, len(refs), CHUNK_REF_SIZE)
     )
+
+
+def _require_folder(path: Path) -> None:
+    parent = path.absolute().parent
+    if not parent.is_dir():
+        raise FileMissing(f"cannot make {path}", why=f"there is no folder {parent}")
 
 
 def _root(pair: tuple[bytes, int]) -> TableRoot:

@@ -13,13 +13,13 @@ using std::filesystem::path;
 
 std::unique_ptr<PyBlockMap> Create(const path& file, uint64_t blocks) {
   std::unique_ptr<BlockMap> map;
-  Run(Domain::kMap, [&] { return BlockMap::Create(file.string(), blocks, &map); });
+  Run(Domain::kFile, [&] { return BlockMap::Create(file.string(), blocks, &map); });
   return std::make_unique<PyBlockMap>(PyBlockMap{std::move(map)});
 }
 
 std::unique_ptr<PyBlockMap> Open(const path& file) {
   std::unique_ptr<BlockMap> map;
-  Run(Domain::kMap, [&] { return BlockMap::Open(file.string(), &map); });
+  Run(Domain::kFile, [&] { return BlockMap::Open(file.string(), &map); });
   return std::make_unique<PyBlockMap>(PyBlockMap{std::move(map)});
 }
 
@@ -56,7 +56,7 @@ void MarkDirty(const PyBlockMap& self, uint64_t first, uint64_t count) {
 }  // namespace
 
 std::shared_ptr<BlockMap> PyBlockMap::Get() const {
-  if (map == nullptr) Check(Domain::kMap, Status::Make(Kind::kState, "the block map is closed"));
+  if (map == nullptr) Check(Domain::kFile, Status::Make(Kind::kState, "the block map is closed"));
   return map;
 }
 

@@ -11,8 +11,8 @@ const char* NameOf(Domain domain) {
   switch (domain) {
     case Domain::kStore:
       return "store";
-    case Domain::kMap:
-      return "map";
+    case Domain::kFile:
+      return "file";
     case Domain::kMedia:
       return "media";
   }

@@ -22,7 +22,7 @@ namespace satchel {
 namespace py = pybind11;
 
 // What an error is about decides, with its kind, which Python class it becomes.
-enum class Domain : uint8_t { kStore, kMap, kMedia };
+enum class Domain : uint8_t { kStore, kFile, kMedia };
 
 // Raises the Python exception for `status`: the one translator. Returns if it is ok.
 void Check(Domain domain, const Status& status);

@@ -26,6 +26,12 @@ py::bytes NewBytes(size_t n, uint8_t** data) {
   return py::reinterpret_steal<py::bytes>(object);
 }
 
+std::unique_ptr<File> OpenFile(Store& store, const path& name, OpenMode mode) {
+  std::unique_ptr<File> file;
+  Run(Domain::kFile, [&] { return store.env()->Open(name.string(), mode, &file); });
+  return file;
+}
+
 void Create(const path& folder) {
   Run(kStore, [&] { return Store::Create(PosixEnv(), folder.string()); });
 }
@@ -42,9 +48,13 @@ std::unique_ptr<PyStore> Open(const path& folder, int level, uint64_t pack_limit
 }
 
 void Close(PyStore& self) {
-  const auto store = std::exchange(self.store, nullptr);
+  auto store = std::exchange(self.store, nullptr);
   if (store == nullptr) return;
-  Run(kStore, [&] { return store->Sync(); });
+  Run(kStore, [&] {
+    Status status = store->Sync();
+    store.reset();
+    return status;
+  });
 }
 
 py::bytes Put(const PyStore& self, const py::object& blocks) {
@@ -108,11 +118,10 @@ py::tuple ImportFile(const PyStore& self, const path& file, const py::object& ba
   TableRoot base;
   const bool has_base = !base_ref.is_none();
   if (has_base) base = RootOf(Bytes(base_ref), base_size);
+  const std::unique_ptr<File> in = OpenFile(*store, file, OpenMode::kRead);
   TableRoot root;
   Progress report(std::move(progress));
   RunWith(kStore, &report, [&](const ProgressFn& fn) {
-    std::unique_ptr<File> in;
-    SATCHEL_RETURN_IF_ERROR(store->env()->Open(file.string(), OpenMode::kRead, &in));
     std::unique_ptr<BlockSource> source;
     SATCHEL_RETURN_IF_ERROR(OpenFileSource(in.get(), &source));
     return store->Import(source.get(), has_base ? &base : nullptr, fn, &root);
@@ -168,12 +177,9 @@ py::tuple Commit(const PyStore& self, const py::object& ref, uint64_t size, cons
   const auto store = self.Get();
   const auto mapped = map.Get();
   const TableRoot root = RootOf(Bytes(ref), size);
+  const std::unique_ptr<File> file = OpenFile(*store, overlay, OpenMode::kReadWrite);
   TableRoot new_root;
-  Run(kStore, [&] {
-    std::unique_ptr<File> file;
-    SATCHEL_RETURN_IF_ERROR(store->env()->Open(overlay.string(), OpenMode::kReadWrite, &file));
-    return store->Commit(root, mapped.get(), file.get(), &new_root);
-  });
+  Run(kStore, [&] { return store->Commit(root, mapped.get(), file.get(), &new_root); });
   return RootToTuple(new_root);
 }
 

@@ -15,6 +15,11 @@ namespace {
 
 constexpr size_t kGroup = 256;  // chunks that are looked up and appended together
 
+// Whether a record turned out to be lost: not whole, or with the pack it was in.
+bool IsLost(const Status& status) {
+  return status.Is(Kind::kDamaged) || status.Is(Kind::kInvalid) || status.Is(Kind::kNotFound);
+}
+
 // A record that does not even parse is reported under the name that its header claims.
 Status ClaimedInvalid(const Status& parsed, const uint8_t* data, size_t n) {
   ChunkRef claimed = kZeroRef;
@@ -81,7 +86,7 @@ Status Chunks::Get(const ChunkRef& ref, uint8_t* block) {
     status = Status::Make(Kind::kDamaged, "bad chunk record", "it is the record of another chunk");
   }
   if (status.ok()) status = VerifyRecord(record, block);
-  if (!status.Is(Kind::kDamaged) && !status.Is(Kind::kInvalid)) return status;
+  if (!IsLost(status)) return status;
   SATCHEL_RETURN_IF_ERROR(Forget(ref, at));
   return Status::Invalid(ref, "its record in " + PackName(at.pack) + " at " +
                                   std::to_string(at.offset) + ": " + status.why());
@@ -122,7 +127,7 @@ Status Chunks::Records(const ChunkRef* refs, size_t n, std::string* out) {
       const Status status = ReadRaw(at[i], buffer, &record);
       if (status.ok() && record.ref == ref) {
         out->append(reinterpret_cast<const char*>(buffer), record.size());
-      } else if (status.ok() || status.Is(Kind::kDamaged)) {
+      } else if (status.ok() || IsLost(status)) {
         SATCHEL_RETURN_IF_ERROR(Forget(ref, at[i]));
       } else {
         return status;
@@ -220,7 +225,7 @@ Status Chunks::Move(const std::vector<Index::Entry>& entries) {
   for (const auto& entry : entries) {
     RecordView record;
     const Status status = ReadRaw(entry.value, buffer, &record);
-    if (status.Is(Kind::kDamaged) || (status.ok() && record.ref != entry.ref)) {
+    if (IsLost(status) || (status.ok() && record.ref != entry.ref)) {
       ++damaged_;
       continue;
     }

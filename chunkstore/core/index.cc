@@ -20,6 +20,13 @@ leveldb::Slice Key(const ChunkRef& ref) {
   return {reinterpret_cast<const char*>(ref.bytes), kChunkRefSize};
 }
 
+// A wrong place would lead the plugin to a whole record of another chunk.
+leveldb::ReadOptions Checked() {
+  leveldb::ReadOptions options;
+  options.verify_checksums = true;
+  return options;
+}
+
 Status FromLevelDb(const leveldb::Status& status) {
   if (status.ok()) return {};
   const Kind kind = status.IsCorruption() ? Kind::kDamaged : Kind::kIo;
@@ -76,7 +83,7 @@ Status Index::Destroy(const std::string& path) {
 
 Status Index::Get(const ChunkRef& ref, Location* at, bool* found) const {
   std::string value;
-  const leveldb::Status status = db_->Get(leveldb::ReadOptions(), Key(ref), &value);
+  const leveldb::Status status = db_->Get(Checked(), Key(ref), &value);
   *found = status.ok();
   if (status.IsNotFound()) return {};
   SATCHEL_RETURN_IF_ERROR(FromLevelDb(status));
@@ -102,7 +109,7 @@ Status Index::Write(const std::vector<Entry>& put, const std::vector<ChunkRef>& 
 }
 
 Status Index::ForEach(const std::function<Status(const ChunkRef&, const Location&)>& visit) const {
-  leveldb::ReadOptions options;
+  leveldb::ReadOptions options = Checked();
   options.fill_cache = false;
   const std::unique_ptr<leveldb::Iterator> it(db_->NewIterator(options));
   for (it->SeekToFirst(); it->Valid(); it->Next()) {
@@ -119,7 +126,7 @@ Status Index::ForEach(const std::function<Status(const ChunkRef&, const Location
 Status Index::End(PackPosition* end) const {
   *end = PackPosition();
   std::string value;
-  const leveldb::Status status = db_->Get(leveldb::ReadOptions(), kEndKey, &value);
+  const leveldb::Status status = db_->Get(Checked(), kEndKey, &value);
   if (status.IsNotFound()) return {};
   SATCHEL_RETURN_IF_ERROR(FromLevelDb(status));
   if (value.size() != kEndSize) {

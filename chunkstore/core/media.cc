@@ -182,7 +182,7 @@ class Media::Adder {
   Status ReadFromStore(const Index::Entry& item, uint8_t* buffer, RecordView* record) {
     const Status status = from_->ReadRaw(item.value, buffer, record);
     if (status.ok() && record->ref == item.ref) return {};
-    if (!status.ok() && !status.Is(Kind::kDamaged)) return status;
+    if (!status.ok() && !status.Is(Kind::kDamaged) && !status.Is(Kind::kNotFound)) return status;
     SATCHEL_RETURN_IF_ERROR(from_->Forget(item.ref, item.value));
     return Status::Invalid(item.ref, "its record in the store is damaged");
   }

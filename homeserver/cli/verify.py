@@ -4,8 +4,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 import click
 
 from console import bar, json_option, show
@@ -20,7 +18,7 @@ def command(context: Context, as_json: bool) -> None:
     """Read every record of the store and check its checksum and both hashes."""
     with context.open_store() as store, bar("verify", quiet=as_json) as progress:
         report = store.verify(progress=progress)
-    show(asdict(report), as_json=as_json)
+    show(report.to_json(), as_json=as_json)
     if not report.ok:
         raise IntegrityError(
             f"the store at {context.store} is damaged",
