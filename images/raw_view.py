@@ -23,6 +23,8 @@ _HEADER = struct.Struct(">4sIQ")
 _FEATURES_OFFSET = 72
 _EXTERNAL_DATA_FILE = 1 << 2
 _HEAD_BYTES = 112
+_LEAKS_ONLY = 3
+_TAIL = 500
 
 
 class DiskImageInvalid(IntegrityError):
@@ -69,21 +71,33 @@ def _refuse_other_files(image: Path, head: bytes) -> None:
 
 
 def _convert(image: Path, raw: Path) -> None:
-    argv = ["qemu-img", "convert", "-f", "qcow2", "-O", "raw", "-S", "4k"]
-    argv += [str(image.resolve()), str(raw)]
-    try:
-        done = subprocess.run(
-            argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
-        )
-    except FileNotFoundError as error:
-        raise UnsupportedError(
-            f"cannot read {image}",
-            why="it is qcow2 and there is no qemu-img",
-            fix="install qemu-utils",
-        ) from error
-    if done.returncode == 0:
+    """A file that is cut short would convert without an error, so it is checked before."""
+    checked = _qemu_img(image, "check", "-q", "-f", "qcow2", str(image.resolve()))
+    if checked.returncode not in (0, _LEAKS_ONLY):
+        why = (checked.stderr or checked.stdout).strip()[:_TAIL]
+        raise DiskImageInvalid(f"cannot read {image} as qcow2", why=why)
+    made = _qemu_img(
+        image, "convert", "-f", "qcow2", "-O", "raw", "-S", "4k", str(image.resolve()), str(raw)
+    )
+    if made.returncode == 0:
         return
-    why = done.stderr.strip()[-500:]
+    why = made.stderr.strip()[-_TAIL:]
     if "No space left" in why or "File too large" in why:
         raise CapacityError(f"no space for the content of {image} in {raw.parent}", why=why)
     raise DiskImageInvalid(f"cannot read {image} as qcow2", why=why)
+
+
+def _qemu_img(image: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    argv = ["qemu-img", *arguments]
+    try:
+        return subprocess.run(
+            argv,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+        )
+    except FileNotFoundError as error:
+        why = "it is qcow2 and there is no qemu-img"
+        raise UnsupportedError(f"cannot read {image}", why=why, fix="install qemu-utils") from error

@@ -1,0 +1,112 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Recipes: what is shipped, what is refused, what a change changes."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from images import Recipe, RecipeInvalid, RecipeNotFound, recipes
+from images.recipe import SHIPPED
+from satchel.settings import SettingsError
+
+
+def write(folder: Path, text: str) -> Path:
+    recipe = folder / "thing"
+    recipe.mkdir(exist_ok=True)
+    (recipe / "recipe.toml").write_text(text)
+    return recipe
+
+
+def test_the_shipped_services_are_notes_and_speech() -> None:
+    assert [recipe.name for recipe in recipes()] == ["notes", "speech"]
+    assert Recipe.find("notes").stateful
+    assert not Recipe.find("speech").stateful
+
+
+def test_shipped_services_extend_one_base_and_keep_the_promised_sizes() -> None:
+    for recipe in recipes():
+        base = recipe.base()
+        assert base is not None
+        assert base.name == "base"
+        assert recipe.disk_mib >= 1024
+        assert 256 <= recipe.memory_mib <= 512
+
+
+def test_the_service_file_is_what_the_agent_reads() -> None:
+    lines = Recipe.find("notes").service_file().splitlines()
+    keys = {line.split("=", 1)[0] for line in lines}
+    assert keys == {"command", "port", "user", "workdir", "environment"}
+    assert "port=8080" in lines
+
+
+def test_json_gives_the_same_recipe_without_its_folder() -> None:
+    recipe = Recipe.find("speech")
+    copy = Recipe.from_json(recipe.to_json())
+    assert copy.folder is None
+    assert copy.to_json() == recipe.to_json()
+    assert copy.adapter() == recipe.adapter()
+
+
+@pytest.mark.parametrize("name", ["base", "nothing", "../notes", "", "a" * 500])
+def test_what_is_no_service_is_not_found(name: str) -> None:
+    with pytest.raises(RecipeNotFound, match="there are: notes, speech"):
+        Recipe.find(name)
+
+
+@pytest.mark.parametrize(
+    ("line", "key"),
+    [
+        ('name = "other"', "name"),
+        ('name = "thing"\nport = 0', "port"),
+        ('name = "thing"\nport = 99999999999999999999', "port"),
+        ('name = "thing"\nmemory-mib = 1', "memory-mib"),
+        ('name = "thing"\ndisk-mib = 100', "disk-mib"),
+        ('name = "thing"\npackages = ["--hook=x"]', "packages"),
+        ('name = "thing"\npackages = ["a,b"]', "packages"),
+        ('name = "thing"\ncommand = "a\\nuser=root"', "title or command"),
+        ('name = "thing"\nuser = "a\\nb"', "user"),
+        ('name = "thing"\nstate = ["var"]', "state"),
+        ('name = "thing"\nstate = ["/var/../etc"]', "state"),
+        ('name = "thing"\nenvironment = ["A"]', "environment"),
+        ('name = "thing"\nextends = "../base"', "extends"),
+        ('name = "thing"\nadapter-kind = "x11"', "adapter-kind"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_by_its_key(tmp_path: Path, line: str, key: str) -> None:
+    with pytest.raises(RecipeInvalid) as raised:
+        Recipe.load(write(tmp_path, line))
+    assert raised.value.key == key
+
+
+def test_an_unknown_key_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="unknown key memory"):
+        Recipe.load(write(tmp_path, 'name = "thing"\nmemory = 3'))
+
+
+def test_a_base_that_extends_another_is_refused(tmp_path: Path) -> None:
+    for name, extends in (("a", "b"), ("b", "c"), ("c", "")):
+        (tmp_path / name).mkdir()
+        text = f'name = "{name}"\nextends = "{extends}"'
+        (tmp_path / name / "recipe.toml").write_text(text)
+    with pytest.raises(RecipeInvalid, match="itself extends"):
+        Recipe.load(tmp_path / "a").base()
+
+
+def test_the_key_follows_content_and_mode_of_files_and_nothing_else(tmp_path: Path) -> None:
+    folder = tmp_path / "notes"
+    shutil.copytree(SHIPPED / "notes", folder)
+    original = Recipe.load(folder)
+    key = original.content_key()
+    assert key == Recipe.find("notes").content_key()
+    path = next(path for _, path in original.files())
+    path.touch()
+    (folder / "files" / "__pycache__").mkdir()
+    (folder / "files" / "__pycache__" / "a.pyc").touch()
+    assert Recipe.load(folder).content_key() == key
+    path.chmod(0o755)
+    assert Recipe.load(folder).content_key() != key
+    path.chmod(0o644)
+    path.write_bytes(path.read_bytes() + b"\n")
+    assert Recipe.load(folder).content_key() != key
