@@ -1,0 +1,71 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""The private sshd of the testbed: what it lets in, where it runs, what it leaves."""
+
+import contextlib
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from satchel.errors import UnavailableError
+from testbed.sshd import Sshd
+from tests.needs import requires
+from tests.wire.conftest import eventually
+from wire import Identity, SshLink
+
+pytestmark = requires("sshd")
+
+
+def commands(pids: list[int]) -> set[str]:
+    """The names of those of these processes that run."""
+    found = set()
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            name, _, rest = Path(f"/proc/{pid}/stat").read_text().partition("(")[2].rpartition(")")
+            if rest.split()[0] not in "ZX":
+                found.add(name)
+    return found
+
+
+def test_a_host_keeps_its_key(short_path: Path) -> None:
+    with Sshd.start(short_path / "sshd") as first:
+        line = first.host_key.public
+    with Sshd.start(short_path / "sshd", port=first.port) as second:
+        assert second.host_key.public == line
+        assert second.known_hosts_line == first.known_hosts_line
+
+
+def test_stop_ends_sessions_and_what_runs_in_them(
+    sshd: Sshd, me: Identity, short_path: Path
+) -> None:
+    host = sshd.host("home", me.path, short_path / "known_hosts")
+    with SshLink.open(host, short_path) as link, ThreadPoolExecutor(1) as pool:
+        running = pool.submit(link.run, ["sleep", "600"])
+        assert eventually(lambda: "sleep" in commands(sshd.sessions()))
+        pids = [sshd.pid, *sshd.sessions()]
+        sshd.stop()
+        sshd.stop()
+        assert not sshd.alive()
+        assert not commands(pids)
+        with pytest.raises(UnavailableError):
+            running.result(10)
+
+
+def test_a_port_that_is_taken(sshd: Sshd, short_path: Path) -> None:
+    with pytest.raises(UnavailableError, match="Address already in use"):
+        Sshd.start(short_path / "second", port=sshd.port)
+
+
+def test_a_line_of_its_configuration_that_is_wrong(short_path: Path) -> None:
+    with pytest.raises(UnavailableError, match="Bad configuration option"):
+        Sshd.start(short_path / "sshd", options=["NoSuchOption yes"])
+
+
+@requires("netns", "unshare", "ip")
+def test_it_runs_in_a_namespace_of_its_own(short_path: Path) -> None:
+    prefix = ["unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
+    with Sshd.start(short_path / "sshd", port=2222, prefix=prefix) as sshd:
+        here, there = (Path(f"/proc/{pid}/ns/net").readlink() for pid in ("self", sshd.pid))
+        assert here != there
+        assert commands([sshd.pid]) == {"sshd"}
