@@ -72,7 +72,7 @@ Agent::Agent(Port port, const std::string& config_path, bool init)
       signals_(BlockSignals()),
       port_(std::move(port)),
       service_(LoadConfig(config_path, &problem_)),
-      executor_(service_.config().port, init) {}
+      executor_(service_, init) {}
 
 void Agent::Run() {
   while (!stopping_) {

@@ -49,7 +49,7 @@ Executor::Identity Executor::Identify(const Frame& request) {
 std::optional<Outcome> Executor::Submit(Frame* request) {
   const Identity identity = Identify(*request);
   if (identity.number == 0) return Refusal(kBadRequest, "operations are numbered from 1");
-  if (port_ == 0) return Refusal(kBadRequest, "the service has no port");
+  if (service_.config().port == 0) return Refusal(kBadRequest, "the service has no port");
   if (state_ != State::kIdle) {
     if (identity == current_) return std::nullopt;
     const bool same_number = identity.number == current_.number;
@@ -65,7 +65,8 @@ std::optional<Outcome> Executor::Submit(Frame* request) {
   current_ = identity;
   request_.swap(request->payload);
   deadline_ = Now() + request->header.timeout_ms;
-  Connect();
+  state_ = State::kWaiting;
+  retry_at_ = Now();
   return std::nullopt;
 }
 
@@ -78,16 +79,17 @@ void Executor::SetClock() const {
 }
 
 void Executor::Connect() {
-  SetClock();
-  state_ = State::kWaiting;
   retry_at_ = Now() + kRetry;
+  // A dying process may still listen for a moment: what is sent to it would be lost, and count.
+  if (!service_.Alive()) return;
+  SetClock();
   socket_ = Fd(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!socket_.valid()) return;
   const int on = 1;
   setsockopt(socket_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
   sockaddr_in address{};
   address.sin_family = AF_INET;
-  address.sin_port = htons(port_);
+  address.sin_port = htons(service_.config().port);
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   const auto* generic = reinterpret_cast<const sockaddr*>(&address);
   if (connect(socket_.get(), generic, sizeof(address)) == 0 || errno == EINPROGRESS) {
@@ -167,7 +169,8 @@ std::optional<Outcome> Executor::Step() {
   if (state_ == State::kExchanging) {
     return Finish(kTimeout, "the service did not finish its response in time");
   }
-  return Finish(kNotReady, "the service does not listen on port " + std::to_string(port_));
+  return Finish(kNotReady,
+                "the service does not listen on port " + std::to_string(service_.config().port));
 }
 
 pollfd Executor::interest() const {

@@ -9,7 +9,8 @@
 // never sent twice. One that found no listening service does not count, and may come again.
 //
 //   state          event                     next
-//   kIdle          Submit accepts            kConnecting
+//   kIdle          Submit accepts            kWaiting
+//   kWaiting       the service is alive      kConnecting
 //   kConnecting    connected                 kExchanging   (from here on it counts)
 //   kConnecting    refused                   kWaiting      (tries again until the deadline)
 //   kExchanging    end of file               kIdle, kOk
@@ -25,6 +26,7 @@
 #include <string>
 
 #include "replay/agent/frame.h"
+#include "replay/agent/service.h"
 #include "replay/agent/sys.h"
 
 namespace satchel {
@@ -37,7 +39,7 @@ struct Outcome {
 class Executor {
  public:
   // set_clock: CLOCK_REALTIME becomes the operation's time before it is sent.
-  Executor(uint16_t port, bool set_clock) : port_(port), set_clock_(set_clock) {}
+  Executor(const Service& service, bool set_clock) : service_(service), set_clock_(set_clock) {}
 
   // An execute request. An outcome: answer with it now. Nothing: the operation is under way, Step()
   // will say when it is finished. The operation that is under way may be submitted again, as a host
@@ -75,7 +77,7 @@ class Executor {
   std::optional<Outcome> Finish(uint16_t status, std::string payload);
   void SetClock() const;
 
-  const uint16_t port_;
+  const Service& service_;
   const bool set_clock_;
 
   uint64_t last_ = 0;

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -114,6 +115,18 @@ bool TableListens(const char* path, uint16_t port) {
   return false;
 }
 
+// The kernel marks a process before it closes its sockets: PF_EXITING in the flags, which are the
+// seventh field after the name in /proc/PID/stat.
+bool IsExiting(pid_t pid) {
+  constexpr unsigned long kExiting = 0x4;
+  const std::string stat = ReadSmallFile(("/proc/" + std::to_string(pid) + "/stat").c_str());
+  const size_t name_end = stat.rfind(')');
+  unsigned long flags = 0;
+  return name_end == std::string::npos ||
+         sscanf(stat.c_str() + name_end + 1, " %*c %*d %*d %*d %*d %*d %lu", &flags) != 1 ||
+         (flags & kExiting) != 0;
+}
+
 }  // namespace
 
 bool ParseServiceConfig(const std::string& text, ServiceConfig* config, std::string* error) {
@@ -195,6 +208,8 @@ bool Service::Reaped(pid_t pid, int wait_status) {
 void Service::Kill() {
   if (pid_ > 0) kill(-pid_, SIGKILL);
 }
+
+bool Service::Alive() const { return pid_ > 0 && !IsExiting(pid_); }
 
 bool Service::Ready() {
   if (pid_ <= 0) return false;

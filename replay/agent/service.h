@@ -5,7 +5,8 @@
 //
 // The file has lines "key=value"; empty lines, empty values and lines that begin with # do not
 // count:
-//   command=      run by /bin/sh -c, stays in the foreground; required
+//   command=      run by /bin/sh -c, stays in the foreground; required. Let it begin with exec, so
+//                 that the agent sees the service itself die and not only the shell around it
 //   port=         the TCP port on 127.0.0.1 that takes operations; without it nothing takes them
 //   user=         a number, number:number, or a name in /etc/passwd; the agent's own without it
 //   workdir=      / without it
@@ -60,6 +61,9 @@ class Service {
 
   // Kills the process and what it started in its session. For a host process, not for PID 1.
   void Kill();
+
+  // True if there is a process and it is not on its way out.
+  bool Alive() const;
 
   // True once the port listens, until the process dies.
   bool Ready();
