@@ -5,21 +5,24 @@
 from __future__ import annotations
 
 import logging
+import secrets
 import threading
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from chunkstore import Store
+from chunkstore import Store, TableRoot
 from homeserver.records import ServiceRecord, ServiceShelf
 from homeserver.service import ReplicaMaker, Service
 from homeserver.settings import HomeSettings
 from hypervisor import Driver, MachineSpec
-from images import SIGNATURE_NAMESPACE, BuiltImage, Manifest
+from images import SIGNATURE_NAMESPACE, BuiltImage, Manifest, Rehearsal
 from overlay import local_resolver
-from replay import Log
-from replica import Frozen, Replica
-from satchel.errors import ConflictError, NotFoundError
-from satchel.ids import ReplicaId
+from replay import Log, Operation
+from replay.adapters import http
+from replica import Frozen, Recorder, Replica, encode_working_set
+from satchel.errors import ConflictError, NotFoundError, SatchelError
+from satchel.ids import OperationNumber, ReplicaId
 from wire import Identity, allowed_signers_line
 
 logger = logging.getLogger(__name__)
@@ -95,6 +98,7 @@ class Home:
         checkpoints = self.shelf.checkpoints(record.name)
 
         def freeze(frozen: Frozen, parent: Manifest | None) -> Manifest:
+            working_set = self._rehearse(image, frozen)
             manifest = Manifest(
                 service=record.name,
                 parent=parent.id if parent else None,
@@ -104,6 +108,7 @@ class Home:
                 adapter=image.recipe.adapter(),
                 device_state=frozen.device_state,
                 volumes=frozen.volumes,
+                working_set=working_set,
             )
             signature = self._identity.sign(manifest.to_bytes(), SIGNATURE_NAMESPACE)
             checkpoints.add(manifest, signature)
@@ -137,6 +142,30 @@ class Home:
         replica.boot({SYSTEM_DISK: root}, image.boot(), local_resolver(self.store))
         return replica
 
+    def _rehearse(self, image: BuiltImage, frozen: Frozen) -> TableRoot | None:
+        """Resume a copy of a new checkpoint, use it a little, store what it touched; None if the
+        copy failed. The copy is thrown away, so what the requests change does not matter."""
+        recorder = Recorder(local_resolver(self.store))
+        copy = Replica(
+            ReplicaId("rehearsal"),
+            self._spec(image),
+            self.store,
+            self._driver,
+            self.settings.run / "r" / secrets.token_hex(3),
+            adapter=image.recipe.adapter_kind,
+            stateful=image.recipe.stateful,
+        )
+        try:
+            copy.resume(frozen, recorder, self.store.read)
+            for request in image.recipe.rehearsal:
+                copy.execute(_operation(request, OperationNumber(copy.last + 1)))
+        except SatchelError as error:
+            logger.warning("no working set of %s: %s", image.recipe.name, error)
+            return None
+        finally:
+            copy.stop()
+        return self.store.import_bytes(encode_working_set(recorder.runs))
+
     def _resume(self, manifest: Manifest, replica_id: ReplicaId, run_dir: Path) -> Replica:
         spec = MachineSpec.from_json(manifest.machine)
         replica = Replica(
@@ -149,10 +178,22 @@ class Home:
             stateful=manifest.adapter["stateful"],
         )
         frozen = Frozen(manifest.operation, manifest.device_state, manifest.volumes, 0.0)
-        replica.resume(
-            frozen, local_resolver(self.store), lambda root: self.store.read(root, 0, root.size)
-        )
+        replica.resume(frozen, local_resolver(self.store), self.store.read)
         return replica
+
+
+def _operation(request: Rehearsal, number: OperationNumber) -> Operation:
+    now, seed = time.time_ns(), 0
+    payload = http.encode(
+        request.method,
+        request.path,
+        [("Content-Type", request.content_type)],
+        request.payload(),
+        number=number,
+        time_ns=now,
+        seed=seed,
+    )
+    return Operation(number, now, seed, payload)
 
 
 def signers_line(settings: HomeSettings) -> str:

@@ -16,7 +16,7 @@ the same. What the agent starts is plain Debian.
 from images.builder import BuiltImage, ImageDamaged, ImageNotBuilt, build
 from images.manifest import SIGNATURE_NAMESPACE, Manifest, ManifestInvalid, ManifestUnsupported
 from images.raw_view import DiskImageInvalid, raw_view
-from images.recipe import Recipe, RecipeInvalid, RecipeNotFound, recipes
+from images.recipe import Recipe, RecipeInvalid, RecipeNotFound, Rehearsal, recipes
 from images.sources import SourcesMissing
 from images.utterances import PHRASES, speak
 
@@ -33,6 +33,7 @@ __all__ = [
     "Recipe",
     "RecipeInvalid",
     "RecipeNotFound",
+    "Rehearsal",
     "SourcesMissing",
     "build",
     "raw_view",

@@ -40,13 +40,14 @@ RAM_VOLUME = "ram"
 OPERATION_LIMIT = (1 << 63) - 1
 VOLUME_SIZE_LIMIT = 1 << 48
 DEVICE_STATE_LIMIT = 64 << 20
+WORKING_SET_LIMIT = 256 << 10
 LIST_LIMIT = 64
 STRING_LIMIT = 200
 _DIGITS_LIMIT = 20
 
 _FIELDS = (
     *("adapter", "algorithms", "created", "device_state", "machine"),
-    *("operation", "parent", "service", "version", "volumes"),
+    *("operation", "parent", "service", "version", "volumes", "working_set"),
 )
 _ADAPTER_FIELDS = {"kind": str, "port": int, "stateful": bool, "state": list, "read_only": list}
 _ID = re.compile(r"[0-9a-f]{16}")
@@ -73,7 +74,8 @@ class Manifest:
     parent: the checkpoint that its replica was resumed from or that was taken before. created: UTC,
     microseconds, as datetime.isoformat writes it. operation: the last one that the machine has
     executed. machine: a MachineSpec as JSON. adapter: what a recipe says about operations.
-    device_state: a blob. volumes: "ram" and the disks of the machine spec.
+    device_state: a blob. volumes: "ram" and the disks of the machine spec. working_set: a blob, the
+    blocks that a resumed machine touches first; None where nobody found out.
     """
 
     service: str
@@ -84,6 +86,7 @@ class Manifest:
     adapter: Mapping[str, Any]
     device_state: TableRoot
     volumes: Mapping[str, TableRoot]
+    working_set: TableRoot | None = None
 
     @property
     def id(self) -> CheckpointId:
@@ -91,8 +94,9 @@ class Manifest:
         return CheckpointId(hashlib.sha256(self.to_bytes()).hexdigest()[:16])
 
     def roots(self) -> list[TableRoot]:
-        """Every table that the checkpoint needs: the device state's, then the volumes' by name."""
-        return [self.device_state, *(self.volumes[name] for name in sorted(self.volumes))]
+        """Every table of the checkpoint: what is needed first comes first, the volumes by name."""
+        first = [self.working_set] if self.working_set else []
+        return [*first, self.device_state, *(self.volumes[n] for n in sorted(self.volumes))]
 
     def to_json(self) -> dict[str, Any]:
         """The manifest in JSON types."""
@@ -107,6 +111,7 @@ class Manifest:
             "adapter": dict(self.adapter),
             "device_state": self.device_state.to_json(),
             "volumes": {name: root.to_json() for name, root in self.volumes.items()},
+            "working_set": self.working_set.to_json() if self.working_set else None,
         }
 
     def to_bytes(self) -> bytes:
@@ -158,6 +163,7 @@ class Manifest:
             adapter=_adapter(fields["adapter"]),
             device_state=_root("device_state", fields["device_state"], DEVICE_STATE_LIMIT),
             volumes=_volumes(fields["volumes"], spec),
+            working_set=_working_set(fields["working_set"]),
         )
 
 
@@ -208,6 +214,10 @@ def _root(field: str, value: object, limit: int) -> TableRoot:
         return TableRoot.from_json(root)
     except (SatchelError, ValueError) as error:
         raise ManifestInvalid(field, str(error)[:STRING_LIMIT]) from error
+
+
+def _working_set(value: object) -> TableRoot | None:
+    return None if value is None else _root("working_set", value, WORKING_SET_LIMIT)
 
 
 def _parent(value: object) -> CheckpointId | None:

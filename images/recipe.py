@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from images.utterances import speak
 from satchel import settings
 from satchel.errors import NotFoundError, UsageError
 from satchel.names import NAME
@@ -48,6 +49,24 @@ class RecipeInvalid(UsageError):
 
 
 @dataclass(frozen=True)
+class Rehearsal:
+    """A request that a copy of a new checkpoint is sent, to learn which memory it touches first.
+
+    body is text; where `speak` is given, the body is a WAV file of espeak-ng saying that.
+    """
+
+    method: str = "GET"
+    path: str = "/"
+    content_type: str = "application/json"
+    body: str = ""
+    speak: str = ""
+
+    def payload(self) -> bytes:
+        """The body's bytes. Raises UnsupportedError without espeak-ng."""
+        return speak(self.speak) if self.speak else self.body.encode()
+
+
+@dataclass(frozen=True)
 class Recipe:
     """A recipe as it was read. In the file, keys have - for _. Raises RecipeInvalid.
 
@@ -67,6 +86,7 @@ class Recipe:
     stateful:     False: an operation's answer depends on that operation alone
     state:        folders that belong to `user`; their content is the service's state
     read_only:    HTTP paths at and below which GET changes nothing
+    rehearsal:    typical requests, from which a checkpoint's working set is learned
     folder:       where the recipe was read; None for one that came with a built image
     """
 
@@ -86,6 +106,7 @@ class Recipe:
     stateful: bool = True
     state: tuple[str, ...] = ()
     read_only: tuple[str, ...] = ()
+    rehearsal: tuple[Rehearsal, ...] = ()
     folder: Path | None = None
 
     def __post_init__(self) -> None:

@@ -7,6 +7,7 @@ differs between them is who fetches a missing chunk, and that is an argument.
 
 - attachment: the volumes of one machine, served over NBD, its RAM mapped through a mount
 - replica: the machine behind its agent; boot, resume, execute, checkpoint, stop
+- working set: the blocks that a resumed machine touches first, in that order
 """
 
 from replica.replica import (
@@ -16,5 +17,19 @@ from replica.replica import (
     ReplicaState,
     WrongReplicaState,
 )
+from replica.working_set import Recorder, Run, WorkingSetInvalid
+from replica.working_set import decode as decode_working_set
+from replica.working_set import encode as encode_working_set
 
-__all__ = ["Frozen", "Replica", "ReplicaFailed", "ReplicaState", "WrongReplicaState"]
+__all__ = [
+    "Frozen",
+    "Recorder",
+    "Replica",
+    "ReplicaFailed",
+    "ReplicaState",
+    "Run",
+    "WorkingSetInvalid",
+    "WrongReplicaState",
+    "decode_working_set",
+    "encode_working_set",
+]

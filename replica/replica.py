@@ -24,7 +24,7 @@ from pathlib import Path
 
 from chunkstore import Store, TableRoot
 from hypervisor import Boot, Driver, Machine, MachineSpec
-from overlay import Resolver
+from overlay import Resolver, Volume
 from replay import AgentChannel, Operation, Response, adapters
 from replica.attachment import RAM, Attachment
 from satchel.errors import SatchelError, StateError, UnavailableError
@@ -113,15 +113,21 @@ class Replica:
         self._start(roots, resolver, boot, lambda machine: None, BOOT_SECONDS)
 
     def resume(
-        self, frozen: Frozen, resolver: Resolver, bring: Callable[[TableRoot], bytes]
+        self,
+        frozen: Frozen,
+        resolver: Resolver,
+        bring: Callable[[TableRoot], bytes],
+        attached: Callable[[Mapping[str, Volume]], None] = lambda volumes: None,
     ) -> None:
         """Go on from a checkpoint; returns once the agent answers.
 
         `bring` delivers the whole device state; `resolver` is asked for each block that the
-        machine touches.
+        machine touches; `attached` is told of the volumes before the machine touches any.
         """
 
         def load(machine: Machine) -> None:
+            assert self._attachment is not None
+            attached(self._attachment.volumes)
             path = self._run_dir / "device-state"
             path.write_bytes(bring(frozen.device_state))
             machine.load(path)

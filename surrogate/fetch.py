@@ -101,7 +101,7 @@ class Fetcher:
 
     def read(self, root: TableRoot) -> bytes:
         """All of a small volume, such as a device state."""
-        while missing := self._store.missing([root]):
+        while missing := self._store.missing(root):
             self.bring(missing)
         return self._store.read(root, 0, root.size)
 

@@ -17,6 +17,7 @@ from replica import Replica
 from satchel.errors import CapacityError, ConflictError, NotFoundError, UnsupportedError
 from satchel.ids import ReplicaId
 from surrogate.fetch import Fetcher
+from surrogate.prefetch import Prefetcher
 from surrogate.settings import SurrogateSettings
 from surrogate.sources import SocketSource
 from surrogate.tenant import Tenant
@@ -108,7 +109,9 @@ class Host:
                 adapter=manifest.adapter["kind"],
                 stateful=manifest.adapter["stateful"],
             )
-            tenant = Tenant(manifest, replica, fetcher, self.settings.operation_seconds)
+            ahead = manifest.working_set
+            prefetcher = Prefetcher(self.store, fetcher, ahead) if ahead else None
+            tenant = Tenant(manifest, replica, fetcher, prefetcher, self.settings.operation_seconds)
             self._tenants[request.replica] = tenant
         return tenant
 

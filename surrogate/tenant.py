@@ -7,14 +7,16 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from images import Manifest
+from overlay import Volume
 from replay import Operation, Response
 from replica import Frozen, Replica, ReplicaState
 from satchel.errors import SatchelError
 from satchel.ids import ReplicaId
 from surrogate.fetch import Fetcher
+from surrogate.prefetch import Prefetcher
 from wire import ErrorReport, ReplicaStatus
 
 logger = logging.getLogger(__name__)
@@ -24,11 +26,17 @@ class Tenant:
     """A second-class replica and the fetcher that feeds it. Thread-safe."""
 
     def __init__(
-        self, manifest: Manifest, replica: Replica, fetcher: Fetcher, operation_seconds: float
+        self,
+        manifest: Manifest,
+        replica: Replica,
+        fetcher: Fetcher,
+        prefetcher: Prefetcher | None,
+        operation_seconds: float,
     ) -> None:
         self.manifest = manifest
         self.replica = replica
         self.fetcher = fetcher
+        self._prefetcher = prefetcher
         self._operation_seconds = operation_seconds
         self._created = self._heard = time.monotonic()
         self._started_seconds: float | None = None
@@ -94,15 +102,22 @@ class Tenant:
         self.fetcher.close()
         self.replica.stop()
         self._thread.join()
+        if self._prefetcher:
+            self._prefetcher.join()
         self.replica.stop()
 
     def _resume(self) -> None:
         manifest = self.manifest
         frozen = Frozen(manifest.operation, manifest.device_state, manifest.volumes, 0.0)
         try:
-            self.replica.resume(frozen, self.fetcher.resolve, self.fetcher.read)
+            ahead = self._prefetcher.start if self._prefetcher else _nothing
+            self.replica.resume(frozen, self.fetcher.resolve, self.fetcher.read, ahead)
             self._started_seconds = time.monotonic() - self._created
         except SatchelError as error:
             if self.replica.state is not ReplicaState.STOPPED:
                 logger.error("replica %s: %s", self.id, error)
             self._error = error
+
+
+def _nothing(volumes: Mapping[str, Volume]) -> None:
+    """A checkpoint without a working set has nothing to fetch ahead."""
