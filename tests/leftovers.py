@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """After the last test nothing of the run is left: no process, no mount, no namespace.
 
-A process belongs to the run if its environment carries the run's mark, however it was started and
-whoever adopted it; the variable that pytest itself keeps then tells which test started it. A mount
-belongs to the run if it is under the run's temporary folders. In CI, where nothing else runs, every
-mount and named network namespace that was not there before belongs to the run too.
+Other runs may go on at the same time, so each thing is told by whose it is. A process carries the
+run's mark in its environment, however it was started and whoever adopted it, and there is the
+variable by which pytest tells the test that started it. A mount is under the run's temporary
+folders. A network namespace has its owner's pid in its name (testbed/namespaces.py): this process,
+or one that is gone without having taken its namespace along.
 """
 
 import contextlib
@@ -31,17 +32,14 @@ def _nothing_left_over(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
     os.environ[MARK] = run
     short = str(Path(tempfile.gettempdir()) / SHORT_PREFIX)
     folders = (f"{tmp_path_factory.getbasetemp()}/", short)
-    mounts_before, namespaces_before = _mounts(), _namespaces()
+    before = _namespaces()
     yield
-    in_ci = os.environ.get("CI") == "true"
     deadline = time.monotonic() + GRACE_SECONDS
     while (processes := _processes(run)) and time.monotonic() < deadline:
         time.sleep(0.1)
-    new = _mounts() - mounts_before
     found = [f"process {pid}: {what}" for pid, what in processes.items()]
-    found += [f"mount {path}" for path in sorted(new) if in_ci or path.startswith(folders)]
-    if in_ci:
-        found += [f"network namespace {name}" for name in sorted(_namespaces() - namespaces_before)]
+    found += [f"mount {path}" for path in _mounts() if path.startswith(folders)]
+    found += [f"network namespace {name}" for name in sorted(_namespaces() - before)]
     for pid in processes:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
@@ -67,12 +65,17 @@ def _processes(run: str) -> dict[int, str]:
     return found
 
 
-def _mounts() -> set[str]:
-    """Every mount point but the one that `ip netns` makes once, for all named namespaces."""
-    lines = Path("/proc/self/mountinfo").read_text().splitlines()
-    return {line.split()[4] for line in lines} - {"/run/netns"}
+def _mounts() -> list[str]:
+    return [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
 
 
 def _namespaces() -> set[str]:
+    """Named namespaces that are this process's, or nobody's."""
+    owners = {name: name.split("-")[1] for name in _names() if name.startswith("satchel-")}
+    others = {folder.name for folder in Path("/proc").glob("[0-9]*")} - {str(os.getpid())}
+    return {name for name, owner in owners.items() if owner not in others}
+
+
+def _names() -> list[str]:
     folder = Path("/run/netns")
-    return {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    return [path.name for path in folder.iterdir()] if folder.is_dir() else []
