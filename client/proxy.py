@@ -53,7 +53,7 @@ def proxy_app(session: Session) -> flask.Flask:
     @app.route("/<path:path>", methods=METHODS)
     def operate(path: str) -> flask.Response:
         asked = flask.request
-        target = asked.full_path if asked.query_string else asked.path
+        target = asked.environ["REQUEST_URI"]
         headers, body = list(asked.headers.items()), asked.get_data()
         answer = session.call(
             lambda number, time_ns, seed: http.encode(

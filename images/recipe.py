@@ -188,11 +188,8 @@ class Recipe:
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Recipe:
-        """The recipe of a built image. Raises RecipeInvalid, TypeError for other fields."""
-        fields: dict[str, Any] = {
-            k: tuple(v) if isinstance(v, list) else v for k, v in value.items()
-        }
-        return cls(**fields)
+        """The recipe of a built image. Raises RecipeInvalid, SettingsError for other fields."""
+        return settings.from_table(cls, value, Path("recipe"))
 
 
 def recipes() -> list[Recipe]:

@@ -41,6 +41,14 @@ def load(cls: type[T], path: Path) -> T:
     return _build(cls, table, path, "")
 
 
+def from_table(cls: type[T], table: dict[str, Any], source: Path) -> T:
+    """The same of a table that was read from `source` in some other way.
+
+    Raises SettingsError.
+    """
+    return _build(cls, table, source, "")
+
+
 def _build(cls: type[T], table: dict[str, Any], path: Path, prefix: str) -> T:
     hints = typing.get_type_hints(cls)
     names = [field.name for field in dataclasses.fields(typing.cast(Any, cls))]
@@ -64,7 +72,9 @@ def _convert(hint: Any, value: Any, path: Path, key: str) -> Any:
     elif typing.get_origin(hint) is dict:
         if isinstance(value, dict):
             inner = typing.get_args(hint)[1]
-            return {name: _convert(inner, item, path, f"{key}.{name}") for name, item in value.items()}
+            return {
+                name: _convert(inner, item, path, f"{key}.{name}") for name, item in value.items()
+            }
     elif typing.get_origin(hint) is typing.Literal:
         if value in typing.get_args(hint):
             return value
