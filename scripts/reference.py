@@ -1,6 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the reference pages from the code: docs/commands.md, docs/errors.md, docs/settings.md.
+"""Makes the reference pages from the code: docs/commands.md, docs/errors.md, docs/settings.md; and
+the index of docs/formats from its pages.
 
 .venv/bin/python scripts/reference.py           write the pages that changed, and name them
 .venv/bin/python scripts/reference.py --check   write nothing; exit 1 if a page is out of date
@@ -195,9 +196,30 @@ def _meanings(docstring: str, keys: list[str]) -> dict[str, str]:
     return {name: _sentence(text) for name, text in pattern.findall(docstring)}
 
 
+def formats_page() -> str:
+    """The index of the format pages: each one's title and first sentence."""
+    lines = ["# Formats", "", MADE, ""]
+    lines += [
+        "What Satchel writes to disks, media and sockets, one page each: a byte table, a worked",
+        "example, and its downsides. Integers are little-endian. Each page names the one header or",
+        "module that defines the format; where the two differ, that is a defect. A reader refuses a",
+        "version that it does not know and says which it does.",
+        "",
+        _row("page", "format"),
+        _row(*["---"] * 2),
+    ]
+    for page in sorted((ROOT / "docs" / "formats").glob("*.md")):
+        if page.name != "README.md":
+            title, _, text = page.read_text(encoding="utf-8").removeprefix("# ").partition("\n")
+            sentence = re.split(r"(?<=\.)\s", _sentence(text), maxsplit=1)[0]
+            lines.append(_row(f"[{title}]({page.name})", sentence))
+    return "\n".join(lines) + "\n"
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "docs/commands.md": commands_page,
     "docs/errors.md": errors_page,
+    "docs/formats/README.md": formats_page,
     "docs/settings.md": settings_page,
 }
 

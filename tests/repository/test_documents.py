@@ -16,7 +16,6 @@ FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 SHELL_FENCE = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
 HEADING = re.compile(r"^#+ +(.+)$", re.MULTILINE)
 NAMED = re.compile(r"^\| `([^`]+)` \|", re.MULTILINE)
-FORMATS = Path("docs/formats")
 
 
 def pages() -> list[Path]:
@@ -49,7 +48,7 @@ def test_every_link_resolves() -> None:
     assert not broken
 
 
-def test_commands_errors_and_settings_are_documented_as_they_are() -> None:
+def test_commands_errors_settings_and_formats_are_listed_as_they_are() -> None:
     argv = [sys.executable, "scripts/reference.py", "--check"]
     made = subprocess.run(argv, cwd=tree.ROOT, check=False, capture_output=True, text=True)
     assert made.returncode == 0, made.stdout + made.stderr + "\nrun scripts/reference.py"
@@ -92,13 +91,6 @@ def test_every_debian_package_has_its_reason() -> None:
     assert names == sorted(names)
     documented = NAMED.findall(section("docs/dependencies.md", "Debian packages"))
     assert sorted(documented) == names
-
-
-def test_every_format_page_is_in_the_index() -> None:
-    index = tree.text(FORMATS / "README.md")
-    linked = {FORMATS / link.partition("#")[0] for link in LINK.findall(index) if "/" not in link}
-    written = {page for page in pages() if page.parent == FORMATS} - {FORMATS / "README.md"}
-    assert linked == written
 
 
 def test_format_pages_that_sources_name_are_there() -> None:
