@@ -202,8 +202,8 @@ def formats_page() -> str:
     lines += [
         "What Satchel writes to disks, media and sockets, one page each: a byte table, a worked",
         "example, and its downsides. Integers are little-endian. Each page names the one header or",
-        "module that defines the format; where the two differ, that is a defect. A reader refuses a",
-        "version that it does not know and says which it does.",
+        "module that defines the format; where the two differ, that is a defect. A reader refuses",
+        "a version that it does not know and says which it does.",
         "",
         _row("page", "format"),
         _row(*["---"] * 2),
