@@ -154,21 +154,25 @@ class Sshd:
         return self._process.poll() is None
 
     def sessions(self) -> list[int]:
-        """Pids of the connections that it serves and of what runs in them."""
+        """One pid for each connection that it serves."""
+        return _children().get(self.pid, [])
+
+    def processes(self) -> list[int]:
+        """Pids of all that serves its connections and runs in them."""
         return _descendants(self.pid)
 
     def drop_sessions(self) -> None:
         """Cut every connection as a crash would; new ones are accepted."""
-        _kill(self.sessions())
+        _kill(self.processes())
 
     def stop(self) -> None:
         """End it and every connection and command in it. A second call does nothing."""
         if self.alive():
             self._process.send_signal(signal.SIGSTOP)  # it accepts nobody while we look
-            sessions = self.sessions()
+            processes = self.processes()
             self._process.kill()
             self._process.wait()
-            _kill(sessions)
+            _kill(processes)
 
     def __enter__(self) -> Sshd:
         return self
@@ -197,12 +201,17 @@ def _free_port(address: str) -> int:
         return int(probe.getsockname()[1])
 
 
-def _descendants(pid: int) -> list[int]:
+def _children() -> dict[int, list[int]]:
     children: dict[int, list[int]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
             parent = int(stat.read_text().rpartition(")")[2].split()[1])
             children.setdefault(parent, []).append(int(stat.parent.name))
+    return children
+
+
+def _descendants(pid: int) -> list[int]:
+    children = _children()
     found, level = [], [pid]
     while level := [child for parent in level for child in children.get(parent, [])]:
         found += level

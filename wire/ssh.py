@@ -49,6 +49,7 @@ from wire.server import remove_stale_socket
 _SOCKET = re.compile(r"/[A-Za-z0-9._/+@=-]+")
 _CONTROL_SUFFIX = 17  # what ssh appends to the name while it makes the control socket
 _CONTROL_SECONDS = 20.0
+_VERDICT_SECONDS = 0.5
 
 _REFUSED_FIX = (
     "see that its folder exists there, and that sshd has AllowStreamLocalForwarding and "
@@ -205,7 +206,7 @@ class SshLink:
         ran = run_bounded(
             ["ssh", *self._through(), *options, self.host.destination, command], timeout
         )
-        if ran.exit_code == 255 and not self.alive():
+        if ran.exit_code == 255 and self._ends_within(_VERDICT_SECONDS):
             raise self._broken()
         return ran
 
@@ -290,7 +291,7 @@ class SshLink:
         ran = run_bounded(argv, _CONTROL_SECONDS)
         if ran.exit_code == 0:
             return
-        if not self.alive():
+        if self._ends_within(_VERDICT_SECONDS):
             raise self._broken()
         said = printable(ran.stderr.decode("utf-8", "replace").strip(), 500)
         why = " ".join(filter(None, [said, self._said.text()[-500:]]))
@@ -300,6 +301,13 @@ class SshLink:
 
     def _through(self) -> list[str]:
         return ["-F", "none", "-S", str(self._control)]
+
+    def _ends_within(self, seconds: float) -> bool:
+        """Whether the connection has ended or does so now: ssh says 255 for that, but so may any
+        command, and the master may end a moment after those that speak through it."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(seconds)
+        return not self.alive()
 
     def _require_ready(self) -> None:
         state = self.state

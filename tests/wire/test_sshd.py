@@ -42,8 +42,8 @@ def test_stop_ends_sessions_and_what_runs_in_them(
     host = sshd.host("home", me.path, short_path / "known_hosts")
     with SshLink.open(host, short_path) as link, ThreadPoolExecutor(1) as pool:
         running = pool.submit(link.run, ["sleep", "600"])
-        assert eventually(lambda: "sleep" in commands(sshd.sessions()))
-        pids = [sshd.pid, *sshd.sessions()]
+        assert eventually(lambda: "sleep" in commands(sshd.processes()))
+        pids = [sshd.pid, *sshd.processes()]
         sshd.stop()
         sshd.stop()
         assert not sshd.alive()
