@@ -35,6 +35,7 @@ class _StoreStats(TypedDict):
     damaged: int
 
 def name_blocks(blocks: Buffer) -> bytes: ...
+def checksum64(data: Buffer) -> int: ...
 
 class BlockMap:
     @staticmethod

@@ -267,6 +267,11 @@ py::bytes NameBlocks(const py::object& blocks) {
   return RefsToBytes(refs);
 }
 
+uint64_t Checksum(const py::object& data) {
+  const Bytes bytes(data);
+  return Checksum64(bytes.data(), bytes.size());
+}
+
 }  // namespace
 
 std::shared_ptr<Store> PyStore::Get() const {
@@ -276,6 +281,7 @@ std::shared_ptr<Store> PyStore::Get() const {
 
 void init_store(py::module_& m) {
   m.def("name_blocks", &NameBlocks, py::arg("blocks"));
+  m.def("checksum64", &Checksum, py::arg("data"));
   py::class_<PyStore>(m, "Store")
       .def_static("create", &Create, py::arg("path"))
       .def_static("open", &Open, py::arg("path"), py::arg("level"), py::arg("pack_limit"),

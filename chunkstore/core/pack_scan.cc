@@ -65,7 +65,12 @@ Status CheckPackHeader(File* file) {
   }
   uint32_t version;
   std::memcpy(&version, header + sizeof kPackMagic, sizeof version);
-  if (version == kPackVersion) return {};
+  uint32_t reserved;
+  std::memcpy(&reserved, header + sizeof kPackMagic + sizeof version, sizeof reserved);
+  if (version == kPackVersion && reserved == 0) return {};
+  if (version == kPackVersion) {
+    return Status::Make(Kind::kDamaged, "not a pack", "a reserved field is not zero");
+  }
   return Status::Make(Kind::kUnsupported, "cannot read a pack",
                       "its version is " + std::to_string(version));
 }

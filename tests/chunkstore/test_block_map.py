@@ -1,0 +1,270 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""What resolve and commit do to the map of an attached volume."""
+
+import os
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from chunkstore import (
+    BlockEntry,
+    BlockMap,
+    BlockState,
+    ChunkMissing,
+    FileExists,
+    FileMissing,
+    Store,
+    StoreDamaged,
+    StoreState,
+    StoreUsage,
+    TableRoot,
+    split_refs,
+)
+from satchel.ids import BLOCK_SIZE
+from tests.chunkstore.content import noise, text
+
+BLOCKS = 5000  # a table of three levels
+TAIL = 100  # bytes of the last block
+
+
+@dataclass
+class Attached:
+    """A volume with a map and an overlay, as the nbdkit plugin has it."""
+
+    content: bytearray
+    root: TableRoot
+    map: BlockMap
+    overlay: Path
+
+    def write(self, block: int, data: bytes) -> None:
+        """What the plugin does for a write of whole blocks."""
+        with self.overlay.open("r+b") as file:
+            file.seek(block * BLOCK_SIZE)
+            file.write(data)
+        self.content[block * BLOCK_SIZE : block * BLOCK_SIZE + len(data)] = data
+        self.map.mark_dirty(block, -(-len(data) // BLOCK_SIZE))
+
+    def block(self, store: Store, number: int) -> bytes:
+        """What the plugin would read."""
+        entry = self.map.entry(number)
+        if entry.state == BlockState.ZERO:
+            return bytes(BLOCK_SIZE)
+        if entry.state == BlockState.DIRTY:
+            with self.overlay.open("rb") as file:
+                file.seek(number * BLOCK_SIZE)
+                return file.read(BLOCK_SIZE).ljust(BLOCK_SIZE, b"\0")
+        assert entry.state == BlockState.PACKED
+        with (store.packs_path / f"{entry.pack:06}.pack").open("rb") as file:
+            file.seek(entry.offset)
+            record = file.read(64 + entry.length)
+        assert len(record) == 64 + entry.length
+        ref = record[8:60]
+        return store.get(split_refs(ref)[0])
+
+
+@pytest.fixture
+def volume(store: Store, tmp_path: Path) -> Iterator[Attached]:
+    content = bytearray(noise(1, 100) + bytes(3000 * BLOCK_SIZE) + text(2, BLOCKS - 3100))
+    del content[(BLOCKS - 1) * BLOCK_SIZE + TAIL :]
+    root = store.import_bytes(content)
+    overlay = tmp_path / "overlay"
+    with overlay.open("wb") as file:
+        file.truncate(root.size)
+    with BlockMap.create(tmp_path / "map", root.blocks) as map:
+        yield Attached(content, root, map, overlay)
+
+
+def test_resolve_fills_the_range_and_nothing_else(store: Store, volume: Attached) -> None:
+    assert store.resolve(volume.root, volume.map, 90, 20) == b""
+    assert volume.map.counts() == {
+        BlockState.ABSENT: BLOCKS - 20,
+        BlockState.ZERO: 10,
+        BlockState.PACKED: 10,
+        BlockState.DIRTY: 0,
+    }
+    assert volume.map.entry(89).state == BlockState.ABSENT
+    assert volume.map.entry(99).state == BlockState.PACKED
+    assert volume.map.entry(100) == BlockEntry(BlockState.ZERO, 0, 0, 0)
+    assert volume.map.entry(110).state == BlockState.ABSENT
+    for number in range(90, 110):
+        assert (
+            volume.block(store, number)
+            == volume.content[number * BLOCK_SIZE : (number + 1) * BLOCK_SIZE]
+        )
+
+
+def test_a_range_past_the_end_is_cut(store: Store, volume: Attached) -> None:
+    assert store.resolve(volume.root, volume.map, BLOCKS - 1, 1 << 62) == b""
+    assert store.resolve(volume.root, volume.map, BLOCKS, 1) == b""
+    assert volume.map.count(BlockState.ABSENT) == BLOCKS - 1
+    assert volume.block(store, BLOCKS - 1)[TAIL:] == bytes(BLOCK_SIZE - TAIL)
+
+
+def test_a_dirty_block_is_never_undone(store: Store, volume: Attached) -> None:
+    volume.write(5, b"guest" * 1000)
+    store.resolve(volume.root, volume.map, 0, BLOCKS)
+    assert volume.map.entry(5).state == BlockState.DIRTY
+    assert volume.map.entry(6).state == BlockState.DIRTY
+    assert volume.map.dirty_blocks() == 2
+
+
+def test_what_is_missing_comes_level_by_level(store: Store, other: Store, volume: Attached) -> None:
+    missing = other.resolve(volume.root, volume.map, 10, 1)
+    assert missing == volume.root.ref
+    assert volume.map.count(BlockState.ABSENT) == BLOCKS
+    rounds = []
+    while missing:
+        rounds.append(len(missing) // 52)
+        other.admit(store.records(missing))
+        missing = other.resolve(volume.root, volume.map, 10, 1)
+    assert rounds == [1, 1, 1, 1]  # three pages, then the chunk
+    assert volume.block(other, 10) == noise(1, 100)[10 * BLOCK_SIZE :][:BLOCK_SIZE]
+    assert other.stats().chunks == 4
+
+
+def test_missing_chunks_are_named_once(store: Store, other: Store, tmp_path: Path) -> None:
+    root = store.import_bytes(noise(1) * 40)
+    other.admit(store.records(root.ref))
+    with BlockMap.create(tmp_path / "map", 40) as map:
+        assert other.resolve(root, map, 0, 40) == store.put(noise(1))
+        other.put(noise(1))
+        assert other.resolve(root, map, 0, 40) == b""
+        assert map.count(BlockState.PACKED) == 40
+
+
+def test_a_whole_volume_is_resolved_from_another_store(
+    store: Store, other: Store, volume: Attached
+) -> None:
+    while missing := other.resolve(volume.root, volume.map, 0, BLOCKS):
+        other.admit(store.records(missing[: 500 * 52]))
+    assert volume.map.count(BlockState.ABSENT) == 0
+    assert other.read(volume.root) == volume.content
+
+
+def test_a_map_of_another_size_is_refused(store: Store, volume: Attached, tmp_path: Path) -> None:
+    with BlockMap.create(tmp_path / "small", BLOCKS - 1) as map:
+        with pytest.raises(StoreUsage, match="does not fit"):
+            store.resolve(volume.root, map, 0, 1)
+        with pytest.raises(StoreUsage, match="does not fit"):
+            store.commit(volume.root, map, volume.overlay)
+
+
+def test_commit_gives_the_root_that_an_import_of_the_whole_gives(
+    store: Store, other: Store, volume: Attached
+) -> None:
+    store.resolve(volume.root, volume.map, 0, 200)
+    chance = random.Random(3)
+    for number in range(40):
+        volume.write(chance.randrange(BLOCKS - 10), noise(number + 50, chance.randrange(1, 9)))
+    volume.write(50, bytes(BLOCK_SIZE))
+    volume.write(64, bytes(64 * BLOCK_SIZE))  # a leaf becomes zero
+    volume.write(2000, text(7, 1))  # and a zero leaf does not stay so
+    dirty = volume.map.dirty_blocks()
+    root = store.commit(volume.root, volume.map, volume.overlay)
+    assert root == other.import_bytes(volume.content)
+    assert store.read(root) == volume.content
+    assert dirty > 100
+    assert volume.map.dirty_blocks() == 0
+    assert volume.overlay.stat().st_blocks == 0
+    for number in range(0, BLOCKS, 7):
+        if volume.map.entry(number).state != BlockState.ABSENT:
+            expected = volume.content[number * BLOCK_SIZE : (number + 1) * BLOCK_SIZE]
+            assert volume.block(store, number) == expected.ljust(BLOCK_SIZE, b"\0")
+
+
+def test_the_short_last_block_is_padded_with_zeros(store: Store, volume: Attached) -> None:
+    volume.write(BLOCKS - 1, b"t" * TAIL)
+    with volume.overlay.open("r+b") as file:
+        file.seek(0, os.SEEK_END)
+        file.write(b"beyond the end")
+    root = store.commit(volume.root, volume.map, volume.overlay)
+    assert root == store.import_bytes(volume.content)
+    assert volume.block(store, BLOCKS - 1) == b"t" * TAIL + bytes(BLOCK_SIZE - TAIL)
+
+
+def test_commit_writes_the_dirty_blocks_and_their_pages_only(
+    store: Store, volume: Attached
+) -> None:
+    before = store.stats()
+    volume.write(10, noise(77))
+    volume.write(4900, noise(78))
+    store.commit(volume.root, volume.map, volume.overlay)
+    assert store.stats().chunks == before.chunks + 2 + 2 + 2 + 1  # blocks, leaves, inner, root
+
+
+def test_commit_of_nothing_gives_the_same_root(store: Store, volume: Attached) -> None:
+    before = store.stats()
+    assert store.commit(volume.root, volume.map, volume.overlay) == volume.root
+    assert store.stats() == before
+
+
+def test_the_root_of_a_commit_is_durable(store: Store, volume: Attached) -> None:
+    volume.write(10, noise(77))
+    root = store.commit(volume.root, volume.map, volume.overlay)
+    store.close()
+    with Store.open(store.path) as again:
+        assert again.read(root) == volume.content
+
+
+def test_commit_needs_the_pages_on_the_way_only(
+    store: Store, other: Store, volume: Attached
+) -> None:
+    volume.write(10, noise(77))
+    with pytest.raises(ChunkMissing) as caught:
+        other.commit(volume.root, volume.map, volume.overlay)
+    assert caught.value.ref == volume.root.ref
+    assert volume.map.entry(10).state == BlockState.DIRTY
+    assert volume.overlay.stat().st_blocks > 0
+    while missing := other.resolve(volume.root, volume.map, 11, 1):
+        other.admit(store.records(missing))
+    root = other.commit(volume.root, volume.map, volume.overlay)
+    assert other.read(root, 10 * BLOCK_SIZE, BLOCK_SIZE) == noise(77)
+    assert root == store.import_bytes(volume.content)
+
+
+def test_an_overlay_that_is_not_there(store: Store, volume: Attached, tmp_path: Path) -> None:
+    volume.write(10, noise(77))
+    with pytest.raises(FileMissing):
+        store.commit(volume.root, volume.map, tmp_path / "nothing")
+    assert volume.map.dirty_blocks() == 1
+
+
+def test_a_map_file(tmp_path: Path) -> None:
+    path = tmp_path / "map"
+    with BlockMap.create(path, 100) as map:
+        map.mark_dirty(7)
+        with pytest.raises(FileExists):
+            BlockMap.create(path, 100)
+        with BlockMap.open(path) as same:
+            assert same.blocks == 100
+            assert same.entry(7).state == BlockState.DIRTY
+            same.mark_dirty(8, 2)
+        assert map.dirty_blocks() == 3
+        with pytest.raises(IndexError):
+            map.entry(100)
+        with pytest.raises(IndexError):
+            map.mark_dirty(99, 2)
+    with pytest.raises(StoreState, match="closed"):
+        map.counts()
+    with pytest.raises(FileMissing):
+        BlockMap.open(tmp_path / "nothing")
+
+
+@pytest.mark.parametrize("harm", ["magic", "short", "blocks"])
+def test_a_map_file_that_is_none(tmp_path: Path, harm: str) -> None:
+    path = tmp_path / "map"
+    BlockMap.create(path, 100).close()
+    data = bytearray(path.read_bytes())
+    if harm == "magic":
+        data[0] ^= 1
+    elif harm == "short":
+        del data[-1:]
+    else:
+        data[8:16] = b"\xff" * 8
+    path.write_bytes(data)
+    with pytest.raises(StoreDamaged):
+        BlockMap.open(path)

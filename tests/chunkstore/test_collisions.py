@@ -1,0 +1,58 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Two blocks with one SHA-1, both real, everywhere a chunk goes."""
+
+import hashlib
+from pathlib import Path
+
+from chunkstore import BlockMap, Media, Store, split_refs
+from tests.chunkstore.content import COLLISIONS, fetch_all, noise, reference
+
+ONE, TWO = COLLISIONS
+
+
+def test_the_fixtures_collide() -> None:
+    assert ONE != TWO
+    assert hashlib.sha1(ONE).digest() == hashlib.sha1(TWO).digest()
+
+
+def test_both_are_stored_and_told_apart(store: Store) -> None:
+    first, second = split_refs(store.put(ONE + TWO))
+    assert (first, second) == (reference(ONE), reference(TWO))
+    assert store.get(first) == ONE
+    assert store.get(second) == TWO
+    assert store.stats().variants == 1
+    store.put(TWO + ONE)
+    assert store.stats().chunks == 2
+
+
+def test_the_second_is_new_to_a_store_that_synced_the_first(tmp_path: Path) -> None:
+    with Store.create(tmp_path / "store") as store:
+        store.put(ONE)
+    with Store.open(tmp_path / "store") as store:
+        assert store.has(reference(TWO)) == [False]
+        store.put(TWO)
+        assert store.get(split_refs(reference(TWO))[0]) == TWO
+
+
+def test_they_come_back_each_in_its_place(
+    store: Store, other: Store, media: Media, tmp_path: Path
+) -> None:
+    content = noise(1, 70) + TWO + noise(2, 70) + ONE + TWO
+    root = store.import_bytes(content)
+    media.add(store, store.reachable([root]))
+    while missing := other.missing(root):
+        other.admit(media.records(missing))
+    assert other.read(root) == content
+    store.rebuild_index()
+    assert store.read(root) == content
+    with BlockMap.create(tmp_path / "map", root.blocks) as map:
+        assert store.resolve(root, map, 0, root.blocks) == b""
+        assert map.entry(70) != map.entry(141)
+        assert map.entry(70) == map.entry(142)
+
+
+def test_over_the_wire(store: Store, other: Store) -> None:
+    root = store.import_bytes(ONE + TWO)
+    fetch_all(store, other, root)
+    assert other.read(root) == ONE + TWO

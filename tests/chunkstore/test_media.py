@@ -1,0 +1,367 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""A medium that is incremental, small, pulled out, read-only, and lying."""
+
+import logging
+import os
+import resource
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from chunkstore import (
+    ChunkInvalid,
+    ChunkMissing,
+    Media,
+    MediaDamaged,
+    MediaExists,
+    MediaFull,
+    MediaGone,
+    MediaNotFound,
+    MediaReadOnly,
+    MediaVersion,
+    Store,
+    StoreState,
+)
+from satchel.names import BadName
+from tests.chunkstore.content import flip, noise, packs, reference, split_records, text
+from tests.conftest import requires
+
+MIB = 1 << 20
+
+
+def pack_folder(media: Media) -> Path:
+    return media.root / "satchel" / "packs"
+
+
+def test_chunks_travel_by_media(store: Store, other: Store, media: Media) -> None:
+    root = store.import_bytes(noise(1, 300) + text(2, 300))
+    refs = store.reachable([root])
+    written = media.add(store, refs)
+    assert written == sum(file.stat().st_size for file in pack_folder(media).iterdir())
+    assert media.has(refs + bytes(52)) == [True] * (len(refs) // 52 + 1)
+    with Media.open(media.root) as again:
+        assert again.chunks == len(refs) // 52
+        assert again.uuid == media.uuid
+        while missing := other.missing(root):
+            other.admit(again.records(missing))
+    assert other.read(root) == store.read(root)
+
+
+def test_only_what_is_missing_is_written(store: Store, media: Media) -> None:
+    first = store.reachable([store.import_bytes(noise(1, 300))])
+    media.add(store, first)
+    before = {file.name: file.read_bytes() for file in pack_folder(media).iterdir()}
+    assert media.add(store, first) == 0
+    second = store.reachable([store.import_bytes(noise(1, 299) + noise(2, 1))])
+    assert 0 < media.add(store, second) < 5 * 4400
+    assert all((pack_folder(media) / name).read_bytes() == data for name, data in before.items())
+
+
+def test_records_stand_on_the_medium_in_the_order_given(store: Store, media: Media) -> None:
+    refs = store.put(noise(1, 20))
+    order = b"".join(refs[52 * i : 52 * i + 52] for i in (7, 3, 19, 0))
+    media.add(store, order + order)
+    pack = packs(pack_folder(media))[0].read_bytes()
+    assert b"".join(record[8:60] for record in split_records(pack[16:])) == order
+
+
+def test_packs_of_a_medium_have_at_most_64_mib(store: Store, media: Media) -> None:
+    media.add(store, store.put(noise(1, 17_000)))
+    assert [pack.stat().st_size <= 64 * MIB for pack in packs(pack_folder(media))] == [True] * 2
+    names = {file.name for file in pack_folder(media).iterdir()}
+    assert names == {"000001.pack", "000001.idx", "000002.pack", "000002.idx"}
+
+
+def test_progress_of_add(store: Store, media: Media) -> None:
+    calls: list[tuple[int, int]] = []
+    media.add(store, store.put(noise(1, 1000)), lambda done, total: calls.append((done, total)))
+    assert len(calls) >= 3
+    assert calls[-1] == (1000 * 4160, 1000 * 4160)
+
+
+def test_an_interrupted_add_leaves_nothing_half_written(store: Store, media: Media) -> None:
+    def interrupt(done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    refs = store.put(noise(1, 1000))
+    with pytest.raises(KeyboardInterrupt):
+        media.add(store, refs, interrupt)
+    assert list(pack_folder(media).iterdir()) == []
+    media.add(store, refs)
+    assert media.records(refs) == store.records(refs)
+
+
+def test_an_interrupted_add_goes_on_from_its_complete_packs(store: Store, media: Media) -> None:
+    def interrupt(done: int, total: int) -> None:
+        if done > 66 * MIB:
+            raise KeyboardInterrupt
+
+    refs = store.put(noise(1, 17_000))
+    with pytest.raises(KeyboardInterrupt):
+        media.add(store, refs, interrupt)
+    assert media.chunks > 15_000
+    assert media.add(store, refs) < 10 * MIB
+    assert all(media.has(refs))
+
+
+def test_what_a_pull_left_is_cleared_away_by_the_next_add(store: Store, media: Media) -> None:
+    for name in ("000007.tmp", "000003.idx.tmp"):
+        (pack_folder(media) / name).write_bytes(b"half")
+    with Media.open(media.root) as again:
+        assert again.chunks == 0
+        again.add(store, store.put(noise(1)))
+    assert {file.name for file in pack_folder(media).iterdir()} == {"000008.pack", "000008.idx"}
+
+
+def test_retain_gives_space_back(store: Store, media: Media) -> None:
+    old = store.put(noise(1, 400))
+    media.add(store, old)
+    new = store.put(noise(2, 100))
+    media.add(store, new)
+    assert media.retain(old + new) == 0
+    size = (pack_folder(media) / "000001.pack").stat().st_size
+    assert media.retain(new) == size
+    assert {pack.name for pack in packs(pack_folder(media))} == {"000002.pack"}
+    assert media.has(old[:52] + new[:52]) == [False, True]
+    assert media.records(new) == store.records(new)
+
+
+def test_retain_copies_the_rest_out_of_a_pack_of_garbage(store: Store, media: Media) -> None:
+    refs = store.put(noise(1, 400))
+    media.add(store, refs)
+    kept = refs[: 50 * 52]
+    assert media.retain(kept) > 300 * 4160
+    assert media.records(kept) == store.records(kept)
+    with Media.open(media.root) as again:
+        assert again.chunks == 50
+        assert again.records(refs) == store.records(kept)
+    assert media.retain(kept) == 0
+
+
+def test_a_pack_without_its_index_is_scanned(store: Store, media: Media) -> None:
+    refs = store.put(noise(1, 10) + text(1, 10))
+    media.add(store, refs)
+    index = pack_folder(media) / "000001.idx"
+    whole = index.read_bytes()
+    for harm in (index.unlink, lambda: index.write_bytes(b"garbage"), lambda: flip(index, 100)):
+        harm()
+        with Media.open(media.root) as again:
+            assert again.records(refs) == store.records(refs)
+        index.write_bytes(whole)
+
+
+def test_a_pack_that_is_cut_off_or_garbage_gives_fewer_chunks(
+    store: Store, media: Media, caplog: pytest.LogCaptureFixture
+) -> None:
+    refs = store.put(noise(1, 10))
+    media.add(store, refs)
+    pack = packs(pack_folder(media))[0]
+    whole = pack.read_bytes()
+    for size in [0, 1, 15, 16, 17, 16 + 4160 * 5, 16 + 4160 * 5 + 100, len(whole) - 1]:
+        pack.write_bytes(whole[:size])
+        with Media.open(media.root) as again, caplog.at_level(logging.WARNING):
+            caplog.clear()
+            records = split_records(again.records(refs))
+            assert len(records) == max(0, (size - 16) // 4160)
+            assert len(caplog.records) == 10 - len(records)
+    pack.write_bytes(noise(5, 11))
+    with Media.open(media.root) as again:
+        assert again.records(refs) == b""
+    pack.unlink()
+    with Media.open(media.root) as again:
+        assert again.records(refs) == b""
+
+
+def test_a_corrupt_chunk_is_left_out_and_reported(
+    store: Store, media: Media, caplog: pytest.LogCaptureFixture
+) -> None:
+    refs = store.put(noise(1, 3))
+    media.add(store, refs)
+    flip(packs(pack_folder(media))[0], 16 + 4160 + 99)
+    with Media.open(media.root) as again, caplog.at_level(logging.WARNING):
+        assert [record[8:60] for record in split_records(again.records(refs))] == [
+            refs[:52],
+            refs[104:],
+        ]
+    assert refs[52:72].hex() in caplog.text
+
+
+def test_an_index_that_points_anywhere(store: Store, media: Media) -> None:
+    """Its checksum is right: an enemy wrote it."""
+    from chunkstore._native._core import checksum64
+
+    refs = store.put(noise(1, 3))
+    media.add(store, refs)
+    index = pack_folder(media) / "000001.idx"
+    data = bytearray(index.read_bytes())
+    for number, (offset, length) in enumerate([(0xFFFFFFFF, 0xFFFF), (16, 0), (17, 4096)]):
+        at = 32 + 60 * number + 52
+        data[at : at + 6] = offset.to_bytes(4, "little") + length.to_bytes(2, "little")
+    data[-8:] = checksum64(data[:-8]).to_bytes(8, "little")
+    index.write_bytes(data)
+    with Media.open(media.root) as again:
+        assert again.records(refs) == b""
+
+
+def test_an_index_with_a_huge_count(media: Media, store: Store) -> None:
+    media.add(store, store.put(noise(1)))
+    index = pack_folder(media) / "000001.idx"
+    data = bytearray(index.read_bytes())
+    data[12:16] = b"\xff" * 4
+    index.write_bytes(data)
+    with Media.open(media.root) as again:
+        assert again.chunks == 1
+
+
+def test_a_medium_does_not_get_what_the_store_has_lost(store: Store, media: Media) -> None:
+    refs = store.put(noise(1, 3))
+    with pytest.raises(ChunkMissing):
+        media.add(store, refs + reference(noise(2)))
+    store.sync()
+    flip(packs(store.packs_path)[0], 16 + 4160 + 99)
+    with pytest.raises(ChunkInvalid) as caught:
+        media.add(store, refs)
+    assert caught.value.ref == refs[52:104]
+    assert list(pack_folder(media).iterdir()) == []
+
+
+def test_a_folder_that_is_no_medium(tmp_path: Path, media: Media) -> None:
+    with pytest.raises(MediaNotFound):
+        Media.open(tmp_path)
+    with pytest.raises(MediaNotFound):
+        Media.init(tmp_path / "nothing")
+    with pytest.raises(MediaExists):
+        Media.init(media.root)
+    described = media.root / "satchel" / "media.json"
+    described.write_text(described.read_text().replace('"version": 1', '"version": 9'))
+    with pytest.raises(MediaVersion):
+        Media.open(media.root)
+    described.write_text("{}")
+    with pytest.raises(MediaDamaged):
+        Media.open(media.root)
+    with pytest.raises(MediaDamaged):
+        _ = media.uuid
+
+
+def test_init_leaves_other_files_alone(tmp_path: Path) -> None:
+    (tmp_path / "holiday.jpg").write_bytes(b"beach")
+    Media.init(tmp_path).close()
+    assert (tmp_path / "holiday.jpg").read_bytes() == b"beach"
+
+
+def test_folders_of_a_service(tmp_path: Path) -> None:
+    assert Media.log_folder(tmp_path, "notes") == tmp_path / "satchel" / "log" / "notes"
+    assert Media.checkpoints_folder(tmp_path, "notes").parent.name == "checkpoints"
+    for bad in ("..", "a/b", "Notes", ""):
+        with pytest.raises(BadName):
+            Media.log_folder(tmp_path, bad)
+
+
+def test_a_closed_medium_says_so(media: Media) -> None:
+    media.close()
+    media.close()
+    with pytest.raises(StoreState, match="closed"):
+        media.has(b"")
+
+
+def test_a_medium_that_is_pulled_out_and_comes_back(store: Store, media: Media) -> None:
+    refs = store.put(noise(1, 3))
+    media.add(store, refs)
+    away = media.root.with_name("away")
+    with Media.open(media.root) as opened:
+        media.root.rename(away)
+        with pytest.raises(MediaGone, match="gone"):
+            opened.records(refs)
+        with pytest.raises(MediaGone):
+            opened.add(store, store.put(noise(2)))
+        with pytest.raises(MediaGone):
+            opened.retain(refs)
+        with pytest.raises(MediaGone):
+            opened.free_bytes()
+        with pytest.raises(MediaNotFound):
+            Media.open(media.root)
+        away.rename(media.root)
+        assert opened.records(refs) == store.records(refs)
+
+
+@contextmanager
+def mounted(root: Path, *options: str) -> Iterator[None]:
+    subprocess.run(["mount", *options, str(root)], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", str(root)], check=True)
+
+
+@requires("root", "mount")
+def test_a_medium_that_is_full(store: Store, tmp_path: Path) -> None:
+    root = tmp_path / "small"
+    root.mkdir()
+    with mounted(root, "-t", "tmpfs", "-o", "size=4m", "tmpfs"), Media.init(root) as media:
+        few = store.put(noise(1, 200))
+        media.add(store, few)
+        before = media.free_bytes()
+        with pytest.raises(MediaFull, match="needed"):
+            media.add(store, store.put(noise(2, 1000)))
+        assert media.free_bytes() == before
+        assert media.records(few) == store.records(few)
+
+
+@requires("root", "mount")
+def test_a_medium_that_is_read_only(store: Store, tmp_path: Path) -> None:
+    root = tmp_path / "locked"
+    root.mkdir()
+    with mounted(root, "-t", "tmpfs", "tmpfs"):
+        refs = store.put(noise(1, 3))
+        with Media.init(root) as media:
+            media.add(store, refs)
+        subprocess.run(["mount", "-o", "remount,ro", str(root)], check=True)
+        with Media.open(root) as media:
+            assert media.records(refs) == store.records(refs)
+            with pytest.raises(MediaReadOnly):
+                media.add(store, store.put(noise(2)))
+            with pytest.raises(MediaReadOnly):
+                media.retain(b"")
+            assert media.records(refs) == store.records(refs)
+        shutil.rmtree(root / "satchel", ignore_errors=True)
+        with pytest.raises(MediaExists):
+            Media.init(root)
+
+
+FILLS_UP = """
+import resource, signal, sys
+from chunkstore import Media, MediaFull, Store
+from tests.chunkstore.content import noise
+
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+with Store.open(sys.argv[1]) as store, Media.open(sys.argv[2]) as media:
+    refs = store.put(noise(1, 1000))
+    store.sync()
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2 << 20, resource.RLIM_INFINITY))
+    try:
+        media.add(store, refs)
+    except MediaFull as error:
+        print(error)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
+"""
+
+
+def test_a_write_that_fails_half_way(store: Store, media: Media) -> None:
+    assert resource.getrlimit(resource.RLIMIT_FSIZE)[1] == resource.RLIM_INFINITY
+    store.close()
+    done = subprocess.run(
+        [sys.executable, "-c", FILLS_UP, str(store.path), str(media.root)],
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parents[2],
+        env={**os.environ},
+        check=True,
+    )
+    assert "cannot write" in done.stdout, done.stderr
+    assert list(pack_folder(media).iterdir()) == []
