@@ -10,7 +10,11 @@ POST /v1/stop     end the session
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import threading
+import time
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -19,13 +23,39 @@ import flask
 
 from client.runner import Runner
 from client.settings import ClientSettings
-from satchel.errors import NotFoundError, UsageError
+from satchel.errors import ConflictError, NotFoundError, UsageError
 from wire import HttpClient, install_errors
 
 
 def control_socket(settings: ClientSettings, service: str) -> Path:
     """Where the session of that service answers."""
     return settings.run / f"{service}.sock"
+
+
+@contextlib.contextmanager
+def only_session(settings: ClientSettings, service: str) -> Iterator[None]:
+    """Within the block no other session of that service runs on this client.
+
+    Raises ConflictError where one does. `wait_ended` sees the block's end.
+    """
+    with _lock_file(settings, service).open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ConflictError(
+                f"a session of {service} runs here already", fix=f"`satchel stop {service}`"
+            ) from None
+        yield
+
+
+def wait_ended(settings: ClientSettings, service: str, timeout: float) -> bool:
+    """Whether the session of that service has put everything away, waiting up to `timeout` s."""
+    deadline = time.monotonic() + timeout
+    while time.monotonic() < deadline:
+        with contextlib.suppress(ConflictError), only_session(settings, service):
+            return True
+        time.sleep(0.05)
+    return False
 
 
 def running_session(settings: ClientSettings, service: str) -> HttpClient:
@@ -61,6 +91,10 @@ def control_app(runner: Runner, port: int, stop: threading.Event) -> flask.Flask
         return {}
 
     return app
+
+
+def _lock_file(settings: ClientSettings, service: str) -> Path:
+    return settings.run / f"{service}.lock"
 
 
 def _body() -> dict[str, Any]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import shutil
 import socket
 import threading
 from collections.abc import Mapping
@@ -140,10 +141,11 @@ class Link:
 
 
 class Links:
-    """Every link of a client, by name. Thread-safe."""
+    """Every link of one program of a client, by name. Thread-safe."""
 
-    def __init__(self, settings: ClientSettings) -> None:
-        self._run = settings.run / "l"
+    def __init__(self, settings: ClientSettings, program: str) -> None:
+        """program: names the folder of the links' sockets"""
+        self._run = settings.run / "l" / program
         self._run.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._lock = threading.Lock()
         self._links: dict[str, Link] = {}
@@ -178,6 +180,7 @@ class Links:
             links, self._links = self._links, {}
         for link in links.values():
             link.close()
+        shutil.rmtree(self._run, ignore_errors=True)
 
     def _watch(self) -> None:
         while not self._closing.wait(WATCH_SECONDS):

@@ -61,7 +61,7 @@ class Runner:
         self.settings = settings
         self.service = service
         self.media = media
-        self._links = Links(settings)
+        self._links = Links(settings, service)
         self._surrogates: dict[str, SurrogateEndpoint] = {}
         self._moving = threading.Lock()
         self.home_link: Link | None = None

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ def command(context: Context, as_json: bool) -> None:
     """List the services at home and the surrogates that are known."""
     settings = context.settings
     rows: list[dict[str, Any]] = []
-    with Links(settings) as links:
+    with Links(settings, f"ls-{os.getpid()}") as links:
         try:
             for service in links.open(HOME, settings.home).get_json("/v1/services"):
                 rows.append(

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from client.cli.context import Context, pass_context
-from client.control import control_app, control_socket
+from client.control import control_app, control_socket, only_session
 from client.proxy import Proxy
 from client.runner import Runner
 from console import json_option, show
@@ -49,9 +49,10 @@ def command(
     if media is None and settings.media:
         media = Path(settings.media)
     settings.run.mkdir(parents=True, exist_ok=True, mode=0o700)
-    runner = Runner(settings, service, media=media)
     stop = threading.Event()
     with contextlib.ExitStack() as stack:
+        stack.enter_context(only_session(settings, service))
+        runner = Runner(settings, service, media=media)
         runner.start(take_over=take_over)
         stack.callback(runner.close)
         proxy = Proxy(runner.session, port)

@@ -4,12 +4,10 @@
 
 from __future__ import annotations
 
-import time
-
 import click
 
 from client.cli.context import Context, pass_context
-from client.control import control_socket, running_session
+from client.control import running_session, wait_ended
 from console import json_option, show
 from satchel.errors import UnavailableError
 
@@ -23,9 +21,6 @@ STOP_SECONDS = 60.0
 def command(context: Context, service: str, as_json: bool) -> None:
     """End the session of SERVICE and its replicas on surrogates. Home goes on."""
     running_session(context.settings, service).post_json("/v1/stop", {})
-    deadline = time.monotonic() + STOP_SECONDS
-    while control_socket(context.settings, service).exists():
-        if time.monotonic() > deadline:
-            raise UnavailableError(f"the session of {service} does not end")
-        time.sleep(0.05)
+    if not wait_ended(context.settings, service, STOP_SECONDS):
+        raise UnavailableError(f"the session of {service} does not end")
     show({"stopped": service}, as_json=as_json)
