@@ -3,6 +3,7 @@
 """What all tests share.
 
 - `requires(...)`: what a test needs of the machine, a mark (tests/needs.py)
+- `notes_checkpoint`: a real machine, booted once in a run (tests/machines.py)
 - `short_path`: a folder with a path short enough for sockets in it
 - long tests are marked `nightly` and run with --nightly only
 - an unexpected skip fails in CI (tests/skips.py)
@@ -17,10 +18,11 @@ from pathlib import Path
 import pytest
 
 from tests.leftovers import SHORT_PREFIX, _nothing_left_over
+from tests.machines import notes_checkpoint
 from tests.needs import requires
 from tests.skips import refuse_unexpected
 
-__all__ = ["_nothing_left_over", "requires", "short_path"]
+__all__ = ["_nothing_left_over", "notes_checkpoint", "requires", "short_path"]
 
 
 @pytest.fixture
