@@ -26,6 +26,11 @@ logger = logging.getLogger(__name__)
 BATCH = 512
 """References asked for in one request: 2 MiB of content at most."""
 
+STORED_BLOCK_BYTES = 2000
+"""What a block takes on the wire, on average: compressed, with its header."""
+
+RATE_SAMPLE_BYTES = 32 << 10
+
 RETRY_SECONDS = 5.0
 """How long a source that did not answer is left alone."""
 
@@ -63,6 +68,25 @@ class SourceRecord:
     requests: int = 0
     fault_count: int = 0
     last_fault: str = ""
+    round_trip: float = float("inf")
+    rate: float = 0.0
+
+    def learn(self, size: int, seconds: float) -> None:
+        """Note that a request for `size` bytes took so long.
+
+        round_trip: seconds, the shortest request; rate: bytes/s, a moving average over requests
+        that are long enough to show it
+        """
+        self.round_trip = min(self.round_trip, seconds)
+        if size >= RATE_SAMPLE_BYTES:
+            rate = size / max(seconds - self.round_trip, 1e-4)
+            self.rate = rate if self.rate == 0.0 else 0.7 * self.rate + 0.3 * rate
+
+    @property
+    def worthwhile_bytes(self) -> float:
+        """What a request may carry besides a block before it takes twice as long: the link's
+        bandwidth-delay product; 0 while it is not known."""
+        return self.rate * self.round_trip if self.rate else 0.0
     usable_from: float = 0.0
 
 
@@ -93,7 +117,7 @@ class Fetcher:
     def resolve(self, volume: Volume, first: int, count: int) -> None:
         """The resolver of a second-class replica: makes blocks present, with their neighbours."""
         blocks = volume.root.blocks
-        window = self._readahead
+        window = self._window()
         start = first - first % window
         end = min(blocks, -(-(first + count) // window) * window)
         while missing := self._store.resolve(volume.root, volume.map, start, end - start):
@@ -120,6 +144,14 @@ class Fetcher:
                 )
             self._closed.wait(0.2)
 
+    def _window(self) -> int:
+        """Blocks to fetch for a missing one: as many as the nearest source's link has room for
+        during a round trip, a power of two."""
+        usable = self._usable()
+        worthwhile = usable[0].worthwhile_bytes if usable else 0.0
+        blocks = max(1, int(worthwhile / STORED_BLOCK_BYTES))
+        return min(self._readahead, 1 << (blocks.bit_length() - 1))
+
     def _usable(self) -> list[SourceRecord]:
         now = time.monotonic()
         with self._lock:
@@ -140,8 +172,9 @@ class Fetcher:
         bad = b""
         while refs:
             try:
+                began = time.monotonic()
                 records = record.source.fetch(refs)
-                self._count(record, len(records))
+                self._count(record, len(records), time.monotonic() - began)
                 self._store.admit(records)
             except ChunkInvalid as error:
                 self._put_aside(record, error, MISTRUST_SECONDS if self._lies(record) else 0.0)
@@ -163,10 +196,12 @@ class Fetcher:
         size = CHUNK_REF_SIZE
         return b"".join(refs[i * size : (i + 1) * size] for i, held in enumerate(have) if not held)
 
-    def _count(self, record: SourceRecord, size: int) -> None:
+    def _count(self, record: SourceRecord, size: int, seconds: float) -> None:
         with self._lock:
             record.bytes += size
             record.requests += 1
+            if size:
+                record.learn(size, seconds)
 
     def _put_aside(self, record: SourceRecord, error: SatchelError, seconds: float) -> None:
         logger.warning("source %s: %s", record.source.name, error)

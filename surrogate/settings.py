@@ -23,7 +23,8 @@ class SurrogateSettings:
                        no isolation from a hostile guest then, so it is off unless you say so
     threads:           requests answered at once
     operation_seconds: how long one operation may take in the guest
-    readahead_blocks:  a missing block is fetched with its neighbours, up to this many in all
+    readahead_blocks:  a missing block is fetched with its neighbours, at most this many in all; as
+                       many as the link carries in a round trip
     idle_minutes:      a replica that nobody asked anything for so long is ended
     """
 
@@ -35,7 +36,7 @@ class SurrogateSettings:
     allow_emulation: bool = False
     threads: int = 16
     operation_seconds: float = 300.0
-    readahead_blocks: int = 8
+    readahead_blocks: int = 64
     idle_minutes: float = 60.0
 
     @property

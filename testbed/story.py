@@ -38,6 +38,9 @@ WITHOUT = "without portable storage"
 SENTENCE = "go forward ten meters"
 RECORDINGS = 2
 
+PAUSE_SECONDS = 0.1
+"""Between operations: a person is not a load generator."""
+
 THINK_SECONDS = {"today": 0.2, "paper": 1.0}
 
 FORECAST = {
@@ -192,7 +195,8 @@ class Story:
 
     def _use(self, service: str, count: int, mode: str, what: str, where: str) -> None:
         with self.recorder.step(f"{count} {what}", where) as row:
-            process = self._workload(service, mode, "--count", str(count))
+            pause = ["--think", str(PAUSE_SECONDS)] if service == "notes" else []
+            process = self._workload(service, mode, "--count", str(count), *pause)
             if process.wait() != 0:
                 raise SatchelError(f"the workload of {service} failed", why=self._log_tail(service))
             row.facts["leader"] = self._last_leader(service)
