@@ -92,10 +92,7 @@ class DeviceStateRefused(IntegrityError):
 
 
 class MachineStuck(UnavailableError):
-    """The machine does not end even when killed, because its RAM file does not answer.
-
-    Abort that file (RamMount.abort), then stop the machine again.
-    """
+    """The machine does not end even when killed. stop() may be called again later."""
 
 
 class MachineState(enum.Enum):
@@ -250,7 +247,8 @@ class Machine(Protocol):
     def stop(self) -> None:
         """End it in any state, for good, at once: STOPPED. Leaves no process and no socket.
 
-        Raises MachineStuck. Does nothing to a machine that is STOPPED; after FAILED it cleans up.
+        A RAM mount whose server does not answer is aborted for that (RamMount.abort). Raises
+        MachineStuck. Does nothing to a machine that is STOPPED; after FAILED it cleans up.
         """
 
     def failure(self) -> str | None:

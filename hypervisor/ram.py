@@ -185,7 +185,7 @@ def _detach(mountpoint: Path) -> bool:
 
 
 def _end(nbdfuse: Process) -> None:
-    """After an unmount it ends by itself, unless another mount namespace has a copy of the mount."""
+    """After an unmount it ends by itself, unless another mount namespace keeps a copy."""
     if nbdfuse.ended(_GRACE_SECONDS):
         return
     for number in (signal.SIGTERM, signal.SIGKILL):

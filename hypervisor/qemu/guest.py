@@ -9,7 +9,8 @@
 - `stop` and the end of a migration both flush all disks; a failed flush fails the migration.
 - A QEMU that cannot load a stream exits with status 1, and says so.
 - A page of RAM that cannot be read ends QEMU with SIGBUS.
-- A process whose dirty RAM cannot be written back to its file does not end, even when killed.
+- A process whose dirty RAM cannot be written back to its file does not end, even when killed; it
+  does once nbdfuse has been ended.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from hypervisor.process import Process, printable_tail
 from hypervisor.qemu.argv import PID_FILE
 from hypervisor.qemu.qmp import Monitor, MonitorGone, MonitorRefused
 from hypervisor.qemu.stream import StreamBroken, listening, receive, send
+from hypervisor.ram import RamMount, RamMountFailed
 from satchel.errors import SatchelError
 from satchel.files import write_durably
 
@@ -49,6 +51,7 @@ LOAD_SECONDS = 900.0
 
 SAVE_SECONDS = 300.0
 QUIT_SECONDS = 3.0
+KILL_SECONDS = 2.0
 EXIT_SECONDS = 15.0
 """From an accepted `quit` to the end of the process; its dirty RAM is written back meanwhile."""
 
@@ -266,9 +269,11 @@ class QemuMachine:
             return
         for number in (signal.SIGTERM, signal.SIGKILL):
             self._process.signal(number)
-            if self._process.ended(QUIT_SECONDS):
+            if self._process.ended(KILL_SECONDS):
                 return
+        with contextlib.suppress(RamMountFailed):
+            RamMount.adopt(self._wiring.ram.parent).abort()
+        if self._process.ended(KILL_SECONDS):
+            return
         why = f"process {self.pid} cannot write its RAM back to {self._wiring.ram}"
-        raise MachineStuck(
-            "the machine does not end", why=why, fix="abort that file, stop it again"
-        )
+        raise MachineStuck("the machine does not end", why=why)

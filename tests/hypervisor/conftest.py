@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""Sites for machines. A QEMU guest boots once per run; the tests resume copies of its checkpoint."""
+"""Sites for machines. A QEMU guest boots once per run; tests resume copies of its checkpoint."""
 
 import shutil
 import tempfile

@@ -84,14 +84,16 @@ class Nbd:
         self.process.send_signal(signal.SIGCONT)
         self.process.kill()
         self.process.wait()
+        self.socket.unlink(missing_ok=True)
 
 
 class Site(Protocol):
     """Keeps what a machine is attached to over its generations, and cleans up after the test."""
 
-    driver: Driver
     wiring: Wiring
 
+    @property
+    def driver(self) -> Driver: ...
     def start(self, boot: Boot | None) -> Machine: ...
     def running(self) -> Machine:
         """A machine that has been resumed from a checkpoint, or booted where that is quick."""
@@ -104,13 +106,17 @@ class Site(Protocol):
 
 class FakeSite:
     def __init__(self, folder: Path) -> None:
-        self.driver = FakeDriver(LineGuest)
+        self._driver = FakeDriver(LineGuest)
         ram = folder / "ram"
         make_sparse(ram, SPEC.memory_bytes)
         self.wiring = Wiring(folder, ram, {"disk0": "nbd+unix:///disk0?socket=/none"})
 
+    @property
+    def driver(self) -> Driver:
+        return self._driver
+
     def start(self, boot: Boot | None) -> Machine:
-        return self.driver.start(SPEC, self.wiring, boot)
+        return self._driver.start(SPEC, self.wiring, boot)
 
     def running(self) -> Machine:
         return self.start(Boot(Path("vmlinuz"), Path("initrd"), ""))
@@ -120,7 +126,7 @@ class FakeSite:
         machine.crash()
 
     def close(self) -> None:
-        for machine in self.driver.machines:
+        for machine in self._driver.machines:
             machine.stop()
 
 
@@ -156,7 +162,7 @@ class QemuSite:
     """checkpoint: a folder with `ram` and `device-state` of SPEC, booted and ready; or None."""
 
     def __init__(self, folder: Path, checkpoint: Path | None) -> None:
-        self.driver = QemuDriver()
+        self.driver: Driver = QemuDriver()
         self._checkpoint = checkpoint
         self._machines: list[Machine] = []
         disk, ram = folder / "disk", folder / "ram"
@@ -208,5 +214,3 @@ def copy_sparse(source: Path, target: Path) -> None:
 def open_files(folder: Path) -> list[Path]:
     """The sockets and pid files in a run folder."""
     return [path for path in folder.iterdir() if path.is_socket() or path.suffix == ".pid"]
-
-

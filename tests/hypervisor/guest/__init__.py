@@ -81,6 +81,6 @@ def _entry(name: str, mode: int, content: bytes) -> bytes:
 
 def _run(*command: str, cwd: str | None = None) -> str:
     environment = {**os.environ, "LC_ALL": "C"}
-    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, f"{command}: {done.stderr}"
-    return done.stdout
+    done = subprocess.run(command, cwd=cwd, env=environment, check=False, capture_output=True)
+    assert done.returncode == 0, f"{command}: {done.stderr!r}"
+    return done.stdout.decode()

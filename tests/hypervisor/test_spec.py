@@ -1,0 +1,66 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Machine specs travel in manifests, so anybody may have written one."""
+
+import json
+from typing import Any
+
+import pytest
+
+from hypervisor import MachineSpec, SpecInvalid
+
+GOOD: dict[str, Any] = {
+    "memory_mib": 512,
+    "disks": ["disk0", "data-1"],
+    "machine_type": "pc-q35-7.2",
+    "cpu_model": "Westmere-v1",
+    "vcpus": 1,
+    "accelerator": "tcg",
+}
+
+HOSTILE: list[tuple[str, list[Any]]] = [
+    ("memory_mib", [0, 15, -512, 65537, 1 << 70, 512.0, float("nan"), "512", True, None, [512]]),
+    ("vcpus", [0, 17, 1.5, "1", False, None]),
+    ("disks", ["disk0", {"disk0": 1}, None, 7, [1], [None], [["disk0"]], ["a"] * 9]),
+    ("disks", [["disk0", "disk0"], ["ram"], [""], ["A"], ["a,b"], ["../x"], ["a" * 64], ["a\n"]]),
+    ("machine_type", ["q35", "pc", "none", "pc-q35-7.2,accel=kvm", "pc-i440fx-7.2", "", 7.2, None]),
+    ("machine_type", ["pc-q35-7.2\n", "pc-q35-\u0667.\u0662", ["pc-q35-7.2"]]),
+    ("cpu_model", ["host", "max", "base", "Westmere", "Westmere-v1,+vmx", "help", "?", "", 1]),
+    ("cpu_model", ["Westmere-v1\n", "-v1", "A" * 40 + "-v1", {"Westmere-v1": 1}]),
+    ("accelerator", ["", "xen", "tcg,tb-size=99999", "TCG", None, ["tcg"], {}]),
+]
+
+
+def test_a_spec_survives_the_way_to_json_and_back() -> None:
+    spec = MachineSpec.from_json(GOOD)
+    assert spec == MachineSpec(memory_mib=512, disks=("disk0", "data-1"))
+    assert MachineSpec.from_json(json.loads(json.dumps(spec.to_json()))) == spec
+    assert spec.to_json() == GOOD
+    assert spec.memory_bytes == 512 << 20
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [(field, value) for field, values in HOSTILE for value in values]
+)
+def test_a_hostile_value_is_refused_by_name(field: str, value: object) -> None:
+    with pytest.raises(SpecInvalid) as caught:
+        MachineSpec.from_json({**GOOD, field: value})
+    assert caught.value.field == field
+    assert len(str(caught.value)) < 300
+
+
+@pytest.mark.parametrize("value", [None, 1, "spec", [], [GOOD], {}, {**GOOD, "extra": 1}])
+def test_what_is_not_a_spec_is_refused(value: object) -> None:
+    with pytest.raises(SpecInvalid):
+        MachineSpec.from_json(value)
+
+
+@pytest.mark.parametrize("field", sorted(GOOD))
+def test_every_field_must_be_there(field: str) -> None:
+    with pytest.raises(SpecInvalid):
+        MachineSpec.from_json({name: value for name, value in GOOD.items() if name != field})
+
+
+def test_a_spec_made_here_is_checked_too() -> None:
+    with pytest.raises(SpecInvalid):
+        MachineSpec(memory_mib=512, disks=("disk0",), cpu_model="host")
