@@ -296,7 +296,7 @@ class _Build:
         write_durably(self.folder / _MANIFEST, _manifest(image))
         _remove_others(self.folder, image)
         self.steps.step(self.steps.total)
-        return image
+        return BuiltImage.load(self.folder)
 
     def _tree(self, service_tar: Path, base_tar: Path | None, scratch: Path) -> Tree:
         exclude = (*(self.base.exclude if self.base else ()), *self.recipe.exclude)

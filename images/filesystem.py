@@ -38,9 +38,9 @@ class FileSystemBroken(SatchelError):
 def write_ext4(disk: Path, size: int, tree: Mapping[str, Entry], scratch: Path, now: int) -> None:
     """Make the file `disk` of `size` bytes, sparse: a clean ext4 file system that holds `tree`.
 
-    tree: has every folder that its entries are in. scratch: a folder for temporary files. now:
-    seconds since 1970, the time of everything that has no other. Raises CapacityError when the
-    file system is too small, UsageError for a path that debugfs cannot take.
+    tree: every folder that its entries are in is there, before them. scratch: a folder for
+    temporary files. now: seconds since 1970, the time of everything that has no other. Raises
+    CapacityError when the file system is too small, UsageError for a path that debugfs cannot take.
     """
     with disk.open("xb") as file:
         file.truncate(size)
@@ -55,19 +55,16 @@ def write_ext4(disk: Path, size: int, tree: Mapping[str, Entry], scratch: Path, 
 
 
 def _commands(tree: Mapping[str, Entry]) -> Iterator[str]:
-    """What debugfs is told. Names stand in quotation marks; a write needs the folder as its own."""
-    folders = [path for path, entry in tree.items() if entry.kind is Kind.FOLDER]
-    for path in sorted(folders):
-        yield f"mkdir {_quoted(path)}"
+    """What debugfs is told. It makes things in the folder that it is in, by their bare name."""
     here = "/"
     for path, entry in tree.items():
-        if entry.kind is Kind.FOLDER:
-            continue
         parent, name = path.rsplit("/", 1)
         if (parent or "/") != here:
             here = parent or "/"
             yield f"cd {_quoted(here)}"
-        if entry.kind is Kind.FILE:
+        if entry.kind is Kind.FOLDER:
+            yield f"mkdir {_quoted(name)}"
+        elif entry.kind is Kind.FILE:
             yield f"write {_quoted(str(entry.content))} {_quoted(name)}"
         else:
             yield f"symlink {_quoted(name)} {_quoted(entry.target)}"

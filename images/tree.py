@@ -33,7 +33,7 @@ class Entry:
     """One path of the guest.
 
     mode: permission bits. modified: seconds since 1970. content: a file on this host, of a FILE.
-    digest: the SHA-256 of it. target: of a LINK.
+    digest: the SHA-256 of it, a LINK's target. target: of a LINK.
     """
 
     kind: Kind
@@ -69,7 +69,7 @@ def read_tar(archive: Path, scratch: Path, exclude: Sequence[str] = ()) -> Tree:
             elif member.isdir():
                 tree[path] = _entry(member, Kind.FOLDER)
             elif member.issym():
-                tree[path] = _entry(member, Kind.LINK)
+                tree[path] = _entry(member, Kind.LINK, None, member.linkname.encode())
             elif member.islnk():
                 original = "/" + member.linkname.removeprefix(".").strip("/")
                 if original in tree:
@@ -78,14 +78,16 @@ def read_tar(archive: Path, scratch: Path, exclude: Sequence[str] = ()) -> Tree:
 
 
 def read_digests(archive: Path) -> dict[str, bytes]:
-    """The SHA-256 of every regular file in a tar archive, by path, in the archive's order."""
+    """What `Entry.digest` is of everything in a tar archive, by path, in the archive's order."""
     digests = {}
     with tarfile.open(archive) as tar:
         for member in tar:
-            if member.isreg():
+            path = "/" + member.name.removeprefix(".").strip("/")
+            if member.isdir() or member.issym():
+                digests[path] = member.linkname.encode()
+            elif member.isreg():
                 file = tar.extractfile(member)
                 assert file is not None
-                path = "/" + member.name.removeprefix(".").strip("/")
                 digests[path] = _copy(file, None)
     return digests
 
@@ -99,20 +101,23 @@ def file_entry(path: Path, modified: int) -> Entry:
 
 def with_folders(tree: Mapping[str, Entry], modified: int) -> Tree:
     """The same entries, and before them the folders that they are in and that are not there."""
-    missing: Tree = {}
-    for path in tree:
-        for parent in _parents(path):
-            if parent not in tree:
-                missing[parent] = Entry(Kind.FOLDER, modified=modified)
-    return {**missing, **tree}
+    parents = {parent for path in tree for parent in _parents(path)}
+    missing = sorted(parents - set(tree))
+    return {**{path: Entry(Kind.FOLDER, modified=modified) for path in missing}, **tree}
 
 
 def base_first(tree: Mapping[str, Entry], base: Mapping[str, bytes]) -> Tree:
-    """The same entries: what is as in the base, in the base's order, then the rest by path.
+    """The same entries: what is in /usr as in the base, in the base's order, then the rest by path.
 
-    So images of one base share the blocks that describe their common files, too.
+    So images of one base share the blocks that describe their common files, too. Elsewhere, files
+    such as dpkg's status change with every package, which would move all that comes after them.
+    Folders come before what is in them, as they do in the base.
     """
-    common = {p: tree[p] for p, digest in base.items() if p in tree and tree[p].digest == digest}
+    common = {
+        path: tree[path]
+        for path, digest in base.items()
+        if f"{path}/".startswith("/usr/") and path in tree and tree[path].digest == digest
+    }
     rest = {path: tree[path] for path in sorted(tree) if path not in common}
     return {**common, **rest}
 

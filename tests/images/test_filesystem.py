@@ -104,8 +104,11 @@ def test_a_tar_is_read_without_what_is_excluded(tmp_path: Path) -> None:
     assert entry.modified == NOW - 1000
 
 
-def test_what_a_base_has_comes_first_and_in_its_order(tmp_path: Path) -> None:
-    base = archive(tmp_path / "base", {"./z": b"1", "./b": b"2", "./a": b"3"})
-    files = {"./0": b"new", "./a": b"3", "./b": b"changed", "./z": b"1"}
+def test_what_a_base_has_in_usr_comes_first_and_in_its_order(tmp_path: Path) -> None:
+    base = archive(
+        tmp_path / "base", {f"./{n}": b"1" for n in ("usr/z", "etc/x", "usr/b", "usr/a")}
+    )
+    files = {"./etc/x": b"1", "./usr/0": b"1", "./usr/a": b"1", "./usr/b": b"2", "./usr/z": b"1"}
     tree = read_tar(archive(tmp_path / "tar", files), tmp_path)
-    assert list(base_first(tree, read_digests(base))) == ["/z", "/a", "/0", "/b"]
+    order = list(base_first(tree, read_digests(base)))
+    assert order == ["/usr/z", "/usr/a", "/etc/x", "/usr/0", "/usr/b"]

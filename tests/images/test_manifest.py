@@ -1,0 +1,221 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""The manifest: pinned bytes, round trips, and everything that a hostile one may try."""
+
+import dataclasses
+import json
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from chunkstore import TableRoot
+from images import Manifest, ManifestInvalid, ManifestUnsupported
+from images.manifest import SIZE_LIMIT
+from satchel.errors import SatchelError
+from satchel.ids import CheckpointId, ChunkRef, OperationNumber
+
+GOLDEN = (
+    b'{"adapter":{"kind":"http","port":8080,"read_only":["/"],"state":["/var/lib/notes"],'
+    b'"stateful":true},"algorithms":{"block":4096,"chunk":"sha1+sha256"},'
+    b'"created":"2026-01-02T03:04:05.000006+00:00",'
+    b'"device_state":{"sha1":"0101010101010101010101010101010101010101",'
+    b'"sha256":"0101010101010101010101010101010101010101010101010101010101010101","size":290816},'
+    b'"machine":{"accelerator":"tcg","cpu_model":"Westmere-v1","disks":["disk0"],'
+    b'"machine_type":"pc-q35-7.2","memory_mib":256,"vcpus":1},"operation":30,'
+    b'"parent":"0123456789abcdef","service":"notes","version":1,'
+    b'"volumes":{"disk0":{"sha1":"0202020202020202020202020202020202020202",'
+    b'"sha256":"0202020202020202020202020202020202020202020202020202020202020202",'
+    b'"size":1073741824},"ram":{"sha1":"0303030303030303030303030303030303030303",'
+    b'"sha256":"0303030303030303030303030303030303030303030303030303030303030303",'
+    b'"size":268435456}},"working_set":null}\n'
+)
+GOLDEN_ID = "3ce0cd4d0016f4e4"
+
+
+def root(byte: int, size: int) -> TableRoot:
+    return TableRoot(ChunkRef(bytes([byte]) * 52), size)
+
+
+def manifest() -> Manifest:
+    return Manifest(
+        service="notes",
+        parent=CheckpointId("0123456789abcdef"),
+        created="2026-01-02T03:04:05.000006+00:00",
+        operation=OperationNumber(30),
+        machine={
+            "memory_mib": 256,
+            "disks": ["disk0"],
+            "machine_type": "pc-q35-7.2",
+            "cpu_model": "Westmere-v1",
+            "vcpus": 1,
+            "accelerator": "tcg",
+        },
+        adapter={
+            "kind": "http",
+            "port": 8080,
+            "stateful": True,
+            "state": ["/var/lib/notes"],
+            "read_only": ["/"],
+        },
+        device_state=root(1, 290816),
+        volumes={"ram": root(3, 256 << 20), "disk0": root(2, 1 << 30)},
+    )
+
+
+def changed(*path: str, to: object) -> Callable[[dict[str, Any]], None]:
+    def change(value: dict[str, Any]) -> None:
+        for key in path[:-1]:
+            value = value[key]
+        value[path[-1]] = to
+
+    return change
+
+
+def removed(*path: str) -> Callable[[dict[str, Any]], None]:
+    def change(value: dict[str, Any]) -> None:
+        for key in path[:-1]:
+            value = value[key]
+        del value[path[-1]]
+
+    return change
+
+
+def test_the_bytes_and_the_id_are_pinned() -> None:
+    assert manifest().to_bytes() == GOLDEN
+    assert manifest().id == GOLDEN_ID
+
+
+def test_bytes_and_json_give_the_same_manifest() -> None:
+    assert Manifest.from_bytes(GOLDEN) == manifest()
+    assert Manifest.from_json(json.loads(GOLDEN)) == manifest()
+    assert Manifest.from_json(manifest().to_json()).id == manifest().id
+
+
+def test_roots_are_in_the_order_of_need() -> None:
+    rehearsed = dataclasses.replace(manifest(), working_set=root(4, 8192))
+    assert [each.size for each in manifest().roots()] == [290816, 1 << 30, 256 << 20]
+    assert [each.size for each in rehearsed.roots()] == [8192, 290816, 1 << 30, 256 << 20]
+    assert Manifest.from_bytes(rehearsed.to_bytes()) == rehearsed
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        (changed("service", to="../../etc"), "service"),
+        (changed("service", to="a" * 64), "service"),
+        (changed("service", to=7), "service"),
+        (changed("parent", to="0123456789ABCDEF"), "parent"),
+        (changed("parent", to="/etc/passwd"), "parent"),
+        (changed("created", to="yesterday"), "created"),
+        (changed("created", to="2026-13-45T99:99:99.000000+00:00"), "created"),
+        (changed("created", to="\u0662\u0660\u0662\u0666-01-02T03:04:05.000006+00:00"), "created"),
+        (changed("operation", to=-1), "operation"),
+        (changed("operation", to=1 << 63), "operation"),
+        (changed("operation", to=True), "operation"),
+        (changed("operation", to="30"), "operation"),
+        (changed("operation", to=None), "operation"),
+        (changed("version", to=0), "version"),
+        (changed("version", to=True), "version"),
+        (changed("machine", to=[]), "machine"),
+        (changed("machine", "cpu_model", to="host"), "machine"),
+        (changed("machine", "memory_mib", to=1 << 70), "machine"),
+        (changed("machine", "extra", to=1), "machine"),
+        (changed("adapter", "kind", to="../http"), "adapter.kind"),
+        (changed("adapter", "port", to=0), "adapter.port"),
+        (changed("adapter", "port", to=True), "adapter.port"),
+        (changed("adapter", "port", to=65536), "adapter.port"),
+        (changed("adapter", "stateful", to=1), "adapter.stateful"),
+        (changed("adapter", "state", to=["etc"]), "adapter.state"),
+        (changed("adapter", "state", to=["/a/../../etc"]), "adapter.state"),
+        (changed("adapter", "state", to=["/a"] * 65), "adapter.state"),
+        (changed("adapter", "read_only", to=[7]), "adapter.read_only"),
+        (changed("adapter", "more", to=1), "adapter"),
+        (changed("device_state", "size", to=1 << 40), "device_state.size"),
+        (changed("device_state", "size", to=-1), "device_state.size"),
+        (changed("device_state", "sha1", to="zz" * 20), "device_state.sha1"),
+        (changed("device_state", "sha256", to="0" * 63), "device_state.sha256"),
+        (removed("device_state", "sha256"), "device_state"),
+        (removed("service"), ""),
+        (changed("more", to=1), ""),
+        (removed("volumes", "ram"), "volumes"),
+        (removed("volumes", "disk0"), "volumes"),
+        (changed("volumes", "../disk", to={}), "volumes"),
+        (changed("volumes", "ram", "size", to=4096), "volumes.ram"),
+        (changed("volumes", "disk0", to=None), "volumes.disk0"),
+        (changed("working_set", to=7), "working_set"),
+        (changed("working_set", to={"size": 1 << 30}), "working_set"),
+    ],
+)
+def test_a_hostile_value_is_refused_by_its_field(
+    change: Callable[[dict[str, Any]], None], field: str
+) -> None:
+    value = json.loads(GOLDEN)
+    change(value)
+    with pytest.raises(ManifestInvalid) as raised:
+        Manifest.from_json(value)
+    assert raised.value.field == field
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"null",
+        b"[]",
+        b"{}",
+        b"\xff",
+        GOLDEN[:-1],
+        GOLDEN[:100],
+        GOLDEN + b"\n",
+        GOLDEN.replace(b'"port":8080', b'"port": 8080'),
+        GOLDEN.replace(b'"port":8080', b'"port":8080.0'),
+        GOLDEN.replace(b'"port":8080', b'"port":NaN'),
+        GOLDEN.replace(b'"port":8080', b'"port":1e999'),
+        GOLDEN.replace(b'"port":8080', b'"port":' + b"9" * 5000),
+        GOLDEN.replace(b'"version":1', b'"version":1,"version":1'),
+        GOLDEN.replace(b"notes", b"n\\u006ftes"),
+        b"[" * 60_000,
+        b'{"a":' * 10_000,
+        b" " * (SIZE_LIMIT + 1),
+    ],
+)
+def test_bytes_that_are_not_canonical_are_refused(data: bytes) -> None:
+    with pytest.raises(ManifestInvalid):
+        Manifest.from_bytes(data)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        changed("version", to=2),
+        changed("version", to=10**19),
+        changed("algorithms", "chunk", to="blake3"),
+        removed("algorithms"),
+    ],
+)
+def test_what_a_newer_version_wrote_is_unsupported(
+    change: Callable[[dict[str, Any]], None],
+) -> None:
+    value = json.loads(GOLDEN)
+    change(value)
+    with pytest.raises(ManifestUnsupported, match="install a newer Satchel"):
+        Manifest.from_json(value)
+
+
+def test_no_damage_passes_and_none_raises_anything_unforeseen() -> None:
+    rng = random.Random(2)
+    for _ in range(3000):
+        data = bytearray(GOLDEN)
+        for _ in range(rng.randint(1, 3)):
+            data[rng.randrange(len(data))] = rng.randrange(256)
+        if bytes(data) == GOLDEN:
+            continue
+        try:
+            found = Manifest.from_bytes(bytes(data))
+        except SatchelError as error:
+            assert isinstance(error, ManifestInvalid | ManifestUnsupported)
+        else:
+            assert found.id != GOLDEN_ID
+            assert found.to_bytes() == bytes(data)
