@@ -7,9 +7,11 @@ connection to a forwarded socket is one channel in the same TCP connection. Open
 a window of 2 MiB: at a round trip of 60 ms a channel carries up to about 33 MB/s.
 
 Channels share one TCP connection in the order in which bytes arrive, so an operation waits behind
-the chunks that ssh and the kernel have already taken. Where both happen at once, open two links to
-the host, one per Lane: two TCP connections share a bottleneck fairly. A link never connects again
-by itself: make a new one.
+the chunks that ssh and the kernel have already taken. Measured at 1.5 Mb/s with a queue of 100 ms:
+3.1 s behind a stream on the same link, 0.09 s on a link of its own; at 20 Mb/s 0.34 and 0.014 s. So
+open two links to a host, one per Lane, where both happen at once, and keep few bytes asked for at
+a time where one batch of chunks may have to overtake another. A link never connects again by
+itself: make a new one.
 
     CONNECTING --wait_ready--> READY --the connection ends--> BROKEN
          any --close--> CLOSED
