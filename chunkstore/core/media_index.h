@@ -25,7 +25,9 @@ constexpr char kMediaIndexMagic[8] = {'S', 'A', 'T', 'I', 'D', 'X', '\0', '\0'};
 constexpr uint32_t kMediaIndexVersion = 1;
 constexpr size_t kMediaIndexHeaderSize = 32;
 constexpr size_t kMediaIndexEntrySize = 60;
-constexpr size_t kMediaIndexLimit = size_t{256} << 20;  // bytes of a file that is read
+
+// Bytes of a file that is read: more than the smallest records can make of a pack of 64 MiB.
+constexpr size_t kMediaIndexLimit = size_t{64} << 20;
 
 struct MediaIndexEntry {
   ChunkRef ref;

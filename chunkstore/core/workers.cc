@@ -4,25 +4,14 @@
 
 #include <algorithm>
 #include <chrono>
-#include <thread>
+#include <system_error>
 #include <utility>
-#include <vector>
 
 namespace satchel {
 
 Status Workers::Run(const std::function<Status()>& body, const ProgressFn& progress) {
-  const unsigned count = std::clamp(std::thread::hardware_concurrency(), 1u, 8u);
-  running_ = count;
   std::vector<std::thread> threads;
-  for (unsigned i = 0; i < count; ++i) {
-    threads.emplace_back([this, &body] {
-      Status status = body();
-      if (!status.ok()) Fail(std::move(status));
-      const std::lock_guard lock(mutex_);
-      --running_;
-      changed_.notify_all();
-    });
-  }
+  if (Status status = Start(body, &threads); !status.ok()) Fail(std::move(status));
   std::unique_lock lock(mutex_);
   while (running_ > 0) {
     changed_.wait_for(lock, std::chrono::milliseconds(100), [this] { return running_ == 0; });
@@ -36,6 +25,30 @@ Status Workers::Run(const std::function<Status()>& body, const ProgressFn& progr
   lock.unlock();
   for (std::thread& thread : threads) thread.join();
   return status_;
+}
+
+Status Workers::Start(const std::function<Status()>& body, std::vector<std::thread>* threads) {
+  const unsigned count = std::clamp(std::thread::hardware_concurrency(), 1u, 8u);
+  threads->reserve(count);
+  for (unsigned i = 0; i < count; ++i) {
+    const std::lock_guard lock(mutex_);
+    try {
+      threads->emplace_back([this, &body] { Work(body); });
+    } catch (const std::system_error& error) {
+      if (i > 0) return {};  // slower, not impossible
+      return Status::FromErrno("cannot start a thread", error.code().value());
+    }
+    ++running_;
+  }
+  return {};
+}
+
+void Workers::Work(const std::function<Status()>& body) {
+  Status status = body();
+  if (!status.ok()) Fail(std::move(status));
+  const std::lock_guard lock(mutex_);
+  --running_;
+  changed_.notify_all();
 }
 
 Status Workers::InTurn(uint64_t ticket, const std::function<Status()>& act) {

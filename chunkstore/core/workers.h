@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <thread>
+#include <vector>
 
 #include "chunkstore/core/status.h"
 #include "chunkstore/core/volume.h"
@@ -34,6 +36,8 @@ class Workers {
   Status InTurn(uint64_t ticket, const std::function<Status()>& act);
 
  private:
+  Status Start(const std::function<Status()>& body, std::vector<std::thread>* threads);
+  void Work(const std::function<Status()>& body);
   void Fail(Status status);
 
   const uint64_t total_;

@@ -5,11 +5,8 @@
 import logging
 import os
 import resource
-import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -28,8 +25,10 @@ from chunkstore import (
     Store,
     StoreState,
 )
+from chunkstore._native._core import checksum64
 from satchel.names import BadName
 from tests.chunkstore.content import flip, noise, packs, reference, split_records, text
+from tests.chunkstore.mounts import remount, tmpfs
 from tests.conftest import requires
 
 MIB = 1 << 20
@@ -194,8 +193,6 @@ def test_a_corrupt_chunk_is_left_out_and_reported(
 
 def test_an_index_that_points_anywhere(store: Store, media: Media) -> None:
     """Its checksum is right: an enemy wrote it."""
-    from chunkstore._native._core import checksum64
-
     refs = store.put(noise(1, 3))
     media.add(store, refs)
     index = pack_folder(media) / "000001.idx"
@@ -290,20 +287,10 @@ def test_a_medium_that_is_pulled_out_and_comes_back(store: Store, media: Media) 
         assert opened.records(refs) == store.records(refs)
 
 
-@contextmanager
-def mounted(root: Path, *options: str) -> Iterator[None]:
-    subprocess.run(["mount", *options, str(root)], check=True)
-    try:
-        yield
-    finally:
-        subprocess.run(["umount", str(root)], check=True)
-
-
 @requires("root", "mount")
 def test_a_medium_that_is_full(store: Store, tmp_path: Path) -> None:
     root = tmp_path / "small"
-    root.mkdir()
-    with mounted(root, "-t", "tmpfs", "-o", "size=4m", "tmpfs"), Media.init(root) as media:
+    with tmpfs(root, "4m"), Media.init(root) as media:
         few = store.put(noise(1, 200))
         media.add(store, few)
         before = media.free_bytes()
@@ -316,12 +303,11 @@ def test_a_medium_that_is_full(store: Store, tmp_path: Path) -> None:
 @requires("root", "mount")
 def test_a_medium_that_is_read_only(store: Store, tmp_path: Path) -> None:
     root = tmp_path / "locked"
-    root.mkdir()
-    with mounted(root, "-t", "tmpfs", "tmpfs"):
+    with tmpfs(root):
         refs = store.put(noise(1, 3))
         with Media.init(root) as media:
             media.add(store, refs)
-        subprocess.run(["mount", "-o", "remount,ro", str(root)], check=True)
+        remount(root, "ro")
         with Media.open(root) as media:
             assert media.records(refs) == store.records(refs)
             with pytest.raises(MediaReadOnly):
@@ -329,9 +315,6 @@ def test_a_medium_that_is_read_only(store: Store, tmp_path: Path) -> None:
             with pytest.raises(MediaReadOnly):
                 media.retain(b"")
             assert media.records(refs) == store.records(refs)
-        shutil.rmtree(root / "satchel", ignore_errors=True)
-        with pytest.raises(MediaExists):
-            Media.init(root)
 
 
 FILLS_UP = """

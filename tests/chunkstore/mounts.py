@@ -1,0 +1,24 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Small file systems of a test's own."""
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def tmpfs(root: Path, size: str = "64m") -> Iterator[None]:
+    """Mount an empty file system of `size` at `root`, which is made. Needs root."""
+    root.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(root)], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", str(root)], check=True)
+
+
+def remount(root: Path, option: str) -> None:
+    """Change an option of it: ro, rw, size=..."""
+    subprocess.run(["mount", "-o", f"remount,{option}", str(root)], check=True)
