@@ -22,3 +22,26 @@ def tmpfs(root: Path, size: str = "64m") -> Iterator[None]:
 def remount(root: Path, option: str) -> None:
     """Change an option of it: ro, rw, size=..."""
     subprocess.run(["mount", "-o", f"remount,{option}", str(root)], check=True)
+
+
+@contextmanager
+def exfat(folder: Path, size: int) -> Iterator[Path]:
+    """A mounted exFAT file system of `size` bytes, everything for it in `folder`. Needs root."""
+    image = folder / "exfat.img"
+    with image.open("wb") as file:
+        file.truncate(size)
+    subprocess.run(["mkfs.exfat", str(image)], check=True, capture_output=True)
+    made = subprocess.run(
+        ["losetup", "--find", "--show", str(image)], check=True, capture_output=True, text=True
+    )
+    device = made.stdout.strip()
+    root = folder / "exfat"
+    root.mkdir()
+    try:
+        subprocess.run(["mount.exfat-fuse", device, str(root)], check=True, capture_output=True)
+        try:
+            yield root
+        finally:
+            subprocess.run(["umount", str(root)], check=True)
+    finally:
+        subprocess.run(["losetup", "--detach", device], check=True)

@@ -28,7 +28,7 @@ from chunkstore import (
 from chunkstore._native._core import checksum64
 from satchel.names import BadName
 from tests.chunkstore.content import flip, noise, packs, reference, split_records, text
-from tests.chunkstore.mounts import remount, tmpfs
+from tests.chunkstore.mounts import exfat, remount, tmpfs
 from tests.conftest import requires
 
 MIB = 1 << 20
@@ -348,3 +348,21 @@ def test_a_write_that_fails_half_way(store: Store, media: Media) -> None:
     )
     assert "cannot write" in done.stdout, done.stderr
     assert list(pack_folder(media).iterdir()) == []
+
+
+@requires("root", "loop", "fuse", "mkfs.exfat", "mount.exfat-fuse")
+def test_on_exfat(store: Store, other: Store, tmp_path: Path) -> None:
+    root = store.import_bytes(noise(1, 2000))
+    refs = store.reachable([root])
+    with exfat(tmp_path, 24 * MIB) as mount:
+        with Media.init(mount) as media:
+            media.add(store, refs)
+            with pytest.raises(MediaFull):
+                media.add(store, store.put(noise(2, 5000)))
+        with Media.open(mount) as media:
+            while missing := other.missing(root):
+                other.admit(media.records(missing))
+            kept = refs[: 100 * 52]
+            assert media.retain(kept) > 1800 * 4160
+            assert media.records(kept) == store.records(kept)
+    assert other.read(root) == noise(1, 2000)
