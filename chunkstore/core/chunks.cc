@@ -222,11 +222,13 @@ Status Chunks::EndPack() {
 Status Chunks::Move(const std::vector<Index::Entry>& entries) {
   SATCHEL_RETURN_IF_ERROR(Sync());
   uint8_t buffer[kMaxRecordSize];
+  std::vector<ChunkRef> lost;
   for (const auto& entry : entries) {
     RecordView record;
     const Status status = ReadRaw(entry.value, buffer, &record);
     if (IsLost(status) || (status.ok() && record.ref != entry.ref)) {
       ++damaged_;
+      lost.push_back(entry.ref);
       continue;
     }
     SATCHEL_RETURN_IF_ERROR(status);
@@ -234,7 +236,7 @@ Status Chunks::Move(const std::vector<Index::Entry>& entries) {
     one.Add(record, buffer);
     SATCHEL_RETURN_IF_ERROR(Append(one));
   }
-  return Sync();
+  return Erase(lost);
 }
 
 Status Chunks::Erase(const std::vector<ChunkRef>& refs) {

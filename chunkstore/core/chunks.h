@@ -97,11 +97,11 @@ class Chunks final : public PageSource {
   // Ends the newest pack, so that prune may rewrite it too.
   Status EndPack();
 
-  // Copies the records of these chunks to the end of the packs and points the index there; a
-  // record that is not whole is left out. For prune: nothing else runs.
+  // Copies the records of these chunks to the end of the packs and points the index there. A chunk
+  // whose record is not whole is taken out of the index. For prune: nothing else runs.
   Status Move(const std::vector<Index::Entry>& entries);
 
-  // Takes chunks out of the index. For prune: nothing else runs.
+  // Syncs, and takes chunks out of the index. For prune: nothing else runs.
   Status Erase(const std::vector<ChunkRef>& refs);
 
   // A chunk whose record turned out bad is looked up no more.

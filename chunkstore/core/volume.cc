@@ -427,14 +427,19 @@ Status CommitVolume(Chunks* chunks, const TableRoot& root, BlockMap* map, File* 
     SATCHEL_RETURN_IF_ERROR(
         CleanEntries(chunks, *new_root, leaves.given()[k], &entries[k * kPageFanout]));
   }
-  for (size_t k = 0; k < leaves.given().size(); ++k) {
-    const LeafJob& job = leaves.given()[k];
+  std::vector<LeafJob> clean = leaves.given();
+  for (size_t k = 0; k < clean.size(); ++k) {
     for (uint32_t i = 0; i < kPageFanout; ++i) {
-      if (((job.mask >> i) & 1) == 0) continue;
-      map->Replace(job.leaf * kPageFanout + i, BlockState::kDirty, entries[k * kPageFanout + i]);
+      const uint64_t bit = uint64_t{1} << i;
+      const uint64_t block = clean[k].leaf * kPageFanout + i;
+      if ((clean[k].mask & bit) == 0) continue;
+      // An entry that somebody changed meanwhile keeps its bytes in the overlay.
+      if (!map->Replace(block, BlockState::kDirty, entries[k * kPageFanout + i])) {
+        clean[k].mask &= ~bit;
+      }
     }
   }
-  PunchBlocks(leaves.given(), overlay);
+  PunchBlocks(clean, overlay);
   return {};
 }
 

@@ -8,7 +8,7 @@ import pytest
 
 from chunkstore import BlockMap, BlockState, ChunkMissing, Store, TableRoot
 from satchel.ids import ChunkRef
-from tests.chunkstore.content import noise, packs, reference, text
+from tests.chunkstore.content import flip, noise, packs, reference, text
 
 
 def test_what_is_kept_stays_and_the_rest_goes(store: Store) -> None:
@@ -100,6 +100,16 @@ def test_packs_of_attached_volumes_stay(store: Store, tmp_path: Path) -> None:
     store.prune([root])
     assert not pack.exists()
     assert store.read(root) == noise(1, 10)
+
+
+def test_a_record_that_is_damaged_is_not_copied(store: Store) -> None:
+    kept = store.import_bytes(noise(1, 10))
+    store.put(noise(2, 100))
+    store.sync()
+    flip(packs(store.packs_path)[0], 16 + 3 * 4160 + 100)
+    store.prune([kept])
+    assert store.missing(kept) == reference(noise(1, 10)[3 * 4096 : 4 * 4096])
+    assert store.verify().ok
 
 
 def test_a_pack_that_a_crash_left_behind_goes_with_the_next_prune(store: Store) -> None:
