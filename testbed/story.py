@@ -21,6 +21,7 @@ from typing import Any
 import click
 from rich.console import Console
 
+from images import PHRASES, speak
 from satchel.errors import SatchelError
 from testbed import plot
 from testbed.bed import Testbed
@@ -35,7 +36,6 @@ OPERATIONS = 30
 WITH = "with portable storage"
 WITHOUT = "without portable storage"
 
-SENTENCE = "go forward ten meters"
 RECORDINGS = 2
 
 PAUSE_SECONDS = 0.1
@@ -88,8 +88,7 @@ class Story:
             with self.recorder.step(f"build image {name}", "home") as row:
                 built = self.roles.home.command("image", "build", name, "--json")
                 row.facts["image"] = f"{built['size'] >> 20} MiB"
-        raw = self.work / "speech.wav"
-        subprocess.run(["espeak-ng", "-s", "130", "-w", str(raw), SENTENCE], check=True)
+        (self.work / "speech.wav").write_bytes(speak(PHRASES[0]))
 
     def at_home(self) -> None:
         """Boot both services, checkpoint them onto the stick."""

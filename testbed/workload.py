@@ -44,10 +44,10 @@ def notes(start: int) -> Iterator[Request]:
             text = (
                 f"Note {index}: buy {index} apples and write to aunt Mary about page {index * 7}."
             )
-            body = f'{{"title":"note {index}","body":"{text}"}}'.encode()
+            body = f'{{"title":"note {index}","text":"{text}"}}'.encode()
             yield Request("add", "POST", "/api/notes", body)
         elif kind == 2:
-            body = f'{{"title":"edited {index}","body":"changed at {index}"}}'.encode()
+            body = f'{{"title":"edited {index}","text":"changed at {index}"}}'.encode()
             yield Request("edit", "PUT", "/api/notes/1", body)
         elif kind == 4:
             yield Request("search", "GET", "/api/notes?q=apples")
