@@ -29,9 +29,10 @@ from hypervisor.machine import (
     Wiring,
 )
 from hypervisor.qemu import QemuDriver
-from hypervisor.ram import RamMount, RamMountFailed
+from hypervisor.ram import FIRST_BOOT_READ_AHEAD_KIB, RamMount, RamMountFailed
 
 __all__ = [
+    "FIRST_BOOT_READ_AHEAD_KIB",
     "Boot",
     "DeviceStateRefused",
     "Driver",

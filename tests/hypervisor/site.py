@@ -8,6 +8,7 @@ The machines of both kinds have 128 MiB and one disk, and answer the lines of gu
 import hashlib
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -46,7 +47,10 @@ class Lines:
         return self.answer()
 
     def ask(self, question: str) -> None:
-        self._socket.sendall(question.encode() + b"\n")
+        self.send(question.encode() + b"\n")
+
+    def send(self, data: bytes) -> None:
+        self._socket.sendall(data)
 
     def answer(self, seconds: float = ANSWER_SECONDS) -> str:
         self._socket.settimeout(seconds)
@@ -79,6 +83,10 @@ class Nbd:
     def count(self, verb: str) -> int:
         """How often that was asked: Read, Write, Flush ..."""
         return self._log.read_text().count(f" {verb} id=")
+
+    def bytes_read(self) -> int:
+        counts = re.findall(r" Read id=.* count=(0x[0-9a-f]+)", self._log.read_text())
+        return sum(int(count, 16) for count in counts)
 
     def stop(self) -> None:
         self.process.send_signal(signal.SIGCONT)

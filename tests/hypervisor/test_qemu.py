@@ -21,7 +21,7 @@ from hypervisor import (
     QemuDriver,
     Wiring,
 )
-from hypervisor.qemu import kvm
+from hypervisor.qemu import kvm, launch
 from hypervisor.qemu.guest import QemuMachine
 from satchel.errors import UsageError
 from tests.conftest import requires
@@ -80,6 +80,20 @@ def test_the_guest_sees_two_devices_and_nothing_more(qemu_site: QemuSite) -> Non
 
 def test_the_console_is_kept(checkpoint: Path) -> None:
     assert "ready: org.satchel.agent" in (checkpoint / "console.log").read_text()
+
+
+def test_a_guest_that_floods_its_console_goes_on_and_fills_no_disk(
+    qemu_site: QemuSite, short_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = Path(launch.__file__).read_text().replace("FILE_LIMIT = 16 << 20", "FILE_LIMIT = 8192")
+    (short_path / "launch.py").write_text(source)
+    monkeypatch.setattr(launch, "__file__", str(short_path / "launch.py"))
+    machine = qemu_site.running()
+    agent = Lines(machine)
+    assert agent("noise 20000") == "ok"
+    assert agent("count")
+    agent.close()
+    assert qemu_site.wiring.console_log.stat().st_size == 8192
 
 
 def test_a_disk_write_is_flushed_when_pause_returns(qemu_site: QemuSite) -> None:

@@ -111,13 +111,16 @@ def test_sync_reports_a_server_that_cannot_write(short_path: Path) -> None:
 
 
 @requires("root")
-def test_nothing_is_read_ahead(short_path: Path) -> None:
-    nbd = Nbd(short_path, "memory", "1M")
-    mount = RamMount.mount(nbd.uri, short_path / "memory")
+@pytest.mark.parametrize(("read_ahead_kib", "least", "most"), [(0, 4, 4), (128, 64, 128)])
+def test_read_ahead_is_what_was_asked_for(
+    short_path: Path, read_ahead_kib: int, least: int, most: int
+) -> None:
+    nbd = Nbd(short_path, "memory", "4M")
+    mount = RamMount.mount(nbd.uri, short_path / "memory", read_ahead_kib=read_ahead_kib)
     assert mount.tuned
-    command = "import mmap,sys; f=open(sys.argv[1],'r+b'); mmap.mmap(f.fileno(),0)[131072]"
+    command = "import mmap,sys; f=open(sys.argv[1],'r+b'); mmap.mmap(f.fileno(),0)[1 << 20]"
     subprocess.run(["python3", "-c", command, str(mount.file)], check=True)
-    assert nbd.count("Read") == 1
+    assert least <= nbd.bytes_read() // 1024 <= most
     mount.unmount()
     nbd.stop()
 
