@@ -3,9 +3,9 @@
 """A TOML file read into a frozen dataclass: one mechanism for every program's settings.
 
 A program declares its settings as a frozen dataclass whose fields are str, int, float, bool,
-Path, a Literal, a tuple or a dict of one of these, or a nested frozen dataclass, each with a default. A missing file
-is an empty one. An unknown key and a value of the wrong type are errors that name the file and
-the key.
+Path, a Literal, a tuple or a dict of one of these, or a nested frozen dataclass, each with a
+default. A missing file is an empty one. An unknown key and a value of the wrong type are errors
+that name the file and the key.
 """
 
 from __future__ import annotations
@@ -63,27 +63,24 @@ def _build(cls: type[T], table: dict[str, Any], path: Path, prefix: str) -> T:
 
 
 def _convert(hint: Any, value: Any, path: Path, key: str) -> Any:
-    if dataclasses.is_dataclass(hint):
-        if isinstance(value, dict):
-            return _build(typing.cast(type[Any], hint), value, path, key + ".")
-    elif typing.get_origin(hint) is tuple:
-        if isinstance(value, list):
-            return tuple(_convert(typing.get_args(hint)[0], item, path, key) for item in value)
-    elif typing.get_origin(hint) is dict:
-        if isinstance(value, dict):
-            inner = typing.get_args(hint)[1]
-            return {
-                name: _convert(inner, item, path, f"{key}.{name}") for name, item in value.items()
-            }
-    elif typing.get_origin(hint) is typing.Literal:
-        if value in typing.get_args(hint):
-            return value
-    elif hint is Path:
-        if isinstance(value, str):
-            return Path(value).expanduser()
-    elif hint is float and isinstance(value, (int, float)) and not isinstance(value, bool):
-        return float(value)
-    elif isinstance(value, hint) and isinstance(value, bool) == (hint is bool):
+    kind, inner = typing.get_origin(hint), typing.get_args(hint)
+    if dataclasses.is_dataclass(hint) and isinstance(value, dict):
+        return _build(typing.cast(type[Any], hint), value, path, key + ".")
+    if kind is tuple and isinstance(value, list):
+        return tuple(_convert(inner[0], item, path, key) for item in value)
+    if kind is dict and isinstance(value, dict):
+        return {
+            name: _convert(inner[1], item, path, f"{key}.{name}") for name, item in value.items()
+        }
+    if kind is typing.Literal and value in inner:
         return value
+    if kind is None and _is_plain(hint, value):
+        return Path(value).expanduser() if hint is Path else hint(value)
     name = getattr(hint, "__name__", str(hint))
     raise SettingsError(f"{path}: {key} must be {name}", why=f"it is {value!r}")
+
+
+def _is_plain(hint: Any, value: Any) -> bool:
+    """Whether TOML's `value` stands for a str, int, float, bool or Path."""
+    accepted: Any = {Path: str, float: (int, float)}.get(hint, hint)
+    return isinstance(value, accepted) and isinstance(value, bool) == (hint is bool)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -24,6 +25,7 @@ class Settings:
     allow: bool = False
     folder: Path = Path("/srv")
     tags: tuple[str, ...] = ()
+    durability: Literal["each", "off"] = "each"
     home: Peer = field(default_factory=Peer)
     surrogates: dict[str, Peer] = field(default_factory=dict)
 
@@ -47,6 +49,7 @@ seconds = 2
 allow = true
 folder = "/var/lib"
 tags = ["a", "b"]
+durability = "off"
 [home]
 destination = "me@home"
 [surrogates.cafe]
@@ -59,6 +62,7 @@ port = 2222
         allow=True,
         folder=Path("/var/lib"),
         tags=("a", "b"),
+        durability="off",
         home=Peer(destination="me@home"),
         surrogates={"cafe": Peer(port=2222)},
     )
@@ -83,6 +87,8 @@ def test_a_path_may_begin_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         ("tags = 'a'", ["tags must be"]),
         ("tags = [1]", ["tags must be str"]),
         ("surrogates = 1", ["surrogates must be"]),
+        ("durability = 'on'", ["durability must be", "'on'"]),
+        ("durability = []", ["durability must be"]),
         ("name =", ["cannot read"]),
     ],
 )
