@@ -31,7 +31,13 @@ STORED_BLOCK_BYTES = 2000
 
 RATE_SAMPLE_BYTES = 32 << 10
 
-RETRY_SECONDS = 5.0
+SILENCE_FACTOR = 6.0
+LEAST_SILENCE_SECONDS = 3.0
+FIRST_SILENCE_SECONDS = 15.0
+MOST_SILENCE_SECONDS = 60.0
+"""A source may be silent for six times its slowest recent request, within these bounds."""
+
+RETRY_SECONDS = 1.0
 """How long a source that did not answer is left alone."""
 
 MISTRUST_SECONDS = 3600.0
@@ -49,9 +55,9 @@ class Source(Protocol):
 
     name: str
 
-    def fetch(self, refs: bytes) -> bytes:
+    def fetch(self, refs: bytes, silence: float) -> bytes:
         """Pack records of those chunks that the source has; raises SatchelError when it cannot
-        answer now."""
+        answer now, or says nothing for `silence` seconds."""
 
 
 class ChunksUnavailable(UnavailableError):
@@ -68,6 +74,7 @@ class SourceRecord:
     requests: int = 0
     fault_count: int = 0
     last_fault: str = ""
+    slowest: float = 0.0
     round_trip: float = float("inf")
     rate: float = 0.0
 
@@ -78,15 +85,24 @@ class SourceRecord:
         that are long enough to show it
         """
         self.round_trip = min(self.round_trip, seconds)
+        self.slowest = max(seconds, 0.9 * self.slowest)
         if size >= RATE_SAMPLE_BYTES:
             rate = size / max(seconds - self.round_trip, 1e-4)
             self.rate = rate if self.rate == 0.0 else 0.7 * self.rate + 0.3 * rate
+
+    @property
+    def silence(self) -> float:
+        """Seconds without a byte after which the connection counts as dead: a person who walked
+        away leaves one that never says so."""
+        patience = SILENCE_FACTOR * self.slowest if self.slowest else FIRST_SILENCE_SECONDS
+        return min(max(patience, LEAST_SILENCE_SECONDS), MOST_SILENCE_SECONDS)
 
     @property
     def worthwhile_bytes(self) -> float:
         """What a request may carry besides a block before it takes twice as long: the link's
         bandwidth-delay product; 0 while it is not known."""
         return self.rate * self.round_trip if self.rate else 0.0
+
     usable_from: float = 0.0
 
 
@@ -173,7 +189,7 @@ class Fetcher:
         while refs:
             try:
                 began = time.monotonic()
-                records = record.source.fetch(refs)
+                records = record.source.fetch(refs, record.silence)
                 self._count(record, len(records), time.monotonic() - began)
                 self._store.admit(records)
             except ChunkInvalid as error:

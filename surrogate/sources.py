@@ -16,6 +16,7 @@ class SocketSource:
         self.name = name
         self._chunks = ChunkClient(HttpClient(Path(socket), peer=name))
 
-    def fetch(self, refs: bytes) -> bytes:
-        """Pack records of those chunks that the source has. Raises UnavailableError."""
-        return self._chunks.fetch(refs)
+    def fetch(self, refs: bytes, silence: float) -> bytes:
+        """Pack records of those chunks that the source has. Raises UnavailableError, also when
+        nothing came for `silence` seconds."""
+        return self._chunks.fetch(refs, timeout=silence)
