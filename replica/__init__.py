@@ -7,14 +7,18 @@ differs between them is who fetches a missing chunk, and that is an argument.
 
 - attachment: the volumes of one machine, served over NBD, its RAM mapped through a mount
 - replica: the machine behind its agent; boot, resume, execute, checkpoint, stop
+- folder: where a running replica's processes leave what is needed to end them; swept when its
+  owner has died
 - working set: the blocks that a resumed machine touches first, in that order
 """
 
+from replica.folder import sweep
 from replica.replica import (
     Frozen,
     Replica,
     ReplicaFailed,
     ReplicaState,
+    WrongGuest,
     WrongReplicaState,
 )
 from replica.working_set import Recorder, Run, WorkingSetInvalid
@@ -29,7 +33,9 @@ __all__ = [
     "ReplicaState",
     "Run",
     "WorkingSetInvalid",
+    "WrongGuest",
     "WrongReplicaState",
     "decode_working_set",
     "encode_working_set",
+    "sweep",
 ]

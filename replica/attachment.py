@@ -18,10 +18,13 @@ RAM = "ram"
 class Attachment:
     """Volumes attached to a machine that is about to start. Not thread-safe; one owner.
 
-    `volumes` maps names to volumes in the order of the machine's disks, RAM first.
+    `volumes`: by name, in the order of the roots that they were opened with.
     """
 
-    def __init__(self, server: VolumeServer, mount: RamMount, volumes: dict[str, Volume]) -> None:
+    def __init__(
+        self, run_dir: Path, server: VolumeServer, mount: RamMount, volumes: dict[str, Volume]
+    ) -> None:
+        self._run_dir = run_dir
         self._server = server
         self._mount = mount
         self.volumes = volumes
@@ -30,10 +33,10 @@ class Attachment:
     def open(
         cls, run_dir: Path, store: Store, roots: Mapping[str, TableRoot], resolver: Resolver
     ) -> Attachment:
-        """Attach the volumes named by `roots` (one of them RAM) under `run_dir`.
+        """Attach the volumes named by `roots` (one of them RAM) in the existing folder `run_dir`.
 
         Nothing is fetched: blocks are absent until `resolver` is asked for them.
-        Leaves no process and no mount behind when it raises.
+        Leaves no process, mount or socket behind when it raises, only files.
         """
         volumes = {name: create_volume(run_dir, name, root) for name, root in roots.items()}
         server = VolumeServer.start(run_dir, store.packs_path, list(volumes.values()), resolver)
@@ -42,26 +45,32 @@ class Attachment:
         except BaseException:
             server.stop()
             raise
-        return cls(server, mount, volumes)
+        return cls(run_dir, server, mount, volumes)
 
-    def wiring(self, run_dir: Path) -> Wiring:
+    def wiring(self) -> Wiring:
         """What a driver needs in order to connect a machine to these volumes."""
         disks = {name: self._server.uri(name) for name in self.volumes if name != RAM}
-        return Wiring(run_dir=run_dir, ram=self._mount.file, disks=disks)
+        return Wiring(run_dir=self._run_dir, ram=self._mount.file, disks=disks)
 
     def commit(self, store: Store) -> dict[str, TableRoot]:
         """Store every dirty block; new roots by volume name. The machine must be paused.
 
-        The roots and all that they name are durable in the store on return.
+        The roots and all that they name are durable in the store on return. Raises RamMountFailed:
+        memory is lost, the machine must not go on. After another error it may go on, and a later
+        commit has everything.
         """
         self._mount.sync()
         for volume in self.volumes.values():
             volume.root = store.commit(volume.root, volume.map, volume.overlay)
         return {name: volume.root for name, volume in self.volumes.items()}
 
+    def abort(self) -> None:
+        """Free whoever waits for the RAM file. Memory is lost; `close` is still needed."""
+        self._mount.abort()
+
     def close(self) -> None:
-        """Unmount and end the server. What was dirty and not committed is gone."""
+        """Unmount, end the server, close the maps. What was dirty and not committed is gone."""
         try:
             self._mount.unmount()
         finally:
-            self._server.stop()
+            self._server.stop(remove=True)

@@ -2,32 +2,51 @@
 # SPDX-License-Identifier: Apache-2.0
 """One replica: what may be asked of it, and when.
 
-    STARTING --> READY --> STOPPED
-        |          |
-        +----------+--> FAILED --> STOPPED
+    boot() or resume()    STARTING --> READY
+    (the machine ended)   STARTING or READY --> FAILED
+    stop()                any state --> STOPPED
 
-A checkpoint and an operation both happen in READY, one at a time: the lock that orders them is
-the replica's own, so a checkpoint is always between two operations.
+Operations and checkpoints happen in READY, one at a time: the lock that orders them is the
+replica's own, so a checkpoint is always between two operations. `stop` waits for nobody: it ends
+the agent's line and the machine, at which whoever holds the lock fails, and then clears away.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import enum
 import logging
-import shutil
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from chunkstore import Store, TableRoot
-from hypervisor import Boot, Driver, Machine, MachineSpec
+from hypervisor import (
+    Boot,
+    Driver,
+    Machine,
+    MachineFailed,
+    MachineSpec,
+    MachineState,
+    RamMountFailed,
+)
 from overlay import Resolver, Volume
-from replay import AgentChannel, Operation, Response, adapters
+from replay import (
+    AgentChannel,
+    AgentGone,
+    AgentTimeout,
+    Operation,
+    Response,
+    ServiceNotReady,
+    ServiceTimeout,
+    adapters,
+)
 from replica.attachment import RAM, Attachment
-from satchel.errors import SatchelError, StateError, UnavailableError
+from replica.folder import RunFolder
+from satchel.errors import IntegrityError, SatchelError, StateError, UnavailableError
 from satchel.ids import ZERO_REF, OperationNumber, ReplicaId
 
 logger = logging.getLogger(__name__)
@@ -38,8 +57,16 @@ BOOT_SECONDS = 300.0
 RESUME_SECONDS = 600.0
 """How long a resumed guest's agent may take to answer: over a slow link it faults its way there."""
 
+STOP_SECONDS = 15.0
+"""How long `stop` waits for a checkpoint that writes memory back before it gives that up."""
+
+_SILENT = (AgentGone, AgentTimeout, ServiceNotReady)
+"""Errors of a guest that does not execute operations any more."""
+
 
 class ReplicaState(enum.Enum):
+    """See the table at the top."""
+
     STARTING = "starting"
     READY = "ready"
     FAILED = "failed"
@@ -59,14 +86,21 @@ class ReplicaFailed(UnavailableError):
     """The machine ended or its agent went silent; the replica cannot go on."""
 
 
+class WrongGuest(IntegrityError):
+    """A resumed guest is not at the operation that its checkpoint names."""
+
+
 @dataclass(frozen=True)
 class Frozen:
-    """A machine as it was between two operations: what a manifest is made of."""
+    """A machine as it was between two operations: what a manifest is made of.
+
+    paused_seconds: how long it stood still for that; of no meaning to a resume.
+    """
 
     operation: OperationNumber
     device_state: TableRoot
     volumes: Mapping[str, TableRoot]
-    paused_seconds: float
+    paused_seconds: float = 0.0
 
 
 class Replica:
@@ -83,6 +117,8 @@ class Replica:
         adapter: str,
         stateful: bool,
     ) -> None:
+        """Nothing is started. `run_dir` is made by a start and gone after `stop`; it belongs to
+        this replica alone, and its path is short. Raises UnsupportedError for the adapter."""
         self.id = replica_id
         self.spec = spec
         self.stateful = stateful
@@ -91,14 +127,23 @@ class Replica:
         self._driver = driver
         self._run_dir = run_dir
         self._busy = threading.RLock()
+        self._changing = threading.Lock()
         self._state = ReplicaState.STARTING
+        self._failure: str | None = None
         self._last = OperationNumber(0)
+        self._folder: RunFolder | None = None
         self._attachment: Attachment | None = None
         self._machine: Machine | None = None
         self._agent: AgentChannel | None = None
 
     @property
     def state(self) -> ReplicaState:
+        """As of now: notices that the machine ended by itself."""
+        machine = self._machine
+        if self._state is not ReplicaState.READY or machine is None:
+            return self._state
+        if machine.state is MachineState.FAILED:
+            self._become(ReplicaState.FAILED, machine.failure())
         return self._state
 
     @property
@@ -106,11 +151,20 @@ class Replica:
         """The last operation that the guest has executed. For a stateless service: how many."""
         return self._last
 
+    def failure(self) -> str | None:
+        """Why it is FAILED; None when it is not, or was stopped before it failed."""
+        _ = self.state
+        return self._failure
+
     def boot(self, disks: Mapping[str, TableRoot], boot: Boot, resolver: Resolver) -> None:
-        """Start from a kernel, with empty memory; returns once the service answers."""
-        size = self.spec.memory_mib << 20
-        roots = {RAM: TableRoot(ref=ZERO_REF, size=size), **disks}
-        self._start(roots, resolver, boot, lambda machine: None, BOOT_SECONDS)
+        """Start from a kernel, with empty memory; returns once the service answers.
+
+        Raises as `resume` does.
+        """
+        roots = {RAM: TableRoot(ref=ZERO_REF, size=self.spec.memory_bytes), **disks}
+        with self._starting():
+            self._attach(roots, resolver, boot)
+            self._greet(BOOT_SECONDS)
 
     def resume(
         self,
@@ -118,145 +172,213 @@ class Replica:
         resolver: Resolver,
         bring: Callable[[TableRoot], bytes],
         attached: Callable[[Mapping[str, Volume]], None] = lambda volumes: None,
+        *,
+        timeout: float = RESUME_SECONDS,
     ) -> None:
-        """Go on from a checkpoint; returns once the agent answers.
+        """Go on from a checkpoint; returns once the service answers, within `timeout` seconds.
 
         `bring` delivers the whole device state; `resolver` is asked for each block that the
         machine touches; `attached` is told of the volumes before the machine touches any.
+        Raises MachineUnsupported, MachineFailed, DeviceStateRefused, WrongGuest, ReplicaFailed when
+        the guest is silent or `stop` was called meanwhile, and what the arguments and attaching
+        volumes raise. It is FAILED then (or STOPPED), and nothing is left of it.
         """
-
-        def load(machine: Machine) -> None:
-            assert self._attachment is not None
-            attached(self._attachment.volumes)
+        with self._starting():
+            machine = self._attach(frozen.volumes, resolver, None, attached)
             path = self._run_dir / "device-state"
             path.write_bytes(bring(frozen.device_state))
             machine.load(path)
             machine.resume()
             path.unlink()
-
-        self._start(frozen.volumes, resolver, None, load, RESUME_SECONDS)
+            self._greet(timeout)
+            if self._last != frozen.operation:
+                raise WrongGuest(
+                    f"replica {self.id} is not what its checkpoint says",
+                    why=f"its guest is at operation {self._last}, not {frozen.operation}",
+                )
 
     def execute(self, operation: Operation, timeout: float | None = None) -> Response:
         """Execute one operation in the guest, at most once by its number; its normalised response.
 
         A stateless service keeps no history, so its replicas count for themselves: whatever the
-        operation's number is, the guest sees its own next one.
-        Raises ReplicaFailed when the machine or its agent is gone.
+        operation's number is, the guest sees its own next one. A service that gives no whole
+        response in `timeout` seconds has answered with the adapter's error response.
+        Raises ReplicaFailed when the machine, its agent or its service is gone, WrongReplicaState,
+        AlreadyExecuted, OperationGap, OperationConflict, AgentFailed.
         """
-        with self._busy:
-            self._require(ReplicaState.READY)
-            assert self._agent is not None
+        with self._guarded(*_SILENT) as (agent, _):
             asked = operation
             if not self.stateful:
                 operation = dataclasses.replace(operation, number=OperationNumber(self._last + 1))
             try:
-                response = self._agent.execute(operation, timeout=timeout)
-            except UnavailableError as error:
-                raise self._fail(error) from error
+                payload = agent.execute(operation, timeout=timeout).payload
+            except ServiceTimeout as error:
+                logger.warning("replica %s: %s", self.id, error)
+                payload = b""
             self._last = max(self._last, operation.number)
-            payload = self._adapter.normalise(response.payload, asked)
-            return Response(asked.number, payload)
+            return Response(asked.number, self._adapter.normalise(payload, asked))
 
     def checkpoint(self) -> Frozen:
         """Freeze the machine between two operations, store what changed, and let it go on.
 
-        Everything that the result names is durable in the store on return.
+        Everything that the result names is durable in the store on return. Raises
+        WrongReplicaState, ReplicaFailed, and what the store raises: then the machine goes on, and
+        so does the replica.
         """
-        with self._busy:
-            self._require(ReplicaState.READY)
-            assert self._machine is not None
-            assert self._attachment is not None
-            path = self._run_dir / "device-state"
-            begin = time.monotonic()
-            self._machine.pause()
+        with self._guarded(MachineFailed, RamMountFailed) as (_, machine):
             try:
-                self._machine.save(path)
-                volumes = self._attachment.commit(self._store)
-                device_state = self._store.import_file(path)
-            finally:
-                self._machine.resume()
-                path.unlink(missing_ok=True)
-            paused = time.monotonic() - begin
-            return Frozen(self._last, device_state, volumes, paused)
+                frozen = self._freeze(machine)
+            except (MachineFailed, RamMountFailed):
+                raise
+            except BaseException:
+                machine.resume()
+                raise
+            machine.resume()
+            return frozen
 
     def digest(self, paths: list[str]) -> str:
         """A digest of the guest's files at `paths`, for comparing two replicas."""
-        with self._busy:
-            self._require(ReplicaState.READY)
-            assert self._agent is not None
-            return self._agent.digest(paths)
+        with self._guarded(AgentGone) as (agent, _):
+            return agent.digest(paths)
 
     def run(self, argv: list[str], timeout: float) -> tuple[int, bytes]:
         """Run a program in the guest, for administration: its exit status and output."""
-        with self._busy:
-            self._require(ReplicaState.READY)
-            assert self._agent is not None
-            return self._agent.run(argv, timeout)
-
-    def failure(self) -> str | None:
-        """Why the machine ended by itself, or None while it has not."""
-        return self._machine.failure() if self._machine is not None else None
+        with self._guarded(AgentGone) as (agent, _):
+            return agent.run(argv, timeout)
 
     def stop(self) -> None:
         """End the machine and leave no process, mount, socket or file. Works in any state.
 
-        An operation under way in another thread ends with ReplicaFailed.
+        A call under way in another thread ends with ReplicaFailed.
         """
-        self._state = ReplicaState.STOPPED
-        self._release()
-        shutil.rmtree(self._run_dir, ignore_errors=True)
+        self._become(ReplicaState.STOPPED)
+        agent, machine = self._agent, self._machine
+        if agent is not None:
+            self._end(agent.close)
+        if machine is not None:
+            self._end(machine.stop)
+        if not self._busy.acquire(timeout=STOP_SECONDS):
+            if attachment := self._attachment:
+                attachment.abort()
+            self._busy.acquire()
+        try:
+            self._release()
+        finally:
+            self._busy.release()
 
-    def _start(
+    @contextlib.contextmanager
+    def _starting(self) -> Iterator[None]:
+        """What a start is wrapped in: READY after it, or FAILED and everything put away."""
+        with self._busy:
+            self._require(ReplicaState.STARTING)
+            try:
+                yield
+                self._become(ReplicaState.READY)
+                self._require(ReplicaState.READY)
+            except BaseException as error:
+                verdict = self._verdict(error, _SILENT)
+                self._become(ReplicaState.FAILED, str(verdict or error))
+                self._release()
+                if verdict:
+                    raise verdict from error
+                raise
+
+    def _attach(
         self,
         roots: Mapping[str, TableRoot],
         resolver: Resolver,
         boot: Boot | None,
-        load: Callable[[Machine], None],
-        seconds: float,
-    ) -> None:
+        attached: Callable[[Mapping[str, Volume]], None] = lambda volumes: None,
+    ) -> Machine:
+        """The machine, started on its volumes. `stop` may come at any point: it is looked for
+        after each thing that it would have to end."""
+        self._driver.check(self.spec)
+        self._folder = RunFolder(self._run_dir)
+        self._attachment = Attachment.open(self._run_dir, self._store, roots, resolver)
+        attached(self._attachment.volumes)
+        self._require(ReplicaState.STARTING)
+        self._machine = self._driver.start(self.spec, self._attachment.wiring(), boot)
+        self._require(ReplicaState.STARTING)
+        return self._machine
+
+    def _greet(self, seconds: float) -> None:
+        assert self._machine is not None
+        self._agent = AgentChannel.connect(self._machine.agent_socket)
+        self._require(ReplicaState.STARTING)
+        self._last = self._agent.wait_ready(seconds).last
+
+    def _freeze(self, machine: Machine) -> Frozen:
+        assert self._attachment is not None
+        path = self._run_dir / "device-state"
+        begin = time.monotonic()
+        try:
+            machine.pause()
+            machine.save(path)
+            volumes = self._attachment.commit(self._store)
+            device_state = self._store.import_file(path)
+        finally:
+            path.unlink(missing_ok=True)
+        return Frozen(self._last, device_state, volumes, time.monotonic() - begin)
+
+    @contextlib.contextmanager
+    def _guarded(self, *fatal: type[SatchelError]) -> Iterator[tuple[AgentChannel, Machine]]:
+        """One at a time, in READY. Errors of the kinds `fatal` are the end of the replica."""
         with self._busy:
-            self._require(ReplicaState.STARTING)
-            self._driver.check(self.spec)
-            self._run_dir.mkdir(parents=True, mode=0o700)
+            self._require(ReplicaState.READY)
+            assert self._agent is not None
+            assert self._machine is not None
             try:
-                self._attachment = Attachment.open(self._run_dir, self._store, roots, resolver)
-                wiring = self._attachment.wiring(self._run_dir)
-                self._machine = self._driver.start(self.spec, wiring, boot)
-                load(self._machine)
-                self._agent = AgentChannel.connect(self._machine.agent_socket, timeout=seconds)
-                self._last = self._agent.wait_ready(seconds).last
-            except BaseException as error:
-                if isinstance(error, SatchelError):
-                    self._fail(error)
-                self._release()
-                shutil.rmtree(self._run_dir, ignore_errors=True)
+                yield self._agent, self._machine
+            except SatchelError as error:
+                if verdict := self._verdict(error, fatal):
+                    self._become(ReplicaState.FAILED, verdict.why)
+                    raise verdict from error
                 raise
-            if self._state is ReplicaState.STARTING:
-                self._state = ReplicaState.READY
 
     def _require(self, state: ReplicaState) -> None:
-        if self._state is not state:
+        if self.state is not state:
             raise WrongReplicaState(self.id, self._state, state)
 
-    def _fail(self, cause: SatchelError) -> ReplicaFailed:
-        if self._state is not ReplicaState.STOPPED:
-            self._state = ReplicaState.FAILED
-        why = self.failure() or str(cause)
-        return ReplicaFailed(f"replica {self.id} cannot go on", why=why, fix="start another one")
+    def _become(self, state: ReplicaState, failure: str | None = None) -> None:
+        """The one way to another state. STOPPED is for good."""
+        with self._changing:
+            if self._state is ReplicaState.STOPPED:
+                return
+            if state is ReplicaState.FAILED and self._state is not ReplicaState.FAILED:
+                self._failure = failure
+            self._state = state
+
+    def _verdict(
+        self, error: BaseException, fatal: tuple[type[SatchelError], ...]
+    ) -> ReplicaFailed | None:
+        """Whether that is the end of the replica, and why; None if it is not."""
+        if not isinstance(error, SatchelError):
+            return None
+        what = f"replica {self.id} cannot go on"
+        if self._state is ReplicaState.STOPPED:
+            return ReplicaFailed(what, why="it was stopped")
+        if not isinstance(error, fatal) and self.state is not ReplicaState.FAILED:
+            return None
+        why = (self._machine.failure() if self._machine else None) or str(error)
+        return ReplicaFailed(what, why=why, fix="start another one")
 
     def _release(self) -> None:
+        """Put away what there is; harmless the second time. Called with the lock."""
         agent, self._agent = self._agent, None
         machine, self._machine = self._machine, None
         attachment, self._attachment = self._attachment, None
-        endings: list[Callable[[], None]] = []
+        folder, self._folder = self._folder, None
         if agent:
-            endings.append(agent.close)
+            self._end(agent.close)
         if machine:
-            endings.append(machine.stop)
+            self._end(machine.stop)
         if attachment:
-            endings.append(attachment.close)
-        for end in endings:
-            try:
-                end()
-            except SatchelError as error:
-                logger.warning("replica %s: %s", self.id, error)
+            self._end(attachment.close)
+        if folder:
+            folder.remove()
+
+    def _end(self, end: Callable[[], None]) -> None:
+        try:
+            end()
+        except SatchelError as error:
+            logger.warning("replica %s: %s", self.id, error)

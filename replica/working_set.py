@@ -63,10 +63,11 @@ def decode(blob: bytes, volumes: Mapping[str, TableRoot]) -> list[Run]:
             raise WorkingSetInvalid("not a working set of this version")
         names, start = [], _HEADER.size
         for _ in range(count):
-            length = blob[start]
-            names.append(blob[start + 1 : start + 1 + length].decode("ascii"))
-            start += 1 + length
-        if (len(blob) - start) % _RUN.size or (len(blob) - start) // _RUN.size > RUN_LIMIT:
+            end = start + 1 + blob[start]
+            names.append(blob[start + 1 : end].decode("ascii"))
+            start = end
+        size = len(blob) - start
+        if size < 0 or size % _RUN.size or size > RUN_LIMIT * _RUN.size:
             raise WorkingSetInvalid("not a working set", why="its runs are not whole, or too many")
         runs = [Run(names[v], first, n) for v, first, n in _RUN.iter_unpack(blob[start:])]
     except (struct.error, IndexError, UnicodeDecodeError) as error:

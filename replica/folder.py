@@ -1,0 +1,135 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""The folder of a running replica, and what is done about one whose owner died.
+
+QEMU, nbdkit and nbdfuse outlive the program that started them. So each replica has a folder of its
+own in which all three leave a pid file, and its owner holds a lock on the file `owner` in it for
+as long as the replica is. A folder whose lock nobody holds is left over: nobody can know what was
+executed there beyond the log, so it is cleared, and the replica starts again from a checkpoint.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import logging
+import os
+import re
+import select
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+logger = logging.getLogger(__name__)
+
+OWNER = "owner"
+
+_END_SECONDS = 10.0
+
+
+class RunFolder:
+    """A private folder that this process owns until `remove`, or until it ends."""
+
+    def __init__(self, path: Path) -> None:
+        """Make it, with its parents. Raises OSError; FileExistsError where something is."""
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with _locked(path.parent, fcntl.LOCK_EX):
+            path.mkdir(mode=0o700)
+            self._lock = os.open(path / OWNER, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            fcntl.flock(self._lock, fcntl.LOCK_EX)
+        self.path = path
+
+    def remove(self) -> None:
+        """Remove it with all that is in it, and disown it. Harmless the second time."""
+        if self._lock >= 0:
+            shutil.rmtree(self.path, ignore_errors=True)
+            os.close(self._lock)
+            self._lock = -1
+
+
+def sweep(run_dir: Path) -> int:
+    """End what replicas in folders below `run_dir` left behind whose owner has died.
+
+    Their processes are killed, their mounts detached, their folders removed; how many replicas
+    those were. A living owner's replicas are not touched, whichever program it is, and neither is
+    a process that only has the number which a pid file names: its arguments must name the folder.
+    """
+    if not run_dir.is_dir():
+        return 0
+    with _locked(run_dir, fcntl.LOCK_EX):
+        folders = sorted(path for path in run_dir.iterdir() if path.is_dir())
+        return sum(_sweep_one(folder) for folder in folders)
+
+
+def _sweep_one(folder: Path) -> bool:
+    try:
+        owned = _locked(folder / OWNER, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with owned:
+            _clear(folder)
+    except FileNotFoundError:
+        _clear(folder)
+    except BlockingIOError:
+        return False
+    logger.warning("cleared %s, which a program that died had left", folder)
+    return True
+
+
+def _clear(folder: Path) -> None:
+    processes = [found for path in folder.glob("*.pid") if (found := _find(path, folder))]
+    for descriptor in processes:
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+    for descriptor in processes:
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN)
+        if not poll.poll(_END_SECONDS * 1000):
+            logger.error("a process of %s does not end", folder)
+        os.close(descriptor)
+    for mountpoint in _mounts_below(folder):
+        command = ["fusermount3", "-q", "-u", "-z", str(mountpoint)]
+        subprocess.run(command, check=False, timeout=_END_SECONDS)
+    if not _mounts_below(folder):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _find(pid_file: Path, folder: Path) -> int | None:
+    """A descriptor of the process that a pid file names, if it is of that folder."""
+    try:
+        pid = int(pid_file.read_text(encoding="ascii"))
+        descriptor = os.pidfd_open(pid)
+    except (OSError, ValueError, OverflowError):
+        return None
+    with contextlib.suppress(OSError):
+        arguments = Path(f"/proc/{pid}/cmdline").read_bytes()
+        if any(b"%b/" % os.fsencode(path) in arguments for path in _spellings(folder)):
+            return descriptor
+    os.close(descriptor)
+    return None
+
+
+def _mounts_below(folder: Path) -> list[Path]:
+    below = tuple(f"{path}/" for path in _spellings(folder))
+    lines = Path("/proc/self/mountinfo").read_text(errors="surrogateescape").splitlines()
+    points = [re.sub(r"\\(\d{3})", _unescape, line.split()[4]) for line in lines]
+    return [Path(point) for point in points if point.startswith(below)]
+
+
+def _unescape(match: re.Match[str]) -> str:
+    return chr(int(match[1], 8))
+
+
+def _spellings(folder: Path) -> set[Path]:
+    return {folder.absolute(), folder.resolve()}
+
+
+@contextlib.contextmanager
+def _locked(path: Path, operation: int) -> Iterator[None]:
+    """Hold a lock on an existing file or folder. Raises OSError, BlockingIOError if it is taken."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, operation)
+        yield
+    finally:
+        os.close(descriptor)

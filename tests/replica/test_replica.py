@@ -1,0 +1,272 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""The life of a replica, with a scripted guest; what is attached to it is real."""
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from chunkstore import StoreFull, TableRoot
+from hypervisor import DeviceStateRefused, MachineUnsupported, RamMount, RamMountFailed
+from overlay import Volume, VolumeServer, local_resolver
+from replay import OperationGap
+from replica import Frozen, Replica, ReplicaFailed, ReplicaState, WrongGuest, WrongReplicaState
+from satchel.errors import SatchelError
+from satchel.ids import OperationNumber
+from tests.needs import requires
+from tests.replica.conftest import Bench
+from tests.scripted import ScriptedGuest, body, operation
+
+pytestmark = requires("nbdkit", "nbdfuse", "fuse")
+
+
+def test_operations_are_executed_in_order_and_once(bench: Bench) -> None:
+    replica = bench.boot(bench.replica())
+    first = replica.execute(operation(1))
+    second = replica.execute(operation(2))
+    assert body(first.payload).startswith("1 ")
+    assert replica.execute(operation(2)) == second
+    assert replica.last == 2
+    with pytest.raises(OperationGap):
+        replica.execute(operation(4))
+    assert replica.state is ReplicaState.READY
+    replica.execute(operation(3))
+
+
+def test_a_stateless_replica_counts_for_itself(bench: Bench) -> None:
+    replica = bench.boot(bench.replica(stateful=False))
+    response = replica.execute(operation(70))
+    assert response.number == 70
+    assert body(response.payload).startswith("1 ")
+    assert replica.execute(operation(12)).number == 12
+    assert replica.last == 2
+
+
+def test_a_checkpoint_is_between_two_operations_and_is_resumed_elsewhere(bench: Bench) -> None:
+    replica = bench.boot(bench.replica())
+    replica.execute(operation(1))
+    frozen = replica.checkpoint()
+    assert frozen.operation == 1
+    twin = bench.resume(bench.replica(), frozen)
+    assert twin.last == 1
+    assert twin.execute(operation(2)) == replica.execute(operation(2))
+    assert twin.digest([]) == replica.digest([])
+
+
+def test_nothing_is_left_after_stop(bench: Bench) -> None:
+    replica = bench.boot(bench.replica())
+    assert bench.left() == ["r0"]
+    replica.stop()
+    replica.stop()
+    assert bench.left() == []
+    assert replica.state is ReplicaState.STOPPED
+    with pytest.raises(WrongReplicaState):
+        replica.execute(operation(1))
+
+
+def test_a_machine_that_ended_while_nobody_looked_is_noticed(bench: Bench) -> None:
+    replica = bench.boot(bench.replica())
+    bench.driver.machines[-1].crash("the power failed")
+    assert replica.state is ReplicaState.FAILED
+    assert "the power failed" in (replica.failure() or "")
+    with pytest.raises(WrongReplicaState):
+        replica.execute(operation(1))
+
+
+def test_a_machine_that_ends_under_an_operation_says_why(bench: Bench) -> None:
+    replica = bench.boot(bench.replica())
+    threading.Timer(0.3, bench.driver.machines[-1].crash, ["the power failed"]).start()
+    with pytest.raises(ReplicaFailed, match="the power failed"):
+        replica.execute(operation(1, "/hang"))
+    assert replica.state is ReplicaState.FAILED
+
+
+def test_a_service_that_does_not_answer_is_not_the_end(bench: Bench) -> None:
+    replica = bench.boot(bench.replica())
+    assert replica.execute(operation(1, "/boom")).payload.startswith(b"HTTP/1.1 502 ")
+    assert replica.execute(operation(2)).payload.startswith(b"HTTP/1.1 200 ")
+
+
+def test_a_service_that_takes_no_operations_is_the_end(bench: Bench) -> None:
+    replica = bench.boot(bench.replica())
+    with pytest.raises(ReplicaFailed):
+        replica.execute(operation(1, "/down"))
+    assert replica.state is ReplicaState.FAILED
+
+
+def test_stop_ends_an_operation_under_way(bench: Bench) -> None:
+    replica = bench.boot(bench.replica())
+    threading.Timer(0.3, replica.stop).start()
+    began = time.monotonic()
+    with pytest.raises(ReplicaFailed, match="stopped"):
+        replica.execute(operation(1, "/hang"))
+    assert time.monotonic() - began < 10
+    assert replica.state is ReplicaState.STOPPED
+
+
+def test_stop_ends_a_start_under_way(bench: Bench) -> None:
+    """At any point of it: each run of this is stopped a little later than the one before."""
+    frozen = bench.boot(bench.replica()).checkpoint()
+    for step in range(12):
+        replica = bench.replica()
+        stopper = threading.Timer(step * 0.015, replica.stop)
+        stopper.start()
+        with contextlib.suppress(ReplicaFailed, WrongReplicaState):
+            bench.resume(replica, frozen)
+        stopper.join()
+        assert replica.state is ReplicaState.STOPPED
+        assert bench.left() == ["r0"]
+
+
+def test_a_guest_at_another_operation_than_its_checkpoint_says(bench: Bench) -> None:
+    frozen = bench.boot(bench.replica()).checkpoint()
+    lie = Frozen(OperationNumber(7), frozen.device_state, frozen.volumes)
+    with pytest.raises(WrongGuest, match="at operation 0, not 7"):
+        bench.resume(bench.replica(), lie)
+    assert bench.left() == ["r0"]
+
+
+def test_a_host_that_cannot_run_the_machine(bench: Bench) -> None:
+    bench.driver.lacking = ("machine type pc-q35-99.0",)
+    replica = bench.replica()
+    with pytest.raises(MachineUnsupported, match=r"pc-q35-99\.0"):
+        bench.boot(replica)
+    assert replica.state is ReplicaState.FAILED
+    assert bench.left() == []
+
+
+def test_a_device_state_of_another_memory(bench: Bench) -> None:
+    replica = bench.boot(bench.replica())
+    before = replica.checkpoint()
+    replica.execute(operation(1))
+    after = replica.checkpoint()
+    with pytest.raises(DeviceStateRefused):
+        bench.resume(bench.replica(), Frozen(before.operation, before.device_state, after.volumes))
+    assert bench.left() == ["r0"]
+
+
+def test_a_run_folder_that_is_taken_is_left_alone(bench: Bench) -> None:
+    taken = bench.folder / "run" / "r0"
+    taken.mkdir(parents=True)
+    (taken / "precious").touch()
+    with pytest.raises(FileExistsError):
+        bench.boot(bench.replica())
+    assert (taken / "precious").exists()
+
+
+@pytest.mark.parametrize("step", ["server", "mount", "machine", "bring", "agent"])
+def test_a_start_that_fails_at_any_step_leaves_nothing(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    frozen = bench.boot(bench.replica()).checkpoint()
+
+    def fail(*_: object, **__: object) -> None:
+        raise SatchelError("injected")
+
+    def bring(root: TableRoot) -> bytes:
+        fail()
+        return b""
+
+    if step == "server":
+        monkeypatch.setattr(VolumeServer, "start", fail)
+    elif step == "mount":
+        monkeypatch.setattr(RamMount, "mount", fail)
+    elif step == "machine":
+        monkeypatch.setattr(bench.driver, "start", fail)
+    elif step == "agent":
+        monkeypatch.setattr("replay.AgentChannel.wait_ready", fail)
+    replica = bench.replica()
+    deliver: Callable[[TableRoot], bytes] = bring if step == "bring" else bench.store.read
+    with pytest.raises(SatchelError, match="injected"):
+        replica.resume(frozen, local_resolver(bench.store), deliver)
+    assert replica.state is ReplicaState.FAILED
+    assert bench.left() == ["r0"]
+
+
+def test_a_store_without_room_costs_the_checkpoint_only(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replica = bench.boot(bench.replica())
+    replica.execute(operation(1))
+
+    def full(*_: object) -> TableRoot:
+        raise StoreFull("cannot store a block", why="no room")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(bench.store, "commit", full)
+        with pytest.raises(StoreFull):
+            replica.checkpoint()
+    assert replica.state is ReplicaState.READY
+    replica.execute(operation(2))
+    assert replica.checkpoint().operation == 2
+
+
+def test_memory_that_cannot_be_written_back_is_the_end(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replica = bench.boot(bench.replica())
+
+    def broken(mount: RamMount) -> None:
+        raise RamMountFailed("cannot write the RAM back", why="the test says so")
+
+    monkeypatch.setattr(RamMount, "sync", broken)
+    with pytest.raises(ReplicaFailed, match="the test says so"):
+        replica.checkpoint()
+    assert replica.state is ReplicaState.FAILED
+
+
+def test_checkpoints_and_operations_from_many_threads(bench: Bench) -> None:
+    replica = bench.boot(bench.replica())
+    frozen: list[Frozen] = []
+
+    def take() -> None:
+        for _ in range(3):
+            frozen.append(replica.checkpoint())
+
+    taker = threading.Thread(target=take)
+    taker.start()
+    responses = [replica.execute(operation(number)) for number in range(1, 31)]
+    taker.join()
+    replica.stop()
+    for state in frozen:
+        twin = bench.resume(bench.replica(), state)
+        for number in range(state.operation + 1, 31):
+            assert twin.execute(operation(number)) == responses[number - 1]
+
+
+def test_volumes_are_told_before_the_machine_touches_them(bench: Bench) -> None:
+    frozen = bench.boot(bench.replica()).checkpoint()
+    seen: list[str] = []
+
+    def attached(volumes: Mapping[str, Volume]) -> None:
+        seen.extend(sorted(volumes))
+        assert len(bench.driver.machines) == 1
+
+    replica = bench.replica()
+    replica.resume(frozen, local_resolver(bench.store), bench.store.read, attached)
+    assert seen == ["disk0", "ram"]
+
+
+def test_a_guest_that_outlives_its_line(bench: Bench) -> None:
+    """The agent's memory says what was executed, not the host's."""
+    replica = bench.boot(bench.replica())
+    replica.execute(operation(1))
+    guest = bench.driver.machines[-1]._guest
+    assert isinstance(guest, ScriptedGuest)
+    assert guest.last == replica.last == 1
+
+
+def test_run_and_digest_do_not_count(bench: Bench) -> None:
+    replica = bench.boot(bench.replica())
+    assert replica.run(["echo", "hi"], 5.0) == (0, b"echo\0hi")
+    replica.digest(["/var"])
+    assert replica.last == 0
+
+
+def test_replica_ids_are_in_errors(bench: Bench) -> None:
+    replica: Replica = bench.replica()
+    with pytest.raises(WrongReplicaState, match="r0 is starting"):
+        replica.checkpoint()
