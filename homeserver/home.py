@@ -30,6 +30,10 @@ logger = logging.getLogger(__name__)
 SYSTEM_DISK = "disk0"
 """The volume that a machine boots from."""
 
+REHEARSAL_SECONDS = 2.0
+"""How long a rehearsal goes on: what a service does now and then, such as collecting garbage, is
+part of its working set too."""
+
 
 class Home:
     """Owns the store and the services. Thread-safe; one per process and data folder."""
@@ -157,8 +161,10 @@ class Home:
         )
         try:
             copy.resume(frozen, recorder, self.store.read)
-            for request in image.recipe.rehearsal:
-                copy.execute(_operation(request, OperationNumber(copy.last + 1)))
+            until = time.monotonic() + REHEARSAL_SECONDS
+            while image.recipe.rehearsal and time.monotonic() < until:
+                for request in image.recipe.rehearsal:
+                    copy.execute(_operation(request, OperationNumber(copy.last + 1)))
         except SatchelError as error:
             logger.warning("no working set of %s: %s", image.recipe.name, error)
             return None

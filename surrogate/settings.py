@@ -36,7 +36,7 @@ class SurrogateSettings:
     allow_emulation: bool = False
     threads: int = 16
     operation_seconds: float = 300.0
-    readahead_blocks: int = 64
+    readahead_blocks: int = 32
     idle_minutes: float = 60.0
 
     @property
