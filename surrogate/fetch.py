@@ -74,6 +74,7 @@ class SourceRecord:
     requests: int = 0
     fault_count: int = 0
     last_fault: str = ""
+    seconds: float = 0.0
     slowest: float = 0.0
     round_trip: float = float("inf")
     rate: float = 0.0
@@ -84,11 +85,21 @@ class SourceRecord:
         round_trip: seconds, the shortest request; rate: bytes/s, a moving average over requests
         that are long enough to show it
         """
+        self.seconds += seconds
         self.round_trip = min(self.round_trip, seconds)
         self.slowest = max(seconds, 0.9 * self.slowest)
         if size >= RATE_SAMPLE_BYTES:
             rate = size / max(seconds - self.round_trip, 1e-4)
             self.rate = rate if self.rate == 0.0 else 0.7 * self.rate + 0.3 * rate
+
+    @property
+    def summary(self) -> str:
+        """One line for a log."""
+        return (
+            f"{self.bytes} bytes in {self.requests} requests, {self.seconds:.1f} s, "
+            f"round trip {self.round_trip * 1e3:.1f} ms, rate {self.rate / 1e6:.2f} MB/s, "
+            f"{self.fault_count} faults"
+        )
 
     @property
     def silence(self) -> float:
@@ -117,8 +128,10 @@ class Fetcher:
         self._closed = threading.Event()
 
     def close(self) -> None:
-        """Make every fetch under way and to come fail at once."""
+        """Make every fetch under way and to come fail at once; log what was learnt."""
         self._closed.set()
+        for record in self._records:
+            logger.info("source %s: %s", record.source.name, record.summary)
 
     def bytes_by_source(self) -> dict[str, int]:
         """Bytes received so far, by source."""
