@@ -193,7 +193,7 @@ def test_an_interrupted_start_leaves_nothing(
     qemu_site: QemuSite, boot_files: Boot, short_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(self: QemuMachine, *, incoming: bool) -> None:
-        assert processes_of(short_path)
+        wait_until(lambda: bool(processes_of(short_path)))
         raise KeyboardInterrupt
 
     monkeypatch.setattr(QemuMachine, "begin", interrupted)

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """RAM as a volume: nbdkit serves it, nbdfuse makes a file of it, a machine maps the file."""
 
+import contextlib
 import dataclasses
 import os
 import signal
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from hypervisor import Boot, Machine, MachineState, RamMount, RamMountFailed
+from hypervisor import Boot, Machine, MachineFailed, MachineState, RamMount, RamMountFailed
 from tests.conftest import requires
 from tests.hypervisor.site import (
     SPEC,
@@ -203,7 +204,8 @@ def test_ram_that_cannot_be_read_ends_the_machine_with_the_reason(
     machine.load(checkpoint / "device-state")
     lazy.nbd.process.kill()
     lazy.nbd.process.wait()
-    machine.resume()
+    with contextlib.suppress(MachineFailed):  # if it touches such a page at once
+        machine.resume()
     wait_until(lambda: machine.state is MachineState.FAILED)
     assert "SIGBUS: its RAM file failed to deliver a page" in (machine.failure() or "")
     machine.stop()
