@@ -41,11 +41,14 @@ RECORDINGS = 2
 PAUSE_SECONDS = 0.1
 """Between operations: a person is not a load generator."""
 
+LEAD_OPERATIONS = 4
+"""Operations in which a new replica may become the first to answer, for the record."""
+
 THINK_SECONDS = {"today": 0.2, "paper": 1.0}
 
 FORECAST = {
     "today": "about 5 minutes once the images are built",
-    "paper": "about 25 minutes: home's uplink has 256 kb/s",
+    "paper": "about 20 minutes: home's uplink has 256 kb/s",
 }
 
 
@@ -63,6 +66,9 @@ class Story:
         self.roles = Roles(bed, work, Path("build/images").resolve())
         self.facts: dict[str, Any] = {"media": self.stick.kind}
         self.iterations = 0
+        self._chunks: dict[str, int] = {}
+        self._written = 0
+        self._mark = 0
         self.background: subprocess.Popen[bytes] | None = None
 
     def play(self) -> None:
@@ -102,6 +108,9 @@ class Story:
                 made = home.command("checkpoint", name, "--media", self.stick.root, "--json")
                 row.facts["paused"] = f"{made['paused_seconds']:.2f} s"
                 row.facts["written"] = f"{made['media_bytes'] / 1e6:.1f} MB"
+                self._chunks[name] = made["chunks"]
+                self._written += made["media_bytes"]
+        self.facts["media_bytes"] = self._written
 
     def at_hotspot_a(self) -> None:
         """Thirty operations of notes, each logged on the stick before it is sent; speech."""
@@ -176,10 +185,41 @@ class Story:
             self._shift(surrogate)
         without = ["--without-media"] if mode == WITHOUT else []
         where = f"to surrogate {surrogate.upper()}, {mode}"
+        began = time.time()
         with self.recorder.step(f"move {service}", where) as row:
             brought = self.roles.satchel("move", service, "--to", surrogate, *without, "--json")
             self._note(row.facts, brought)
+            self._await_leader(service, surrogate)
+            first = self._first_from(service, surrogate, began)
+            row.facts["first response from it after"] = f"{first:.1f} s" if first else "-"
+            status = self.roles.satchel("status", service, "--json")["surrogates"][surrogate]
+            share = self._share(service, status["first_response_bytes"] or {})
+            row.facts["fetched before it"] = f"{share:.1%} of the stored state"
+        self.facts.setdefault("moves", []).append(
+            {"service": service, "mode": mode, "first_response_seconds": first, "share": share}
+        )
         self._end_background()
+
+    def _share(self, service: str, fetched: dict[str, int]) -> float:
+        """What part of a machine's stored state was fetched; chunks are alike in size."""
+        stored = self._written * self._chunks[service] / sum(self._chunks.values())
+        return sum(fetched.values()) / stored
+
+    def _await_leader(self, service: str, surrogate: str) -> None:
+        """Give the new replica the time of a few operations to be first."""
+        mark = len(self._rows(service))
+        while len(self._rows(service)) < mark + LEAD_OPERATIONS:
+            if self._last_leader(service) == surrogate:
+                return
+            time.sleep(0.05)
+
+    def _first_from(self, service: str, surrogate: str, since: float) -> float | None:
+        """Seconds from `since` to the first response that came from that surrogate."""
+        for row in self._rows(service):
+            _, _, _, leader, _, clock = row.split(",")
+            if leader == surrogate and float(clock) > since:
+                return float(clock) - since
+        return None
 
     def _shift(self, hotspot: str) -> None:
         with self.recorder.step("walk to another hotspot", f"client to {hotspot.upper()}"):
@@ -262,7 +302,7 @@ class Story:
 @click.option("--keep", is_flag=True, help="Keep the work folder (logs, stores).")
 def main(profile: str, out: Path, keep: bool) -> None:
     """Play the whole main job on this machine."""
-    console = Console()
+    console = Console() if sys.stdout.isatty() else Console(width=150)
     console.print(f"Profile {profile}: {FORECAST[profile]}.")
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
