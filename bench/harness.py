@@ -16,6 +16,7 @@ from satchel.errors import NotFoundError
 
 BENCHES = {
     "link": "bench.link",
+    "resume": "bench.resume",
 }
 """Name to module. A module is imported when its bench is run."""
 

@@ -7,13 +7,16 @@ the client forwarded to it, and what it may ask there is limited to chunks whose
 
 - sources: what can deliver chunks by id
 - fetch: which source is asked for what, and what is done about one that lies or dies
+- prefetch: a checkpoint's working set, fetched ahead of the machine
 - tenant: one client's replica here
 - host: admission, all tenants, the chunk cache
 - api: all of that over HTTP
 - cli: the commands, one file each
 """
 
+from surrogate.fetch import Fetcher, Source
 from surrogate.host import Host
+from surrogate.prefetch import Prefetcher
 from surrogate.settings import SurrogateSettings
 
-__all__ = ["Host", "SurrogateSettings"]
+__all__ = ["Fetcher", "Host", "Prefetcher", "Source", "SurrogateSettings"]

@@ -41,8 +41,10 @@ RECORDINGS = 2
 PAUSE_SECONDS = 0.1
 """Between operations: a person is not a load generator."""
 
-LEAD_OPERATIONS = 4
-"""Operations in which a new replica may become the first to answer, for the record."""
+RESPONSE_SECONDS = 900.0
+
+LEAD_SECONDS = 20.0
+"""How long a move waits for the new replica to be the first to answer."""
 
 THINK_SECONDS = {"today": 0.2, "paper": 1.0}
 
@@ -189,12 +191,14 @@ class Story:
         with self.recorder.step(f"move {service}", where) as row:
             brought = self.roles.satchel("move", service, "--to", surrogate, *without, "--json")
             self._note(row.facts, brought)
-            self._await_leader(service, surrogate)
-            first = self._first_from(service, surrogate, began)
-            row.facts["first response from it after"] = f"{first:.1f} s" if first else "-"
-            status = self.roles.satchel("status", service, "--json")["surrogates"][surrogate]
-            share = self._share(service, status["first_response_bytes"] or {})
+            fetched = self._await_response(service, surrogate)
+            first = time.time() - began
+            row.facts["first response from it after"] = f"{first:.1f} s"
+            share = self._share(service, fetched)
             row.facts["fetched before it"] = f"{share:.1%} of the stored state"
+        with self.recorder.step(f"until its answers of {service} come first", where) as row:
+            self._await_leader(service, surrogate)
+            row.facts["leader"] = self._last_leader(service)
         self.facts.setdefault("moves", []).append(
             {"service": service, "mode": mode, "first_response_seconds": first, "share": share}
         )
@@ -205,21 +209,21 @@ class Story:
         stored = self._written * self._chunks[service] / sum(self._chunks.values())
         return sum(fetched.values()) / stored
 
-    def _await_leader(self, service: str, surrogate: str) -> None:
-        """Give the new replica the time of a few operations to be first."""
-        mark = len(self._rows(service))
-        while len(self._rows(service)) < mark + LEAD_OPERATIONS:
-            if self._last_leader(service) == surrogate:
-                return
-            time.sleep(0.05)
+    def _await_response(self, service: str, surrogate: str) -> dict[str, int]:
+        """Until a replica has answered an operation; what it had fetched by then, by source."""
+        deadline = time.monotonic() + RESPONSE_SECONDS
+        while time.monotonic() < deadline:
+            status = self.roles.satchel("status", service, "--json")["surrogates"][surrogate]
+            if status.get("first_response_bytes") is not None:
+                return dict(status["first_response_bytes"])
+            time.sleep(0.2)
+        raise SatchelError(f"the replica of {service} at {surrogate} answered nothing")
 
-    def _first_from(self, service: str, surrogate: str, since: float) -> float | None:
-        """Seconds from `since` to the first response that came from that surrogate."""
-        for row in self._rows(service):
-            _, _, _, leader, _, clock = row.split(",")
-            if leader == surrogate and float(clock) > since:
-                return float(clock) - since
-        return None
+    def _await_leader(self, service: str, surrogate: str) -> None:
+        """Give a new replica some time to be the first to answer; home may stay faster."""
+        deadline = time.monotonic() + LEAD_SECONDS
+        while self._last_leader(service) != surrogate and time.monotonic() < deadline:
+            time.sleep(0.05)
 
     def _shift(self, hotspot: str) -> None:
         with self.recorder.step("walk to another hotspot", f"client to {hotspot.upper()}"):

@@ -1,0 +1,170 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a resume costs: `notes`, booted once, checkpointed, resumed where nothing is yet.
+
+The link to the source is modelled in this process: a round trip of 5 ms and 11 Mb/s, the paper's
+Wi-Fi. Needs a built image; builds it where there is none.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import images
+from bench.harness import Figure, figure
+from chunkstore import Store
+from homeserver import Home, HomeSettings
+from hypervisor import MachineSpec, QemuDriver
+from images import Manifest
+from replay import Operation, agent_program
+from replay.adapters import http
+from replica import Frozen, Replica
+from satchel.ids import OperationNumber, ReplicaId
+from surrogate import Fetcher, Prefetcher
+
+SERVICE = "notes"
+ROUND_TRIP = 0.005
+RATE = 11e6 / 8
+LAZY_GOAL = 0.15
+READAHEAD_BLOCKS = 32
+WARM_OPERATIONS = 40
+
+
+class SlowSource:
+    """A store behind a link: one request at a time has it. Thread-safe."""
+
+    name = "media"
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._link = threading.Lock()
+        self.requests = 0
+        self.bytes = 0
+
+    def fetch(self, refs: bytes, silence: float) -> bytes:
+        """Pack records, after the time that the link needs for them."""
+        records = self._store.records(refs)
+        time.sleep(ROUND_TRIP)
+        with self._link:
+            time.sleep(len(records) / RATE)
+            self.requests += 1
+            self.bytes += len(records)
+        return records
+
+
+@dataclass(frozen=True)
+class Resumed:
+    """One resume on an empty host: seconds and bytes until it ran and until its first response."""
+
+    running: float
+    response: float
+    requests: int
+    bytes: int
+    warm: float
+
+
+def figures() -> Iterator[Figure]:
+    with tempfile.TemporaryDirectory(prefix="satchel-bench-") as name:
+        folder = Path(name)
+        settings = HomeSettings(
+            data=folder / "data", run=folder / "run", images=Path("build/images").resolve()
+        )
+        images.build(images.Recipe.find(SERVICE), settings.images / SERVICE, agent=agent_program())
+        Home.init(settings)
+        home = Home(settings, QemuDriver())
+        try:
+            yield from _home(home)
+        finally:
+            home.close()
+
+
+def _home(home: Home) -> Iterator[Figure]:
+    home.add_service(SERVICE, SERVICE)
+    service = home.service(SERVICE)
+    began = time.monotonic()
+    service.launch()
+    boot = time.monotonic() - began
+    manifest, frozen = service.checkpoint()
+    yield figure("checkpoint: machine paused", frozen.paused_seconds, "s")
+    service.stop()
+    stored = len(home.store.records(home.store.reachable(manifest.roots())))
+    yield figure("checkpoint: stored state", stored / 1e6, "MB")
+    lazy = _resume(home, manifest, ahead=False)
+    ahead = _resume(home, manifest, ahead=True)
+    copy = ("a full copy over the same link", stored / RATE)
+    yield figure("resume, all fetched on demand: first response", lazy.response, "s", against=copy)
+    demand = ("all fetched on demand", lazy.response)
+    yield figure("resume: running", ahead.running, "s", against=("first boot", boot))
+    yield figure("resume: first response", ahead.response, "s", against=demand, at_most=1.0)
+    yield figure("resume: first response, and a full copy", ahead.response, "s", against=copy)
+    yield figure(
+        "resume: fetched before the first response",
+        ahead.bytes / 1e6,
+        "MB",
+        against=("stored state", stored / 1e6),
+        at_most=LAZY_GOAL,
+    )
+    yield figure("resume: requests", ahead.requests, "1", against=("on demand", lazy.requests))
+    yield figure("operation, warm", ahead.warm * 1e3, "ms")
+
+
+def _resume(home: Home, manifest: Manifest, *, ahead: bool) -> Resumed:
+    with tempfile.TemporaryDirectory(prefix="satchel-bench-") as name:
+        folder = Path(name)
+        with Store.create(folder / "store") as store:
+            source = SlowSource(home.store)
+            fetcher = Fetcher(store, [source], READAHEAD_BLOCKS)
+            assert manifest.working_set is not None
+            prefetcher = Prefetcher(store, fetcher, manifest.working_set)
+            replica = Replica(
+                ReplicaId("bench"),
+                MachineSpec.from_json(manifest.machine),
+                store,
+                QemuDriver(),
+                folder / "r",
+                adapter=manifest.adapter["kind"],
+                stateful=manifest.adapter["stateful"],
+            )
+            try:
+                return _measure(replica, manifest, fetcher, prefetcher if ahead else None, source)
+            finally:
+                fetcher.close()
+                replica.stop()
+                prefetcher.join()
+
+
+def _measure(
+    replica: Replica,
+    manifest: Manifest,
+    fetcher: Fetcher,
+    prefetcher: Prefetcher | None,
+    source: SlowSource,
+) -> Resumed:
+    frozen = Frozen(manifest.operation, manifest.device_state, manifest.volumes, 0.0)
+    began = time.monotonic()
+    start = prefetcher.start if prefetcher else lambda volumes: None
+    replica.resume(frozen, fetcher.resolve, fetcher.read, start)
+    running = time.monotonic() - began
+    _operate(replica)
+    response = time.monotonic() - began
+    requests, size = source.requests, source.bytes
+    for _ in range(WARM_OPERATIONS):
+        _operate(replica)
+    began = time.monotonic()
+    for _ in range(WARM_OPERATIONS):
+        _operate(replica)
+    warm = (time.monotonic() - began) / WARM_OPERATIONS
+    return Resumed(running, response, requests, size, warm)
+
+
+def _operate(replica: Replica) -> None:
+    number, now = OperationNumber(replica.last + 1), time.time_ns()
+    body = b'{"title": "a note", "text": "of the bench"}'
+    headers = [("Content-Type", "application/json")]
+    payload = http.encode("POST", "/api/notes", headers, body, number=number, time_ns=now, seed=1)
+    replica.execute(Operation(number, now, 1, payload))
