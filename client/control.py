@@ -4,7 +4,6 @@
 
 GET  /v1/status   what `satchel status` shows
 POST /v1/move     to: SURROGATE, use_media: bool; answers when the new replica has joined
-POST /v1/drop     at: SURROGATE
 POST /v1/stop     end the session
 """
 
@@ -17,51 +16,68 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import flask
 
 from client.runner import Runner
 from client.settings import ClientSettings
 from satchel.errors import ConflictError, NotFoundError, UsageError
+from satchel.names import check_name
 from wire import HttpClient, install_errors
+
+LOOK_SECONDS = 0.05
+
+LOCK_ATTEMPTS = 10
 
 
 def control_socket(settings: ClientSettings, service: str) -> Path:
     """Where the session of that service answers."""
-    return settings.run / f"{service}.sock"
+    return settings.run / f"{check_name(service, 'service')}.sock"
 
 
 @contextlib.contextmanager
 def only_session(settings: ClientSettings, service: str) -> Iterator[None]:
     """Within the block no other session of that service runs on this client.
 
-    Raises ConflictError where one does. `wait_ended` sees the block's end.
+    Raises ConflictError where one does. `wait_ended` sees the block's end, and so it does when the
+    program is killed.
     """
-    with _lock_file(settings, service).open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+    with _lock_file(settings, service).open("a") as file:
+        for _ in range(LOCK_ATTEMPTS):
+            if _locks(file, fcntl.LOCK_EX):
+                break
+            time.sleep(LOOK_SECONDS)  # perhaps somebody only looks
+        else:
             raise ConflictError(
                 f"a session of {service} runs here already", fix=f"`satchel stop {service}`"
-            ) from None
+            )
         yield
+
+
+def session_runs(settings: ClientSettings, service: str) -> bool:
+    """Whether a session of that service runs on this client, or is being put away."""
+    path = _lock_file(settings, service)
+    if not path.exists():
+        return False
+    with path.open("a") as file:
+        return not _locks(file, fcntl.LOCK_SH)
 
 
 def wait_ended(settings: ClientSettings, service: str, timeout: float) -> bool:
     """Whether the session of that service has put everything away, waiting up to `timeout` s."""
     deadline = time.monotonic() + timeout
-    while time.monotonic() < deadline:
-        with contextlib.suppress(ConflictError), only_session(settings, service):
-            return True
-        time.sleep(0.05)
-    return False
+    while session_runs(settings, service):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(LOOK_SECONDS)
+    return True
 
 
 def running_session(settings: ClientSettings, service: str) -> HttpClient:
     """A client of the session of that service. Raises NotFoundError where none runs."""
     path = control_socket(settings, service)
-    if not path.exists():
+    if not path.exists() or not session_runs(settings, service):
         raise NotFoundError(f"no session of {service} runs here", fix=f"`satchel run {service}`")
     return HttpClient(path, peer=f"the session of {service}")
 
@@ -77,13 +93,12 @@ def control_app(runner: Runner, port: int, stop: threading.Event) -> flask.Flask
 
     @app.post("/v1/move")
     def move() -> Any:
-        body = _body()
-        return asdict(runner.move(str(body.get("to")), use_media=bool(body.get("use_media", True))))
-
-    @app.post("/v1/drop")
-    def drop() -> Any:
-        runner.drop(str(_body().get("at")))
-        return {}
+        body = flask.request.get_json(silent=True)
+        fields = body if isinstance(body, dict) else {}
+        surrogate, use_media = fields.get("to"), fields.get("use_media", True)
+        if not isinstance(surrogate, str) or not isinstance(use_media, bool):
+            raise UsageError("/v1/move needs a JSON object with to: str, use_media: bool")
+        return asdict(runner.move(surrogate, use_media=use_media))
 
     @app.post("/v1/stop")
     def end() -> Any:
@@ -94,11 +109,12 @@ def control_app(runner: Runner, port: int, stop: threading.Event) -> flask.Flask
 
 
 def _lock_file(settings: ClientSettings, service: str) -> Path:
-    return settings.run / f"{service}.lock"
+    return settings.run / f"{check_name(service, 'service')}.lock"
 
 
-def _body() -> dict[str, Any]:
-    body = flask.request.get_json(silent=True)
-    if not isinstance(body, dict):
-        raise UsageError(f"{flask.request.path} needs a JSON object")
-    return body
+def _locks(file: IO[str], how: int) -> bool:
+    try:
+        fcntl.flock(file, how | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

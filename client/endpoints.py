@@ -1,68 +1,107 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""A replica at home or on a surrogate, as a feed sees it: HTTP over a link that may break."""
+"""A replica at home or on a surrogate, as a feed sees it: HTTP over a link that may break.
+
+Whatever a link's own watcher does, an endpoint that gets no answer connects again at once: it has
+something to send.
+"""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 
+from client.home import HomeService, answers_limit
+from client.journal import Journal, JournalParted
 from client.links import Link
 from replay import Operation, Response, decode_responses, encode_operations
-from satchel.errors import UnavailableError
+from satchel.errors import ConflictError, NotFoundError, UnavailableError
 from satchel.ids import OperationNumber, ReplicaId
-from wire import ReplicaStatus, ServiceStatus
+from wire import ReplicaStatus
 
 HOME = "home"
 """The name of home's replica among the feeds."""
 
 FOREVER = float("inf")
 
-HOME_SLOW_SECONDS = 600.0
-"""How long home may take to execute a batch before it is asked again."""
+STATUS_SECONDS = 30.0
+
+REMOVE_SECONDS = 30.0
+
+
+class ReplicaEnded(NotFoundError):
+    """The replica on a surrogate is not there any more, or cannot go on."""
 
 
 class HomeEndpoint:
-    """Home's first-class replica: logs on disk, then executes; waited for without end."""
+    """Home's first-class replica: logs on disk, then executes; waited for without end.
+
+    Whenever it is asked where it is, home hears that this client goes on holding the service. At
+    the first time the two histories are compared: a client that could not reach home meanwhile
+    must not go on from what another one has done.
+    """
 
     name = HOME
     patience = FOREVER
 
     def __init__(
         self,
-        link: Link,
-        service: str,
-        client: str,
+        home: HomeService,
+        journal: Journal,
         acknowledge: Callable[[OperationNumber], None],
         *,
         stateful: bool,
     ) -> None:
-        self._link = link
-        self._path = f"/v1/services/{service}"
-        self._headers = {"X-Satchel-Client": client}
+        self._home = home
+        self._journal = journal
         self._acknowledge = acknowledge
         self._stateful = stateful
+        self._compared = False
 
     def execute(self, operations: Sequence[Operation]) -> list[Response]:
-        body = encode_operations(operations)
         try:
-            answer = self._link.post_bytes(
-                f"{self._path}/operations", body, headers=self._headers, timeout=HOME_SLOW_SECONDS
-            )
+            responses = self._home.execute(operations)
         except UnavailableError:
-            self._link.ensure()
+            self._home.link.connect()
             self.position()
             raise
         self._acknowledge(operations[-1].number)
-        return decode_responses(answer)
+        return responses
 
     def position(self) -> OperationNumber:
-        status = self.status()
-        if self._stateful:
-            self._acknowledge(status.last_logged)
-        return status.last_executed
+        """Raises ConflictError when another client holds the service or has used it."""
+        self._home.claim()
+        status = self._home.status()
+        if not self._stateful:
+            return self._journal.last
+        if not self._compared:
+            compare(self._home, self._journal, status.last_logged)
+            self._compared = True
+        self._acknowledge(status.last_logged)
+        return OperationNumber(max(status.last_executed, self._journal.base))
 
-    def status(self) -> ServiceStatus:
-        return ServiceStatus.from_json(self._link.get_json(self._path))
+
+def compare(home: HomeService, journal: Journal, logged: OperationNumber) -> None:
+    """Raises ConflictError unless home's log is a beginning of the journal.
+
+    One operation is looked at, the last that both have. Its time and seed are random, so two logs
+    that have it in common have all before it in common.
+    """
+    if logged > journal.last:
+        raise ConflictError(
+            f"home has operations of {home.service} that this client has not",
+            why=f"home's log ends with {logged}, the journal with {journal.last}",
+            fix="stop the session and start it again",
+        )
+    mine = journal.get(logged)
+    with contextlib.suppress(NotFoundError):  # cut at home: a checkpoint stands for it
+        if mine is not None and home.operation(logged) not in (mine, None):
+            raise JournalParted(
+                logged,
+                "in home's log",
+                fix="home's log counts: move the journal's log away to go on without the "
+                "operations that only it has",
+            )
 
 
 class SurrogateEndpoint:
@@ -77,22 +116,34 @@ class SurrogateEndpoint:
         self._path = f"/v1/replicas/{replica}"
 
     def execute(self, operations: Sequence[Operation]) -> list[Response]:
-        body = encode_operations(operations)
         try:
-            answer = self._link.post_bytes(f"{self._path}/operations", body, timeout=None)
+            answer = self._link.http.post_bytes(
+                f"{self._path}/operations",
+                encode_operations(operations),
+                timeout=None,
+                limit=answers_limit(len(operations)),
+                idempotent=True,
+            )
         except UnavailableError:
-            self._link.ensure()
+            self._link.connect()
+            self.position()
             raise
         return decode_responses(answer)
 
     def position(self) -> OperationNumber:
-        return self.status().last_operation
+        """Raises ReplicaEnded for a replica that will not answer any more."""
+        status = self.status()
+        if status.state != "ready":
+            why = str(status.error.to_error()) if status.error else f"it is {status.state}"
+            raise ReplicaEnded(f"the replica at {self.name} cannot go on", why=why)
+        return status.last_operation
 
-    def status(self, *, wait: float = 0.0) -> ReplicaStatus:
+    def status(self, *, wait: float = 0.0, timeout: float = STATUS_SECONDS) -> ReplicaStatus:
         """The replica now; with `wait`, as soon as it is ready or has failed, in seconds."""
-        answer = self._link.get_json(f"{self._path}?wait={wait}", timeout=wait + 30.0)
+        answer = self._link.http.get_json(f"{self._path}?wait={wait}", timeout=wait + timeout)
         return ReplicaStatus.from_json(answer)
 
     def remove(self) -> None:
-        """End the replica."""
-        self._link.delete(self._path)
+        """End the replica. Raises SatchelError where that cannot be known to have happened."""
+        with contextlib.suppress(NotFoundError):
+            self._link.http.delete(self._path, timeout=REMOVE_SECONDS)

@@ -1,6 +1,16 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""One replica's cursor into the journal: catching up and keeping up are the same loop."""
+"""One replica's cursor into the journal: catching up and keeping up are the same loop.
+
+    CATCHING UP --little is left--> JOINED
+         ^                            |
+         |        no answer           v
+         +------- an answer ------ SILENT --patience is over, or an answer that ends it--> LOST
+    any --end--> ENDED
+
+A replica that does not answer is asked again for what it was asked before: it executes nothing
+twice. One that says that the operations do not follow its last one is asked where it is.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +33,10 @@ BATCH = 32
 BACKOFF_SECONDS = (0.1, 0.3, 1.0, 2.0)
 """Between attempts to reach a replica that does not answer; the last one repeats."""
 
+HEARTBEAT_SECONDS = 15.0
+"""After so long without an operation a replica is asked where it is: it hears that we are there,
+and we hear when it is not."""
+
 
 class Endpoint(Protocol):
     """A replica as a feed sees it. Used by one thread."""
@@ -36,13 +50,14 @@ class Endpoint(Protocol):
         out. Raises UnavailableError, StateError when the operations do not follow its last."""
 
     def position(self) -> OperationNumber:
-        """The last operation that the replica has."""
+        """The last operation that the replica has. Tells it that the client is there."""
 
 
 class Listener(Protocol):
     """Who is told what a feed sees; called from the feed's thread."""
 
-    def wanted(self, feed: Feed, limit: int) -> list[Operation]: ...
+    def wanted(self, feed: Feed, limit: int) -> list[Operation]:
+        """What to send next; waits a little and gives nothing where there is nothing."""
 
     def arrived(self, feed: Feed, responses: list[Response]) -> None: ...
 
@@ -57,17 +72,32 @@ class FeedState(enum.Enum):
     ENDED = "ended"
 
 
-class Feed:
-    """A thread that keeps one replica at the journal's end."""
+FINAL = (FeedState.LOST, FeedState.ENDED)
 
-    def __init__(self, endpoint: Endpoint, cursor: OperationNumber, listener: Listener) -> None:
+
+class Feed:
+    """A thread that keeps one replica at the journal's end.
+
+    cursor: the last operation whose response was heard, or that the replica said it has.
+    error: the last fault, None while it answers.
+    """
+
+    def __init__(
+        self, endpoint: Endpoint, cursor: OperationNumber | None, listener: Listener
+    ) -> None:
+        """cursor: None where only the replica can say"""
         self.endpoint = endpoint
-        self.cursor = cursor
+        self.cursor = cursor or OperationNumber(0)
         self.joined = threading.Event()
+        self.error: SatchelError | None = None
+        self._placed = cursor is not None
+        self._silent_since: float | None = None
+        self._attempts = 0
         self._listener = listener
+        self._changing = threading.Lock()
         self._state = FeedState.CATCHING_UP
         self._ending = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"feed-{endpoint.name}")
+        self._thread = threading.Thread(target=self._run, name=f"feed-{endpoint.name}", daemon=True)
 
     @property
     def name(self) -> str:
@@ -84,63 +114,87 @@ class Feed:
         """Send nothing more. Returns at once; the operation under way may still be answered."""
         self._ending.set()
 
-    def join(self, timeout: float) -> None:
-        self._thread.join(timeout)
+    def give_up(self, error: SatchelError) -> None:
+        """The replica is lost: send nothing more. Any thread, the feed's own as well."""
+        self.error = error
+        if self._change(FeedState.LOST):
+            self._ending.set()
+            self._listener.lost(self, error)
+
+    def join(self, timeout: float) -> bool:
+        """Whether its thread has ended, waiting up to `timeout` seconds for that."""
+        if self._thread.ident is not None:
+            self._thread.join(timeout)
+        return not self._thread.is_alive()
 
     def reached_end(self) -> None:
-        """The replica has executed everything that there is; it keeps up from here on."""
-        if self._state is FeedState.CATCHING_UP:
-            self._change(FeedState.JOINED)
+        """The replica has executed almost everything that there is; it keeps up from here on."""
+        if self._state is FeedState.CATCHING_UP and self._change(FeedState.JOINED):
             self.joined.set()
 
     def _run(self) -> None:
-        silent_since: float | None = None
-        attempt = 0
         while not self._ending.is_set():
             try:
                 self._step()
-                silent_since, attempt = None, 0
-            except StateError as error:
-                logger.warning("%s: %s", self.name, error)
-                attempt += 1
-                self._ending.wait(BACKOFF_SECONDS[0])
-                self._find_position()
-            except UnavailableError as error:
-                now = time.monotonic()
-                silent_since = silent_since or now
-                self._change(FeedState.SILENT)
-                if now - silent_since > self.endpoint.patience:
-                    return self._give_up(error)
-                self._ending.wait(BACKOFF_SECONDS[min(attempt, len(BACKOFF_SECONDS) - 1)])
-                attempt += 1
+            except (UnavailableError, StateError) as error:
+                self._placed = self._placed and not isinstance(error, StateError)
+                if not self._bear(error):
+                    return self.give_up(error)
             except SatchelError as error:
-                return self._give_up(error)
-        return self._change(FeedState.ENDED)
+                return self.give_up(error)
+            except Exception as error:
+                logger.exception("%s", self.name)
+                return self.give_up(SatchelError(f"{self.name} failed here", why=repr(error)))
+        self._change(FeedState.ENDED)
+        return None
 
     def _step(self) -> None:
-        operations = self._listener.wanted(self, BATCH)
-        if not operations:
-            if self._state is FeedState.SILENT:
+        """Send what there is, or wait for something. Operations that were sent before and not
+        answered are sent again: only so their responses are heard."""
+        if not self._placed:
+            self.cursor = self.endpoint.position()
+            self._placed = True
+        elif self._state is FeedState.SILENT:
+            self.endpoint.position()
+        heard = time.monotonic()
+        while not (operations := self._listener.wanted(self, BATCH)):
+            self._answered()
+            if self._ending.is_set():
+                return
+            if time.monotonic() - heard > HEARTBEAT_SECONDS:
                 self.endpoint.position()
-                self._change(FeedState.CATCHING_UP)
-            return
+                heard = time.monotonic()
         responses = self.endpoint.execute(operations)
         self.cursor = operations[-1].number
-        if self._state is FeedState.SILENT:
-            self._change(FeedState.CATCHING_UP)
+        self._answered()
         self._listener.arrived(self, responses)
 
-    def _find_position(self) -> None:
-        try:
-            self.cursor = self.endpoint.position()
-        except SatchelError as error:
+    def _answered(self) -> None:
+        self.error = None
+        self._silent_since, self._attempts = None, 0
+        if self._state is FeedState.SILENT:
+            self._change(FeedState.CATCHING_UP)
+
+    def _bear(self, error: SatchelError) -> bool:
+        """Wait until the next attempt; False when patience is over."""
+        now = time.monotonic()
+        self._silent_since = self._silent_since or now
+        if now - self._silent_since > self.endpoint.patience:
+            return False
+        if str(self.error) != str(error):
             logger.warning("%s: %s", self.name, error)
+        self.error = error
+        self._change(FeedState.SILENT)
+        self._ending.wait(BACKOFF_SECONDS[min(self._attempts, len(BACKOFF_SECONDS) - 1)])
+        self._attempts += 1
+        return True
 
-    def _give_up(self, error: SatchelError) -> None:
-        self._change(FeedState.LOST)
-        self._listener.lost(self, error)
-
-    def _change(self, state: FeedState) -> None:
-        if state is not self._state:
-            logger.info("%s: %s", self.name, state.value)
-            self._state = state
+    def _change(self, state: FeedState) -> bool:
+        """The one place where the state changes; False from a final one."""
+        with self._changing:
+            if self._state in FINAL:
+                return False
+            if state is not self._state:
+                logger.info("%s: %s", self.name, state.value)
+                self._state = state
+            return True

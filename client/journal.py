@@ -2,11 +2,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """The operations of one service, in order, durable before any replica sees them.
 
-The journal is on the media where there is one, else on the client's own disk. When the media
-fails in the middle of a run (pulled out, full, read-only), what home has not yet acknowledged is
-written to the client's disk and the journal goes on there; the next run brings both together.
+The journal is on the media where there is one, else on the client's own disk, the spare place.
+When the media fails (pulled out, full, read-only; at the start or in the middle of a run), what
+home has not yet acknowledged is written to the spare place and the journal goes on there:
+
+    on media --the media fails--> beside the media     `failure` says why
+
+The next run brings both together, and only then is the spare log emptied. Operations in the spare
+log that do not follow what is on the media are kept until the ones between them are known.
 
 A stateless service has a journal in memory only: any replica answers, nothing is replayed.
+All operations of a stateful one stay in memory as well, because a replica that comes up later
+replays them from there when the media is gone.
 """
 
 from __future__ import annotations
@@ -15,11 +22,11 @@ import logging
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from replay import Durability, Log, Operation
-from satchel.errors import IntegrityError, SatchelError
+from replay import Durability, Log, LogFull, LogGone, LogReadOnly, Operation
+from satchel.errors import ConflictError, IntegrityError, SatchelError
 from satchel.ids import OperationNumber
 
 logger = logging.getLogger(__name__)
@@ -27,35 +34,52 @@ logger = logging.getLogger(__name__)
 Encode = Callable[[OperationNumber, int, int], bytes]
 """Makes an operation's payload from its number, its time (ns) and its seed."""
 
+BATCH_BYTES = 8 << 20
+"""Bytes of operations that `wait` returns at most, unless the first one alone is larger."""
+
+FIRST = OperationNumber(0)
+
 
 class JournalGap(IntegrityError):
     """Operations are missing between what the journal has and what it should go on from."""
 
 
+class JournalParted(ConflictError):
+    """Two logs of one service have different operations of one number."""
+
+    def __init__(self, number: OperationNumber, where: str, fix: str) -> None:
+        super().__init__(
+            f"operation {number} in the journal is not the one {where}",
+            why="two clients used the service without knowing of each other",
+            fix=fix,
+        )
+        self.number = number
+
+
 class Journal:
-    """Operations since `base`, kept in memory and in a log. Thread-safe.
+    """Operations since `base`, in memory and in a log. Thread-safe.
 
     folder: where the log is, or None for a stateless service
-    spare:  where the log goes on when `folder` fails
+    spare:  where the log goes on when `folder` fails; the same as `folder` where there is no media
     """
 
     def __init__(
         self, folder: Path | None, spare: Path | None, durability: Durability = "each"
     ) -> None:
-        self._changed = threading.Condition()
+        """Raises LogCorrupt, LogBusy, and what the spare place raises when both fail."""
+        self._writing = threading.Lock()  # held while the log is written to
+        self._changed = threading.Condition()  # guards the list; never held during IO
         self._operations: list[Operation] = []
-        self._base = OperationNumber(0)
+        self._base = FIRST
+        self._latest_ns = 0
+        self._stable = FIRST
+        self._folder = folder
         self._spare = spare
         self._durability = durability
-        self._stable = OperationNumber(0)
         self._log: Log | None = None
         self.failure: SatchelError | None = None
-        if folder is None:
-            return
-        self._log = Log.open(folder, durability=durability)
-        self._load(self._log)
-        if spare is not None and spare != folder and spare.exists():
-            self._merge(spare)
+        if folder is not None:
+            self._open(folder)
 
     @property
     def base(self) -> OperationNumber:
@@ -73,59 +97,112 @@ class Journal:
         """The last operation that home has on disk, as far as this client was told."""
         return self._stable
 
-    def start_from(self, base: OperationNumber) -> None:
-        """Let an empty journal go on after operation `base`."""
+    @property
+    def beside(self) -> bool:
+        """Whether the media has failed, so that new operations are not on it."""
+        return self.failure is not None
+
+    def get(self, number: OperationNumber) -> Operation | None:
+        """That operation, or None when the journal does not have it."""
         with self._changed:
-            assert not self._operations
-            self._base = base
+            if not self._base < number <= self._last():
+                return None
+            return self._operations[number - self._base - 1]
+
+    def restart(self, base: OperationNumber) -> None:
+        """Forget every operation and go on after `base`. The caller knows that home has them."""
+        with self._writing:
             if self._log:
-                self._log.cut(base)
+                self._log.cut(self._log.last)
+                self._log.start_from(base)
+            with self._changed:
+                self._operations.clear()
+                self._base = base
+
+    def cut(self, upto: OperationNumber) -> None:
+        """Forget operations up to that number, which a checkpoint has and nobody replays."""
+        with self._writing:
+            if self._log:
+                self._log.cut(upto)
+            self._forget(upto)
+
+    def merge(self) -> bool:
+        """Bring in what an earlier run had to log beside the media; empty that log.
+
+        False when its operations do not follow what is here: call again when those between are
+        known. Raises JournalParted.
+        """
+        with self._writing:
+            if self.beside or self._spare is None or self._spare == self._folder:
+                return True
+            if not self._spare.exists():
+                return True
+            with Log.open(self._spare) as spare:
+                operations = _all(spare)
+                if not self._follow(operations):
+                    return False
+                for operation in operations:
+                    self._keep_new(operation)
+                if not self.beside:
+                    spare.cut(spare.last)
+            return True
 
     def extend(self, operations: Iterable[Operation]) -> None:
-        """Take over operations that home has and the journal has not."""
-        with self._changed:
+        """Take over operations that home has and the journal has not. Raises JournalGap."""
+        with self._writing:
             for operation in operations:
-                if operation.number <= self._last():
-                    continue
-                if operation.number != self._last() + 1:
+                if operation.number > self._last() + 1:
                     raise JournalGap(
                         f"the journal ends at operation {self._last()}",
                         why=f"the next one that is known is {operation.number}",
                         fix="refresh the media at home",
                     )
-                self._keep(operation)
+                self._keep_new(operation)
 
-    def append(self, encode: Encode) -> Operation:
-        """Number, make and keep a new operation. Durable on return (policy `each`)."""
-        with self._changed:
+    def append(
+        self, encode: Encode, promise: Callable[[Operation], None] = lambda operation: None
+    ) -> Operation:
+        """Number, make and keep a new operation. Durable on return (durability `each`).
+
+        promise: told of the operation when it is durable and before any replica can see it
+        Raises what encode raises, and a MediaError when it can be written nowhere.
+        """
+        with self._writing:
             number = OperationNumber(self._last() + 1)
-            previous = self._operations[-1].time_ns if self._operations else 0
-            now, seed = max(time.time_ns(), previous + 1), secrets.randbits(64)
+            now, seed = max(time.time_ns(), self._latest_ns + 1), secrets.randbits(64)
             operation = Operation(number, now, seed, encode(number, now, seed))
-            self._keep(operation)
+            self._write(operation)
+            promise(operation)
+            self._publish(operation)
             return operation
 
     def wait(self, after: OperationNumber, limit: int, timeout: float) -> list[Operation]:
-        """Operations after that number, at most `limit`; empty when none came in `timeout` s.
+        """Operations after that number, at most `limit` of at most BATCH_BYTES together; empty
+        when none came in `timeout` seconds or `wake` was called.
 
         Raises JournalGap when the journal begins later than that.
         """
         with self._changed:
-            self._changed.wait_for(lambda: self._last() > after, timeout)
+            if self._last() <= after:
+                self._changed.wait(timeout)
             if after < self._base:
                 raise JournalGap(
                     f"operation {after + 1} is not in the journal",
                     why=f"it begins with operation {self._base + 1}",
+                    fix="bring up a replica from a newer checkpoint",
                 )
             start = after - self._base
-            return self._operations[start : start + limit]
+            return _up_to(BATCH_BYTES, self._operations[start : start + limit])
 
     def acknowledge(self, number: OperationNumber) -> None:
         """Note that home has every operation up to that one on disk."""
         with self._changed:
             self._stable = max(self._stable, number)
-            if self._log is None:
-                self._forget(number)
+
+    def forget(self, upto: OperationNumber) -> None:
+        """Without a log: let go of operations that nobody waits for any more."""
+        if self._log is None:
+            self._forget(upto)
 
     def wake(self) -> None:
         """Wake every waiter, so that a feed sees that it should end."""
@@ -133,50 +210,116 @@ class Journal:
             self._changed.notify_all()
 
     def close(self) -> None:
-        with self._changed:
+        """Let the log go. Nothing happens the second time."""
+        with self._writing:
             if self._log:
                 self._log.close()
 
     def _last(self) -> OperationNumber:
         return OperationNumber(self._base + len(self._operations))
 
+    def _open(self, folder: Path) -> None:
+        try:
+            self._log = Log.open(folder, durability=self._durability)
+            self._load(self._log)
+        except (LogFull, LogReadOnly, LogGone) as error:
+            if self._spare in (None, folder):
+                raise
+            if folder.exists():
+                with Log.open(folder, read_only=True) as log:
+                    self._load(log)
+            self._go_on_beside(error)
+
     def _load(self, log: Log) -> None:
-        self._operations = list(log.read(OperationNumber(log.first - 1)))
+        self._operations = _all(log)
         first = self._operations[0].number if self._operations else log.last + 1
         self._base = OperationNumber(first - 1)
+        if self._operations:
+            self._latest_ns = self._operations[-1].time_ns
 
-    def _merge(self, spare: Path) -> None:
-        """Bring in what an earlier run had to write beside the media."""
-        log = Log.open(spare)
-        for operation in log.read(OperationNumber(log.first - 1)):
-            if operation.number == self._last() + 1:
-                self._keep(operation)
-        log.cut(log.last)
-        log.close()
+    def _follow(self, operations: Sequence[Operation]) -> bool:
+        """Whether these can be joined to what is here. Raises JournalParted."""
+        for operation in operations:
+            mine = self.get(operation.number)
+            if mine is not None and mine != operation:
+                raise JournalParted(
+                    operation.number,
+                    f"in {self._spare}",
+                    fix="move one of the two logs away; home's log is the one that counts",
+                )
+        return not operations or operations[0].number <= self._last() + 1
 
-    def _keep(self, operation: Operation) -> None:
-        if self._log:
-            try:
-                self._log.append(operation)
-            except SatchelError as error:
-                self._go_on_beside(error)
-                self._log.append(operation)
-        self._operations.append(operation)
-        self._changed.notify_all()
+    def _keep_new(self, operation: Operation) -> None:
+        if operation.number == self._last() + 1:
+            self._write(operation)
+            self._publish(operation)
+
+    def _write(self, operation: Operation) -> None:
+        if self._log is None:
+            return
+        try:
+            self._log.append(operation)
+        except (LogFull, LogReadOnly, LogGone) as error:
+            if self.beside or self._spare in (None, self._folder):
+                raise
+            self._go_on_beside(error)
+            self._log.append(operation)
+
+    def _publish(self, operation: Operation) -> None:
+        with self._changed:
+            self._operations.append(operation)
+            self._latest_ns = operation.time_ns
+            self._changed.notify_all()
 
     def _go_on_beside(self, error: SatchelError) -> None:
-        if self.failure or self._spare is None:
-            raise error
+        """The media has failed: log in the spare place what home may not have, and go on there."""
+        assert self._spare is not None
         logger.error("%s; operations are logged in %s from here on", error, self._spare)
-        self.failure = error
-        unstable = [op for op in self._operations if op.number > self._stable]
         log = Log.open(self._spare, durability=self._durability)
-        log.cut(OperationNumber(unstable[0].number - 1 if unstable else self._last()))
-        for operation in unstable:
+        try:
+            self._join(log)
+        except BaseException:
+            log.close()
+            raise
+        if self._log:
+            self._log.close()
+        self._log, self.failure = log, error
+
+    def _join(self, log: Log) -> None:
+        """Let the spare log go on from what it has, or from the first unstable operation."""
+        there = _all(log)
+        if not self._follow(there):
+            raise JournalGap(
+                f"operations {self._last() + 1} to {there[0].number - 1} are missing",
+                why=f"the media ends before them and {self._spare} begins after them",
+                fix="start with writable media where home can be reached: home has them",
+            )
+        needed = max(min(self._stable, self._last()), self._base)
+        if not there or log.last < needed:
+            log.cut(log.last)
+            log.start_from(OperationNumber(needed))
+        for operation in there:
+            if operation.number == self._last() + 1:
+                self._publish(operation)
+        for operation in self._operations[max(0, log.last - self._base) :]:
             log.append(operation)
-        self._log = log
 
     def _forget(self, upto: OperationNumber) -> None:
-        drop = min(len(self._operations), max(0, upto - self._base))
-        del self._operations[:drop]
-        self._base = OperationNumber(self._base + drop)
+        with self._changed:
+            drop = min(len(self._operations), max(0, upto - self._base))
+            del self._operations[:drop]
+            self._base = OperationNumber(self._base + drop)
+
+
+def _all(log: Log) -> list[Operation]:
+    return list(log.read(OperationNumber(log.first - 1)))
+
+
+def _up_to(size: int, operations: list[Operation]) -> list[Operation]:
+    """The first operations, of `size` bytes together or of one operation."""
+    total = 0
+    for index, operation in enumerate(operations):
+        total += operation.record_size
+        if total > size and index:
+            return operations[:index]
+    return operations

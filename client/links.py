@@ -3,8 +3,8 @@
 """The OpenSSH connections to home and to surrogates, made again when they break.
 
 A person moves: the connection from the old address hears nothing more, and TCP notices only after
-minutes. A watcher therefore looks twice a second from which address a peer would be reached now,
-and makes the connection again as soon as that is another one.
+minutes. A link's watcher therefore looks twice a second from which address the peer would be
+reached now, and connects again as soon as that is another one, or the connection has ended.
 
 A link carries requests. Chunks that a surrogate fetches travel on a link of their own, so that an
 operation never waits behind a bulk transfer in one TCP connection's queue.
@@ -14,23 +14,26 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import secrets
 import shutil
 import socket
 import threading
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from client.settings import ClientSettings, Peer
 from client.sources import Provider, source_app
-from satchel.errors import SatchelError
-from wire import HttpClient, Lane, Server, SshHost, SshLink, serve
+from satchel.errors import SatchelError, StateError
+from wire import HttpClient, Lane, LinkState, Server, SshHost, SshLink, serve
 
 logger = logging.getLogger(__name__)
 
-READ_SECONDS = 60.0
-
 WATCH_SECONDS = 0.5
+
+RETRY_SECONDS = 2.0
+"""Between the watcher's attempts to connect to a peer that does not answer."""
+
+CONNECT_SECONDS = 20.0
 
 KEEP_ALIVE_SECONDS = 9.0
 
@@ -40,43 +43,37 @@ SOURCE_MAX_BODY = 1 << 20
 
 
 class Link:
-    """One OpenSSH connection to a daemon, and the requests over it. Thread-safe."""
+    """One OpenSSH connection to a daemon, and the requests over it. Thread-safe.
+
+    http: the daemon; its calls raise UnavailableError while the connection does not stand
+    """
 
     def __init__(self, name: str, peer: Peer, run: Path, lane: Lane) -> None:
-        """Connect. Raises HostUnreachable, WrongKey, HostKeyMismatch."""
+        """Begin to watch; `connect` says whether it works. run: the folder of its sockets"""
         self.name = name
         self._peer = peer
         self._lane = lane
         self._run = run
         self._socket = run / f"{name}.api"
-        self._offers: dict[Path, str] = {}
-        self._servers: list[Server] = []
-        self._lock = threading.Lock()
-        self._closed = False
-        self._ssh = self._connect()
+        self._servers: dict[str, Server] = {}  # by the path of the socket there
+        self._connecting = threading.Lock()
+        self._ssh: SshLink | None = None
+        self._route = _Route(peer)
+        self._closing = threading.Event()
         self.http = HttpClient(self._socket, peer=name)
+        self._watcher = threading.Thread(target=self._watch, name=f"link-{name}", daemon=True)
+        self._watcher.start()
 
-    def get_json(self, path: str, *, timeout: float | None = READ_SECONDS) -> Any:
-        return self.http.get_json(path, timeout=timeout)
+    @property
+    def alive(self) -> bool:
+        """Whether the connection stands, as far as anybody knows."""
+        return self._ssh is not None and self._ssh.alive()
 
-    def get_bytes(self, path: str) -> bytes:
-        return self.http.get_bytes(path)
-
-    def post_json(self, path: str, value: Any, *, timeout: float | None = READ_SECONDS) -> Any:
-        return self.http.post_json(path, value, timeout=timeout)
-
-    def delete(self, path: str) -> Any:
-        return self.http.delete(path)
-
-    def post_bytes(
-        self,
-        path: str,
-        body: bytes,
-        *,
-        headers: Mapping[str, str] | None = None,
-        timeout: float | None = READ_SECONDS,
-    ) -> bytes:
-        return self.http.post_bytes(path, body, headers=headers, timeout=timeout, idempotent=True)
+    def connect(self) -> None:
+        """Have a connection. Raises HostUnreachable, WrongKey, HostKeyMismatch."""
+        with self._connecting:
+            if not self.alive:
+                self._connect()
 
     def offer(self, name: str, provider: Provider, folder: str) -> str:
         """Let the peer fetch chunks from `provider`; the path of the socket there.
@@ -84,45 +81,38 @@ class Link:
         folder: the peer's folder for forwarded sockets
         """
         local = self._run / f"{self.name}.{name}"
-        remote = f"{folder}/{socket.gethostname()[:16]}-{id(self) & 0xFFFFFF:x}-{name}"
+        remote = f"{folder}/{socket.gethostname()[:16]}-{secrets.token_hex(4)}-{name}"
         app = source_app(provider)
-        server = serve(app, local, threads=SOURCE_THREADS, max_body=SOURCE_MAX_BODY)
-        with self._lock:
-            self._servers.append(server)
-            self._offers[local] = remote
+        with self._connecting:
+            if self._closing.is_set() or self._ssh is None:
+                raise StateError(f"cannot offer {name} to {self.name}", why="not connected")
+            server = serve(app, local, threads=SOURCE_THREADS, max_body=SOURCE_MAX_BODY)
+            self._servers[remote] = server
             self._ssh.forward_remote(remote, local)
         return remote
 
-    def ensure(self) -> None:
-        """Connect again unless the connection is alive. Raises what connecting raises."""
-        with self._lock:
-            if self._closed or self._ssh.alive():
-                return
-            self._reconnect()
-
-    def follow(self) -> None:
-        """Connect again if the peer is reached from another address than before."""
-        with self._lock:
-            if self._closed or _address_towards(self._peer) in (None, self._address):
-                return
-            logger.info("%s: this device has a new address, connecting again", self.name)
-            self._reconnect()
-
     def close(self) -> None:
-        """End the connection and what was offered over it; leaves no process and no socket."""
-        with self._lock:
-            self._closed = True
-            self.http.close()
+        """End the connection and what was offered over it; leaves no process and no socket.
+
+        A thread that is connecting gets a StateError, one that waits for an answer an
+        UnavailableError.
+        """
+        self._closing.set()
+        self.http.close()
+        if self._ssh:
             self._ssh.close()
-            for server in self._servers:
-                server.close()
+        self._watcher.join()
+        with self._connecting:
+            if self._ssh:
+                self._ssh.close()
+            servers, self._servers = self._servers, {}
+        for server in servers.values():
+            server.close()
 
-    def _reconnect(self) -> None:
-        self._ssh.close(gone=True)
-        self._ssh = self._connect()
-
-    def _connect(self) -> SshLink:
-        self._address = _address_towards(self._peer)
+    def _connect(self) -> None:
+        if self._ssh:
+            self._ssh.close(gone=True)
+        self._route.learn()
         host = SshHost(
             name=self.name,
             destination=self._peer.destination,
@@ -130,14 +120,46 @@ class Link:
             identity=self._peer.identity,
             known_hosts=self._peer.known_hosts,
         )
-        return SshLink.open(
+        self._ssh = SshLink.start(
             host,
             self._run,
             lane=self._lane,
             forwards_local={self._socket: self._peer.socket},
-            forwards_remote={remote: local for local, remote in self._offers.items()},
+            forwards_remote={remote: server.path for remote, server in self._servers.items()},
             keep_alive=KEEP_ALIVE_SECONDS,
+            connect_timeout=CONNECT_SECONDS,
         )
+        if self._closing.is_set():
+            self._ssh.close()
+            raise StateError(f"the link to {self.name} is closed")
+        self._ssh.wait_ready(CONNECT_SECONDS)
+
+    def _watch(self) -> None:
+        pause, said = WATCH_SECONDS, ""
+        while not self._closing.wait(pause):
+            try:
+                self._look()
+                pause, said = WATCH_SECONDS, ""
+            except SatchelError as error:
+                pause = RETRY_SECONDS
+                if str(error) != said:
+                    logger.info("%s: %s", self.name, error)
+                said = str(error)
+
+    def _look(self) -> None:
+        """Connect again if there was a connection and it is of no use any more."""
+        ssh = self._ssh
+        if ssh is None:
+            return
+        if ssh.state is LinkState.CONNECTING and self._route.has_changed():
+            ssh.close(gone=True)  # whoever waits for it would wait in vain
+        with self._connecting:
+            moved = self._route.has_changed()
+            if self._closing.is_set() or (self.alive and not moved):
+                return
+            cause = "this device has a new address" if moved else "the connection has ended"
+            logger.info("%s: %s, connecting again", self.name, cause)
+            self._connect()
 
 
 class Links:
@@ -149,9 +171,6 @@ class Links:
         self._run.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._lock = threading.Lock()
         self._links: dict[str, Link] = {}
-        self._closing = threading.Event()
-        self._watcher = threading.Thread(target=self._watch, name="links", daemon=True)
-        self._watcher.start()
 
     def __enter__(self) -> Links:
         return self
@@ -159,12 +178,18 @@ class Links:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def open(self, name: str, peer: Peer, lane: Lane = Lane.OPERATIONS) -> Link:
-        """The link of that name, connected if there is none yet."""
+    def get(self, name: str, peer: Peer, lane: Lane = Lane.OPERATIONS) -> Link:
+        """The link of that name, made if there is none; connected or not."""
         with self._lock:
             if name not in self._links:
                 self._links[name] = Link(name, peer, self._run, lane)
             return self._links[name]
+
+    def open(self, name: str, peer: Peer, lane: Lane = Lane.OPERATIONS) -> Link:
+        """The same, connected. Raises HostUnreachable, WrongKey, HostKeyMismatch."""
+        link = self.get(name, peer, lane)
+        link.connect()
+        return link
 
     def drop(self, name: str) -> None:
         """Close a link, if there is one of that name."""
@@ -174,29 +199,46 @@ class Links:
             link.close()
 
     def close(self) -> None:
-        self._closing.set()
-        self._watcher.join()
+        """Close every link, all at once."""
         with self._lock:
             links, self._links = self._links, {}
-        for link in links.values():
-            link.close()
+        closers = [threading.Thread(target=link.close) for link in links.values()]
+        for closer in closers:
+            closer.start()
+        for closer in closers:
+            closer.join()
         shutil.rmtree(self._run, ignore_errors=True)
 
-    def _watch(self) -> None:
-        while not self._closing.wait(WATCH_SECONDS):
-            with self._lock:
-                links = list(self._links.values())
-            for link in links:
-                try:
-                    link.follow()
-                except SatchelError as error:
-                    logger.info("%s: %s", link.name, error)
 
+class _Route:
+    """From which address of this device a peer is reached."""
 
-def _address_towards(peer: Peer) -> str | None:
-    """The address of this device that a connection to `peer` would come from; None: no route."""
-    host = peer.destination.rpartition("@")[2]
-    with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.connect((host, peer.port))
-        return str(probe.getsockname()[0])
-    return None
+    def __init__(self, peer: Peer) -> None:
+        host = peer.destination.rpartition("@")[2]
+        self._host = host.strip("[]")
+        self._port = peer.port
+        self._peer: Any = None
+        self._family = socket.AF_INET
+        self._address: str | None = None
+
+    def learn(self) -> None:
+        """Note it, at the moment of connecting. Asks the resolver once, not at every look."""
+        with contextlib.suppress(OSError):
+            found = socket.getaddrinfo(self._host, self._port, type=socket.SOCK_DGRAM)[0]
+            self._family, self._peer = found[0], found[4]
+        self._address = self._now()
+
+    def has_changed(self) -> bool:
+        """Whether it is another one now. Without any route it has not changed."""
+        return self._now() not in (None, self._address)
+
+    def _now(self) -> str | None:
+        if self._peer is None:
+            return None
+        with (
+            contextlib.suppress(OSError),
+            socket.socket(self._family, socket.SOCK_DGRAM) as probe,
+        ):
+            probe.connect(self._peer)
+            return str(probe.getsockname()[0])
+        return None

@@ -5,7 +5,7 @@
 Bringing up a replica on a surrogate, in order: a link to it, the media and home offered to it
 over that link, the signed manifest sent, the wait until it runs, its cursor into the journal. The
 replicas that are there answer meanwhile; a move ends the old one only when the new one has caught
-up.
+up. Whatever goes wrong on the way, nothing of the new one is left, here or there.
 """
 
 from __future__ import annotations
@@ -19,27 +19,32 @@ from pathlib import Path
 from typing import Any
 
 from chunkstore import Media
+from client.checkpoints import candidates, choose
 from client.endpoints import HOME, HomeEndpoint, SurrogateEndpoint
+from client.feed import FINAL, FeedState
+from client.home import HomeService
 from client.journal import Journal
+from client.leftovers import Leftovers
 from client.links import Link, Links
 from client.session import Session
 from client.settings import ClientSettings
-from client.sources import MediaChunks, Provider
-from images import SIGNATURE_NAMESPACE, Manifest
-from replay import decode_operations
-from satchel.errors import NotFoundError, SatchelError, UnavailableError
-from satchel.ids import OperationNumber, ReplicaId
-from wire import ChunkClient, CreateReplica, HostStatus, Lane, SourceAddress, verify_signer
+from client.sources import Provider
+from images import Manifest
+from satchel.errors import ConflictError, SatchelError, StateError, UnavailableError
+from satchel.ids import ReplicaId
+from satchel.names import check_name
+from wire import ChunkClient, CreateReplica, HostStatus, Lane, ReplicaStatus, SourceAddress
 
 logger = logging.getLogger(__name__)
 
 READY_SECONDS = 900.0
 """How long a replica may take from its request until it runs."""
 
-HISTORY_BATCH = 256
+WAIT_SECONDS = 2.0
+"""One question whether a replica runs; then it is looked whether the session ends meanwhile."""
 
-OWNER = "owner"
-"""Who signs checkpoints, as allowed_signers calls it."""
+STATUS_SECONDS = 3.0
+"""How long `status` waits for a surrogate."""
 
 
 @dataclass(frozen=True)
@@ -55,81 +60,76 @@ class BroughtUp:
 
 
 class Runner:
-    """One service in use by this client. Thread-safe; `close` ends everything it began."""
+    """One service in use by this client. Thread-safe; `close` ends everything it began.
+
+    One at a time for a service and a run folder: see client.control.only_session.
+    """
 
     def __init__(self, settings: ClientSettings, service: str, *, media: Path | None) -> None:
+        """Raises BadName."""
         self.settings = settings
-        self.service = service
+        self.service = check_name(service, "service")
         self.media = media
         self._links = Links(settings, service)
+        self._leftovers = Leftovers(settings.run / f"{service}.replicas")
+        self._chunks: Media | None = None
+        self._home: HomeService | None = None
+        self._manifest: Manifest | None = None
+        self._session: Session | None = None
         self._surrogates: dict[str, SurrogateEndpoint] = {}
-        self._moving = threading.Lock()
-        self.home_link: Link | None = None
-        self.manifest: Manifest
-        self.session: Session
+        self._moving = threading.RLock()
+        self._closing = threading.Event()
+
+    @property
+    def session(self) -> Session:
+        """The session, or StateError before `start`."""
+        if self._session is None:
+            raise StateError(f"the session of {self.service} has not started")
+        return self._session
+
+    @property
+    def manifest(self) -> Manifest:
+        """The checkpoint that replicas are resumed from."""
+        assert self._manifest is not None, "the session has started"
+        return self._manifest
 
     def start(self, *, take_over: bool = False) -> None:
-        """Find the checkpoint, open the journal, let home take part.
+        """Find the checkpoint, open the journal, let home take part. Once.
 
-        Without home the media must have a checkpoint, without media home must have one.
-        Raises NotFoundError, AccessError for a manifest that the owner did not sign, ConflictError
-        when another client holds the service, JournalGap for media older than home's log.
+        Without home the media must have a checkpoint, without media home must have one. A home
+        that cannot be reached takes part when it can. Raises MediaNotFound, NotFoundError,
+        AccessError for a wrong key or a manifest that the owner did not sign, ConflictError when
+        another client holds the service or has used it, JournalGap; `close` is due all the same.
         """
-        try:
-            self._reach_home(take_over)
-            candidates = self._manifests()
-            newest = candidates[0]
-            self.session = Session(
-                self._journal(newest),
-                stateful=bool(newest.adapter["stateful"]),
-                response_seconds=self.settings.response_seconds,
-            )
-            self.manifest = self._choose(candidates)
-            if self.home_link:
-                self._join_home(self.home_link)
-        except BaseException:
-            self._links.close()
-            raise
+        if self.media is not None:
+            self._chunks = Media.open(self.media)
+        reached = self._reach_home(take_over)
+        found = candidates(self.service, self.media, reached, self.settings.allowed_signers)
+        stateful = bool(found[0].manifest.adapter["stateful"])
+        self._session = Session(
+            self._journal() if stateful else Journal(None, None),
+            stateful=stateful,
+            response_seconds=self.settings.response_seconds,
+        )
+        journal = self._session.journal
+        self._manifest = choose(found, journal, reached) if stateful else found[0].manifest
+        if self.media is None and stateful:
+            journal.cut(self._manifest.operation)
+        self._join_home()
 
     def bring_up(self, surrogate: str, *, use_media: bool = True) -> BroughtUp:
         """Resume a replica on a surrogate and let it catch up; returns when it has joined.
 
-        Raises what admission there raises, and UnavailableError when it does not come up.
+        Raises what admission there raises, ConflictError when one takes part there already, and
+        UnavailableError when it does not come up.
         """
-        began = time.monotonic()
-        peer = self.settings.surrogate(surrogate)
-        link = self._links.open(surrogate, peer)
-        chunks = self._links.open(f"{surrogate}-chunks", peer, Lane.BULK)
-        forwarded = HostStatus.from_json(link.get_json("/v1/status")).forwarded
-        replica = ReplicaId(f"{self.service}-{secrets.token_hex(4)}")
-        request = CreateReplica(
-            replica=replica,
-            service=self.service,
-            manifest=self.manifest.to_json(),
-            sources=self._offer(chunks, forwarded, use_media=use_media),
-        )
-        link.post_json("/v1/replicas", request.to_json())
-        endpoint = SurrogateEndpoint(surrogate, link, replica)
-        try:
-            status = self._await_running(endpoint, began)
-            running = time.monotonic() - began
-            cursor = status.last_operation if self.session.stateful else self.session.journal.last
-            feed = self.session.add(endpoint, cursor)
-            if not feed.joined.wait(READY_SECONDS):
-                raise UnavailableError(f"the replica at {surrogate} does not catch up")
-        except BaseException:
-            self.session.drop(surrogate)
-            endpoint.remove()
-            raise
-        self._surrogates[surrogate] = endpoint
-        return BroughtUp(
-            surrogate=surrogate,
-            replica=replica,
-            running_seconds=running,
-            joined_seconds=time.monotonic() - began,
-            fetched_bytes=endpoint.status().fetched_bytes,
-            replayed=self.session.journal.last - cursor if self.session.stateful else 0,
-        )
+        with self._moving:
+            self._make_room(surrogate)
+            try:
+                return self._bring_up(surrogate, use_media=use_media)
+            except BaseException:
+                self.drop(surrogate)
+                raise
 
     def move(self, surrogate: str, *, use_media: bool = True) -> BroughtUp:
         """Bring up a replica there, then end those on other surrogates (make before break)."""
@@ -141,19 +141,26 @@ class Runner:
 
     def drop(self, surrogate: str) -> None:
         """End the replica on a surrogate and the link to it. Never fails: it may be gone."""
-        endpoint = self._surrogates.pop(surrogate, None)
-        self.session.drop(surrogate)
-        if endpoint:
-            try:
-                endpoint.remove()
-            except SatchelError as error:
-                logger.warning("replica %s was left behind: %s", endpoint.replica, error)
-        self._links.drop(surrogate)
-        self._links.drop(f"{surrogate}-chunks")
+        with self._moving:
+            endpoint = self._surrogates.pop(surrogate, None)
+            feed = self._session.feed(surrogate) if self._session else None
+            if feed:
+                feed.end()
+            if endpoint:
+                try:
+                    endpoint.remove()
+                    self._leftovers.forget(endpoint.replica)
+                except SatchelError as error:
+                    logger.warning("replica %s was left behind: %s", endpoint.replica, error)
+            self._links.drop(surrogate)
+            self._links.drop(_chunks_link(surrogate))
+            if self._session:
+                self._session.drop(surrogate)
 
     def status(self) -> dict[str, Any]:
         """Everything that `satchel status` shows."""
         session, journal = self.session, self.session.journal
+        surrogates = {name: _status(e) for name, e in dict(self._surrogates).items()}
         return {
             "service": self.service,
             "checkpoint": self.manifest.id,
@@ -163,145 +170,179 @@ class Runner:
             "stable_operation": journal.stable,
             "media": str(self.media) if self.media else None,
             "journal_failure": str(journal.failure) if journal.failure else None,
-            "replicas": [
-                {"name": f.name, "state": f.state.value, "operation": f.cursor}
-                for f in session.feeds()
-            ],
+            "refusal": str(session.refusal) if session.refusal else None,
+            "replicas": self._replicas(surrogates),
             "first_responses": dict(session.tally.first_responses),
+            "later_responses": session.tally.later_responses,
+            "diverged": session.tally.diverged,
             "divergences": session.tally.divergences,
-            "surrogates": {n: self._surrogate_status(e) for n, e in self._surrogates.items()},
+            "surrogates": surrogates,
         }
 
     def close(self) -> None:
-        """End every replica on surrogates, give the lease back, close links and journal."""
-        for name in list(self._surrogates):
-            self.drop(name)
-        self.session.close()
-        if self.home_link:
+        """End every replica on surrogates, give the lease back, close links and journal.
+
+        Calls that wait for a response end with a StateError. Never fails.
+        """
+        self._closing.set()
+        if self._session:
+            self._session.refuse(StateError(f"the session of {self.service} has ended"))
+        with self._moving:
+            for name in list(self._surrogates):
+                self.drop(name)
+        if self._home and self._home.link.alive:
             try:
-                self.home_link.delete(f"/v1/services/{self.service}/lease/{self.settings.name}")
+                self._home.release()
             except SatchelError as error:
                 logger.warning("the lease was not given back: %s", error)
+        if self._session:
+            self._session.close()
         self._links.close()
+        if self._chunks:
+            self._chunks.close()
 
-    def _surrogate_status(self, endpoint: SurrogateEndpoint) -> dict[str, Any]:
-        try:
-            return endpoint.status().to_json()
-        except SatchelError as error:
-            return {"error": str(error)}
-
-    def _reach_home(self, take_over: bool) -> None:
+    def _reach_home(self, take_over: bool) -> HomeService | None:
+        """Home, if there is one and it answers now; a link to it in any case."""
         if not self.settings.home.destination:
-            return
+            return None
+        link = self._links.get(HOME, self.settings.home)
+        self._home = HomeService(link, self.service, self.settings.name)
         try:
-            self.home_link = self._links.open(HOME, self.settings.home)
+            link.connect()
+            self._home.claim(take_over=take_over)
         except UnavailableError as error:
             if self.media is None:
                 raise
             logger.warning("home: %s; going on with the media alone", error)
-            return
-        lease = {"client": self.settings.name, "take_over": take_over}
-        self.home_link.post_json(f"/v1/services/{self.service}/lease", lease)
+            return None
+        return self._home
 
-    def _manifests(self) -> list[Manifest]:
-        """Signed checkpoints that can be had, media's first."""
-        found = []
-        if self.media is not None:
-            folder = Media.checkpoints_folder(self.media, self.service)
-            for signature in sorted(folder.glob("*.json.sig")):
-                manifest = signature.with_suffix("").read_bytes()
-                found.append(self._verified(manifest, signature.read_bytes(), str(folder)))
-        if self.home_link is not None:
-            answer = self.home_link.get_json(f"/v1/services/{self.service}/checkpoint")
-            manifest = str(answer["manifest"]).encode()
-            found.append(self._verified(manifest, str(answer["signature"]).encode(), "home"))
-        if not found:
-            raise NotFoundError(
-                f"no checkpoint of {self.service} on media or at home",
-                fix=f"`satchel-home checkpoint {self.service} --media PATH` at home",
-            )
-        return found
-
-    def _verified(self, manifest: bytes, signature: bytes, place: str) -> Manifest:
-        verify_signer(
-            manifest,
-            signature,
-            allowed_signers=self.settings.allowed_signers,
-            signer=OWNER,
-            namespace=SIGNATURE_NAMESPACE,
-        )
-        decoded = Manifest.from_bytes(manifest)
-        if decoded.service != self.service:
-            raise NotFoundError(
-                f"the checkpoint from {place} is of {decoded.service}, not of {self.service}"
-            )
-        return decoded
-
-    def _journal(self, newest: Manifest) -> Journal:
-        if not newest.adapter["stateful"]:
-            return Journal(None, None)
+    def _journal(self) -> Journal:
         spare = self.settings.data / "log" / self.service
         folder = Media.log_folder(self.media, self.service) if self.media else spare
         return Journal(folder, spare, self.settings.durability)
 
-    def _choose(self, candidates: list[Manifest]) -> Manifest:
-        """The first checkpoint from which the journal, with what home has, leads to now."""
-        journal = self.session.journal
-        if not self.session.stateful:
-            return candidates[0]
-        for manifest in candidates:
-            if journal.base == journal.last < manifest.operation:
-                journal.start_from(manifest.operation)
-            if journal.base <= manifest.operation <= journal.last:
-                self._take_history(journal)
-                return manifest
-        raise NotFoundError(
-            f"no checkpoint of {self.service} goes together with the operation log",
-            why=f"the log begins after operation {journal.base}",
-            fix=f"refresh the media: `satchel-home checkpoint {self.service} --media PATH`",
-        )
-
-    def _take_history(self, journal: Journal) -> None:
-        """Operations that home has logged and this client has not seen."""
-        while self.home_link is not None:
-            path = f"/v1/services/{self.service}/operations?after={journal.last}"
-            operations = decode_operations(
-                self.home_link.get_bytes(f"{path}&limit={HISTORY_BATCH}")
+    def _join_home(self) -> None:
+        if self._home:
+            session = self.session
+            endpoint = HomeEndpoint(
+                self._home, session.journal, session.acknowledge, stateful=session.stateful
             )
-            if not operations:
-                return
-            journal.extend(operations)
+            session.add(endpoint, None)
 
-    def _join_home(self, link: Link) -> None:
-        endpoint = HomeEndpoint(
-            link,
-            self.service,
-            self.settings.name,
-            self.session.acknowledge,
-            stateful=self.session.stateful,
+    def _make_room(self, surrogate: str) -> None:
+        """A lost replica gives way to a new one at the same place; one that takes part does not."""
+        if surrogate in self._surrogates:
+            feed = self.session.feed(surrogate)
+            if feed and feed.state not in FINAL:
+                raise ConflictError(
+                    f"{self.service} has a replica at {surrogate} already",
+                    why=f"it is {feed.state.value}",
+                )
+            self.drop(surrogate)
+
+    def _bring_up(self, surrogate: str, *, use_media: bool) -> BroughtUp:
+        began = time.monotonic()
+        peer = self.settings.surrogate(surrogate)
+        link = self._links.open(surrogate, peer)
+        chunks = self._links.open(_chunks_link(surrogate), peer, Lane.BULK)
+        forwarded = HostStatus.from_json(link.http.get_json("/v1/status")).forwarded
+        self._leftovers.remove_from(surrogate, link)
+        replica = ReplicaId(f"{self.service[:40]}-{secrets.token_hex(4)}")
+        request = CreateReplica(
+            replica=replica,
+            service=self.service,
+            manifest=self.manifest.to_json(),
+            sources=self._offer(chunks, forwarded, use_media=use_media),
         )
-        cursor = endpoint.position()
-        if not self.session.stateful:
-            cursor = self.session.journal.last
-        self.session.add(endpoint, OperationNumber(max(cursor, self.session.journal.base)))
+        endpoint = self._surrogates[surrogate] = SurrogateEndpoint(surrogate, link, replica)
+        self._leftovers.note(surrogate, replica)
+        link.http.post_json("/v1/replicas", request.to_json())
+        status = self._await_running(endpoint, began)
+        running = time.monotonic() - began
+        session = self.session
+        cursor = status.last_operation if session.stateful else session.journal.last
+        feed = session.add(endpoint, cursor)
+        while not feed.joined.wait(WAIT_SECONDS):
+            self._still_wanted()
+            if feed.state is FeedState.LOST or time.monotonic() - began > READY_SECONDS:
+                raise UnavailableError(
+                    f"the replica at {surrogate} does not catch up",
+                    why=str(feed.error or f"it is at operation {feed.cursor}"),
+                )
+        return BroughtUp(
+            surrogate=surrogate,
+            replica=replica,
+            running_seconds=running,
+            joined_seconds=time.monotonic() - began,
+            fetched_bytes=endpoint.status().fetched_bytes,
+            replayed=session.journal.last - cursor if session.stateful else 0,
+        )
 
     def _offer(self, link: Link, folder: str, *, use_media: bool) -> tuple[SourceAddress, ...]:
-        """Forward this client's sources to the surrogate, the nearest first."""
+        """Forward this client's sources to the surrogate, the nearest first. Home is one of them
+        even while it cannot be reached: the surrogate asks again."""
         providers: list[tuple[str, Provider]] = []
-        if self.media is not None and use_media:
-            providers.append(("media", MediaChunks(self.media)))
-        if self.home_link is not None:
-            bulk = self._links.open("home-chunks", self.settings.home, Lane.BULK)
+        if self._chunks is not None and use_media:
+            providers.append(("media", self._chunks.records))
+        if self._home is not None:
+            bulk = self._links.get(_chunks_link(HOME), self.settings.home, Lane.BULK)
+            try:
+                bulk.connect()
+            except UnavailableError as error:
+                logger.warning("chunks from home: %s", error)
             providers.append((HOME, ChunkClient(bulk.http).fetch))
         return tuple(SourceAddress(n, link.offer(n, provider, folder)) for n, provider in providers)
 
-    def _await_running(self, endpoint: SurrogateEndpoint, began: float) -> Any:
+    def _await_running(self, endpoint: SurrogateEndpoint, began: float) -> ReplicaStatus:
         while time.monotonic() - began < READY_SECONDS:
-            status = endpoint.status(wait=10.0)
+            status = endpoint.status(wait=WAIT_SECONDS)
             if status.state == "ready":
                 return status
             if status.error is not None:
                 raise status.error.to_error()
+            self._still_wanted()
         raise UnavailableError(
-            f"the replica at {endpoint.name} does not run after {READY_SECONDS:.0f} s"
+            f"the replica at {endpoint.name} does not run after {READY_SECONDS:.0f} s",
+            fix="try another surrogate",
         )
+
+    def _still_wanted(self) -> None:
+        if self._closing.is_set():
+            raise StateError(f"the session of {self.service} has ended")
+
+    def _replicas(self, surrogates: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
+        """A row for each replica that takes part or is being brought up."""
+        session, last = self.session, self.session.journal.last
+        rows: dict[str, dict[str, Any]] = {
+            name: {"name": name, "state": str(s.get("state", "unknown")), "operation": None}
+            for name, s in surrogates.items()
+        }
+        for feed in session.feeds():
+            rows[feed.name] = {
+                "name": feed.name,
+                "state": feed.state.value,
+                "operation": feed.cursor,
+                "lag": max(0, last - feed.cursor),
+                "error": str(feed.error) if feed.error else None,
+            }
+        return [
+            row
+            | {
+                "fetched_bytes": surrogates.get(name, {}).get("fetched_bytes"),
+                "faults": surrogates.get(name, {}).get("faults"),
+            }
+            for name, row in rows.items()
+        ]
+
+
+def _chunks_link(name: str) -> str:
+    """The name of the link that carries chunks to or from that host."""
+    return f"{name}-chunks"
+
+
+def _status(endpoint: SurrogateEndpoint) -> dict[str, Any]:
+    try:
+        return endpoint.status(timeout=STATUS_SECONDS).to_json()
+    except SatchelError as error:
+        return {"error": str(error)}

@@ -5,20 +5,26 @@
 An operation is `fast`-acknowledged with its first response and `stable` once home has it on
 disk. While the journal cannot be on the media any more, an operation is acknowledged only when it
 is stable, so that no acknowledged operation is ever in one place only.
+
+Home is believed. A surrogate's replica that answers otherwise than home is of no use from then on
+and is lost; what it answered first is reported. Where home says that another client has taken the
+service over, nothing more is accepted: it could not be merged.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import threading
 import time
 from collections import Counter
 from dataclasses import dataclass, field
 
+from client.endpoints import HOME
 from client.feed import Endpoint, Feed, FeedState
 from client.journal import Encode, Journal
 from replay import Operation, Response
-from satchel.errors import SatchelError, UnavailableError
+from satchel.errors import ConflictError, IntegrityError, SatchelError, StateError, UnavailableError
 from satchel.ids import OperationNumber
 
 logger = logging.getLogger(__name__)
@@ -26,14 +32,32 @@ logger = logging.getLogger(__name__)
 DIGESTS_KEPT = 1024
 """First responses remembered for comparison with the later ones."""
 
+DIVERGENCES_KEPT = 100
+
+JOINED_LAG = 2
+"""Operations that a replica may be behind and count as keeping up: in a busy session there is
+always one under way."""
+
+END_SECONDS = 5.0
+"""How long the end of a feed is waited for while an operation of its is under way."""
+
 
 class NoResponse(UnavailableError):
     """No replica answered in time. The operation is logged and will be executed."""
 
 
+class NotStable(UnavailableError):
+    """A replica answered, but home does not have the operation and the media has failed."""
+
+
+class Diverged(IntegrityError):
+    """A replica answered an operation otherwise than home did."""
+
+
 @dataclass(frozen=True)
 class Answer:
-    """The first response to an operation."""
+    """The first response to an operation. seconds: since the call; stable: at the moment of the
+    acknowledgement."""
 
     number: OperationNumber
     payload: bytes
@@ -46,17 +70,18 @@ class Answer:
 class Pending:
     """An operation that waits for its first response."""
 
-    operation: Operation
     began: float
+    operation: Operation | None = None
     answer: Answer | None = None
 
 
 @dataclass
 class Tally:
-    """What a session has seen so far."""
+    """What a session has seen so far. divergences: the first ones, for people to look at."""
 
     first_responses: Counter[str] = field(default_factory=Counter)
     later_responses: int = 0
+    diverged: int = 0
     divergences: list[dict[str, object]] = field(default_factory=list)
 
 
@@ -68,58 +93,88 @@ class Session:
         self.stateful = stateful
         self.tally = Tally()
         self._response_seconds = response_seconds
-        self._changed = threading.Condition()
-        self._pending: dict[int, Pending] = {}
-        self._digests: dict[int, tuple[str, bytes]] = {}
+        self._changed = threading.Condition()  # guards all below; taken before the journal's
+        self._pending: dict[OperationNumber, Pending] = {}
+        self._digests: dict[int, tuple[Feed, bytes]] = {}
         self._feeds: dict[str, Feed] = {}
+        self._refusal: SatchelError | None = None
+
+    @property
+    def refusal(self) -> SatchelError | None:
+        """Why the session accepts no operations any more, or None."""
+        return self._refusal
 
     def call(self, encode: Encode) -> Answer:
         """Execute one operation and give the first response.
 
-        Raises NoResponse, and what the journal raises when it can be written nowhere.
+        Raises NoResponse, NotStable, what ended the session, and what the journal raises when the
+        operation can be written nowhere.
         """
-        began = time.monotonic()
-        with self._changed:
-            operation = self.journal.append(encode)
-            pending = Pending(operation, began)
-            self._pending[operation.number] = pending
-        deadline = began + self._response_seconds
-        with self._changed:
-            try:
-                while pending.answer is None or not self._acknowledged(pending):
-                    if not self._changed.wait(max(0.0, deadline - time.monotonic())):
-                        raise self._no_response(operation)
-            finally:
-                del self._pending[operation.number]
-            return pending.answer
+        if self._refusal:
+            raise self._refusal
+        pending = Pending(time.monotonic())
 
-    def add(self, endpoint: Endpoint, cursor: OperationNumber) -> Feed:
-        """Let a replica take part, from the operation after `cursor` on."""
+        def promise(operation: Operation) -> None:
+            # Not under the lock: an operation that is being logged must not hold up the answers
+            # to others. Nobody looks for the number before the journal shows it.
+            pending.operation = operation
+            self._pending[operation.number] = pending
+
+        operation = self.journal.append(encode, promise)
+        with self._changed:
+            done = self._changed.wait_for(
+                lambda: self._acknowledged(pending, operation.number) or self._refusal,
+                pending.began + self._response_seconds - time.monotonic(),
+            )
+            self._settle(operation.number)
+            if pending.answer is None or not self._acknowledged(pending, operation.number):
+                raise self._refusal if done and self._refusal else self._unanswered(pending)
+            stable = self.journal.stable >= operation.number
+            return dataclasses.replace(pending.answer, stable=stable)
+
+    def add(self, endpoint: Endpoint, cursor: OperationNumber | None) -> Feed:
+        """Let a replica take part, from the operation after `cursor` on; None: ask it where it
+        is. A replica of that name that takes part already is dropped."""
+        self.drop(endpoint.name)
         feed = Feed(endpoint, cursor, self)
         with self._changed:
-            previous = self._feeds.get(endpoint.name)
             self._feeds[endpoint.name] = feed
-        if previous:
-            previous.end()
         feed.start()
         return feed
 
-    def drop(self, name: str) -> None:
+    def drop(self, name: str, timeout: float = END_SECONDS) -> None:
         """Let a replica take part no more. Returns when its feed has ended or is hopeless."""
         with self._changed:
             feed = self._feeds.pop(name, None)
         if feed:
             feed.end()
             self.journal.wake()
-            feed.join(timeout=5.0)
+            feed.join(timeout)
+
+    def feed(self, name: str) -> Feed | None:
+        """The feed of that replica, if it takes part."""
+        with self._changed:
+            return self._feeds.get(name)
 
     def feeds(self) -> list[Feed]:
         with self._changed:
             return list(self._feeds.values())
 
+    def refuse(self, error: SatchelError) -> None:
+        """Accept nothing more and end the calls that wait, all with `error`."""
+        with self._changed:
+            self._refusal = self._refusal or error
+            self._changed.notify_all()
+
     def close(self) -> None:
-        for feed in self.feeds():
-            self.drop(feed.name)
+        """End every feed and every call. Feeds whose operation is under way end with their link."""
+        self.refuse(StateError("the session has ended", fix="start it again with `satchel run`"))
+        feeds = self.feeds()
+        for feed in feeds:
+            feed.end()
+        self.journal.wake()
+        for feed in feeds:
+            self.drop(feed.name, timeout=0.2)
         self.journal.close()
 
     def wait_stable(self, timeout: float) -> bool:
@@ -135,7 +190,9 @@ class Session:
 
     def wanted(self, feed: Feed, limit: int) -> list[Operation]:
         """What a feed sends next. A stateless replica is spared what was answered already."""
-        if feed.cursor >= self.journal.last:
+        if not self.stateful:
+            feed.cursor = max(feed.cursor, self.journal.base)
+        if self.journal.last - feed.cursor <= JOINED_LAG:
             feed.reached_end()
         operations = self.journal.wait(feed.cursor, limit, timeout=0.5)
         if self.stateful:
@@ -151,8 +208,8 @@ class Session:
         now = time.monotonic()
         with self._changed:
             for response in responses:
-                first = self._digests.setdefault(response.number, (feed.name, response.digest))
-                if first[0] == feed.name:
+                first = self._digests.setdefault(response.number, (feed, response.digest))
+                if first[0] is feed:
                     self._answer(feed, response, now)
                 else:
                     self._compare(feed, response, first)
@@ -161,10 +218,19 @@ class Session:
             self._changed.notify_all()
 
     def lost(self, feed: Feed, error: SatchelError) -> None:
-        """A replica is gone: the others go on."""
+        """A replica is gone: the others go on, unless home has given the service to another."""
         logger.warning("replica at %s is lost: %s", feed.name, error)
+        if feed.name == HOME and isinstance(error, ConflictError):
+            self.refuse(error)
         with self._changed:
             self._changed.notify_all()
+
+    def _settle(self, number: OperationNumber) -> None:
+        """Nobody waits for that operation any more."""
+        del self._pending[number]
+        if not self.stateful:
+            oldest = min(list(self._pending), default=number + 1)
+            self.journal.forget(OperationNumber(oldest - 1))
 
     def _answer(self, feed: Feed, response: Response, now: float) -> None:
         pending = self._pending.get(response.number)
@@ -176,35 +242,56 @@ class Session:
             payload=response.payload,
             leader=feed.name,
             seconds=now - pending.began,
-            stable=self.journal.stable >= response.number,
+            stable=False,
         )
 
-    def _compare(self, feed: Feed, response: Response, first: tuple[str, bytes]) -> None:
+    def _compare(self, feed: Feed, response: Response, first: tuple[Feed, bytes]) -> None:
         self.tally.later_responses += 1
         if response.digest == first[1]:
             return
-        logger.error(
-            "operation %s: %s and %s answered differently", response.number, first[0], feed.name
-        )
-        self.tally.divergences.append(
-            {"operation": response.number, "replicas": [first[0], feed.name]}
+        names = [first[0].name, feed.name]
+        logger.error("operation %s: %s and %s answered differently", response.number, *names)
+        self.tally.diverged += 1
+        if len(self.tally.divergences) < DIVERGENCES_KEPT:
+            self.tally.divergences.append({"operation": response.number, "replicas": names})
+        if self.stateful and HOME in names:
+            self._distrust(first[0] if feed.name == HOME else feed, response.number)
+
+    def _distrust(self, feed: Feed, number: OperationNumber) -> None:
+        feed.give_up(
+            Diverged(
+                f"the replica at {feed.name} has answered operation {number} otherwise than home",
+                why="it or its surrogate is at fault",
+                fix="bring up a replica on another surrogate with `satchel move`",
+            )
         )
 
     def _is_open(self, operation: Operation) -> bool:
         pending = self._pending.get(operation.number)
         return pending is not None and pending.answer is None
 
-    def _acknowledged(self, pending: Pending) -> bool:
-        beside_media = self.stateful and self.journal.failure is not None
-        return not beside_media or self.journal.stable >= pending.operation.number
+    def _acknowledged(self, pending: Pending, number: OperationNumber) -> bool:
+        if pending.answer is None:
+            return False
+        return not (self.stateful and self.journal.beside) or self.journal.stable >= number
 
-    def _no_response(self, operation: Operation) -> NoResponse:
-        silent = ", ".join(f"{f.name} {f.state.value}" for f in self._feeds.values())
-        return NoResponse(
-            f"operation {operation.number} got no response in {self._response_seconds:.0f} s",
-            why=f"replicas: {silent or 'none'}",
-            fix="it is logged and is executed when a replica returns: do not send it again",
+    def _unanswered(self, pending: Pending) -> UnavailableError:
+        assert pending.operation is not None
+        replicas = [f"{f.name} {f.state.value}" for f in self._feeds.values()]
+        faults = [f"{f.name}: {f.error}" for f in self._feeds.values() if f.error]
+        why = "; ".join([f"replicas: {', '.join(replicas) or 'none'}", *faults])
+        number, seconds = pending.operation.number, f"{self._response_seconds:.0f} s"
+        if pending.answer is None:
+            return NoResponse(
+                f"operation {number} got no response in {seconds}",
+                why=why,
+                fix="it is logged and is executed when a replica returns: do not send it again",
+            )
+        return NotStable(
+            f"operation {number} was executed, but home did not get it in {seconds}",
+            why=f"the media has failed ({self.journal.failure}); {why}",
+            fix="it is logged on this device and sent when home returns: do not send it again",
         )
 
 
-__all__ = ["Answer", "FeedState", "NoResponse", "Session"]
+__all__ = ["Answer", "Diverged", "FeedState", "NoResponse", "NotStable", "Session"]

@@ -9,11 +9,9 @@ A chunk is given only to who knows its SHA-256, so a surrogate learns no other s
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 from flask import Flask
 
-from chunkstore import Media
 from wire import chunk_routes, install_errors
 
 Provider = Callable[[bytes], bytes]
@@ -26,17 +24,3 @@ def source_app(provider: Provider) -> Flask:
     install_errors(app)
     app.register_blueprint(chunk_routes(provider))
     return app
-
-
-class MediaChunks:
-    """The chunks on media mounted at a folder; opened again after it came back. Thread-safe."""
-
-    def __init__(self, root: Path) -> None:
-        self._root = root
-        self._media: Media | None = None
-
-    def __call__(self, refs: bytes) -> bytes:
-        """Pack records of the chunks that the media has. Raises MediaGone, MediaNotFound."""
-        if self._media is None or not self._root.joinpath("satchel").is_dir():
-            self._media = Media.open(self._root)
-        return self._media.records(refs)

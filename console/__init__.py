@@ -10,12 +10,13 @@
 
 from console.logs import log_to_stderr
 from console.output import age, show, size
-from console.program import json_option, run_program, serve_until_signal
+from console.program import deaf_to_signals, json_option, run_program, serve_until_signal
 from console.progress import bar
 
 __all__ = [
     "age",
     "bar",
+    "deaf_to_signals",
     "json_option",
     "log_to_stderr",
     "run_program",

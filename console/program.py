@@ -57,6 +57,17 @@ def _report(name: str, error: SatchelError) -> None:
 
 
 def serve_until_signal(announcement: str) -> None:
-    """Say that a daemon is ready, then wait. Ctrl-C and SIGTERM end the wait, and the program."""
+    """Say that a daemon is ready, then wait. Ctrl-C and SIGTERM end the wait, and the program;
+    while it puts its things away, further ones do nothing."""
     print(announcement, file=sys.stderr, flush=True)
-    threading.Event().wait()
+    try:
+        threading.Event().wait()
+    finally:
+        deaf_to_signals()
+
+
+def deaf_to_signals() -> None:
+    """From here on Ctrl-C and SIGTERM do nothing: what is being put away is put away. Main thread
+    only."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)

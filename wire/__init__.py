@@ -46,7 +46,7 @@ from wire.messages import (
     Space,
 )
 from wire.openssh import Lane, Ran, SshHost
-from wire.server import Server, client_gone, install_errors, serve
+from wire.server import Server, client_gone, install_errors, serve, serve_local
 from wire.ssh import LinkState, SshLink
 
 __all__ = [
@@ -88,6 +88,7 @@ __all__ = [
     "known_hosts_line",
     "requested_priority",
     "serve",
+    "serve_local",
     "signer_of",
     "verify_signature",
     "verify_signer",

@@ -13,6 +13,7 @@ Nothing authenticates here: the socket has mode 0600 and ssh decides who reaches
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import logging
 import os
@@ -52,7 +53,11 @@ IDLE_SECONDS = 180
 
 
 class Server:
-    """An application that is being served. Made by `serve`. Any thread may call `close`."""
+    """An application that is being served. Made by `serve` and `serve_local`. Any thread may call
+    `close`.
+
+    path: of the Unix socket; of a port, a name for messages only
+    """
 
     def __init__(self, app: WSGIApplication, listener: socket.socket, path: Path, **limits: int):
         self.path = path
@@ -101,6 +106,11 @@ class Server:
             if self._map:
                 self._end()
 
+    @property
+    def port(self) -> int:
+        """The port on 127.0.0.1 of a server that `serve_local` made."""
+        return int(self._listener.socket.getsockname()[1])
+
     def __enter__(self) -> Server:
         return self
 
@@ -111,7 +121,7 @@ class Server:
         while not self._closing.is_set():
             wasyncore.loop(timeout=30, use_poll=True, map=self._map, count=1)
         wasyncore.dispatcher.close(self._listener)
-        if _inode(self.path) == self._inode:
+        if self._inode and _inode(self.path) == self._inode:
             self.path.unlink(missing_ok=True)
         while self._busy() and time.monotonic() < self._deadline:
             wasyncore.loop(timeout=0.05, use_poll=True, map=self._map, count=1)
@@ -156,6 +166,30 @@ def serve(app: WSGIApplication, socket_path: Path, *, threads: int, max_body: in
     except OSError as error:
         listener.close()
         raise AccessError(f"cannot listen at {socket_path}", why=error.strerror or "") from error
+    except BaseException:
+        listener.close()
+        raise
+
+
+def serve_local(app: WSGIApplication, port: int, *, threads: int, max_body: int) -> Server:
+    """Serve `app` on 127.0.0.1:`port` (0: a free one, see Server.port) until `Server.close`.
+
+    Any local user and any web page in a browser here reaches it: the application sees to what it
+    lets them do. threads, max_body: as for `serve`. Raises ConflictError where the port is taken,
+    AccessError where it may not be used.
+    """
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(("127.0.0.1", port))
+        listener.listen(1024)
+        return Server(app, listener, Path(f"127.0.0.1:{port}"), threads=threads, max_body=max_body)
+    except (OSError, OverflowError) as error:
+        listener.close()
+        what, why = f"cannot listen at 127.0.0.1:{port}", str(error)
+        if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
+            raise ConflictError(what, why="the port is taken", fix="choose another one") from error
+        raise AccessError(what, why=why, fix="choose a port from 1024 to 65535") from error
     except BaseException:
         listener.close()
         raise

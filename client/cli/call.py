@@ -14,7 +14,8 @@ import httpx
 from client.cli.context import Context, pass_context
 from client.control import running_session
 from console import json_option, show
-from satchel.errors import UnavailableError
+from satchel.errors import UnavailableError, UsageError
+from wire import ErrorReport
 
 
 @click.command("call")
@@ -35,19 +36,24 @@ def command(
     as_json: bool,
 ) -> None:
     """Send one HTTP request to SERVICE as an operation; print the first response."""
+    if not path.startswith("/"):
+        raise UsageError(f"{path!r} is no path", fix="a path begins with /")
     port = running_session(context.settings, service).get_json("/v1/status")["port"]
-    body = _body(data)
-    pairs = [header.partition(":") for header in headers]
     try:
         answer = httpx.request(
             method.upper(),
             f"http://127.0.0.1:{port}{path}",
-            content=body,
-            headers={name.strip(): value.strip() for name, _, value in pairs},
+            content=_body(data),
+            headers=dict(_header(header) for header in headers),
             timeout=None,
+            trust_env=False,
         )
+    except (httpx.InvalidURL, ValueError) as error:
+        raise UsageError(f"cannot send {method} {path[:200]}", why=str(error)) from error
     except httpx.TransportError as error:
         raise UnavailableError(f"the session of {service} broke off", why=str(error)) from error
+    if "X-Satchel-Operation" not in answer.headers:
+        raise _fault(answer)
     if as_json:
         show(_describe(answer), as_json=True)
     else:
@@ -55,16 +61,36 @@ def command(
 
 
 def _body(data: str | None) -> bytes:
-    if data is None:
-        return b""
-    return Path(data[1:]).read_bytes() if data.startswith("@") else data.encode()
+    if data is None or not data.startswith("@"):
+        return (data or "").encode()
+    try:
+        return Path(data[1:]).read_bytes()
+    except OSError as error:
+        raise UsageError(f"cannot read {data[1:]}", why=error.strerror or str(error)) from error
+
+
+def _header(text: str) -> tuple[str, str]:
+    name, colon, value = text.partition(":")
+    if not colon or not name.strip():
+        raise UsageError(f"{text!r} is no header", fix="NAME: VALUE")
+    return name.strip(), value.strip()
+
+
+def _fault(answer: httpx.Response) -> Exception:
+    """The session's own error, as it was before it became an answer."""
+    try:
+        return ErrorReport.from_json(answer.json()).to_error()
+    except ValueError:
+        what = f"the session answered with status {answer.status_code}"
+        return UnavailableError(what, why=answer.text[:200])
 
 
 def _describe(answer: httpx.Response) -> dict[str, Any]:
     return {
         "status": answer.status_code,
-        "operation": int(answer.headers.get("X-Satchel-Operation", 0)),
-        "leader": answer.headers.get("X-Satchel-Leader"),
-        "seconds": float(answer.headers.get("X-Satchel-Seconds", 0.0)),
+        "operation": int(answer.headers["X-Satchel-Operation"]),
+        "leader": answer.headers["X-Satchel-Leader"],
+        "seconds": float(answer.headers["X-Satchel-Seconds"]),
+        "stable": answer.headers["X-Satchel-Stable"] == "yes",
         "body": answer.text,
     }

@@ -5,14 +5,15 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any
 
 import click
 
 from client.cli.context import Context, pass_context
+from client.control import session_runs
 from client.endpoints import HOME
 from client.links import Links
+from client.settings import ClientSettings
 from console import json_option, show
 from satchel.errors import SatchelError
 
@@ -25,24 +26,23 @@ COLUMNS = ("service", "where", "state", "operation")
 def command(context: Context, as_json: bool) -> None:
     """List the services at home and the surrogates that are known."""
     settings = context.settings
-    rows: list[dict[str, Any]] = []
+    rows = _at_home(settings) if settings.home.destination else []
+    for socket in sorted(settings.run.glob("*.sock")):
+        if session_runs(settings, socket.stem):
+            rows.append(_row(socket.stem, "here", "session"))
+    rows += [_row("-", name, "surrogate") for name in sorted(settings.surrogates)]
+    show(rows, as_json=as_json, columns=COLUMNS)
+
+
+def _at_home(settings: ClientSettings) -> list[dict[str, Any]]:
+    """Home's services, or one row that says why they are not known."""
     with Links(settings, f"ls-{os.getpid()}") as links:
         try:
-            for service in links.open(HOME, settings.home).get_json("/v1/services"):
-                rows.append(
-                    {
-                        "service": service["name"],
-                        "where": HOME,
-                        "state": service["state"],
-                        "operation": service["last_executed"],
-                    }
-                )
+            services = links.open(HOME, settings.home).http.get_json("/v1/services")
+            return [_row(s["name"], HOME, s["state"], s["last_executed"]) for s in services]
         except SatchelError as error:
-            rows.append({"service": "-", "where": HOME, "state": str(error), "operation": None})
-    for socket in sorted(Path(settings.run).glob("*.sock")):
-        rows.append(
-            {"service": socket.stem, "where": "here", "state": "session", "operation": None}
-        )
-    for name in sorted(settings.surrogates):
-        rows.append({"service": "-", "where": name, "state": "surrogate", "operation": None})
-    show(rows, as_json=as_json, columns=COLUMNS)
+            return [_row("-", HOME, str(error))]
+
+
+def _row(service: str, where: str, state: str, operation: int | None = None) -> dict[str, Any]:
+    return {"service": service, "where": where, "state": state, "operation": operation}

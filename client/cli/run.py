@@ -14,8 +14,10 @@ from client.cli.context import Context, pass_context
 from client.control import control_app, control_socket, only_session
 from client.proxy import Proxy
 from client.runner import Runner
-from console import json_option, show
+from console import deaf_to_signals, json_option, show
 from wire import serve
+
+CONTROL_THREADS = 4
 
 MAX_BODY = 1 << 20
 
@@ -51,17 +53,19 @@ def command(
     settings.run.mkdir(parents=True, exist_ok=True, mode=0o700)
     stop = threading.Event()
     with contextlib.ExitStack() as stack:
-        stack.enter_context(only_session(settings, service))
-        runner = Runner(settings, service, media=media)
-        runner.start(take_over=take_over)
-        stack.callback(runner.close)
-        proxy = Proxy(runner.session, port)
-        stack.callback(proxy.close)
-        app = control_app(runner, proxy.port, stop)
-        stack.enter_context(
-            serve(app, control_socket(settings, service), threads=4, max_body=MAX_BODY)
-        )
-        show({"service": service, "url": f"http://127.0.0.1:{proxy.port}/"}, as_json=as_json)
-        if surrogate:
-            runner.move(surrogate)
-        stop.wait()
+        try:
+            stack.enter_context(only_session(settings, service))
+            runner = Runner(settings, service, media=media)
+            stack.callback(runner.close)
+            runner.start(take_over=take_over)
+            proxy = Proxy(runner.session, port)
+            stack.callback(proxy.close)
+            app, place = control_app(runner, proxy.port, stop), control_socket(settings, service)
+            stack.enter_context(serve(app, place, threads=CONTROL_THREADS, max_body=MAX_BODY))
+            url = f"http://127.0.0.1:{proxy.port}/"
+            show({"service": service, "url": url}, as_json=as_json)
+            if surrogate:
+                runner.move(surrogate)
+            stop.wait()
+        finally:
+            deaf_to_signals()

@@ -4,11 +4,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from client.cli.context import Context, pass_context
 from client.control import running_session
 from console import json_option, show
+
+FOR_PROGRAMS = ("replicas", "surrogates", "divergences")
+"""What people are shown in another way."""
+
+COLUMNS = ("name", "state", "operation", "lag", "first_responses", "fetched_bytes", "faults")
 
 
 @click.command("status")
@@ -21,12 +28,17 @@ def command(context: Context, service: str, as_json: bool) -> None:
     if as_json:
         show(status, as_json=True)
         return
-    replicas, surrogates = status.pop("replicas"), status.pop("surrogates")
-    status["divergences"] = len(status["divergences"])
-    show(status, as_json=False)
+    replicas = status["replicas"]
+    firsts = status.pop("first_responses")
+    show({key: value for key, value in status.items() if key not in FOR_PROGRAMS}, as_json=False)
     click.echo()
-    for replica in replicas:
-        answer = surrogates.get(replica["name"], {})
-        replica["fetched_bytes"] = answer.get("fetched_bytes")
-        replica["faults"] = answer.get("faults")
-    show(replicas, as_json=False)
+    rows = [row | {"first_responses": firsts.get(row["name"], 0)} for row in replicas]
+    show([_for_people(row) for row in rows], as_json=False, columns=COLUMNS)
+    for row in replicas:
+        if row.get("error"):
+            click.echo(f"\n{row['name']}: {row['error']}")
+
+
+def _for_people(row: dict[str, Any]) -> dict[str, Any]:
+    """Bytes by source as `media 1.2 MiB, home 0 B`; nothing where nothing was fetched."""
+    return {key: None if value == {} else value for key, value in row.items()}
