@@ -206,7 +206,7 @@ class Runner:
         if not self.settings.home.destination:
             return None
         link = self._links.get(HOME, self.settings.home)
-        self._home = HomeService(link, self.service, self.settings.name)
+        self._home = HomeService(link, self.service, self.settings.client_name)
         try:
             link.connect()
             self._home.claim(take_over=take_over)

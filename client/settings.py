@@ -9,7 +9,10 @@ from pathlib import Path
 
 from replay import Durability
 from satchel.errors import NotFoundError
+from satchel.names import BadName, check_name, host_name
 from satchel.paths import config_dir, data_dir, runtime_dir
+
+RESERVED = "home"
 
 
 @dataclass(frozen=True)
@@ -30,7 +33,7 @@ class Peer:
 class ClientSettings:
     """Every setting has a default; a setting's comment is its documentation.
 
-    name:             how home knows this client
+    name:             how home knows this client, and no other one; by default the host's name
     data:             logs of operations while no media is there
     run:              sockets; keep the path short
     home:             the home server
@@ -42,7 +45,7 @@ class ClientSettings:
     response_seconds: how long a call waits for its first response
     """
 
-    name: str = "client"
+    name: str = ""
     data: Path = field(default_factory=lambda: data_dir() / "client")
     run: Path = field(default_factory=lambda: runtime_dir() / "client")
     home: Peer = field(default_factory=Peer)
@@ -51,6 +54,18 @@ class ClientSettings:
     media: str = ""
     durability: Durability = "each"
     response_seconds: float = 300.0
+
+    def __post_init__(self) -> None:
+        """Raises BadName for names that cannot be used."""
+        for name in (*self.surrogates, *([self.name] if self.name else [])):
+            check_name(name, "host")
+        if RESERVED in self.surrogates:
+            raise BadName(f"{RESERVED} cannot name a surrogate", why="it names the home server")
+
+    @property
+    def client_name(self) -> str:
+        """`name`, or this host's."""
+        return self.name or host_name()
 
     def surrogate(self, name: str) -> Peer:
         """The surrogate of that name, or NotFoundError."""

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import re
+import socket
 
 from satchel.errors import UsageError
 
@@ -24,3 +25,9 @@ def check_name(name: str, kind: str) -> str:
             why="a name has 1 to 63 of a-z, 0-9 and -, and - is neither first nor last",
         )
     return name
+
+
+def host_name() -> str:
+    """The name of this host, made to fit the rule: `Anna's Laptop.lan` is `anna-s-laptop`."""
+    words = re.findall(r"[a-z0-9]+", socket.gethostname().lower().split(".")[0])
+    return "-".join(words)[:63].strip("-") or "host"

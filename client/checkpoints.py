@@ -1,0 +1,180 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""From which checkpoint a session goes on: one that the owner signed and the journal leads on from.
+
+Media is trusted by nobody: a manifest there that is damaged, not signed by the owner, or of another
+service is passed over as long as there is another one.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from chunkstore import Media, MediaGone
+from client.endpoints import HOME, compare
+from client.home import HomeService
+from client.journal import Journal, JournalGap
+from images import SIGNATURE_NAMESPACE, Manifest
+from satchel.errors import AccessError, IntegrityError, NotFoundError, SatchelError
+from satchel.ids import OperationNumber
+from wire import SignerUnknown, verify_signer
+
+logger = logging.getLogger(__name__)
+
+OWNER = "owner"
+"""Who signs checkpoints, as allowed_signers calls it."""
+
+FILE_LIMIT = 1 << 20
+"""Bytes of a manifest or a signature that are read from media."""
+
+Read = Callable[[], tuple[bytes, bytes]]
+
+
+class CheckpointRefused(AccessError):
+    """A checkpoint that the owner did not sign."""
+
+
+class CheckpointDamaged(IntegrityError):
+    """A checkpoint that is not what was signed, or not one of this service."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A signed checkpoint and where it was found."""
+
+    manifest: Manifest
+    place: str
+
+
+def candidates(
+    service: str, media: Path | None, home: HomeService | None, allowed_signers: Path
+) -> list[Candidate]:
+    """Signed checkpoints that can be had: the media's, newest first, then home's.
+
+    Raises NotFoundError when there is none, or the first fault when there was one.
+    """
+    found: list[Candidate] = []
+    faults: list[SatchelError] = []
+    for place, read in _places(service, media, home):
+        try:
+            manifest = verified(service, *read(), place, allowed_signers)
+            found.append(Candidate(manifest, place))
+        except SatchelError as error:
+            logger.warning("%s", error)
+            faults.append(error)
+    if found:
+        return sorted(found, key=lambda c: (c.place == HOME, -c.manifest.operation))
+    if faults:
+        raise faults[0]
+    raise NotFoundError(
+        f"no checkpoint of {service} on media or at home",
+        fix=f"`satchel-home checkpoint {service} --media PATH` at home",
+    )
+
+
+def verified(
+    service: str, manifest: bytes, signature: bytes, place: str, allowed_signers: Path
+) -> Manifest:
+    """The manifest, if the owner signed it and it is of that service."""
+    what = f"the checkpoint of {service} from {place} is of no use"
+    fix = f"`satchel-home checkpoint {service} --media PATH` at home makes a good one"
+    try:
+        verify_signer(
+            manifest,
+            signature,
+            allowed_signers=allowed_signers,
+            signer=OWNER,
+            namespace=SIGNATURE_NAMESPACE,
+        )
+        decoded = Manifest.from_bytes(manifest)
+    except SignerUnknown as error:
+        raise CheckpointRefused(what, why=f"{error.what}: {error.why}", fix=error.fix) from error
+    except IntegrityError as error:
+        raise CheckpointDamaged(what, why=str(error), fix=fix) from error
+    if decoded.service != service:
+        raise CheckpointDamaged(what, why=f"it is of service {decoded.service}", fix=fix)
+    return decoded
+
+
+def choose(found: list[Candidate], journal: Journal, home: HomeService | None) -> Manifest:
+    """The first checkpoint from which the journal, with what home has, leads to now.
+
+    The journal has everything since then on return: what home has logged, and what an earlier run
+    had to log beside the media. Raises ConflictError when home's log and the journal have parted,
+    JournalGap when operations are missing in between.
+    """
+    merged = journal.merge()
+    logged = home.status().last_logged if home else OperationNumber(0)
+    if home:
+        compare(home, journal, min(logged, journal.last))
+    for candidate in found:
+        if _lead_on(journal, candidate.manifest.operation, home, logged):
+            if not merged and not journal.merge():
+                raise JournalGap(
+                    f"operations after {journal.last} are missing",
+                    why="some were logged on this device while the media had failed, but not "
+                    "those before them",
+                    fix="start where home can be reached: home has them",
+                )
+            return candidate.manifest
+    raise NotFoundError(
+        "no checkpoint goes together with the operation log",
+        why=f"the log has operations {journal.base + 1} to {journal.last}, the checkpoints are "
+        f"at {', '.join(str(c.manifest.operation) for c in found)}",
+        fix="refresh the media: `satchel-home checkpoint SERVICE --media PATH`",
+    )
+
+
+def _lead_on(
+    journal: Journal, operation: OperationNumber, home: HomeService | None, logged: OperationNumber
+) -> bool:
+    """Give the journal everything since `operation`; False where that cannot be had.
+
+    A journal that begins after a checkpoint or ends before it is begun anew if nothing is lost by
+    that: it is empty, or home has all of it.
+    """
+    if not journal.base <= operation <= journal.last:
+        empty = journal.base == journal.last
+        if not (home and logged >= journal.last) and not (empty and operation >= journal.base):
+            return False
+        journal.restart(operation)
+    if home:
+        try:
+            journal.extend(home.operations(journal.last))
+        except NotFoundError as error:
+            logger.info("home has no history after operation %d: %s", journal.last, error)
+            return False
+    return True
+
+
+def _places(
+    service: str, media: Path | None, home: HomeService | None
+) -> Iterator[tuple[str, Read]]:
+    if media is not None:
+        for path in _signatures(Media.checkpoints_folder(media, service)):
+            yield str(media), functools.partial(_read_signed, path)
+    if home is not None:
+        yield HOME, home.checkpoint
+
+
+def _signatures(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.glob("*.json.sig"))
+    except OSError as error:
+        raise MediaGone(f"cannot read {folder}", why=error.strerror or str(error)) from error
+
+
+def _read_signed(signature: Path) -> tuple[bytes, bytes]:
+    return _read(signature.with_suffix("")), _read(signature)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(FILE_LIMIT)
+    except OSError as error:
+        raise MediaGone(f"cannot read {path}", why=error.strerror or str(error)) from error

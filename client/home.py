@@ -1,0 +1,85 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a client asks of home, for one service. Every call may raise what its link raises."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from client.links import Link
+from replay import Operation, Response, decode_operations, decode_responses, encode_operations
+from replay.operations import MAX_PAYLOAD
+from satchel.errors import IntegrityError
+from satchel.ids import OperationNumber
+from wire import ServiceStatus
+
+HISTORY_BATCH = 64
+
+SLOW_SECONDS = 600.0
+"""How long home may take to execute a batch before it is asked again."""
+
+LEASE_SECONDS = 10.0
+"""How long giving the lease back may take: the session is over anyway."""
+
+
+class HomeService:
+    """One service at home, over a link that may not stand. Thread-safe as the link is."""
+
+    def __init__(self, link: Link, service: str, client: str) -> None:
+        self.link = link
+        self.service = service
+        self.client = client
+        self._path = f"/v1/services/{service}"
+
+    def claim(self, *, take_over: bool = False) -> None:
+        """Hold the service, or go on holding it. Raises ConflictError when another client does."""
+        lease = {"client": self.client, "take_over": take_over}
+        self.link.http.post_json(f"{self._path}/lease", lease, idempotent=True)
+
+    def release(self) -> None:
+        """Hold it no more."""
+        self.link.http.delete(f"{self._path}/lease/{self.client}", timeout=LEASE_SECONDS)
+
+    def status(self) -> ServiceStatus:
+        return ServiceStatus.from_json(self.link.http.get_json(self._path))
+
+    def checkpoint(self) -> tuple[bytes, bytes]:
+        """The newest manifest and its signature, neither of them verified."""
+        answer = self.link.http.get_json(f"{self._path}/checkpoint")
+        texts = [answer.get(key) for key in ("manifest", "signature")] if answer else [None]
+        if not all(isinstance(text, str) for text in texts):
+            raise IntegrityError("home's answer is not a checkpoint", why="no manifest in it")
+        manifest, signature = (str(text).encode() for text in texts)
+        return manifest, signature
+
+    def operations(self, after: OperationNumber) -> Iterator[Operation]:
+        """The operations that home has logged after that number. NotFoundError: they were cut."""
+        while batch := self._operations(after, HISTORY_BATCH):
+            yield from batch
+            after = batch[-1].number
+
+    def operation(self, number: OperationNumber) -> Operation | None:
+        """That operation as home has logged it; None where it has not. NotFoundError: cut."""
+        found = self._operations(OperationNumber(number - 1), 1)
+        return found[0] if found else None
+
+    def execute(self, operations: Sequence[Operation]) -> list[Response]:
+        """Log and execute; the responses that home still knows."""
+        answer = self.link.http.post_bytes(
+            f"{self._path}/operations",
+            encode_operations(operations),
+            headers={"X-Satchel-Client": self.client},
+            timeout=SLOW_SECONDS,
+            limit=answers_limit(len(operations)),
+            idempotent=True,
+        )
+        return decode_responses(answer)
+
+    def _operations(self, after: OperationNumber, limit: int) -> list[Operation]:
+        path = f"{self._path}/operations?after={after}&limit={limit}"
+        return decode_operations(self.link.http.get_bytes(path, limit=answers_limit(limit)))
+
+
+def answers_limit(count: int) -> int:
+    """Bytes that so many operations or responses have at most, with their headers."""
+    return count * (MAX_PAYLOAD + 64)
