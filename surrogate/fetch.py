@@ -16,7 +16,7 @@ import time
 from dataclasses import dataclass
 from typing import Protocol
 
-from chunkstore import ChunkInvalid, Store, TableRoot
+from chunkstore import ChunkInvalid, Store, TableRoot, split_refs
 from overlay import Volume
 from satchel.errors import SatchelError, UnavailableError
 from satchel.ids import CHUNK_REF_SIZE
@@ -78,6 +78,7 @@ class SourceRecord:
     slowest: float = 0.0
     round_trip: float = float("inf")
     rate: float = 0.0
+    usable_from: float = 0.0
 
     def learn(self, size: int, seconds: float) -> None:
         """Note that a request for `size` bytes took so long.
@@ -114,8 +115,6 @@ class SourceRecord:
         bandwidth-delay product; 0 while it is not known."""
         return self.rate * self.round_trip if self.rate else 0.0
 
-    usable_from: float = 0.0
-
 
 class Fetcher:
     """Brings chunks into a store from sources, nearest first. Thread-safe."""
@@ -128,7 +127,8 @@ class Fetcher:
         self._closed = threading.Event()
 
     def close(self) -> None:
-        """Make every fetch under way and to come fail at once; log what was learnt."""
+        """Make every fetch to come fail at once, each one under way after its request; log what
+        was learnt."""
         self._closed.set()
         for record in self._records:
             logger.info("source %s: %s", record.source.name, record.summary)
@@ -197,23 +197,31 @@ class Fetcher:
         return b"".join(missing)
 
     def _ask_batch(self, record: SourceRecord, refs: bytes) -> bytes:
-        """One request, and another one for what followed each chunk that was not itself."""
+        """One request, and another one for what followed each chunk that was not itself.
+
+        Raises what the store raises: a full disk is no fault of the source.
+        """
         bad = b""
         while refs:
+            began = time.monotonic()
             try:
-                began = time.monotonic()
                 records = record.source.fetch(refs, record.silence)
-                self._count(record, len(records), time.monotonic() - began)
-                self._store.admit(records)
-            except ChunkInvalid as error:
-                self._put_aside(record, error, MISTRUST_SECONDS if self._lies(record) else 0.0)
-                bad += error.ref
-                refs = _without(self._lacking(refs), error.ref)
-                continue
             except SatchelError as error:
                 self._put_aside(record, error, RETRY_SECONDS)
-            return self._lacking(refs) + bad
-        return bad
+                break
+            self._count(record, len(records), time.monotonic() - began)
+            try:
+                self._store.admit(records)
+                break
+            except ChunkInvalid as error:
+                lies, asked_for = self._lies(record), error.ref in split_refs(refs)
+                pause = MISTRUST_SECONDS if lies else 0.0 if asked_for else RETRY_SECONDS
+                self._put_aside(record, error, pause)
+                if pause:
+                    break
+                bad += error.ref
+                refs = _without(self._lacking(refs), error.ref)
+        return self._lacking(refs) + bad
 
     def _lies(self, record: SourceRecord) -> bool:
         with self._lock:
@@ -221,9 +229,8 @@ class Fetcher:
             return record.invalid > INVALID_LIMIT
 
     def _lacking(self, refs: bytes) -> bytes:
-        have = self._store.has(refs)
-        size = CHUNK_REF_SIZE
-        return b"".join(refs[i * size : (i + 1) * size] for i, held in enumerate(have) if not held)
+        pairs = zip(split_refs(refs), self._store.has(refs), strict=True)
+        return b"".join(ref for ref, held in pairs if not held)
 
     def _count(self, record: SourceRecord, size: int, seconds: float) -> None:
         with self._lock:
@@ -246,6 +253,4 @@ class Fetcher:
 
 
 def _without(refs: bytes, bad: bytes) -> bytes:
-    size = CHUNK_REF_SIZE
-    each = (refs[i : i + size] for i in range(0, len(refs), size))
-    return b"".join(ref for ref in each if ref != bad)
+    return b"".join(ref for ref in split_refs(refs) if ref != bad)

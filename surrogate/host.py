@@ -4,18 +4,32 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import secrets
 import shutil
 import socket
+import stat
 import threading
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import version
+from pathlib import Path
 
 from chunkstore import Store
 from hypervisor import Driver, MachineSpec
 from images import Manifest
-from replica import Replica
-from satchel.errors import CapacityError, ConflictError, NotFoundError, UnsupportedError
+from replica import Replica, ReplicaState, sweep
+from satchel.errors import (
+    CapacityError,
+    ConflictError,
+    NotFoundError,
+    SatchelError,
+    StateError,
+    UnsupportedError,
+)
 from satchel.ids import ReplicaId
+from satchel.names import host_name
 from surrogate.fetch import Fetcher
 from surrogate.prefetch import Prefetcher
 from surrogate.settings import SurrogateSettings
@@ -25,45 +39,56 @@ from wire import CreateReplica, HostStatus, Space
 
 logger = logging.getLogger(__name__)
 
-VERSION = "0.1.0"
-
 HOUSEKEEPING_SECONDS = 30.0
+
+ENDED = (ReplicaState.FAILED, ReplicaState.STOPPED)
+"""A replica that takes no memory any more."""
 
 
 class NotAdmitted(CapacityError):
     """The surrogate has no room for another machine."""
 
 
+class NotForwarded(NotFoundError):
+    """A source is not a socket that a client forwarded to this host."""
+
+
 class Host:
-    """Admits, runs and ends replicas. Thread-safe; one per process and data folder."""
+    """Admits, runs and ends replicas. Thread-safe; one per process and data folder.
+
+    What an earlier process left that was killed is cleared when it is made.
+    """
 
     def __init__(self, settings: SurrogateSettings, driver: Driver) -> None:
+        """Raises StoreLocked where another process has the data folder."""
         self.settings = settings
-        self.name = settings.name or socket.gethostname()
+        self.name = settings.name or host_name()
         self._driver = driver
         if not settings.store.exists():
             settings.store.parent.mkdir(parents=True, exist_ok=True)
             Store.create(settings.store).close()
+        settings.forwarded.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.store = Store.open(settings.store)
         self._lock = threading.Lock()
         self._tenants: dict[ReplicaId, Tenant] = {}
         self._closing = threading.Event()
+        if count := sweep(self._replicas_dir):
+            logger.warning("%d replicas were left by a surrogate that was killed", count)
         self._housekeeper = threading.Thread(target=self._keep_house, name="housekeeping")
         self._housekeeper.start()
 
     def status(self) -> HostStatus:
         """The host and every replica on it."""
-        used = sum(self._memory_mib(t) for t in self.tenants())
+        tenants = self.tenants()
         disk = shutil.disk_usage(self.settings.data)
-        reserve = self.settings.disk_mib << 20
-        total = self.settings.memory_mib << 20
+        total = self.settings.memory_mib
         return HostStatus(
             name=self.name,
-            version=VERSION,
-            memory=Space(total=total, free=max(0, total - (used << 20))),
-            disk=Space(total=disk.total, free=max(0, disk.free - reserve)),
+            version=version("satchel"),
+            memory=Space(total=total << 20, free=max(0, total - _used_mib(tenants)) << 20),
+            disk=Space(total=disk.total, free=max(0, disk.free - (self.settings.disk_mib << 20))),
             forwarded=str(self.settings.forwarded),
-            replicas=tuple(tenant.status() for tenant in self.tenants()),
+            replicas=tuple(tenant.status() for tenant in tenants),
         )
 
     def tenants(self) -> list[Tenant]:
@@ -82,7 +107,7 @@ class Host:
         """Admit a replica and begin to resume it.
 
         Raises NotAdmitted, UnsupportedError for a machine that this host cannot or may not run,
-        ConflictError for an id in use, and what a malformed manifest raises.
+        ConflictError for an id in use, NotForwarded, and what a malformed manifest raises.
         """
         manifest = Manifest.from_json(request.manifest)
         spec = MachineSpec.from_json(manifest.machine)
@@ -93,73 +118,120 @@ class Host:
                 why="QEMU's emulation gives no isolation from a hostile guest",
                 fix="its operator may set allow-emulation = true",
             )
-        sources = [SocketSource(s.name, self._inside(s.socket)) for s in request.sources]
-        fetcher = Fetcher(self.store, list(sources), self.settings.readahead_blocks)
+        places = [(s.name, self._forwarded(s.socket)) for s in request.sources]
+        replica = Replica(
+            request.replica,
+            spec,
+            self.store,
+            self._driver,
+            self._replicas_dir / secrets.token_hex(3),
+            adapter=manifest.adapter["kind"],
+            stateful=manifest.adapter["stateful"],
+        )
         with self._lock:
+            if self._closing.is_set():
+                raise StateError(f"{self.name} is being stopped")
             if request.replica in self._tenants:
                 raise ConflictError(f"replica {request.replica} exists on {self.name} already")
             self._admit(spec)
-            run_dir = self.settings.run / "r" / secrets.token_hex(3)
-            replica = Replica(
-                request.replica,
-                spec,
-                self.store,
-                self._driver,
-                run_dir,
-                adapter=manifest.adapter["kind"],
-                stateful=manifest.adapter["stateful"],
-            )
+            sources = [SocketSource(name, path) for name, path in places]
+            fetcher = Fetcher(self.store, list(sources), self.settings.readahead_blocks)
             ahead = manifest.working_set
             prefetcher = Prefetcher(self.store, fetcher, ahead) if ahead else None
-            tenant = Tenant(manifest, replica, fetcher, prefetcher, self.settings.operation_seconds)
+            tenant = Tenant(
+                manifest, replica, sources, fetcher, prefetcher, self.settings.operation_seconds
+            )
             self._tenants[request.replica] = tenant
         return tenant
 
     def remove(self, replica: str) -> None:
-        """End a replica."""
+        """End a replica. Its memory counts until nothing is left of it."""
         tenant = self.tenant(replica)
         tenant.stop()
         with self._lock:
             self._tenants.pop(tenant.id, None)
 
     def close(self) -> None:
-        """End every replica and close the cache."""
-        self._closing.set()
+        """Admit nobody more, end every replica, close the cache."""
+        with self._lock:
+            self._closing.set()
         self._housekeeper.join()
-        for tenant in self.tenants():
-            tenant.stop()
+        tenants = self.tenants()
+        with ThreadPoolExecutor(max_workers=max(1, len(tenants))) as pool:
+            list(pool.map(Tenant.stop, tenants))
+        with self._lock:
+            self._tenants.clear()
+        self._clear_forwarded()
         self.store.close()
 
+    @property
+    def _replicas_dir(self) -> Path:
+        return self.settings.run / "r"
+
     def _admit(self, spec: MachineSpec) -> None:
-        used = sum(self._memory_mib(t) for t in self._tenants.values())
-        limit = self.settings.memory_mib
+        used, limit = _used_mib(self._tenants.values()), self.settings.memory_mib
         if used + spec.memory_mib > limit:
             raise NotAdmitted(
                 f"{self.name} has no memory for a machine of {spec.memory_mib} MiB",
                 why=f"{used} of {limit} MiB are in use",
                 fix="end a replica there, or try another surrogate",
             )
-        free = shutil.disk_usage(self.settings.data).free >> 20
-        if free < self.settings.disk_mib:
-            raise NotAdmitted(
-                f"{self.name} has no disk for another machine",
-                why=f"{free} MiB are free and {self.settings.disk_mib} MiB are kept free",
-                fix="try another surrogate",
-            )
+        data, keep = self.settings.data, self.settings.disk_mib
+        if _free_mib(data) < keep and not self._tenants:
+            self.store.prune([])
+        for folder, wanted in ((data, keep), (self.settings.run, spec.memory_mib)):
+            if (free := _free_mib(folder)) < wanted:
+                raise NotAdmitted(
+                    f"{self.name} has no disk for another machine",
+                    why=f"{free} MiB are free at {folder} and {wanted} MiB are needed",
+                    fix="try another surrogate, or have its operator make room",
+                )
 
-    def _inside(self, path: str) -> str:
+    def _forwarded(self, path: str) -> Path:
         """A source must be a socket that a client forwarded here, nothing else of this host."""
         folder = self.settings.forwarded.resolve()
-        if self.settings.forwarded.joinpath(path).resolve().parent != folder:
-            raise NotFoundError(f"{path} is not a forwarded socket", why=f"they are in {folder}")
-        return path
-
-    def _memory_mib(self, tenant: Tenant) -> int:
-        return tenant.replica.spec.memory_mib
+        with contextlib.suppress(OSError):
+            place = Path(path).resolve(strict=True)
+            if place.parent == folder and stat.S_ISSOCK(place.stat().st_mode):
+                return place
+        raise NotForwarded(
+            f"{path[:200]} is not a forwarded socket",
+            why=f"they are in {folder}",
+            fix="forward it there first",
+        )
 
     def _keep_house(self) -> None:
         while not self._closing.wait(HOUSEKEEPING_SECONDS):
-            for tenant in self.tenants():
-                if tenant.idle_seconds > self.settings.idle_minutes * 60:
-                    logger.info("replica %s: idle, ended", tenant.id)
+            try:
+                self._end_idle()
+                self._clear_forwarded()
+            except (SatchelError, OSError) as error:
+                logger.warning("housekeeping: %s", error)
+
+    def _end_idle(self) -> None:
+        for tenant in self.tenants():
+            if tenant.idle_seconds > self.settings.idle_minutes * 60:
+                logger.info("replica %s: its client is not heard of any more, ended", tenant.id)
+                with contextlib.suppress(NotFoundError):
                     self.remove(tenant.id)
+
+    def _clear_forwarded(self) -> None:
+        """Remove sockets behind which nobody listens: sshd leaves them when a connection ends."""
+        for path in self.settings.forwarded.iterdir():
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+                probe.settimeout(1.0)
+                try:
+                    probe.connect(str(path))
+                except ConnectionRefusedError:
+                    path.unlink(missing_ok=True)
+                except OSError:
+                    continue
+
+
+def _used_mib(tenants: Iterable[Tenant]) -> int:
+    running = (t.replica for t in tenants if t.replica.state not in ENDED)
+    return sum(replica.spec.memory_mib for replica in running)
+
+
+def _free_mib(folder: Path) -> int:
+    return shutil.disk_usage(folder).free >> 20

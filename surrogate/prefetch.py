@@ -23,6 +23,8 @@ logger = logging.getLogger(__name__)
 GROUP_BLOCKS = 96
 """Blocks asked for at once: some 150 KB compressed."""
 
+END_SECONDS = 2.0
+
 
 class Prefetcher:
     """Brings the working set of one replica; ends by itself when that is done."""
@@ -35,13 +37,15 @@ class Prefetcher:
 
     def start(self, volumes: Mapping[str, Volume]) -> None:
         """Begin, with the volumes of a machine that is about to be loaded."""
-        self._thread = threading.Thread(target=self._run, args=(dict(volumes),), name="prefetch")
+        self._thread = threading.Thread(
+            target=self._run, args=(dict(volumes),), name="prefetch", daemon=True
+        )
         self._thread.start()
 
     def join(self) -> None:
-        """Wait for the end, which a closed fetcher brings about."""
+        """Wait for the end, which a closed fetcher brings about, but not for a silent source."""
         if self._thread:
-            self._thread.join()
+            self._thread.join(END_SECONDS)
 
     def _run(self, volumes: Mapping[str, Volume]) -> None:
         try:

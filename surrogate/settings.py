@@ -25,7 +25,8 @@ class SurrogateSettings:
     operation_seconds: how long one operation may take in the guest
     readahead_blocks:  a missing block is fetched with its neighbours, at most this many in all; as
                        many as the link carries in a round trip
-    idle_minutes:      a replica that nobody asked anything for so long is ended
+    idle_minutes:      a replica whose client was not heard of for so long is ended; a client that
+                       is there is heard of several times a minute
     """
 
     data: Path = field(default_factory=lambda: cache_dir() / "surrogate")
@@ -37,7 +38,7 @@ class SurrogateSettings:
     threads: int = 16
     operation_seconds: float = 300.0
     readahead_blocks: int = 32
-    idle_minutes: float = 60.0
+    idle_minutes: float = 15.0
 
     @property
     def socket(self) -> Path:

@@ -4,22 +4,29 @@
 
 from __future__ import annotations
 
+import concurrent.futures
+import errno
 import logging
 import threading
 import time
 from collections.abc import Mapping, Sequence
 
+from chunkstore import TableRoot
 from images import Manifest
 from overlay import Volume
 from replay import Operation, Response
-from replica import Frozen, Replica, ReplicaState
-from satchel.errors import SatchelError
+from replica import Frozen, Replica, ReplicaFailed, ReplicaState, WrongReplicaState
+from satchel.errors import CapacityError, SatchelError
 from satchel.ids import ReplicaId
 from surrogate.fetch import Fetcher
 from surrogate.prefetch import Prefetcher
+from surrogate.sources import SocketSource
 from wire import ErrorReport, ReplicaStatus
 
 logger = logging.getLogger(__name__)
+
+LOOK_SECONDS = 0.1
+"""How soon the fetch of a device state notices that the replica is being ended."""
 
 
 class Tenant:
@@ -29,19 +36,24 @@ class Tenant:
         self,
         manifest: Manifest,
         replica: Replica,
+        sources: Sequence[SocketSource],
         fetcher: Fetcher,
         prefetcher: Prefetcher | None,
         operation_seconds: float,
     ) -> None:
+        """Begin to resume the replica. The tenant owns all that it is given."""
         self.manifest = manifest
         self.replica = replica
         self.fetcher = fetcher
+        self._sources = tuple(sources)
         self._prefetcher = prefetcher
         self._operation_seconds = operation_seconds
         self._created = self._heard = time.monotonic()
         self._started_seconds: float | None = None
         self._first_response: tuple[float, dict[str, int]] | None = None
         self._error: SatchelError | None = None
+        self._stopping = threading.Lock()
+        self._stop = threading.Event()
         self._thread = threading.Thread(target=self._resume, name=f"resume-{replica.id}")
         self._thread.start()
 
@@ -57,7 +69,10 @@ class Tenant:
     def status(self) -> ReplicaStatus:
         """The replica now, with what it fetched by source."""
         seconds, first_bytes = self._first_response or (None, None)
-        error = self._error
+        error, failure = self._error, self.replica.failure()
+        if error is None and failure:
+            what = f"replica {self.id} cannot go on"
+            error = ReplicaFailed(what, why=failure, fix="bring up another one")
         return ReplicaStatus(
             replica=self.id,
             service=self.manifest.service,
@@ -83,8 +98,11 @@ class Tenant:
     def execute(self, operations: Sequence[Operation]) -> list[Response]:
         """Execute operations in order; those executed already are passed over.
 
-        Raises ReplicaFailed, WrongReplicaState.
+        Raises ReplicaFailed, WrongReplicaState (at once while it is being resumed), OperationGap.
         """
+        if self._thread.is_alive():
+            state, required = self.replica.state, ReplicaState.READY
+            raise WrongReplicaState(self.id, state, required)
         responses = []
         for operation in operations:
             self.touch()
@@ -98,25 +116,53 @@ class Tenant:
         return responses
 
     def stop(self) -> None:
-        """End the replica; leaves no process, mount or socket."""
-        self.fetcher.close()
-        self.replica.stop()
-        self._thread.join()
-        if self._prefetcher:
-            self._prefetcher.join()
-        self.replica.stop()
+        """End the replica; leaves no process, mount or socket. Harmless the second time.
+
+        A request to a source that is silent goes on in a daemon thread; nobody waits for it.
+        """
+        with self._stopping:
+            self._stop.set()
+            self.fetcher.close()
+            self.replica.stop()
+            self._thread.join()
+            if self._prefetcher:
+                self._prefetcher.join()
+            for source in self._sources:
+                source.close()
 
     def _resume(self) -> None:
         manifest = self.manifest
-        frozen = Frozen(manifest.operation, manifest.device_state, manifest.volumes, 0.0)
+        frozen = Frozen(manifest.operation, manifest.device_state, manifest.volumes)
+        ahead = self._prefetcher.start if self._prefetcher else _nothing
         try:
-            ahead = self._prefetcher.start if self._prefetcher else _nothing
-            self.replica.resume(frozen, self.fetcher.resolve, self.fetcher.read, ahead)
+            self.replica.resume(frozen, self.fetcher.resolve, self._read, ahead)
             self._started_seconds = time.monotonic() - self._created
         except SatchelError as error:
-            if self.replica.state is not ReplicaState.STOPPED:
-                logger.error("replica %s: %s", self.id, error)
             self._error = error
+        except OSError as error:
+            kind = CapacityError if error.errno in (errno.ENOSPC, errno.EDQUOT) else SatchelError
+            self._error = kind(f"replica {self.id} cannot be resumed", why=str(error))
+        except Exception as error:
+            logger.exception("replica %s", self.id)
+            self._error = SatchelError(f"replica {self.id} cannot be resumed", why=repr(error))
+        if self._error and not self._stop.is_set():
+            logger.error("replica %s: %s", self.id, self._error)
+
+    def _read(self, root: TableRoot) -> bytes:
+        """All of a small volume; a stop does not wait for a source that is silent."""
+        found: concurrent.futures.Future[bytes] = concurrent.futures.Future()
+
+        def read() -> None:
+            try:
+                found.set_result(self.fetcher.read(root))
+            except BaseException as error:
+                found.set_exception(error)
+
+        threading.Thread(target=read, name=f"read-{self.id}", daemon=True).start()
+        while not self._stop.is_set():
+            if concurrent.futures.wait([found], LOOK_SECONDS).done:
+                return found.result()
+        raise ReplicaFailed(f"replica {self.id} cannot go on", why="it was stopped")
 
 
 def _nothing(volumes: Mapping[str, Volume]) -> None:
