@@ -1,0 +1,59 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Real replicas of `notes`, resumed in a test's own stores."""
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from chunkstore import Store
+from hypervisor import QemuDriver
+from overlay import Resolver, local_resolver
+from replica import Frozen, Replica
+from satchel.ids import ReplicaId
+from tests.machines import NotesCheckpoint
+
+
+@contextlib.contextmanager
+def resumed(
+    notes: NotesCheckpoint,
+    store: Store,
+    run_dir: Path,
+    frozen: Frozen | None = None,
+    resolver: Resolver | None = None,
+) -> Iterator[Replica]:
+    """A replica that goes on from `frozen`, by default from the shared checkpoint."""
+    replica = Replica(
+        ReplicaId(f"notes-{run_dir.name}"),
+        notes.spec,
+        store,
+        QemuDriver(),
+        run_dir,
+        adapter="http",
+        stateful=True,
+    )
+    try:
+        replica.resume(frozen or notes.frozen, resolver or local_resolver(store), store.read)
+        yield replica
+    finally:
+        replica.stop()
+    assert not run_dir.exists()
+
+
+def shell(replica: Replica, script: str) -> str:
+    """The output of a shell script in the guest, which must succeed."""
+    status, output = replica.run(["/bin/sh", "-c", script], 120.0)
+    assert status == 0, output
+    return output.decode()
+
+
+def check_file_system(replica: Replica) -> None:
+    """e2fsck finds nothing in the guest's file system, which is read-only from here on.
+
+    By SysRq: the service has its database open for writing.
+    """
+    shell(replica, f"sync; echo u > /proc/sysrq-trigger; {_UNTIL_READ_ONLY}")
+    shell(replica, "/usr/sbin/e2fsck -fn /dev/vda")
+
+
+_UNTIL_READ_ONLY = "until grep -q '^/dev/[^ ]* / ext4 ro' /proc/mounts; do sleep 0.05; done"

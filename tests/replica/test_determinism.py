@@ -1,0 +1,43 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Two machines that executed the same log give the same bytes and have the same state."""
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from chunkstore import Store
+from replica import Replica
+from tests.machines import MACHINE, NotesCheckpoint
+from tests.needs import requires
+from tests.replica.machine import check_file_system, resumed
+from tests.replica.notebook import http, notebook
+
+OPERATIONS = 200
+
+
+@requires(*MACHINE)
+def test_two_replicas_of_one_log(
+    notes_checkpoint: NotesCheckpoint, short_path: Path, tmp_path: Path
+) -> None:
+    log = [notebook(number) for number in range(1, OPERATIONS + 1)]
+
+    def run(replica: Replica) -> tuple[list[bytes], str, bytes]:
+        responses = [replica.execute(operation).payload for operation in log]
+        state = replica.digest(list(notes_checkpoint.manifest.adapter["state"]))
+        everything = replica.execute(http(OPERATIONS + 1, "GET", "/export"))
+        check_file_system(replica)
+        return responses, state, everything.payload
+
+    with (
+        Store.open(notes_checkpoint.copy_store(tmp_path / "store")) as store,
+        resumed(notes_checkpoint, store, short_path / "a") as one,
+        resumed(notes_checkpoint, store, short_path / "b") as other,
+        ThreadPoolExecutor(2) as threads,
+    ):
+        first, second = threads.map(run, (one, other))
+    for operation, ours, theirs in zip(log, first[0], second[0], strict=True):
+        assert ours == theirs, operation.payload
+    assert first[1:] == second[1:]
+    statuses = [response.split()[1] for response in first[0]]
+    assert set(statuses) == {b"200", b"201", b"204", b"404"}
+    assert statuses.count(b"201") > OPERATIONS // 2
