@@ -109,9 +109,9 @@ class Tenant:
             if self.replica.stateful and operation.number < self.replica.last:
                 continue
             responses.append(self.replica.execute(operation, self._operation_seconds))
-        if responses and self._first_response is None:
-            seconds = time.monotonic() - self._created
-            self._first_response = (seconds, self.fetcher.bytes_by_source())
+            if self._first_response is None:
+                seconds = time.monotonic() - self._created
+                self._first_response = (seconds, self.fetcher.bytes_by_source())
         self.touch()
         return responses
 
