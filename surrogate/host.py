@@ -217,7 +217,8 @@ class Host:
 
     def _clear_forwarded(self) -> None:
         """Remove sockets behind which nobody listens: sshd leaves them when a connection ends."""
-        for path in self.settings.forwarded.iterdir():
+        sockets = [p for p in self.settings.forwarded.iterdir() if stat.S_ISSOCK(p.lstat().st_mode)]
+        for path in sockets:
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
                 probe.settimeout(1.0)
                 try:

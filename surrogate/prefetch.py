@@ -52,11 +52,13 @@ class Prefetcher:
             roots = {name: volume.root for name, volume in volumes.items()}
             runs = decode_working_set(self._fetcher.read(self._blob), roots)
             group: list[Run] = []
+            blocks = 0
             for run in runs:
                 group.append(run)
-                if sum(one.count for one in group) >= GROUP_BLOCKS:
+                blocks += max(1, run.count)
+                if blocks >= GROUP_BLOCKS:
                     self._bring(volumes, group)
-                    group = []
+                    group, blocks = [], 0
             self._bring(volumes, group)
         except SatchelError as error:
             logger.info("prefetch ended early: %s", error)

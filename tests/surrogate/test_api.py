@@ -1,0 +1,140 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""A surrogate over HTTP: every error arrives as what it is, and nothing of a wrong size gets in."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from replay import decode_responses, encode_operations
+from satchel.errors import (
+    CapacityError,
+    ConflictError,
+    IntegrityError,
+    NotFoundError,
+    SatchelError,
+    StateError,
+    UsageError,
+)
+from surrogate.api import surrogate_app
+from tests.needs import requires
+from tests.scripted import operation
+from tests.surrogate.conftest import EXECUTED, Site
+from wire import HostStatus, HttpClient, ReplicaStatus, serve
+
+pytestmark = requires("nbdkit", "nbdfuse", "fusermount3", "fuse")
+
+
+@pytest.fixture
+def client(site: Site) -> Iterator[HttpClient]:
+    with HttpClient.in_process(surrogate_app(site.host), peer="spot") as client:
+        yield client
+
+
+def test_a_replica_from_its_request_to_its_end(site: Site, client: HttpClient) -> None:
+    made = ReplicaStatus.from_json(client.post_json("/v1/replicas", site.request().to_json()))
+    assert made.replica == "r1"
+    ready = ReplicaStatus.from_json(client.get_json("/v1/replicas/r1?wait=30"))
+    assert (ready.state, ready.last_operation) == ("ready", EXECUTED)
+    records = encode_operations([operation(4), operation(5)])
+    answers = decode_responses(client.post_bytes("/v1/replicas/r1/operations", records))
+    assert [answer.number for answer in answers] == [4, 5]
+    digest = client.post_json("/v1/replicas/r1/digest", {"paths": ["/var/lib/notes"]})
+    assert len(digest["digest"]) == 64
+    status = HostStatus.from_json(client.get_json("/v1/status"))
+    assert [replica.last_operation for replica in status.replicas] == [5]
+    assert status.forwarded == str(site.settings.forwarded)
+    client.delete("/v1/replicas/r1")
+    assert HostStatus.from_json(client.get_json("/v1/status")).replicas == ()
+
+
+@pytest.mark.parametrize("wait", ["nan", "inf", "-1", "soon", "1e308", ""])
+def test_a_senseless_wait_is_no_wait_or_a_bounded_one(
+    site: Site, client: HttpClient, wait: str
+) -> None:
+    site.create()
+    assert client.get_json(f"/v1/replicas/r1?wait={wait}")["state"] == "ready"
+
+
+def test_errors_arrive_as_what_they_are(site: Site, client: HttpClient) -> None:
+    site.create()
+    with pytest.raises(ConflictError, match="r1 exists on spot already"):
+        client.post_json("/v1/replicas", site.request().to_json())
+    with pytest.raises(NotFoundError, match="no replica r2 on spot"):
+        client.get_json("/v1/replicas/r2")
+    with pytest.raises(NotFoundError):
+        client.delete("/v1/replicas/r2")
+    with pytest.raises(NotFoundError):
+        client.get_json("/v1/replicas/%2e%2e%2fx")
+    with pytest.raises(StateError, match="operation 7"):
+        client.post_bytes("/v1/replicas/r1/operations", operation(7).encode())
+
+
+def test_a_refusal_says_what_to_do(short_path: Path) -> None:
+    site = Site(short_path, memory_mib=8)
+    try:
+        with (
+            HttpClient.in_process(surrogate_app(site.host)) as client,
+            pytest.raises(CapacityError) as refused,
+        ):
+            client.post_json("/v1/replicas", site.request().to_json())
+        assert refused.value.exit_code == 7
+        assert "try another surrogate" in refused.value.fix
+    finally:
+        site.close()
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"[]", b"{}", b'{"replica": 1}', b"\xff", b'{"a":' * 5000, b"null"]
+)
+def test_what_is_no_request_is_refused(client: HttpClient, body: bytes) -> None:
+    with pytest.raises(IntegrityError):
+        client.post_bytes("/v1/replicas", body)
+
+
+@pytest.mark.parametrize("body", [b"x", b"SATO" * 100, operation(4).encode()[:-1]])
+def test_what_are_no_operations_is_refused(site: Site, client: HttpClient, body: bytes) -> None:
+    site.create()
+    with pytest.raises(IntegrityError):
+        client.post_bytes("/v1/replicas/r1/operations", body)
+    assert site.host.tenant("r1").replica.last == EXECUTED
+
+
+@pytest.mark.parametrize("value", [None, [], {"paths": "x"}, {"path": []}])
+def test_a_digest_of_nothing_is_refused(site: Site, client: HttpClient, value: object) -> None:
+    site.create()
+    with pytest.raises(UsageError):
+        client.post_json("/v1/replicas/r1/digest", value)
+
+
+def test_no_operations_give_no_responses(site: Site, client: HttpClient) -> None:
+    site.create()
+    assert client.post_bytes("/v1/replicas/r1/operations", b"") == b""
+
+
+def test_a_body_beyond_the_limit_is_refused_unread(site: Site, short_path: Path) -> None:
+    site.create()
+    app = surrogate_app(site.host)
+    with (
+        serve(app, short_path / "api", threads=2, max_body=100_000) as server,
+        HttpClient(server.path) as client,
+    ):
+        small = operation(4, body=b"x" * 50_000).encode()
+        assert client.post_bytes("/v1/replicas/r1/operations", small)
+        with pytest.raises(SatchelError, match="413"):
+            client.post_bytes(
+                "/v1/replicas/r1/operations", operation(5, body=b"x" * 100_000).encode()
+            )
+    assert site.host.tenant("r1").replica.last == 4
+
+
+def test_a_failed_machine_is_told_to_the_next_who_asks(site: Site, client: HttpClient) -> None:
+    site.create()
+    site.driver.machines[0].crash("out of power")
+    status = ReplicaStatus.from_json(client.get_json("/v1/replicas/r1"))
+    assert status.state == "failed"
+    assert status.error is not None
+    assert "out of power" in status.error.why
+    with pytest.raises(SatchelError):
+        client.post_bytes("/v1/replicas/r1/operations", operation(4).encode())

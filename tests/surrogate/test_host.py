@@ -1,0 +1,439 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Who is admitted, what a replica costs its host, and that nothing is left of it."""
+
+import dataclasses
+import os
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chunkstore import StoreLocked, TableRoot
+from hypervisor import MachineUnsupported
+from images import ManifestUnsupported
+from replica import ReplicaState, WrongReplicaState
+from satchel.errors import (
+    ConflictError,
+    IntegrityError,
+    NotFoundError,
+    SatchelError,
+    StateError,
+    UnsupportedError,
+)
+from satchel.ids import ZERO_REF, ChunkRef, OperationNumber
+from surrogate import Host, fetch
+from surrogate.host import NotAdmitted, NotForwarded
+from tests.needs import requires
+from tests.scripted import SPEC, body, operation
+from tests.surrogate.conftest import ADAPTER, EXECUTED, Site
+from tests.surrogate.sources import flipped
+from wire import SourceAddress
+
+pytestmark = requires("nbdkit", "nbdfuse", "fusermount3", "fuse")
+
+
+def eventually(condition: Callable[[], object], seconds: float = 10.0) -> bool:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def test_a_replica_is_resumed_lazily_and_goes_on_where_it_was(site: Site) -> None:
+    tenant = site.create()
+    status = tenant.status()
+    assert (status.state, status.last_operation) == ("ready", EXECUTED)
+    assert status.started_seconds is not None
+    assert status.first_response_seconds is None
+    answers = tenant.execute([operation(n) for n in range(EXECUTED, EXECUTED + 3)])
+    assert [answer.number for answer in answers] == [3, 4, 5]
+    assert body(answers[-1].payload).startswith("5 ")
+    status = tenant.status()
+    assert status.last_operation == 5
+    assert status.first_response_bytes == {"home": status.fetched_bytes["home"]}
+    assert status.fetched_bytes["home"] > 0
+    assert status.faults == {}
+
+
+def test_operations_are_executed_once_however_often_they_are_sent(site: Site) -> None:
+    tenant = site.create()
+    first = tenant.execute([operation(4), operation(5)])
+    again = tenant.execute([operation(3), operation(4), operation(5)])
+    assert [answer.number for answer in again] == [5]
+    assert again[0].payload == first[1].payload
+    with pytest.raises(StateError, match="7"):
+        tenant.execute([operation(7)])
+    assert tenant.execute([operation(6)])[0].number == 6
+
+
+def test_a_replica_is_asked_nothing_before_it_is_ready(site: Site) -> None:
+    site.source.silent = threading.Event()
+    tenant = site.host.create(site.request())
+    with pytest.raises(WrongReplicaState, match="starting"):
+        tenant.execute([operation(4)])
+    assert tenant.status().state == "starting"
+    site.source.silent.set()
+    tenant.wait_started(30)
+    assert tenant.status().state == "ready"
+
+
+def test_the_memory_of_the_host_is_a_limit(short_path: Path) -> None:
+    site = Site(short_path, memory_mib=40)
+    try:
+        site.create("r1")
+        site.create("r2")
+        assert site.host.status().memory.free == 8 << 20
+        with pytest.raises(NotAdmitted, match="no memory for a machine of 16 MiB: 32 of 40 MiB"):
+            site.host.create(site.request("r3"))
+        site.host.remove("r1")
+        assert site.create("r3").status().state == "ready"
+    finally:
+        site.close()
+
+
+def test_a_replica_that_failed_takes_no_memory(short_path: Path) -> None:
+    site = Site(short_path, memory_mib=16)
+    try:
+        tenant = site.create("r1")
+        site.driver.machines[0].crash("the power went out")
+        status = tenant.status()
+        assert status.state == "failed"
+        assert status.error is not None
+        assert "the power went out" in status.error.why
+        assert site.create("r2").status().state == "ready"
+    finally:
+        site.close()
+
+
+def test_a_host_without_disk_admits_nobody(short_path: Path) -> None:
+    site = Site(short_path, disk_mib=1 << 40)
+    try:
+        with pytest.raises(NotAdmitted, match="no disk for another machine"):
+            site.host.create(site.request())
+        assert site.host.status().disk.free == 0
+    finally:
+        site.close()
+
+
+def test_a_full_disk_is_first_of_all_emptied_of_the_cache(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refs = site.host.store.put(os.urandom(4096))
+    monkeypatch.setattr("surrogate.host._free_mib", lambda folder: 0)
+    with pytest.raises(NotAdmitted):
+        site.host.create(site.request())
+    assert site.host.store.has(refs) == [False]
+
+
+def test_an_id_is_taken_once(site: Site) -> None:
+    site.create()
+    with pytest.raises(ConflictError, match="r1 exists on spot already"):
+        site.host.create(site.request())
+
+
+def test_emulation_is_refused_unless_the_operator_allows_it(short_path: Path) -> None:
+    site = Site(short_path, allow_emulation=False)
+    try:
+        with pytest.raises(UnsupportedError, match="allow-emulation"):
+            site.host.create(site.request())
+        assert site.host.tenants() == []
+    finally:
+        site.close()
+
+
+def test_a_machine_that_this_host_cannot_run_is_refused_and_the_lack_is_named(site: Site) -> None:
+    site.driver.lacking = ("machine type pc-q35-99.0",)
+    with pytest.raises(MachineUnsupported, match="pc-q35-99"):
+        site.host.create(site.request())
+
+
+def machine(**changes: Any) -> Callable[[dict[str, Any]], None]:
+    def change(manifest: dict[str, Any]) -> None:
+        manifest["machine"] |= changes
+
+    return change
+
+
+def field(name: str, value: object) -> Callable[[dict[str, Any]], None]:
+    def change(manifest: dict[str, Any]) -> None:
+        manifest[name] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        (field("version", 99), ManifestUnsupported),
+        (field("version", "1"), IntegrityError),
+        (field("service", "../x"), IntegrityError),
+        (field("volumes", {}), IntegrityError),
+        (field("volumes", {"../../etc": {}}), IntegrityError),
+        (field("operation", -1), IntegrityError),
+        (field("operation", 2**80), IntegrityError),
+        (field("adapter", ADAPTER | {"kind": "gopher"}), UnsupportedError),
+        (field("adapter", ADAPTER | {"port": 0}), IntegrityError),
+        (field("extra", 1), IntegrityError),
+        (machine(memory_mib=10**9), SatchelError),
+        (machine(memory_mib=-1), SatchelError),
+        (machine(disks=["disk0", "disk0"]), SatchelError),
+        (machine(disks=["a,file=/etc/passwd"]), SatchelError),
+        (machine(cpu_model="host"), SatchelError),
+        (machine(machine_type="pc,accel=kvm"), SatchelError),
+    ],
+    ids=str,
+)
+def test_a_hostile_manifest_is_refused(
+    site: Site, change: Callable[[dict[str, Any]], None], error: type[SatchelError]
+) -> None:
+    good = site.request()
+    manifest = {**good.manifest, "machine": dict(good.manifest["machine"])}
+    change(manifest)
+    with pytest.raises(error):
+        site.host.create(dataclasses.replace(good, manifest=manifest))
+    assert site.host.tenants() == []
+
+
+def test_a_manifest_of_a_monstrous_disk_is_refused_or_fails_and_leaves_nothing(site: Site) -> None:
+    disks = dict(site.origin.manifest.volumes)
+    disks["disk0"] = TableRoot(ref=ChunkRef(b"\1" * 52), size=1 << 48)
+    try:
+        tenant = site.create(volumes=disks)
+    except SatchelError:
+        return
+    assert tenant.status().state == "failed"
+    assert tenant.status().error is not None
+    assert site.left() == []
+
+
+def test_a_root_that_is_no_table_fails_the_replica_and_is_told(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetch, "PATIENCE_SECONDS", 1.0)
+    block = ChunkRef(site.origin.store.put(os.urandom(4096)))
+    state = dataclasses.replace(site.origin.manifest.device_state, ref=block)
+    tenant = site.create(device_state=state)
+    assert tenant.status().state == "failed"
+    assert tenant.status().error is not None
+    assert site.left() == []
+
+
+def test_memory_that_does_not_belong_to_the_device_state_fails_the_replica(site: Site) -> None:
+    volumes = dict(site.origin.manifest.volumes)
+    volumes["ram"] = TableRoot(ref=ZERO_REF, size=SPEC.memory_bytes)
+    tenant = site.create(volumes=volumes)
+    status = tenant.status()
+    assert status.state == "failed"
+    assert status.error is not None
+    assert "refused" in status.error.what
+    assert site.left() == []
+
+
+def test_a_checkpoint_that_names_another_operation_than_its_guest_fails(site: Site) -> None:
+    tenant = site.create(operation=OperationNumber(9))
+    status = tenant.status()
+    assert status.state == "failed"
+    assert status.error is not None
+    assert "at operation 3, not 9" in status.error.why
+
+
+def sources(site: Site) -> dict[str, str]:
+    """Paths that are no forwarded sockets, by what they are."""
+    forwarded = site.settings.forwarded
+    (forwarded / "file").write_text("")
+    (forwarded / "folder").mkdir()
+    (forwarded / "out").symlink_to(site.folder / "elsewhere")
+    elsewhere = socket.socket(socket.AF_UNIX)
+    elsewhere.bind(str(site.folder / "elsewhere"))
+    elsewhere.close()
+    return {
+        "file": str(forwarded / "file"),
+        "folder": str(forwarded / "folder"),
+        "link": str(forwarded / "out"),
+        "other": str(site.folder / "elsewhere"),
+        "upwards": str(forwarded / ".." / ".." / "elsewhere"),
+        "missing": str(forwarded / "nothing"),
+        "system": "/run/docker.sock",
+    }
+
+
+def test_a_source_must_be_a_socket_that_was_forwarded(site: Site) -> None:
+    for path in sources(site).values():
+        request = dataclasses.replace(site.request(), sources=(SourceAddress("home", path),))
+        with pytest.raises(NotForwarded, match="is not a forwarded socket"):
+            site.host.create(request)
+    assert site.host.tenants() == []
+
+
+def test_chunks_that_are_damaged_on_the_way_never_reach_the_guest(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetch, "PATIENCE_SECONDS", 1.0)
+    site.source.spoil = flipped
+    tenant = site.create()
+    status = tenant.status()
+    assert status.state == "failed"
+    assert status.faults["home"] > 0
+    assert site.left() == []
+
+
+def test_a_second_source_makes_good_what_the_first_one_spoils(site: Site) -> None:
+    good = site.forward("good")
+    site.source.fetch = _spoil_every_other(site)  # type: ignore[method-assign]
+    addresses = (
+        SourceAddress("media", str(site.server.path)),
+        SourceAddress("home", str(good.path)),
+    )
+    tenant = site.host.create(dataclasses.replace(site.request(), sources=addresses))
+    tenant.wait_started(30)
+    assert tenant.status().state == "ready"
+    assert tenant.status().faults
+    site.host.remove("r1")
+    good.close()
+
+
+def _spoil_every_other(site: Site) -> Callable[[bytes, float], bytes]:
+    calls = iter(range(10**6))
+
+    def fetched(refs: bytes, silence: float) -> bytes:
+        records = site.origin.store.records(refs)
+        return flipped(records) if next(calls) % 2 == 0 else records
+
+    return fetched
+
+
+def test_remove_leaves_nothing_and_the_id_is_free_again(site: Site) -> None:
+    site.create()
+    assert len(site.left()) == 1
+    site.host.remove("r1")
+    assert site.left() == []
+    with pytest.raises(NotFoundError, match="no replica r1 on spot"):
+        site.host.remove("r1")
+    assert site.create().status().state == "ready"
+
+
+def test_a_replica_may_be_removed_by_several_at_once(site: Site) -> None:
+    site.create()
+    errors: list[Exception] = []
+
+    def remove() -> None:
+        try:
+            site.host.remove("r1")
+        except NotFoundError:
+            pass
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=remove) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    assert site.host.tenants() == []
+
+
+def test_a_replica_is_removed_while_a_silent_source_holds_it_up(site: Site) -> None:
+    site.source.silent = threading.Event()
+    site.host.create(site.request())
+    assert eventually(lambda: site.source.asked)
+    began = time.monotonic()
+    site.host.remove("r1")
+    assert time.monotonic() - began < 8.0
+    assert site.left() == []
+    site.source.silent.set()
+
+
+def test_an_idle_replica_is_ended_and_one_that_is_asked_is_not(short_path: Path) -> None:
+    site = Site(short_path, idle_minutes=0.5 / 60)
+    try:
+        tenant = site.create()
+        tenant.touch()
+        site.host._end_idle()
+        assert site.host.tenants() == [tenant]
+        time.sleep(0.6)
+        site.host._end_idle()
+        assert site.host.tenants() == []
+        assert tenant.replica.state is ReplicaState.STOPPED
+        assert site.left() == []
+    finally:
+        site.close()
+
+
+def test_sockets_that_sshd_left_are_removed_and_living_ones_stay(site: Site) -> None:
+    left = site.settings.forwarded / "left"
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(left))
+    (site.settings.forwarded / "file").write_text("")
+    site.host._clear_forwarded()
+    assert sorted(path.name for path in site.settings.forwarded.iterdir()) == ["file", "home"]
+
+
+def test_close_ends_every_replica_and_admits_nobody_more(short_path: Path) -> None:
+    site = Site(short_path)
+    try:
+        tenants = [site.create(f"r{n}") for n in range(3)]
+        site.host.close()
+        assert {tenant.replica.state for tenant in tenants} == {ReplicaState.STOPPED}
+        assert site.left() == []
+        with pytest.raises(StateError, match="being stopped"):
+            site.host.create(site.request("r9"))
+    finally:
+        site.server.close()
+        site.origin.store.close()
+
+
+def test_a_data_folder_has_one_host(site: Site) -> None:
+    with pytest.raises(StoreLocked):
+        Host(site.settings, site.driver)
+
+
+def test_what_a_killed_host_left_is_ended_by_the_next_one(short_path: Path) -> None:
+    folder = short_path / "run" / "r" / "abc"
+    folder.mkdir(parents=True)
+    (folder / "owner").touch()
+    left = subprocess.Popen(["bash", "-c", f"exec -a {folder}/nbdkit sleep 60"])
+    (folder / "nbdkit.pid").write_text(str(left.pid))
+    assert eventually(lambda: str(folder).encode() in _command(left.pid))
+    site = Site(short_path)
+    try:
+        assert left.wait(10) < 0
+        assert site.left() == []
+        assert site.create().status().state == "ready"
+    finally:
+        site.close()
+
+
+def _command(pid: int) -> bytes:
+    return Path(f"/proc/{pid}/cmdline").read_bytes()
+
+
+def test_a_host_is_named_after_its_machine(short_path: Path) -> None:
+    site = Site(short_path, name="")
+    try:
+        assert site.host.status().name == site.host.name
+    finally:
+        site.close()
+
+
+def test_many_tenants_come_and_go_and_no_thread_or_descriptor_stays(site: Site) -> None:
+    site.create("warm")
+    site.host.remove("warm")
+    before = (_descriptors(), threading.active_count())
+    for number in range(3):
+        site.create(f"r{number}").execute([operation(4)])
+        site.host.remove(f"r{number}")
+    assert eventually(lambda: threading.active_count() <= before[1])
+    assert _descriptors() <= before[0] + 1
+
+
+def _descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
