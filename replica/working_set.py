@@ -30,6 +30,7 @@ RUN_LIMIT = 32768
 _HEADER = struct.Struct("<4sBBH")
 _RUN = struct.Struct("<BIH")
 _COUNT_LIMIT = 0xFFFF
+_FIRST_LIMIT = 0xFFFFFFFF
 
 
 class WorkingSetInvalid(IntegrityError):
@@ -46,12 +47,13 @@ class Run:
 
 
 def encode(runs: list[Run]) -> bytes:
-    """The blob. Runs beyond RUN_LIMIT are left out."""
+    """The blob. Runs beyond RUN_LIMIT are left out, and those too far up in a volume for a u32."""
+    runs = [run for run in runs if run.first <= _FIRST_LIMIT][:RUN_LIMIT]
     names = sorted({run.volume for run in runs})
     parts = [_HEADER.pack(MAGIC, VERSION, len(names), 0)]
     for name in names:
         parts += [bytes([len(name)]), name.encode("ascii")]
-    parts += [_RUN.pack(names.index(r.volume), r.first, r.count) for r in runs[:RUN_LIMIT]]
+    parts += [_RUN.pack(names.index(r.volume), r.first, r.count) for r in runs]
     return b"".join(parts)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from chunkstore import Store, TableRoot
 from hypervisor import Boot, FakeDriver
-from overlay import local_resolver
+from overlay import Volume, create_volume, local_resolver
 from replica import Frozen, Replica
 from satchel.ids import ZERO_REF, ReplicaId
 from tests.scripted import SPEC, scripted_driver
@@ -62,3 +62,8 @@ def bench(short_path: Path) -> Iterator[Bench]:
     for replica in made.replicas:
         replica.stop()
     made.store.close()
+
+
+@pytest.fixture
+def volume(tmp_path: Path) -> Volume:
+    return create_volume(tmp_path, "ram", TableRoot(ref=ZERO_REF, size=1 << 20))
