@@ -164,6 +164,8 @@ class Feed:
             if time.monotonic() - heard > HEARTBEAT_SECONDS:
                 self.endpoint.position()
                 heard = time.monotonic()
+        if self._ending.is_set():
+            return
         responses = self.endpoint.execute(operations)
         self.cursor = operations[-1].number
         self._answered()

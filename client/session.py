@@ -207,6 +207,8 @@ class Session:
         """Take responses from a feed: the first one of an operation is its answer."""
         now = time.monotonic()
         with self._changed:
+            if feed.state is FeedState.LOST:
+                return
             for response in responses:
                 first = self._digests.setdefault(response.number, (feed, response.digest))
                 if first[0] is feed:

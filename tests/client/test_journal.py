@@ -1,0 +1,371 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""The journal: what is on media, what is beside it when media fails, and both brought together."""
+
+import errno
+import itertools
+import os
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from client.journal import BATCH_BYTES, Journal, JournalGap, JournalParted
+from replay import Log, LogBusy, LogCorrupt, LogFull, LogGone, Operation
+from satchel.ids import OperationNumber
+from tests.scripted import operation
+
+
+def number(value: int) -> OperationNumber:
+    return OperationNumber(value)
+
+
+def encode(number: OperationNumber, time_ns: int, seed: int) -> bytes:
+    return b"operation %d" % number
+
+
+class Places:
+    """A folder on media, one on the client's disk, and journals there, closed in the end."""
+
+    def __init__(self, folder: Path) -> None:
+        self.media = folder / "media" / "log"
+        self.media.mkdir(parents=True)
+        self.spare = folder / "disk" / "log"
+        self._open: list[Journal] = []
+
+    def journal(self, *, media: bool = True) -> Journal:
+        made = Journal(self.media if media else self.spare, self.spare)
+        self._open.append(made)
+        return made
+
+    def logged(self, place: Path) -> list[int]:
+        """The numbers in a log."""
+        if not place.exists():
+            return []
+        with Log.open(place, read_only=True) as log:
+            return [op.number for op in log.read(number(log.first - 1))]
+
+    def pull(self) -> None:
+        """Take the media out: the path is an empty folder, open files are of no use."""
+        self.media.parent.rename(self.media.parent.with_name("pulled"))
+        self.media.parent.mkdir()
+
+    def put_back(self) -> None:
+        shutil.rmtree(self.media.parent)
+        self.media.parent.with_name("pulled").rename(self.media.parent)
+
+    def close(self) -> None:
+        for journal in self._open:
+            journal.close()
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> Iterator[Places]:
+    made = Places(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def full(monkeypatch: pytest.MonkeyPatch) -> Iterator[set[Path]]:
+    """Folders on which nothing can be written any more."""
+    folders: set[Path] = set()
+    real = os.pwrite
+
+    def pwrite(fd: int, data: bytes, offset: int) -> int:
+        place = Path(f"/proc/self/fd/{fd}").readlink().parent
+        if place in folders:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(fd, data, offset)
+
+    monkeypatch.setattr(os, "pwrite", pwrite)
+    yield folders
+
+
+def add(journal: Journal, count: int) -> list[Operation]:
+    return [journal.append(encode) for _ in range(count)]
+
+
+def test_operations_are_numbered_timed_and_logged_before_anybody_sees_them(places: Places) -> None:
+    journal = places.journal()
+    seen: list[list[int]] = []
+    made = [
+        journal.append(encode, lambda op: seen.append([op.number, journal.last])) for _ in range(5)
+    ]
+    assert [op.number for op in made] == [1, 2, 3, 4, 5]
+    assert seen == [[n, n - 1] for n in range(1, 6)]
+    assert all(a.time_ns < b.time_ns for a, b in itertools.pairwise(made))
+    assert len({op.seed for op in made}) == 5
+    assert places.logged(places.media) == [1, 2, 3, 4, 5]
+    assert not places.spare.exists()
+
+
+def test_a_journal_that_is_opened_again_has_everything(places: Places) -> None:
+    journal = places.journal()
+    made = add(journal, 3)
+    journal.close()
+    again = places.journal()
+    assert (again.base, again.last) == (0, 3)
+    assert again.wait(number(0), 10, 0) == made
+    assert again.append(encode).number == 4
+
+
+def test_one_journal_at_a_time(places: Places) -> None:
+    places.journal()
+    with pytest.raises(LogBusy):
+        places.journal()
+
+
+def test_a_damaged_log_is_refused_and_says_what_is_good(places: Places) -> None:
+    journal = places.journal()
+    add(journal, 9)
+    journal.close()
+    path = next(places.media.glob("*.log"))
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(LogCorrupt, match="are good; the home server has those that are stable"):
+        places.journal()
+
+
+def test_operations_are_given_out_in_batches_of_a_bounded_size(places: Places) -> None:
+    journal = Journal(None, None)
+    for _ in range(5):
+        journal.append(lambda number, time_ns, seed: b"x" * (BATCH_BYTES // 2 - 100))
+    journal.append(lambda number, time_ns, seed: b"x" * (2 * BATCH_BYTES))
+    journal.append(encode)
+    sizes = []
+    cursor = number(0)
+    while batch := journal.wait(cursor, 32, 0):
+        sizes.append(len(batch))
+        cursor = batch[-1].number
+    assert sizes == [2, 2, 1, 1, 1]
+    assert [op.number for op in journal.wait(number(2), 2, 0)] == [3, 4]
+
+
+def test_a_waiter_gets_what_comes_and_is_woken(places: Places) -> None:
+    journal = places.journal()
+    threading.Timer(0.1, lambda: journal.append(encode)).start()
+    assert [op.number for op in journal.wait(number(0), 8, 5)] == [1]
+    threading.Timer(0.1, journal.wake).start()
+    assert journal.wait(number(1), 8, 30) == []
+
+
+def test_a_cursor_before_the_beginning_is_a_gap(places: Places) -> None:
+    journal = places.journal()
+    journal.restart(number(7))
+    with pytest.raises(JournalGap, match="operation 4 is not in the journal"):
+        journal.wait(number(3), 8, 0)
+
+
+def test_an_operation_that_cannot_be_encoded_is_none(places: Places) -> None:
+    journal = places.journal()
+
+    def fail(number: OperationNumber, time_ns: int, seed: int) -> bytes:
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        journal.append(fail)
+    assert journal.append(encode).number == 1
+
+
+def test_media_that_is_full_in_the_middle_sends_the_journal_beside_it(
+    places: Places, full: set[Path]
+) -> None:
+    journal = places.journal()
+    add(journal, 3)
+    journal.acknowledge(number(2))
+    full.add(places.media)
+    add(journal, 2)
+    assert isinstance(journal.failure, LogFull)
+    assert journal.beside
+    assert journal.last == 5
+    assert places.logged(places.media) == [1, 2, 3]
+    assert places.logged(places.spare) == [3, 4, 5]
+
+
+def test_media_that_is_pulled_out_in_the_middle_sends_the_journal_beside_it(
+    places: Places,
+) -> None:
+    journal = places.journal()
+    add(journal, 3)
+    places.pull()
+    add(journal, 2)
+    assert isinstance(journal.failure, LogGone)
+    assert places.logged(places.spare) == [1, 2, 3, 4, 5]
+    assert [op.number for op in journal.wait(number(0), 9, 0)] == [1, 2, 3, 4, 5]
+
+
+def test_the_next_run_brings_both_logs_together(places: Places) -> None:
+    journal = places.journal()
+    add(journal, 3)
+    journal.acknowledge(number(3))
+    places.pull()
+    made = add(journal, 2)
+    journal.close()
+    places.put_back()
+    again = places.journal()
+    assert again.last in (3, 4)  # the one whose write failed may have reached the media
+    assert again.merge()
+    assert again.wait(number(3), 9, 0) == made
+    assert places.logged(places.media) == [1, 2, 3, 4, 5]
+    assert places.logged(places.spare) == []
+    assert not again.beside
+    assert again.append(encode).number == 6
+
+
+def test_what_does_not_follow_is_kept_until_what_is_between_is_known(places: Places) -> None:
+    media = places.journal()
+    history = add(media, 4)
+    media.acknowledge(number(4))
+    places.pull()
+    beside = add(media, 2)
+    media.close()
+    shutil.rmtree(places.media.parent)
+    places.media.mkdir(parents=True)
+
+    other_stick = places.journal()
+    assert not other_stick.merge()
+    assert places.logged(places.spare) == [5, 6]
+    other_stick.extend(history)
+    assert other_stick.merge()
+    assert other_stick.wait(number(0), 9, 0) == history + beside
+    assert places.logged(places.spare) == []
+
+
+def test_operations_of_one_number_that_differ_are_told_and_both_are_kept(places: Places) -> None:
+    beside = places.journal(media=False)
+    add(beside, 3)
+    beside.close()
+    media = places.journal()
+    add(media, 2)
+    with pytest.raises(JournalParted, match="operation 1 in the journal is not the one in"):
+        media.merge()
+    assert places.logged(places.media) == [1, 2]
+    assert places.logged(places.spare) == [1, 2, 3]
+
+
+def test_what_a_checkpoint_has_already_is_not_brought_back(places: Places) -> None:
+    beside = places.journal(media=False)
+    add(beside, 3)
+    beside.close()
+    media = places.journal()
+    media.restart(number(8))
+    assert media.merge()
+    assert media.last == 8
+    assert places.logged(places.spare) == []
+
+
+def test_media_that_is_full_at_the_start_is_read_and_the_journal_goes_on_beside_it(
+    places: Places, full: set[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = places.journal()
+    made = add(journal, 3)
+    journal.close()
+    real = Log.open.__func__  # type: ignore[attr-defined]
+
+    def log_open(folder: Path, **options: object) -> Log:
+        if folder == places.media and not options.get("read_only"):
+            raise LogFull("cannot open", why="no room")
+        return real(Log, folder, **options)  # type: ignore[no-any-return]
+
+    monkeypatch.setattr(Log, "open", log_open)
+    again = places.journal()
+    assert again.beside
+    assert again.wait(number(0), 9, 0) == made
+    assert again.append(encode).number == 4
+    assert places.logged(places.spare) == [1, 2, 3, 4]
+    assert places.logged(places.media) == [1, 2, 3]
+    again.close()
+    third = places.journal()
+    assert (third.beside, third.last) == (True, 4)
+    assert third.append(encode).number == 5
+    assert places.logged(places.spare) == [1, 2, 3, 4, 5]
+
+
+def test_when_both_places_fail_the_operation_is_refused_and_nothing_is_lost(
+    places: Places, full: set[Path]
+) -> None:
+    journal = places.journal()
+    add(journal, 2)
+    places.spare.mkdir(parents=True)
+    full |= {places.media, places.spare}
+    with pytest.raises(LogFull):
+        journal.append(encode)
+    assert journal.last == 2
+    full.discard(places.media)
+    assert journal.append(encode).number == 3
+    assert not journal.beside
+    assert places.logged(places.media) == [1, 2, 3]
+
+
+def test_without_media_the_disk_has_no_further_place(places: Places, full: set[Path]) -> None:
+    journal = places.journal(media=False)
+    add(journal, 1)
+    full.add(places.spare)
+    with pytest.raises(LogFull):
+        journal.append(encode)
+    full.clear()
+    assert journal.append(encode).number == 2
+    assert not journal.beside
+
+
+def test_history_that_leaves_a_hole_is_refused(places: Places) -> None:
+    journal = places.journal()
+    journal.extend([operation(1), operation(2)])
+    journal.extend([operation(1), operation(2), operation(3)])
+    with pytest.raises(JournalGap, match="ends at operation 3"):
+        journal.extend([operation(5)])
+    assert places.logged(places.media) == [1, 2, 3]
+
+
+def test_a_journal_can_begin_anew_and_be_cut(places: Places) -> None:
+    journal = places.journal()
+    add(journal, 3)
+    journal.restart(number(20))
+    assert (journal.base, journal.last) == (20, 20)
+    assert [op.number for op in add(journal, 3)] == [21, 22, 23]
+    journal.cut(number(22))
+    assert (journal.base, journal.last) == (22, 23)
+    assert places.logged(places.media) == [23]
+    journal.restart(number(5))
+    journal.close()
+    again = places.journal()
+    assert (again.base, again.last) == (5, 5)
+
+
+def test_without_a_log_what_was_answered_is_forgotten() -> None:
+    journal = Journal(None, None)
+    add(journal, 5)
+    journal.forget(number(3))
+    assert (journal.base, journal.last) == (3, 5)
+    assert journal.get(number(3)) is None
+    assert journal.get(number(4)) is not None
+    assert journal.append(encode).number == 6
+
+
+def test_with_a_log_nothing_is_forgotten(places: Places) -> None:
+    journal = places.journal()
+    add(journal, 3)
+    journal.forget(number(3))
+    assert journal.base == 0
+
+
+def test_many_threads_append_and_every_number_is_given_once(places: Places) -> None:
+    journal = Journal(places.media, places.spare, "off")
+    numbers: list[int] = []
+
+    def work() -> None:
+        numbers.extend(op.number for op in add(journal, 50))
+
+    threads = [threading.Thread(target=work) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(numbers) == list(range(1, 301))
+    assert [op.number for op in journal.wait(number(0), 400, 0)] == sorted(numbers)
+    journal.close()
+    assert places.logged(places.media) == sorted(numbers)
