@@ -7,8 +7,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from client.links import Link
-from replay import Operation, Response, decode_operations, decode_responses, encode_operations
-from replay.operations import MAX_PAYLOAD
+from replay import (
+    MAX_PAYLOAD,
+    Operation,
+    Response,
+    decode_operations,
+    decode_responses,
+    encode_operations,
+)
 from satchel.errors import IntegrityError
 from satchel.ids import OperationNumber
 from wire import ServiceStatus

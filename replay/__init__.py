@@ -35,12 +35,13 @@ from replay.channel import (
     ServiceTimeout,
 )
 from replay.log import Durability, Log, LogBusy, LogState, OperationsCut, TornEnd
-from replay.operations import Operation, OperationGap, RecordInvalid, Response
+from replay.operations import MAX_PAYLOAD, Operation, OperationGap, RecordInvalid, Response
 from replay.player import Executor, play
 from replay.program import AgentMissing, agent_program
 from replay.segments import LogCorrupt, LogFull, LogGone, LogReadOnly, LogUnsupported
 
 __all__ = [
+    "MAX_PAYLOAD",
     "Adapter",
     "AgentChannel",
     "AgentFailed",

@@ -20,7 +20,12 @@ def test_anything_else_is_refused_and_says_what_it_should_have_named(name: str) 
 
 @pytest.mark.parametrize(
     ("host", "name"),
-    [("home", "home"), ("Anna's Laptop.lan", "anna-s-laptop"), ("x" * 70, "x" * 63), ("...", "host")],
+    [
+        ("home", "home"),
+        ("Anna's Laptop.lan", "anna-s-laptop"),
+        ("x" * 70, "x" * 63),
+        ("...", "host"),
+    ],
 )
 def test_a_host_has_a_name_whatever_it_is_called(
     monkeypatch: pytest.MonkeyPatch, host: str, name: str
