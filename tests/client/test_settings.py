@@ -1,0 +1,75 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+from pathlib import Path
+
+import pytest
+
+from client import ClientSettings
+from client.settings import Peer
+from satchel.errors import NotFoundError, UsageError
+from satchel.names import host_name
+from satchel.settings import SettingsError, load
+
+TEXT = """
+name = "laptop"
+media = "/media/stick"
+durability = "interval"
+response-seconds = 5
+
+[home]
+destination = "anna@home.example"
+port = 2222
+socket = "/run/satchel/home.sock"
+
+[surrogates.cafe]
+destination = "guest@cafe.example"
+socket = "/run/satchel/surrogate.sock"
+"""
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "client.toml"
+    path.write_text(text)
+    return path
+
+
+def test_a_file_says_who_is_where(tmp_path: Path) -> None:
+    settings = load(ClientSettings, written(tmp_path, TEXT))
+    assert settings.client_name == "laptop"
+    assert settings.home.port == 2222
+    assert settings.surrogate("cafe").destination == "guest@cafe.example"
+    assert settings.surrogate("cafe").port == 22
+    assert settings.response_seconds == 5.0
+
+
+def test_without_a_file_there_is_neither_home_nor_surrogate(tmp_path: Path) -> None:
+    settings = load(ClientSettings, tmp_path / "none.toml")
+    assert settings.home == Peer()
+    assert settings.client_name == host_name()
+    with pytest.raises(NotFoundError, match="no surrogate cafe: known: none; add it"):
+        settings.surrogate("cafe")
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ('name = "My Laptop"', "cannot name a host"),
+        ("[surrogates.home]", "home cannot name a surrogate"),
+        ("[surrogates.UPPER]", "cannot name a host"),
+        ('durability = "perhaps"', "durability"),
+        ('[home]\nport = "22"', "home.port must be int"),
+        ("colour = 1", "unknown key colour"),
+        ("response-seconds = true", "response-seconds must be float"),
+        ("media = ", "cannot read"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_by_name(tmp_path: Path, text: str, complaint: str) -> None:
+    with pytest.raises(UsageError, match=complaint):
+        load(ClientSettings, written(tmp_path, text))
+
+
+def test_an_unknown_surrogate_names_those_that_are_known() -> None:
+    settings = ClientSettings(surrogates={"b": Peer(), "a": Peer()})
+    with pytest.raises(NotFoundError, match="known: a, b"):
+        settings.surrogate("c")
+    assert issubclass(SettingsError, UsageError)

@@ -1,0 +1,203 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Home and surrogates on this machine, behind real sshds, with scripted machines.
+
+Everything is as in use but for the guests: stores, volumes, logs, media, OpenSSH, HTTP.
+"""
+
+import dataclasses
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+
+from chunkstore import Media
+from client import ClientSettings, Runner
+from client.proxy import Proxy
+from client.settings import Peer
+from homeserver import Home, HomeSettings
+from homeserver.api import MAX_BODY, home_app
+from homeserver.carry import carry
+from homeserver.home import signers_line
+from surrogate import Host, SurrogateSettings
+from surrogate.api import surrogate_app
+from testbed.sshd import Sshd
+from tests.scripted import scripted_driver
+from wire import Identity, Server, serve
+
+SERVICES = {"notes": True, "speech": False}
+"""By name: whether it keeps state."""
+
+
+def fake_image(folder: Path, name: str, *, stateful: bool) -> None:
+    """An image in which nothing is."""
+    folder = folder / name
+    folder.mkdir(parents=True)
+    for part in ("disk", "kernel", "initrd"):
+        (folder / part).write_bytes(b"\0" * 8192)
+    recipe = {"name": name, "memory_mib": 64, "stateful": stateful, "adapter_kind": "http"}
+    image = {"recipe": recipe, "cmdline": "", "key": "0" * 64}
+    image |= {part: part for part in ("disk", "kernel", "initrd")}
+    (folder / "image.json").write_text(json.dumps(image))
+
+
+class Place:
+    """A daemon behind an sshd of its own. It can be taken away and come back."""
+
+    def __init__(self, folder: Path, key: Identity) -> None:
+        self.folder = folder
+        self.socket = folder / "run" / "api.sock"
+        self.socket.parent.mkdir(parents=True)
+        self.sshd = Sshd.start(folder / "sshd", authorized=[key.public])
+        self._key = key
+        self._server: Server | None = None
+
+    def peer(self, name: str, known_hosts: Path) -> Peer:
+        host = self.sshd.host(name, self._key.path, known_hosts)
+        return Peer(
+            destination=host.destination,
+            port=host.port,
+            identity=host.identity,
+            known_hosts=known_hosts,
+            socket=str(self.socket),
+        )
+
+    def cut(self) -> None:
+        """Nobody reaches it any more."""
+        self.sshd.stop()
+
+    def mend(self) -> None:
+        """It can be reached again, at the same port."""
+        self.sshd = Sshd.start(
+            self.folder / "sshd", authorized=[self._key.public], port=self.sshd.port
+        )
+
+    def close(self) -> None:
+        self.sshd.stop()
+        if self._server:
+            self._server.close()
+
+
+class HomePlace(Place):
+    """A home with the services, each with a checkpoint."""
+
+    def __init__(self, folder: Path, key: Identity) -> None:
+        super().__init__(folder, key)
+        for name, stateful in SERVICES.items():
+            fake_image(folder / "images", name, stateful=stateful)
+        self.settings = HomeSettings(
+            data=folder / "data", run=folder / "run", images=folder / "images"
+        )
+        Home.init(self.settings)
+        self.driver = scripted_driver()
+        self.home = Home(self.settings, self.driver)
+        self._server = serve(home_app(self.home), self.socket, threads=8, max_body=MAX_BODY)
+
+    def launch(self, name: str) -> None:
+        self.home.add_service(name, name)
+        self.home.service(name).launch()
+
+    def carry(self, name: str, media: Path) -> None:
+        carry(self.home.service(name), self.home.store, media)
+
+    def executed(self, name: str) -> int:
+        return self.home.service(name).view().last_executed
+
+    def restart(self) -> None:
+        """The daemon ends and starts again, with the service from its checkpoint."""
+        assert self._server
+        self._server.close()
+        self.home.close()
+        self.home = Home(self.settings, self.driver)
+        self.home.service("notes").launch()
+        self._server = serve(home_app(self.home), self.socket, threads=8, max_body=MAX_BODY)
+
+    def close(self) -> None:
+        super().close()
+        self.home.close()
+
+
+class SpotPlace(Place):
+    """A surrogate."""
+
+    def __init__(self, folder: Path, key: Identity, **settings: int) -> None:
+        super().__init__(folder, key)
+        self.driver = scripted_driver()
+        defaults = SurrogateSettings(
+            data=folder / "data", run=folder / "run", name=folder.name, allow_emulation=True
+        )
+        self.host = Host(dataclasses.replace(defaults, disk_mib=1, **settings), self.driver)
+        self._server = serve(surrogate_app(self.host), self.socket, threads=8, max_body=MAX_BODY)
+
+    def replicas(self) -> list[str]:
+        return [tenant.id for tenant in self.host.tenants()]
+
+    def crash(self) -> None:
+        """The machines end, and nobody reaches what is left."""
+        for machine in self.driver.machines:
+            machine.crash()
+        self.cut()
+
+    def close(self) -> None:
+        super().close()
+        self.host.close()
+
+
+class World:
+    """A home, two surrogates, media, and what a client has to know of them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.key = Identity.create(folder / "me")
+        self.home = HomePlace(folder / "h", self.key)
+        self.spots = {name: SpotPlace(folder / name, self.key) for name in ("a", "b")}
+        self.stick = folder / "stick"
+        self.stick.mkdir()
+        Media.init(self.stick).close()
+        signers = folder / "allowed_signers"
+        signers.write_text(signers_line(self.home.settings) + "\n")
+        known_hosts = folder / "known_hosts"
+        self.settings = ClientSettings(
+            name="laptop",
+            data=folder / "c" / "data",
+            run=folder / "c" / "run",
+            home=self.home.peer("home", known_hosts),
+            surrogates={name: spot.peer(name, known_hosts) for name, spot in self.spots.items()},
+            allowed_signers=signers,
+            response_seconds=15.0,
+        )
+        self.settings.run.mkdir(parents=True)
+        self._closing: list[Callable[[], None]] = []
+
+    def runner(
+        self,
+        service: str = "notes",
+        *,
+        media: bool = True,
+        take_over: bool = False,
+        **settings: object,
+    ) -> Runner:
+        """A session that has started."""
+        changed = dataclasses.replace(self.settings, **settings)  # type: ignore[arg-type]
+        made = Runner(changed, service, media=self.stick if media else None)
+        self._closing.append(made.close)
+        made.start(take_over=take_over)
+        return made
+
+    def proxy(self, runner: Runner) -> str:
+        """The URL of a proxy for that session."""
+        made = Proxy(runner.session)
+        self._closing.append(made.close)
+        return f"http://127.0.0.1:{made.port}"
+
+    def close(self) -> None:
+        for close in reversed(self._closing):
+            close()
+        for spot in self.spots.values():
+            spot.close()
+        self.home.close()
+
+
+def post(url: str, path: str = "/api/notes", body: bytes = b"x") -> httpx.Response:
+    return httpx.post(url + path, content=body, timeout=30, trust_env=False)
