@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from replica import sweep
 from satchel.errors import SatchelError, UnavailableError
 from testbed.bed import Host, Testbed
 from testbed.sshd import Sshd
@@ -85,8 +86,9 @@ class Role:
             self._sshd = None
 
     def crash(self) -> None:
-        """Cut the power of the host: every process on it is gone at once."""
+        """Cut the power of the host: every process is gone at once, and every mount with it."""
         self.host.crash()
+        sweep(self.run_dir / "r")
         self._daemon = None
         if self._sshd:
             self._sshd.stop()
