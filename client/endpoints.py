@@ -69,11 +69,14 @@ class HomeEndpoint:
         return responses
 
     def position(self) -> OperationNumber:
-        """Raises ConflictError when another client holds the service or has used it."""
+        """Raises ConflictError when another client holds the service or has used it.
+
+        A stateless service has no position: whatever is not answered yet is sent.
+        """
         self._home.claim()
         status = self._home.status()
         if not self._stateful:
-            return self._journal.last
+            return self._journal.base
         if not self._compared:
             compare(self._home, self._journal, status.last_logged)
             self._compared = True

@@ -59,7 +59,9 @@ class Link:
         self._connecting = threading.Lock()
         self._ssh: SshLink | None = None
         self._route = _Route(peer)
+        self._wanted = False
         self._closing = threading.Event()
+        self._attention = threading.Event()
         self.http = HttpClient(self._socket, peer=name)
         self._watcher = threading.Thread(target=self._watch, name=f"link-{name}", daemon=True)
         self._watcher.start()
@@ -74,6 +76,11 @@ class Link:
         with self._connecting:
             if not self.alive:
                 self._connect()
+
+    def want(self) -> None:
+        """Have a connection soon, or whenever it can be had. Returns at once, never fails."""
+        self._wanted = True
+        self._attention.set()
 
     def offer(self, name: str, provider: Provider, folder: str) -> str:
         """Let the peer fetch chunks from `provider`; the path of the socket there.
@@ -98,6 +105,7 @@ class Link:
         UnavailableError.
         """
         self._closing.set()
+        self._attention.set()
         self.http.close()
         if self._ssh:
             self._ssh.close()
@@ -107,9 +115,10 @@ class Link:
                 self._ssh.close()
             servers, self._servers = self._servers, {}
         for server in servers.values():
-            server.close()
+            server.close(grace=0.0)
 
     def _connect(self) -> None:
+        self._wanted = True
         if self._ssh:
             self._ssh.close(gone=True)
         self._route.learn()
@@ -136,7 +145,9 @@ class Link:
 
     def _watch(self) -> None:
         pause, said = WATCH_SECONDS, ""
-        while not self._closing.wait(pause):
+        while not self._closing.is_set():
+            self._attention.wait(pause)
+            self._attention.clear()
             try:
                 self._look()
                 pause, said = WATCH_SECONDS, ""
@@ -147,18 +158,19 @@ class Link:
                 said = str(error)
 
     def _look(self) -> None:
-        """Connect again if there was a connection and it is of no use any more."""
+        """Connect if that is wanted and the connection that there is, if any, is of no use."""
         ssh = self._ssh
-        if ssh is None:
-            return
-        if ssh.state is LinkState.CONNECTING and self._route.has_changed():
+        if ssh and ssh.state is LinkState.CONNECTING and self._route.has_changed():
             ssh.close(gone=True)  # whoever waits for it would wait in vain
+        if not self._wanted:
+            return
         with self._connecting:
             moved = self._route.has_changed()
             if self._closing.is_set() or (self.alive and not moved):
                 return
-            cause = "this device has a new address" if moved else "the connection has ended"
-            logger.info("%s: %s, connecting again", self.name, cause)
+            if ssh:
+                cause = "this device has a new address" if moved else "the connection has ended"
+                logger.info("%s: %s, connecting again", self.name, cause)
             self._connect()
 
 

@@ -14,6 +14,7 @@ import logging
 import secrets
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -243,9 +244,7 @@ class Runner:
 
     def _bring_up(self, surrogate: str, *, use_media: bool) -> BroughtUp:
         began = time.monotonic()
-        peer = self.settings.surrogate(surrogate)
-        link = self._links.open(surrogate, peer)
-        chunks = self._links.open(_chunks_link(surrogate), peer, Lane.BULK)
+        link, chunks = self._connect(surrogate)
         forwarded = HostStatus.from_json(link.http.get_json("/v1/status")).forwarded
         self._leftovers.remove_from(surrogate, link)
         replica = ReplicaId(f"{self.service[:40]}-{secrets.token_hex(4)}")
@@ -261,7 +260,7 @@ class Runner:
         status = self._await_running(endpoint, began)
         running = time.monotonic() - began
         session = self.session
-        cursor = status.last_operation if session.stateful else session.journal.last
+        cursor = status.last_operation if session.stateful else session.journal.base
         feed = session.add(endpoint, cursor)
         while not feed.joined.wait(WAIT_SECONDS):
             self._still_wanted()
@@ -279,6 +278,16 @@ class Runner:
             replayed=session.journal.last - cursor if session.stateful else 0,
         )
 
+    def _connect(self, surrogate: str) -> tuple[Link, Link]:
+        """The two links to a surrogate, at once; meanwhile the one for home's chunks, if it can."""
+        peer = self.settings.surrogate(surrogate)
+        if self._home:
+            self._links.get(_chunks_link(HOME), self.settings.home, Lane.BULK).want()
+        with ThreadPoolExecutor(max_workers=1) as pool:
+            chunks = pool.submit(self._links.open, _chunks_link(surrogate), peer, Lane.BULK)
+            link = self._links.open(surrogate, peer)
+            return link, chunks.result()
+
     def _offer(self, link: Link, folder: str, *, use_media: bool) -> tuple[SourceAddress, ...]:
         """Forward this client's sources to the surrogate, the nearest first. Home is one of them
         even while it cannot be reached: the surrogate asks again."""
@@ -287,10 +296,6 @@ class Runner:
             providers.append(("media", self._chunks.records))
         if self._home is not None:
             bulk = self._links.get(_chunks_link(HOME), self.settings.home, Lane.BULK)
-            try:
-                bulk.connect()
-            except UnavailableError as error:
-                logger.warning("chunks from home: %s", error)
             providers.append((HOME, ChunkClient(bulk.http).fetch))
         return tuple(SourceAddress(n, link.offer(n, provider, folder)) for n, provider in providers)
 

@@ -2,19 +2,65 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whole sessions with scripted machines: what a person does, and what goes wrong meanwhile."""
 
+import dataclasses
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from chunkstore import Media, MediaNotFound
+from client import Runner
+from client.checkpoints import CheckpointDamaged, CheckpointRefused
+from client.proxy import Proxy
+from client.settings import Peer
+from replica import ReplicaState
+from satchel.errors import (
+    AccessError,
+    CapacityError,
+    ConflictError,
+    NotFoundError,
+    StateError,
+    UnavailableError,
+    UsageError,
+)
+from satchel.ids import OperationNumber
+from tests.client.replicas import eventually
 from tests.client.world import World, post
 from tests.needs import requires
+from wire import Identity
 
 pytestmark = requires("nbdkit", "nbdfuse", "fusermount3", "fuse", "sshd", "ssh")
 
 
-def test_home_answers_a_surrogate_joins_and_a_move_ends_the_old_one(world: World) -> None:
+@pytest.fixture
+def carried(world: World) -> Iterator[World]:
+    """A world in which `notes` runs at home and is on the stick, both at operation 0."""
     world.home.launch("notes")
     world.home.carry("notes", world.stick)
-    runner = world.runner()
-    url = world.proxy(runner)
-    first = post(url)
-    assert first.headers["X-Satchel-Leader"] == "home"
+    yield world
+
+
+def replica_states(runner: Runner) -> dict[str, str]:
+    return {feed.name: feed.state.value for feed in runner.session.feeds()}
+
+
+def pull(world: World) -> None:
+    world.stick.rename(world.folder / "pulled")
+    world.stick.mkdir()
+
+
+def put_back(world: World) -> None:
+    shutil.rmtree(world.stick)
+    (world.folder / "pulled").rename(world.stick)
+
+
+def test_home_answers_a_surrogate_joins_and_a_move_ends_the_old_one(carried: World) -> None:
+    runner = carried.runner()
+    url = carried.proxy(runner)
+    assert post(url).headers["X-Satchel-Leader"] == "home"
     brought = runner.move("a")
     assert brought.replayed == 1
     assert brought.fetched_bytes["media"] > 0
@@ -22,14 +68,530 @@ def test_home_answers_a_surrogate_joins_and_a_move_ends_the_old_one(world: World
     for _ in range(5):
         assert post(url).status_code == 200
     runner.move("b")
-    assert world.spots["a"].replicas() == []
-    assert len(world.spots["b"].replicas()) == 1
+    assert carried.spots["a"].replicas() == []
+    assert len(carried.spots["b"].replicas()) == 1
     for _ in range(5):
         assert post(url).status_code == 200
     assert runner.session.wait_stable(10)
     status = runner.status()
     assert status["diverged"] == 0
     assert status["last_operation"] == status["stable_operation"] == 11
+    rows = {row["name"]: row for row in status["replicas"]}
+    assert rows["b"]["state"] == rows["home"]["state"] == "joined"
+    assert rows["b"]["lag"] == 0
+    assert rows["b"]["fetched_bytes"]["media"] > 0
+    assert rows["home"]["fetched_bytes"] is None
     runner.close()
-    assert world.spots["b"].replicas() == []
-    assert world.home.executed("notes") == 11
+    assert carried.spots["b"].replicas() == []
+    assert eventually(lambda: carried.home.executed("notes") == 11)
+    assert list(carried.settings.run.iterdir()) == [carried.settings.run / "l"]
+
+
+def test_without_the_media_everything_comes_from_home(carried: World) -> None:
+    runner = carried.runner()
+    brought = runner.move("a", use_media=False)
+    assert brought.fetched_bytes["home"] > 0
+    assert "media" not in brought.fetched_bytes
+
+
+def test_a_session_without_media_goes_on_where_the_last_one_ended(carried: World) -> None:
+    for total in (3, 6):
+        runner = carried.runner(media=False)
+        url = carried.proxy(runner)
+        for _ in range(3):
+            assert post(url).status_code == 200
+        assert runner.session.journal.last == total
+        assert runner.session.wait_stable(5)
+        runner.close()
+
+
+def test_a_session_with_media_takes_up_what_was_done_without(carried: World) -> None:
+    runner = carried.runner(media=False)
+    url = carried.proxy(runner)
+    for _ in range(3):
+        post(url)
+    runner.close()
+    runner = carried.runner()
+    assert runner.session.journal.last == 3
+    assert runner.move("a").replayed == 3
+
+
+def test_media_that_is_not_there_is_told_and_nothing_is_made_in_its_place(carried: World) -> None:
+    with pytest.raises(MediaNotFound):
+        Runner(carried.settings, "notes", media=carried.folder / "nowhere").start()
+    empty = carried.folder / "mountpoint"
+    empty.mkdir()
+    with pytest.raises(MediaNotFound):
+        Runner(carried.settings, "notes", media=empty).start()
+    assert list(empty.iterdir()) == []
+
+
+def test_a_service_that_nobody_has_is_not_found(carried: World) -> None:
+    runner = Runner(carried.settings, "diary", media=carried.stick)
+    with pytest.raises(NotFoundError, match="diary"):
+        runner.start()
+    runner.close()
+    lonely = dataclasses.replace(carried.settings, home=Peer())
+    runner = Runner(lonely, "diary", media=carried.stick)
+    with pytest.raises(NotFoundError, match="no checkpoint of diary on media or at home"):
+        runner.start()
+    runner.close()
+
+
+@pytest.mark.parametrize("name", ["../../etc", "", "Notes", "a/b"])
+def test_a_name_that_is_none_is_refused(carried: World, name: str) -> None:
+    with pytest.raises(UsageError, match="cannot name a service"):
+        Runner(carried.settings, name, media=None)
+
+
+def test_without_home_and_media_there_is_no_session(carried: World) -> None:
+    carried.home.cut()
+    runner = Runner(carried.settings, "notes", media=None)
+    with pytest.raises(UnavailableError, match="cannot connect to home"):
+        runner.start()
+    runner.close()
+
+
+def test_a_wrong_key_is_refused_in_clear_text(carried: World) -> None:
+    other = Identity.create(carried.folder / "other")
+    home = dataclasses.replace(carried.settings.home, identity=other.path)
+    runner = Runner(dataclasses.replace(carried.settings, home=home), "notes", media=carried.stick)
+    with pytest.raises(AccessError, match="does not accept the key"):
+        runner.start()
+    runner.close()
+
+
+def test_a_session_starts_without_home_and_home_joins_when_it_can(carried: World) -> None:
+    carried.home.cut()
+    runner = carried.runner()
+    url = carried.proxy(runner)
+    brought = runner.move("a")
+    assert brought.fetched_bytes["media"] > 0
+    answers = [post(url) for _ in range(5)]
+    assert {answer.headers["X-Satchel-Leader"] for answer in answers} == {"a"}
+    assert {answer.headers["X-Satchel-Stable"] for answer in answers} == {"no"}
+    assert runner.session.journal.stable == 0
+    carried.home.mend()
+    assert runner.session.wait_stable(20)
+    assert eventually(lambda: replica_states(runner)["home"] == "joined")
+    assert carried.home.executed("notes") == 5
+    assert runner.status()["diverged"] == 0
+
+
+def test_home_goes_and_comes_back_in_the_middle(carried: World) -> None:
+    runner = carried.runner()
+    url = carried.proxy(runner)
+    runner.move("a")
+    post(url)
+    carried.home.cut()
+    for _ in range(10):
+        assert post(url).headers["X-Satchel-Leader"] == "a"
+    assert eventually(lambda: replica_states(runner)["home"] == "silent")
+    carried.home.mend()
+    assert runner.session.wait_stable(20)
+    assert eventually(lambda: carried.home.executed("notes") == 11)
+
+
+def test_a_home_that_starts_again_from_its_checkpoint_is_brought_up_to_date(
+    carried: World,
+) -> None:
+    runner = carried.runner()
+    url = carried.proxy(runner)
+    for _ in range(4):
+        post(url)
+    carried.home.restart()
+    for _ in range(4):
+        assert post(url).status_code == 200
+    assert runner.session.wait_stable(10)
+    assert runner.status()["diverged"] == 0
+    assert carried.home.home.service("notes").lease.holder == "laptop"
+
+
+def test_a_surrogate_that_dies_is_lost_and_can_be_replaced_there(carried: World) -> None:
+    runner = carried.runner()
+    url = carried.proxy(runner)
+    runner.move("a")
+    post(url)
+    carried.spots["a"].driver.machines[-1].crash("pulled the plug")
+    answers = [post(url) for _ in range(5)]
+    assert all(answer.status_code == 200 for answer in answers)
+    assert answers[-1].headers["X-Satchel-Leader"] == "home"
+    assert eventually(lambda: replica_states(runner)["a"] == "lost")
+    row = next(row for row in runner.status()["replicas"] if row["name"] == "a")
+    assert "pulled the plug" in row["error"]
+    brought = runner.move("a")
+    assert brought.replayed == 6
+    assert carried.spots["a"].replicas() == [brought.replica]
+    assert eventually(lambda: replica_states(runner)["a"] == "joined")
+
+
+def test_a_surrogate_that_nobody_reaches_any_more_is_lost_in_seconds(carried: World) -> None:
+    runner = carried.runner()
+    url = carried.proxy(runner)
+    runner.move("a")
+    post(url)
+    carried.spots["a"].crash()
+    began = time.monotonic()
+    for _ in range(5):
+        assert post(url).status_code == 200
+    assert time.monotonic() - began < 5
+    brought = runner.move("b")
+    assert brought.replayed == 6
+    assert set(replica_states(runner)) == {"home", "b"}
+
+
+def test_a_second_replica_at_one_place_is_a_conflict(carried: World) -> None:
+    runner = carried.runner()
+    first = runner.move("a")
+    with pytest.raises(ConflictError, match="notes has a replica at a already: it is joined"):
+        runner.move("a")
+    assert carried.spots["a"].replicas() == [first.replica]
+    assert replica_states(runner)["a"] == "joined"
+
+
+def test_a_refusal_leaves_nothing_here_or_there_and_can_be_tried_again(carried: World) -> None:
+    spot = carried.spots["a"]
+    generous = spot.host.settings
+    spot.host.settings = dataclasses.replace(generous, memory_mib=8)
+    runner = carried.runner()
+    for _ in range(2):
+        with pytest.raises(CapacityError, match="has no memory for a machine of 64 MiB"):
+            runner.move("a")
+        assert spot.replicas() == []
+        assert list(spot.host.settings.forwarded.iterdir()) == []
+        assert set(replica_states(runner)) == {"home"}
+    spot.host.settings = generous
+    assert runner.move("a").surrogate == "a"
+
+
+def test_a_replica_that_cannot_be_resumed_is_told_and_taken_away(carried: World) -> None:
+    carried.spots["a"].driver.lacking = ("machine type pc-q35-99.0",)
+    runner = carried.runner()
+    with pytest.raises(Exception, match="pc-q35-99"):
+        runner.move("a")
+    assert carried.spots["a"].replicas() == []
+    assert post(carried.proxy(runner)).status_code == 200
+
+
+def test_a_surrogate_that_is_unknown_or_away_is_told(carried: World) -> None:
+    runner = carried.runner()
+    with pytest.raises(NotFoundError, match="no surrogate c: known: a, b"):
+        runner.move("c")
+    carried.spots["b"].cut()
+    with pytest.raises(UnavailableError, match="cannot connect to b"):
+        runner.move("b")
+    assert set(replica_states(runner)) == {"home"}
+
+
+def test_a_replica_comes_up_without_home_and_gets_from_it_what_the_media_lacks_later(
+    carried: World,
+) -> None:
+    runner = carried.runner()
+    carried.home.cut()
+    packs = sorted((carried.stick / "satchel" / "packs").iterdir())
+    hidden = carried.folder / "hidden"
+    hidden.mkdir()
+    for path in packs:
+        shutil.move(path, hidden / path.name)
+    Media.open(carried.stick).close()
+    threading.Timer(2.0, carried.home.mend).start()
+    runner._chunks = Media.open(carried.stick)
+    brought = runner.move("a")
+    assert brought.fetched_bytes["home"] > 0
+
+
+def test_one_client_at_a_time_unless_it_takes_over(carried: World) -> None:
+    runner = carried.runner()
+    url = carried.proxy(runner)
+    post(url)
+    phone = {"name": "phone", "data": carried.folder / "p", "run": carried.folder / "q"}
+    carried.folder.joinpath("q").mkdir()
+    with pytest.raises(ConflictError, match="notes is held by client laptop") as raised:
+        carried.runner(media=False, **phone)  # type: ignore[arg-type]
+    assert raised.value.exit_code == 5
+    assert "--take-over" in raised.value.fix
+    assert post(url).status_code == 200
+    other = carried.runner(media=False, take_over=True, **phone)  # type: ignore[arg-type]
+    assert other.session.journal.last == 2
+    assert post(carried.proxy(other)).status_code == 200
+    answer = post(url)
+    assert answer.status_code == 409
+    assert "held by client phone" in answer.json()["what"]
+    assert runner.status()["refusal"] is not None
+    assert post(url).status_code == 409
+    assert carried.home.executed("notes") == 3
+
+
+def test_a_client_that_could_not_know_of_another_one_does_not_go_on_from_its_past(
+    carried: World,
+) -> None:
+    carried.home.cut()
+    runner = carried.runner()
+    runner.move("a")
+    url = carried.proxy(runner)
+    assert post(url).status_code == 200
+    carried.home.mend()
+    service = carried.home.home.service("notes")
+    service.lease.release("laptop")
+    service.lease.claim("phone")
+    assert eventually(lambda: runner.session.refusal, 15)
+    assert post(url).status_code == 409
+
+
+def test_histories_that_parted_are_told_at_the_next_start(carried: World) -> None:
+    runner = carried.runner()
+    runner.move("a")
+    carried.home.cut()
+    url = carried.proxy(runner)
+    assert post(url).headers["X-Satchel-Leader"] == "a"
+    runner.close()
+    carried.home.mend()
+    carried.home.home.service("notes").lease.release("laptop")
+    other = carried.runner(media=False, data=carried.folder / "p")
+    post(carried.proxy(other))
+    assert other.session.wait_stable(5)
+    other.close()
+    late = Runner(carried.settings, "notes", media=carried.stick)
+    with pytest.raises(ConflictError, match="operation 1 in the journal is not the one in home"):
+        late.start()
+    late.close()
+    assert carried.home.executed("notes") == 1
+
+
+def test_media_that_is_pulled_out_in_the_middle_loses_nothing(carried: World) -> None:
+    runner = carried.runner()
+    runner.move("a")
+    url = carried.proxy(runner)
+    for _ in range(3):
+        post(url)
+    pull(carried)
+    answers = [post(url) for _ in range(3)]
+    assert [answer.status_code for answer in answers] == [200] * 3
+    assert {answer.headers["X-Satchel-Stable"] for answer in answers} == {"yes"}
+    assert str(carried.stick) in runner.status()["journal_failure"]
+    runner.close()
+    put_back(carried)
+    again = carried.runner()
+    assert again.session.journal.last == 6
+    assert not again.session.journal.beside
+    assert again.move("a").replayed == 6
+    assert again.status()["diverged"] == 0
+
+
+def test_beside_the_media_and_without_home_nothing_is_acknowledged_but_all_is_kept(
+    carried: World,
+) -> None:
+    runner = carried.runner(response_seconds=1.0)
+    runner.move("a")
+    url = carried.proxy(runner)
+    assert post(url).status_code == 200
+    pull(carried)
+    carried.home.cut()
+    answer = post(url)
+    assert answer.status_code == 503
+    assert "executed, but home did not get it" in answer.json()["what"]
+    runner.close()
+    put_back(carried)
+    carried.home.mend()
+    again = carried.runner()
+    assert again.session.journal.last == 2
+    assert again.session.wait_stable(10)
+    assert carried.home.executed("notes") == 2
+
+
+def test_a_checkpoint_that_somebody_else_signed_is_refused(carried: World) -> None:
+    stranger = carried.folder / "signers"
+    key = Identity.create(carried.folder / "stranger")
+    stranger.write_text(f'owner namespaces="satchel-checkpoint" {key.public}\n')
+    runner = Runner(
+        dataclasses.replace(carried.settings, allowed_signers=stranger),
+        "notes",
+        media=carried.stick,
+    )
+    with pytest.raises(CheckpointRefused, match="the checkpoint of notes from"):
+        runner.start()
+    runner.close()
+
+
+def manifests(world: World) -> list[Path]:
+    return sorted((world.stick / "satchel" / "checkpoints" / "notes").glob("*.json"))
+
+
+def test_a_damaged_checkpoint_on_media_gives_way_to_home_s(carried: World) -> None:
+    manifest = manifests(carried)[0]
+    manifest.write_bytes(manifest.read_bytes().replace(b'"operation":0', b'"operation":1'))
+    runner = carried.runner()
+    assert runner.manifest.operation == 0
+    assert runner.move("a").replayed == 0
+    runner.close()
+    carried.home.cut()
+    alone = Runner(carried.settings, "notes", media=carried.stick)
+    with pytest.raises(CheckpointDamaged, match="is of no use"):
+        alone.start()
+    alone.close()
+
+
+def test_a_checkpoint_under_another_service_s_name_is_refused(carried: World) -> None:
+    folder = carried.stick / "satchel" / "checkpoints"
+    shutil.copytree(folder / "notes", folder / "diary")
+    lonely = dataclasses.replace(carried.settings, home=Peer())
+    runner = Runner(lonely, "diary", media=carried.stick)
+    with pytest.raises(CheckpointDamaged, match="it is of service notes"):
+        runner.start()
+    runner.close()
+
+
+def test_home_s_newer_checkpoint_is_used_when_the_media_is_too_old_to_lead_on(
+    carried: World,
+) -> None:
+    runner = carried.runner(media=False, data=carried.folder / "elsewhere")
+    url = carried.proxy(runner)
+    for _ in range(5):
+        post(url)
+    assert runner.session.wait_stable(5)
+    runner.close()
+    service = carried.home.home.service("notes")
+    for _ in range(2):
+        service.checkpoint()
+    runner = carried.runner()
+    assert runner.manifest.operation == 5
+    assert (runner.session.journal.base, runner.session.journal.last) == (5, 5)
+    assert runner.move("a").replayed == 0
+    assert post(carried.proxy(runner)).headers["X-Satchel-Operation"] == "6"
+
+
+def test_a_return_home_and_out_again(carried: World) -> None:
+    runner = carried.runner()
+    url = carried.proxy(runner)
+    for _ in range(4):
+        post(url)
+    runner.close()
+    carried.home.carry("notes", carried.stick)
+    runner = carried.runner()
+    assert runner.manifest.operation == 4
+    assert runner.session.journal.base == 4
+    assert runner.move("a").replayed == 0
+    assert post(carried.proxy(runner)).headers["X-Satchel-Operation"] == "5"
+
+
+def test_operations_that_only_the_media_has_reach_home_on_return(carried: World) -> None:
+    carried.home.cut()
+    runner = carried.runner()
+    runner.move("a")
+    url = carried.proxy(runner)
+    for _ in range(3):
+        assert post(url).status_code == 200
+    runner.close()
+    assert carried.home.executed("notes") == 0
+    carried.home.carry("notes", carried.stick)
+    assert carried.home.executed("notes") == 3
+    carried.home.mend()
+    assert carried.runner().session.journal.last == 3
+
+
+def test_a_service_without_state_is_answered_by_whoever_is_first(world: World) -> None:
+    world.home.launch("speech")
+    world.home.carry("speech", world.stick)
+    runner = world.runner("speech")
+    url = world.proxy(runner)
+    assert post(url, "/recognize").status_code == 200
+    runner.move("a")
+    answers = [post(url, "/recognize") for _ in range(10)]
+    assert all(answer.status_code == 200 for answer in answers)
+    assert {answer.headers["X-Satchel-Leader"] for answer in answers} <= {"a", "home"}
+    assert not (world.stick / "satchel" / "log" / "speech").exists()
+    assert runner.session.journal.last - runner.session.journal.base <= 1
+
+
+def test_what_a_killed_session_left_on_a_surrogate_the_next_one_ends(carried: World) -> None:
+    runner = carried.runner()
+    left = runner.move("a").replica
+    runner._surrogates.clear()  # as if it had been killed: nobody ends the replica
+    runner.close()
+    assert carried.spots["a"].replicas() == [left]
+    again = carried.runner()
+    brought = again.move("a")
+    assert carried.spots["a"].replicas() == [brought.replica]
+    again.close()
+    assert not (carried.settings.run / "notes.replicas").exists()
+
+
+def test_close_ends_a_replica_that_is_being_brought_up(carried: World) -> None:
+    runner = carried.runner()
+    spot = carried.spots["a"]
+    held = threading.Event()
+    real = runner._chunks.records if runner._chunks else None
+    assert real is not None
+
+    class Held:
+        def records(self, refs: bytes) -> bytes:
+            held.wait(20)
+            return real(refs)
+
+        def close(self) -> None:
+            held.set()
+
+    runner._chunks = Held()  # type: ignore[assignment]
+    errors: list[Exception] = []
+
+    def move() -> None:
+        try:
+            runner.move("a")
+        except Exception as error:
+            errors.append(error)
+
+    moving = threading.Thread(target=move)
+    moving.start()
+    assert eventually(spot.replicas)
+    began = time.monotonic()
+    runner.close()
+    moving.join(5)
+    assert time.monotonic() - began < 12
+    assert isinstance(errors[0], StateError)
+    assert spot.replicas() == []
+
+
+def test_an_interrupt_in_the_middle_of_a_move_leaves_nothing(
+    carried: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner = carried.runner()
+
+    def interrupted(*_: object) -> object:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Runner, "_await_running", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        runner.move("a")
+    assert carried.spots["a"].replicas() == []
+    assert list(carried.spots["a"].host.settings.forwarded.iterdir()) == []
+
+
+def test_many_sessions_leave_no_thread_and_no_descriptor(carried: World) -> None:
+    def once() -> None:
+        runner = carried.runner()
+        proxy = Proxy(runner.session)
+        runner.move("a")
+        post(f"http://127.0.0.1:{proxy.port}")
+        proxy.close()
+        runner.close()
+
+    once()
+    time.sleep(0.5)
+    before = len(list(Path("/proc/self/fd").iterdir())), threading.active_count()
+    for _ in range(3):
+        once()
+    assert eventually(lambda: threading.active_count() <= before[1] + 1)
+    assert eventually(lambda: len(list(Path("/proc/self/fd").iterdir())) <= before[0] + 3)
+
+
+def test_a_surrogate_s_replica_is_ended_when_its_host_is_told(carried: World) -> None:
+    runner = carried.runner()
+    brought = runner.move("a")
+    url = carried.proxy(runner)
+    post(url)
+    tenant = carried.spots["a"].host.tenant(brought.replica)
+    carried.spots["a"].host.remove(brought.replica)
+    assert tenant.replica.state is ReplicaState.STOPPED
+    assert post(url).headers["X-Satchel-Leader"] == "home"
+    assert eventually(lambda: replica_states(runner)["a"] == "lost")
+    assert runner.session.journal.last == OperationNumber(2)
