@@ -12,6 +12,10 @@ from typing import Any
 import click
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
+
+PIPE_WIDTH = 10_000
+"""Columns where the output is no terminal: a row is a line, for `grep` and `cut`."""
 
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
@@ -29,15 +33,17 @@ def show(rows: Any, *, as_json: bool, columns: Sequence[str] | None = None) -> N
     if isinstance(rows, dict):
         table.show_header = False
         for key, value in rows.items():
-            table.add_row(key.replace("_", " "), _cell(key, value))
+            table.add_row(key.replace("_", " "), Text(_cell(key, value)))
     else:
         names = list(columns or (rows[0].keys() if rows else []))
         for name in names:
             table.add_column(name.replace("_", " "))
         for row in rows:
-            table.add_row(*(_cell(name, row.get(name)) for name in names))
+            table.add_row(*(Text(_cell(name, row.get(name))) for name in names))
     console = Console()
-    console.print(table) if console.is_terminal else Console(width=200).print(table)
+    if not console.is_terminal:
+        console = Console(width=PIPE_WIDTH)
+    console.print(table)
 
 
 def size(count: int) -> str:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import signal
 import sys
@@ -15,6 +16,8 @@ import click
 
 from satchel.errors import SatchelError, UsageError
 
+logger = logging.getLogger(__name__)
+
 INTERRUPTED = 128 + signal.SIGINT
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
@@ -24,9 +27,12 @@ def run_program(group: click.Command, name: str) -> NoReturn:
     """Run a command or a group of them and exit: 0, an error's own code, or 130 after Ctrl-C.
 
     An error is one line on standard error. With --json among the arguments it is a JSON object
-    with code, what, why and fix. SIGTERM unwinds like Ctrl-C does, so that everything is put away.
+    with code, what, why and fix. SIGTERM unwinds like Ctrl-C does, so that everything is put away;
+    while it is, further ones do nothing.
     """
-    signal.signal(signal.SIGTERM, _interrupt)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _interrupt)
     try:
         status = group.main(prog_name=name, standalone_mode=False)
     except click.ClickException as error:
@@ -41,11 +47,22 @@ def run_program(group: click.Command, name: str) -> NoReturn:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+    except OSError as error:
+        _report(name, _of_the_system(error))
+        sys.exit(SatchelError.exit_code)
     sys.exit(status if isinstance(status, int) else 0)
 
 
 def _interrupt(signum: int, frame: object) -> NoReturn:
+    deaf_to_signals()
     raise KeyboardInterrupt
+
+
+def _of_the_system(error: OSError) -> SatchelError:
+    """What no part has made an error of its own of; its traceback is in the developer's log."""
+    logger.debug("unexpected", exc_info=error)
+    what = f"cannot use {error.filename}" if error.filename else "the system refused something"
+    return SatchelError(what, why=error.strerror or str(error))
 
 
 def _report(name: str, error: SatchelError) -> None:
@@ -57,13 +74,9 @@ def _report(name: str, error: SatchelError) -> None:
 
 
 def serve_until_signal(announcement: str) -> None:
-    """Say that a daemon is ready, then wait. Ctrl-C and SIGTERM end the wait, and the program;
-    while it puts its things away, further ones do nothing."""
+    """Say that a daemon is ready, then wait. Ctrl-C and SIGTERM end the wait, and the program."""
     print(announcement, file=sys.stderr, flush=True)
-    try:
-        threading.Event().wait()
-    finally:
-        deaf_to_signals()
+    threading.Event().wait()
 
 
 def deaf_to_signals() -> None:

@@ -3,7 +3,9 @@
 """The home server: where a service lives for good.
 
 - records: what home keeps of a service on disk: its description and its checkpoints
+- machines: every replica of a home; rehearsals of new checkpoints
 - service: a live service: its log, its first-class replica, the client that holds it
+- lease: which client may number a service's operations
 - home: the store and all services of one owner
 - carry: what goes between home and portable media
 - api: all of that over HTTP

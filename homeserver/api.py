@@ -19,22 +19,28 @@ POST   /v1/chunks                                 references in, pack records ou
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import flask
 
-from homeserver.carry import carry
 from homeserver.home import Home
+from homeserver.records import CheckpointNotFound
 from homeserver.service import Service
 from replay import decode_operations, encode_operations, encode_responses
-from satchel.errors import NotFoundError, UsageError
+from satchel.errors import UsageError
 from satchel.ids import CheckpointId, OperationNumber
 from wire import Lease, ServiceStatus, chunk_routes, install_errors
 
 MAX_BODY = 256 << 20
 """Bytes of a request: a batch of operations, each of them at most a replay payload."""
+
+LIST_LIMIT = 4096
+"""Operations that are listed at once."""
+
+NUMBER_LIMIT = (1 << 63) - 1
 
 
 def home_app(home: Home) -> flask.Flask:
@@ -83,7 +89,9 @@ def _services(home: Home) -> flask.Blueprint:
     @routes.post("/<name>/digest")
     def digest(name: str) -> Any:
         paths = _fields(paths=list)["paths"]
-        return {"digest": home.service(name).replica().digest([str(path) for path in paths])}
+        if not all(isinstance(path, str) for path in paths):
+            raise UsageError("paths must be strings")
+        return {"digest": home.service(name).replica().digest(paths)}
 
     return routes
 
@@ -104,15 +112,14 @@ def _operations(home: Home) -> flask.Blueprint:
 
     @routes.get("/operations")
     def logged(name: str) -> Any:
-        after = flask.request.args.get("after", 0, int)
-        limit = flask.request.args.get("limit", 256, int)
-        operations = home.service(name).operations(OperationNumber(after), limit)
+        after = OperationNumber(_number("after", 0, 0, NUMBER_LIMIT))
+        operations = home.service(name).operations(after, _number("limit", 256, 1, LIST_LIMIT))
         return _octets(encode_operations(operations))
 
     @routes.post("/operations")
     def submit(name: str) -> Any:
         service = home.service(name)
-        service.lease.touch(flask.request.headers.get("X-Satchel-Client", "unknown"))
+        service.lease.claim(flask.request.headers.get("X-Satchel-Client", "unknown"))
         operations = decode_operations(flask.request.get_data())
         responses = service.submit(operations)
         return _octets(encode_responses(responses))
@@ -128,7 +135,7 @@ def _checkpoints(home: Home) -> flask.Blueprint:
         service = home.service(name)
         manifest = service.shelf.latest()
         if manifest is None:
-            raise NotFoundError(
+            raise CheckpointNotFound(
                 f"no checkpoint of {name} yet", fix=f"`satchel-home launch {name}` makes the first"
             )
         signature = service.shelf.signature(manifest.id)
@@ -136,15 +143,14 @@ def _checkpoints(home: Home) -> flask.Blueprint:
 
     @routes.post("/checkpoint")
     def take(name: str) -> Any:
-        service = home.service(name)
         media = _fields(media=str)["media"]
         if media:
-            return asdict(carry(service, home.store, Path(media)))
-        manifest, frozen = service.checkpoint()
+            return asdict(home.carry(name, Path(media)))
+        taken = home.service(name).checkpoint()
         return {
-            "checkpoint": manifest.id,
-            "operation": manifest.operation,
-            "paused_seconds": frozen.paused_seconds,
+            "checkpoint": taken.manifest.id,
+            "operation": taken.manifest.operation,
+            "paused_seconds": taken.paused_seconds,
         }
 
     return routes
@@ -152,13 +158,13 @@ def _checkpoints(home: Home) -> flask.Blueprint:
 
 def _status(service: Service) -> ServiceStatus:
     view = service.view()
-    holder = view.client
+    lease = service.lease.current()
     return ServiceStatus(
         service=view.name,
         checkpoint=CheckpointId(view.checkpoint) if view.checkpoint else None,
         last_logged=OperationNumber(view.last_logged),
         last_executed=OperationNumber(view.last_executed),
-        lease=Lease(holder, service.lease.seconds_left) if holder else None,
+        lease=Lease(*lease) if lease else None,
     )
 
 
@@ -169,6 +175,14 @@ def _fields(**types: type) -> dict[str, Any]:
         wanted = ", ".join(f"{name}: {kind.__name__}" for name, kind in types.items())
         raise UsageError(f"{flask.request.path} needs a JSON object with {wanted}")
     return body
+
+
+def _number(name: str, default: int, least: int, most: int) -> int:
+    """A whole number of the query, or UsageError."""
+    text = flask.request.args.get(name, str(default))
+    if not re.fullmatch("[0-9]{1,20}", text) or not least <= int(text) <= most:
+        raise UsageError(f"{name} must be a number from {least} to {most}", why=f"it is {text!r}")
+    return int(text)
 
 
 def _octets(data: bytes) -> flask.Response:

@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 
 from satchel.errors import ConflictError
+from satchel.names import check_name
 
 
 class ServiceHeld(ConflictError):
@@ -23,11 +25,18 @@ class ServiceHeld(ConflictError):
 
 
 class Lease:
-    """Who holds a service, and until when. Thread-safe."""
+    """Who holds a service, and until when. Thread-safe.
 
-    def __init__(self, service: str, seconds: float) -> None:
+    A holder that was silent for `seconds` holds nothing. The lease is in memory: after a restart
+    of home nobody holds anything, and the operations' numbers still protect the log.
+    """
+
+    def __init__(
+        self, service: str, seconds: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._service = service
         self._seconds = seconds
+        self._clock = clock
         self._lock = threading.Lock()
         self._holder: str | None = None
         self._seen = 0.0
@@ -35,34 +44,29 @@ class Lease:
     @property
     def holder(self) -> str | None:
         """The client that holds the service now, or None."""
-        with self._lock:
-            return self._holder if time.monotonic() - self._seen < self._seconds else None
+        found = self.current()
+        return found[0] if found else None
 
-    @property
-    def seconds_left(self) -> float:
-        """How long the holder may stay silent before the lease is nobody's."""
+    def current(self) -> tuple[str, float] | None:
+        """The holder, and for how many seconds more it may stay silent; None if nobody is."""
         with self._lock:
-            return max(0.0, self._seconds - (time.monotonic() - self._seen))
+            left = self._seconds - (self._clock() - self._seen)
+            return (self._holder, left) if self._holder is not None and left > 0 else None
 
     def claim(self, client: str, *, take_over: bool = False) -> None:
-        """Make `client` the holder. Raises ServiceHeld unless `take_over`."""
+        """Make `client` the holder, or note that it still is. Raises ServiceHeld when somebody
+        else is, unless `take_over`; BadName."""
+        check_name(client, "client")
         with self._lock:
-            self._check(client, take_over=take_over)
-            self._holder, self._seen = client, time.monotonic()
-
-    def touch(self, client: str) -> None:
-        """Note that the holder is alive. Raises ServiceHeld when it is somebody else."""
-        self.claim(client)
+            now = self._clock()
+            idle = now - self._seen
+            other = self._holder is not None and self._holder != client
+            if other and idle < self._seconds and not take_over:
+                raise ServiceHeld(self._service, self._holder or "", idle)
+            self._holder, self._seen = client, now
 
     def release(self, client: str) -> None:
         """Give the service back, if `client` holds it."""
         with self._lock:
             if self._holder == client:
                 self._holder = None
-
-    def _check(self, client: str, *, take_over: bool) -> None:
-        idle = time.monotonic() - self._seen
-        if take_over or self._holder in (None, client) or idle >= self._seconds:
-            return
-        assert self._holder is not None
-        raise ServiceHeld(self._service, self._holder, idle)

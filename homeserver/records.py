@@ -7,142 +7,239 @@
     services/NAME/checkpoints/ID.json.sig  the owner's signature of it
     services/NAME/log/                     the operation log
 
-A checkpoint is there when its signature is: the manifest is written first.
+docs/formats/service.md. A service is there when its description is: that is written last and
+removed first. A checkpoint is there when its signature is.
 """
 
 from __future__ import annotations
 
 import json
+import logging
+import re
 import shutil
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Collection
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
 
 from chunkstore import TableRoot
 from images import Manifest
-from satchel.errors import ConflictError, IntegrityError, NotFoundError, UsageError
-from satchel.files import write_durably
+from satchel.errors import (
+    ConflictError,
+    IntegrityError,
+    NotFoundError,
+    SatchelError,
+    UnsupportedError,
+)
+from satchel.files import sync_folder, write_durably
 from satchel.ids import CheckpointId
 from satchel.names import check_name
 
+logger = logging.getLogger(__name__)
+
 VERSION = 1
+
+_SIGNED = re.compile(r"([0-9a-f]{16})\.json\.sig")
+_MANIFEST_LIMIT = 1 << 20
+
+
+class RecordDamaged(IntegrityError):
+    """A file that describes a service or a checkpoint is not what was written there."""
+
+
+class CheckpointNotFound(NotFoundError):
+    """The service has no checkpoint of that id, or none at all."""
 
 
 @dataclass(frozen=True)
 class ServiceRecord:
-    """A service as its owner described it: an image and the name it goes by."""
+    """A service as its owner described it.
+
+    image: the built image of its first boot. created: UTC, as datetime.isoformat writes it.
+    stateful: whether it has a log.
+    """
 
     name: str
     image: str
     created: str
+    stateful: bool
+
+    def to_bytes(self) -> bytes:
+        return json.dumps({"version": VERSION, **asdict(self)}, indent=2).encode() + b"\n"
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> ServiceRecord:
+        """Raises ValueError for what is not a record, UnsupportedError for a newer one."""
+        values = json.loads(data)
+        version = values.pop("version", None) if isinstance(values, dict) else None
+        if isinstance(version, int) and version > VERSION:
+            raise UnsupportedError(
+                f"cannot read a service description of version {version}",
+                why=f"this program knows version {VERSION}",
+                fix="use the Satchel that wrote it",
+            )
+        types = {"name": str, "image": str, "created": str, "stateful": bool}
+        assert types.keys() == {field.name for field in fields(cls)}
+        if version != VERSION or {key: type(value) for key, value in values.items()} != types:
+            raise ValueError(f"it has not just version, {', '.join(types)}")
+        return cls(**values)
 
 
 class ServiceShelf:
     """The folder of all services. One process at a time; not thread-safe."""
 
     def __init__(self, root: Path) -> None:
+        """`root` need not exist: there are no services then."""
         self.root = root
 
+    @classmethod
+    def beside(cls, store: Path) -> ServiceShelf:
+        """The services of the home whose store that is, however it is spelled: none if it is the
+        store of no home."""
+        return cls(store.resolve().parent / "services")
+
     def add(self, record: ServiceRecord) -> None:
-        """Keep a new service. Raises ConflictError when one of that name exists."""
-        check_name(record.name, "service")
-        folder = self.root / record.name
+        """Keep a new service; durable on return. Raises ConflictError when the name is taken."""
+        folder = self._folder(record.name)
         if (folder / "service.json").exists():
             raise ConflictError(f"service {record.name} exists already", fix="choose another name")
-        folder.mkdir(parents=True, exist_ok=True)
-        text = json.dumps({"version": VERSION, **asdict(record)}, indent=2)
-        write_durably(folder / "service.json", text.encode())
+        shutil.rmtree(folder, ignore_errors=True)  # what a removal that was interrupted left
+        folder.mkdir(parents=True)
+        write_durably(folder / "service.json", record.to_bytes())
+        sync_folder(self.root)
 
     def get(self, name: str) -> ServiceRecord:
-        """The service of that name, or NotFoundError."""
-        check_name(name, "service")
-        path = self.root / name / "service.json"
+        """The service of that name. Raises NotFoundError, RecordDamaged, UnsupportedError."""
+        path = self._folder(name) / "service.json"
         try:
-            fields: dict[str, Any] = json.loads(path.read_bytes())
+            record = ServiceRecord.from_bytes(path.read_bytes())
+            if record.name != name:
+                raise ValueError(f"it describes {record.name!r}")
         except FileNotFoundError:
-            known = ", ".join(r.name for r in self.all()) or "none yet"
+            known = ", ".join(self.names()) or "none yet"
             raise NotFoundError(
                 f"no service {name}", why=f"services here: {known}", fix="`satchel-home service ls`"
             ) from None
-        if fields.pop("version", None) != VERSION:
-            raise UsageError(f"{path} has another version", fix="use the Satchel that wrote it")
-        return ServiceRecord(**fields)
+        except ValueError as error:
+            raise RecordDamaged(f"cannot read {path}", why=str(error)) from error
+        return record
+
+    def names(self) -> list[str]:
+        """The names of all services, sorted."""
+        return sorted(path.parent.name for path in self.root.glob("*/service.json"))
 
     def all(self) -> list[ServiceRecord]:
-        """Every service, by name."""
-        return [self.get(path.parent.name) for path in sorted(self.root.glob("*/service.json"))]
+        """Every service, by name. Raises as `get` does."""
+        return [self.get(name) for name in self.names()]
 
     def remove(self, name: str) -> None:
         """Forget a service, its checkpoints and its log. Its chunks stay until the next prune."""
+        folder = self._folder(name)
         self.get(name)
-        shutil.rmtree(self.root / name)
+        (folder / "service.json").unlink()
+        sync_folder(folder)
+        shutil.rmtree(folder)
 
     def roots(self) -> list[TableRoot]:
-        """The roots of every checkpoint of every service: what a prune must keep."""
+        """The roots of every checkpoint of every service: what a prune must keep.
+
+        Raises as `CheckpointShelf.all` does: a prune must not overlook one.
+        """
         return [
             root
-            for record in self.all()
-            for manifest in self.checkpoints(record.name).all()
+            for name in self.names()
+            for manifest in self.checkpoints(name).all()
             for root in manifest.roots()
         ]
 
     def checkpoints(self, name: str) -> CheckpointShelf:
-        return CheckpointShelf(self.root / name / "checkpoints")
+        return CheckpointShelf(self._folder(name) / "checkpoints")
 
     def log_folder(self, name: str) -> Path:
-        return self.root / name / "log"
+        return self._folder(name) / "log"
+
+    def _folder(self, name: str) -> Path:
+        return self.root / check_name(name, "service")
 
 
 class CheckpointShelf:
-    """Signed manifests of one service, in a folder at home or on media."""
+    """Signed manifests of one service, in a folder at home or on media.
+
+    Whatever else is in the folder is nothing of ours. Signatures are kept, not verified.
+    """
 
     def __init__(self, root: Path) -> None:
+        """`root` need not exist: there are no checkpoints then."""
         self.root = root
 
     def add(self, manifest: Manifest, signature: bytes) -> None:
         """Keep a checkpoint. Durable on return."""
-        self.root.mkdir(parents=True, exist_ok=True)
+        if not self.root.is_dir():
+            self.root.mkdir(parents=True)
+            sync_folder(self.root.parent)
         write_durably(self._path(manifest.id), manifest.to_bytes())
         write_durably(self._path(manifest.id, ".sig"), signature)
 
+    def ids(self) -> list[CheckpointId]:
+        """The id of every checkpoint, readable or not, in no order that means anything."""
+        names = (path.name for path in self.root.iterdir()) if self.root.is_dir() else ()
+        return sorted(CheckpointId(found[1]) for n in names if (found := _SIGNED.fullmatch(n)))
+
     def all(self) -> list[Manifest]:
-        """Every checkpoint, the newest last."""
-        found = [self.get(CheckpointId(path.name[: -len(".json.sig")])) for path in self._signed()]
-        return sorted(found, key=lambda manifest: (manifest.operation, manifest.created))
+        """Every checkpoint, the newest last. Raises as `get` does for one that is damaged."""
+        return sorted((self.get(checkpoint) for checkpoint in self.ids()), key=_age)
+
+    def readable(self) -> list[Manifest]:
+        """Every checkpoint that can be read, the newest last; the others are logged."""
+        found = []
+        for checkpoint in self.ids():
+            try:
+                found.append(self.get(checkpoint))
+            except SatchelError as error:
+                logger.warning("%s", error)
+        return sorted(found, key=_age)
 
     def latest(self) -> Manifest | None:
-        """The newest checkpoint, or None when there is none."""
+        """The newest checkpoint, or None when there is none. Raises as `all` does."""
         manifests = self.all()
         return manifests[-1] if manifests else None
 
     def get(self, checkpoint: CheckpointId) -> Manifest:
-        """The checkpoint of that id, or NotFoundError, or IntegrityError."""
+        """That checkpoint. Raises CheckpointNotFound, RecordDamaged, and what a manifest raises."""
         path = self._path(checkpoint)
         try:
-            manifest = Manifest.from_bytes(path.read_bytes())
+            with path.open("rb") as file:
+                manifest = Manifest.from_bytes(file.read(_MANIFEST_LIMIT))
         except FileNotFoundError:
-            raise NotFoundError(f"no checkpoint {checkpoint}") from None
+            raise CheckpointNotFound(f"no checkpoint {checkpoint}") from None
+        except OSError as error:
+            raise RecordDamaged(f"cannot read {path}", why=str(error)) from error
         if manifest.id != checkpoint:
-            raise IntegrityError(
+            raise RecordDamaged(
                 f"{path} is not checkpoint {checkpoint}", why=f"it is {manifest.id}"
             )
         return manifest
 
     def signature(self, checkpoint: CheckpointId) -> bytes:
-        """The owner's signature of that checkpoint's manifest."""
-        return self._path(checkpoint, ".sig").read_bytes()
+        """The owner's signature of that checkpoint's manifest. Raises CheckpointNotFound."""
+        try:
+            return self._path(checkpoint, ".sig").read_bytes()
+        except FileNotFoundError:
+            raise CheckpointNotFound(f"no checkpoint {checkpoint}") from None
 
-    def keep(self, wanted: Callable[[Manifest], bool]) -> None:
-        """Forget the checkpoints that are not wanted."""
-        for manifest in self.all():
-            if not wanted(manifest):
-                self._path(manifest.id, ".sig").unlink()
-                self._path(manifest.id).unlink()
-
-    def _signed(self) -> list[Path]:
-        return sorted(self.root.glob("*.json.sig"))
+    def keep(self, wanted: Collection[CheckpointId]) -> None:
+        """Forget the checkpoints that are not wanted, damaged ones too. Durable on return."""
+        if not self.root.is_dir():
+            return
+        names = {self._path(c, suffix).name for c in wanted for suffix in ("", ".sig")}
+        ours = [*self.root.glob("*.json.sig"), *self.root.glob("*.json")]
+        for path in ours:
+            if path.name not in names and not path.name.startswith("."):
+                path.unlink(missing_ok=True)
+        sync_folder(self.root)
 
     def _path(self, checkpoint: CheckpointId, suffix: str = "") -> Path:
-        check_name(checkpoint, "checkpoint")
-        return self.root / f"{checkpoint}.json{suffix}"
+        return self.root / f"{check_name(checkpoint, 'checkpoint')}.json{suffix}"
+
+
+def _age(manifest: Manifest) -> tuple[int, str]:
+    return manifest.operation, manifest.created

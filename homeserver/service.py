@@ -12,26 +12,34 @@ A stateless service has no log; its operations go straight to the replica.
 from __future__ import annotations
 
 import logging
-import secrets
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from datetime import UTC, datetime
 
 from homeserver.lease import Lease
+from homeserver.machines import Machines, Prepared
 from homeserver.records import CheckpointShelf, ServiceRecord
+from homeserver.settings import HomeSettings
 from images import Manifest
 from replay import Log, Operation, Response
-from replica import Frozen, Replica, ReplicaFailed, ReplicaState
+from replica import Replica, ReplicaFailed, ReplicaState
 from satchel.errors import ConflictError, SatchelError, StateError, UnavailableError
-from satchel.ids import OperationNumber, ReplicaId
+from satchel.ids import OperationNumber
 
 logger = logging.getLogger(__name__)
 
 ANSWERS_KEPT = 256
-"""Responses kept for a client that asks again after its connection broke."""
+ANSWER_BYTES_KEPT = 64 << 20
+"""Responses kept for a client that asks again after its connection broke; one always is."""
+
+OPERATION_BYTES = 32 << 20
+"""Bytes of logged operations that are given at once; one always is."""
+
+_LOOK_SECONDS = 0.5
+"""How long a machine that ended by itself may stay unnoticed."""
 
 
 class NotLaunched(StateError):
@@ -43,27 +51,20 @@ class NotLaunched(StateError):
         )
 
 
-class OperationConflict(ConflictError):
+class OperationsDiffer(ConflictError):
     """Two different operations claim one number: two clients wrote one service's log."""
 
 
-class ReplicaMaker:
-    """How a service gets a replica: from its latest checkpoint, or by a first boot."""
-
-    def __init__(
-        self,
-        resume: Callable[[Manifest, ReplicaId, Path], Replica],
-        boot: Callable[[ReplicaId, Path], Replica],
-        freeze: Callable[[Frozen, Manifest | None], Manifest],
-    ) -> None:
-        self.resume = resume
-        self.boot = boot
-        self.freeze = freeze
+class NotExecutedYet(UnavailableError):
+    """An operation is in the log, and the replica has not come to it in time."""
 
 
 @dataclass(frozen=True)
 class ServiceView:
-    """What others may know of a service at one moment."""
+    """What others may know of a service at one moment.
+
+    state: that of its replica, or `down`, or `failed` when a replica could not go on.
+    """
 
     name: str
     image: str
@@ -76,58 +77,65 @@ class ServiceView:
     failure: str | None
 
 
-class Service:
-    """See the module. Thread-safe.
+@dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint that was taken: its manifest, the owner's signature of that, and how long the
+    machine stood still."""
 
-    `log` is None for a stateless service. `maker` builds replicas under `run_dir`.
-    """
+    manifest: Manifest
+    signature: bytes
+    paused_seconds: float
+
+
+class Service:
+    """See the module. Thread-safe. The log is None for a stateless service."""
 
     def __init__(
         self,
         record: ServiceRecord,
         shelf: CheckpointShelf,
         log: Log | None,
-        maker: ReplicaMaker,
-        run_dir: Path,
-        *,
-        lease_seconds: float,
-        operation_seconds: float,
-        keep_checkpoints: int,
+        machines: Machines,
+        sign: Callable[[bytes], bytes],
+        settings: HomeSettings,
     ) -> None:
+        """Takes over `log`. sign: the owner's signature of a manifest's bytes."""
         self.record = record
         self.shelf = shelf
-        self.lease = Lease(record.name, lease_seconds)
+        self.lease = Lease(record.name, settings.lease_seconds)
         self._log = log
-        self._maker = maker
-        self._run_dir = run_dir
-        self._operation_seconds = operation_seconds
-        self._keep = keep_checkpoints
+        self._machines = machines
+        self._sign = sign
+        self._settings = settings
         self._life = threading.RLock()
         self._appending = threading.Lock()
-        self._answered = threading.Condition()
-        self._answers: OrderedDict[int, Response] = OrderedDict()
+        self._changed = threading.Condition()
+        self._answers = _Answers()
         self._executed = OperationNumber(0)
-        self._replica: Replica | None = None
+        self._prepared: Prepared | None = None
         self._executor: threading.Thread | None = None
         self._failure: str | None = None
-        self._closing = threading.Event()
 
     @property
     def name(self) -> str:
         return self.record.name
 
+    @property
+    def last_logged(self) -> OperationNumber:
+        return self._log.last if self._log else OperationNumber(0)
+
     def view(self) -> ServiceView:
         """The state of the service now."""
-        replica = self._replica
-        latest = self.shelf.latest()
+        prepared, latest = self._prepared, self.shelf.latest()
+        down = "failed" if self._failure else "down"
         return ServiceView(
             name=self.name,
             image=self.record.image,
-            stateful=self._log is not None,
-            state=replica.state.value if replica else "down",
+            stateful=self.record.stateful,
+            state=prepared.replica.state.value if prepared else down,
             checkpoint=latest.id if latest else None,
-            last_logged=self._log.last if self._log else 0,
-            last_executed=replica.last if replica else 0,
+            last_logged=self.last_logged,
+            last_executed=prepared.replica.last if prepared else 0,
             client=self.lease.holder,
             failure=self._failure,
         )
@@ -136,29 +144,30 @@ class Service:
         """Have a running replica: the one that runs, else from a checkpoint, else a first boot.
 
         Returns when it answers; the log beyond its checkpoint is executed afterwards. A first boot
-        is followed by a checkpoint at operation 0, so that a launch never boots twice.
+        is followed by a checkpoint, so that the next launch does not boot. Raises what boots and
+        resumes raise, ReplicaFailed when it was stopped meanwhile.
         """
         with self._life:
-            if self._replica and self._replica.state is ReplicaState.READY:
+            if self._prepared and self._prepared.replica.state is ReplicaState.READY:
                 return
             self._drop()
-            replica_id = ReplicaId(f"{self.name}-{secrets.token_hex(4)}")
-            run_dir = self._run_dir / secrets.token_hex(3)
             latest = self.shelf.latest()
             if latest is None:
-                self._adopt(self._maker.boot(replica_id, run_dir))
+                self._start(self._machines.first_boot(self.record))
                 self.checkpoint()
             else:
-                self._adopt(self._maker.resume(latest, replica_id, run_dir))
+                self._start(self._machines.resume(latest))
 
     def stop(self) -> None:
-        """End the replica. The log and the checkpoints stay."""
+        """End the replica, even one that is starting. The log and the checkpoints stay."""
+        if prepared := self._prepared:
+            prepared.replica.stop()
         with self._life:
             self._drop()
+            self._failure = None
 
     def close(self) -> None:
         """End the replica and close the log; the object is of no use afterwards."""
-        self._closing.set()
         self.stop()
         if self._log:
             self._log.close()
@@ -169,66 +178,24 @@ class Service:
         They are durable in the log before anything else happens, so after an error that says
         that the replica is gone they are stable all the same. Operations that the log has already
         are not logged and not executed again; a response that is no longer kept is left out.
-        Raises OperationGap, OperationConflict, NotLaunched, ReplicaFailed, UnavailableError.
+        Raises as `append`, `wait_executed` and, without a log, Replica.execute do.
         """
         if self._log is None:
-            replica = self._ready()
-            return [replica.execute(op, self._operation_seconds) for op in operations]
-        self._append(operations)
-        deadline = time.monotonic() + self._operation_seconds
-        wanted = [op.number for op in operations]
-        with self._answered:
-            self._wait_executed(wanted[-1], deadline)
-            return [self._answers[number] for number in wanted if number in self._answers]
+            replica, seconds = self.replica(), self._settings.operation_seconds
+            return [replica.execute(operation, seconds) for operation in operations]
+        if not operations:
+            return []
+        self.append(operations)
+        self.wait_executed(operations[-1].number)
+        with self._changed:
+            return self._answers.of([operation.number for operation in operations])
 
-    def operations(self, after: OperationNumber, limit: int) -> list[Operation]:
-        """The logged operations after that number, at most `limit` of them."""
-        found: list[Operation] = []
-        for operation in self._log.read(after) if self._log else ():
-            found.append(operation)
-            if len(found) == limit:
-                break
-        return found
+    def append(self, operations: Sequence[Operation]) -> None:
+        """Log those operations that the log has not; durable on return.
 
-    def checkpoint(self) -> tuple[Manifest, Frozen]:
-        """Freeze the replica into a new signed checkpoint; forget the oldest; cut the log.
-
-        Durable on return. Operations wait while the machine is paused.
+        Raises OperationGap, OperationsDiffer for one that the log has with another content, and
+        what a log raises; the operations before that one are logged. Needs a stateful service.
         """
-        with self._life:
-            frozen = self._ready().checkpoint()
-            manifest = self._maker.freeze(frozen, self.shelf.latest())
-            newest = [m.id for m in self.shelf.all()][-self._keep :]
-            self.shelf.keep(lambda m: m.id in newest)
-            if self._log:
-                self._log.cut(frozen.operation)
-            return manifest, frozen
-
-    def wait_executed(self, number: OperationNumber, timeout: float) -> None:
-        """Return once the replica has executed that operation, or raise UnavailableError."""
-        with self._answered:
-            self._wait_executed(number, time.monotonic() + timeout)
-
-    def replica(self) -> Replica:
-        """The running replica, or NotLaunched."""
-        return self._ready()
-
-    @property
-    def last_logged(self) -> OperationNumber:
-        return self._log.last if self._log else OperationNumber(0)
-
-    def _wait_executed(self, number: OperationNumber, deadline: float) -> None:
-        while self._executed < number:
-            self._ready()
-            if time.monotonic() > deadline:
-                raise UnavailableError(
-                    f"operation {number} of {self.name} is logged but not executed yet",
-                    why=f"the replica is at operation {self._executed}",
-                    fix="ask again later with the same number",
-                )
-            self._answered.wait(timeout=1.0)
-
-    def _append(self, operations: Sequence[Operation]) -> None:
         assert self._log is not None
         with self._appending:
             for operation in operations:
@@ -237,66 +204,183 @@ class Service:
                 else:
                     self._compare(operation)
 
+    def wait_executed(self, number: OperationNumber) -> None:
+        """Return once the replica has executed that operation.
+
+        Raises NotExecutedYet when none was executed for `operation_seconds`, NotLaunched,
+        ReplicaFailed.
+        """
+        patience = self._settings.operation_seconds
+        with self._changed:
+            seen, since = self._executed, time.monotonic()
+            while self._executed < number:
+                self._present()
+                if self._executed != seen:
+                    seen, since = self._executed, time.monotonic()
+                elif time.monotonic() - since > patience:
+                    raise NotExecutedYet(
+                        f"operation {number} of {self.name} is logged but not executed yet",
+                        why=f"the replica is at operation {self._executed}",
+                        fix="ask again later with the same number",
+                    )
+                self._changed.wait(timeout=_LOOK_SECONDS)
+
+    def operations(self, after: OperationNumber, limit: int) -> list[Operation]:
+        """The logged operations after that number, at most `limit` of them and not too much.
+
+        Raises OperationsCut when the log starts later.
+        """
+        found: list[Operation] = []
+        size = 0
+        for operation in self._log.read(after) if self._log else ():
+            size += len(operation.payload)
+            if len(found) == limit or (found and size > OPERATION_BYTES):
+                break
+            found.append(operation)
+        return found
+
+    def checkpoint(self) -> Checkpoint:
+        """Freeze the replica into a new signed checkpoint; forget the oldest; cut the log.
+
+        Durable on return. Operations wait while the machine is paused, and only then. The log
+        still leads on from the oldest checkpoint that is kept. Raises NotLaunched, ReplicaFailed,
+        and what the store raises.
+        """
+        with self._life:
+            prepared, parent = self._ready(), self.shelf.latest()
+            replica = prepared.replica
+            frozen = replica.checkpoint()
+            manifest = Manifest(
+                service=self.name,
+                parent=parent.id if parent else None,
+                created=datetime.now(UTC).isoformat(timespec="microseconds"),
+                operation=frozen.operation,
+                machine=replica.spec.to_json(),
+                adapter=prepared.adapter,
+                device_state=frozen.device_state,
+                volumes=frozen.volumes,
+                working_set=self._machines.rehearse(
+                    self.record, replica.spec, prepared.adapter, frozen
+                ),
+            )
+            signature = self._sign(manifest.to_bytes())
+            self.shelf.add(manifest, signature)
+            self._forget(manifest)
+            return Checkpoint(manifest, signature, frozen.paused_seconds)
+
+    def replica(self) -> Replica:
+        """The running replica. Raises NotLaunched, ReplicaFailed."""
+        return self._ready().replica
+
+    def _forget(self, newest: Manifest) -> None:
+        older = [m for m in self.shelf.all() if m.id != newest.id]
+        kept = [*older, newest][-self._settings.keep_checkpoints :]
+        self.shelf.keep([manifest.id for manifest in kept])
+        if self._log:
+            self._log.cut(min(manifest.operation for manifest in kept))
+
     def _compare(self, operation: Operation) -> None:
         assert self._log is not None
         if operation.number < self._log.first:
             return
         if next(self._log.read(OperationNumber(operation.number - 1))) == operation:
             return
-        raise OperationConflict(
+        raise OperationsDiffer(
             f"operation {operation.number} of {self.name} differs from the logged one",
             why="two clients wrote to one service",
             fix="end one of them; the log at home is the one that counts",
         )
 
-    def _ready(self) -> Replica:
-        replica = self._replica
-        if replica is None:
-            if self._failure:
-                raise ReplicaFailed(f"service {self.name} is down at home", why=self._failure)
-            raise NotLaunched(self.name)
-        return replica
+    def _present(self) -> Prepared:
+        """The replica, even one that is starting. Raises NotLaunched, ReplicaFailed."""
+        prepared = self._prepared
+        if prepared is not None:
+            return prepared
+        if self._failure:
+            fix = f"`satchel-home launch {self.name}`"
+            raise ReplicaFailed(f"service {self.name} is down at home", why=self._failure, fix=fix)
+        raise NotLaunched(self.name)
 
-    def _adopt(self, replica: Replica) -> None:
-        self._replica = replica
+    def _ready(self) -> Prepared:
+        prepared = self._present()
+        if prepared.replica.state is ReplicaState.STARTING:
+            raise UnavailableError(f"service {self.name} is starting", fix="ask again later")
+        return prepared
+
+    def _start(self, prepared: Prepared) -> None:
         self._failure = None
-        self._executed = replica.last
-        if self._log:
-            name = f"execute-{self.name}"
-            self._executor = threading.Thread(target=self._execute, args=(replica,), name=name)
-            self._executor.start()
+        self._prepared = prepared
+        try:
+            prepared.start()
+        except BaseException as error:
+            self._prepared = None
+            self._failure = str(error)
+            prepared.replica.stop()
+            raise
+        self._executed = prepared.replica.last
+        work = (prepared.replica,)
+        self._executor = threading.Thread(target=self._run, args=work, name=f"home-{self.name}")
+        self._executor.start()
 
     def _drop(self) -> None:
-        replica, self._replica = self._replica, None
+        prepared, self._prepared = self._prepared, None
         executor, self._executor = self._executor, None
-        if replica:
-            replica.stop()
+        if prepared:
+            prepared.replica.stop()
         if executor:
             executor.join()
 
-    def _execute(self, replica: Replica) -> None:
-        """The cursor: runs until its replica is no longer ready."""
-        assert self._log is not None
+    def _run(self, replica: Replica) -> None:
+        """The executor: runs until its replica is no longer ready, and puts away a failed one."""
         try:
             while replica.state is ReplicaState.READY:
-                if not self._log.wait_beyond(replica.last, timeout=0.5):
-                    continue
-                for operation in self._log.read(replica.last):
-                    response = replica.execute(operation, self._operation_seconds)
-                    self._keep_answer(response)
+                self._execute(replica)
+            failure = replica.failure()
         except SatchelError as error:
-            if replica.state is not ReplicaState.STOPPED and not self._closing.is_set():
-                logger.error("service %s: %s", self.name, error)
-                self._failure = str(error)
-                self._replica = None
-                replica.stop()
-        with self._answered:
-            self._answered.notify_all()
+            failure = str(error)
+        except Exception as error:
+            logger.exception("service %s: executing its log failed", self.name)
+            failure = repr(error)
+        if replica.state is not ReplicaState.STOPPED:
+            logger.error("service %s: %s", self.name, failure)
+            replica.stop()
+            self._failure = failure or "its machine ended"
+            self._prepared = None
+        with self._changed:
+            self._changed.notify_all()
 
-    def _keep_answer(self, response: Response) -> None:
-        with self._answered:
-            self._answers[response.number] = response
-            self._executed = response.number
-            while len(self._answers) > ANSWERS_KEPT:
-                self._answers.popitem(last=False)
-            self._answered.notify_all()
+    def _execute(self, replica: Replica) -> None:
+        """What the log has beyond the replica; returns after a while when it has nothing."""
+        if self._log is None:
+            time.sleep(_LOOK_SECONDS)
+            return
+        if not self._log.wait_beyond(replica.last, timeout=_LOOK_SECONDS):
+            return
+        for operation in self._log.read(replica.last):
+            response = replica.execute(operation, self._settings.operation_seconds)
+            with self._changed:
+                self._answers.keep(response)
+                self._executed = response.number
+                self._changed.notify_all()
+
+
+class _Answers:
+    """The last responses, bounded in number and bytes. Not thread-safe."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[OperationNumber, Response] = OrderedDict()
+        self._bytes = 0
+
+    def keep(self, response: Response) -> None:
+        if old := self._kept.pop(response.number, None):
+            self._bytes -= len(old.payload)
+        self._kept[response.number] = response
+        self._bytes += len(response.payload)
+        while len(self._kept) > ANSWERS_KEPT or (
+            len(self._kept) > 1 and self._bytes > ANSWER_BYTES_KEPT
+        ):
+            _, dropped = self._kept.popitem(last=False)
+            self._bytes -= len(dropped.payload)
+
+    def of(self, numbers: Sequence[OperationNumber]) -> list[Response]:
+        return [self._kept[number] for number in numbers if number in self._kept]

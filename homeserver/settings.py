@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from satchel.paths import cache_dir, data_dir, runtime_dir
+from satchel.settings import SettingsError
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,12 @@ class HomeSettings:
     threads: int = 16
     operation_seconds: float = 300.0
     lease_seconds: float = 60.0
+
+    def __post_init__(self) -> None:
+        for name in ("keep_checkpoints", "threads", "operation_seconds", "lease_seconds"):
+            if getattr(self, name) <= 0:
+                key = name.replace("_", "-")
+                raise SettingsError(f"{key} must be positive", why=f"it is {getattr(self, name)}")
 
     @property
     def socket(self) -> Path:

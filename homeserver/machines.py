@@ -1,0 +1,164 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Home's machines: first boots, resumes, and rehearsals of new checkpoints."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from chunkstore import Store, TableRoot
+from homeserver.records import ServiceRecord
+from hypervisor import Driver, MachineSpec
+from images import BuiltImage, Manifest, Rehearsal
+from overlay import local_resolver
+from replay import Operation
+from replay.adapters import http
+from replica import Frozen, Recorder, Replica, ReplicaState, encode_working_set, sweep
+from satchel.errors import NotFoundError, SatchelError, StateError
+from satchel.ids import OperationNumber, ReplicaId
+
+logger = logging.getLogger(__name__)
+
+SYSTEM_DISK = "disk0"
+"""The volume that a machine boots from."""
+
+RESUME_SECONDS = 120.0
+"""How long a checkpoint may take to answer here, where every chunk is at hand."""
+
+REHEARSAL_SECONDS = 2.0
+"""How long a rehearsal goes on: what a service does now and then, such as collecting garbage, is
+part of its working set too."""
+
+REQUEST_SECONDS = 30.0
+"""How long one request of a rehearsal may take."""
+
+
+class HomeClosing(StateError):
+    """The home server is being stopped: it starts no machine any more."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A replica that has not been started, what starts it, and what its manifests say about
+    operations."""
+
+    replica: Replica
+    start: Callable[[], None]
+    adapter: Mapping[str, Any]
+
+
+class Machines:
+    """Makes every replica of a home, and ends all that are left. Thread-safe."""
+
+    def __init__(self, store: Store, driver: Driver, run_dir: Path, images: Path) -> None:
+        """Clears what a home that was killed left in `run_dir`."""
+        sweep(run_dir)
+        self._store = store
+        self._driver = driver
+        self._run_dir = run_dir
+        self._images = images
+        self._lock = threading.Lock()
+        self._closing = False
+        self._replicas: list[Replica] = []
+
+    def first_boot(self, record: ServiceRecord) -> Prepared:
+        """Of the service's image as it is now. Raises ImageNotBuilt, ImageDamaged."""
+        image = self._image(record)
+        adapter = image.recipe.adapter()
+        spec = MachineSpec(memory_mib=image.recipe.memory_mib, disks=(SYSTEM_DISK,))
+        replica = self._new(record.name, spec, adapter)
+
+        def start() -> None:
+            disk = self._store.import_file(image.disk)
+            replica.boot({SYSTEM_DISK: disk}, image.boot(), local_resolver(self._store))
+
+        return Prepared(replica, start, adapter)
+
+    def resume(self, manifest: Manifest) -> Prepared:
+        """From a checkpoint, for which the image is not needed any more."""
+        spec = MachineSpec.from_json(manifest.machine)
+        replica = self._new(manifest.service, spec, manifest.adapter)
+        frozen = Frozen(manifest.operation, manifest.device_state, manifest.volumes)
+
+        def start() -> None:
+            resolver = local_resolver(self._store)
+            replica.resume(frozen, resolver, self._store.read, timeout=RESUME_SECONDS)
+
+        return Prepared(replica, start, manifest.adapter)
+
+    def rehearse(
+        self, record: ServiceRecord, spec: MachineSpec, adapter: Mapping[str, Any], frozen: Frozen
+    ) -> TableRoot | None:
+        """Resume a copy of a new checkpoint, use it a little, store what it touched; None if the
+        copy failed. The copy is thrown away, so what the requests change does not matter."""
+        recorder = Recorder(local_resolver(self._store))
+        copy = self._new(record.name, spec, adapter)
+        try:
+            copy.resume(frozen, recorder, self._store.read, timeout=RESUME_SECONDS)
+            requests = self._requests(record)
+            until = time.monotonic() + REHEARSAL_SECONDS
+            while requests and time.monotonic() < until:
+                for request in requests:
+                    number = OperationNumber(copy.last + 1)
+                    copy.execute(_operation(request, number), REQUEST_SECONDS)
+            return self._store.import_bytes(encode_working_set(recorder.runs))
+        except SatchelError as error:
+            logger.warning("no working set of %s: %s", record.name, error)
+            return None
+        finally:
+            copy.stop()
+
+    def close(self) -> None:
+        """Stop every replica, started or starting. Leaves no process, mount or socket."""
+        with self._lock:
+            self._closing = True
+            replicas, self._replicas = self._replicas, []
+        for replica in replicas:
+            replica.stop()
+
+    def _new(self, service: str, spec: MachineSpec, adapter: Mapping[str, Any]) -> Replica:
+        replica = Replica(
+            ReplicaId(f"{service[:54]}-{secrets.token_hex(4)}"),
+            spec,
+            self._store,
+            self._driver,
+            self._run_dir / secrets.token_hex(3),
+            adapter=adapter["kind"],
+            stateful=adapter["stateful"],
+        )
+        with self._lock:
+            if self._closing:
+                raise HomeClosing(f"cannot start {service}", why="the home server is being stopped")
+            going = [r for r in self._replicas if r.state is not ReplicaState.STOPPED]
+            self._replicas = [*going, replica]
+        return replica
+
+    def _image(self, record: ServiceRecord) -> BuiltImage:
+        return BuiltImage.load(self._images / record.image)
+
+    def _requests(self, record: ServiceRecord) -> tuple[Rehearsal, ...]:
+        try:
+            return self._image(record).recipe.rehearsal
+        except NotFoundError:
+            return ()
+
+
+def _operation(request: Rehearsal, number: OperationNumber) -> Operation:
+    now, seed = time.time_ns(), 0
+    payload = http.encode(
+        request.method,
+        request.path,
+        [("Content-Type", request.content_type)],
+        request.payload(),
+        number=number,
+        time_ns=now,
+        seed=seed,
+    )
+    return Operation(number, now, seed, payload)

@@ -1,0 +1,386 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""A live service: the log, the replica behind it, and what happens when the replica is gone."""
+
+import shutil
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from chunkstore import StoreFull
+from homeserver import Service
+from homeserver.machines import HomeClosing
+from homeserver.service import NotExecutedYet, NotLaunched, OperationsDiffer
+from hypervisor import MachineUnsupported
+from images import ImageNotBuilt
+from replay import OperationGap, OperationsCut, Response
+from replica import ReplicaFailed, ReplicaState, WrongReplicaState
+from satchel.errors import ConflictError, NotFoundError
+from satchel.ids import OperationNumber
+from tests.homeserver.conftest import Bench, make_image
+from tests.needs import requires
+from tests.scripted import ScriptedGuest, body, operation
+
+pytestmark = requires("nbdkit", "nbdfuse", "fuse", "ssh-keygen")
+
+ZERO = OperationNumber(0)
+
+
+def executed(service: Service) -> int:
+    """How many operations the guest has executed, as it counts itself."""
+    return service.replica().last
+
+
+def digest(service: Service) -> str:
+    """Of the guest's whole history."""
+    return service.replica().digest(["/state"])
+
+
+def wait_until_failed(service: Service) -> None:
+    deadline = time.monotonic() + 10
+    while service.view().failure is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_operations_are_logged_executed_and_answered_in_order(bench: Bench) -> None:
+    service = bench.running()
+    responses = service.submit([operation(1), operation(2), operation(3)])
+    assert [response.number for response in responses] == [1, 2, 3]
+    assert [body(response.payload).split()[0] for response in responses] == ["1", "2", "3"]
+    assert service.operations(ZERO, 10) == [operation(1), operation(2), operation(3)]
+    view = service.view()
+    assert (view.state, view.last_logged, view.last_executed) == ("ready", 3, 3)
+
+
+def test_an_operation_is_executed_once_however_often_it_is_sent(bench: Bench) -> None:
+    service = bench.running()
+    batch = [operation(1), operation(2)]
+    assert service.submit(batch) == service.submit(batch)
+    assert service.submit([*batch, operation(3)])[:2] == service.submit(batch)
+    assert executed(service) == 3
+
+
+def test_many_threads_send_overlapping_batches(bench: Bench) -> None:
+    service = bench.running()
+
+    def send(start: int) -> list[Response]:
+        return service.submit([operation(n) for n in range(1, start + 2)])
+
+    with ThreadPoolExecutor(8) as threads:
+        answers = list(threads.map(send, range(24)))
+    assert executed(service) == 24
+    longest = max(answers, key=len)
+    assert all(answer == longest[: len(answer)] for answer in answers)
+
+
+def test_nothing_to_submit(bench: Bench) -> None:
+    assert bench.service().submit([]) == []
+
+
+def test_a_gap_is_refused(bench: Bench) -> None:
+    service = bench.running()
+    with pytest.raises(OperationGap):
+        service.submit([operation(1), operation(3)])
+    assert service.last_logged == 1
+    assert service.submit([operation(2)])[0].number == 2
+
+
+def test_two_operations_of_one_number(bench: Bench) -> None:
+    service = bench.running()
+    service.submit([operation(1), operation(2)])
+    with pytest.raises(OperationsDiffer):
+        service.submit([operation(2, "/other")])
+    assert service.operations(ZERO, 10) == [operation(1), operation(2)]
+    service.submit([operation(3)])
+
+
+def test_without_a_replica_operations_are_kept_for_the_next(bench: Bench) -> None:
+    service = bench.service()
+    with pytest.raises(NotLaunched):
+        service.submit([operation(1), operation(2)])
+    assert service.last_logged == 2
+    service.launch()
+    assert len(service.submit([operation(1), operation(2)])) == 2
+
+
+def test_a_machine_that_dies_under_an_operation(bench: Bench) -> None:
+    """The caller is told why, the log keeps the operation, and a launch goes on with it."""
+    service = bench.running()
+    service.submit([operation(1), operation(2)])
+    threading.Timer(0.3, bench.machine().crash, ["the power failed"]).start()
+    with pytest.raises(ReplicaFailed, match="the power failed"):
+        service.submit([operation(3, "/hang")])
+    assert service.view().state == "failed"
+    assert "the power failed" in (service.view().failure or "")
+    assert bench.left() == []
+    with pytest.raises(ReplicaFailed, match="satchel-home launch notes"):
+        service.submit([operation(4)])
+    assert service.last_logged == 4
+    service.launch()
+    guest = bench.machine()._guest
+    assert isinstance(guest, ScriptedGuest)
+    deadline = time.monotonic() + 10
+    while guest.last < 3 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert guest.last == 3  # it hangs in it again, as it must
+
+
+def test_a_relaunch_replays_to_the_same_state(bench: Bench) -> None:
+    service = bench.running()
+    first = service.submit([operation(n) for n in range(1, 11)])
+    before = digest(service)
+    bench.machine().crash()
+    wait_until_failed(service)
+    service.launch()
+    service.wait_executed(OperationNumber(10))
+    assert digest(service) == before
+    assert service.submit([operation(n) for n in range(1, 11)]) == first
+
+
+def test_a_machine_that_dies_while_nobody_looks_is_noticed(bench: Bench) -> None:
+    for name in ("notes", "speech"):
+        service = bench.running(name)
+        bench.machine().crash("the power failed")
+        wait_until_failed(service)
+        assert bench.left() == []
+        service.launch()
+        assert service.view().state == "ready"
+        service.stop()
+        assert (service.view().state, service.view().failure) == ("down", None)
+
+
+def test_launch_at_the_very_moment(bench: Bench) -> None:
+    """A launch does not take a machine that has just died for a running one."""
+    service = bench.running()
+    for _ in range(5):
+        bench.machine().crash()
+        service.launch()
+        assert service.replica().state is ReplicaState.READY
+        assert len(bench.left()) == 1
+
+
+def test_launch_twice_is_one_machine(bench: Bench) -> None:
+    service = bench.service()
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(lambda _: service.launch(), range(4)))
+    assert len(bench.left()) == 1
+
+
+def test_a_first_boot_happens_once(bench: Bench) -> None:
+    service = bench.running()
+    assert service.view().checkpoint
+    service.submit([operation(1)])
+    bench.reopen()
+    shutil.rmtree(bench.settings.images / "notes")
+    service = bench.running()
+    service.wait_executed(OperationNumber(1))
+    checkpoint = service.checkpoint()
+    assert checkpoint.manifest.operation == 1
+    service.stop()
+    with pytest.raises(NotFoundError):
+        bench.home.add_service("again", "notes")
+
+
+def test_a_launch_without_an_image(bench: Bench) -> None:
+    service = bench.service()
+    shutil.rmtree(bench.settings.images / "notes")
+    with pytest.raises(ImageNotBuilt, match="satchel-home image build notes"):
+        service.launch()
+    assert service.view().state == "down"
+
+
+def test_a_launch_that_this_host_cannot_do(bench: Bench) -> None:
+    service = bench.service()
+    bench.driver.lacking = ("machine type pc-q35-99.0",)
+    with pytest.raises(MachineUnsupported, match=r"pc-q35-99\.0"):
+        service.launch()
+    view = service.view()
+    assert view.state == "failed"
+    assert "pc-q35-99.0" in (view.failure or "")
+    assert bench.left() == []
+    bench.driver.lacking = ()
+    service.launch()
+    assert service.view().failure is None
+
+
+def test_a_new_image_does_not_change_a_machine_that_was_booted(bench: Bench) -> None:
+    service = bench.running()
+    shutil.rmtree(bench.settings.images / "notes")
+    make_image(bench.settings.images, "notes", stateful=False)
+    manifest = service.checkpoint().manifest
+    assert manifest.adapter["stateful"] is True
+    assert manifest.machine == service.replica().spec.to_json()
+
+
+def test_stop_ends_a_launch_under_way(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ScriptedGuest, "receive", lambda guest, data: b"")
+    service = bench.service()
+    with ThreadPoolExecutor(1) as thread:
+        launching = thread.submit(service.launch)
+        while service.view().state != "starting":
+            time.sleep(0.01)
+        time.sleep(0.3)
+        began = time.monotonic()
+        service.stop()
+        with pytest.raises(ReplicaFailed, match="stopped"):
+            launching.result(10)
+    assert time.monotonic() - began < 5
+    assert bench.left() == []
+
+
+def test_closing_ends_a_launch_under_way(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ScriptedGuest, "receive", lambda guest, data: b"")
+    service = bench.service()
+    with ThreadPoolExecutor(1) as thread:
+        launching = thread.submit(service.launch)
+        while service.view().state != "starting":
+            time.sleep(0.01)
+        bench.home.close()
+        with pytest.raises((ReplicaFailed, WrongReplicaState)):
+            launching.result(10)
+    with pytest.raises(HomeClosing):
+        service.launch()
+    with pytest.raises(HomeClosing):
+        bench.home.service("notes")
+
+
+def test_an_operation_that_takes_too_long(short_path: object, bench: Bench) -> None:
+    bench.reopen(operation_seconds=0.3)
+    service = bench.running()
+    with pytest.raises(NotExecutedYet, match="operation 1 of notes is logged"):
+        service.submit([operation(1, "/hang")])
+    assert service.last_logged == 1
+
+
+def test_a_long_batch_is_waited_for_as_long_as_it_goes_on(bench: Bench) -> None:
+    bench.reopen(operation_seconds=1.0)
+    service = bench.running()
+    assert len(service.submit([operation(n, "/late") for n in range(1, 9)])) == 8
+
+
+def test_checkpoints_under_load(bench: Bench) -> None:
+    """Each is between two operations, and the log leads on from each that is kept."""
+    bench.reopen(keep_checkpoints=20)
+    service = bench.running()
+    ended = threading.Event()
+
+    def send() -> list[Response]:
+        found = []
+        for number in range(1, 61):
+            found += service.submit([operation(number)])
+            time.sleep(0.02)
+        ended.set()
+        return found
+
+    with ThreadPoolExecutor(1) as thread:
+        sending = thread.submit(send)
+        while not ended.is_set():
+            service.checkpoint()
+        answers = sending.result()
+    after = digest(service)
+    manifests = service.shelf.all()
+    assert len({manifest.operation for manifest in manifests}) > 3
+    for keep in range(len(manifests), 0, -1):
+        service.stop()
+        service.shelf.keep([manifest.id for manifest in manifests[:keep]])
+        service.launch()
+        assert executed(service) >= manifests[keep - 1].operation
+        service.wait_executed(OperationNumber(60))
+        assert digest(service) == after
+    assert service.submit([operation(60)]) == answers[-1:]
+
+
+def test_the_log_leads_on_from_the_oldest_checkpoint_that_is_kept(bench: Bench) -> None:
+    service = bench.running()  # keep_checkpoints is 2
+    first = []
+    for number in range(1, 5):
+        service.submit([operation(number)])
+        first.append(service.checkpoint().manifest)
+    assert [manifest.id for manifest in service.shelf.all()] == [m.id for m in first[-2:]]
+    assert first[-1].parent == first[-2].id
+    assert service.operations(OperationNumber(3), 10) == [operation(4)]
+    with pytest.raises(OperationsCut):
+        service.operations(OperationNumber(2), 10)
+    service.submit([operation(2)])  # known, though its response and its record are gone
+    assert executed(service) == 4
+
+
+def test_a_checkpoint_that_finds_no_room_changes_nothing(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = bench.running()
+    service.submit([operation(1)])
+    before = service.shelf.ids()
+
+    def full(*_: object) -> None:
+        raise StoreFull("cannot store a block", why="no room")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(bench.home.store, "commit", full)
+        with pytest.raises(StoreFull):
+            service.checkpoint()
+    assert service.shelf.ids() == before
+    assert service.submit([operation(2)])[0].number == 2
+    assert service.checkpoint().manifest.operation == 2
+
+
+def test_a_checkpoint_whose_copy_does_not_start_has_no_working_set(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = bench.running()
+    monkeypatch.setattr(ScriptedGuest, "thaw", lambda guest, memory: None)
+    service.submit([operation(1)])
+    manifest = service.checkpoint().manifest
+    assert manifest.working_set is None
+    assert len(bench.left()) == 1
+
+
+def test_operations_are_given_in_portions(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("homeserver.service.OPERATION_BYTES", 3000)
+    service = bench.running()
+    wanted = [operation(n, body=bytes(1000)) for n in range(1, 9)]
+    service.submit(wanted)
+    assert service.operations(ZERO, 2) == wanted[:2]
+    assert service.operations(ZERO, 100) == wanted[:2]
+    assert service.operations(OperationNumber(7), 100) == wanted[7:]
+    assert service.operations(OperationNumber(8), 100) == []
+    monkeypatch.setattr("homeserver.service.OPERATION_BYTES", 10)
+    assert service.operations(ZERO, 100) == wanted[:1]
+
+
+def test_responses_that_are_kept_are_bounded(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("homeserver.service.ANSWERS_KEPT", 4)
+    service = bench.running()
+    batch = [operation(n) for n in range(1, 9)]
+    service.submit(batch)
+    assert [response.number for response in service.submit(batch)] == [5, 6, 7, 8]
+    monkeypatch.setattr("homeserver.service.ANSWER_BYTES_KEPT", 10)
+    service.submit([operation(9)])
+    assert [response.number for response in service.submit([*batch, operation(9)])] == [9]
+
+
+def test_a_stateless_service_has_no_log(bench: Bench) -> None:
+    service = bench.running("speech")
+    numbers = [response.number for response in service.submit([operation(70), operation(12)])]
+    assert numbers == [70, 12]
+    assert service.operations(ZERO, 10) == []
+    assert service.last_logged == 0
+    assert service.checkpoint().manifest.operation == 2
+    assert not (bench.settings.services / "speech" / "log").exists()
+
+
+def test_a_service_is_added_and_removed(bench: Bench) -> None:
+    service = bench.running()
+    with pytest.raises(ConflictError):
+        bench.home.add_service("notes", "notes")
+    service.submit([operation(1)])
+    bench.home.remove_service("notes")
+    assert bench.home.services() == []
+    assert bench.left() == []
+    with pytest.raises(NotFoundError, match="services here: none yet"):
+        bench.home.service("notes")
+    again = bench.running()
+    assert (again.last_logged, executed(again)) == (0, 0)
