@@ -39,6 +39,7 @@ logger = logging.getLogger(__name__)
 VERSION = 1
 
 _SIGNED = re.compile(r"([0-9a-f]{16})\.json\.sig")
+_OURS = re.compile(r"[0-9a-f]{16}\.json(\.sig)?(\.new)?")
 _MANIFEST_LIMIT = 1 << 20
 
 
@@ -231,10 +232,9 @@ class CheckpointShelf:
         if not self.root.is_dir():
             return
         names = {self._path(c, suffix).name for c in wanted for suffix in ("", ".sig")}
-        ours = [*self.root.glob("*.json.sig"), *self.root.glob("*.json")]
-        for path in ours:
-            if path.name not in names and not path.name.startswith("."):
-                path.unlink(missing_ok=True)
+        for path in list(self.root.iterdir()):
+            if path.name not in names and _OURS.fullmatch(path.name):
+                path.unlink()
         sync_folder(self.root)
 
     def _path(self, checkpoint: CheckpointId, suffix: str = "") -> Path:

@@ -199,10 +199,12 @@ class Service:
         assert self._log is not None
         with self._appending:
             for operation in operations:
-                if operation.number > self._log.last:
-                    self._log.append(operation)
-                else:
+                if operation.number <= self._log.last:
                     self._compare(operation)
+                    continue
+                self._log.append(operation)
+                with self._changed:
+                    self._changed.notify_all()
 
     def wait_executed(self, number: OperationNumber) -> None:
         """Return once the replica has executed that operation.
@@ -327,6 +329,8 @@ class Service:
         executor, self._executor = self._executor, None
         if prepared:
             prepared.replica.stop()
+        with self._changed:
+            self._changed.notify_all()
         if executor:
             executor.join()
 
@@ -351,10 +355,11 @@ class Service:
 
     def _execute(self, replica: Replica) -> None:
         """What the log has beyond the replica; returns after a while when it has nothing."""
-        if self._log is None:
-            time.sleep(_LOOK_SECONDS)
-            return
-        if not self._log.wait_beyond(replica.last, timeout=_LOOK_SECONDS):
+        with self._changed:
+            ended = replica.state is not ReplicaState.READY
+            if not ended and self.last_logged <= replica.last:
+                self._changed.wait(_LOOK_SECONDS)
+        if self._log is None or self.last_logged <= replica.last:
             return
         for operation in self._log.read(replica.last):
             response = replica.execute(operation, self._settings.operation_seconds)

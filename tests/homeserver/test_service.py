@@ -283,7 +283,7 @@ def test_checkpoints_under_load(bench: Bench) -> None:
     after = digest(service)
     manifests = service.shelf.all()
     assert len({manifest.operation for manifest in manifests}) > 3
-    for keep in range(len(manifests), 0, -1):
+    for keep in range(len(manifests), 0, -4):
         service.stop()
         service.shelf.keep([manifest.id for manifest in manifests[:keep]])
         service.launch()

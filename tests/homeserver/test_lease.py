@@ -1,0 +1,76 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""One client at a time."""
+
+import pytest
+
+from homeserver.lease import Lease, ServiceHeld
+from satchel.names import BadName
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def lease(clock: Clock) -> Lease:
+    return Lease("notes", 60.0, clock)
+
+
+def test_nobody_at_first(lease: Lease) -> None:
+    assert lease.holder is None
+    assert lease.current() is None
+
+
+def test_a_second_client_is_told_who_holds_it(lease: Lease, clock: Clock) -> None:
+    lease.claim("laptop")
+    clock.now += 12
+    with pytest.raises(ServiceHeld, match=r"held by client laptop: it was heard from 12 s ago"):
+        lease.claim("phone")
+    assert lease.current() == ("laptop", 48.0)
+
+
+def test_the_holder_holds_on_as_long_as_it_is_heard(lease: Lease, clock: Clock) -> None:
+    for _ in range(5):
+        lease.claim("laptop")
+        clock.now += 59
+    assert lease.holder == "laptop"
+
+
+def test_silence_ends_it(lease: Lease, clock: Clock) -> None:
+    lease.claim("laptop")
+    clock.now += 60
+    assert lease.holder is None
+    lease.claim("phone")
+    assert lease.holder == "phone"
+
+
+def test_take_over(lease: Lease) -> None:
+    lease.claim("laptop")
+    lease.claim("phone", take_over=True)
+    with pytest.raises(ServiceHeld, match="held by client phone"):
+        lease.claim("laptop")
+
+
+def test_release_is_the_holders_alone(lease: Lease) -> None:
+    lease.claim("laptop")
+    lease.release("phone")
+    assert lease.holder == "laptop"
+    lease.release("laptop")
+    assert lease.holder is None
+    lease.claim("phone")
+
+
+@pytest.mark.parametrize("name", ["", "A Laptop", "x" * 64, "-x", "x\ny"])
+def test_a_name_that_could_not_be_reported(lease: Lease, name: str) -> None:
+    with pytest.raises(BadName):
+        lease.claim(name)
+    assert lease.holder is None

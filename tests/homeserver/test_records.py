@@ -1,0 +1,223 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""What home keeps of a service on disk: golden bytes, damage, interruption."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+
+from chunkstore import TableRoot
+from homeserver.records import (
+    CheckpointNotFound,
+    CheckpointShelf,
+    RecordDamaged,
+    ServiceRecord,
+    ServiceShelf,
+)
+from hypervisor import MachineSpec
+from images import Manifest, ManifestInvalid
+from satchel.errors import ConflictError, NotFoundError, UnsupportedError
+from satchel.ids import CheckpointId, ChunkRef, OperationNumber
+from satchel.names import BadName
+
+RECORD = ServiceRecord("notes", "notes", "2026-01-31T12:00:00+00:00", stateful=True)
+GOLDEN = b"""\
+{
+  "version": 1,
+  "name": "notes",
+  "image": "notes",
+  "created": "2026-01-31T12:00:00+00:00",
+  "stateful": true
+}
+"""
+
+
+def root(number: int, size: int = 4096) -> TableRoot:
+    return TableRoot(ref=ChunkRef(bytes([number]) * 52), size=size)
+
+
+def manifest(operation: int, second: int = 0) -> Manifest:
+    spec = MachineSpec(memory_mib=64, disks=("disk0",))
+    return Manifest(
+        service="notes",
+        parent=None,
+        created=f"2026-01-31T12:00:{second:02}.000000+00:00",
+        operation=OperationNumber(operation),
+        machine=spec.to_json(),
+        adapter={"kind": "http", "port": 80, "stateful": True, "state": [], "read_only": []},
+        device_state=root(1),
+        volumes={"ram": root(2, spec.memory_bytes), "disk0": root(3)},
+    )
+
+
+@pytest.fixture
+def services(tmp_path: Path) -> ServiceShelf:
+    return ServiceShelf(tmp_path / "services")
+
+
+@pytest.fixture
+def shelf(tmp_path: Path) -> CheckpointShelf:
+    return CheckpointShelf(tmp_path / "checkpoints")
+
+
+def test_golden_bytes(services: ServiceShelf) -> None:
+    services.add(RECORD)
+    assert (services.root / "notes" / "service.json").read_bytes() == GOLDEN
+    assert services.get("notes") == RECORD
+    assert services.all() == [RECORD]
+
+
+def test_no_folder_no_services(services: ServiceShelf) -> None:
+    assert services.all() == []
+    assert services.roots() == []
+    with pytest.raises(NotFoundError):
+        services.get("notes")
+
+
+def test_a_name_is_taken_once(services: ServiceShelf) -> None:
+    services.add(RECORD)
+    with pytest.raises(ConflictError):
+        services.add(RECORD)
+
+
+@pytest.mark.parametrize("name", ["../notes", "Notes", "", "a/b", "."])
+def test_names_do_not_lead_elsewhere(services: ServiceShelf, name: str) -> None:
+    with pytest.raises(BadName):
+        services.get(name)
+    with pytest.raises(BadName):
+        services.add(dataclasses.replace(RECORD, name=name))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b"\xff\xfe",
+        GOLDEN[:-20],
+        GOLDEN.replace(b"true", b"1"),
+        GOLDEN.replace(b'"version": 1', b'"version": 0'),
+        GOLDEN.replace(b'"image"', b'"imagination"'),
+        GOLDEN.replace(b'"name": "notes"', b'"name": "other"'),
+    ],
+)
+def test_a_damaged_description(services: ServiceShelf, data: bytes) -> None:
+    services.add(RECORD)
+    (services.root / "notes" / "service.json").write_bytes(data)
+    with pytest.raises(RecordDamaged, match=r"service\.json"):
+        services.get("notes")
+
+
+def test_a_newer_description(services: ServiceShelf) -> None:
+    services.add(RECORD)
+    newer = {**json.loads(GOLDEN), "version": 2, "colour": "red"}
+    (services.root / "notes" / "service.json").write_text(json.dumps(newer))
+    with pytest.raises(UnsupportedError, match="version 2"):
+        services.get("notes")
+
+
+def test_a_removal_that_was_interrupted_leaves_nothing_to_the_next(services: ServiceShelf) -> None:
+    services.add(RECORD)
+    services.checkpoints("notes").add(manifest(7), b"signature")
+    services.log_folder("notes").mkdir()
+    (services.root / "notes" / "service.json").unlink()  # as far as it came
+    assert services.all() == []
+    assert services.roots() == []
+    services.add(RECORD)
+    assert services.checkpoints("notes").all() == []
+    assert not services.log_folder("notes").exists()
+
+
+def test_checkpoints_come_in_the_order_of_their_operations(shelf: CheckpointShelf) -> None:
+    for one in (manifest(9), manifest(2), manifest(5, 30), manifest(5, 10)):
+        shelf.add(one, b"signature")
+    assert [(m.operation, m.created[17:19]) for m in shelf.all()] == [
+        (2, "00"),
+        (5, "10"),
+        (5, "30"),
+        (9, "00"),
+    ]
+    latest = shelf.latest()
+    assert latest is not None
+    assert latest.operation == 9
+    assert shelf.signature(latest.id) == b"signature"
+
+
+def test_a_checkpoint_without_a_signature_is_none(shelf: CheckpointShelf) -> None:
+    shelf.add(manifest(1), b"signature")
+    (shelf.root / f"{manifest(2).id}.json").write_bytes(manifest(2).to_bytes())
+    (shelf.root / f"{manifest(3).id}.json.sig.new").write_bytes(b"half")
+    assert [m.operation for m in shelf.all()] == [1]
+    with pytest.raises(CheckpointNotFound):
+        shelf.signature(manifest(2).id)
+    shelf.keep([manifest(1).id])
+    assert sorted(path.name for path in shelf.root.iterdir()) == [
+        f"{manifest(1).id}.json",
+        f"{manifest(1).id}.json.sig",
+    ]
+
+
+def test_files_of_others_in_the_folder(shelf: CheckpointShelf) -> None:
+    """A medium goes through many hands."""
+    shelf.add(manifest(1), b"signature")
+    for name in ("._" + manifest(1).id + ".json.sig", "Foto.json.sig", "desktop.ini", "x.json.sig"):
+        (shelf.root / name).write_bytes(b"\0")
+    (shelf.root / ".Trashes").mkdir()
+    assert [m.operation for m in shelf.all()] == [1]
+    shelf.keep([manifest(1).id])
+    assert [m.operation for m in shelf.all()] == [1]
+    assert (shelf.root / "Foto.json.sig").exists()
+
+
+def test_a_damaged_checkpoint(shelf: CheckpointShelf) -> None:
+    shelf.add(manifest(1), b"signature")
+    shelf.add(manifest(2), b"signature")
+    path = shelf.root / f"{manifest(2).id}.json"
+    for data, error in (
+        (b"garbage", ManifestInvalid),
+        (b"", ManifestInvalid),
+        (manifest(3).to_bytes(), RecordDamaged),
+        (b" " * (2 << 20), ManifestInvalid),
+    ):
+        path.write_bytes(data)
+        with pytest.raises(error):
+            shelf.all()
+        assert [m.operation for m in shelf.readable()] == [1]
+    path.unlink()
+    with pytest.raises(CheckpointNotFound):
+        shelf.all()
+    shelf.keep([manifest(1).id])
+    assert [m.operation for m in shelf.all()] == [1]
+
+
+def test_a_prune_is_told_of_every_checkpoint_or_refused(services: ServiceShelf) -> None:
+    services.add(RECORD)
+    checkpoints = services.checkpoints("notes")
+    checkpoints.add(manifest(1), b"signature")
+    assert services.roots() == manifest(1).roots()
+    (checkpoints.root / f"{manifest(1).id}.json").write_bytes(b"garbage")
+    with pytest.raises(ManifestInvalid):
+        services.roots()
+
+
+def test_the_services_beside_a_store_however_it_is_spelled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ServiceShelf(tmp_path / "services").add(RECORD)
+    (tmp_path / "store").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "store")
+    monkeypatch.chdir(tmp_path)
+    for spelling in (tmp_path / "store", Path("store"), Path("./store/../store"), Path("link")):
+        assert ServiceShelf.beside(spelling).all() == [RECORD]
+    assert ServiceShelf.beside(tmp_path).all() == []
+
+
+def test_a_checkpoint_that_is_asked_for_by_a_strange_name(shelf: CheckpointShelf) -> None:
+    with pytest.raises(BadName):
+        shelf.get(CheckpointId("../../etc/passwd"))
+    with pytest.raises(CheckpointNotFound):
+        shelf.get(CheckpointId("0" * 16))
