@@ -232,10 +232,12 @@ class CheckpointShelf:
         if not self.root.is_dir():
             return
         names = {self._path(c, suffix).name for c in wanted for suffix in ("", ".sig")}
-        for path in list(self.root.iterdir()):
-            if path.name not in names and _OURS.fullmatch(path.name):
-                path.unlink()
-        sync_folder(self.root)
+        unwanted = [path for path in self.root.iterdir() if path.name not in names]
+        for pattern in (_SIGNED, _OURS):
+            for path in unwanted:
+                if pattern.fullmatch(path.name):
+                    path.unlink(missing_ok=True)
+            sync_folder(self.root)
 
     def _path(self, checkpoint: CheckpointId, suffix: str = "") -> Path:
         return self.root / f"{check_name(checkpoint, 'checkpoint')}.json{suffix}"

@@ -221,3 +221,21 @@ def test_a_checkpoint_that_is_asked_for_by_a_strange_name(shelf: CheckpointShelf
         shelf.get(CheckpointId("../../etc/passwd"))
     with pytest.raises(CheckpointNotFound):
         shelf.get(CheckpointId("0" * 16))
+
+
+def test_a_signature_goes_before_its_manifest(
+    shelf: CheckpointShelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However far it comes, no signature is without its manifest."""
+    shelf.add(manifest(1), b"signature")
+    shelf.add(manifest(2), b"signature")
+    unlink = Path.unlink
+    seen = []
+
+    def watched(path: Path, missing_ok: bool = False) -> None:
+        unlink(path, missing_ok)
+        seen.append([m.operation for m in shelf.all()])
+
+    monkeypatch.setattr(Path, "unlink", watched)
+    shelf.keep([manifest(2).id])
+    assert seen == [[2], [2]]
