@@ -89,8 +89,9 @@ def _home(home: Home) -> Iterator[Figure]:
     began = time.monotonic()
     service.launch()
     boot = time.monotonic() - began
-    manifest, frozen = service.checkpoint()
-    yield figure("checkpoint: machine paused", frozen.paused_seconds, "s")
+    taken = service.checkpoint()
+    manifest = taken.manifest
+    yield figure("checkpoint: machine paused", taken.paused_seconds, "s")
     service.stop()
     stored = len(home.store.records(home.store.reachable(manifest.roots())))
     yield figure("checkpoint: stored state", stored / 1e6, "MB")
