@@ -3,6 +3,7 @@
 """Homes with a scripted guest, whose volumes and RAM mounts are real, and homes with real ones."""
 
 import json
+import random
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,8 +16,7 @@ from hypervisor import FakeDriver, FakeMachine, MachineState
 from images import Recipe
 from tests.scripted import scripted_driver
 
-DISK = bytes(range(256)) * 1024
-"""256 KiB in blocks that are not zero."""
+DISK = random.Random(1).randbytes(256 << 10)
 
 
 def make_image(folder: Path, name: str, *, stateful: bool = True) -> None:

@@ -1,0 +1,351 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Between home and media: whatever happens on the way, the media leads on to the newest operation.
+
+What a media is good for is tried: a machine is resumed from it alone, its log is replayed.
+"""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chunkstore import Media, MediaFull, MediaNotFound, MediaReadOnly, Store
+from homeserver import Service, carry, records
+from homeserver.carry import media_contents
+from homeserver.records import CheckpointShelf
+from homeserver.service import NotLaunched, OperationsDiffer
+from hypervisor import MachineSpec
+from images import Manifest
+from overlay import local_resolver
+from replay import Log, LogBusy, Operation, OperationGap
+from replica import Frozen, Replica
+from satchel.errors import SatchelError
+from satchel.ids import OperationNumber, ReplicaId
+from tests.chunkstore.mounts import exfat, remount, tmpfs
+from tests.homeserver.conftest import Bench
+from tests.needs import requires
+from tests.scripted import operation, scripted_driver
+
+pytestmark = requires("nbdkit", "nbdfuse", "fuse", "ssh-keygen")
+
+
+@pytest.fixture
+def media(tmp_path: Path) -> Iterator[Path]:
+    root = tmp_path / "media"
+    root.mkdir()
+    Media.init(root).close()
+    yield root
+
+
+def run(service: Service, first: int, last: int) -> None:
+    service.submit([operation(number) for number in range(first, last + 1)])
+
+
+def log_on(media: Path, operations: list[Operation], after: int = 0) -> None:
+    """As a client does on the road."""
+    folder = Media.log_folder(media, "notes")
+    with Log.open(folder, after=OperationNumber(after)) as log:
+        for one in operations:
+            log.append(one)
+
+
+def newest(media: Path) -> Manifest:
+    found = CheckpointShelf(Media.checkpoints_folder(media, "notes")).latest()
+    assert found is not None
+    return found
+
+
+def digest(service: Service) -> str:
+    return service.replica().digest(["/state"])
+
+
+def digest_from(media: Path, scratch: Path) -> tuple[int, str]:
+    """The last operation and the digest of a machine made of the media alone."""
+    manifest = newest(media)
+    scratch.mkdir()
+    with Store.create(scratch / "store") as store, Media.open(media) as opened:
+        while missing := store.missing(*manifest.roots()):
+            records = opened.records(missing)
+            assert records, "the media lacks chunks of its checkpoint"
+            store.admit(records)
+        replica = Replica(
+            ReplicaId("r"),
+            MachineSpec.from_json(manifest.machine),
+            store,
+            scripted_driver(),
+            scratch / "r",
+            adapter="http",
+            stateful=True,
+        )
+        try:
+            frozen = Frozen(manifest.operation, manifest.device_state, manifest.volumes)
+            replica.resume(frozen, local_resolver(store), store.read)
+            folder = Media.log_folder(media, "notes")
+            if folder.exists():
+                with Log.open(folder, read_only=True) as log:
+                    for one in log.read(manifest.operation) if log.last > replica.last else ():
+                        replica.execute(one)
+            return replica.last, replica.digest(["/state"])
+        finally:
+            replica.stop()
+
+
+def test_a_checkpoint_goes_onto_media(bench: Bench, media: Path, short_path: Path) -> None:
+    service = bench.running()
+    run(service, 1, 5)
+    carried = bench.home.carry("notes", media)
+    assert carried.operation == 5
+    assert carried.reconciled == 0
+    assert carried.media_bytes > 0
+    assert digest_from(media, short_path / "x") == (5, digest(service))
+    (row,) = media_contents(media)
+    assert (row["service"], row["checkpoint"], row["operation"], row["logged"]) == (
+        "notes",
+        carried.checkpoint,
+        5,
+        None,
+    )
+
+
+def test_the_second_time_only_changes_are_written(bench: Bench, media: Path) -> None:
+    service = bench.running()
+    first = bench.home.carry("notes", media)
+    run(service, 1, 3)
+    second = bench.home.carry("notes", media)
+    assert second.media_bytes < first.media_bytes / 4
+    assert second.chunks >= first.chunks
+    shelf = CheckpointShelf(Media.checkpoints_folder(media, "notes"))
+    assert shelf.ids() == [second.checkpoint]
+    assert len(list(shelf.root.iterdir())) == 2
+    third = bench.home.carry("notes", media)
+    assert third.media_bytes < second.media_bytes * 2
+
+
+def test_what_was_done_on_the_road_is_done_at_home(
+    bench: Bench, media: Path, short_path: Path
+) -> None:
+    service = bench.running()
+    run(service, 1, 2)
+    log_on(media, [operation(n) for n in range(1, 151)])
+    carried = bench.home.carry("notes", media)
+    assert (carried.reconciled, carried.operation) == (148, 150)
+    assert service.last_logged == 150
+    assert digest_from(media, short_path / "x") == (150, digest(service))
+    with Log.open(Media.log_folder(media, "notes")) as log:
+        assert (log.first, log.last) == (151, 150)
+
+
+def test_home_went_on_further_than_the_media(bench: Bench, media: Path) -> None:
+    service = bench.running()
+    log_on(media, [operation(n) for n in range(1, 4)])
+    run(service, 1, 6)
+    carried = bench.home.carry("notes", media)
+    assert (carried.reconciled, carried.operation) == (0, 6)
+    with Log.open(Media.log_folder(media, "notes")) as log:
+        assert (log.first, log.last) == (7, 6)
+
+
+def test_the_media_begins_where_home_ends(bench: Bench, media: Path) -> None:
+    service = bench.running()
+    run(service, 1, 3)
+    log_on(media, [operation(4), operation(5)], after=3)
+    assert bench.home.carry("notes", media).operation == 5
+
+
+def test_a_media_that_parted_from_home(bench: Bench, media: Path) -> None:
+    service = bench.running()
+    run(service, 1, 3)
+    log_on(media, [operation(1), operation(2), operation(3, "/other"), operation(4)])
+    with pytest.raises(OperationsDiffer):
+        bench.home.carry("notes", media)
+    assert service.last_logged == 3
+    assert media_contents(media) == []
+
+
+def test_a_media_that_leaves_operations_out(bench: Bench, media: Path) -> None:
+    service = bench.running()
+    run(service, 1, 3)
+    log_on(media, [operation(6), operation(7)], after=5)
+    with pytest.raises(OperationGap, match="operation 6 follows 3"):
+        bench.home.carry("notes", media)
+    assert service.last_logged == 3
+
+
+def test_a_media_that_a_client_uses(bench: Bench, media: Path) -> None:
+    bench.running()
+    with Log.open(Media.log_folder(media, "notes")), pytest.raises(LogBusy):
+        bench.home.carry("notes", media)
+
+
+def test_a_service_that_does_not_run(bench: Bench, media: Path) -> None:
+    service = bench.service()
+    log_on(media, [operation(1)])
+    with pytest.raises(NotLaunched):
+        bench.home.carry("notes", media)
+    assert service.last_logged == 1
+    service.launch()
+    assert bench.home.carry("notes", media).operation == 1
+
+
+def test_no_media(bench: Bench, tmp_path: Path) -> None:
+    bench.running()
+    with pytest.raises(MediaNotFound):
+        bench.home.carry("notes", tmp_path)
+    with pytest.raises(MediaNotFound):
+        media_contents(tmp_path)
+
+
+def test_a_stateless_service(bench: Bench, media: Path) -> None:
+    bench.running("speech")
+    carried = bench.home.carry("speech", media)
+    assert (carried.reconciled, carried.operation) == (0, 0)
+    assert [row["service"] for row in media_contents(media)] == ["speech"]
+
+
+STEPS: dict[str, tuple[Any, str]] = {
+    "nothing is copied": (Media, "add"),
+    "no manifest is written": (CheckpointShelf, "add"),
+    "the manifest has no signature": (records, "write_durably"),
+    "the old manifest stays": (CheckpointShelf, "keep"),
+    "the chunks stay": (Media, "retain"),
+    "the log stays": (carry, "cut_log"),
+}
+
+
+@pytest.mark.parametrize("step", list(STEPS))
+def test_a_crash_at_any_step(
+    bench: Bench, media: Path, short_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    service = bench.running()
+    bench.home.carry("notes", media)
+    log_on(media, [operation(n) for n in range(1, 21)])
+    with monkeypatch.context() as patch:
+        _crash_at(patch, step, media)
+        with pytest.raises(SatchelError, match="the power failed"):
+            bench.home.carry("notes", media)
+    assert digest_from(media, short_path / "x") == (20, digest(service))
+    log_on(media, [operation(21)], after=20)
+    assert bench.home.carry("notes", media).operation == 21
+    assert digest_from(media, short_path / "y") == (21, digest(service))
+    assert len(media_contents(media)) == 1
+
+
+def _crash_at(patch: pytest.MonkeyPatch, step: str, media: Path) -> None:
+    """Make that step fail where it concerns the media."""
+    owner, name = STEPS[step]
+    original = getattr(owner, name)
+
+    def crash(first: Any, *others: Any) -> Any:
+        place = first if isinstance(first, Path) else first.root
+        if not place.is_relative_to(media) or place.name.endswith(".json"):
+            return original(first, *others)
+        raise SatchelError("the power failed")
+
+    patch.setattr(owner, name, crash)
+
+
+def test_a_foreign_checkpoint_on_the_media_is_not_touched(
+    bench: Bench, media: Path, tmp_path: Path
+) -> None:
+    """One medium, two homes: what this home cannot read, it does not judge."""
+    other = tmp_path / "other"
+    service = bench.running()
+    bench.home.carry("notes", media)
+    foreign = newest(media)
+    with Store.create(other) as store:
+        root = store.import_bytes(b"of another home" * 1000)
+        theirs = CheckpointShelf(Media.checkpoints_folder(media, "theirs"))
+        volumes = {**foreign.volumes, "disk0": root}
+        manifest = Manifest(**{**vars(foreign), "service": "theirs", "volumes": volumes})
+        with Media.open(media) as opened:
+            opened.add(store, store.reachable([root]))
+        theirs.add(manifest, b"signature")
+    run(service, 1, 2)
+    bench.home.carry("notes", media)
+    with Media.open(media) as opened, Store.open(other) as store:
+        assert all(opened.has(store.reachable([root])))
+    assert {row["service"] for row in media_contents(media)} == {"notes", "theirs"}
+
+
+def test_two_services_share_a_media(bench: Bench, media: Path, short_path: Path) -> None:
+    service = bench.running()
+    bench.running("speech")
+    bench.home.carry("notes", media)
+    bench.home.carry("speech", media)
+    run(service, 1, 2)
+    bench.home.carry("notes", media)
+    assert digest_from(media, short_path / "x") == (2, digest(service))
+    shelf = CheckpointShelf(Media.checkpoints_folder(media, "speech"))
+    (manifest,) = shelf.all()
+    with Media.open(media) as opened:
+        assert all(opened.has(bench.home.store.reachable(manifest.roots())))
+
+
+def test_a_damaged_checkpoint_on_the_media_is_replaced(bench: Bench, media: Path) -> None:
+    service = bench.running()
+    bench.home.carry("notes", media)
+    shelf = CheckpointShelf(Media.checkpoints_folder(media, "notes"))
+    (shelf.root / f"{shelf.ids()[0]}.json").write_bytes(b"garbage")
+    assert media_contents(media) == []
+    run(service, 1, 1)
+    carried = bench.home.carry("notes", media)
+    assert shelf.ids() == [carried.checkpoint]
+    assert newest(media).operation == 1
+
+
+def test_old_chunks_leave_the_media(bench: Bench, media: Path) -> None:
+    service = bench.running()
+    for number in range(1, 12):
+        run(service, number, number)
+        bench.home.carry("notes", media)
+    refs = bench.home.store.reachable(newest(media).roots())
+    with Media.open(media) as opened:
+        assert opened.chunks < 2 * len(refs) // 52
+
+
+@requires("root")
+def test_a_full_media_keeps_what_it_has(bench: Bench, tmp_path: Path, short_path: Path) -> None:
+    service = bench.running()
+    with tmpfs(tmp_path / "disk", "8m"):
+        root = tmp_path / "disk"
+        Media.init(root).close()
+        run(service, 1, 2)
+        bench.home.carry("notes", root)
+        room = shutil.disk_usage(root).free
+        (root / "film").write_bytes(bytes(room - 8192))
+        log_on(root, [operation(n) for n in range(1, 4)])
+        with pytest.raises(MediaFull):
+            bench.home.carry("notes", root)
+        assert digest_from(root, short_path / "x") == (3, digest(service))
+        (root / "film").unlink()
+        assert bench.home.carry("notes", root).operation == 3
+
+
+@requires("root")
+def test_a_read_only_media(bench: Bench, tmp_path: Path, short_path: Path) -> None:
+    service = bench.running()
+    with tmpfs(tmp_path / "disk"):
+        root = tmp_path / "disk"
+        Media.init(root).close()
+        bench.home.carry("notes", root)
+        remount(root, "ro")
+        run(service, 1, 2)
+        assert len(media_contents(root)) == 1
+        with pytest.raises(MediaReadOnly):
+            bench.home.carry("notes", root)
+        remount(root, "rw")
+        assert bench.home.carry("notes", root).operation == 2
+
+
+@requires("root", "loop", "mkfs.exfat", "mount.exfat-fuse")
+def test_on_exfat(bench: Bench, tmp_path: Path, short_path: Path) -> None:
+    service = bench.running()
+    with exfat(tmp_path, 64 << 20) as root:
+        Media.init(root).close()
+        bench.home.carry("notes", root)
+        log_on(root, [operation(n) for n in range(1, 31)])
+        assert bench.home.carry("notes", root).operation == 30
+        assert digest_from(root, short_path / "x") == (30, digest(service))
