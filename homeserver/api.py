@@ -40,6 +40,9 @@ MAX_BODY = 256 << 20
 LIST_LIMIT = 4096
 """Operations that are listed at once."""
 
+CLIENT_HEADER = "X-Satchel-Client"
+"""Which client sends operations: the lease is its own, or it gets it."""
+
 NUMBER_LIMIT = (1 << 63) - 1
 
 
@@ -118,11 +121,12 @@ def _operations(home: Home) -> flask.Blueprint:
 
     @routes.post("/operations")
     def submit(name: str) -> Any:
-        service = home.service(name)
-        service.lease.claim(flask.request.headers.get("X-Satchel-Client", "unknown"))
+        service, client = home.service(name), flask.request.headers.get(CLIENT_HEADER)
+        if not client:
+            raise UsageError(f"operations need the header {CLIENT_HEADER}")
         operations = decode_operations(flask.request.get_data())
-        responses = service.submit(operations)
-        return _octets(encode_responses(responses))
+        service.lease.claim(client)
+        return _octets(encode_responses(service.submit(operations)))
 
     return routes
 
@@ -170,7 +174,10 @@ def _status(service: Service) -> ServiceStatus:
 
 def _fields(**types: type) -> dict[str, Any]:
     """The request's JSON object, with exactly these keys and types, or UsageError."""
-    body = flask.request.get_json(silent=True)
+    try:
+        body = flask.request.get_json(silent=True)
+    except RecursionError:
+        body = None
     if not isinstance(body, dict) or {key: type(value) for key, value in body.items()} != types:
         wanted = ", ".join(f"{name}: {kind.__name__}" for name, kind in types.items())
         raise UsageError(f"{flask.request.path} needs a JSON object with {wanted}")
