@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import signal
 import sys
 import threading
@@ -28,7 +27,8 @@ def run_program(group: click.Command, name: str) -> NoReturn:
 
     An error is one line on standard error. With --json among the arguments it is a JSON object
     with code, what, why and fix. SIGTERM unwinds like Ctrl-C does, so that everything is put away;
-    while it is, further ones do nothing.
+    while it is, further ones do nothing. A pipe that nobody reads ends it with 1, in silence: that
+    is click's doing.
     """
     for number in (signal.SIGINT, signal.SIGTERM):
         if signal.getsignal(number) is not signal.SIG_IGN:
@@ -44,9 +44,6 @@ def run_program(group: click.Command, name: str) -> NoReturn:
     except SatchelError as error:
         _report(name, error)
         sys.exit(error.exit_code)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
     except OSError as error:
         _report(name, _of_the_system(error))
         sys.exit(SatchelError.exit_code)

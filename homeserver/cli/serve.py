@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import click
 
-from console import serve_until_signal
+from console import json_option, serve_until_signal, show
 from homeserver.api import MAX_BODY, home_app
 from homeserver.cli.context import Context, pass_context
 from homeserver.home import Home
@@ -16,8 +16,9 @@ from wire import serve
 
 @click.command("serve")
 @click.option("--launch", "launches", multiple=True, help="A service to launch; repeatable.")
+@json_option
 @pass_context
-def command(context: Context, launches: tuple[str, ...]) -> None:
+def command(context: Context, launches: tuple[str, ...], as_json: bool) -> None:
     """Run the home server until Ctrl-C. Its replicas end with it."""
     settings = context.settings
     settings.run.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -26,6 +27,8 @@ def command(context: Context, launches: tuple[str, ...]) -> None:
         for name in launches:
             home.service(name).launch()
         with serve(home_app(home), settings.socket, threads=settings.threads, max_body=MAX_BODY):
+            if as_json:
+                show({"socket": str(settings.socket)}, as_json=True)
             serve_until_signal(f"home server answers at {settings.socket}")
     finally:
         home.close()

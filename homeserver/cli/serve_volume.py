@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from chunkstore import Catalog
-from console import serve_until_signal
+from console import json_option, serve_until_signal, show
 from homeserver.cli.context import Context, pass_context
 from overlay import serve_stored
 
@@ -18,10 +18,13 @@ from overlay import serve_stored
 @click.argument("name")
 @click.option("--socket", type=click.Path(path_type=Path), required=True, help="Where to listen.")
 @click.option("--writable", is_flag=True, help="Take writes, into an overlay that is thrown away.")
+@json_option
 @pass_context
-def command(context: Context, name: str, socket: Path, writable: bool) -> None:
+def command(context: Context, name: str, socket: Path, writable: bool, as_json: bool) -> None:
     """Export volume NAME over NBD on a Unix socket until Ctrl-C."""
     with context.open_store() as store:
         root = Catalog(store).get(name).root
         with serve_stored(store, name, root, socket, writable=writable) as server:
+            if as_json:
+                show({"name": name, "uri": server.uri(name)}, as_json=True)
             serve_until_signal(f"volume {name} at {server.uri(name)}")

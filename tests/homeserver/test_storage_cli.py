@@ -1,0 +1,320 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""The storage commands of `satchel-home`, as a person runs them."""
+
+import contextlib
+import json
+import os
+import random
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.homeserver.program import PROGRAM, Program, wait_until
+from tests.needs import requires
+
+MIB = 1 << 20
+
+
+@pytest.fixture(scope="module")
+def disk(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A raw image of 24 MiB and a bit: data, holes, zeros, repetition."""
+    path = tmp_path_factory.mktemp("images") / "disk.raw"
+    content = random.Random(1)
+    with path.open("wb") as file:
+        file.write(content.randbytes(3 * MIB))
+        file.seek(8 * MIB)
+        file.write(b"text " * 300000)
+        file.seek(16 * MIB)
+        file.write(bytes(MIB) + content.randbytes(MIB))
+        file.truncate(24 * MIB + 1000)
+    return path
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Program:
+    """A program whose store is at `folder`/store, made."""
+    program = Program(tmp_path, SATCHEL_STORE=str(tmp_path / "store"))
+    program.json("init")
+    return program
+
+
+@pytest.fixture
+def imported(home: Program, disk: Path) -> Program:
+    home.json("import", disk, "disk")
+    return home
+
+
+def test_import_export_gives_the_same_bytes(home: Program, disk: Path) -> None:
+    entry = home.json("import", disk, "disk")
+    assert (entry["name"], entry["size"]) == ("disk", disk.stat().st_size)
+    out = home.folder / "out.raw"
+    assert home.json("export", "disk", out)["size"] == disk.stat().st_size
+    assert out.read_bytes() == disk.read_bytes()
+    assert out.stat().st_blocks * 512 < 8 * MIB  # sparse
+
+
+@requires("qemu-img")
+@pytest.mark.parametrize("compressed", [False, True])
+def test_import_of_qcow2(home: Program, disk: Path, *, compressed: bool) -> None:
+    image = home.folder / "disk.qcow2"
+    argv = ["qemu-img", "convert", "-O", "qcow2", *(["-c"] if compressed else [])]
+    subprocess.run([*argv, "-f", "raw", str(disk), str(image)], check=True)
+    home.json("import", image, "disk")
+    out = home.folder / "out.raw"
+    home.json("export", "disk", out)
+    argv = ["qemu-img", "compare", "-f", "raw", "-F", "raw", str(disk), str(out)]
+    subprocess.run(argv, check=True, capture_output=True)
+    assert home.json("verify")["ok"]
+
+
+def test_two_images_share_what_they_have_in_common(imported: Program, disk: Path) -> None:
+    before = imported.json("stats")
+    imported.json("import", disk, "again")
+    assert imported.json("stats") == before
+
+
+def test_ls_forget_prune(imported: Program) -> None:
+    (row,) = imported.json("ls")
+    assert (row["name"], row["size"]) == ("disk", 24 * MIB + 1000)
+    assert "disk" in imported.run("ls").stdout
+    assert imported.json("prune")["removed"] == 0
+    assert imported.json("forget", "disk") == {"forgotten": "disk"}
+    assert imported.json("ls") == []
+    before = imported.json("stats")
+    pruned = imported.json("prune")
+    assert (pruned["kept"], pruned["removed"]) == (0, before["chunks"])
+    assert imported.json("stats")["chunks"] == 0
+    assert imported.json("verify")["ok"]
+
+
+def test_verify_finds_one_wrong_byte(imported: Program) -> None:
+    assert imported.json("verify")["ok"]
+    assert imported.run("verify").returncode == 0
+    (pack,) = (imported.folder / "store" / "packs").glob("*.pack")
+    with pack.open("r+b") as file:
+        file.seek(pack.stat().st_size // 2)
+        byte = file.read(1)
+        file.seek(-1, os.SEEK_CUR)
+        file.write(bytes([byte[0] ^ 1]))
+    done = imported.run("verify", "--json")
+    assert done.returncode == 6
+    report = json.loads(done.stdout)
+    assert not report["ok"]
+    (bad,) = report["bad"]
+    assert bad["pack"] == int(pack.stem)
+    error = imported.fails(6, "verify")
+    assert error["code"] == "integrity"
+    assert "damaged" in error["what"]
+    assert error["why"].startswith("1 ")
+    assert "import" in error["fix"]
+    exported = imported.run("export", "disk", imported.folder / "out")
+    assert exported.returncode == 6, exported.stderr
+    assert not (imported.folder / "out").exists()
+
+
+def test_bad_input_has_its_exit_code(imported: Program, disk: Path) -> None:
+    folder = imported.folder
+    assert imported.fails(3, "import", folder / "nothing", "name")["code"] == "not-found"
+    assert imported.fails(5, "import", disk, "disk")["code"] == "conflict"
+    assert imported.fails(2, "import", disk, "Not a name")["code"] == "usage"
+    assert imported.fails(3, "export", "nothing", folder / "out")["code"] == "not-found"
+    assert imported.fails(3, "forget", "nothing")["code"] == "not-found"
+    assert imported.fails(3, "serve-volume", "nothing", "--socket", folder / "s")
+    (folder / "bad.qcow2").write_bytes(b"QFI\xfb" + bytes(2000))
+    assert imported.fails(6, "import", folder / "bad.qcow2", "bad")["code"] == "integrity"
+    assert imported.fails(5, "init")["code"] == "conflict"
+    assert [row["name"] for row in imported.json("ls")] == ["disk"]
+
+
+def test_no_store(tmp_path: Path) -> None:
+    program = Program(tmp_path)
+    error = program.fails(3, "ls")
+    assert "satchel-home init" in error["fix"]
+
+
+def test_usage() -> None:
+    program = Program(Path("/nonexistent"))
+    assert program.run("nothing").returncode == 2
+    assert program.run("import", "one").returncode == 2
+    assert program.run("ls", "--colour").returncode == 2
+    assert program.run("--help").returncode == 0
+    assert program.run("--version").stdout.startswith("satchel-home")
+
+
+def test_store_by_option_by_variable_and_by_default(tmp_path: Path, disk: Path) -> None:
+    plain = Program(tmp_path)
+    made = plain.json("init")
+    assert made["store"] == str(tmp_path / "data" / "satchel" / "home" / "store")
+    assert made["allowed_signers"].startswith("owner ")
+    plain.json("--store", tmp_path / "other", "init")
+    plain.json("--store", tmp_path / "other", "import", disk, "disk")
+    assert plain.json("ls") == []
+    variable = Program(tmp_path, SATCHEL_STORE=str(tmp_path / "other"))
+    assert [row["name"] for row in variable.json("ls")] == ["disk"]
+    assert variable.json("--store", made["store"], "ls") == []
+
+
+def test_a_store_that_is_in_use_names_the_process(imported: Program) -> None:
+    socket = imported.folder / "nbd"
+    with volume(imported, "--socket", socket) as process:
+        wait_until(socket.exists)
+        error = imported.fails(5, "ls")
+        assert str(process.pid) in error["why"]
+    assert imported.json("ls")
+
+
+@contextlib.contextmanager
+def volume(home: Program, *arguments: object) -> Iterator[subprocess.Popen[str]]:
+    process = home.start("serve-volume", "disk", *arguments)
+    try:
+        yield process
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130, home.log.read_text()
+    finally:
+        process.kill()
+        process.wait()
+
+
+def below(folder: Path) -> list[str]:
+    """Living processes with a path of the folder among their arguments."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            arguments = (process / "cmdline").read_bytes()
+            if os.fsencode(f"{folder}/") in arguments:
+                found.append(arguments.replace(b"\0", b" ").decode())
+    return found
+
+
+@requires("nbdkit", "nbdinfo", "nbdcopy", "qemu-img")
+def test_serve_volume(imported: Program, disk: Path) -> None:
+    socket = imported.folder / "nbd"
+    uri = f"nbd+unix:///disk?socket={socket}"
+    with volume(imported, "--socket", socket):
+        wait_until(lambda: "volume disk at" in imported.log.read_text())
+        assert uri in imported.log.read_text()
+        info = json.loads(run("nbdinfo", "--json", uri))["exports"][0]
+        assert info["export-size"] == disk.stat().st_size
+        assert info["is_read_only"]
+        run("nbdcopy", uri, str(imported.folder / "copy"))
+        assert (imported.folder / "copy").read_bytes() == disk.read_bytes()
+        run("qemu-img", "compare", "-f", "raw", "-F", "raw", str(disk), uri)
+        writing = subprocess.run(["nbdcopy", str(disk), uri], check=False, capture_output=True)
+        assert writing.returncode != 0
+    assert not socket.exists()
+    assert below(imported.folder) == []
+
+
+@requires("nbdkit", "nbdcopy", "fio")
+def test_serve_volume_writable(imported: Program, disk: Path, tmp_path: Path) -> None:
+    socket = imported.folder / "nbd"
+    uri = f"nbd+unix:///disk?socket={socket}"
+    with volume(imported, "--socket", socket, "--writable"):
+        wait_until(socket.exists)
+        fio = ["fio", "--name=x", "--ioengine=nbd", f"--uri={uri}", "--rw=randrw", "--bs=4k"]
+        fio += ["--size=16m", "--io_size=8m", "--iodepth=8", "--verify=crc32c"]
+        fio += ["--verify_fatal=1", "--randseed=1", "--output-format=json"]
+        done = subprocess.run(fio, check=False, capture_output=True, text=True, cwd=tmp_path)
+        assert done.returncode == 0, done.stdout + done.stderr
+        changed = bytearray(disk.read_bytes())
+        changed[5 * MIB : 5 * MIB + 5000] = random.Random(2).randbytes(5000)
+        (tmp_path / "changed").write_bytes(changed)
+        run("nbdcopy", "--flush", str(tmp_path / "changed"), uri)
+        run("nbdcopy", uri, str(tmp_path / "back"))
+        assert (tmp_path / "back").read_bytes() == changed
+    imported.json("export", "disk", tmp_path / "out")
+    assert (tmp_path / "out").read_bytes() == disk.read_bytes()
+    assert below(imported.folder) == []
+
+
+@requires("nbdkit")
+def test_ctrl_c_twice_and_sigterm_end_serve_volume_cleanly(imported: Program) -> None:
+    socket = imported.folder / "nbd"
+    for signals in ([signal.SIGTERM], [signal.SIGINT] * 3, [signal.SIGINT, signal.SIGTERM]):
+        process = imported.start("serve-volume", "disk", "--socket", socket)
+        wait_until(socket.exists)
+        for number in signals:
+            process.send_signal(number)
+        assert process.wait(30) == 130
+        assert imported.log.read_text().splitlines()[-1] == "satchel-home: interrupted"
+        assert not socket.exists()
+        assert below(imported.folder) == []
+    assert imported.json("verify")["ok"]
+
+
+def test_ctrl_c_in_the_middle_of_an_import(imported: Program, tmp_path: Path) -> None:
+    """At several moments: what is there stays, the name is not taken, a second try succeeds."""
+    large = tmp_path / "large.raw"
+    with large.open("wb") as file:
+        for seed in range(12):
+            file.write(random.Random(seed).randbytes(16 * MIB))
+    packs = tmp_path / "store" / "packs"
+    interrupted = 0
+    for moment in range(4):
+        size = used(packs)
+        process = imported.start("import", large, "large")
+        while process.poll() is None and used(packs) <= size + moment * 8 * MIB:
+            time.sleep(0.005)
+        process.send_signal(signal.SIGINT)
+        code = process.wait(60)
+        if code == 0:
+            break
+        assert code == 130, imported.log.read_text()
+        interrupted += 1
+        assert [row["name"] for row in imported.json("ls")] == ["disk"]
+    assert interrupted >= 1
+    assert imported.json("verify")["ok"]
+    if interrupted == 4:
+        imported.json("import", large, "large")
+    imported.json("export", "large", tmp_path / "out")
+    assert (tmp_path / "out").read_bytes() == large.read_bytes()
+
+
+def test_ctrl_c_in_the_middle_of_an_export(imported: Program, tmp_path: Path) -> None:
+    out = tmp_path / "out.raw"
+    out.write_bytes(b"precious")
+    imported.log.touch()
+    before = len(list(tmp_path.iterdir()))
+    process = imported.start("export", "disk", out)
+    wait_until(lambda: len(list(tmp_path.iterdir())) > before or process.poll() is not None)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(30) in (0, 130)
+    assert out.stat().st_size in (len(b"precious"), 24 * MIB + 1000)
+    assert len(list(tmp_path.iterdir())) == before
+
+
+def used(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.iterdir())
+
+
+def run(*argv: str) -> str:
+    done = subprocess.run(argv, check=False, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_progress_goes_to_a_terminal_only(imported: Program) -> None:
+    done = imported.run("verify")
+    assert "verify" not in done.stderr
+    assert "\x1b" not in done.stdout + done.stderr
+
+
+def test_a_pipe_that_nobody_reads(imported: Program) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as closed:
+        done = subprocess.run(
+            [PROGRAM, "ls"],
+            env=imported.environment,
+            stdout=closed,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (1, "")
