@@ -52,6 +52,7 @@ def only_session(settings: ClientSettings, service: str) -> Iterator[None]:
             raise ConflictError(
                 f"a session of {service} runs here already", fix=f"`satchel stop {service}`"
             )
+        control_socket(settings, service).unlink(missing_ok=True)  # a killed session's
         yield
 
 

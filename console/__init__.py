@@ -10,7 +10,7 @@
 
 from console.logs import log_to_stderr
 from console.output import age, show, size
-from console.program import deaf_to_signals, json_option, run_program, serve_until_signal
+from console.program import deaf_to_signals, json_option, run_program, serve_until_signal, wait_for
 from console.progress import bar
 
 __all__ = [
@@ -23,4 +23,5 @@ __all__ = [
     "serve_until_signal",
     "show",
     "size",
+    "wait_for",
 ]

@@ -50,7 +50,12 @@ def run_program(group: click.Command, name: str) -> NoReturn:
     sys.exit(status if isinstance(status, int) else 0)
 
 
+_signals: list[int] = []
+"""Those that have come. A list, because nothing with a lock can be used in a signal's handler."""
+
+
 def _interrupt(signum: int, frame: object) -> NoReturn:
+    _signals.append(signum)
     deaf_to_signals()
     raise KeyboardInterrupt
 
@@ -73,7 +78,18 @@ def _report(name: str, error: SatchelError) -> None:
 def serve_until_signal(announcement: str) -> None:
     """Say that a daemon is ready, then wait. Ctrl-C and SIGTERM end the wait, and the program."""
     print(announcement, file=sys.stderr, flush=True)
-    threading.Event().wait()
+    wait_for(threading.Event())
+
+
+def wait_for(event: threading.Event) -> None:
+    """Wait until another thread sets `event`. Raises KeyboardInterrupt after a signal.
+
+    Looks once a second, because the exception of a signal can be lost: it may come just before a
+    wait begins, or in a destructor, which drops it.
+    """
+    while not event.wait(1):
+        if _signals:
+            raise KeyboardInterrupt
 
 
 def deaf_to_signals() -> None:

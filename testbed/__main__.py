@@ -4,8 +4,8 @@
 
 from __future__ import annotations
 
-import signal
 import sys
+import time
 
 import click
 
@@ -61,7 +61,7 @@ def _follow_moves(bed: Testbed) -> None:
         else:
             click.echo(f"no hotspot {hotspot!r}: {', '.join(bed.topology.hotspots)}")
     while True:
-        signal.pause()
+        time.sleep(1)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from client.cli.context import Context, pass_context
 from client.control import control_app, control_socket, only_session
 from client.proxy import Proxy
 from client.runner import Runner
-from console import deaf_to_signals, json_option, show
+from console import deaf_to_signals, json_option, show, wait_for
 from wire import serve
 
 CONTROL_THREADS = 4
@@ -66,6 +66,6 @@ def command(
             show({"service": service, "url": url}, as_json=as_json)
             if surrogate:
                 runner.move(surrogate)
-            stop.wait()
+            wait_for(stop)
         finally:
             deaf_to_signals()

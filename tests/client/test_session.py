@@ -314,8 +314,10 @@ def test_a_service_that_another_client_took_over_accepts_nothing_more(session: S
     session.add(home, START)
     session.add(near, START)
     call(session)
+    home.gate.clear()
     home.fault = ConflictError("service notes is held by client phone")
-    call(session)
+    assert call(session).leader == "a"
+    home.gate.set()
     assert eventually(lambda: session.refusal)
     with pytest.raises(ConflictError, match="held by client phone"):
         call(session)

@@ -1,0 +1,263 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""`satchel` as a person runs it, in processes of its own."""
+
+import contextlib
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from client.settings import Peer
+from tests.client.replicas import eventually
+from tests.client.world import World
+from tests.needs import requires
+
+pytestmark = requires("nbdkit", "nbdfuse", "fusermount3", "fuse", "sshd", "ssh")
+
+SATCHEL = Path(sys.executable).with_name("satchel")
+
+
+class Person:
+    """Who has a settings file and types commands."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.config = world.folder / "client.toml"
+        self.write(world.settings.home)
+        self.sessions: list[subprocess.Popen[bytes]] = []
+
+    def write(self, home: Peer) -> None:
+        settings = self.world.settings
+        lines = [
+            'name = "laptop"',
+            f'run = "{settings.run}"',
+            f'data = "{settings.data}"',
+            f'allowed-signers = "{settings.allowed_signers}"',
+            "response-seconds = 3",
+        ]
+        peers = {"home": home}
+        peers |= {f"surrogates.{name}": peer for name, peer in settings.surrogates.items()}
+        for table, peer in peers.items():
+            lines += [
+                f"[{table}]",
+                f'destination = "{peer.destination}"',
+                f"port = {peer.port}",
+                f'identity = "{peer.identity}"',
+                f'known-hosts = "{peer.known_hosts}"',
+                f'socket = "{peer.socket}"',
+            ]
+        self.config.write_text("\n".join(lines) + "\n")
+
+    def types(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [SATCHEL, "--config", self.config, *words],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    def sees(self, *words: str) -> Any:
+        done = self.types(*words, "--json")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def runs(self, *words: str) -> subprocess.Popen[bytes]:
+        """A session that answers."""
+        log = (self.world.folder / "session.log").open("wb")
+        argv = [SATCHEL, "--config", self.config, "run", *words]
+        process = subprocess.Popen(argv, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+        self.sessions.append(process)
+        assert eventually(lambda: self._answers(words[0]) or process.poll() is not None, 20)
+        assert process.poll() is None, self.said()
+        return process
+
+    def _answers(self, service: str) -> bool:
+        """A killed session's socket may lie there, behind which nobody listens."""
+        place = self.world.settings.run / f"{service}.sock"
+        with socket.socket(socket.AF_UNIX) as probe, contextlib.suppress(OSError):
+            probe.connect(str(place))
+            return True
+        return False
+
+    def said(self) -> str:
+        return (self.world.folder / "session.log").read_text()
+
+    def close(self) -> None:
+        for session in self.sessions:
+            session.kill()
+            session.wait()
+
+
+@pytest.fixture
+def person(world: World) -> Iterator[Person]:
+    world.home.launch("notes")
+    world.home.carry("notes", world.stick)
+    made = Person(world)
+    yield made
+    made.close()
+
+
+def ssh_processes(world: World) -> list[str]:
+    """Commands of living ssh clients of the session."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_bytes().replace(b"\0", b" ").decode()
+        except OSError:
+            continue
+        if str(world.settings.run) in words and words.startswith(("ssh ", "/bin/sh")):
+            found.append(words)
+    return found
+
+
+def nothing_is_left(world: World) -> bool:
+    run = [path for path in world.settings.run.rglob("*") if path.is_socket()]
+    there = [tenant for spot in world.spots.values() for tenant in spot.replicas()]
+    forwarded = [
+        path for spot in world.spots.values() for path in spot.host.settings.forwarded.iterdir()
+    ]
+    lease = world.home.home.service("notes").lease.holder
+    return not (run or there or forwarded or ssh_processes(world) or lease)
+
+
+def test_run_use_look_move_and_stop(person: Person) -> None:
+    stick = str(person.world.stick)
+    process = person.runs("notes", "--media", stick, "--at", "a")
+    answer = person.sees("call", "notes", "POST", "/api/notes", "-d", "x", "-H", "X-A: 1")
+    assert (answer["status"], answer["operation"]) == (200, 1)
+    assert answer["body"].startswith("1 ")
+    assert person.types("call", "notes", "GET", "/").stdout.startswith("2 ")
+    assert eventually(lambda: len(person.sees("status", "notes")["replicas"]) == 2)
+    moved = person.sees("move", "notes", "--to", "b")
+    assert moved["surrogate"] == "b"
+    listed = {(row["service"], row["where"]) for row in person.sees("ls")}
+    assert listed >= {("notes", "home"), ("notes", "here"), ("-", "a"), ("-", "b")}
+    assert person.sees("stop", "notes") == {"stopped": "notes"}
+    assert process.wait(5) == 0
+    assert nothing_is_left(person.world)
+    assert person.types("status", "notes").returncode == 3
+
+
+def test_status_is_readable_for_people(person: Person) -> None:
+    person.runs("notes", "--media", str(person.world.stick))
+    person.sees("move", "notes", "--to", "a")
+    person.sees("call", "notes", "GET", "/")
+    assert eventually(lambda: person.sees("status", "notes")["stable_operation"] == 1)
+    shown = person.types("status", "notes").stdout
+    rows = [" ".join(line.split()) for line in shown.splitlines()]
+    heads = next(row for row in rows if row.startswith("name state operation lag"))
+    assert "fetched bytes" in heads
+    assert "faults" in heads
+    assert any(row.startswith("home joined 1 0") for row in rows)
+    near = next(row for row in rows if row.startswith("a joined 1 0"))
+    assert "media" in near
+    assert "KiB" in near or " B" in near
+    assert any(row.startswith("stable operation 1") for row in rows)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_leaves_nothing(person: Person, number: int) -> None:
+    process = person.runs("notes", "--media", str(person.world.stick), "--at", "a")
+    assert eventually(person.world.spots["a"].replicas)
+    person.sees("call", "notes", "GET", "/")
+    process.send_signal(number)
+    time.sleep(0.2)
+    process.send_signal(number)
+    assert process.wait(20) == 130
+    assert nothing_is_left(person.world)
+
+
+def test_an_interrupt_while_a_replica_is_brought_up_leaves_nothing(person: Person) -> None:
+    process = person.runs("notes", "--media", str(person.world.stick), "--at", "a")
+    process.send_signal(signal.SIGINT)
+    assert process.wait(30) == 130
+    assert eventually(lambda: nothing_is_left(person.world))
+
+
+def test_a_killed_session_leaves_no_ssh_and_can_be_started_again(person: Person) -> None:
+    process = person.runs("notes", "--media", str(person.world.stick))
+    person.sees("move", "notes", "--to", "a")
+    left = person.world.spots["a"].replicas()
+    process.kill()
+    process.wait()
+    assert eventually(lambda: not ssh_processes(person.world))
+    assert person.types("status", "notes").returncode == 3
+    person.runs("notes", "--media", str(person.world.stick))
+    person.sees("move", "notes", "--to", "a")
+    now = person.world.spots["a"].replicas()
+    assert len(now) == 1
+    assert now != left
+    person.sees("stop", "notes")
+    person.world.spots["a"].host._clear_forwarded()  # sshd leaves a killed client's sockets
+    assert nothing_is_left(person.world)
+
+
+def test_a_second_session_of_a_service_is_refused_and_harms_nothing(person: Person) -> None:
+    person.runs("notes")
+    refused = person.types("run", "notes")
+    assert refused.returncode == 5
+    assert "a session of notes runs here already; `satchel stop notes`" in refused.stderr
+    assert person.sees("call", "notes", "GET", "/")["status"] == 200
+
+
+def exit_code_and_text(done: subprocess.CompletedProcess[str]) -> tuple[int, str]:
+    lines = [line for line in done.stderr.splitlines() if line.startswith("satchel:")]
+    return done.returncode, lines[-1] if lines else done.stderr
+
+
+def test_errors_have_their_own_code_and_say_what_to_do(person: Person) -> None:
+    world = person.world
+    for words, code, text in (
+        (("run", "diary"), 3, "no service diary"),
+        (("run", "../x"), 2, "cannot name a service"),
+        (("run", "notes", "--media", str(world.folder)), 3, "satchel"),
+        (("status", "notes"), 3, "`satchel run notes`"),
+        (("stop", "notes"), 3, "no session of notes runs here"),
+        (("run", "notes", "--at", "c"), 3, "known: a, b"),
+    ):
+        found, said = exit_code_and_text(person.types(*words))
+        assert (found, text in said) == (code, True), said
+    assert nothing_is_left(world)
+
+
+def test_a_port_that_is_taken_ends_the_start_and_leaves_nothing(person: Person) -> None:
+    port = int(person.world.home.sshd.port)
+    code, said = exit_code_and_text(person.types("run", "notes", "--port", str(port)))
+    assert code == 5
+    assert "the port is taken; choose another one" in said
+    assert nothing_is_left(person.world)
+
+
+def test_a_call_that_fails_ends_with_the_code_of_its_fault(person: Person) -> None:
+    person.runs("notes")
+    person.world.home.home.service("notes").stop()
+    code, said = exit_code_and_text(person.types("call", "notes", "GET", "/"))
+    assert code == 8
+    assert "got no response in 3 s" in said
+    assert "do not send it again" in said
+    assert exit_code_and_text(person.types("call", "notes", "GET", "nowhere"))[0] == 2
+    assert exit_code_and_text(person.types("call", "notes", "GET", "/", "-H", "x"))[0] == 2
+    assert exit_code_and_text(person.types("call", "notes", "GET", "/", "-d", "@/no"))[0] == 2
+
+
+def test_json_errors_are_json(person: Person) -> None:
+    done = person.types("status", "notes", "--json")
+    error = json.loads(done.stderr.splitlines()[-1])["error"]
+    assert error["code"] == "not-found"
+    assert error["fix"] == "`satchel run notes`"
+
+
+def test_ls_says_why_home_is_not_known(person: Person) -> None:
+    person.world.home.cut()
+    rows = person.sees("ls")
+    assert "cannot connect to home" in rows[0]["state"]
+    assert list(person.world.settings.run.rglob("*.ctl")) == []

@@ -1,0 +1,153 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a person sees: tables, JSON, sizes, errors and exit codes."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from console import age, bar, show, size
+from satchel.errors import ROOTS
+
+PROGRAM = """\
+import signal, sys, threading, click
+from console import json_option, run_program
+from satchel import errors
+@click.command()
+@click.argument("kind")
+@json_option
+def command(kind, as_json):
+    if kind == "os":
+        open("/nonexistent/file")
+    if kind == "wait":
+        try:
+            print("waiting", flush=True)
+            threading.Event().wait()
+        finally:
+            print("putting away", flush=True)
+            threading.Event().wait(0.5)
+            print("put away", flush=True)
+    if kind != "fine":
+        raise getattr(errors, kind)("cannot do it", why="no reason", fix="do not")
+run_program(command, "program")
+"""
+
+
+def start(*arguments: str) -> subprocess.Popen[str]:
+    argv = [sys.executable, "-c", PROGRAM, *arguments]
+    return subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def ran(*arguments: str) -> tuple[int, str]:
+    process = start(*arguments)
+    _, said = process.communicate(timeout=60)
+    return process.returncode, said
+
+
+@pytest.mark.parametrize("root", ROOTS, ids=lambda root: root.__name__)
+def test_every_root_has_its_exit_code(root: type[Exception]) -> None:
+    code, said = ran(root.__name__, "--json")
+    assert code == root.exit_code  # type: ignore[attr-defined]
+    assert json.loads(said) == {
+        "error": {
+            "code": root.wire_code,  # type: ignore[attr-defined]
+            "what": "cannot do it",
+            "why": "no reason",
+            "fix": "do not",
+        }
+    }
+
+
+def test_an_error_is_one_line() -> None:
+    assert ran("NotFoundError") == (3, "program: cannot do it: no reason; do not\n")
+    assert ran("fine") == (0, "")
+    assert ran("os") == (1, "program: cannot use /nonexistent/file: No such file or directory\n")
+    assert ran("fine", "--wrong")[0] == 2
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_putting_away_is_not_interrupted(number: signal.Signals) -> None:
+    process = start("wait")
+    assert process.stdout is not None
+    assert process.stdout.readline() == "waiting\n"
+    process.send_signal(number)
+    assert process.stdout.readline() == "putting away\n"
+    for again in (signal.SIGINT, signal.SIGTERM, signal.SIGINT):
+        process.send_signal(again)
+        time.sleep(0.02)
+    out, said = process.communicate(timeout=30)
+    assert (process.returncode, out) == (130, "put away\n")
+    assert said.strip() == "program: interrupted"
+
+
+def test_json_is_what_was_given(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [{"name": "a", "size": 5000, "none": None, "ok": True}]
+    show(rows, as_json=True)
+    assert json.loads(capsys.readouterr().out) == rows
+
+
+def test_a_table_has_a_line_for_each_row(capsys: pytest.CaptureFixture[str]) -> None:
+    long = "x" * 500
+    rows = [{"name": "a", "media_bytes": 5 << 20, "failure": f"[red]no[/] [/nope] {long}"}]
+    show([*rows, {"name": "b"}], as_json=False)
+    head, first, second = capsys.readouterr().out.splitlines()
+    assert head.split() == ["name", "media", "bytes", "failure"]
+    assert first.split() == ["a", "5.0", "MiB", "[red]no[/]", "[/nope]", long]
+    assert second.split() == ["b", "-", "-"]
+
+
+def test_a_table_of_one_thing(capsys: pytest.CaptureFixture[str]) -> None:
+    value = {"ok": False, "seconds": 1.23456, "pack_bytes": 12, "sub": {"x": 1}, "list": [1, 2]}
+    show(value, as_json=False)
+    words = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert words == [
+        ["ok", "no"],
+        ["seconds", "1.23"],
+        ["pack", "bytes", "12", "B"],
+        ["sub", "x", "1"],
+        ["list", "1,", "2"],
+    ]
+
+
+def test_columns_choose_and_order(capsys: pytest.CaptureFixture[str]) -> None:
+    show([{"a": 1, "b": 2, "c": 3}], as_json=False, columns=("c", "a"))
+    assert [line.split() for line in capsys.readouterr().out.splitlines()] == [
+        ["c", "a"],
+        ["3", "1"],
+    ]
+    show([], as_json=False)
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (0, "0 B"),
+        (1023, "1023 B"),
+        (1024, "1.0 KiB"),
+        (3 << 29, "1.5 GiB"),
+        (5 << 50, "5120.0 TiB"),
+    ],
+)
+def test_sizes(count: int, text: str) -> None:
+    assert size(count) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(5, "5 s"), (180, "3 min"), (7300, "2 h"), (200000, "2 days")]
+)
+def test_ages(seconds: int, text: str) -> None:
+    created = datetime.now(UTC) - timedelta(seconds=seconds)
+    assert age(created.isoformat()) == text
+
+
+def test_no_bar_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    with bar("a step") as progress:
+        progress(1, 2)
+        progress(2, 2)
+    captured = capsys.readouterr()
+    assert captured.out + captured.err == ""
