@@ -31,17 +31,26 @@ class Attachment:
 
     @classmethod
     def open(
-        cls, run_dir: Path, store: Store, roots: Mapping[str, TableRoot], resolver: Resolver
+        cls,
+        run_dir: Path,
+        store: Store,
+        roots: Mapping[str, TableRoot],
+        resolver: Resolver,
+        *,
+        read_ahead_kib: int = 0,
     ) -> Attachment:
         """Attach the volumes named by `roots` (one of them RAM) in the existing folder `run_dir`.
 
         Nothing is fetched: blocks are absent until `resolver` is asked for them.
+        `read_ahead_kib`: see `RamMount.mount`.
         Leaves no process, mount or socket behind when it raises, only files.
         """
         volumes = {name: create_volume(run_dir, name, root) for name, root in roots.items()}
         server = VolumeServer.start(run_dir, store.packs_path, list(volumes.values()), resolver)
         try:
-            mount = RamMount.mount(server.uri(RAM), run_dir / "memory")
+            mount = RamMount.mount(
+                server.uri(RAM), run_dir / "memory", read_ahead_kib=read_ahead_kib
+            )
         except BaseException:
             server.stop()
             raise

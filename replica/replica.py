@@ -25,6 +25,7 @@ from pathlib import Path
 
 from chunkstore import Store, TableRoot
 from hypervisor import (
+    FIRST_BOOT_READ_AHEAD_KIB,
     Boot,
     Driver,
     Machine,
@@ -294,7 +295,13 @@ class Replica:
         after each thing that it would have to end."""
         self._driver.check(self.spec)
         self._folder = RunFolder(self._run_dir)
-        self._attachment = Attachment.open(self._run_dir, self._store, roots, resolver)
+        self._attachment = Attachment.open(
+            self._run_dir,
+            self._store,
+            roots,
+            resolver,
+            read_ahead_kib=FIRST_BOOT_READ_AHEAD_KIB if boot else 0,
+        )
         attached(self._attachment.volumes)
         self._require(ReplicaState.STARTING)
         self._machine = self._driver.start(self.spec, self._attachment.wiring(), boot)

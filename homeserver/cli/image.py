@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 import images
@@ -19,14 +21,19 @@ def group() -> None:
 
 @group.command("build")
 @click.argument("name")
+@click.option("--fresh", is_flag=True, help="Ask Debian again for newer packages.")
 @json_option
 @pass_context
-def build(context: Context, name: str, as_json: bool) -> None:
+def build(context: Context, name: str, fresh: bool, as_json: bool) -> None:
     """Build the image NAME from its recipe, unless it is there and up to date."""
     recipe = images.Recipe.find(name)
     with bar(f"build {name}", quiet=as_json) as progress:
         image = images.build(
-            recipe, context.settings.images / name, agent=agent_program(), progress=progress
+            recipe,
+            context.settings.images / name,
+            agent=agent_program(),
+            fresh=fresh,
+            progress=progress,
         )
     show(
         {"name": name, "disk": str(image.disk), "size": image.disk.stat().st_size}, as_json=as_json
@@ -37,9 +44,19 @@ def build(context: Context, name: str, as_json: bool) -> None:
 @json_option
 @pass_context
 def ls(context: Context, as_json: bool) -> None:
-    """List recipes, and which of them are built."""
+    """List the recipes of services, and which of them are built: yes, no, or damaged."""
     rows = []
     for recipe in images.recipes():
-        folder = context.settings.images / recipe.name
-        rows.append({"name": recipe.name, "title": recipe.title, "built": folder.is_dir()})
+        built = _built(context.settings.images / recipe.name)
+        rows.append({"name": recipe.name, "title": recipe.title, "built": built})
     show(rows, as_json=as_json)
+
+
+def _built(folder: Path) -> str:
+    try:
+        images.BuiltImage.load(folder)
+    except images.ImageNotBuilt:
+        return "no"
+    except images.ImageDamaged:
+        return "damaged"
+    return "yes"

@@ -1,0 +1,33 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""`satchel-home image ls`: what is built, and what only seems to be."""
+
+from pathlib import Path
+
+from tests.homeserver.program import Program
+from tests.machines import built_image
+from tests.needs import requires
+
+
+def built(program: Program, folder: Path) -> dict[str, str]:
+    config = folder / "home.toml"
+    config.write_text(f'images = "{folder / "images"}"\n')
+    rows = program.json("--config", config, "image", "ls")
+    return {row["name"]: row["built"] for row in rows}
+
+
+def test_recipes_without_images(tmp_path: Path) -> None:
+    (tmp_path / "images" / "notes").mkdir(parents=True)
+    assert built(Program(tmp_path), tmp_path) == {"notes": "no", "speech": "no"}
+
+
+@requires("mmdebstrap")
+def test_an_image_that_lacks_a_file_is_damaged(tmp_path: Path) -> None:
+    folder = tmp_path / "images" / "notes"
+    folder.mkdir(parents=True)
+    image = built_image("notes")
+    for path in image.disk.parent.iterdir():
+        (folder / path.name).symlink_to(path)
+    assert built(Program(tmp_path), tmp_path)["notes"] == "yes"
+    (folder / image.disk.name).unlink()
+    assert built(Program(tmp_path), tmp_path)["notes"] == "damaged"
