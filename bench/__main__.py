@@ -12,10 +12,11 @@ from console import run_program
 
 @click.command()
 @click.argument("name", metavar="|".join(sorted(BENCHES)))
-def program(name: str) -> int:
+@click.option("--quick", is_flag=True, help="Small inputs, one round: for development.")
+def program(name: str, *, quick: bool) -> int:
     """Measure one thing: a JSON line for each figure. Exits with 1 if a goal is missed."""
     status = 0
-    for figure in figures_of(name):
+    for figure in figures_of(name, quick=quick):
         click.echo(figure.to_json())
         status |= figure.holds is False
     return status

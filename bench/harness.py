@@ -12,13 +12,17 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from satchel.errors import NotFoundError
+from satchel.errors import NotFoundError, UsageError
 
 BENCHES = {
     "link": "bench.link",
     "resume": "bench.resume",
+    "store": "bench.store",
 }
-"""Name to module. A module is imported when its bench is run."""
+"""Name to module. A module is imported when its bench is run.
+
+`figures()` of it yields the figures; `quick_figures()`, where there is one, a rough idea of them.
+"""
 
 
 @dataclass(frozen=True)
@@ -90,9 +94,15 @@ def alternate(contestants: Mapping[str, Callable[[], object]], rounds: int) -> d
     return {name: statistics.median(values) for name, values in seconds.items()}
 
 
-def figures_of(name: str) -> Iterator[Figure]:
-    """Run a bench: its figures as they become known. Raises NotFoundError for an unknown name."""
+def figures_of(name: str, *, quick: bool = False) -> Iterator[Figure]:
+    """Run a bench: its figures as they become known. quick: small inputs, for development.
+
+    Raises NotFoundError for an unknown name, UsageError for one that has no quick way.
+    """
     if name not in BENCHES:
         raise NotFoundError(f"there is no bench {name}", fix=f"there are {', '.join(BENCHES)}")
-    figures: Iterator[Figure] = importlib.import_module(BENCHES[name]).figures()
+    module = importlib.import_module(BENCHES[name])
+    if quick and not hasattr(module, "quick_figures"):
+        raise UsageError(f"bench {name} has no quick way", fix="run it without --quick")
+    figures: Iterator[Figure] = module.quick_figures() if quick else module.figures()
     return figures

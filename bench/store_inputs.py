@@ -1,0 +1,163 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""What the store's bench stores: disk images with a common base, and RAM of a machine that runs.
+
+Everything is made once and kept under build/bench; the same recipes, the same seed. The quick
+inputs are the disks of the shipped services, so that a bench of a minute needs no other download.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import images
+from homeserver import Home, HomeSettings, Service
+from hypervisor import QemuDriver
+from images import Recipe
+from replay import Operation, agent_program
+from replay.adapters import http
+from satchel.ids import BLOCK_SIZE, OperationNumber
+
+RECIPES = Path(__file__).resolve().parent / "recipes"
+IMAGES = Path("build/images")
+FOLDER = Path("build/bench").resolve()
+SERVICE = "notes"
+OPERATIONS = 40
+CHANGED = 0.01
+SEED = 1
+STEPS = ("first", "second", "changed", "ram", "ram-used")
+"""What is stored, in this order; "changed" is "second" with 1 % of its non-zero blocks replaced."""
+
+_ZERO = bytes(BLOCK_SIZE)
+_PIECE = 1 << 20
+
+
+@dataclass(frozen=True)
+class Input:
+    """A raw image. data: bytes in blocks that are not zero."""
+
+    name: str
+    path: Path
+    data: int
+
+
+def make_inputs(quick: bool) -> dict[str, Input]:
+    """The inputs by name, made where they are not there yet. Downloads Debian packages once."""
+    folder = FOLDER / ("quick" if quick else "full")
+    folder.mkdir(parents=True, exist_ok=True)
+    done = {name: folder / f"{name}.raw" for name in STEPS}
+    if not (done["first"].exists() and done["second"].exists()):
+        for name, disk in zip(("first", "second"), _disks(quick), strict=True):
+            _copy(disk, done[name])
+    if not done["changed"].exists():
+        _change(done["second"], done["changed"])
+    if not (done["ram"].exists() and done["ram-used"].exists()):
+        _record_ram(done["ram"], done["ram-used"])
+    return {name: Input(name, path, _data(path)) for name, path in done.items()}
+
+
+def data_blocks(path: Path) -> Iterator[tuple[int, bytes]]:
+    """(number, content) of the blocks of a raw image that are not zero."""
+    with path.open("rb", buffering=_PIECE) as file:
+        end = os.fstat(file.fileno()).st_size
+        at = 0
+        while at < end:
+            try:
+                at = os.lseek(file.fileno(), at, os.SEEK_DATA) // BLOCK_SIZE * BLOCK_SIZE
+            except OSError:
+                return
+            hole = os.lseek(file.fileno(), at, os.SEEK_HOLE)
+            while at < hole:
+                piece = os.pread(file.fileno(), min(_PIECE, hole - at), at)
+                for offset in range(0, len(piece), BLOCK_SIZE):
+                    block = piece[offset : offset + BLOCK_SIZE]
+                    if block != _ZERO:
+                        yield (at + offset) // BLOCK_SIZE, block
+                at += len(piece)
+
+
+def changed_blocks(image: Input) -> dict[int, bytes]:
+    """The blocks that "changed" has instead of those of `image`, by number."""
+    dice = random.Random(SEED)
+    numbers = [number for number, _ in data_blocks(image.path)]
+    chosen = dice.sample(numbers, max(1, int(len(numbers) * CHANGED)))
+    return {number: dice.randbytes(BLOCK_SIZE) for number in sorted(chosen)}
+
+
+def _disks(quick: bool) -> list[Path]:
+    agent = agent_program()
+    if quick:
+        built = [
+            images.build(Recipe.find(name), IMAGES / name, agent=agent)
+            for name in ("notes", "speech")
+        ]
+    else:
+        built = [
+            images.build(
+                Recipe.load(RECIPES / name),
+                FOLDER / "images" / name,
+                agent=agent,
+                layers=FOLDER / "layers",
+            )
+            for name in ("first", "second")
+        ]
+    return [image.disk for image in built]
+
+
+def _copy(source: Path, target: Path) -> None:
+    partial = target.with_suffix(".partial")
+    subprocess.run(["cp", "--sparse=always", source, partial], check=True)
+    partial.replace(target)
+
+
+def _change(source: Path, target: Path) -> None:
+    partial = target.with_suffix(".partial")
+    subprocess.run(["cp", "--sparse=always", source, partial], check=True)
+    with partial.open("r+b") as file:
+        for number, block in changed_blocks(Input("second", source, 0)).items():
+            os.pwrite(file.fileno(), block, number * BLOCK_SIZE)
+    partial.replace(target)
+
+
+def _record_ram(fresh: Path, used: Path) -> None:
+    """RAM of a machine that has just booted, and after it has worked."""
+    with tempfile.TemporaryDirectory(prefix="satchel-bench-") as name:
+        folder = Path(name)
+        settings = HomeSettings(data=folder / "data", run=folder / "run", images=IMAGES.resolve())
+        images.build(Recipe.find(SERVICE), settings.images / SERVICE, agent=agent_program())
+        Home.init(settings)
+        home = Home(settings, QemuDriver())
+        try:
+            home.add_service(SERVICE, SERVICE)
+            service = home.service(SERVICE)
+            service.launch()
+            _export_ram(home, service, fresh)
+            service.submit([_operation(number) for number in range(1, OPERATIONS + 1)])
+            _export_ram(home, service, used)
+            service.stop()
+        finally:
+            home.close()
+
+
+def _export_ram(home: Home, service: Service, target: Path) -> None:
+    manifest = service.checkpoint().manifest
+    home.store.export_file(manifest.volumes["ram"], target)
+
+
+def _operation(number: int) -> Operation:
+    now = time.time_ns()
+    body = b'{"title": "a note", "text": "number %d of the bench"}' % number
+    headers = [("Content-Type", "application/json")]
+    payload = http.encode("POST", "/api/notes", headers, body, number=number, time_ns=now, seed=1)
+    return Operation(OperationNumber(number), now, 1, payload)
+
+
+def _data(path: Path) -> int:
+    return sum(len(block) for _, block in data_blocks(path))

@@ -1,0 +1,291 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Tools that keep disk images, Satchel's store among them, each in the way that it is meant to run.
+
+Each command is a process of its own, with its start and with whatever it does to be durable.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from satchel.errors import SatchelError
+
+THREADS = 2
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one command took."""
+
+    seconds: float
+    peak_mb: float
+
+
+def run(argv: Iterable[str | Path], folder: Path, environment: Mapping[str, str]) -> Run:
+    """Run a command to its end, nothing else of ours being written meanwhile.
+
+    Raises SatchelError with the end of its output when it fails.
+    """
+    os.sync()
+    output = folder / "output"
+    with output.open("w+b") as log:
+        began = time.perf_counter()
+        process = subprocess.Popen(
+            [str(word) for word in argv],
+            cwd=folder,
+            env={**os.environ, **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+        _, status, usage = os.wait4(process.pid, 0)
+        seconds = time.perf_counter() - began
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode != 0:
+        why = output.read_text(encoding="utf-8", errors="replace")[-1000:]
+        raise SatchelError(f"{process.args!r} failed", why=why)
+    return Run(seconds, usage.ru_maxrss / 1024)
+
+
+class Keeper(ABC):
+    """One tool with one setting, on a folder of its own. Images have distinct names."""
+
+    name: str
+    deduplicates = True
+    slow = False
+    """Whether it is measured once instead of in every round."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.kept = folder / "kept"
+        folder.mkdir(parents=True)
+
+    @classmethod
+    def here(cls) -> bool:
+        """Whether this machine has it."""
+        return shutil.which(cls.program) is not None
+
+    program: str
+
+    @abstractmethod
+    def init(self) -> None: ...
+
+    @abstractmethod
+    def put(self, image: Path) -> Run:
+        """Keep an image under its file name."""
+
+    @abstractmethod
+    def get(self, name: str, target: Path) -> Run:
+        """Write the image of that name into `target`, which is not there."""
+
+    def bytes(self) -> int:
+        """Bytes of all files that it keeps."""
+        if self.kept.is_file():
+            return self.kept.stat().st_size
+        return sum(path.stat().st_size for path in self.kept.rglob("*") if path.is_file())
+
+    def _run(self, *argv: str | Path, cwd: Path | None = None, **environment: str) -> Run:
+        return run(argv, cwd or self.folder, environment)
+
+
+class Satchel(Keeper):
+    name = "satchel"
+    program = sys.executable
+
+    def init(self) -> None:
+        self._home("init")
+
+    def put(self, image: Path) -> Run:
+        return self._home("import", image, image.stem)
+
+    def get(self, name: str, target: Path) -> Run:
+        return self._home("export", name, target)
+
+    def _home(self, *words: str | Path) -> Run:
+        return self._run(Path(sys.executable).parent / "satchel-home", "--store", self.kept, *words)
+
+
+class Copy(Keeper):
+    name = "cp --sparse"
+    program = "cp"
+    deduplicates = False
+
+    def init(self) -> None:
+        self.kept.mkdir()
+
+    def put(self, image: Path) -> Run:
+        return self._run("cp", "--sparse=always", image, self.kept / image.stem)
+
+    def get(self, name: str, target: Path) -> Run:
+        return self._run("cp", "--sparse=always", self.kept / name, target)
+
+    def bytes(self) -> int:
+        return sum(path.stat().st_blocks * 512 for path in self.kept.iterdir())
+
+
+class Borg(Keeper):
+    program = "borg"
+    chunker: str
+
+    def init(self) -> None:
+        self._borg("init", "--encryption=none", self.kept)
+
+    def put(self, image: Path) -> Run:
+        where = f"{self.kept}::{image.stem}"
+        return self._borg(
+            "create", "--compression=lz4", f"--chunker-params={self.chunker}", "--sparse",
+            "--files-cache=disabled", where, image.name, cwd=image.parent,
+        )  # fmt: skip
+
+    def get(self, name: str, target: Path) -> Run:
+        run = self._borg("extract", "--sparse", f"{self.kept}::{name}")
+        next(self.folder.glob(f"{name}.*")).replace(target)
+        return run
+
+    def _borg(self, *words: str | Path, cwd: Path | None = None) -> Run:
+        return self._run(
+            "borg", *words, cwd=cwd, BORG_BASE_DIR=str(self.folder / "base"),
+            BORG_UNKNOWN_UNENCRYPTED_REPO_ACCESS_IS_OK="yes",
+        )  # fmt: skip
+
+
+class BorgFixed(Borg):
+    name = "borg, 4 MB chunks, lz4"
+    chunker = "fixed,4194304"
+
+
+class BorgBlocks(Borg):
+    name = "borg, 4 KB chunks, lz4"
+    chunker = "fixed,4096"
+
+
+class Restic(Keeper):
+    name = "restic"
+    program = "restic"
+    slow = True
+
+    def init(self) -> None:
+        self._restic("init", "--repository-version=2")
+
+    def put(self, image: Path) -> Run:
+        return self._restic("backup", "--tag", image.stem, image.name, cwd=image.parent)
+
+    def get(self, name: str, target: Path) -> Run:
+        run = self._restic("restore", "latest", "--tag", name, "--target", self.folder / "out")
+        next((self.folder / "out").rglob(f"{name}.*")).replace(target)
+        return run
+
+    def _restic(self, *words: str | Path, cwd: Path | None = None) -> Run:
+        return self._run(
+            "restic", "--repo", self.kept, *words, cwd=cwd, RESTIC_PASSWORD="bench",
+            RESTIC_CACHE_DIR=str(self.folder / "cache"), GOMAXPROCS=str(THREADS),
+        )  # fmt: skip
+
+
+class Casync(Keeper):
+    name = "casync"
+    program = "casync"
+    slow = True
+
+    def init(self) -> None:
+        self.kept.mkdir()
+
+    def put(self, image: Path) -> Run:
+        index = self.kept / f"{image.stem}.caibx"
+        return self._run("casync", "make", f"--store={self.kept}", index, image)
+
+    def get(self, name: str, target: Path) -> Run:
+        index = self.kept / f"{name}.caibx"
+        return self._run("casync", "extract", f"--store={self.kept}", index, target)
+
+
+class Desync(Keeper):
+    name = "desync, 64 KB chunks"
+    program = "desync"
+    slow = True
+
+    def init(self) -> None:
+        self.kept.mkdir()
+
+    def put(self, image: Path) -> Run:
+        index = self.kept / f"{image.stem}.caibx"
+        return self._run(
+            "desync", "make", "-n", str(THREADS), "-m", "16:64:256", "-s", self.kept, index, image
+        )
+
+    def get(self, name: str, target: Path) -> Run:
+        index = self.kept / f"{name}.caibx"
+        return self._run("desync", "extract", "-s", self.kept, index, target)
+
+
+class Zpaq(Keeper):
+    name = "zpaq -m1"
+    program = "zpaq"
+    slow = True
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.kept = folder / "kept.zpaq"
+
+    def init(self) -> None:
+        """It begins with the first image."""
+
+    def put(self, image: Path) -> Run:
+        return self._run(
+            "zpaq", "add", self.kept, image.name, "-m1", f"-t{THREADS}", cwd=image.parent
+        )
+
+    def get(self, name: str, target: Path) -> Run:
+        return self._run("zpaq", "extract", self.kept, f"{name}.raw", "-to", target)
+
+
+class Zstd(Keeper):
+    name = "zstd -T2 -1"
+    program = "zstd"
+    deduplicates = False
+
+    def init(self) -> None:
+        self.kept.mkdir()
+
+    def put(self, image: Path) -> Run:
+        return self._run(
+            "zstd", "-q", "-1", f"-T{THREADS}", image, "-o", self.kept / f"{image.stem}.zst"
+        )
+
+    def get(self, name: str, target: Path) -> Run:
+        return self._run("zstd", "-q", "-d", self.kept / f"{name}.zst", "-o", target)
+
+
+class Qcow2(Keeper):
+    name = "qemu-img, qcow2 with zstd"
+    program = "qemu-img"
+    deduplicates = False
+    slow = True
+
+    def init(self) -> None:
+        self.kept.mkdir()
+
+    def put(self, image: Path) -> Run:
+        return self._run(
+            "qemu-img", "convert", "-c", "-W", "-m", str(THREADS), "-f", "raw", "-O", "qcow2",
+            "-o", "compression_type=zstd", image, self.kept / f"{image.stem}.qcow2",
+        )  # fmt: skip
+
+    def get(self, name: str, target: Path) -> Run:
+        source = self.kept / f"{name}.qcow2"
+        return self._run("qemu-img", "convert", "-f", "qcow2", "-O", "raw", source, target)
+
+
+KEEPERS: tuple[type[Keeper], ...] = (
+    Satchel, BorgFixed, BorgBlocks, Restic, Casync, Desync, Zpaq, Zstd, Qcow2, Copy,
+)  # fmt: skip
+"""Satchel's first; the others are measured where the machine has them."""
