@@ -12,6 +12,8 @@ from rich.console import Console
 from rich.progress import (
     BarColumn,
     DownloadColumn,
+    MofNCompleteColumn,
+    ProgressColumn,
     TextColumn,
     TimeRemainingColumn,
     TransferSpeedColumn,
@@ -24,8 +26,8 @@ REDRAW_SECONDS = 0.1
 
 
 @contextmanager
-def bar(title: str, *, quiet: bool = False) -> Iterator[Progress]:
-    """A progress to hand to a long step; its counts are bytes.
+def bar(title: str, *, quiet: bool = False, steps: bool = False) -> Iterator[Progress]:
+    """A progress to hand to a long step; its counts are bytes, or with `steps` just steps.
 
     Draws nothing when `quiet` or when standard error is not a terminal.
     """
@@ -33,11 +35,13 @@ def bar(title: str, *, quiet: bool = False) -> Iterator[Progress]:
     if quiet or not console.is_terminal:
         yield silent
         return
+    counts: tuple[ProgressColumn, ...] = (MofNCompleteColumn(),)
+    if not steps:
+        counts = (DownloadColumn(binary_units=True), TransferSpeedColumn())
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
-        DownloadColumn(binary_units=True),
-        TransferSpeedColumn(),
+        *counts,
         TimeRemainingColumn(),
     )
     with RichProgress(*columns, console=console, transient=True) as progress:

@@ -25,6 +25,7 @@ from images import PHRASES, speak
 from satchel.errors import SatchelError
 from testbed import plot
 from testbed.bed import Testbed
+from testbed.built import built_image, cache_folder
 from testbed.media import Stick
 from testbed.recorder import Recorder
 from testbed.roles import Roles
@@ -65,7 +66,7 @@ class Story:
         self.think = THINK_SECONDS[bed.topology.profile.name]
         self.recorder = Recorder(bed, console)
         self.stick = Stick(work / "m")
-        self.roles = Roles(bed, work, Path("build/images").resolve())
+        self.roles = Roles(bed, work, cache_folder())
         self.facts: dict[str, Any] = {"media": self.stick.kind}
         self.iterations = 0
         self._chunks: dict[str, int] = {}
@@ -94,8 +95,8 @@ class Story:
         """Service images and a recording."""
         for name in ("notes", "speech"):
             with self.recorder.step(f"build image {name}", "home") as row:
-                built = self.roles.home.command("image", "build", name, "--json")
-                row.facts["image"] = f"{built['size'] >> 20} MiB"
+                size = built_image(name).disk.stat().st_size
+                row.facts["image"] = f"{size >> 20} MiB"
         (self.work / "speech.wav").write_bytes(speak(PHRASES[0]))
 
     def at_home(self) -> None:

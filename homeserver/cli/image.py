@@ -27,7 +27,7 @@ def group() -> None:
 def build(context: Context, name: str, fresh: bool, as_json: bool) -> None:
     """Build the image NAME from its recipe, unless it is there and up to date."""
     recipe = images.Recipe.find(name)
-    with bar(f"build {name}", quiet=as_json) as progress:
+    with bar(f"build {name}", quiet=as_json, steps=True) as progress:
         image = images.build(
             recipe,
             context.settings.images / name,
