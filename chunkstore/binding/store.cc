@@ -259,11 +259,11 @@ py::dict Stats(const PyStore& self) {
   return out;
 }
 
-py::bytes NameBlocks(const py::object& blocks) {
+py::bytes NamesOf(const py::object& blocks) {
   const Bytes bytes(blocks);
   if (bytes.size() % kBlockSize != 0) throw py::value_error("blocks are 4096 bytes each");
   std::vector<ChunkRef> refs(bytes.size() / kBlockSize);
-  for (size_t i = 0; i < refs.size(); ++i) refs[i] = NameBlock(bytes.data() + i * kBlockSize);
+  NameBlocks(bytes.data(), refs.size(), refs.data());
   return RefsToBytes(refs);
 }
 
@@ -280,7 +280,7 @@ std::shared_ptr<Store> PyStore::Get() const {
 }
 
 void init_store(py::module_& m) {
-  m.def("name_blocks", &NameBlocks, py::arg("blocks"));
+  m.def("name_blocks", &NamesOf, py::arg("blocks"));
   m.def("checksum64", &Checksum, py::arg("data"));
   py::class_<PyStore>(m, "Store")
       .def_static("create", &Create, py::arg("path"))

@@ -58,7 +58,7 @@ Status Chunks::Put(const uint8_t* blocks, size_t n, ChunkRef* refs) {
     const size_t count = std::min(kGroup, n - start);
     const uint8_t* group = blocks + start * kBlockSize;
     ChunkRef* names = refs + start;
-    for (size_t i = 0; i < count; ++i) names[i] = NameBlock(group + i * kBlockSize);
+    NameBlocks(group, count, names);
     SATCHEL_RETURN_IF_ERROR(Locate(names, count, at, found));
     batch.Clear();
     for (size_t i = 0; i < count; ++i) {
@@ -93,23 +93,46 @@ Status Chunks::Get(const ChunkRef& ref, uint8_t* block) {
 }
 
 Status Chunks::Locate(const ChunkRef* refs, size_t n, Location* at, bool* found) {
-  std::vector<size_t> ask;
+  std::vector<Candidates> settle;
   {
     const std::lock_guard lock(mutex_);
-    SATCHEL_RETURN_IF_ERROR(LoadFilter());
+    SATCHEL_RETURN_IF_ERROR(LoadTable());
+    Candidates candidates;
     for (size_t i = 0; i < n; ++i) {
       found[i] = !refs[i].IsZero() && FindFresh(refs[i], &at[i]);
-      if (!found[i] && !refs[i].IsZero() && filter_.Maybe(refs[i])) ask.push_back(i);
+      if (found[i] || refs[i].IsZero()) continue;
+      candidates.asked = i;
+      candidates.count = table_.Find(refs[i], candidates.at);
+      if (candidates.count > 0) settle.push_back(candidates);
     }
   }
-  for (const size_t i : ask) SATCHEL_RETURN_IF_ERROR(index_->Get(refs[i], &at[i], &found[i]));
+  for (const Candidates& each : settle) {
+    const size_t i = each.asked;
+    SATCHEL_RETURN_IF_ERROR(Settle(refs[i], each, &at[i], &found[i]));
+  }
   return {};
+}
+
+// The index decides where no header agrees: it was another chunk with the same prefix, or the
+// record went bad, which whoever reads it has to find out.
+Status Chunks::Settle(const ChunkRef& ref, const Candidates& candidates, Location* at,
+                      bool* found) {
+  for (unsigned k = 0; k < candidates.count; ++k) {
+    if (!reader_.IsRecordOf(ref, candidates.at[k])) continue;
+    *at = candidates.at[k];
+    *found = true;
+    return {};
+  }
+  return index_->Get(ref, at, found);
 }
 
 Status Chunks::MaybeHere(const ChunkRef* refs, size_t n, bool* maybe) {
   const std::lock_guard lock(mutex_);
-  SATCHEL_RETURN_IF_ERROR(LoadFilter());
-  for (size_t i = 0; i < n; ++i) maybe[i] = filter_.Maybe(refs[i]);
+  SATCHEL_RETURN_IF_ERROR(LoadTable());
+  Location at[LocationTable::kMaxCandidates];
+  for (size_t i = 0; i < n; ++i) {
+    maybe[i] = FindFresh(refs[i], &at[0]) || table_.Find(refs[i], at) > 0;
+  }
   return {};
 }
 
@@ -179,7 +202,6 @@ Status Chunks::Append(const RecordBatch& batch) {
       if (FindFresh(item.ref, &at)) continue;
       SATCHEL_RETURN_IF_ERROR(writer_.Append(batch.bytes.data() + item.offset, item.size, &at));
       pending_.Insert(item.ref, at);
-      if (filter_loaded_) filter_.Add(item.ref);
     }
     if (pending_.size() < options_.max_pending) return {};
   }
@@ -205,6 +227,9 @@ Status Chunks::Sync() {
   if (status.ok()) status = index_->Write(syncing_.entries(), {}, pending.end);
   const std::lock_guard lock(mutex_);
   if (status.ok()) {
+    if (table_loaded_) {
+      for (const auto& entry : syncing_.entries()) table_.Add(entry.ref, entry.value);
+    }
     syncing_.Clear();
   } else {
     broken_ = Status::Make(status.kind(), "the store takes no more writes until it is reopened",
@@ -246,8 +271,8 @@ Status Chunks::Erase(const std::vector<ChunkRef>& refs) {
   SATCHEL_RETURN_IF_ERROR(index_->Write({}, refs, durable));
   pages_.Clear();
   const std::lock_guard lock(mutex_);
-  filter_ = IdFilter();
-  filter_loaded_ = false;
+  table_ = LocationTable();
+  table_loaded_ = false;
   return {};
 }
 
@@ -261,7 +286,10 @@ Status Chunks::Forget(const ChunkRef& ref, const Location& at) {
   ++damaged_;
   PackPosition durable;
   SATCHEL_RETURN_IF_ERROR(index_->End(&durable));
-  return index_->Write({}, {ref}, durable);
+  SATCHEL_RETURN_IF_ERROR(index_->Write({}, {ref}, durable));
+  const std::lock_guard lock(mutex_);
+  table_.Remove(ref, at);
+  return {};
 }
 
 Status Chunks::GetPage(const ChunkRef& ref, unsigned level, std::shared_ptr<const Page>* page) {
@@ -301,15 +329,16 @@ PackPosition Chunks::end() {
   return writer_.end();
 }
 
-Status Chunks::LoadFilter() {
-  if (filter_loaded_) return {};
-  SATCHEL_RETURN_IF_ERROR(index_->ForEach([this](const ChunkRef& ref, const Location&) {
-    filter_.Add(ref);
+// What is put meanwhile is in `pending_` or `syncing_`; a Sync that ends waits for the mutex.
+Status Chunks::LoadTable() {
+  if (table_loaded_) return {};
+  table_ = LocationTable();
+  SATCHEL_RETURN_IF_ERROR(index_->ForEach([this](const ChunkRef& ref, const Location& at) {
+    table_.Load(ref, at);
     return Status();
   }));
-  for (const auto& entry : pending_.entries()) filter_.Add(entry.ref);
-  for (const auto& entry : syncing_.entries()) filter_.Add(entry.ref);
-  filter_loaded_ = true;
+  table_.Seal();
+  table_loaded_ = true;
   return {};
 }
 

@@ -10,7 +10,8 @@
 //   index_     durable; it got here after its pack was synced, never before
 //
 // Lookups go in that order, so that a chunk on its way is never overlooked. In front of the index
-// stands the filter: a block never seen before costs no LevelDB lookup.
+// stands a table of all places in memory, and a look at the record's header settles whether it is
+// the chunk asked for. LevelDB itself is asked only where the two disagree.
 //
 // When making things durable fails, nobody knows what is on disk (a second fsync after a failed
 // one tells nothing), so from then on every write is refused with that error until the store is
@@ -24,8 +25,8 @@
 #include <string>
 #include <vector>
 
-#include "chunkstore/core/id_filter.h"
 #include "chunkstore/core/index.h"
+#include "chunkstore/core/location_table.h"
 #include "chunkstore/core/pack_reader.h"
 #include "chunkstore/core/pack_writer.h"
 #include "chunkstore/core/page_cache.h"
@@ -121,7 +122,14 @@ class Chunks final : public PageSource {
   uint64_t damaged() const { return damaged_; }
 
  private:
-  Status LoadFilter();
+  struct Candidates {
+    size_t asked;  // which reference they are for
+    unsigned count;
+    Location at[LocationTable::kMaxCandidates];
+  };
+
+  Status LoadTable();
+  Status Settle(const ChunkRef& ref, const Candidates& candidates, Location* at, bool* found);
   bool FindFresh(const ChunkRef& ref, Location* at) const;
   Status Readable(const Location& at);
 
@@ -138,8 +146,8 @@ class Chunks final : public PageSource {
   PackWriter writer_;
   RefMap<Location> pending_;
   RefMap<Location> syncing_;
-  IdFilter filter_;
-  bool filter_loaded_ = false;
+  LocationTable table_;  // what is in the index, once it is loaded
+  bool table_loaded_ = false;
   Status broken_;  // why writes are refused
 };
 

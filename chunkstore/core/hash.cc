@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "chunkstore/core/hash_lanes.h"
+
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -38,6 +40,22 @@ void Digest(EVP_MD_CTX* context, const EVP_MD* md, const uint8_t* block, uint8_t
   }
 }
 
+// Sixteen lanes take as long as about so many blocks one by one.
+constexpr unsigned kWorthLanes = 7;
+
+// Names blocks[k] and puts it to refs[place[k]]; idle lanes repeat the first block.
+void HashWaiting(const uint8_t* blocks[kHashLanes], const size_t* place, unsigned count,
+                 ChunkRef* refs) {
+  if (count < kWorthLanes) {
+    for (unsigned k = 0; k < count; ++k) refs[place[k]] = HashBlock(blocks[k]);
+    return;
+  }
+  for (unsigned k = count; k < kHashLanes; ++k) blocks[k] = blocks[0];
+  ChunkRef names[kHashLanes];
+  HashLanes(blocks, names);
+  for (unsigned k = 0; k < count; ++k) refs[place[k]] = names[k];
+}
+
 }  // namespace
 
 bool IsZeroBlock(const uint8_t* block) {
@@ -59,6 +77,28 @@ ChunkRef HashBlock(const uint8_t* block) {
 
 ChunkRef NameBlock(const uint8_t* block) {
   return IsZeroBlock(block) ? kZeroRef : HashBlock(block);
+}
+
+void NameBlocks(const uint8_t* blocks, size_t n, ChunkRef* refs) {
+  static const bool lanes = HaveHashLanes();
+  const uint8_t* waiting[kHashLanes];
+  size_t place[kHashLanes];
+  unsigned count = 0;
+  for (size_t i = 0; i < n; ++i) {
+    const uint8_t* block = blocks + i * kBlockSize;
+    refs[i] = kZeroRef;
+    if (IsZeroBlock(block)) continue;
+    if (!lanes) {
+      refs[i] = HashBlock(block);
+      continue;
+    }
+    waiting[count] = block;
+    place[count++] = i;
+    if (count < kHashLanes) continue;
+    HashWaiting(waiting, place, count, refs);
+    count = 0;
+  }
+  HashWaiting(waiting, place, count, refs);
 }
 
 uint64_t Checksum64(const void* data, size_t n) { return XXH3_64bits(data, n); }

@@ -21,6 +21,9 @@ ChunkRef HashBlock(const uint8_t* block);
 // kZeroRef for the zero block, else HashBlock.
 ChunkRef NameBlock(const uint8_t* block);
 
+// NameBlock of each of the `n` blocks that lie one behind the other; faster than one by one.
+void NameBlocks(const uint8_t* blocks, size_t n, ChunkRef* refs);
+
 // XXH3-64 of `n` bytes: guards against accidents, not against enemies.
 uint64_t Checksum64(const void* data, size_t n);
 

@@ -83,23 +83,24 @@ class Ingest : private PageSink {
     if (plan_.hint != nullptr) {
       SATCHEL_RETURN_IF_ERROR(ReadLeaf(chunks_, *plan_.hint, job.leaf, hint));
     }
-    SATCHEL_RETURN_IF_ERROR(ReadMasked(job, blocks, batch));
+    SATCHEL_RETURN_IF_ERROR(ReadMasked(job, blocks, &page, batch));
     SATCHEL_RETURN_IF_ERROR(
-        StoreBlocks(job, blocks, plan_.hint != nullptr ? hint : nullptr, &page, batch));
+        StoreBlocks(job, blocks, plan_.hint != nullptr ? hint : nullptr, page, batch));
     ChunkRef leaf;
     SATCHEL_RETURN_IF_ERROR(chunks_->StorePage(page, 0, &batch->records, &leaf));
     batch->leaves.push_back(leaf);
     return {};
   }
 
-  // Reads the runs of set bits of the mask, each to its own place in `blocks`.
-  Status ReadMasked(const LeafJob& job, uint8_t* blocks, Batch* batch) {
+  // Reads the runs of set bits of the mask, each to its own place in `blocks`, and names them.
+  Status ReadMasked(const LeafJob& job, uint8_t* blocks, Page* page, Batch* batch) {
     for (uint32_t i = 0; i < kPageFanout;) {
       uint32_t end = i;
       while (end < kPageFanout && ((job.mask >> end) & 1) != 0) ++end;
       if (end > i) {
         SATCHEL_RETURN_IF_ERROR(plan_.source->Read(job.leaf * kPageFanout + i, end - i,
                                                    blocks + size_t{i} * kBlockSize));
+        NameBlocks(blocks + size_t{i} * kBlockSize, end - i, page->refs + i);
         batch->bytes += uint64_t{end - i} * kBlockSize;
       }
       i = end + 1;
@@ -107,8 +108,8 @@ class Ingest : private PageSink {
     return {};
   }
 
-  Status StoreBlocks(const LeafJob& job, const uint8_t* blocks, const ChunkRef* hint, Page* page,
-                     Batch* batch) {
+  Status StoreBlocks(const LeafJob& job, const uint8_t* blocks, const ChunkRef* hint,
+                     const Page& page, Batch* batch) {
     bool same[kPageFanout] = {};
     if (hint != nullptr && chunks_->damaged() == 0) {
       SATCHEL_RETURN_IF_ERROR(chunks_->MaybeHere(hint, kPageFanout, same));
@@ -118,8 +119,7 @@ class Ingest : private PageSink {
     uint32_t asked = 0;
     for (uint32_t i = 0; i < kPageFanout; ++i) {
       if (((job.mask >> i) & 1) == 0) continue;
-      ChunkRef& ref = page->refs[i];
-      ref = NameBlock(blocks + size_t{i} * kBlockSize);
+      const ChunkRef& ref = page.refs[i];
       if (ref.IsZero() || (same[i] && ref == hint[i])) continue;
       ask[asked] = ref;
       place[asked++] = i;

@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <mutex>
 
 namespace satchel {
@@ -48,6 +49,17 @@ Status PackReader::ReadRecord(const Location& at, uint8_t* block) {
   RecordView record;
   SATCHEL_RETURN_IF_ERROR(ReadRaw(at, buffer, &record));
   return DecodeRecord(record, block);
+}
+
+bool PackReader::IsRecordOf(const ChunkRef& ref, const Location& at) {
+  std::shared_ptr<File> file;
+  RecordHeader header;
+  size_t got = 0;
+  if (!Find(at.pack, &file).ok()) return false;
+  if (!file->ReadAt(at.offset, sizeof header, &header, &got).ok()) return false;
+  return got == sizeof header && header.magic == kRecordMagic && header.length == at.length &&
+         std::memcmp(header.id, ref.id(), kChunkIdSize) == 0 &&
+         std::memcmp(header.digest, ref.digest(), kDigestSize) == 0;
 }
 
 Status PackReader::ReadRecord(int fd, uint32_t offset, uint16_t length, uint8_t* block) {

@@ -48,7 +48,11 @@ class PackReader {
   // `record` points into it.
   Status ReadRaw(const Location& at, uint8_t* buffer, RecordView* record);
 
-  // The same from a file descriptor of a pack, for a caller that keeps its own.
+  // Whether the record at `at` has this reference and length in its header. Reads nothing else of
+  // it, so it says nothing about the payload. false when it cannot be read.
+  bool IsRecordOf(const ChunkRef& ref, const Location& at);
+
+  // As ReadRecord, from a file descriptor of a pack, for a caller that keeps its own.
   static Status ReadRecord(int fd, uint32_t offset, uint16_t length, uint8_t* block);
 
   // Closes a pack that is about to be removed.
