@@ -23,7 +23,7 @@ from types import TracebackType
 from chunkstore._native import _core
 from chunkstore.errors import MediaDamaged, MediaGone
 from chunkstore.store import Buffer, Store, split_refs
-from satchel.ids import chunk_id
+from satchel.ids import ChunkRef, chunk_id
 from satchel.names import check_name
 from satchel.progress import Progress, silent
 
@@ -40,6 +40,7 @@ class Media:
     def __init__(self, root: Path, native: _core.Media) -> None:
         self._root = root
         self._native = native
+        self._damaged: set[ChunkRef] = set()
 
     @classmethod
     def init(cls, root: str | os.PathLike[str]) -> Media:
@@ -101,6 +102,11 @@ class Media:
         return str(value)
 
     @property
+    def damaged(self) -> int:
+        """How many of its chunks were found damaged since it was opened."""
+        return len(self._damaged)
+
+    @property
     def chunks(self) -> int:
         """How many chunks its indexes name."""
         return self._native.chunks()
@@ -113,7 +119,7 @@ class Media:
         """The pack records of those chunks that are here, in the order asked for.
 
         Their content is not verified: who receives them admits them. A record that is cut off or
-        garbage is left out and logged.
+        garbage is left out, counted in `damaged`, and logged the first time.
         """
         records, damaged = self._native.records(refs)
         self._report(damaged)
@@ -143,5 +149,6 @@ class Media:
         return self._native.free_bytes()
 
     def _report(self, damaged: bytes) -> None:
-        for ref in split_refs(damaged):
+        for ref in set(split_refs(damaged)) - self._damaged:
+            self._damaged.add(ref)
             logger.warning("%s: chunk %s is damaged", self._root, chunk_id(ref).hex())

@@ -170,6 +170,7 @@ class Runner:
             "last_operation": journal.last,
             "stable_operation": journal.stable,
             "media": str(self.media) if self.media else None,
+            "damaged_chunks_on_media": self._chunks.damaged if self._chunks else None,
             "journal_failure": str(journal.failure) if journal.failure else None,
             "refusal": str(session.refusal) if session.refusal else None,
             "replicas": self._replicas(surrogates),

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from overlay.volume import Resolver, Volume
+from overlay.volume import ReadAbandoned, Resolver, Volume
 from satchel.errors import SatchelError, UsageError
 
 REQUEST_MAGIC = 0x51544153
@@ -180,9 +180,9 @@ class MissServer:
         try:
             self._resolver(volume, request.first, request.count)
         except SatchelError as error:
-            self._log.error(
-                "volume %s, blocks %d to %d: %s", volume.name, request.first, last, error
-            )
+            level = logging.DEBUG if isinstance(error, ReadAbandoned) else logging.ERROR
+            blocks = (volume.name, request.first, last)
+            self._log.log(level, "volume %s, blocks %d to %d: %s", *blocks, error)
             return errno.EIO
         except Exception:
             self._log.exception("volume %s, blocks %d to %d", volume.name, request.first, last)

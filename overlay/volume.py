@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from chunkstore import BlockMap, Store, TableRoot
-from satchel.errors import CapacityError, NotFoundError, SatchelError
+from satchel.errors import CapacityError, NotFoundError, SatchelError, StateError
 from satchel.ids import BLOCK_SIZE
 from satchel.names import check_name
 
@@ -60,11 +60,16 @@ class Volume:
         self.overlay.unlink(missing_ok=True)
 
 
+class ReadAbandoned(StateError):
+    """A block that nobody waits for any more: the machine that reads it is being ended."""
+
+
 class Resolver(Protocol):
     """Brings absent blocks: called by a thread of the miss server, by many at once.
 
     Returns once none of the `count` blocks from `first` on is absent in `volume.map`, or raises:
-    then the guest's read fails with EIO, and the exception is logged.
+    then the guest's read fails with EIO, and the exception is logged. ReadAbandoned is no
+    news.
     """
 
     def __call__(self, volume: Volume, first: int, count: int) -> None: ...

@@ -140,8 +140,7 @@ class Log:
                 if not read_only:
                     log._fd = os.open(segments[-1].path, os.O_WRONLY | os.O_CLOEXEC)
             except BaseException:
-                if lock_fd >= 0:
-                    os.close(lock_fd)
+                _let_go(lock_fd)
                 raise
         if durability == "interval" and not read_only:
             log._start_flusher(interval_s)
@@ -290,9 +289,8 @@ class Log:
             with self._changed:
                 self._state = LogState.CLOSED
                 self._changed.notify_all()
-            for fd in (self._fd, self._lock_fd):
-                if fd >= 0:
-                    os.close(fd)
+            _let_go(self._fd)
+            _let_go(self._lock_fd)
             self._fd = self._lock_fd = -1
 
     def _find(self, number: OperationNumber) -> Operation | Segment | None:
@@ -387,7 +385,7 @@ class Log:
 
     def _use(self, segment: Segment) -> None:
         fd = os.open(segment.path, os.O_WRONLY | os.O_CLOEXEC)
-        os.close(self._fd)
+        _let_go(self._fd)
         self._fd = fd
 
     def _keep_after(self, upto: OperationNumber) -> list[Segment]:
@@ -446,8 +444,7 @@ class _SegmentReader:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
+        _let_go(self._fd)
 
     def read(self, segment: Segment, number: OperationNumber) -> Operation | None:
         """None: the segment was cut from the log before it could be opened."""
@@ -487,7 +484,7 @@ def _lock(folder: Path) -> int:
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
-        os.close(fd)
+        _let_go(fd)
         raise LogBusy(
             f"operation log {folder} is in use",
             why="another program writes to it",
@@ -495,9 +492,17 @@ def _lock(folder: Path) -> int:
         ) from error
     except OSError as error:
         if error.errno not in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):
-            os.close(fd)
+            _let_go(fd)
             raise
     return fd
+
+
+def _let_go(fd: int) -> None:
+    """Close a descriptor, if it is one. A medium that is gone says so once more at that, but the
+    descriptor is closed all the same."""
+    if fd >= 0:
+        with contextlib.suppress(OSError):
+            os.close(fd)
 
 
 def _load(folder: Path, *, repair: bool) -> tuple[list[Segment], TornEnd | None]:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from chunkstore import ChunkInvalid, Store, TableRoot, split_refs
-from overlay import Volume
+from overlay import ReadAbandoned, Volume
 from satchel.errors import SatchelError, UnavailableError
 from satchel.ids import CHUNK_REF_SIZE
 
@@ -159,7 +159,8 @@ class Fetcher:
         return self._store.read(root, 0, root.size)
 
     def bring(self, refs: bytes) -> None:
-        """Make the chunks present in the store, verified. Raises ChunksUnavailable."""
+        """Make the chunks present in the store, verified. Raises ChunksUnavailable, and
+        ReadAbandoned once the fetcher is closed."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         while True:
             for record in self._usable():
@@ -167,7 +168,11 @@ class Fetcher:
                 if not refs:
                     return
             count = len(refs) // CHUNK_REF_SIZE
-            if self._closed.is_set() or time.monotonic() > deadline:
+            if self._closed.is_set():
+                raise ReadAbandoned(
+                    f"{count} chunks are not fetched", why="the replica is being ended"
+                )
+            if time.monotonic() > deadline:
                 raise ChunksUnavailable(
                     f"{count} chunks cannot be had", why=self._complaint(), fix="check the media"
                 )

@@ -5,60 +5,138 @@ machine can mount none. It can be pulled out and put in again."""
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import os
 import shutil
+import signal
 import subprocess
+import time
 from pathlib import Path
+
+from satchel.errors import UnavailableError
 
 logger = logging.getLogger(__name__)
 
 SIZE = 2 << 30
 
+SERVER = "mount.exfat-fuse"
+"""The program that is the file system, one process for each mount."""
+
+DETACH_SECONDS = 10.0
+
 
 class Stick:
-    """A device of 2 GiB with exFAT, mounted at `root` while it is plugged in."""
+    """A device of 2 GiB with exFAT, mounted at `root` while it is plugged in.
 
-    def __init__(self, folder: Path) -> None:
-        """Make the device, empty, and plug it in."""
+    kind: what it is here, for people
+    """
+
+    def __init__(self, folder: Path, *, size: int = SIZE, copy_of: Path | None = None) -> None:
+        """Make the device and plug it in. It is empty, or has what the device in the file
+        `copy_of` has, whose size counts then."""
         folder.mkdir(parents=True, exist_ok=True)
         self.root = folder / "stick"
         self.root.mkdir()
-        self._image = folder / "stick.img"
+        self.image = folder / "stick.img"
         self._loop: str | None = None
-        self.kind = "exFAT on a loop device" if self._format() else "a folder"
+        self.kind = "exFAT on a loop device" if self._make(size, copy_of) else "a folder"
 
-    def plug(self) -> None:
+    @property
+    def is_device(self) -> bool:
+        """Whether it can be pulled out here."""
+        return self.image.exists()
+
+    def plug(self, *, read_only: bool = False) -> None:
         """Mount it. Nothing where it is a folder, or plugged in."""
-        if self._image.exists() and self._loop is None:
-            found = _run("losetup", "--find", "--show", str(self._image))
-            self._loop = found.stdout.strip()
-            _run("mount.exfat-fuse", self._loop, str(self.root))
+        if not self.is_device or self._loop is not None:
+            return
+        self._clear()
+        options = ["--read-only"] if read_only else []
+        found = _run("losetup", *options, "--find", "--show", str(self.image))
+        self._loop = found.stdout.strip()
+        try:
+            _run(SERVER, *(["-o", "ro"] if read_only else []), self._loop, str(self.root))
+        except BaseException:
+            self._detach()
+            raise
 
-    def pull(self) -> None:
-        """Take it out, whoever is using it. Nothing where it is a folder, or out."""
+    def eject(self) -> None:
+        """Unmount it, everything on it. Nothing where it is a folder, or out."""
         if self._loop is not None:
+            _run("umount", str(self.root))
+            self._detach()
+
+    def pull(self, *, seen: bool = True) -> None:
+        """Take it out, whoever is using it: what is open on it gives errors from now on, and what
+        was not synced may be lost. Nothing where it is a folder, or out.
+
+        seen: the system has noticed, and shows an empty folder in its place
+        """
+        if self._loop is None:
+            return
+        for pid in _servers_of(self._loop):
+            os.kill(pid, signal.SIGKILL)
+        if seen:
             _run("umount", "--lazy", str(self.root))
-            _run("losetup", "--detach", self._loop)
-            self._loop = None
+        self._detach()
 
     def close(self) -> None:
-        """Unmount it for good."""
-        self.pull()
-
-    def _format(self) -> bool:
-        with self._image.open("wb") as file:
-            file.truncate(SIZE)
+        """Put it away, whoever is using it and whatever of it is still there."""
         try:
-            _run("mkfs.exfat", "-n", "SATCHEL", str(self._image))
+            self.eject()
+        except subprocess.CalledProcessError:
+            self.pull()
+        self._clear()
+
+    def _clear(self) -> None:
+        """Take away a mount whose device was pulled out."""
+        while _is_mounted(self.root):
+            _run("umount", "--lazy", str(self.root))
+
+    def _make(self, size: int, copy_of: Path | None) -> bool:
+        try:
+            if copy_of is not None:
+                _run("cp", "--sparse=always", "--reflink=auto", str(copy_of), str(self.image))
+            else:
+                with self.image.open("wb") as file:
+                    file.truncate(size)
+                _run("mkfs.exfat", "-n", "SATCHEL", str(self.image))
             self.plug()
         except (OSError, subprocess.CalledProcessError) as error:
             logger.warning("no exFAT here (%s): the media is a folder", error)
-            if self._loop is not None:
-                subprocess.run(["losetup", "--detach", self._loop], check=False)
-                self._loop = None
-            self._image.unlink()
+            self.image.unlink(missing_ok=True)
             return False
         return True
+
+    def _detach(self) -> None:
+        """Waits for the file system to have let the device go; raises UnavailableError if it does
+        not."""
+        assert self._loop is not None
+        loop, self._loop = self._loop, None
+        deadline = time.monotonic() + DETACH_SECONDS
+        while _servers_of(loop):
+            if time.monotonic() > deadline:
+                raise UnavailableError(f"the file system on {loop} does not end")
+            time.sleep(0.01)
+        _run("losetup", "--detach", loop)
+
+
+def _servers_of(loop: str) -> list[int]:
+    """The processes that are the file system on that device."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            words = path.read_bytes().split(b"\0")
+            if words[0].endswith(SERVER.encode()) and loop.encode() in words:
+                found.append(int(path.parent.name))
+    return found
+
+
+def _is_mounted(folder: Path) -> bool:
+    """Also where what is mounted does not answer any more."""
+    lines = Path("/proc/self/mountinfo").read_text().splitlines()
+    return any(line.split()[4] == str(folder) for line in lines)
 
 
 def _run(*argv: str) -> subprocess.CompletedProcess[str]:

@@ -66,8 +66,7 @@ class Role:
             port=SSH_PORT,
             prefix=self.host.prefix,
         )
-        argv: list[str | Path] = [PROGRAMS / self.program, "--config", self.config, "serve"]
-        self._daemon = self.host.popen(argv, log=self.log)
+        self._daemon = self.host.popen(self.argv("serve"), log=self.log)
         deadline = time.monotonic() + START_SECONDS
         while not (self.run_dir / socket).exists():
             if self._daemon.poll() is not None or time.monotonic() > deadline:
@@ -96,7 +95,11 @@ class Role:
 
     def command(self, *argv: str | Path) -> Any:
         """Run a command of the role's program on its host; its JSON answer."""
-        return run_json(self.host, [PROGRAMS / self.program, "--config", self.config, *argv])
+        return run_json(self.host, self.argv(*argv))
+
+    def argv(self, *argv: str | Path) -> list[str | Path]:
+        """The role's program with its settings and these arguments."""
+        return [PROGRAMS / self.program, "--config", self.config, *argv]
 
 
 class Roles:
@@ -124,11 +127,18 @@ class Roles:
     def start(self) -> None:
         """Make a home, start every daemon, and tell the client where they are."""
         made = self.home.command("init", "--json")
+        self.serve(made["allowed_signers"])
+
+    def serve(self, allowed_signers: str) -> None:
+        """Start every daemon, for a home that has been made, and tell the client where they are.
+
+        allowed_signers: the line that home's owner is known by
+        """
         self.home.start("home.sock", [self.identity.public])
         for role in self.surrogates.values():
             role.start("surrogate.sock", [self.identity.public])
         signers = self.client_config.with_name("allowed_signers")
-        signers.write_text(made["allowed_signers"] + "\n")
+        signers.write_text(allowed_signers + "\n")
         self._write_client_config()
 
     def restart_surrogate(self, name: str, *, empty: bool) -> None:

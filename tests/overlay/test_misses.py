@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from chunkstore import Store, TableRoot
-from overlay import MissServer, create_volume, local_resolver
+from chunkstore import Store, StoreState, TableRoot
+from overlay import MissServer, ReadAbandoned, Volume, create_volume, local_resolver
 from overlay.misses import MISS_LIMIT, REPLY_MAGIC, REQUEST_MAGIC, BadRequest, MissRequest
 
 EXAMPLE = bytes.fromhex("53415451 01000000 0500000000000000 03000000 00000000")
@@ -107,3 +107,25 @@ def test_close_ends_connections_and_removes_the_socket(
     server.close()
     assert plugin.recv(8) == b""
     assert not (short_path / "misses").exists()
+
+
+@pytest.mark.parametrize(("kind", "told"), [(ReadAbandoned, False), (StoreState, True)])
+def test_a_read_that_fails_is_told_unless_nobody_waits_for_it(
+    root: TableRoot,
+    short_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    kind: type[ReadAbandoned] | type[StoreState],
+    told: bool,
+) -> None:
+    def fail(volume: Volume, first: int, count: int) -> None:
+        raise kind("no block")
+
+    volumes = [create_volume(short_path, name, root) for name in ("ram", "disk0")]
+    log = logging.getLogger("tests.overlay")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        server = MissServer.start(short_path / "misses", volumes, fail, log)
+        connection.connect(str(short_path / "misses"))
+        connection.sendall(EXAMPLE)
+        assert int.from_bytes(connection.recv(8)[4:], "little") == errno.EIO
+        server.close()
+    assert ("no block" in caplog.text) is told

@@ -26,6 +26,7 @@ from replay import (
     OperationsCut,
 )
 from satchel.ids import OperationNumber
+from testbed.media import Stick
 from tests.conftest import requires
 from tests.replay.logs import content, files, filled, operation
 
@@ -384,3 +385,22 @@ def test_a_medium_is_pulled_out(medium: Path) -> None:
         assert len(content(log)) == 20
         with pytest.raises(LogGone):
             log.append(operation(21))
+
+
+@requires("root", "loop", "fuse", "mkfs.exfat", "mount.exfat-fuse")
+@pytest.mark.parametrize("seen", [True, False])
+def test_a_medium_that_is_dead_lets_the_log_go(tmp_path: Path, seen: bool) -> None:
+    """The last close of a file on it fails as well."""
+    stick = Stick(tmp_path)
+    try:
+        with filled(stick.root / "log", 20) as log:
+            stick.pull(seen=seen)
+            with pytest.raises(LogGone):
+                log.append(operation(21))
+            assert (log.state, log.durable) == (LogState.FAILED, 20)
+        assert log.state is LogState.CLOSED
+        stick.plug()
+        with Log.open(stick.root / "log") as log:
+            assert log.last == 20
+    finally:
+        stick.close()

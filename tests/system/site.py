@@ -1,0 +1,346 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""All roles at once as real processes, for one test: home with the real `notes`, a surrogate at
+each hotspot, a person with a stick who types commands and uses the service through its port."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from testbed import Testbed, namespaces
+from testbed.media import Stick
+from testbed.roles import PROGRAMS, Role, Roles
+from tests.images.built import cache_folder
+
+PATIENCE_SECONDS = 40.0
+
+CALL_SECONDS = 60.0
+
+RESPONSE_SECONDS = 8
+"""How long a call of the person's session waits for a response."""
+
+
+@dataclass(frozen=True)
+class Carried:
+    """A home whose service `notes` has a checkpoint, at operation 0, and a device with it."""
+
+    data: Path
+    device: Path | None
+    folder: Path
+    allowed_signers: str
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a command that failed said: its exit code and its last line on standard error."""
+
+    code: int
+    line: str
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What the service's port answered. operation, leader: None where it is not the service's."""
+
+    status: int
+    body: str
+    operation: int | None
+    leader: str | None
+
+    @property
+    def error(self) -> dict[str, str]:
+        """The session's own error."""
+        assert self.operation is None, self
+        return dict(json.loads(self.body))
+
+
+class Site:
+    """See the module. `close` puts everything away and returns what was left all the same."""
+
+    def __init__(self, bed: Testbed, carried: Carried, folder: Path) -> None:
+        """The files of all roles, below `folder`; nothing runs yet."""
+        self.bed = bed
+        self.folder = folder
+        self.stick = Stick(folder / "m", copy_of=carried.device)
+        if not self.stick.is_device:
+            subprocess.run(["cp", "-a", f"{carried.folder}/.", self.stick.root], check=True)
+        self.roles = Roles(bed, folder, cache_folder())
+        self.home = self.roles.home
+        self.spots = self.roles.surrogates
+        subprocess.run(["cp", "-a", "--reflink=auto", carried.data, self.home.folder], check=True)
+        self._signers = carried.allowed_signers
+        self._sessions: list[subprocess.Popen[bytes]] = []
+
+    @property
+    def media(self) -> str:
+        return str(self.stick.root)
+
+    def start(self) -> None:
+        """Every daemon, and `notes` at home."""
+        self.roles.serve(self._signers)
+        self.settings('media = ""', f"response-seconds = {RESPONSE_SECONDS}")
+        self.home.command("launch", "notes", "--json")
+
+    def settings(self, *lines: str) -> None:
+        """More settings of the client's, before its tables."""
+        config = self.roles.client_config
+        config.write_text("\n".join([*lines, config.read_text()]))
+
+    def types(
+        self, *words: str | Path, config: Path | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """Type a command of `satchel` at the client."""
+        where = config or self.roles.client_config
+        argv = [PROGRAMS / "satchel", "--config", where, *words]
+        return self.bed.client.run(argv, timeout=PATIENCE_SECONDS)
+
+    def sees(self, *words: str | Path) -> Any:
+        """The same, for what must succeed: its JSON."""
+        done = self.types(*words, "--json")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def fails(self, *words: str | Path, config: Path | None = None) -> Said:
+        """The same, for what must fail: as it says it to people."""
+        return said_by(self.types(*words, config=config))
+
+    def run(self, *words: str | Path) -> subprocess.Popen[bytes]:
+        """A session of `notes` in the background; returns when it answers."""
+        process = self.roles.start_session("notes", *words, "--json", log=self.log)
+        self._sessions.append(process)
+        return process
+
+    def run_with_media(self) -> subprocess.Popen[bytes]:
+        return self.run("--media", self.media)
+
+    def move(self, surrogate: str, *options: str) -> Any:
+        return self.sees("move", "notes", "--to", surrogate, *options)
+
+    def status(self) -> Any:
+        return self.sees("status", "notes")
+
+    @property
+    def log(self) -> Path:
+        """What the sessions said."""
+        return self.folder / "session.log"
+
+    @property
+    def said(self) -> str:
+        return self.log.read_text()
+
+    def logs(self) -> str:
+        """What every program said, for who looks into a failure."""
+        paths = [self.log, *(role.log for role in (self.home, *self.spots.values()))]
+        texts = [f"--- {path}\n{path.read_text()[-20000:]}" for path in paths if path.exists()]
+        return "\n".join(texts)
+
+    def port(self) -> int:
+        """The local port of the session."""
+        return int(self.status()["port"])
+
+    def request(self, port: int, method: str, path: str, body: bytes = b"") -> Reply:
+        """Use the service as a program on the client's device does."""
+        connection = http.client.HTTPConnection("127.0.0.1", port)
+        connection.sock = self.bed.client.socket(socket.SOCK_STREAM)
+        connection.sock.settimeout(CALL_SECONDS)
+        try:
+            connection.sock.connect(("127.0.0.1", port))
+            connection.request(method, path, body, {"Content-Type": "application/json"})
+            answer = connection.getresponse()
+            text = answer.read().decode()
+        finally:
+            connection.close()
+        number = answer.getheader("X-Satchel-Operation")
+        leader = answer.getheader("X-Satchel-Leader")
+        return Reply(answer.status, text, int(number) if number else None, leader)
+
+    def add(self, port: int, title: str, text: str = "x") -> Reply:
+        """Write a note."""
+        body = json.dumps({"title": title, "text": text}).encode()
+        return self.request(port, "POST", "/api/notes", body)
+
+    def adds(self, port: int, *titles: str) -> None:
+        """Write notes, each of which must be acknowledged."""
+        for title in titles:
+            reply = self.add(port, title)
+            assert reply.status == 201, reply
+
+    def titles(self, port: int) -> set[str]:
+        """Every note that there is."""
+        reply = self.request(port, "GET", "/api/notes")
+        assert reply.status == 200, reply
+        return {note["title"] for note in json.loads(reply.body)["notes"]}
+
+    def titles_at_home(self) -> set[str]:
+        """Every note that home has, seen by a session of its own without media."""
+        self.run()
+        found = self.titles(self.port())
+        assert self.sees("stop", "notes") == {"stopped": "notes"}
+        return found
+
+    def at_home(self) -> dict[str, Any]:
+        """Home's view of the service."""
+        (row,) = self.home.command("service", "ls", "--json")
+        return dict(row)
+
+    def home_fails(self, *words: str | Path) -> Said:
+        """A command of `satchel-home` that must fail."""
+        return said_by(self.home.host.run(self.home.argv(*words), timeout=PATIENCE_SECONDS))
+
+    def restart_home(self) -> None:
+        """A home that was stopped, with the service."""
+        self.home.start("home.sock", [self.roles.identity.public])
+        self.home.command("launch", "notes", "--json")
+
+    def close(self) -> list[str]:
+        """End every program in an orderly way, the sessions first; what is left nevertheless."""
+        for session in self._sessions:
+            if session.poll() is None:
+                session.terminate()
+        for session in self._sessions:
+            session.wait(PATIENCE_SECONDS)
+        left = self.left_by_sessions()
+        for role in (self.home, *self.spots.values()):
+            role.stop()
+        left += self.left_anywhere()
+        self.stick.close()
+        return left + mounts_below(self.folder)
+
+    def left_by_sessions(self) -> list[str]:
+        """Processes at the client, its sockets, and replicas and sockets at surrogates."""
+        left = processes_at(self.bed, "client")
+        left += sockets_below(self.folder / "c")
+        for name, spot in self.spots.items():
+            left += [str(path) for path in (spot.run_dir / "r").glob("*")]
+            left += [] if spot_is_up(spot) else processes_at(self.bed, f"surrogate-{name}")
+        return left
+
+    def left_anywhere(self) -> list[str]:
+        """Processes, mounts and sockets of every role, which has ended."""
+        left = [line for host in self.bed.hosts for line in processes_at(self.bed, host)]
+        left += sockets_below(self.folder)
+        for role in (self.home, *self.spots.values()):
+            left += [str(path) for path in (role.run_dir / "r").glob("*")]
+            left += mounts_below(role.folder)
+        return left
+
+
+@dataclass
+class Work:
+    """A program that writes notes one after the other, whatever it is answered.
+
+    acknowledged: the titles of those for which the service answered; refused: the other answers
+    """
+
+    site: Site
+    port: int
+    prefix: str = "note"
+    acknowledged: list[str] = field(default_factory=list)
+    refused: list[Reply] = field(default_factory=list)
+    leaders: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self) -> Work:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """Write no more; returns when the last answer is there."""
+        self._ending.set()
+        self._thread.join()
+
+    def more(self, count: int) -> None:
+        """Until so many more were acknowledged."""
+        goal = len(self.acknowledged) + count
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while len(self.acknowledged) < goal:
+            assert time.monotonic() < deadline, (self.acknowledged, self.refused[-3:])
+            time.sleep(0.02)
+
+    def _run(self) -> None:
+        number = 0
+        while not self._ending.is_set():
+            number += 1
+            title = f"{self.prefix} {number}"
+            reply = self.site.add(self.port, title)
+            if reply.status == 201 and reply.leader is not None:
+                self.acknowledged.append(title)
+                self.leaders.append(reply.leader)
+            else:
+                self.refused.append(reply)
+            time.sleep(0.02)
+
+
+def said_by(done: subprocess.CompletedProcess[str]) -> Said:
+    """What a command said that failed, in one line."""
+    lines = [line for line in done.stderr.splitlines() if line.startswith("satchel")]
+    assert len(lines) == 1, (done.stdout, done.stderr)
+    return Said(done.returncode, lines[0])
+
+
+def wait_until(condition: Callable[[], object], seconds: float = PATIENCE_SECONDS) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def processes_at(bed: Testbed, host: str) -> list[str]:
+    """The commands that run on a host."""
+    found = []
+    for pid in namespaces.processes([bed.host(host).namespace]):
+        try:
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+        except OSError:
+            continue
+        if words:
+            found.append(f"{host}: {pid} {words[:200]}")
+    return found
+
+
+def machines_at(bed: Testbed, host: str) -> list[int]:
+    """Pids of the QEMUs on a host."""
+    return [int(line.split()[1]) for line in processes_at(bed, host) if "qemu-system" in line]
+
+
+def mounts_below(folder: Path) -> list[str]:
+    lines = Path("/proc/self/mountinfo").read_text().splitlines()
+    return [line for line in lines if line.split()[4].startswith(f"{folder}/")]
+
+
+def sockets_below(folder: Path) -> list[str]:
+    found = subprocess.run(
+        ["find", folder, "-xdev", "-type", "s"], stdout=subprocess.PIPE, text=True, check=False
+    )
+    return found.stdout.splitlines()
+
+
+def spot_is_up(spot: Role) -> bool:
+    return any(path.is_socket() for path in spot.run_dir.glob("*.sock"))
+
+
+def end(process: subprocess.Popen[bytes], number: signal.Signals) -> int:
+    """Send a signal to a program; its exit code."""
+    process.send_signal(number)
+    return process.wait(PATIENCE_SECONDS)
+
+
+def kill(pid: int) -> None:
+    os.kill(pid, signal.SIGKILL)
