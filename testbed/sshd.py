@@ -7,7 +7,8 @@
 
 It lets in only the starting user by public key, forwards Unix sockets, and replaces stale ones.
 AllowTcpForwarding stays on: without it sshd forwards no Unix sockets either. As root it needs
-sshd's privilege separation folder, which it makes.
+sshd's privilege separation folder, which it makes. Its folder is the home of its sessions, because
+what a person's shell does at its start is no part of a test.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ UseDNS no
 PrintMotd no
 PermitTTY no
 PermitUserRC no
+SetEnv HOME="{folder}"
 AllowTcpForwarding yes
 AllowAgentForwarding no
 X11Forwarding no

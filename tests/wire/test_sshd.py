@@ -69,3 +69,11 @@ def test_it_runs_in_a_namespace_of_its_own(short_path: Path) -> None:
         here, there = (Path(f"/proc/{pid}/ns/net").readlink() for pid in ("self", sshd.pid))
         assert here != there
         assert commands([sshd.pid]) == {"sshd"}
+
+
+def test_what_a_person_s_shell_does_at_its_start_is_no_part_of_a_test(
+    sshd: Sshd, me: Identity, short_path: Path
+) -> None:
+    host = sshd.host("home", me.path, short_path / "known_hosts")
+    with SshLink.open(host, short_path) as link:
+        assert link.run(["printenv", "HOME"]).stdout.decode().strip() == str(sshd.folder)
