@@ -52,8 +52,12 @@ def only_session(settings: ClientSettings, service: str) -> Iterator[None]:
             raise ConflictError(
                 f"a session of {service} runs here already", fix=f"`satchel stop {service}`"
             )
-        control_socket(settings, service).unlink(missing_ok=True)  # a killed session's
-        yield
+        place = control_socket(settings, service)
+        place.unlink(missing_ok=True)  # a killed session's
+        try:
+            yield
+        finally:
+            place.unlink(missing_ok=True)  # an interrupt may come before anybody else minds it
 
 
 def session_runs(settings: ClientSettings, service: str) -> bool:

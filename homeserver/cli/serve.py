@@ -31,4 +31,5 @@ def command(context: Context, launches: tuple[str, ...], as_json: bool) -> None:
                 show({"socket": str(settings.socket)}, as_json=True)
             serve_until_signal(f"home server answers at {settings.socket}")
     finally:
+        settings.socket.unlink(missing_ok=True)  # an interrupt may come while it is being made
         home.close()

@@ -27,4 +27,5 @@ def command(context: Context) -> None:
         with serve(app, settings.socket, threads=settings.threads, max_body=MAX_BODY):
             serve_until_signal(f"surrogate {host.name} answers at {settings.socket}")
     finally:
+        settings.socket.unlink(missing_ok=True)  # an interrupt may come while it is being made
         host.close()
