@@ -149,7 +149,8 @@ def _measure(
     frozen = Frozen(manifest.operation, manifest.device_state, manifest.volumes, 0.0)
     began = time.monotonic()
     start = prefetcher.start if prefetcher else lambda volumes: None
-    replica.resume(frozen, fetcher.resolve, fetcher.read, start)
+    resolver = prefetcher.resolve if prefetcher else fetcher.resolve
+    replica.resume(frozen, resolver, fetcher.read, start)
     running = time.monotonic() - began
     _operate(replica)
     response = time.monotonic() - began

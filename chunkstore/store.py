@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
@@ -15,7 +15,7 @@ from chunkstore._native import _core
 from chunkstore.block_map import BlockMap
 from chunkstore.errors import FileExists, FileMissing
 from chunkstore.table import TableRoot
-from satchel.ids import CHUNK_REF_SIZE, ChunkRef, chunk_id
+from satchel.ids import BLOCK_SIZE, CHUNK_REF_SIZE, ChunkRef, chunk_id
 from satchel.progress import Progress, silent
 
 Buffer = bytes | bytearray | memoryview
@@ -245,6 +245,22 @@ class Store:
         that are not absent are never changed. Raises ChunkInvalid for a hostile table.
         """
         return self.native.resolve(root.ref, root.size, map.native, first, count)
+
+    def missing_in(self, root: TableRoot, offset: int, length: int) -> bytes:
+        """References to fetch before `read` of those bytes gets further: table pages if a page on
+        the way is missing, else chunks; none twice."""
+        first = offset // BLOCK_SIZE
+        last = -(-min(offset + length, root.size) // BLOCK_SIZE)
+        return self.native.missing_in(root.ref, root.size, first, max(0, last - first))
+
+    def place(self, map: BlockMap, numbers: Sequence[int], blocks: Buffer) -> None:
+        """Store blocks, 4096 bytes for each number, and fill those entries that are absent.
+
+        The caller answers for it that these blocks are the volume's. Entries that are not absent
+        are never changed. Raises StoreUsage, before anything is done, for a number that the map
+        has not.
+        """
+        self.native.place(map.native, numbers, blocks)
 
     def commit(
         self, root: TableRoot, map: BlockMap, overlay_path: str | os.PathLike[str]

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import secrets
 import threading
@@ -20,9 +21,9 @@ from images import BuiltImage, Manifest, Rehearsal
 from overlay import local_resolver
 from replay import Operation
 from replay.adapters import http
-from replica import Frozen, Recorder, Replica, ReplicaState, encode_working_set, sweep
+from replica import Frozen, Recorder, Replica, ReplicaState, Run, encode_working_set, sweep
 from satchel.errors import NotFoundError, SatchelError, StateError
-from satchel.ids import OperationNumber, ReplicaId
+from satchel.ids import BLOCK_SIZE, OperationNumber, ReplicaId
 
 logger = logging.getLogger(__name__)
 
@@ -108,7 +109,8 @@ class Machines:
                 for request in requests:
                     number = OperationNumber(copy.last + 1)
                     copy.execute(_operation(request, number), REQUEST_SECONDS)
-            return self._store.import_bytes(encode_working_set(recorder.runs))
+            read = functools.partial(_content, self._store, frozen)
+            return self._store.import_bytes(encode_working_set(recorder.runs, read))
         except SatchelError as error:
             logger.warning("no working set of %s: %s", record.name, error)
             return None
@@ -148,6 +150,11 @@ class Machines:
             return self._image(record).recipe.rehearsal
         except NotFoundError:
             return ()
+
+
+def _content(store: Store, frozen: Frozen, run: Run) -> bytes:
+    start, length = run.first * BLOCK_SIZE, run.count * BLOCK_SIZE
+    return store.read(frozen.volumes[run.volume], start, length)
 
 
 def _operation(request: Rehearsal, number: OperationNumber) -> Operation:

@@ -9,7 +9,7 @@ differs between them is who fetches a missing chunk, and that is an argument.
 - replica: the machine behind its agent; boot, resume, execute, checkpoint, stop
 - folder: where a running replica's processes leave what is needed to end them; swept when its
   owner has died
-- working set: the blocks that a resumed machine touches first, in that order
+- working set: the blocks that a resumed machine touches first, with their content, in frames
 """
 
 from replica.folder import sweep
@@ -21,11 +21,12 @@ from replica.replica import (
     WrongGuest,
     WrongReplicaState,
 )
-from replica.working_set import Recorder, Run, WorkingSetInvalid
+from replica.working_set import Frame, Recorder, Run, WorkingSetInvalid, directory_size
 from replica.working_set import decode as decode_working_set
 from replica.working_set import encode as encode_working_set
 
 __all__ = [
+    "Frame",
     "Frozen",
     "Recorder",
     "Replica",
@@ -36,6 +37,7 @@ __all__ = [
     "WrongGuest",
     "WrongReplicaState",
     "decode_working_set",
+    "directory_size",
     "encode_working_set",
     "sweep",
 ]

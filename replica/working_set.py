@@ -1,36 +1,64 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which blocks a resumed machine touches first, in that order: found out by a rehearsal at home,
-carried with the checkpoint, used by a surrogate to fetch ahead of the machine.
+"""The blocks that a resumed machine touches first, with their content: found out by a rehearsal at
+home, carried with the checkpoint, streamed by a surrogate ahead of the machine.
 
-    blob   := magic "SATW" (4)  version u8  volumes u8  zero u16  name*  run*
-    name   := length u8  bytes
-    run    := volume u8  first u32  count u16
+    blob      := directory  zero*  (frame  zero*)*        each part begins at a multiple of 4096
+    directory := magic "SATW" (4)  version u8  volumes u8  zero u16  size u32  frames u32
+                 name*  entry*
+    name      := length u8  bytes
+    entry     := length u32  runs u16  run*
+    run       := volume u8  first u32  count u16
 
-All integers are little-endian; docs/formats/working-set.md. It is a hint: a wrong one costs
-traffic, never a wrong byte. (REAP, ASPLOS 2021, section 4: record the first invocation's pages.)
+A frame is the blocks of its entry's runs, one after the other, compressed together. All integers
+are little-endian; docs/formats/working-set.md. (REAP, ASPLOS 2021, section 4: record the pages of
+the first invocation, keep them together, fetch them in one go.)
 """
 
 from __future__ import annotations
 
+import lzma
 import struct
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from chunkstore import TableRoot
 from overlay import Resolver, Volume
 from satchel.errors import IntegrityError
+from satchel.ids import BLOCK_SIZE
 
 MAGIC = b"SATW"
-VERSION = 1
-RUN_LIMIT = 32768
-"""Runs in a working set: 224 KiB."""
+VERSION = 2
 
-_HEADER = struct.Struct("<4sBBH")
+BLOCK_LIMIT = 1 << 16
+"""Blocks in a working set: 256 MiB."""
+
+FRAME_BLOCKS = 256
+"""Blocks in a frame at most. More in one compress better, and are waited for longer."""
+
+LEAST_FRAME_BLOCKS = 64
+"""A frame with fewer takes in its neighbours: each frame is padded by half a block on average."""
+
+EARLY_BLOCKS = 512
+"""What is touched first comes in frames of its own, whatever its neighbours are."""
+
+DIRECTORY_LIMIT = 1 << 20
+"""Bytes of a directory."""
+
+PRESET = 1
+"""Of LZMA. 6 takes four times as long for 4 % less."""
+
+_FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": PRESET, "dict_size": FRAME_BLOCKS * BLOCK_SIZE}]
+_HEADER = struct.Struct("<4sBBHII")
+_ENTRY = struct.Struct("<IH")
 _RUN = struct.Struct("<BIH")
 _COUNT_LIMIT = 0xFFFF
 _FIRST_LIMIT = 0xFFFFFFFF
+
+Block = tuple[str, int]
+"""A volume and the number of one of its blocks."""
 
 
 class WorkingSetInvalid(IntegrityError):
@@ -45,39 +73,156 @@ class Run:
     first: int
     count: int
 
-
-def encode(runs: list[Run]) -> bytes:
-    """The blob. Runs beyond RUN_LIMIT are left out, and those too far up in a volume for a u32."""
-    runs = [run for run in runs if run.first <= _FIRST_LIMIT][:RUN_LIMIT]
-    names = sorted({run.volume for run in runs})
-    parts = [_HEADER.pack(MAGIC, VERSION, len(names), 0)]
-    for name in names:
-        parts += [bytes([len(name)]), name.encode("ascii")]
-    parts += [_RUN.pack(names.index(r.volume), r.first, r.count) for r in runs]
-    return b"".join(parts)
+    def blocks(self) -> Iterator[Block]:
+        return ((self.volume, self.first + n) for n in range(self.count))
 
 
-def decode(blob: bytes, volumes: Mapping[str, TableRoot]) -> list[Run]:
-    """The runs in a blob from anybody, within `volumes`. Raises WorkingSetInvalid."""
+@dataclass(frozen=True)
+class Frame:
+    """Blocks that are compressed together: `length` bytes from `offset` of the blob on."""
+
+    offset: int
+    length: int
+    runs: tuple[Run, ...]
+
+    @property
+    def count(self) -> int:
+        """How many blocks it has."""
+        return sum(run.count for run in self.runs)
+
+    def expand(self, data: bytes) -> bytes:
+        """Its blocks, of bytes from anybody. Raises WorkingSetInvalid."""
+        size = self.count * BLOCK_SIZE
+        decoder = lzma.LZMADecompressor(lzma.FORMAT_RAW, filters=_FILTERS)
+        try:
+            blocks = decoder.decompress(data, max_length=size + 1)
+        except lzma.LZMAError as error:
+            raise WorkingSetInvalid("not a frame of a working set", why=str(error)) from error
+        if len(blocks) != size or not decoder.eof or decoder.unused_data:
+            raise WorkingSetInvalid("not a frame of a working set", why="it has another size")
+        return blocks
+
+
+def encode(runs: Sequence[Run], read: Callable[[Run], bytes]) -> bytes:
+    """The blob of what was touched, in that order. `read` gives the content of a run.
+
+    A block counts when it is touched first. Blocks beyond BLOCK_LIMIT are left out, and those too
+    far up in a volume for a u32.
+    """
+    blocks = dict.fromkeys(block for run in runs for block in run.blocks())
+    touched = [block for block in blocks if block[1] <= _FIRST_LIMIT][:BLOCK_LIMIT]
+    frames = [tuple(_runs(frame)) for frame in _frames(touched)]
+    names = sorted({volume for volume, _ in touched})
+
+    def compress(frame: tuple[Run, ...]) -> bytes:
+        data = b"".join(read(run) for run in frame)
+        return lzma.compress(data, lzma.FORMAT_RAW, filters=_FILTERS)
+
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        contents = list(pool.map(compress, frames))
+    parts = [b"".join(bytes([len(name)]) + name.encode("ascii") for name in names)]
+    for frame, content in zip(frames, contents, strict=True):
+        parts.append(_ENTRY.pack(len(content), len(frame)))
+        parts += [_RUN.pack(names.index(r.volume), r.first, r.count) for r in frame]
+    rest = b"".join(parts)
+    header = _HEADER.pack(MAGIC, VERSION, len(names), 0, _HEADER.size + len(rest), len(frames))
+    return b"".join(_padded(part) for part in (header + rest, *contents))
+
+
+def directory_size(head: bytes) -> int:
+    """Bytes of the directory, of the beginning of a blob. Raises WorkingSetInvalid."""
+    if len(head) < _HEADER.size:
+        raise WorkingSetInvalid("not a working set", why="it is too short")
+    magic, version, _, zero, size, _ = _HEADER.unpack_from(head)
+    if magic != MAGIC or version != VERSION or zero:
+        raise WorkingSetInvalid("not a working set of this version")
+    if not _HEADER.size <= size <= DIRECTORY_LIMIT:
+        raise WorkingSetInvalid("not a working set", why="its directory is too long")
+    return int(size)
+
+
+def decode(directory: bytes, size: int, volumes: Mapping[str, TableRoot]) -> list[Frame]:
+    """The frames of a blob of `size` bytes from anybody, within `volumes`, in the order of first
+    touch. Raises WorkingSetInvalid."""
+    if directory_size(directory) != len(directory):
+        raise WorkingSetInvalid("not a working set", why="its directory is cut short")
     try:
-        magic, version, count, _ = _HEADER.unpack_from(blob)
-        if magic != MAGIC or version != VERSION:
-            raise WorkingSetInvalid("not a working set of this version")
-        names, start = [], _HEADER.size
-        for _ in range(count):
-            end = start + 1 + blob[start]
-            names.append(blob[start + 1 : end].decode("ascii"))
-            start = end
-        size = len(blob) - start
-        if size < 0 or size % _RUN.size or size > RUN_LIMIT * _RUN.size:
-            raise WorkingSetInvalid("not a working set", why="its runs are not whole, or too many")
-        runs = [Run(names[v], first, n) for v, first, n in _RUN.iter_unpack(blob[start:])]
+        frames = list(_entries(directory))
     except (struct.error, IndexError, UnicodeDecodeError) as error:
         raise WorkingSetInvalid("not a working set", why=str(error)) from error
-    for run in runs:
-        if run.volume not in volumes or run.first + run.count > volumes[run.volume].blocks:
-            raise WorkingSetInvalid("not a working set", why="it names blocks that are not there")
-    return runs
+    if sum(frame.count for frame in frames) > BLOCK_LIMIT:
+        raise WorkingSetInvalid("not a working set", why="it has too many blocks")
+    for frame in frames:
+        if not 0 < frame.count <= FRAME_BLOCKS or frame.offset + frame.length > size:
+            raise WorkingSetInvalid("not a working set", why="a frame is too long")
+        for run in frame.runs:
+            if run.volume not in volumes or run.first + run.count > volumes[run.volume].blocks:
+                raise WorkingSetInvalid("not a working set", why="it names blocks that are not")
+    return frames
+
+
+def _entries(directory: bytes) -> Iterator[Frame]:
+    _, _, volumes, _, size, frames = _HEADER.unpack_from(directory)
+    names, at = [], _HEADER.size
+    for _ in range(volumes):
+        end = at + 1 + directory[at]
+        names.append(directory[at + 1 : end].decode("ascii"))
+        at = end
+    offset = _align(size)
+    for _ in range(frames):
+        length, count = _ENTRY.unpack_from(directory, at)
+        at += _ENTRY.size
+        packed = directory[at : at + count * _RUN.size]
+        runs = tuple(Run(names[v], first, n) for v, first, n in _RUN.iter_unpack(packed))
+        at += count * _RUN.size
+        yield Frame(offset, length, runs)
+        offset += _align(length)
+    if at != size:
+        raise WorkingSetInvalid("not a working set", why="its directory is not whole")
+
+
+def _frames(touched: list[Block]) -> Iterable[list[Block]]:
+    """The blocks in frames. Neighbours in a volume stay together, so that the same blocks give
+    the same frames even if they were touched in another order."""
+    order = {block: n for n, block in enumerate(touched)}
+    frames: list[list[Block]] = []
+    for part in (touched[:EARLY_BLOCKS], touched[EARLY_BLOCKS:]):
+        frame: list[Block] = []
+        for block in sorted(part):
+            if frame and _ends(frame, block):
+                frames.append(frame)
+                frame = []
+            frame.append(block)
+        if frame:
+            frames.append(frame)
+    return sorted(frames, key=lambda frame: min(order[block] for block in frame))
+
+
+def _ends(frame: list[Block], block: Block) -> bool:
+    """Whether the next block begins another frame: where a region of FRAME_BLOCKS begins, once
+    there are enough."""
+    if len(frame) == FRAME_BLOCKS:
+        return True
+    apart = frame[-1][0] != block[0] or frame[-1][1] // FRAME_BLOCKS != block[1] // FRAME_BLOCKS
+    return apart and len(frame) >= LEAST_FRAME_BLOCKS
+
+
+def _runs(blocks: list[Block]) -> Iterator[Run]:
+    """Sorted blocks as runs."""
+    start = 0
+    for end in range(1, len(blocks) + 1):
+        volume, first = blocks[start]
+        if end == len(blocks) or blocks[end] != (volume, first + end - start):
+            yield Run(volume, first, end - start)
+            start = end
+
+
+def _align(size: int) -> int:
+    return -(-size // BLOCK_SIZE) * BLOCK_SIZE
+
+
+def _padded(part: bytes) -> bytes:
+    return part + bytes(_align(len(part)) - len(part))
 
 
 class Recorder:
@@ -90,9 +235,7 @@ class Recorder:
 
     def __call__(self, volume: Volume, first: int, count: int) -> None:
         with self._lock:
-            for start in range(first, first + count, _COUNT_LIMIT):
-                size = min(_COUNT_LIMIT, first + count - start)
-                self._runs.append(Run(volume.name, start, size))
+            self._runs.append(Run(volume.name, first, count))
         self._resolver(volume, first, count)
 
     @property

@@ -19,12 +19,15 @@ from typing import Protocol
 from chunkstore import ChunkInvalid, Store, TableRoot, split_refs
 from overlay import ReadAbandoned, Volume
 from satchel.errors import SatchelError, UnavailableError
-from satchel.ids import CHUNK_REF_SIZE
+from satchel.ids import BLOCK_SIZE, CHUNK_REF_SIZE
 
 logger = logging.getLogger(__name__)
 
 BATCH = 512
 """References asked for in one request: 2 MiB of content at most."""
+
+LEAST_BATCH = 24
+"""References in a request that nobody waits for, at least: 100 KB."""
 
 STORED_BLOCK_BYTES = 2000
 """What a block takes on the wire, on average: compressed, with its header."""
@@ -152,19 +155,28 @@ class Fetcher:
         while missing := self._store.resolve(volume.root, volume.map, start, end - start):
             self.bring(missing)
 
-    def read(self, root: TableRoot) -> bytes:
-        """All of a small volume, such as a device state."""
-        while missing := self._store.missing(root):
-            self.bring(missing)
-        return self._store.read(root, 0, root.size)
+    def read(
+        self, root: TableRoot, offset: int = 0, length: int | None = None, *, aside: bool = False
+    ) -> bytes:
+        """Bytes of a volume, by default all of it; for small ones.
 
-    def bring(self, refs: bytes) -> None:
-        """Make the chunks present in the store, verified. Raises ChunksUnavailable, and
-        ReadAbandoned once the fetcher is closed."""
+        aside: nobody waits for it, so it is fetched in requests that those who wait for something
+        else can bear. Raises ChunksUnavailable.
+        """
+        length = root.size - offset if length is None else length
+        while missing := self._store.missing_in(root, offset, length):
+            self.bring(missing, self._modest() if aside else BATCH)
+        return self._store.read(root, offset, length)
+
+    def bring(self, refs: bytes, batch: int = BATCH) -> None:
+        """Make the chunks present in the store, verified, so many with a request.
+
+        Raises ChunksUnavailable, and ReadAbandoned once the fetcher is closed.
+        """
         deadline = time.monotonic() + PATIENCE_SECONDS
         while True:
             for record in self._usable():
-                refs = self._ask(record, refs)
+                refs = self._ask(record, refs, batch)
                 if not refs:
                     return
             count = len(refs) // CHUNK_REF_SIZE
@@ -186,15 +198,21 @@ class Fetcher:
         blocks = max(1, int(worthwhile / STORED_BLOCK_BYTES))
         return min(self._readahead, 1 << (blocks.bit_length() - 1))
 
+    def _modest(self) -> int:
+        """Blocks in a request that keeps the nearest source's link busy and not much more."""
+        usable = self._usable()
+        worthwhile = usable[0].worthwhile_bytes if usable else 0.0
+        return min(BATCH, max(LEAST_BATCH, int(2 * worthwhile / BLOCK_SIZE)))
+
     def _usable(self) -> list[SourceRecord]:
         now = time.monotonic()
         with self._lock:
             return [record for record in self._records if record.usable_from <= now]
 
-    def _ask(self, record: SourceRecord, refs: bytes) -> bytes:
+    def _ask(self, record: SourceRecord, refs: bytes, batch: int) -> bytes:
         """Ask one source in batches; what is still missing afterwards."""
         missing: list[bytes] = []
-        step = BATCH * CHUNK_REF_SIZE
+        step = batch * CHUNK_REF_SIZE
         for start in range(0, len(refs), step):
             if self._closed.is_set() or record.usable_from > time.monotonic():
                 return b"".join([*missing, refs[start:]])

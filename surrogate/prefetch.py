@@ -1,71 +1,133 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""Fetches a checkpoint's working set ahead of the machine, in the order of first touch.
+"""Streams a checkpoint's working set ahead of the machine, in the order of first touch.
 
-Runs in a thread of its own beside the misses of the machine, in groups small enough that a miss
-never waits long behind one.
+Two threads fetch frame after frame, so that the link is busy while a frame is unpacked. A miss of
+the machine in a frame that is still to come waits for that frame, which is fetched next; any other
+miss is fetched beside the stream, whose requests are so small that it never waits long.
 """
 
 from __future__ import annotations
 
+import itertools
 import logging
 import threading
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Callable, Mapping
 
-from chunkstore import Store, TableRoot
+from chunkstore import BlockState, Store, TableRoot
 from overlay import Volume
-from replica import Run, decode_working_set
+from replica import Frame, WorkingSetInvalid, decode_working_set, directory_size
 from satchel.errors import SatchelError
+from satchel.ids import BLOCK_SIZE
 from surrogate.fetch import Fetcher
 
 logger = logging.getLogger(__name__)
 
-GROUP_BLOCKS = 96
-"""Blocks asked for at once: some 150 KB compressed."""
+STREAMS = 2
 
 END_SECONDS = 2.0
 
 
 class Prefetcher:
-    """Brings the working set of one replica; ends by itself when that is done."""
+    """Brings the working set of one replica; ends by itself when that is done. Thread-safe."""
 
     def __init__(self, store: Store, fetcher: Fetcher, blob: TableRoot) -> None:
         self._store = store
         self._fetcher = fetcher
         self._blob = blob
-        self._thread: threading.Thread | None = None
+        self._volumes: dict[str, Volume] = {}
+        self._threads: list[threading.Thread] = []
+        self._changed = threading.Condition()
+        self._learning = False
+        self._frames: list[Frame] = []
+        self._queue: deque[int] = deque()
+        self._coming: dict[tuple[str, int], int] = {}
 
     def start(self, volumes: Mapping[str, Volume]) -> None:
         """Begin, with the volumes of a machine that is about to be loaded."""
-        self._thread = threading.Thread(
-            target=self._run, args=(dict(volumes),), name="prefetch", daemon=True
-        )
-        self._thread.start()
+        self._volumes = dict(volumes)
+        self._learning = True
+        self._begin(self._run)
 
     def join(self) -> None:
         """Wait for the end, which a closed fetcher brings about, but not for a silent source."""
-        if self._thread:
-            self._thread.join(END_SECONDS)
+        for thread in self._threads:
+            thread.join(END_SECONDS)
 
-    def _run(self, volumes: Mapping[str, Volume]) -> None:
+    def resolve(self, volume: Volume, first: int, count: int) -> None:
+        """The resolver of a replica with a working set: makes blocks present. Raises as the
+        fetcher's."""
+        blocks = [(volume.name, block) for block in range(first, first + count)]
+        with self._changed:
+            self._changed.wait_for(lambda: not self._learning)
+            for frame in {self._coming[block] for block in blocks if block in self._coming}:
+                if frame in self._queue:
+                    self._queue.remove(frame)
+                    self._queue.appendleft(frame)
+            self._changed.wait_for(lambda: not any(block in self._coming for block in blocks))
+        if any(volume.map.entry(block).state is BlockState.ABSENT for _, block in blocks):
+            self._fetcher.resolve(volume, first, count)
+
+    def _begin(self, run: Callable[[], None]) -> None:
+        thread = threading.Thread(target=run, name="prefetch", daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _run(self) -> None:
+        frames: list[Frame] = []
         try:
-            roots = {name: volume.root for name, volume in volumes.items()}
-            runs = decode_working_set(self._fetcher.read(self._blob), roots)
-            group: list[Run] = []
-            blocks = 0
-            for run in runs:
-                group.append(run)
-                blocks += max(1, run.count)
-                if blocks >= GROUP_BLOCKS:
-                    self._bring(volumes, group)
-                    group, blocks = [], 0
-            self._bring(volumes, group)
+            frames = self._directory()
         except SatchelError as error:
-            logger.info("prefetch ended early: %s", error)
+            logger.info("no prefetch: %s", error)
+        with self._changed:
+            for number, frame in enumerate(frames):
+                self._coming.update((b, number) for run in frame.runs for b in run.blocks())
+            self._frames = frames
+            self._queue.extend(range(len(frames)))
+            self._learning = False
+            self._changed.notify_all()
+        for _ in range(STREAMS - 1):
+            self._begin(self._stream)
+        self._stream()
 
-    def _bring(self, volumes: Mapping[str, Volume], group: list[Run]) -> None:
-        while missing := b"".join(self._missing(volumes[run.volume], run) for run in group):
-            self._fetcher.bring(missing)
+    def _directory(self) -> list[Frame]:
+        blob = self._blob
+        head = self._fetcher.read(blob, 0, min(BLOCK_SIZE, blob.size))
+        size = directory_size(head)
+        if size > blob.size:
+            raise WorkingSetInvalid("not a working set", why="its directory is cut short")
+        roots = {name: volume.root for name, volume in self._volumes.items()}
+        return decode_working_set(self._fetcher.read(blob, 0, size), blob.size, roots)
 
-    def _missing(self, volume: Volume, run: Run) -> bytes:
-        return self._store.resolve(volume.root, volume.map, run.first, run.count)
+    def _stream(self) -> None:
+        while (number := self._next()) is not None:
+            frame = self._frames[number]
+            try:
+                self._bring(frame)
+            except SatchelError as error:
+                logger.info("prefetch ended early: %s", error)
+                self._give_up()
+            with self._changed:
+                for block in (b for run in frame.runs for b in run.blocks()):
+                    self._coming.pop(block, None)
+                self._changed.notify_all()
+
+    def _next(self) -> int | None:
+        with self._changed:
+            return self._queue.popleft() if self._queue else None
+
+    def _give_up(self) -> None:
+        """What has not come yet is left to the machine's misses."""
+        with self._changed:
+            self._queue.clear()
+            self._coming.clear()
+
+    def _bring(self, frame: Frame) -> None:
+        data = self._fetcher.read(self._blob, frame.offset, frame.length, aside=True)
+        content = memoryview(frame.expand(data))
+        for name, runs in itertools.groupby(frame.runs, key=lambda run: run.volume):
+            numbers = [block for run in runs for _, block in run.blocks()]
+            size = len(numbers) * BLOCK_SIZE
+            self._store.place(self._volumes[name].map, numbers, content[:size])
+            content = content[size:]

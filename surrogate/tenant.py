@@ -133,9 +133,11 @@ class Tenant:
     def _resume(self) -> None:
         manifest = self.manifest
         frozen = Frozen(manifest.operation, manifest.device_state, manifest.volumes)
-        ahead = self._prefetcher.start if self._prefetcher else _nothing
+        prefetcher = self._prefetcher
+        ahead = prefetcher.start if prefetcher else _nothing
+        resolver = prefetcher.resolve if prefetcher else self.fetcher.resolve
         try:
-            self.replica.resume(frozen, self.fetcher.resolve, self._read, ahead)
+            self.replica.resume(frozen, resolver, self._read, ahead)
             self._started_seconds = time.monotonic() - self._created
         except SatchelError as error:
             self._error = error

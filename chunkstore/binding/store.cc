@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "chunkstore/binding/store.h"
 
+#include <pybind11/stl.h>
 #include <pybind11/stl/filesystem.h>
 
 #include <algorithm>
@@ -172,6 +173,27 @@ py::bytes Resolve(const PyStore& self, const py::object& ref, uint64_t size, con
   return RefsToBytes(missing);
 }
 
+py::bytes MissingIn(const PyStore& self, const py::object& ref, uint64_t size, uint64_t first,
+                    uint64_t count) {
+  const auto store = self.Get();
+  const TableRoot root = RootOf(Bytes(ref), size);
+  std::vector<ChunkRef> missing;
+  Run(kStore, [&] { return store->MissingIn(root, first, count, &missing); });
+  return RefsToBytes(missing);
+}
+
+void Place(const PyStore& self, const PyBlockMap& map, const std::vector<uint32_t>& numbers,
+           const py::object& blocks) {
+  const auto store = self.Get();
+  const auto mapped = map.Get();
+  const Bytes bytes(blocks);
+  if (bytes.size() != numbers.size() * kBlockSize) {
+    throw py::value_error("there must be 4096 bytes for each number");
+  }
+  Run(kStore,
+      [&] { return store->Place(mapped.get(), numbers.data(), numbers.size(), bytes.data()); });
+}
+
 py::tuple Commit(const PyStore& self, const py::object& ref, uint64_t size, const PyBlockMap& map,
                  const path& overlay) {
   const auto store = self.Get();
@@ -301,6 +323,9 @@ void init_store(py::module_& m) {
       .def("read", &Read, py::arg("ref"), py::arg("size"), py::arg("offset"), py::arg("length"))
       .def("resolve", &Resolve, py::arg("ref"), py::arg("size"), py::arg("map"), py::arg("first"),
            py::arg("count"))
+      .def("missing_in", &MissingIn, py::arg("ref"), py::arg("size"), py::arg("first"),
+           py::arg("count"))
+      .def("place", &Place, py::arg("map"), py::arg("numbers"), py::arg("blocks"))
       .def("commit", &Commit, py::arg("ref"), py::arg("size"), py::arg("map"), py::arg("overlay"))
       .def("reachable", &Reachable, py::arg("roots"))
       .def("missing", &Missing, py::arg("roots"))

@@ -249,6 +249,16 @@ Status Store::Resolve(const TableRoot& root, BlockMap* map, uint64_t first, uint
       [&](Chunks* chunks) { return ResolveBlocks(chunks, root, map, first, count, missing); });
 }
 
+Status Store::MissingIn(const TableRoot& root, uint64_t first, uint64_t count,
+                        std::vector<ChunkRef>* missing) {
+  return WithChunks(
+      [&](Chunks* chunks) { return MissingBlocks(chunks, root, first, count, missing); });
+}
+
+Status Store::Place(BlockMap* map, const uint32_t* numbers, size_t n, const uint8_t* data) {
+  return WithChunks([&](Chunks* chunks) { return PlaceBlocks(chunks, map, numbers, n, data); });
+}
+
 Status Store::Commit(const TableRoot& root, BlockMap* map, File* overlay, TableRoot* new_root) {
   return WithChunks(
       [&](Chunks* chunks) { return CommitVolume(chunks, root, map, overlay, new_root); });

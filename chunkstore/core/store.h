@@ -89,6 +89,9 @@ class Store {
   Status Read(const TableRoot& root, uint64_t offset, uint64_t length, uint8_t* out);
   Status Resolve(const TableRoot& root, BlockMap* map, uint64_t first, uint64_t count,
                  std::vector<ChunkRef>* missing);
+  Status MissingIn(const TableRoot& root, uint64_t first, uint64_t count,
+                   std::vector<ChunkRef>* missing);
+  Status Place(BlockMap* map, const uint32_t* numbers, size_t n, const uint8_t* data);
   Status Commit(const TableRoot& root, BlockMap* map, File* overlay, TableRoot* new_root);
   Status Reachable(const std::vector<TableRoot>& roots, std::vector<ChunkRef>* refs);
 

@@ -408,6 +408,57 @@ Status ResolveBlocks(Chunks* chunks, const TableRoot& root, BlockMap* map, uint6
   return Resolution(chunks, map).Run(root, first, count, missing);
 }
 
+Status MissingBlocks(Chunks* chunks, const TableRoot& root, uint64_t first, uint64_t count,
+                     std::vector<ChunkRef>* missing) {
+  SATCHEL_RETURN_IF_ERROR(CheckRoot(root));
+  RefSet pages;
+  RefSet blocks;
+  TableVisitor visitor;
+  visitor.on_zero = [](uint64_t, uint64_t) { return Status(); };
+  visitor.on_blocks = [&](uint64_t, const ChunkRef* refs, uint32_t n) {
+    Location at[kPageFanout];
+    bool found[kPageFanout];
+    SATCHEL_RETURN_IF_ERROR(chunks->Locate(refs, n, at, found));
+    for (uint32_t i = 0; i < n; ++i) {
+      if (!found[i] && !refs[i].IsZero()) blocks.Insert(refs[i], {});
+    }
+    return Status();
+  };
+  visitor.on_missing = [&](const ChunkRef& ref) {
+    pages.Insert(ref, {});
+    return Status();
+  };
+  SATCHEL_RETURN_IF_ERROR(WalkTable(chunks, root, first, count, visitor));
+  missing->clear();
+  for (const auto& entry : (pages.size() > 0 ? pages : blocks).entries()) {
+    missing->push_back(entry.ref);
+  }
+  return {};
+}
+
+Status PlaceBlocks(Chunks* chunks, BlockMap* map, const uint32_t* numbers, size_t n,
+                   const uint8_t* data) {
+  for (size_t i = 0; i < n; ++i) {
+    if (numbers[i] >= map->blocks()) {
+      return Status::Make(Kind::kUsage, "cannot place block " + std::to_string(numbers[i]),
+                          "the volume has " + std::to_string(map->blocks()));
+    }
+  }
+  std::vector<ChunkRef> refs(n);
+  std::vector<Location> at(n);
+  const std::unique_ptr<bool[]> found(new bool[n]);
+  SATCHEL_RETURN_IF_ERROR(chunks->Put(data, n, refs.data()));
+  SATCHEL_RETURN_IF_ERROR(chunks->Locate(refs.data(), n, at.data(), found.get()));
+  // The plugin reads the pack as soon as it sees the entry.
+  SATCHEL_RETURN_IF_ERROR(chunks->Flush());
+  for (size_t i = 0; i < n; ++i) {
+    if (!found[i] && !refs[i].IsZero()) return Status::Missing(refs[i]);
+    const BlockEntry entry = found[i] ? PackedEntry(at[i]) : kZeroEntry;
+    map->Replace(numbers[i], BlockState::kAbsent, entry);
+  }
+  return {};
+}
+
 Status CommitVolume(Chunks* chunks, const TableRoot& root, BlockMap* map, File* overlay,
                     TableRoot* new_root) {
   SATCHEL_RETURN_IF_ERROR(CheckMap(root, *map));

@@ -68,6 +68,15 @@ Status ReadVolume(Chunks* chunks, const TableRoot& root, uint64_t offset, uint64
 Status ResolveBlocks(Chunks* chunks, const TableRoot& root, BlockMap* map, uint64_t first,
                      uint64_t count, std::vector<ChunkRef>* missing);
 
+// The same question without a map: what is not here of the blocks [first, first + count).
+Status MissingBlocks(Chunks* chunks, const TableRoot& root, uint64_t first, uint64_t count,
+                     std::vector<ChunkRef>* missing);
+
+// Stores the `n` blocks at `data`, block i of which belongs at numbers[i], and fills those entries
+// that are absent. kUsage, before anything is done, if the map has no such block.
+Status PlaceBlocks(Chunks* chunks, BlockMap* map, const uint32_t* numbers, size_t n,
+                   const uint8_t* data);
+
 // Stores the dirty blocks of the overlay and gives the root that has them. Then makes all of it
 // durable, turns those entries to packed or zero and gives their space in the overlay back. Nobody
 // writes to the volume meanwhile. After an error the map and the overlay are as before.

@@ -126,6 +126,43 @@ def test_what_is_missing_comes_level_by_level(store: Store, other: Store, volume
     assert other.stats().chunks == 4
 
 
+def blocks_of(volume: Attached, *numbers: int) -> bytes:
+    return b"".join(bytes(volume.content[n * BLOCK_SIZE :][:BLOCK_SIZE]) for n in numbers)
+
+
+def test_blocks_are_placed_without_a_table(other: Store, volume: Attached) -> None:
+    volume.write(20, b"guest" * 100)
+    numbers = (0, 3, 20, 1000)
+    other.place(volume.map, numbers, blocks_of(volume, *numbers))
+    assert volume.map.entry(20).state == BlockState.DIRTY
+    assert volume.map.entry(1000).state == BlockState.ZERO
+    assert volume.block(other, 0) == blocks_of(volume, 0)
+    assert volume.block(other, 3) == blocks_of(volume, 3)
+    assert volume.map.count(BlockState.ABSENT) == BLOCKS - 4
+    assert not any(other.has(volume.root.ref))
+
+
+def test_nothing_is_placed_where_no_block_is(other: Store, volume: Attached) -> None:
+    with pytest.raises(StoreUsage):
+        other.place(volume.map, [0, BLOCKS], bytes(2 * BLOCK_SIZE))
+    with pytest.raises(ValueError, match="4096 bytes"):
+        other.place(volume.map, [0], bytes(100))
+    assert volume.map.count(BlockState.ABSENT) == BLOCKS
+
+
+def test_what_some_bytes_need_is_asked_for_and_no_more(
+    store: Store, other: Store, volume: Attached
+) -> None:
+    rounds = []
+    while missing := other.missing_in(volume.root, 10 * BLOCK_SIZE + 1, BLOCK_SIZE):
+        rounds.append(len(missing) // 52)
+        other.admit(store.records(missing))
+    assert rounds == [1, 1, 1, 2]  # three pages, then the chunks
+    offset = 10 * BLOCK_SIZE + 1
+    assert other.read(volume.root, offset, 100) == volume.content[offset : offset + 100]
+    assert other.missing_in(volume.root, 0, 0) == b""
+
+
 def test_missing_chunks_are_named_once(store: Store, other: Store, tmp_path: Path) -> None:
     root = store.import_bytes(noise(1) * 40)
     other.admit(store.records(root.ref))

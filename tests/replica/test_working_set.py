@@ -3,6 +3,7 @@
 """The blob of docs/formats/working-set.md, and what is not one."""
 
 import random
+import struct
 import threading
 from pathlib import Path
 
@@ -10,15 +11,29 @@ import pytest
 
 from chunkstore import Store, TableRoot
 from overlay import Volume
-from replica import Recorder, Run, WorkingSetInvalid, decode_working_set, encode_working_set
-from satchel.ids import ZERO_REF
+from replica import (
+    Frame,
+    Recorder,
+    Run,
+    WorkingSetInvalid,
+    decode_working_set,
+    directory_size,
+    encode_working_set,
+)
+from satchel.ids import BLOCK_SIZE, ZERO_REF
 from tests.machines import MACHINE, NotesCheckpoint
 from tests.needs import requires
 
-RUNS = [Run("ram", 2, 1), Run("disk0", 5, 3), Run("ram", 65536, 1)]
-GOLDEN = bytes.fromhex(
-    "53415457 01 02 0000 05 6469736b30 03 72616d"
-    "01 02000000 0100   00 05000000 0300   01 00000100 0100"
+RUNS = [Run("ram", 2, 1), Run("disk0", 5, 3), Run("ram", 65536, 1), Run("ram", 2, 1)]
+DIRECTORY = bytes.fromhex(
+    "53415457 02 02 0000 35000000 01000000 05 6469736b30 03 72616d"
+    "65000000 0300   00 05000000 0300   01 02000000 0100   01 00000100 0100"
+)
+CONTENT = bytes.fromhex(
+    "e04fff005d5d00321a4acd60fcf1949e6232631f746acfdc83594667b7246cf2"
+    "2440e94107db2d75c24c49eb09001c60c89bbb529f9e87ad19457f45dac06bf0"
+    "920fb78400b50361ecc57cb4b0f248d360a030d483c2457ede109d852d8f4711"
+    "b9ec749b00"
 )
 VOLUMES = {
     "ram": TableRoot(ref=ZERO_REF, size=256 << 20 | 1 << 12),
@@ -26,65 +41,160 @@ VOLUMES = {
 }
 
 
+def content(run: Run) -> bytes:
+    """Each block's own number, and its volume."""
+    return b"".join(f"{name} {n} ".encode().ljust(BLOCK_SIZE, b".") for name, n in run.blocks())
+
+
+def frames_of(blob: bytes, volumes: dict[str, TableRoot] | None = None) -> list[Frame]:
+    directory = blob[: directory_size(blob)]
+    return decode_working_set(directory, len(blob), volumes or VOLUMES)
+
+
+def blocks_of(blob: bytes) -> dict[tuple[str, int], bytes]:
+    """Every block with its content, as a reader finds it."""
+    found = {}
+    for frame in frames_of(blob):
+        data = frame.expand(blob[frame.offset : frame.offset + frame.length])
+        numbers = [block for run in frame.runs for block in run.blocks()]
+        for place, block in enumerate(numbers):
+            found[block] = data[place * BLOCK_SIZE :][:BLOCK_SIZE]
+    return found
+
+
+def directory(*frames: tuple[int, list[tuple[int, int, int]]], count: int | None = None) -> bytes:
+    """A directory of the volumes disk0 and ram: for each frame its length and its runs."""
+    entries = b"".join(
+        struct.pack("<IH", length, len(runs)) + b"".join(struct.pack("<BIH", *run) for run in runs)
+        for length, runs in frames
+    )
+    names = b"\5disk0\3ram"
+    head = (2, 2, 0, 16 + len(names) + len(entries), len(frames) if count is None else count)
+    return struct.pack("<4sBBHII", b"SATW", *head) + names + entries
+
+
 def test_golden_bytes() -> None:
-    assert encode_working_set(RUNS) == GOLDEN
-    assert decode_working_set(GOLDEN, VOLUMES) == RUNS
+    blob = encode_working_set(RUNS, content)
+    assert blob[: directory_size(blob)] == DIRECTORY
+    assert len(blob) == 2 * BLOCK_SIZE
+    assert frames_of(blob) == [Frame(4096, 101, (RUNS[1], RUNS[0], RUNS[2]))]
+    golden = DIRECTORY.ljust(BLOCK_SIZE, b"\0") + CONTENT
+    assert blocks_of(golden) == {b: content(Run(*b, 1)) for run in RUNS for b in run.blocks()}
 
 
 def test_nothing_was_touched() -> None:
-    assert decode_working_set(encode_working_set([]), VOLUMES) == []
+    assert frames_of(encode_working_set([], content)) == []
 
 
-def test_as_many_runs_as_fit_are_kept() -> None:
-    runs = [Run("ram", n, 1) for n in range(40000)]
-    assert decode_working_set(encode_working_set(runs), VOLUMES) == runs[:32768]
+def test_every_block_touched_is_there_once_with_its_content() -> None:
+    choose = random.Random(2)
+    runs = [Run("ram", choose.randrange(60000), choose.randrange(1, 9)) for _ in range(1500)]
+    blob = encode_working_set(runs, content)
+    touched = {block for run in runs for block in run.blocks()}
+    found = blocks_of(blob)
+    assert found == {block: content(Run(*block, 1)) for block in touched}
+    frames = frames_of(blob)
+    assert sum(frame.count for frame in frames) == len(touched)
+    assert all(frame.offset % BLOCK_SIZE == 0 for frame in frames)
+
+
+def test_what_is_touched_first_comes_first() -> None:
+    early = [Run("ram", 256 * n, 1) for n in range(200, 0, -1)]
+    late = [Run("ram", 256 * n + 7, 90) for n in range(100, 0, -1)]
+    frames = frames_of(encode_working_set([*early, *late], content))
+    first = {block for frame in frames[:9] for run in frame.runs for block in run.blocks()}
+    assert first >= {block for run in early for block in run.blocks()}
+    assert frames[-1].runs[0].first < 256 * 6
+
+
+def test_another_order_of_touch_gives_the_same_frames() -> None:
+    head = [Run("ram", n, 1) for n in range(0, 1024, 2)]
+    runs = [Run("disk0", 1, 2), *(Run("ram", 2000 + 300 * n, 80) for n in range(30))]
+    frames = [f.runs for f in frames_of(encode_working_set(head + runs, content))]
+    again = [f.runs for f in frames_of(encode_working_set(head + runs[::-1], content))]
+    assert frames != again
+    assert sorted(frames, key=repr) == sorted(again, key=repr)
+
+
+def test_as_many_blocks_as_fit_are_kept() -> None:
+    volumes = {"ram": TableRoot(ref=ZERO_REF, size=1 << 30)}
+    blob = encode_working_set([Run("ram", 0, 70000)], lambda run: bytes(run.count * BLOCK_SIZE))
+    assert sum(frame.count for frame in frames_of(blob, volumes)) == 65536
 
 
 def test_a_block_too_far_up_is_left_out() -> None:
-    assert encode_working_set([Run("ram", 1 << 32, 1), *RUNS]) == GOLDEN
+    assert encode_working_set([Run("ram", 1 << 32, 1), *RUNS], content) == encode_working_set(
+        RUNS, content
+    )
 
 
-@pytest.mark.parametrize("size", range(1, len(GOLDEN)))
+@pytest.mark.parametrize("size", range(len(DIRECTORY)))
 def test_cut_short(size: int) -> None:
-    """It is refused, or ends after a run."""
-    try:
-        runs = decode_working_set(GOLDEN[:size], VOLUMES)
-    except WorkingSetInvalid:
-        return
-    assert runs == RUNS[: len(runs)]
+    with pytest.raises(WorkingSetInvalid):
+        directory_size(DIRECTORY[:size])
+        decode_working_set(DIRECTORY[:size], 8192, VOLUMES)
 
 
 @pytest.mark.parametrize(
-    "blob",
+    "damaged",
     [
-        b"",
-        b"SATX" + GOLDEN[4:],
-        GOLDEN[:4] + b"\x02" + GOLDEN[5:],
-        GOLDEN[:5] + b"\xff" + GOLDEN[6:],
-        GOLDEN + b"\x02" + bytes(6),
-        GOLDEN + b"\x00" + (7).to_bytes(4, "little") + b"\x02\x00",
-        GOLDEN.replace(b"disk0", b"disk1"),
-        GOLDEN.replace(b"ram", b"r\xc3m"),
-        GOLDEN + bytes(7) * 32768,
+        b"SATX" + DIRECTORY[4:],
+        DIRECTORY[:4] + b"\x01" + DIRECTORY[5:],
+        DIRECTORY[:5] + b"\xff" + DIRECTORY[6:],
+        DIRECTORY[:6] + b"\x01" + DIRECTORY[7:],
+        DIRECTORY + b"\x02" + bytes(6),
+        DIRECTORY.replace(b"disk0", b"disk1"),
+        DIRECTORY.replace(b"ram", b"r\xc3m"),
+        directory((53, [(2, 0, 1)])),
+        directory((53, [(0, 7, 2)])),
+        directory((53, [(1, 2**32 - 1, 65535)])),
+        directory((53, [(1, 0, 257)])),
+        directory((53, [(1, 0, 200), (1, 200, 57)])),
+        directory((53, [])),
+        directory((53, [(1, 0, 0)])),
+        directory((4097, [(1, 0, 1)])),
+        directory((2**32 - 1, [(1, 0, 1)])),
+        directory((53, [(1, 0, 1)]), count=2**32 - 1),
+        directory((53, [(1, 0, 1)]), (53, [(1, 0, 1)]), count=1),
+        directory(*[(1, [(1, 0, 256)])] * 257),
     ],
-    ids=["empty", "magic", "version", "names", "index", "range", "name", "ascii", "long"],
 )
-def test_damage_is_refused(blob: bytes) -> None:
+def test_damage_is_refused(damaged: bytes) -> None:
     with pytest.raises(WorkingSetInvalid):
-        decode_working_set(blob, VOLUMES)
+        decode_working_set(damaged, 8192, VOLUMES)
+
+
+@pytest.mark.parametrize("size", [0, 15, 2**20 + 1, 2**32 - 1])
+def test_a_directory_of_an_impossible_size_is_refused(size: int) -> None:
+    with pytest.raises(WorkingSetInvalid):
+        directory_size(struct.pack("<4sBBHII", b"SATW", 2, 0, 0, size, 0))
+
+
+def test_a_frame_of_another_size_is_refused() -> None:
+    bomb = encode_working_set([Run("ram", 0, 256)], lambda run: bytes(run.count * BLOCK_SIZE))
+    frame = frames_of(bomb)[0]
+    data = bomb[frame.offset : frame.offset + frame.length]
+    assert len(frame.expand(data)) == 1 << 20
+    for count in (1, 255):
+        with pytest.raises(WorkingSetInvalid):
+            Frame(frame.offset, frame.length, (Run("ram", 0, count),)).expand(data)
+    for damaged in (b"", data[:-1], data + b"\0", b"\xff" + data, data[:9] + data[8:]):
+        with pytest.raises(WorkingSetInvalid):
+            frame.expand(damaged)
 
 
 def test_random_damage_never_does_anything_else() -> None:
     choose = random.Random(1)
     for _ in range(5000):
-        blob = bytearray(GOLDEN)
+        damaged = bytearray(DIRECTORY.ljust(BLOCK_SIZE, b"\0") + CONTENT)
         for _ in range(choose.randrange(1, 4)):
-            blob[choose.randrange(len(blob))] = choose.randrange(256)
+            places = (range(len(DIRECTORY)), range(BLOCK_SIZE, len(damaged)))
+            damaged[choose.choice(choose.choice(places))] = choose.randrange(256)
         try:
-            runs = decode_working_set(bytes(blob), VOLUMES)
+            blocks = blocks_of(bytes(damaged))
         except WorkingSetInvalid:
             continue
-        assert all(run.first + run.count <= VOLUMES[run.volume].blocks for run in runs)
+        assert all(number < VOLUMES[volume].blocks for volume, number in blocks)
 
 
 def test_a_recorder_notes_and_asks(volume: Volume) -> None:
@@ -97,7 +207,7 @@ def test_a_recorder_notes_and_asks(volume: Volume) -> None:
         thread.join()
     recorder(volume, 0, 70000)
     assert sorted(asked[:20]) == [(n, 2) for n in range(20)]
-    assert recorder.runs[20:] == [Run("ram", 0, 65535), Run("ram", 65535, 4465)]
+    assert recorder.runs[20:] == [Run("ram", 0, 70000)]
 
 
 @requires(*MACHINE)
@@ -107,9 +217,13 @@ def test_a_checkpoint_carries_what_its_rehearsal_touched(
     manifest = notes_checkpoint.manifest
     assert manifest.working_set is not None
     with Store.open(notes_checkpoint.copy_store(tmp_path / "store")) as store:
-        runs = decode_working_set(store.read(manifest.working_set), manifest.volumes)
-    assert {run.volume for run in runs} == {"ram", "disk0"}
-    blocks = {
-        (run.volume, block) for run in runs for block in range(run.first, run.first + run.count)
-    }
-    assert 500 < len(blocks) < 20000
+        blob = store.read(manifest.working_set)
+        frames = decode_working_set(blob[: directory_size(blob)], len(blob), manifest.volumes)
+        for frame in frames:
+            state = b"".join(
+                store.read(manifest.volumes[r.volume], r.first * BLOCK_SIZE, r.count * BLOCK_SIZE)
+                for r in frame.runs
+            )
+            assert frame.expand(blob[frame.offset : frame.offset + frame.length]) == state
+    assert {run.volume for frame in frames for run in frame.runs} == {"ram", "disk0"}
+    assert 500 < sum(frame.count for frame in frames) < 20000

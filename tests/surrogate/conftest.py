@@ -70,7 +70,7 @@ def make_origin(folder: Path) -> Origin:
             adapter=ADAPTER,
             device_state=frozen.device_state,
             volumes=frozen.volumes,
-            working_set=store.import_bytes(encode_working_set([])),
+            working_set=store.import_bytes(encode_working_set([], lambda run: b"")),
         ),
     )
 

@@ -13,13 +13,15 @@ import pytest
 from chunkstore import BlockState, Store, TableRoot
 from overlay import Volume, create_volume
 from replica import Run, encode_working_set
-from satchel.ids import ZERO_REF, ChunkRef
-from surrogate.fetch import Fetcher
+from satchel.ids import BLOCK_SIZE, ZERO_REF, ChunkRef
+from surrogate.fetch import LEAST_BATCH, Fetcher
 from surrogate.prefetch import Prefetcher
 from tests.chunkstore.content import noise
 from tests.surrogate.sources import StoreSource
 
-BLOCKS = 256
+BLOCKS = 1536
+EARLY_BLOCKS = 512
+RECORD_HEADER = 64
 
 
 class Bench:
@@ -34,13 +36,34 @@ class Bench:
         self.source = StoreSource("home", self.home)
         self.fetcher = Fetcher(self.cache, [self.source], 8)
 
+    def content(self, run: Run) -> bytes:
+        start, size = run.first * BLOCK_SIZE, run.count * BLOCK_SIZE
+        return self.home.read(self.volume.root, start, size)
+
+    def blob(self, *runs: Run) -> TableRoot:
+        return self.home.import_bytes(encode_working_set(list(runs), self.content))
+
+    def prefetcher(self, blob: TableRoot) -> Prefetcher:
+        return Prefetcher(self.cache, self.fetcher, blob)
+
     def prefetch(self, blob: TableRoot) -> None:
-        prefetcher = Prefetcher(self.cache, self.fetcher, blob)
+        prefetcher = self.prefetcher(blob)
         prefetcher.start({"disk0": self.volume})
         prefetcher.join()
 
     def present(self) -> int:
         return self.volume.map.count(BlockState.PACKED)
+
+    def knows_the_table(self) -> bool:
+        return self.cache.has(self.volume.root.ref)[0]
+
+    def content_here(self, number: int) -> bytes:
+        """A block as the plugin reads it: from the place that the map says."""
+        entry = self.volume.map.entry(number)
+        assert entry.state is BlockState.PACKED
+        pack = self.cache.packs_path / f"{entry.pack:06}.pack"
+        record = pack.read_bytes()[entry.offset :][: RECORD_HEADER + entry.length]
+        return self.cache.get(ChunkRef(self.cache.admit(record)))
 
 
 @pytest.fixture
@@ -51,22 +74,102 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
     made.volume.remove()
 
 
-def blob(bench: Bench, *runs: Run) -> TableRoot:
-    return bench.home.import_bytes(encode_working_set(list(runs)))
-
-
 def test_the_working_set_is_brought_and_nothing_else(bench: Bench) -> None:
-    bench.prefetch(blob(bench, Run("disk0", 200, 10), Run("disk0", 0, 5), Run("disk0", 203, 2)))
+    bench.prefetch(bench.blob(Run("disk0", 200, 10), Run("disk0", 0, 5), Run("disk0", 203, 2)))
     assert bench.present() == 15
+    for number in (*range(200, 210), *range(5)):
+        assert bench.content_here(number) == bench.content(Run("disk0", number, 1))
 
 
-def test_it_comes_in_small_groups(bench: Bench) -> None:
-    bench.prefetch(blob(bench, *(Run("disk0", first, 8) for first in range(0, BLOCKS, 8))))
+def test_no_table_page_of_the_volume_is_needed(bench: Bench) -> None:
+    bench.prefetch(bench.blob(Run("disk0", 0, BLOCKS)))
     assert bench.present() == BLOCKS
-    assert max(bench.source.asked) <= 96 + 8
+    assert not bench.knows_the_table()
 
 
-RAW = struct.Struct("<4sBBH")
+def test_it_comes_in_small_requests(bench: Bench) -> None:
+    bench.prefetch(bench.blob(Run("disk0", 0, BLOCKS)))
+    assert bench.present() == BLOCKS
+    assert max(bench.source.asked) <= LEAST_BATCH
+
+
+def test_a_block_that_was_written_meanwhile_stays(bench: Bench) -> None:
+    bench.volume.map.mark_dirty(7)
+    bench.prefetch(bench.blob(Run("disk0", 0, 20)))
+    assert bench.volume.map.entry(7).state is BlockState.DIRTY
+    assert bench.present() == 19
+
+
+def test_a_miss_of_a_block_that_is_coming_waits_for_it(bench: Bench) -> None:
+    bench.source.silent = threading.Event()
+    prefetcher = bench.prefetcher(bench.blob(Run("disk0", 0, 100)))
+    prefetcher.start({"disk0": bench.volume})
+    miss = threading.Thread(target=prefetcher.resolve, args=(bench.volume, 50, 2))
+    miss.start()
+    miss.join(0.2)
+    assert miss.is_alive()
+    bench.source.silent.set()
+    miss.join(10.0)
+    assert bench.volume.map.entry(50).state is BlockState.PACKED
+    assert not bench.knows_the_table()
+
+
+def test_a_miss_of_another_block_is_fetched(bench: Bench) -> None:
+    prefetcher = bench.prefetcher(bench.blob(Run("disk0", 0, 100)))
+    prefetcher.start({"disk0": bench.volume})
+    prefetcher.resolve(bench.volume, 150, 1)
+    assert bench.content_here(150) == bench.content(Run("disk0", 150, 1))
+    prefetcher.join()
+
+
+def test_the_frame_of_a_miss_comes_next(bench: Bench) -> None:
+    """Frames are fetched one request at a time: that of the miss overtakes all but those that are
+    under way."""
+    gate = threading.Semaphore(0)
+    spans: list[int] = []
+
+    def spoil(records: bytes) -> bytes:
+        gate.acquire()
+        spans.append(bench.present())
+        return records
+
+    blob = bench.blob(*(Run("disk0", 0, EARLY_BLOCKS), Run("disk0", EARLY_BLOCKS, BLOCKS - 512)))
+    bench.source.spoil = spoil
+    prefetcher = bench.prefetcher(blob)
+    prefetcher.start({"disk0": bench.volume})
+    last = BLOCKS - 1
+    miss = threading.Thread(target=prefetcher.resolve, args=(bench.volume, last, 1))
+    miss.start()
+    while miss.is_alive():
+        gate.release()
+        miss.join(0.01)
+    assert bench.volume.map.entry(last).state is BlockState.PACKED
+    assert bench.volume.map.entry(last - 300).state is BlockState.ABSENT
+    for _ in range(500):
+        gate.release()
+    prefetcher.join()
+    assert bench.present() == BLOCKS
+
+
+def test_a_miss_does_not_wait_for_a_stream_that_ended_early(bench: Bench) -> None:
+    blob = bench.blob(Run("disk0", 0, 100))
+    frames = bench.home.read(blob)
+    broken = bench.home.import_bytes(frames[:BLOCK_SIZE] + bytes(len(frames) - BLOCK_SIZE))
+    prefetcher = bench.prefetcher(broken)
+    prefetcher.start({"disk0": bench.volume})
+    prefetcher.resolve(bench.volume, 50, 1)
+    assert bench.content_here(50) == bench.content(Run("disk0", 50, 1))
+    prefetcher.join()
+
+
+HEADER = struct.Struct("<4sBBHII")
+DISK = b"\5disk0"
+
+
+def one_run(size: int, *run: int) -> bytes:
+    """A directory with one frame of one run."""
+    body = DISK + struct.pack("<IH", size, 1) + struct.pack("<BIH", *run)
+    return HEADER.pack(b"SATW", 2, 1, 0, HEADER.size + len(body), 1) + body
 
 
 @pytest.mark.parametrize(
@@ -75,30 +178,24 @@ RAW = struct.Struct("<4sBBH")
         b"",
         b"SATW",
         b"nonsense" * 500,
-        RAW.pack(b"SATW", 9, 1, 0),
-        RAW.pack(b"SATW", 1, 255, 0) + b"\xff" * 300,
-        RAW.pack(b"SATW", 1, 1, 0) + b"\5disk0" + struct.pack("<BIH", 7, 0, 1),
-        RAW.pack(b"SATW", 1, 1, 0) + b"\5disk0" + struct.pack("<BIH", 0, BLOCKS, 1),
-        RAW.pack(b"SATW", 1, 1, 0) + b"\5disk0" + struct.pack("<BIH", 0, 2**32 - 1, 65535),
-        RAW.pack(b"SATW", 1, 1, 0) + b"\3ram" + struct.pack("<BIH", 0, 0, 1),
-        RAW.pack(b"SATW", 1, 1, 0) + b"\5disk0" + struct.pack("<BIH", 0, 0, 1) * 40000,
+        HEADER.pack(b"SATW", 9, 1, 0, 16, 0),
+        HEADER.pack(b"SATW", 2, 255, 0, 316, 0) + b"\xff" * 300,
+        HEADER.pack(b"SATW", 2, 0, 0, 1 << 20, 0),
+        HEADER.pack(b"SATW", 2, 0, 0, 16, 1 << 31),
+        one_run(50, 7, 0, 1).ljust(8192, b"\0"),
+        one_run(50, 0, BLOCKS, 1).ljust(8192, b"\0"),
+        one_run(50, 0, 2**32 - 1, 65535).ljust(8192, b"\0"),
+        one_run(50, 0, 0, 0).ljust(8192, b"\0"),
+        one_run(50, 0, 0, 1),
+        one_run(50, 0, 0, 1).ljust(8192, b"\0"),
+        one_run(50, 0, 0, 1).ljust(8192, b"\xff"),
+        one_run(2**32 - 1, 0, 0, 1).ljust(8192, b"\xff"),
     ],
-    ids=range(10),
+    ids=range(15),
 )
 def test_a_hostile_working_set_is_left_alone(bench: Bench, data: bytes) -> None:
     bench.prefetch(bench.home.import_bytes(data))
     assert bench.present() == 0
-
-
-def test_an_empty_run_is_nothing(bench: Bench) -> None:
-    bench.prefetch(blob(bench, Run("disk0", 10, 0), Run("disk0", 0, 1)))
-    assert bench.present() in (0, 1)
-
-
-def test_the_same_runs_many_times_are_brought_once(bench: Bench) -> None:
-    bench.prefetch(blob(bench, *[Run("disk0", 0, 200)] * 2000))
-    assert bench.present() == 200
-    assert sum(bench.source.asked) < 300
 
 
 @pytest.mark.parametrize("ref", [ChunkRef(b"\1" * 52), ZERO_REF], ids=["unknown", "zeros"])
@@ -110,12 +207,10 @@ def test_a_blob_that_nobody_has_or_that_is_zeros_is_left_alone(bench: Bench, ref
 
 def test_a_closed_fetcher_ends_it(bench: Bench) -> None:
     bench.source.silent = threading.Event()
-    prefetcher = Prefetcher(bench.cache, bench.fetcher, blob(bench, Run("disk0", 0, BLOCKS)))
+    prefetcher = bench.prefetcher(bench.blob(Run("disk0", 0, BLOCKS)))
     prefetcher.start({"disk0": bench.volume})
-    began = time.monotonic()
     bench.fetcher.close()
     prefetcher.join()
-    assert time.monotonic() - began < 4.0
     bench.source.silent.set()
     prefetcher.join()
     assert bench.present() == 0
@@ -123,7 +218,7 @@ def test_a_closed_fetcher_ends_it(bench: Bench) -> None:
 
 def test_a_map_that_is_closed_meanwhile_ends_it(bench: Bench) -> None:
     bench.source.silent = threading.Event()
-    prefetcher = Prefetcher(bench.cache, bench.fetcher, blob(bench, Run("disk0", 0, BLOCKS)))
+    prefetcher = bench.prefetcher(bench.blob(Run("disk0", 0, BLOCKS)))
     prefetcher.start({"disk0": bench.volume})
     time.sleep(0.1)
     bench.volume.map.close()
