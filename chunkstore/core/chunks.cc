@@ -3,6 +3,7 @@
 #include "chunkstore/core/chunks.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cstddef>
 #include <cstring>
 #include <utility>
@@ -90,6 +91,61 @@ Status Chunks::Get(const ChunkRef& ref, uint8_t* block) {
   SATCHEL_RETURN_IF_ERROR(Forget(ref, at));
   return Status::Invalid(ref, "its record in " + PackName(at.pack) + " at " +
                                   std::to_string(at.offset) + ": " + status.why());
+}
+
+// What is not found, not whole or not the right chunk goes the long way, which says what is wrong.
+Status Chunks::GetTogether(const ChunkRef* refs, size_t n, uint8_t* blocks) {
+  assert(n <= kMaxTogether);
+  Location at[kMaxTogether];
+  SATCHEL_RETURN_IF_ERROR(Guess(refs, n, at));
+  for (size_t i = 0; i < n;) {
+    size_t end = i + 1;
+    while (end < n && at[i].pack != 0 && at[end].pack == at[i].pack &&
+           at[end].offset == at[end - 1].offset + at[end - 1].size()) {
+      ++end;
+    }
+    DecodeSpan(at + i, end - i, blocks + i * kBlockSize);
+    i = end;
+  }
+  ChunkRef names[kMaxTogether];
+  NameBlocks(blocks, n, names);
+  for (size_t i = 0; i < n; ++i) {
+    if (names[i] != refs[i]) SATCHEL_RETURN_IF_ERROR(Get(refs[i], blocks + i * kBlockSize));
+  }
+  return {};
+}
+
+// Where each chunk most likely is; pack 0 where it is not, or where it is zero.
+Status Chunks::Guess(const ChunkRef* refs, size_t n, Location* at) {
+  const std::lock_guard lock(mutex_);
+  SATCHEL_RETURN_IF_ERROR(LoadTable());
+  Location candidates[LocationTable::kMaxCandidates];
+  bool flush = false;
+  for (size_t i = 0; i < n; ++i) {
+    at[i] = Location{};
+    if (refs[i].IsZero()) continue;
+    if (!FindFresh(refs[i], &at[i]) && table_.Find(refs[i], candidates) > 0) at[i] = candidates[0];
+    flush = flush || (at[i].pack != 0 && writer_.InBuffer(at[i]));
+  }
+  return flush ? writer_.Flush() : Status();
+}
+
+// Decodes records that follow each other in one pack. A block that cannot be had becomes zero.
+void Chunks::DecodeSpan(const Location* at, size_t n, uint8_t* blocks) {
+  std::fill_n(blocks, n * kBlockSize, uint8_t{0});
+  if (at[0].pack == 0) return;
+  thread_local std::vector<uint8_t> span;
+  const size_t size = at[n - 1].offset + at[n - 1].size() - at[0].offset;
+  span.resize(std::max(span.size(), size));
+  size_t got = 0;
+  if (!reader_.ReadSpan(at[0].pack, at[0].offset, size, span.data(), &got).ok()) return;
+  for (size_t i = 0; i < n; ++i) {
+    const size_t begin = at[i].offset - at[0].offset;
+    RecordView record;
+    if (begin >= got || !ParseRecord(span.data() + begin, got - begin, &record).ok()) continue;
+    uint8_t* block = blocks + i * kBlockSize;
+    if (!DecodeRecord(record, block).ok()) std::fill_n(block, kBlockSize, uint8_t{0});
+  }
 }
 
 Status Chunks::Locate(const ChunkRef* refs, size_t n, Location* at, bool* found) {

@@ -74,6 +74,11 @@ class Chunks final : public PageSource {
   // which the chunk counts as missing, so that it can be fetched again.
   Status Get(const ChunkRef& ref, uint8_t* block);
 
+  // The same for up to kMaxTogether chunks at once, into blocks one behind the other: records that
+  // lie side by side are read together, and hashed together.
+  Status GetTogether(const ChunkRef* refs, size_t n, uint8_t* blocks);
+  static constexpr size_t kMaxTogether = 64;
+
   // found[i] says whether refs[i] is here, and then at[i] where. The zero reference is not.
   Status Locate(const ChunkRef* refs, size_t n, Location* at, bool* found);
 
@@ -129,6 +134,8 @@ class Chunks final : public PageSource {
   };
 
   Status LoadTable();
+  Status Guess(const ChunkRef* refs, size_t n, Location* at);
+  void DecodeSpan(const Location* at, size_t n, uint8_t* blocks);
   Status Settle(const ChunkRef& ref, const Candidates& candidates, Location* at, bool* found);
   bool FindFresh(const ChunkRef& ref, Location* at) const;
   Status Readable(const Location& at);

@@ -51,6 +51,13 @@ Status PackReader::ReadRecord(const Location& at, uint8_t* block) {
   return DecodeRecord(record, block);
 }
 
+Status PackReader::ReadSpan(uint32_t pack, uint64_t offset, size_t n, uint8_t* buffer,
+                            size_t* got) {
+  std::shared_ptr<File> file;
+  SATCHEL_RETURN_IF_ERROR(Find(pack, &file));
+  return file->ReadAt(offset, n, buffer, got);
+}
+
 bool PackReader::IsRecordOf(const ChunkRef& ref, const Location& at) {
   std::shared_ptr<File> file;
   RecordHeader header;

@@ -15,6 +15,8 @@
 namespace satchel {
 namespace {
 
+static_assert(Chunks::kMaxTogether >= kPageFanout, "a leaf is read at once");
+
 constexpr uint64_t kLeafBytes = uint64_t{kPageFanout} * kBlockSize;
 
 class FileSource final : public BlockSource {
@@ -319,15 +321,14 @@ class Exporter {
   }
 
   Status Write(uint64_t first, const ChunkRef* refs, uint32_t count, uint8_t* buffer) {
+    SATCHEL_RETURN_IF_ERROR(chunks_->GetTogether(refs, count, buffer));
     for (uint32_t i = 0; i < count;) {
       uint32_t end = i;
-      for (; end < count && !refs[end].IsZero(); ++end) {
-        SATCHEL_RETURN_IF_ERROR(chunks_->Get(refs[end], buffer + size_t{end - i} * kBlockSize));
-      }
+      while (end < count && !refs[end].IsZero()) ++end;
       if (end > i) {
         const uint64_t offset = (first + i) * kBlockSize;
         const uint64_t n = std::min(uint64_t{end - i} * kBlockSize, root_.size - offset);
-        SATCHEL_RETURN_IF_ERROR(out_->WriteAt(offset, buffer, n));
+        SATCHEL_RETURN_IF_ERROR(out_->WriteAt(offset, buffer + size_t{i} * kBlockSize, n));
       }
       i = end + 1;
     }
