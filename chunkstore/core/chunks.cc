@@ -6,6 +6,7 @@
 #include <cassert>
 #include <cstddef>
 #include <cstring>
+#include <system_error>
 #include <utility>
 
 #include "chunkstore/core/hash.h"
@@ -50,6 +51,15 @@ Chunks::Chunks(Env* env, std::string packs, std::unique_ptr<Index> index, PackPo
       index_(std::move(index)),
       reader_(env, packs),
       writer_(env, packs, end, options.pack_limit) {}
+
+Chunks::~Chunks() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    wake_.notify_all();
+  }
+  if (syncer_.joinable()) syncer_.join();
+}
 
 Status Chunks::Put(const uint8_t* blocks, size_t n, ChunkRef* refs) {
   RecordBatch batch;
@@ -132,19 +142,18 @@ Status Chunks::Guess(const ChunkRef* refs, size_t n, Location* at) {
 
 // Decodes records that follow each other in one pack. A block that cannot be had becomes zero.
 void Chunks::DecodeSpan(const Location* at, size_t n, uint8_t* blocks) {
-  std::fill_n(blocks, n * kBlockSize, uint8_t{0});
-  if (at[0].pack == 0) return;
   thread_local std::vector<uint8_t> span;
-  const size_t size = at[n - 1].offset + at[n - 1].size() - at[0].offset;
+  const size_t size = at[0].pack == 0 ? 0 : at[n - 1].offset + at[n - 1].size() - at[0].offset;
   span.resize(std::max(span.size(), size));
   size_t got = 0;
-  if (!reader_.ReadSpan(at[0].pack, at[0].offset, size, span.data(), &got).ok()) return;
+  if (!reader_.ReadSpan(at[0].pack, at[0].offset, size, span.data(), &got).ok()) got = 0;
   for (size_t i = 0; i < n; ++i) {
     const size_t begin = at[i].offset - at[0].offset;
-    RecordView record;
-    if (begin >= got || !ParseRecord(span.data() + begin, got - begin, &record).ok()) continue;
     uint8_t* block = blocks + i * kBlockSize;
-    if (!DecodeRecord(record, block).ok()) std::fill_n(block, kBlockSize, uint8_t{0});
+    RecordView record;
+    const bool whole = begin < got && ParseRecord(span.data() + begin, got - begin, &record).ok() &&
+                       DecodeRecord(record, block).ok();
+    if (!whole) std::fill_n(block, kBlockSize, uint8_t{0});
   }
 }
 
@@ -260,8 +269,34 @@ Status Chunks::Append(const RecordBatch& batch) {
       pending_.Insert(item.ref, at);
     }
     if (pending_.size() < options_.max_pending) return {};
+    BeginSync();
+    if (pending_.size() < 2 * options_.max_pending) return {};
   }
   return Sync();
+}
+
+// Called with the mutex held.
+void Chunks::BeginSync() {
+  if (!syncer_.joinable()) {
+    try {
+      syncer_ = std::thread([this] { SyncInBackground(); });
+    } catch (const std::system_error&) {
+      return;  // whoever puts has to do it
+    }
+  }
+  wake_.notify_all();
+}
+
+// An error stays in `broken_` for the next that puts or syncs.
+void Chunks::SyncInBackground() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    wake_.wait(lock, [this] { return stopping_ || pending_.size() >= options_.max_pending; });
+    if (stopping_ || !broken_.ok()) return;
+    lock.unlock();
+    (void)Sync();
+    lock.lock();
+  }
 }
 
 Status Chunks::Flush() {

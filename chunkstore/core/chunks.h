@@ -13,6 +13,9 @@
 // stands a table of all places in memory, and a look at the record's header settles whether it is
 // the chunk asked for. LevelDB itself is asked only where the two disagree.
 //
+// A thread makes things durable while others put more, as soon as max_pending chunks wait for that;
+// at twice as many, whoever puts waits too. So an import's last sync has little left to do.
+//
 // When making things durable fails, nobody knows what is on disk (a second fsync after a failed
 // one tells nothing), so from then on every write is refused with that error until the store is
 // opened again and has looked.
@@ -20,9 +23,11 @@
 #define SATCHEL_CHUNKSTORE_CORE_CHUNKS_H_
 
 #include <atomic>
+#include <condition_variable>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "chunkstore/core/index.h"
@@ -38,7 +43,7 @@ namespace satchel {
 struct ChunkOptions {
   int level = 1;                     // of zstd
   uint64_t pack_limit = kPackLimit;  // bytes of a pack
-  size_t max_pending = 1 << 17;      // chunks not in the index yet before a Sync is forced
+  size_t max_pending = 1 << 15;      // chunks not in the index yet before a Sync is begun
 };
 
 // Records that wait to be appended, one after the other.
@@ -66,6 +71,7 @@ class Chunks final : public PageSource {
   // `end` is where appending goes on; everything before it is in the index. `env` outlives it.
   Chunks(Env* env, std::string packs, std::unique_ptr<Index> index, PackPosition end,
          const ChunkOptions& options);
+  ~Chunks() override;
 
   // Names `n` blocks and stores those that are new. refs[i] is the zero reference for a zero block.
   Status Put(const uint8_t* blocks, size_t n, ChunkRef* refs);
@@ -133,6 +139,8 @@ class Chunks final : public PageSource {
     Location at[LocationTable::kMaxCandidates];
   };
 
+  void BeginSync();
+  void SyncInBackground();
   Status LoadTable();
   Status Guess(const ChunkRef* refs, size_t n, Location* at);
   void DecodeSpan(const Location* at, size_t n, uint8_t* blocks);
@@ -156,6 +164,9 @@ class Chunks final : public PageSource {
   LocationTable table_;  // what is in the index, once it is loaded
   bool table_loaded_ = false;
   Status broken_;  // why writes are refused
+  std::condition_variable wake_;
+  bool stopping_ = false;
+  std::thread syncer_;  // from the first time that it is of use
 };
 
 }  // namespace satchel

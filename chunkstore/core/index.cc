@@ -7,7 +7,11 @@
 #include <leveldb/filter_policy.h>
 #include <leveldb/write_batch.h>
 
+#include <algorithm>
 #include <cstring>
+#include <numeric>
+
+#include "chunkstore/core/index_env.h"
 
 namespace satchel {
 namespace {
@@ -58,6 +62,7 @@ Status Index::Open(const std::string& path, std::unique_ptr<Index>* index) {
   made->filter_.reset(leveldb::NewBloomFilterPolicy(10));
   made->cache_.reset(leveldb::NewLRUCache(8 << 20));
   leveldb::Options options;
+  options.env = IndexEnv();
   options.create_if_missing = true;
   options.paranoid_checks = true;
   options.write_buffer_size = 8 << 20;
@@ -78,7 +83,9 @@ Status Index::Open(const std::string& path, std::unique_ptr<Index>* index) {
 }
 
 Status Index::Destroy(const std::string& path) {
-  return FromLevelDb(leveldb::DestroyDB(path, leveldb::Options()));
+  leveldb::Options options;
+  options.env = IndexEnv();
+  return FromLevelDb(leveldb::DestroyDB(path, options));
 }
 
 Status Index::Get(const ChunkRef& ref, Location* at, bool* found) const {
@@ -94,9 +101,14 @@ Status Index::Write(const std::vector<Entry>& put, const std::vector<ChunkRef>& 
                     PackPosition end) {
   leveldb::WriteBatch batch;
   char value[kValueSize];
-  for (const Entry& entry : put) {
-    EncodeLocation(entry.value, value);
-    batch.Put(Key(entry.ref), leveldb::Slice(value, sizeof value));
+  // In the order of the keys: neighbours in the batch are neighbours in LevelDB's memory.
+  std::vector<uint32_t> order(put.size());
+  std::iota(order.begin(), order.end(), 0u);
+  std::sort(order.begin(), order.end(),
+            [&](uint32_t a, uint32_t b) { return put[a].ref < put[b].ref; });
+  for (const uint32_t i : order) {
+    EncodeLocation(put[i].value, value);
+    batch.Put(Key(put[i].ref), leveldb::Slice(value, sizeof value));
   }
   for (const ChunkRef& ref : erase) batch.Delete(Key(ref));
   char position[kEndSize];
