@@ -50,25 +50,20 @@ class Ingest : private PageSink {
 
  private:
   Status Work() {
-    Batch batch;
     std::vector<uint8_t> blocks(kPageFanout * kBlockSize);
-    while (!workers_.stopped()) {
-      SATCHEL_RETURN_IF_ERROR(Take(&batch));
-      if (batch.jobs.empty()) break;
-      for (const LeafJob& job : batch.jobs) {
-        SATCHEL_RETURN_IF_ERROR(MakeLeaf(job, blocks.data(), &batch));
+    for (;;) {
+      const auto batch = std::make_shared<Batch>();
+      SATCHEL_RETURN_IF_ERROR(Take(batch.get()));
+      if (batch->jobs.empty() || !workers_.WaitForRoom(batch->ticket)) return {};
+      for (const LeafJob& job : batch->jobs) {
+        SATCHEL_RETURN_IF_ERROR(MakeLeaf(job, blocks.data(), batch.get()));
       }
-      SATCHEL_RETURN_IF_ERROR(workers_.InTurn(batch.ticket, [&] { return Deliver(batch); }));
-      workers_.Done(batch.bytes);
+      const auto deliver = [this, batch] { return Deliver(*batch); };
+      SATCHEL_RETURN_IF_ERROR(workers_.InOrder(batch->ticket, deliver));
     }
-    return {};
   }
 
   Status Take(Batch* batch) {
-    batch->jobs.clear();
-    batch->leaves.clear();
-    batch->records.Clear();
-    batch->bytes = 0;
     const std::lock_guard lock(mutex_);
     batch->ticket = next_ticket_++;
     return plan_.next(&batch->jobs);
@@ -140,6 +135,7 @@ class Ingest : private PageSink {
     for (size_t i = 0; i < batch.jobs.size(); ++i) {
       SATCHEL_RETURN_IF_ERROR(rewriter_.SetLeaf(batch.jobs[i].leaf, batch.leaves[i]));
     }
+    workers_.Done(batch.bytes);
     if (pages_.items.empty()) return {};
     SATCHEL_RETURN_IF_ERROR(chunks_->Append(pages_));
     pages_.Clear();

@@ -8,7 +8,7 @@
 // batches of leaf pages are handed out in order; each worker reads its blocks, names them, looks
 // them up and compresses the new ones, without any lock; then the batches are appended in the order
 // in which they were handed out, so that the packs and the root do not depend on timing and
-// neighbours lie side by side. Memory is a batch per worker, however large the volume is.
+// neighbours lie side by side. Memory is a few batches, however large the volume is.
 #ifndef SATCHEL_CHUNKSTORE_CORE_VOLUME_H_
 #define SATCHEL_CHUNKSTORE_CORE_VOLUME_H_
 

@@ -51,18 +51,29 @@ void Workers::Work(const std::function<Status()>& body) {
   changed_.notify_all();
 }
 
-Status Workers::InTurn(uint64_t ticket, const std::function<Status()>& act) {
-  {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return turn_ == ticket || stopped_; });
-    if (stopped_) return {};
+bool Workers::WaitForRoom(uint64_t ticket) {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return ticket < turn_ + kRoom || stopped_; });
+  return !stopped_;
+}
+
+Status Workers::InOrder(uint64_t ticket, std::function<Status()> act) {
+  std::unique_lock lock(mutex_);
+  queued_.emplace(ticket, std::move(act));
+  if (acting_) return {};
+  acting_ = true;
+  Status status;
+  while (status.ok() && !stopped_ && !queued_.empty() && queued_.begin()->first == turn_) {
+    const std::function<Status()> next = std::move(queued_.begin()->second);
+    queued_.erase(queued_.begin());
+    lock.unlock();
+    status = next();
+    lock.lock();
+    ++turn_;
+    changed_.notify_all();
   }
-  Status status = act();
-  if (!status.ok()) return status;  // Run stops the others
-  const std::lock_guard lock(mutex_);
-  ++turn_;
-  changed_.notify_all();
-  return {};
+  acting_ = !status.ok();  // nobody goes on behind an error
+  return status;           // Run stops the others
 }
 
 void Workers::Fail(Status status) {

@@ -9,6 +9,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -31,14 +32,21 @@ class Workers {
   bool stopped() const { return stopped_; }
   void Done(uint64_t bytes) { done_ += bytes; }
 
-  // For bodies: waits until it is the turn of `ticket` (0, 1, 2 ...), calls `act`, and lets the
-  // next one go on. After an error anywhere `act` is not called.
-  Status InTurn(uint64_t ticket, const std::function<Status()>& act);
+  // For bodies: waits until few enough tickets before `ticket` are open, so that what is queued
+  // stays little. false after an error anywhere.
+  bool WaitForRoom(uint64_t ticket);
+
+  // For bodies: has `act` called once, after those of all tickets before `ticket` (0, 1, 2 ...) and
+  // never beside another: now, or by the body that queues the one that is missing. After an error
+  // anywhere it may not be called.
+  Status InOrder(uint64_t ticket, std::function<Status()> act);
 
  private:
   Status Start(const std::function<Status()>& body, std::vector<std::thread>* threads);
   void Work(const std::function<Status()>& body);
   void Fail(Status status);
+
+  static constexpr uint64_t kRoom = 8;
 
   const uint64_t total_;
   std::atomic<uint64_t> done_{0};
@@ -47,6 +55,8 @@ class Workers {
   std::mutex mutex_;  // guards everything below
   std::condition_variable changed_;
   uint64_t turn_ = 0;
+  bool acting_ = false;
+  std::map<uint64_t, std::function<Status()>> queued_;  // from turn_ on
   unsigned running_ = 0;
   Status status_;
 };
