@@ -52,8 +52,11 @@ class KernelFiles:
     initrd: bytes
 
 
-def kernel_files(packages: Path) -> KernelFiles:
-    """Read a tar of PACKAGES and assemble the RAM disk. Raises UnsupportedError if it lacks one."""
+def kernel_files(packages: Path, modules: Sequence[str] = MODULES, init: str = INIT) -> KernelFiles:
+    """Read a tar of PACKAGES and assemble the RAM disk. Raises UnsupportedError if it lacks one.
+
+    modules: what `init`, a BusyBox script, finds in /modules, in the order of /modules/order.
+    """
     wanted = re.compile(r"\./(boot/vmlinuz-.*|(usr/)?bin/busybox|(usr/)?lib/modules/.*\.ko)")
     found: dict[str, bytes] = {}
     with tarfile.open(packages) as tar:
@@ -62,8 +65,8 @@ def kernel_files(packages: Path) -> KernelFiles:
                 file = tar.extractfile(member)
                 assert file is not None
                 found[_short_name(member.name)] = file.read()
-    order = _load_order(found, MODULES)
-    entries = [("bin/busybox", 0o100755, found["busybox"]), ("init", 0o100755, INIT.encode())]
+    order = _load_order(found, modules)
+    entries = [("bin/busybox", 0o100755, found["busybox"]), ("init", 0o100755, init.encode())]
     entries += [(f"modules/{name}.ko", 0o100644, found[f"{name}.ko"]) for name in order]
     names = "".join(f"{name}.ko\n" for name in order)
     entries.append(("modules/order", 0o100644, names.encode()))

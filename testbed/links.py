@@ -29,6 +29,10 @@ ETHERNET_HEADER = 14
 QUEUE_SECONDS = 0.1
 QUEUE_FLOOR = 32 * 1024
 NETEM_UNLIMITED = 100_000
+NETEM_FASTEST = 100_000_000_000
+"""bit/s: a rate that delays nothing. Only packets of a link with a rate keep their order."""
+
+HARDWARE = "02:00:00:00:00:01"
 
 Way = Literal["up", "down"]
 WAYS: tuple[Way, Way] = ("up", "down")
@@ -178,16 +182,23 @@ class TunLink:
 
 
 class Wire:
-    """A veth pair: as fast as the machine. Counts what the kernel counts, ARP included."""
+    """A veth pair: as fast as the machine.
+
+    Both ends have one hardware address and never ask for the other's, so that nothing is on the
+    wire, and in the counters, but IP packets.
+    """
 
     def __init__(self, name: str, leaf: End, core: End) -> None:
         self.name = name
         self._leaf = leaf
         self._core = core
         ip(
-            *f"link add {leaf.interface} netns {leaf.namespace} type veth".split(),
-            *f"peer name {core.interface} netns {core.namespace}".split(),
+            *f"link add {leaf.interface} address {HARDWARE} netns {leaf.namespace}".split(),
+            *f"type veth peer name {core.interface} address {HARDWARE}".split(),
+            *f"netns {core.namespace}".split(),
         )
+        for end in (leaf, core):
+            ip("-n", end.namespace, *f"link set {end.interface} arp off".split())
 
     def shape(self, *, up: Shape | None = None, down: Shape | None = None) -> None:
         raise UnsupportedError(f"cannot shape {self.name}", why="it is a wire")
@@ -267,9 +278,7 @@ def netem_arguments(shape: Shape) -> list[str]:
     arguments = ["netem", "limit", str(limit)]
     arguments += ["delay", f"{shape.delay * 1e6:.0f}us", f"{shape.jitter * 1e6:.0f}us"]
     arguments += ["loss", f"{shape.loss * 100:.6g}%"]
-    if shape.rate:
-        arguments += ["rate", f"{shape.rate}bit", str(-ETHERNET_HEADER)]
-    return arguments
+    return [*arguments, "rate", f"{shape.rate or NETEM_FASTEST}bit", str(-ETHERNET_HEADER)]
 
 
 def netem_available() -> bool:

@@ -1,0 +1,171 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""This host's files under Debian's cloud kernel, for tests of what the host's own kernel lacks.
+
+`python -m testbed.debian_kernel COMMAND...` boots a QEMU machine whose root is the host's, through
+virtiofs, below an overlay that is thrown away; runs COMMAND in it as root, in the same folder; and
+ends with its exit code. The machine has no network but what COMMAND makes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import click
+
+from console import run_program
+from images.debian import bootstrap
+from images.initrd import PACKAGES, kernel_files
+from images.sources import host_sources
+from satchel.errors import UnavailableError, UnsupportedError
+from testbed.built import cache_folder
+
+VIRTIOFSD = Path("/usr/lib/qemu/virtiofsd")
+
+MODULES = ("virtio_pci", "virtiofs", "overlay", "sch_netem", "veth", "tun")
+
+MEMORY = "2G"
+
+START_SECONDS = 10.0
+
+INIT = """\
+#!/bin/busybox sh
+# The host's root below a tmpfs, then the command; its exit code goes to the host's folder.
+b=/bin/busybox
+$b mount -t proc proc /proc
+for m in $($b cat /modules/order); do $b insmod /modules/$m; done
+for word in $($b cat /proc/cmdline); do
+  case $word in folder=*) folder=${word#folder=} ;; esac
+done
+$b mkdir /host /over
+$b mount -t virtiofs host /host
+$b mount -t tmpfs over /over
+$b mkdir /over/upper /over/work
+$b mount -t overlay -o lowerdir=/host,upperdir=/over/upper,workdir=/over/work root /root
+$b mount -t proc proc /root/proc
+$b mount -t sysfs sys /root/sys
+$b mount -t devtmpfs dev /root/dev
+$b mkdir -p /root/dev/shm /root/dev/pts
+for d in dev/shm run; do $b mount -t tmpfs tmp /root/$d; done
+$b ip link set lo up
+$b chroot /root /bin/sh "$folder/command"
+echo $? >"/host$folder/status"
+$b poweroff -f
+"""
+
+
+class GuestFailed(UnavailableError):
+    """The machine did not come as far as the command's end."""
+
+
+def require() -> None:
+    """Raises UnsupportedError where this cannot work."""
+    if not VIRTIOFSD.exists():
+        raise UnsupportedError(
+            "cannot run a command under Debian's kernel",
+            why=f"{VIRTIOFSD} is missing",
+            fix="install qemu-system-common of Debian 12",
+        )
+
+
+def run(argv: Sequence[str], *, seconds: float, output: int | None = None) -> int:
+    """Run `argv` in this folder under Debian's cloud kernel; its exit code. Needs root.
+
+    What it says goes to the descriptor `output`, by default ours. Raises UnsupportedError,
+    GuestFailed after `seconds` too, and what getting the kernel from Debian raises.
+    """
+    require()
+    kernel = _kernel()
+    with tempfile.TemporaryDirectory(prefix="satchel-guest-") as name:
+        folder = Path(name)
+        lines = [
+            "export HOME=/root LC_ALL=C.UTF-8 PYTHONDONTWRITEBYTECODE=1",
+            "export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+            f"cd {shlex.quote(str(Path.cwd()))} && {shlex.join(argv)}",
+        ]
+        (folder / "command").write_text("\n".join(lines) + "\n")
+        with _shared_root(folder) as socket:
+            try:
+                subprocess.run(
+                    _machine(kernel, socket, folder),
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    timeout=seconds,
+                    check=False,
+                )
+            except subprocess.TimeoutExpired as error:
+                raise GuestFailed(f"`{argv[0]}` takes over {seconds:.0f} s") from error
+        status = folder / "status"
+        if not status.exists():
+            raise GuestFailed(f"the machine ended before `{argv[0]}` did")
+        return int(status.read_text())
+
+
+def _machine(kernel: Path, socket: Path, folder: Path) -> list[str]:
+    argv = ["qemu-system-x86_64", "-nodefaults", "-no-reboot", "-display", "none"]
+    argv += ["-machine", "q35", "-cpu", "max", "-accel", "tcg,thread=multi", "-smp", "2"]
+    argv += ["-m", MEMORY, "-numa", "node,memdev=ram"]
+    argv += ["-object", f"memory-backend-memfd,id=ram,size={MEMORY},share=on"]
+    argv += ["-chardev", f"socket,id=root,path={socket}"]
+    argv += ["-device", "vhost-user-fs-pci,chardev=root,tag=host"]
+    argv += ["-kernel", str(kernel / "vmlinuz"), "-initrd", str(kernel / "initrd")]
+    argv += ["-append", f"console=ttyS0 quiet panic=-1 folder={folder}"]
+    return [*argv, "-serial", "stdio", "-monitor", "none"]
+
+
+@contextlib.contextmanager
+def _shared_root(folder: Path) -> Iterator[Path]:
+    """The socket of a virtiofsd that shares the host's root; nothing of it is left afterwards."""
+    socket, log = folder / "root.sock", folder / "virtiofsd.log"
+    argv = [str(VIRTIOFSD), f"--socket-path={socket}", "-o", "source=/"]
+    argv += ["-o", "cache=always", "-o", "sandbox=chroot"]
+    with log.open("wb") as said:
+        server = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=said, stderr=said)
+    try:
+        deadline = time.monotonic() + START_SECONDS
+        while not socket.exists():
+            if server.poll() is not None or time.monotonic() > deadline:
+                raise GuestFailed("virtiofsd did not start", why=log.read_text()[-500:].strip())
+            time.sleep(0.01)
+        yield socket
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def _kernel() -> Path:
+    """A folder with `vmlinuz` and `initrd`, made when it is first needed."""
+    key = hashlib.sha256("\n".join([INIT, *MODULES, *PACKAGES]).encode()).hexdigest()
+    folder = cache_folder() / "layers" / f"testbed-kernel-{key[:12]}"
+    if folder.is_dir():
+        return folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent) as name:
+        tar, made = Path(name) / "packages.tar", Path(name) / "kernel"
+        bootstrap(tar, host_sources(), PACKAGES, variant="extract", step=lambda: None)
+        files = kernel_files(tar, MODULES, INIT)
+        made.mkdir()
+        (made / "vmlinuz").write_bytes(files.vmlinuz)
+        (made / "initrd").write_bytes(files.initrd)
+        made.rename(folder)
+    return folder
+
+
+@click.command(context_settings={"ignore_unknown_options": True})
+@click.argument("argv", metavar="COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED)
+@click.option("--seconds", default=1800.0, help="When to give up.")
+def program(argv: tuple[str, ...], seconds: float) -> None:
+    """Run COMMAND in this folder under Debian's cloud kernel."""
+    sys.exit(run(argv, seconds=seconds))
+
+
+if __name__ == "__main__":
+    run_program(program, "testbed.debian_kernel")
