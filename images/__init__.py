@@ -14,6 +14,7 @@ the same. What the agent starts is plain Debian.
 """
 
 from images.builder import BuiltImage, ImageDamaged, ImageNotBuilt, build
+from images.initrd import KernelFiles, debian_kernel
 from images.manifest import SIGNATURE_NAMESPACE, Manifest, ManifestInvalid, ManifestUnsupported
 from images.raw_view import DiskImageInvalid, raw_view
 from images.recipe import Recipe, RecipeInvalid, RecipeNotFound, Rehearsal, recipes
@@ -27,6 +28,7 @@ __all__ = [
     "DiskImageInvalid",
     "ImageDamaged",
     "ImageNotBuilt",
+    "KernelFiles",
     "Manifest",
     "ManifestInvalid",
     "ManifestUnsupported",
@@ -36,6 +38,7 @@ __all__ = [
     "Rehearsal",
     "SourcesMissing",
     "build",
+    "debian_kernel",
     "raw_view",
     "recipes",
     "speak",

@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import re
 import tarfile
+import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from images.debian import bootstrap
+from images.sources import host_sources
 from satchel.errors import UnsupportedError
 
 PACKAGES = ("linux-image-cloud-amd64", "busybox-static")
@@ -71,6 +74,17 @@ def kernel_files(packages: Path, modules: Sequence[str] = MODULES, init: str = I
     names = "".join(f"{name}.ko\n" for name in order)
     entries.append(("modules/order", 0o100644, names.encode()))
     return KernelFiles(found["vmlinuz"], initial_ram_disk(entries))
+
+
+def debian_kernel(modules: Sequence[str], init: str) -> KernelFiles:
+    """Debian's cloud kernel, fetched now, and a RAM disk with these modules that runs `init`.
+
+    Raises what `images.build` raises when it cannot get packages.
+    """
+    with tempfile.TemporaryDirectory(prefix="satchel-kernel-") as folder:
+        packages = Path(folder) / "packages.tar"
+        bootstrap(packages, host_sources(), PACKAGES, variant="extract", step=lambda: None)
+        return kernel_files(packages, modules, init)
 
 
 def initial_ram_disk(files: Sequence[tuple[str, int, bytes]]) -> bytes:

@@ -22,9 +22,7 @@ from pathlib import Path
 import click
 
 from console import run_program
-from images.debian import bootstrap
-from images.initrd import PACKAGES, kernel_files
-from images.sources import host_sources
+from images import debian_kernel
 from satchel.errors import UnavailableError, UnsupportedError
 from testbed.built import cache_folder
 
@@ -45,18 +43,18 @@ for m in $($b cat /modules/order); do $b insmod /modules/$m; done
 for word in $($b cat /proc/cmdline); do
   case $word in folder=*) folder=${word#folder=} ;; esac
 done
-$b mkdir /host /over
+$b mkdir /host /over /new
 $b mount -t virtiofs host /host
 $b mount -t tmpfs over /over
 $b mkdir /over/upper /over/work
-$b mount -t overlay -o lowerdir=/host,upperdir=/over/upper,workdir=/over/work root /root
-$b mount -t proc proc /root/proc
-$b mount -t sysfs sys /root/sys
-$b mount -t devtmpfs dev /root/dev
-$b mkdir -p /root/dev/shm /root/dev/pts
-for d in dev/shm run; do $b mount -t tmpfs tmp /root/$d; done
+$b mount -t overlay -o lowerdir=/host,upperdir=/over/upper,workdir=/over/work root /new
+$b mount -t proc proc /new/proc
+$b mount -t sysfs sys /new/sys
+$b mount -t devtmpfs dev /new/dev
+$b mkdir -p /new/dev/shm /new/dev/pts
+for d in dev/shm run; do $b mount -t tmpfs tmp /new/$d; done
 $b ip link set lo up
-$b chroot /root /bin/sh "$folder/command"
+$b chroot /new /bin/sh "$folder/command"
 echo $? >"/host$folder/status"
 $b poweroff -f
 """
@@ -143,15 +141,14 @@ def _shared_root(folder: Path) -> Iterator[Path]:
 
 def _kernel() -> Path:
     """A folder with `vmlinuz` and `initrd`, made when it is first needed."""
-    key = hashlib.sha256("\n".join([INIT, *MODULES, *PACKAGES]).encode()).hexdigest()
+    key = hashlib.sha256("\n".join([INIT, *MODULES]).encode()).hexdigest()
     folder = cache_folder() / "layers" / f"testbed-kernel-{key[:12]}"
     if folder.is_dir():
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
+    files = debian_kernel(MODULES, INIT)
     with tempfile.TemporaryDirectory(dir=folder.parent) as name:
-        tar, made = Path(name) / "packages.tar", Path(name) / "kernel"
-        bootstrap(tar, host_sources(), PACKAGES, variant="extract", step=lambda: None)
-        files = kernel_files(tar, MODULES, INIT)
+        made = Path(name) / "kernel"
         made.mkdir()
         (made / "vmlinuz").write_bytes(files.vmlinuz)
         (made / "initrd").write_bytes(files.initrd)
