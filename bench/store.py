@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""The store beside other tools: importing, exporting, checkpoints, space and memory.
+"""The store beside other tools: importing, exporting, checkpoints, space, memory, reads over NBD.
 
 Every tool gets the same images one after the other into one folder of its own, step by step in
 turn, so that a slow moment of the machine meets all of them. Speeds are of the bytes that are not
@@ -25,6 +25,8 @@ from pathlib import Path
 from bench.harness import Figure, figure
 from bench.store_inputs import FOLDER, STEPS, Input, changed_blocks, make_inputs
 from bench.store_keepers import KEEPERS, BorgBlocks, BorgFixed, Keeper, Run, Satchel
+from bench.store_reads import read_figures
+from bench.store_scale import CHUNK_BYTES, MEMORY_MB, scale_figures
 from chunkstore import BlockMap, Store, TableRoot
 from satchel.errors import SatchelError
 from satchel.ids import BLOCK_SIZE
@@ -48,8 +50,9 @@ SIZE_GOALS = {
 EXPORT_GOALS = {"restic": 2.2, "casync": 2.2}
 HASH_GOAL = 0.6
 CHECKPOINT_GOAL = 0.1
-MEMORY_MB = 64
-CHUNK_BYTES = 12
+READ_SECONDS = 5
+SCALES = (1_024_000, 4_096_000, 16_384_000)
+"""Numbers of chunks at which memory and rates are measured."""
 
 _PIECE = 1 << 20
 
@@ -129,6 +132,12 @@ def _figures(*, quick: bool, rounds: int) -> Iterator[Figure]:
         yield from _size_figures(race)
         yield from _checkpoint_figures(inputs, rounds)
         yield from _memory_figures(race, kept)
+    with tempfile.TemporaryDirectory(prefix="satchel-bench-") as name:
+        seconds = READ_SECONDS // (5 if quick else 1)
+        yield from read_figures(inputs["second"], Path(name), rounds, seconds)
+    with tempfile.TemporaryDirectory(prefix="run-", dir=FOLDER) as name:
+        sizes = tuple(size // (20 if quick else 1) for size in SCALES)
+        yield from scale_figures(Path(name) / "store", sizes)
 
 
 def _put_figures(race: Race, step: str) -> Iterator[Figure]:

@@ -7,6 +7,7 @@ Each command is a process of its own, with its start and with whatever it does t
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -20,6 +21,7 @@ from pathlib import Path
 from satchel.errors import SatchelError
 
 THREADS = 2
+POLL_SECONDS = 0.02
 
 
 @dataclass(frozen=True)
@@ -47,13 +49,28 @@ def run(argv: Iterable[str | Path], folder: Path, environment: Mapping[str, str]
             stdout=log,
             stderr=subprocess.STDOUT,
         )
-        _, status, usage = os.wait4(process.pid, 0)
+        peak = 0.0
+        while process.poll() is None:
+            peak = max(peak, peak_mb(process.pid))
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(POLL_SECONDS)
         seconds = time.perf_counter() - began
-    process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode != 0:
         why = output.read_text(encoding="utf-8", errors="replace")[-1000:]
         raise SatchelError(f"{process.args!r} failed", why=why)
-    return Run(seconds, usage.ru_maxrss / 1024)
+    return Run(seconds, peak)
+
+
+def peak_mb(pid: int) -> float:
+    """The most memory that a process had since its program was started; 0 when it is gone.
+
+    What wait4 tells is at least what this process has, because the child began as a copy of it.
+    """
+    try:
+        status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
+    except OSError:
+        return 0.0
+    return int(status.split("VmHWM:")[1].split()[0]) / 1024 if "VmHWM:" in status else 0.0
 
 
 class Keeper(ABC):

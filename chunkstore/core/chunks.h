@@ -43,7 +43,7 @@ namespace satchel {
 struct ChunkOptions {
   int level = 1;                     // of zstd
   uint64_t pack_limit = kPackLimit;  // bytes of a pack
-  size_t max_pending = 1 << 15;      // chunks not in the index yet before a Sync is begun
+  size_t max_pending = 1 << 14;      // chunks not in the index yet before a Sync is begun
 };
 
 // Records that wait to be appended, one after the other.

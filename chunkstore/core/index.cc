@@ -60,13 +60,13 @@ Index::~Index() = default;
 Status Index::Open(const std::string& path, std::unique_ptr<Index>* index) {
   std::unique_ptr<Index> made(new Index);
   made->filter_.reset(leveldb::NewBloomFilterPolicy(10));
-  made->cache_.reset(leveldb::NewLRUCache(8 << 20));
+  made->cache_.reset(leveldb::NewLRUCache(1 << 20));
   leveldb::Options options;
   options.env = IndexEnv();
   options.create_if_missing = true;
   options.paranoid_checks = true;
-  options.write_buffer_size = 8 << 20;
-  options.max_open_files = 256;
+  options.write_buffer_size = 4 << 20;
+  options.max_open_files = 64;
   options.compression = leveldb::kNoCompression;  // hashes do not compress
   options.filter_policy = made->filter_.get();
   options.block_cache = made->cache_.get();

@@ -255,13 +255,20 @@ Status CleanEntries(Chunks* chunks, const TableRoot& root, const LeafJob& job,
     return Status();
   };
   visitor.on_blocks = [&](uint64_t first, const ChunkRef* refs, uint32_t count) {
-    Location at[kPageFanout];
-    bool found[kPageFanout];
-    SATCHEL_RETURN_IF_ERROR(chunks->Locate(refs, count, at, found));
+    ChunkRef ask[kPageFanout] = {};
+    BlockEntry* place[kPageFanout];
+    uint32_t asked = 0;
     for (uint32_t i = 0; i < count; ++i) {
       if (((job.mask >> (first - base + i)) & 1) == 0) continue;
-      if (!found[i] && !refs[i].IsZero()) return Status::Missing(refs[i]);
-      entries[first - base + i] = found[i] ? PackedEntry(at[i]) : kZeroEntry;
+      ask[asked] = refs[i];
+      place[asked++] = entries + (first - base + i);
+    }
+    Location at[kPageFanout];
+    bool found[kPageFanout];
+    SATCHEL_RETURN_IF_ERROR(chunks->Locate(ask, asked, at, found));
+    for (uint32_t k = 0; k < asked; ++k) {
+      if (!found[k] && !ask[k].IsZero()) return Status::Missing(ask[k]);
+      *place[k] = found[k] ? PackedEntry(at[k]) : kZeroEntry;
     }
     return Status();
   };

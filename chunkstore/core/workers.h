@@ -46,7 +46,7 @@ class Workers {
   void Work(const std::function<Status()>& body);
   void Fail(Status status);
 
-  static constexpr uint64_t kRoom = 8;
+  static constexpr uint64_t kRoom = 4;
 
   const uint64_t total_;
   std::atomic<uint64_t> done_{0};
