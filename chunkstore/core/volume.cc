@@ -275,9 +275,17 @@ Status CleanEntries(Chunks* chunks, const TableRoot& root, const LeafJob& job,
   return WalkTable(chunks, root, base, kPageFanout, visitor);
 }
 
-// Gives back the overlay's space of the blocks in `jobs`, run by run. What cannot be given back
-// costs space only.
-void PunchBlocks(const std::vector<LeafJob>& jobs, File* overlay) {
+bool AnyDirty(const BlockMap& map, uint64_t begin, uint64_t end) {
+  for (uint64_t i = begin; i < end; ++i) {
+    if (map.Load(i).state == BlockState::kDirty) return true;
+  }
+  return false;
+}
+
+// Gives back the overlay's space of the blocks in `jobs`. Only dirty blocks have bytes there, so a
+// run goes on to the next block that is still dirty: one call instead of one for each block. What
+// cannot be given back costs space only.
+void PunchBlocks(const std::vector<LeafJob>& jobs, const BlockMap& map, File* overlay) {
   uint64_t begin = 0;
   uint64_t end = 0;
   const auto punch = [&] {
@@ -287,7 +295,7 @@ void PunchBlocks(const std::vector<LeafJob>& jobs, File* overlay) {
     for (uint32_t i = 0; i < kPageFanout; ++i) {
       if (((job.mask >> i) & 1) == 0) continue;
       const uint64_t block = job.leaf * kPageFanout + i;
-      if (block != end) {
+      if (end == begin || AnyDirty(map, end, block)) {
         punch();
         begin = block;
       }
@@ -498,7 +506,7 @@ Status CommitVolume(Chunks* chunks, const TableRoot& root, BlockMap* map, File* 
       }
     }
   }
-  PunchBlocks(clean, overlay);
+  PunchBlocks(clean, *map, overlay);
   return {};
 }
 
