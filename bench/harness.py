@@ -16,6 +16,7 @@ from satchel.errors import NotFoundError, UsageError
 
 BENCHES = {
     "link": "bench.link",
+    "move": "bench.move",
     "resume": "bench.resume",
     "store": "bench.store",
 }

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Streams a checkpoint's working set ahead of the machine, in the order of first touch.
 
-Two threads fetch frame after frame, so that the link is busy while a frame is unpacked. A miss of
+Three threads fetch frame after frame, so that the link is busy while frames are unpacked. A miss of
 the machine in a frame that is still to come waits for that frame, which is fetched next; any other
 miss is fetched beside the stream, whose requests are so small that it never waits long.
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 import logging
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Mapping
 
@@ -24,7 +25,7 @@ from surrogate.fetch import Fetcher
 
 logger = logging.getLogger(__name__)
 
-STREAMS = 2
+STREAMS = 3
 
 END_SECONDS = 2.0
 
@@ -40,6 +41,7 @@ class Prefetcher:
         self._threads: list[threading.Thread] = []
         self._changed = threading.Condition()
         self._learning = False
+        self._began = 0.0
         self._frames: list[Frame] = []
         self._queue: deque[int] = deque()
         self._coming: dict[tuple[str, int], int] = {}
@@ -48,6 +50,7 @@ class Prefetcher:
         """Begin, with the volumes of a machine that is about to be loaded."""
         self._volumes = dict(volumes)
         self._learning = True
+        self._began = time.monotonic()
         self._begin(self._run)
 
     def join(self) -> None:
@@ -90,6 +93,9 @@ class Prefetcher:
         for _ in range(STREAMS - 1):
             self._begin(self._stream)
         self._stream()
+        count = sum(frame.count for frame in frames)
+        seconds = time.monotonic() - self._began
+        logger.info("working set: %d blocks in %.1f s", count, seconds)
 
     def _directory(self) -> list[Frame]:
         blob = self._blob

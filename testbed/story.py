@@ -11,18 +11,23 @@ surrogate B in the middle of the work, goes on with home, and returns.
 from __future__ import annotations
 
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 from rich.console import Console
+from rich.table import Table
 
-from images import PHRASES, speak
+from images import PHRASES, Manifest, speak
 from satchel.errors import SatchelError
+from satchel.ids import BLOCK_SIZE
 from testbed import plot
 from testbed.bed import Testbed
 from testbed.built import built_image, cache_folder
@@ -39,6 +44,16 @@ WITHOUT = "without portable storage"
 
 RECORDINGS = 2
 
+SERVICES = ("notes", "speech")
+OPERATION_NAMES = {"notes": "operations of notes", "speech": "recognitions"}
+
+WARM_OPERATIONS = 3
+"""Operations after a move that say how long one takes."""
+
+MOVE_GOAL_SECONDS = 30.0
+"""From the start of a move to the first response, the operation itself not counted: with the links
+of 2005 and with media."""
+
 PAUSE_SECONDS = 0.1
 """Between operations: a person is not a load generator."""
 
@@ -53,6 +68,59 @@ FORECAST = {
     "today": "about 5 minutes once the images are built",
     "paper": "about 40 minutes: home's uplink has 256 kb/s",
 }
+
+
+@dataclass(frozen=True)
+class Move:
+    """What a move to another surrogate took, until the first response of the replica there.
+
+    operation_seconds: what the operation itself takes once the replica is warm
+    fetched: bytes by source until then; share: of the machine's stored state
+    """
+
+    service: str
+    mode: str
+    first_response_seconds: float
+    operation_seconds: float
+    fetched: dict[str, int]
+    share: float
+
+    @property
+    def seconds(self) -> float:
+        """Without the operation itself."""
+        return self.first_response_seconds - self.operation_seconds
+
+    def facts(self, profile: str) -> dict[str, Any]:
+        """For summary.json; `holds` is about MOVE_GOAL_SECONDS, null where that is no goal."""
+        aimed = profile == "paper" and self.mode == WITH
+        return {
+            **asdict(self),
+            "seconds": self.seconds,
+            "goal": f"<= {MOVE_GOAL_SECONDS:g} s" if aimed else None,
+            "holds": self.seconds <= MOVE_GOAL_SECONDS if aimed else None,
+        }
+
+
+def moves_table(moves: Sequence[Move], profile: str) -> Table:
+    """The moves for people."""
+    columns = (
+        "move of",
+        "mode",
+        "first response s",
+        "operation s",
+        "without it s",
+        "goal",
+        "holds",
+    )
+    table = Table(*columns, "fetched MB", "share", box=None)
+    for move in moves:
+        facts = move.facts(profile)
+        times = (move.first_response_seconds, move.operation_seconds, move.seconds)
+        holds = {None: "", True: "yes", False: "NO"}[facts["holds"]]
+        size = f"{sum(move.fetched.values()) / 1e6:.1f}"
+        cells = [*(f"{t:.1f}" for t in times), facts["goal"] or "", holds, size]
+        table.add_row(move.service, move.mode, *cells, f"{move.share:.1%}")
+    return table
 
 
 class Story:
@@ -72,13 +140,14 @@ class Story:
         self._chunks: dict[str, int] = {}
         self._written = 0
         self._mark = 0
+        self.moves: list[Move] = []
         self.background: subprocess.Popen[bytes] | None = None
 
     def play(self) -> None:
         """The whole story."""
         self.build()
         self.roles.start()
-        self.at_home()
+        self.at_home(SERVICES)
         self.at_hotspot_a()
         self.to_hotspot_b()
         self.without_media()
@@ -93,17 +162,17 @@ class Story:
 
     def build(self) -> None:
         """Service images and a recording."""
-        for name in ("notes", "speech"):
+        for name in SERVICES:
             with self.recorder.step(f"build image {name}", "home") as row:
                 size = built_image(name).disk.stat().st_size
                 row.facts["image"] = f"{size >> 20} MiB"
         (self.work / "speech.wav").write_bytes(speak(PHRASES[0]))
 
-    def at_home(self) -> None:
-        """Boot both services, checkpoint them onto the stick."""
+    def at_home(self, services: Sequence[str]) -> None:
+        """Boot services, checkpoint them onto the stick."""
         home = self.roles.home
         home.command("media", "init", self.stick.root, "--json")
-        for name in ("notes", "speech"):
+        for name in services:
             home.command("service", "add", name, "--json")
             with self.recorder.step(f"boot {name}", "home"):
                 home.command("launch", name, "--json")
@@ -117,17 +186,17 @@ class Story:
 
     def at_hotspot_a(self) -> None:
         """Thirty operations of notes, each logged on the stick before it is sent; speech."""
-        self._session("notes", "a", media=True)
-        self._use("notes", OPERATIONS, WITH, "operations of notes", "client at A")
-        self._session("speech", "a", media=True)
-        self._use("speech", RECORDINGS, WITH, "recognitions", "client at A")
+        self.session("notes", "a", media=True)
+        self.operate("notes", OPERATIONS, "a")
+        self.session("speech", "a", media=True)
+        self.operate("speech", RECORDINGS, "a")
 
     def to_hotspot_b(self) -> None:
         """Move while working: replicas resume at B from the stick."""
-        for name in ("notes", "speech"):
-            self._move(name, "b", WITH)
-        self._use("notes", OPERATIONS, WITH, "operations of notes", "client at B")
-        self._use("speech", RECORDINGS, WITH, "recognitions", "client at B")
+        for name in SERVICES:
+            self.move(name, "b", WITH)
+        self.operate("notes", OPERATIONS, "b")
+        self.operate("speech", RECORDINGS, "b")
 
     def without_media(self) -> None:
         """The same move once more, to an empty surrogate, from home over the slow link."""
@@ -136,9 +205,9 @@ class Story:
         self._shift("a")
         self.roles.restart_surrogate("b", empty=True)
         for name in ("notes", "speech"):
-            self._session(name, "a", media=name == "notes")
-            self._move(name, "b", WITHOUT)
-        self._use("notes", OPERATIONS, WITHOUT, "operations of notes", "client at B")
+            self.session(name, "a", media=name == "notes")
+            self.move(name, "b", WITHOUT)
+        self.operate("notes", OPERATIONS, "b", WITHOUT)
 
     def surrogate_dies(self) -> None:
         """Cut B's power in the middle of operations: home's answers go on."""
@@ -152,7 +221,7 @@ class Story:
         with self.recorder.step("a new replica of notes", "surrogate A") as row:
             brought = self.roles.satchel("move", "notes", "--to", "a", "--json")
             row.facts["replayed"] = brought["replayed"]
-        self._use("notes", 5, "surrogate lost", "operations of notes", "client at B")
+        self.operate("notes", 5, "b", "surrogate lost")
         status = self.roles.satchel("status", "notes", "--json")
         self.facts["lost_operations"] = self.iterations - status["last_operation"]
         self.facts["divergences"] = len(status["divergences"])
@@ -172,7 +241,8 @@ class Story:
             }
         self.facts["on_media"] = self.roles.home.command("media", "ls", self.stick.root, "--json")
 
-    def _session(self, service: str, surrogate: str, *, media: bool) -> None:
+    def session(self, service: str, surrogate: str, *, media: bool) -> None:
+        """Begin to use a service at the hotspot of that surrogate, with a replica there."""
         where = ["--media", str(self.stick.root)] if media else []
         with self.recorder.step(f"run {service}", f"surrogate {surrogate.upper()}") as row:
             log = self.work / f"{service}.log"
@@ -180,8 +250,12 @@ class Story:
             brought = self.roles.satchel("move", service, "--to", surrogate, "--json")
             self._note(row.facts, brought)
 
-    def _move(self, service: str, surrogate: str, mode: str) -> None:
-        """Join the other hotspot, bring up a replica there, with operations going on."""
+    def move(self, service: str, surrogate: str, mode: str) -> None:
+        """Join the other hotspot, bring up a replica there, with operations going on.
+
+        Adds to the facts' moves how long that took: until the replica's first response, and
+        without the operation itself, for which the median of those after the move stands.
+        """
         self._begin_background(service, mode)
         self._await_rows(service, 1)
         if self.bed.client.hotspot != surrogate:
@@ -200,15 +274,35 @@ class Story:
         with self.recorder.step(f"until its answers of {service} come first", where) as row:
             self._await_leader(service, surrogate)
             row.facts["leader"] = self._last_leader(service)
-        self.facts.setdefault("moves", []).append(
-            {"service": service, "mode": mode, "first_response_seconds": first, "share": share}
-        )
+        warm = self._warm_seconds(service)
         self._end_background()
+        self.moves.append(Move(service, mode, first, warm, fetched, share))
+
+    def _warm_seconds(self, service: str) -> float:
+        """The median response time of the operations that begin from now on."""
+        before = len(self._rows(service)) + 1
+        self._await_rows(service, before + WARM_OPERATIONS - self._mark)
+        rows = self._rows(service)[before : before + WARM_OPERATIONS]
+        return statistics.median(float(row.split(",")[2]) for row in rows)
 
     def _share(self, service: str, fetched: dict[str, int]) -> float:
-        """What part of a machine's stored state was fetched; chunks are alike in size."""
-        stored = self._written * self._chunks[service] / sum(self._chunks.values())
-        return sum(fetched.values()) / stored
+        """What part of a machine's stored state was fetched.
+
+        Both are compressed: all that came over the wire, tables too, against the chunks and tables
+        of memory, disk and devices as they are stored, one by one. The working set, which is a
+        copy, is no part of the state. Of two services on one stick each has the part that its
+        number of chunks says: they are alike in size.
+        """
+        ahead = {name: self.working_set_bytes(name) for name in self._chunks}
+        chunks = {name: n - ahead[name] // BLOCK_SIZE for name, n in self._chunks.items()}
+        state = self._written - sum(ahead.values())
+        return sum(fetched.values()) / (state * chunks[service] / sum(chunks.values()))
+
+    def working_set_bytes(self, service: str) -> int:
+        """Of the service's checkpoint on the stick."""
+        (path,) = (self.stick.root / "satchel" / "checkpoints" / service).glob("*.json")
+        working_set = Manifest.from_bytes(path.read_bytes()).working_set
+        return working_set.size if working_set else 0
 
     def _await_response(self, service: str, surrogate: str) -> dict[str, int]:
         """Until a replica has answered an operation; what it had fetched by then, by source."""
@@ -237,8 +331,10 @@ class Story:
         )
         facts["replayed"] = brought["replayed"]
 
-    def _use(self, service: str, count: int, mode: str, what: str, where: str) -> None:
-        with self.recorder.step(f"{count} {what}", where) as row:
+    def operate(self, service: str, count: int, hotspot: str, mode: str = WITH) -> None:
+        """Use a service so many times."""
+        where = f"client at {hotspot.upper()}"
+        with self.recorder.step(f"{count} {OPERATION_NAMES[service]}", where) as row:
             pause = ["--think", str(PAUSE_SECONDS)] if service == "notes" else []
             process = self._workload(service, mode, "--count", str(count), *pause)
             if process.wait() != 0:
@@ -319,8 +415,10 @@ def main(profile: str, out: Path, keep: bool) -> None:
                 story.play()
             finally:
                 story.close()
+            story.facts["moves"] = [move.facts(profile) for move in story.moves]
             story.recorder.write(out / "summary.json", profile=profile, facts=story.facts)
             console.print(story.recorder.table())
+            console.print(moves_table(story.moves, profile))
         plot.response_times(sorted(out.glob("*.csv")), out / "response-time.png")
         console.print(f"In {out}: summary.json, the series as CSV, response-time.png")
     except SatchelError as error:
