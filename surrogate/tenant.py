@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 
 from chunkstore import TableRoot
 from images import Manifest
-from overlay import Volume
+from overlay import ReadAbandoned, Volume
 from replay import Operation, Response
 from replica import Frozen, Replica, ReplicaFailed, ReplicaState, WrongReplicaState
-from satchel.errors import CapacityError, SatchelError
+from satchel.errors import ROOTS, CapacityError, SatchelError, UnavailableError
 from satchel.ids import ReplicaId
 from surrogate.fetch import Fetcher
 from surrogate.prefetch import Prefetcher
@@ -52,6 +52,7 @@ class Tenant:
         self._started_seconds: float | None = None
         self._first_response: tuple[float, dict[str, int]] | None = None
         self._error: SatchelError | None = None
+        self._fetch_error: SatchelError | None = None
         self._stopping = threading.Lock()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._resume, name=f"resume-{replica.id}")
@@ -72,7 +73,7 @@ class Tenant:
         error, failure = self._error, self.replica.failure()
         if error is None and failure:
             what = f"replica {self.id} cannot go on"
-            error = ReplicaFailed(what, why=failure, fix="bring up another one")
+            error = self._cause(ReplicaFailed(what, why=failure, fix="bring up another one"))
         return ReplicaStatus(
             replica=self.id,
             service=self.manifest.service,
@@ -135,12 +136,11 @@ class Tenant:
         frozen = Frozen(manifest.operation, manifest.device_state, manifest.volumes)
         prefetcher = self._prefetcher
         ahead = prefetcher.start if prefetcher else _nothing
-        resolver = prefetcher.resolve if prefetcher else self.fetcher.resolve
         try:
-            self.replica.resume(frozen, resolver, self._read, ahead)
+            self.replica.resume(frozen, self._resolve, self._read, ahead)
             self._started_seconds = time.monotonic() - self._created
         except SatchelError as error:
-            self._error = error
+            self._error = self._cause(error)
         except OSError as error:
             kind = CapacityError if error.errno in (errno.ENOSPC, errno.EDQUOT) else SatchelError
             self._error = kind(f"replica {self.id} cannot be resumed", why=str(error))
@@ -149,6 +149,23 @@ class Tenant:
             self._error = SatchelError(f"replica {self.id} cannot be resumed", why=repr(error))
         if self._error and not self._stop.is_set():
             logger.error("replica %s: %s", self.id, self._error)
+
+    def _resolve(self, volume: Volume, first: int, count: int) -> None:
+        source = self._prefetcher or self.fetcher
+        try:
+            source.resolve(volume, first, count)
+        except SatchelError as error:
+            if not isinstance(error, ReadAbandoned):
+                self._fetch_error = error
+            raise
+
+    def _cause(self, error: SatchelError) -> SatchelError:
+        """A machine that ended because a block could not be had says only that it ended: why the
+        block could not be had, if that was so, else `error`."""
+        if self._fetch_error is None or not isinstance(error, UnavailableError):
+            return error
+        kinds = [root for root in ROOTS if isinstance(self._fetch_error, root)]
+        return kinds[-1](f"replica {self.id} cannot go on", why=str(self._fetch_error), fix=error.fix)
 
     def _read(self, root: TableRoot) -> bytes:
         """All of a small volume; a stop does not wait for a source that is silent."""

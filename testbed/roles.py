@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
+import socket
 import subprocess
 import sys
 import time
@@ -57,8 +59,14 @@ class Role:
         assert self._sshd is not None
         return self._sshd
 
-    def start(self, socket: str, authorized: Sequence[str]) -> None:
-        """Start the sshd and the daemon; returns when the daemon answers at `socket`."""
+    @property
+    def pid(self) -> int:
+        """Of the running daemon."""
+        assert self._daemon is not None
+        return self._daemon.pid
+
+    def start(self, name: str, authorized: Sequence[str]) -> None:
+        """Start the sshd and the daemon; returns when the daemon answers at the socket `name`."""
         self._sshd = Sshd.start(
             self.folder / "sshd",
             authorized=authorized,
@@ -68,26 +76,35 @@ class Role:
         )
         self._daemon = self.host.popen(self.argv("serve"), log=self.log)
         deadline = time.monotonic() + START_SECONDS
-        while not (self.run_dir / socket).exists():
+        while not listens(self.run_dir / name):
             if self._daemon.poll() is not None or time.monotonic() > deadline:
                 tail = self.log.read_text(errors="replace")[-2000:]
                 raise UnavailableError(f"{self.program} did not start", why=tail)
             time.sleep(0.05)
 
+    def end(self, number: signal.Signals) -> int:
+        """Send the daemon a signal that ends it; its exit code. The sshd goes on."""
+        assert self._daemon is not None
+        self._daemon.send_signal(number)
+        code = self._daemon.wait(timeout=START_SECONDS)
+        self._daemon = None
+        return code
+
     def stop(self) -> None:
         """End the daemon and the sshd in an orderly way."""
         if self._daemon:
-            self._daemon.terminate()
-            self._daemon.wait(timeout=START_SECONDS)
-            self._daemon = None
+            self.end(signal.SIGTERM)
         if self._sshd:
             self._sshd.stop()
             self._sshd = None
 
     def crash(self) -> None:
-        """Cut the power of the host: every process is gone at once, and every mount with it."""
+        """Cut the power of the host: every process is gone at once, and with it every mount and
+        all in the folder for what lives no longer than the host runs."""
         self.host.crash()
         sweep(self.run_dir / "r")
+        shutil.rmtree(self.run_dir)
+        self.run_dir.mkdir(mode=0o700)
         self._daemon = None
         if self._sshd:
             self._sshd.stop()
@@ -162,7 +179,7 @@ class Roles:
         program = [PROGRAMS / "satchel", "--config", self.client_config, "run", *argv]
         process = self.bed.client.popen(program, log=log)
         deadline = time.monotonic() + COMMAND_SECONDS
-        while not (self.folder / "c" / "run" / f"{service}.sock").exists():
+        while not listens(self.folder / "c" / "run" / f"{service}.sock"):
             if process.poll() is not None or time.monotonic() > deadline:
                 tail = log.read_text(errors="replace")[-2000:]
                 raise UnavailableError(f"satchel run {service} did not start", why=tail)
@@ -180,9 +197,9 @@ class Roles:
         known_hosts = folder / "known_hosts"
         known_hosts.write_text("")
         peers = {"home": (self.home, "home.sock")}
-        for name, role in self.surrogates.items():
-            peers[f"surrogates.{name}"] = (role, "surrogate.sock")
-        for table, (role, socket) in peers.items():
+        for spot, role in self.surrogates.items():
+            peers[f"surrogates.{spot}"] = (role, "surrogate.sock")
+        for table, (role, name) in peers.items():
             host = role.sshd.host(table.replace(".", "-"), self.identity.path, known_hosts)
             lines += [
                 f"[{table}]",
@@ -190,9 +207,19 @@ class Roles:
                 f"port = {host.port}",
                 f'identity = "{host.identity}"',
                 f'known-hosts = "{host.known_hosts}"',
-                f'socket = "{role.run_dir / socket}"',
+                f'socket = "{role.run_dir / name}"',
             ]
         self.client_config.write_text("\n".join(lines) + "\n")
+
+
+def listens(path: Path) -> bool:
+    """Whether somebody listens at a Unix socket: one that a killed program left is only a file."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        try:
+            probe.connect(str(path))
+        except OSError:
+            return False
+        return True
 
 
 def run_json(host: Host, argv: Sequence[str | Path]) -> Any:

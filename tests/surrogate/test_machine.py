@@ -107,6 +107,7 @@ def test_a_machine_whose_chunks_cannot_be_had_ends_in_time_and_says_why(
     status = tenant.status()
     assert status.state == "failed"
     assert status.error is not None
+    assert "chunks cannot be had: home: the link is gone" in str(status.error.to_error())
     assert time.monotonic() - began < 40.0
     assert list((spot.settings.run / "r").iterdir()) == []
     assert status.faults["home"] > 0

@@ -5,6 +5,7 @@ each hotspot, a person with a stick who types commands and uses the service thro
 
 from __future__ import annotations
 
+import dataclasses
 import http.client
 import json
 import os
@@ -18,10 +19,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from images import SIGNATURE_NAMESPACE, Manifest
 from testbed import Testbed, namespaces
 from testbed.media import Stick
-from testbed.roles import PROGRAMS, Role, Roles
+from testbed.namespaces import ip
+from testbed.roles import PROGRAMS, Role, Roles, listens
 from tests.images.built import cache_folder
+from wire import HttpClient, Identity
 
 PATIENCE_SECONDS = 40.0
 
@@ -81,6 +85,7 @@ class Site:
         subprocess.run(["cp", "-a", "--reflink=auto", carried.data, self.home.folder], check=True)
         self._signers = carried.allowed_signers
         self._sessions: list[subprocess.Popen[bytes]] = []
+        self._mounts: list[Path] = []
 
     @property
     def media(self) -> str:
@@ -121,6 +126,16 @@ class Site:
         self._sessions.append(process)
         return process
 
+    def run_elsewhere(self, config: Path, *words: str | Path) -> int:
+        """A session of another device at the same place, in the background; its port."""
+        argv = [PROGRAMS / "satchel", "--config", config, "run", "notes", *words]
+        process = self.bed.client.popen(argv, log=config.with_name("session.log"))
+        self._sessions.append(process)
+        place = config.parent / "run" / "notes.sock"
+        wait_until(lambda: listens(place) or process.poll() is not None)
+        with HttpClient(place) as session:
+            return int(session.get_json("/v1/status")["port"])
+
     def run_with_media(self) -> subprocess.Popen[bytes]:
         return self.run("--media", self.media)
 
@@ -128,7 +143,18 @@ class Site:
         return self.sees("move", "notes", "--to", surrogate, *options)
 
     def status(self) -> Any:
-        return self.sees("status", "notes")
+        """What `satchel status --json` shows, without a process for each look."""
+        with HttpClient(self.folder / "c" / "run" / "notes.sock") as session:
+            return session.get_json("/v1/status")
+
+    def states(self) -> dict[str, str]:
+        """The state of each replica."""
+        return {row["name"]: row["state"] for row in self.status()["replicas"]}
+
+    def replicas_at(self, surrogate: str) -> list[str]:
+        """The replicas that a surrogate has."""
+        with HttpClient(self.spots[surrogate].run_dir / "surrogate.sock") as daemon:
+            return [row["replica"] for row in daemon.get_json("/v1/status")["replicas"]]
 
     @property
     def log(self) -> Path:
@@ -191,12 +217,41 @@ class Site:
 
     def at_home(self) -> dict[str, Any]:
         """Home's view of the service."""
-        (row,) = self.home.command("service", "ls", "--json")
+        with HttpClient(self.home.run_dir / "home.sock") as daemon:
+            (row,) = daemon.get_json("/v1/services")
         return dict(row)
+
+    def small_data(self, spot: Role, mebibytes: int) -> Path:
+        """Give a surrogate a data folder on a file system of that size, before it starts."""
+        data = spot.folder / "data"
+        data.mkdir()
+        argv = ["mount", "-t", "tmpfs", "-o", f"size={mebibytes}m", "data", data]
+        subprocess.run(argv, check=True)
+        self._mounts.append(data)
+        return data
 
     def home_fails(self, *words: str | Path) -> Said:
         """A command of `satchel-home` that must fail."""
         return said_by(self.home.host.run(self.home.argv(*words), timeout=PATIENCE_SECONDS))
+
+    def sign_anew(self, manifest: Path, machine: dict[str, str]) -> None:
+        """Another machine in a checkpoint on the stick, signed by the owner."""
+        old = Manifest.from_bytes(manifest.read_bytes())
+        new = dataclasses.replace(old, machine={**old.machine, **machine}).to_bytes()
+        owner = Identity.open(self.home.folder / "data" / "identity" / "owner")
+        manifest.write_bytes(new)
+        manifest.with_name(manifest.name + ".sig").write_bytes(owner.sign(new, SIGNATURE_NAMESPACE))
+
+    def cut_home(self, *, silent: bool) -> None:
+        """Nobody reaches home any more, and hears that at once unless it is `silent`."""
+        if silent:
+            self.bed.link("home").cut()
+        else:
+            ip("-n", self.bed.host("internet").namespace, *["link", "set", "home0", "down"])
+
+    def mend_home(self) -> None:
+        self.bed.link("home").restore()
+        ip("-n", self.bed.host("internet").namespace, *["link", "set", "home0", "up"])
 
     def restart_home(self) -> None:
         """A home that was stopped, with the service."""
@@ -210,9 +265,12 @@ class Site:
                 session.terminate()
         for session in self._sessions:
             session.wait(PATIENCE_SECONDS)
+        self.mend_home()
         left = self.left_by_sessions()
         for role in (self.home, *self.spots.values()):
             role.stop()
+        for mount in self._mounts:
+            subprocess.run(["umount", mount], check=True)
         left += self.left_anywhere()
         self.stick.close()
         return left + mounts_below(self.folder)
@@ -220,7 +278,7 @@ class Site:
     def left_by_sessions(self) -> list[str]:
         """Processes at the client, its sockets, and replicas and sockets at surrogates."""
         left = processes_at(self.bed, "client")
-        left += sockets_below(self.folder / "c")
+        left += [line for device in ("c", "t") for line in sockets_below(self.folder / device)]
         for name, spot in self.spots.items():
             left += [str(path) for path in (spot.run_dir / "r").glob("*")]
             left += [] if spot_is_up(spot) else processes_at(self.bed, f"surrogate-{name}")
@@ -246,6 +304,7 @@ class Work:
     site: Site
     port: int
     prefix: str = "note"
+    pause: float = 0.02
     acknowledged: list[str] = field(default_factory=list)
     refused: list[Reply] = field(default_factory=list)
     leaders: list[str] = field(default_factory=list)
@@ -285,7 +344,7 @@ class Work:
                 self.leaders.append(reply.leader)
             else:
                 self.refused.append(reply)
-            time.sleep(0.02)
+            time.sleep(self.pause)
 
 
 def said_by(done: subprocess.CompletedProcess[str]) -> Said:
@@ -327,7 +386,7 @@ def mounts_below(folder: Path) -> list[str]:
 
 def sockets_below(folder: Path) -> list[str]:
     found = subprocess.run(
-        ["find", folder, "-xdev", "-type", "s"], stdout=subprocess.PIPE, text=True, check=False
+        ["find", folder, "-xdev", "-type", "s"], capture_output=True, text=True, check=False
     )
     return found.stdout.splitlines()
 

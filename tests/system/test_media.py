@@ -8,15 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.machines import MACHINE
-from tests.needs import requires
+from tests.system.needs import WHOLE
 from tests.system.site import Site, Work, wait_until
 
-pytestmark = [
-    pytest.mark.netns,
-    pytest.mark.machine,
-    requires(*MACHINE, "netns", "tun", "loop", "mount.exfat-fuse", "mkfs.exfat", "sshd"),
-]
+pytestmark = WHOLE
 
 FLIP_EVERY = 128 << 10
 
