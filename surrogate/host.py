@@ -41,12 +41,19 @@ logger = logging.getLogger(__name__)
 
 HOUSEKEEPING_SECONDS = 30.0
 
+UNWANTED_KEPT = 1024
+"""Ids of replicas that were to be ended before they were there."""
+
 ENDED = (ReplicaState.FAILED, ReplicaState.STOPPED)
 """A replica that takes no memory any more."""
 
 
 class NotAdmitted(CapacityError):
     """The surrogate has no room for another machine."""
+
+
+class NotWanted(StateError):
+    """A replica that was to be ended before the request for it was looked at."""
 
 
 class NotForwarded(NotFoundError):
@@ -71,6 +78,7 @@ class Host:
         self.store = Store.open(settings.store)
         self._lock = threading.Lock()
         self._tenants: dict[ReplicaId, Tenant] = {}
+        self._unwanted: dict[str, None] = {}  # the oldest first
         self._closing = threading.Event()
         if count := sweep(self._replicas_dir):
             logger.warning("%d replicas were left by a surrogate that was killed", count)
@@ -107,7 +115,8 @@ class Host:
         """Admit a replica and begin to resume it.
 
         Raises NotAdmitted, UnsupportedError for a machine that this host cannot or may not run,
-        ConflictError for an id in use, NotForwarded, and what a malformed manifest raises.
+        ConflictError for an id in use, NotWanted for one that was to be removed already,
+        NotForwarded, and what a malformed manifest raises.
         """
         manifest = Manifest.from_json(request.manifest)
         spec = MachineSpec.from_json(manifest.machine)
@@ -133,6 +142,8 @@ class Host:
                 raise StateError(f"{self.name} is being stopped")
             if request.replica in self._tenants:
                 raise ConflictError(f"replica {request.replica} exists on {self.name} already")
+            if request.replica in self._unwanted:
+                raise NotWanted(f"replica {request.replica} is not begun", why="it was ended")
             self._admit(spec)
             sources = [SocketSource(name, path) for name, path in places]
             fetcher = Fetcher(self.store, list(sources), self.settings.readahead_blocks)
@@ -145,7 +156,16 @@ class Host:
         return tenant
 
     def remove(self, replica: str) -> None:
-        """End a replica. Its memory counts until nothing is left of it."""
+        """End a replica. Its memory counts until nothing is left of it.
+
+        Raises NotFoundError where there is none; one of that id is not begun any more then, because
+        a client that gives up asks for the end while its first request is still on its way.
+        """
+        with self._lock:
+            if replica not in self._tenants:
+                self._unwanted[replica[:80]] = None
+                if len(self._unwanted) > UNWANTED_KEPT:
+                    del self._unwanted[next(iter(self._unwanted))]
         tenant = self.tenant(replica)
         tenant.stop()
         with self._lock:

@@ -165,7 +165,9 @@ class Tenant:
         if self._fetch_error is None or not isinstance(error, UnavailableError):
             return error
         kinds = [root for root in ROOTS if isinstance(self._fetch_error, root)]
-        return kinds[-1](f"replica {self.id} cannot go on", why=str(self._fetch_error), fix=error.fix)
+        return kinds[-1](
+            f"replica {self.id} cannot go on", why=str(self._fetch_error), fix=error.fix
+        )
 
     def _read(self, root: TableRoot) -> bytes:
         """All of a small volume; a stop does not wait for a source that is silent."""

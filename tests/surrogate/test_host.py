@@ -28,7 +28,7 @@ from satchel.errors import (
 )
 from satchel.ids import ZERO_REF, ChunkRef, OperationNumber
 from surrogate import Host, fetch
-from surrogate.host import NotAdmitted, NotForwarded
+from surrogate.host import UNWANTED_KEPT, NotAdmitted, NotForwarded, NotWanted
 from tests.needs import requires
 from tests.scripted import SPEC, body, operation
 from tests.surrogate.conftest import ADAPTER, EXECUTED, Site
@@ -315,9 +315,23 @@ def test_remove_leaves_nothing_and_the_id_is_free_again(site: Site) -> None:
     assert len(site.left()) == 1
     site.host.remove("r1")
     assert site.left() == []
+    assert site.create().status().state == "ready"
+    site.host.remove("r1")
     with pytest.raises(NotFoundError, match="no replica r1 on spot"):
         site.host.remove("r1")
-    assert site.create().status().state == "ready"
+
+
+def test_a_replica_that_is_removed_before_it_is_asked_for_is_not_begun(site: Site) -> None:
+    """A client that gives up sends both requests at once, over connections of their own."""
+    with pytest.raises(NotFoundError):
+        site.host.remove("r1")
+    with pytest.raises(NotWanted, match="it was ended"):
+        site.host.create(site.request("r1"))
+    assert site.host.tenants() == []
+    for number in range(UNWANTED_KEPT):
+        with pytest.raises(NotFoundError):
+            site.host.remove(f"other-{number}")
+    site.create("r1")
 
 
 def test_a_replica_may_be_removed_by_several_at_once(site: Site) -> None:

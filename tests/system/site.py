@@ -279,9 +279,8 @@ class Site:
         """Processes at the client, its sockets, and replicas and sockets at surrogates."""
         left = processes_at(self.bed, "client")
         left += [line for device in ("c", "t") for line in sockets_below(self.folder / device)]
-        for name, spot in self.spots.items():
+        for spot in self.spots.values():
             left += [str(path) for path in (spot.run_dir / "r").glob("*")]
-            left += [] if spot_is_up(spot) else processes_at(self.bed, f"surrogate-{name}")
         return left
 
     def left_anywhere(self) -> list[str]:
@@ -389,10 +388,6 @@ def sockets_below(folder: Path) -> list[str]:
         ["find", folder, "-xdev", "-type", "s"], capture_output=True, text=True, check=False
     )
     return found.stdout.splitlines()
-
-
-def spot_is_up(spot: Role) -> bool:
-    return any(path.is_socket() for path in spot.run_dir.glob("*.sock"))
 
 
 def end(process: subprocess.Popen[bytes], number: signal.Signals) -> int:
