@@ -58,7 +58,7 @@ def test_absent(site: Site) -> None:
     site.adds(site.port(), "without a stick")
 
 
-@pytest.mark.parametrize("seen", [True, False])
+@pytest.mark.parametrize("seen", [pytest.param(True, marks=pytest.mark.nightly), False])
 def test_pulled_out_in_the_middle_of_a_run(site: Site, seen: bool) -> None:
     site.run_with_media()
     site.move("a")
