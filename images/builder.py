@@ -55,7 +55,7 @@ CMDLINE = " ".join(
     (
         "console=ttyS0 quiet panic=-1",
         "root=/dev/vda rw rootfstype=ext4 rootflags=noatime",
-        "init_on_free=1 transparent_hugepage=never nokaslr",
+        "init_on_free=1 transparent_hugepage=never sysctl.vm.compaction_proactiveness=0 nokaslr",
         "clocksource=hpet tsc=unstable no_timer_check mitigations=off nowatchdog audit=0",
         f"init={AGENT_PATH}",
     )

@@ -47,8 +47,8 @@ EARLY_BLOCKS = 512
 DIRECTORY_LIMIT = 1 << 20
 """Bytes of a directory."""
 
-PRESET = 1
-"""Of LZMA. 6 takes four times as long for 4 % less."""
+PRESET = 4
+"""Of LZMA. 1 takes half as long for 3 % more, 6 twice as long for 1.5 % less."""
 
 _FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": PRESET, "dict_size": FRAME_BLOCKS * BLOCK_SIZE}]
 _HEADER = struct.Struct("<4sBBHII")

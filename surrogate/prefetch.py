@@ -81,8 +81,8 @@ class Prefetcher:
         frames: list[Frame] = []
         try:
             frames = self._directory()
-        except SatchelError as error:
-            logger.info("no prefetch: %s", error)
+        except Exception as error:
+            _tell("no prefetch", error)
         with self._changed:
             for number, frame in enumerate(frames):
                 self._coming.update((b, number) for run in frame.runs for b in run.blocks())
@@ -111,8 +111,8 @@ class Prefetcher:
             frame = self._frames[number]
             try:
                 self._bring(frame)
-            except SatchelError as error:
-                logger.info("prefetch ended early: %s", error)
+            except Exception as error:
+                _tell("prefetch ended early", error)
                 self._give_up()
             with self._changed:
                 for block in (b for run in frame.runs for b in run.blocks()):
@@ -137,3 +137,8 @@ class Prefetcher:
             size = len(numbers) * BLOCK_SIZE
             self._store.place(self._volumes[name].map, numbers, content[:size])
             content = content[size:]
+
+
+def _tell(what: str, error: Exception) -> None:
+    """Of an error after which the machine's misses go on without the stream."""
+    logger.info("%s: %s", what, error, exc_info=not isinstance(error, SatchelError))

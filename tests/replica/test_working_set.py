@@ -27,13 +27,13 @@ from tests.needs import requires
 RUNS = [Run("ram", 2, 1), Run("disk0", 5, 3), Run("ram", 65536, 1), Run("ram", 2, 1)]
 DIRECTORY = bytes.fromhex(
     "53415457 02 02 0000 35000000 01000000 05 6469736b30 03 72616d"
-    "65000000 0300   00 05000000 0300   01 02000000 0100   01 00000100 0100"
+    "64000000 0300   00 05000000 0300   01 02000000 0100   01 00000100 0100"
 )
 CONTENT = bytes.fromhex(
-    "e04fff005d5d00321a4acd60fcf1949e6232631f746acfdc83594667b7246cf2"
+    "e04fff005c5d00321a4acd60fcf1949e6232631f746acfdc83594667b7246cf2"
     "2440e94107db2d75c24c49eb09001c60c89bbb529f9e87ad19457f45dac06bf0"
-    "920fb78400b50361ecc57cb4b0f248d360a030d483c2457ede109d852d8f4711"
-    "b9ec749b00"
+    "920fb78400b50361ecc57cb4b0f248d360e882cbbaf02c7323ae652e207539f6"
+    "df120000"
 )
 VOLUMES = {
     "ram": TableRoot(ref=ZERO_REF, size=256 << 20 | 1 << 12),
@@ -77,7 +77,7 @@ def test_golden_bytes() -> None:
     blob = encode_working_set(RUNS, content)
     assert blob[: directory_size(blob)] == DIRECTORY
     assert len(blob) == 2 * BLOCK_SIZE
-    assert frames_of(blob) == [Frame(4096, 101, (RUNS[1], RUNS[0], RUNS[2]))]
+    assert frames_of(blob) == [Frame(4096, 100, (RUNS[1], RUNS[0], RUNS[2]))]
     golden = DIRECTORY.ljust(BLOCK_SIZE, b"\0") + CONTENT
     assert blocks_of(golden) == {b: content(Run(*b, 1)) for run in RUNS for b in run.blocks()}
 
