@@ -67,4 +67,5 @@ def test_netem_is_told_the_same_shape() -> None:
     shape = Shape(rate=256_000, delay=0.03, jitter=0.002, loss=0.015, queue=32_000)
     told = "netem limit 23 delay 30000us 2000us loss 1.5% rate 256000bit -14"
     assert " ".join(netem_arguments(shape)) == told
-    assert " ".join(netem_arguments(Shape())) == "netem limit 100000 delay 0us 0us loss 0%"
+    unlimited = "netem limit 100000 delay 0us 0us loss 0% rate 100000000000bit -14"
+    assert " ".join(netem_arguments(Shape())) == unlimited
