@@ -5,19 +5,34 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    ProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
 from rich.table import Table
 
+from satchel.errors import SatchelError
 from testbed.bed import Testbed
+from testbed.links import WAYS, Counters, LinkCounters
 
 MEGABYTE = 1_000_000
+
+WATCH_SECONDS = 1.0
 
 
 @dataclass
@@ -41,12 +56,15 @@ class Recorder:
         self._console = console
 
     @contextmanager
-    def step(self, what: str, where: str) -> Iterator[Row]:
-        """Measure a block as one row; its facts may be filled in meanwhile."""
+    def step(self, what: str, where: str, expected: int | None = None) -> Iterator[Row]:
+        """Measure a block as one row; its facts may be filled in meanwhile.
+
+        On a terminal it is watched: the bytes over its busiest link, of about `expected`.
+        """
         row = Row(what, where)
         before = self._bed.counters()
         began = time.monotonic()
-        with self._console.status(f"{what} ({where})"):
+        with self._watched(f"{what} ({where})", before, expected):
             yield row
         row.seconds = time.monotonic() - began
         for name, ways in self._bed.counters().items():
@@ -56,6 +74,42 @@ class Recorder:
         self.rows.append(row)
         facts = ", ".join(f"{key} {value}" for key, value in row.facts.items())
         self._console.print(f"[bold]{what}[/] ({where}): {row.seconds:.1f} s  {facts}")
+
+    @contextmanager
+    def _watched(
+        self, title: str, before: dict[str, LinkCounters], expected: int | None
+    ) -> Iterator[None]:
+        if not self._console.is_terminal:
+            yield
+            return
+        columns: list[ProgressColumn] = [TextColumn("{task.description}"), BarColumn(20)]
+        columns += [DownloadColumn(), TransferSpeedColumn(), TimeElapsedColumn()]
+        columns += [TimeRemainingColumn()] if expected else []
+        ended = threading.Event()
+        with Progress(*columns, console=self._console, transient=True) as progress:
+            task = progress.add_task(title, total=expected)
+
+            def watch() -> None:
+                while not ended.wait(WATCH_SECONDS):
+                    with suppress(SatchelError):
+                        progress.update(task, completed=self._busiest(before))
+
+            watcher = threading.Thread(target=watch, name="watch", daemon=True)
+            watcher.start()
+            try:
+                yield
+            finally:
+                ended.set()
+                watcher.join()
+
+    def _busiest(self, before: dict[str, LinkCounters]) -> int:
+        """The most bytes that crossed a link in one direction since then."""
+        nothing: LinkCounters = {"up": Counters(), "down": Counters()}
+        return max(
+            (ways[way] - before.get(name, nothing)[way]).bytes
+            for name, ways in self._bed.counters().items()
+            for way in WAYS
+        )
 
     def table(self) -> Table:
         """The rows for people: megabytes over each link, up/down."""

@@ -263,7 +263,8 @@ class Story:
         without = ["--without-media"] if mode == WITHOUT else []
         where = f"to surrogate {surrogate.upper()}, {mode}"
         began = time.time()
-        with self.recorder.step(f"move {service}", where) as row:
+        ahead = self.working_set_bytes(service)
+        with self.recorder.step(f"move {service}", where, expected=ahead) as row:
             brought = self.roles.satchel("move", service, "--to", surrogate, *without, "--json")
             self._note(row.facts, brought)
             fetched = self._await_response(service, surrogate)
