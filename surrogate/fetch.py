@@ -26,8 +26,12 @@ logger = logging.getLogger(__name__)
 BATCH = 512
 """References asked for in one request: 2 MiB of content at most."""
 
-LEAST_BATCH = 24
-"""References in a request that nobody waits for, at least: 100 KB."""
+LEAST_BATCH = 8
+"""References in a request that nobody waits for, at least: 32 KB, so that it shows the rate."""
+
+ASIDE_SECONDS = 0.25
+ASIDE_BYTES = 100_000
+"""What such a request may take; what the machine waits for may be behind it."""
 
 STORED_BLOCK_BYTES = 2000
 """What a block takes on the wire, on average: compressed, with its header."""
@@ -38,7 +42,9 @@ SILENCE_FACTOR = 6.0
 LEAST_SILENCE_SECONDS = 3.0
 FIRST_SILENCE_SECONDS = 15.0
 MOST_SILENCE_SECONDS = 60.0
-"""A source may be silent for six times its slowest recent request, within these bounds."""
+"""A source may be silent for six times its slowest recent request, within these bounds. Before its
+rate is known that says nothing yet, and each silence in a row doubles the next: requests that wait
+behind each other on a slow link must not all be given up for ever."""
 
 RETRY_SECONDS = 1.0
 """How long a source that did not answer is left alone."""
@@ -76,6 +82,7 @@ class SourceRecord:
     invalid: int = 0
     requests: int = 0
     fault_count: int = 0
+    faults_in_row: int = 0
     last_fault: str = ""
     seconds: float = 0.0
     slowest: float = 0.0
@@ -89,6 +96,7 @@ class SourceRecord:
         round_trip: seconds, the shortest request; rate: bytes/s, a moving average over requests
         that are long enough to show it
         """
+        self.faults_in_row = 0
         self.seconds += seconds
         self.round_trip = min(self.round_trip, seconds)
         self.slowest = max(seconds, 0.9 * self.slowest)
@@ -109,8 +117,9 @@ class SourceRecord:
     def silence(self) -> float:
         """Seconds without a byte after which the connection counts as dead: a person who walked
         away leaves one that never says so."""
-        patience = SILENCE_FACTOR * self.slowest if self.slowest else FIRST_SILENCE_SECONDS
-        return min(max(patience, LEAST_SILENCE_SECONDS), MOST_SILENCE_SECONDS)
+        least = LEAST_SILENCE_SECONDS if self.rate else FIRST_SILENCE_SECONDS
+        patience = max(SILENCE_FACTOR * self.slowest, least) * (1 << min(self.faults_in_row, 8))
+        return min(patience, MOST_SILENCE_SECONDS)
 
     @property
     def worthwhile_bytes(self) -> float:
@@ -201,8 +210,11 @@ class Fetcher:
     def _modest(self) -> int:
         """Blocks in a request that keeps the nearest source's link busy and not much more."""
         usable = self._usable()
-        worthwhile = usable[0].worthwhile_bytes if usable else 0.0
-        return min(BATCH, max(LEAST_BATCH, int(2 * worthwhile / BLOCK_SIZE)))
+        if not usable:
+            return LEAST_BATCH
+        short = min(ASIDE_SECONDS * usable[0].rate, ASIDE_BYTES)
+        wanted = max(2 * usable[0].worthwhile_bytes, short)
+        return min(BATCH, max(LEAST_BATCH, int(wanted / BLOCK_SIZE)))
 
     def _usable(self) -> list[SourceRecord]:
         now = time.monotonic()
@@ -230,6 +242,7 @@ class Fetcher:
             try:
                 records = record.source.fetch(refs, record.silence)
             except SatchelError as error:
+                record.faults_in_row += 1
                 self._put_aside(record, error, RETRY_SECONDS)
                 break
             self._count(record, len(records), time.monotonic() - began)

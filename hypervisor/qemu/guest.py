@@ -44,7 +44,10 @@ MONITOR_SOCKET = "monitor.sock"
 MIGRATION_SOCKET = "migration.sock"
 OUTPUT = "qemu.log"
 
-START_SECONDS = 60.0
+START_SECONDS = 300.0
+"""Until QEMU answers: it reads from its disk and its RAM when it starts, which may come over a slow
+link. One that has ended is noticed at once."""
+
 JOIN_SECONDS = 15.0
 LOAD_SECONDS = 900.0
 """How long loading may take: devices look at the guest's RAM, which may come over a slow link."""

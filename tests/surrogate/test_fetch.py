@@ -239,3 +239,29 @@ def test_threads_that_fetch_the_same_get_the_same(bench: Bench) -> None:
         thread.join()
     assert not errors
     assert held(bench) == BLOCKS
+
+
+def test_silences_in_a_row_are_borne_longer_each_time(bench: Bench) -> None:
+    """On a slow link requests wait behind each other: none may be given up for ever."""
+    record = fetch.SourceRecord(bench.home)
+    assert record.silence == fetch.FIRST_SILENCE_SECONDS
+    record.faults_in_row = 1
+    assert record.silence == 2 * fetch.FIRST_SILENCE_SECONDS
+    record.faults_in_row = 9
+    assert record.silence == fetch.MOST_SILENCE_SECONDS
+    record.learn(fetch.RATE_SAMPLE_BYTES, 0.1)
+    assert record.silence == fetch.LEAST_SILENCE_SECONDS
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_fault_counts_until_the_next_answer(bench: Bench) -> None:
+    fetcher = bench.fetcher(bench.home)
+    (record,) = fetcher._records
+    bench.home.dead = True
+    with pytest.raises(ChunksUnavailable):
+        fetcher.bring(bench.refs)
+    assert record.faults_in_row >= 1
+    bench.home.dead = False
+    record.usable_from = 0.0
+    fetcher.bring(bench.refs)
+    assert record.faults_in_row == 0
