@@ -79,3 +79,14 @@ def _namespaces() -> set[str]:
 def _names() -> list[str]:
     folder = Path("/run/netns")
     return [path.name for path in folder.iterdir()] if folder.is_dir() else []
+
+
+def below(folder: Path) -> list[str]:
+    """Living processes that have a path in the folder among their arguments, and mounts in it."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            arguments = (process / "cmdline").read_bytes()
+            if os.fsencode(f"{folder}/") in arguments:
+                found.append(arguments.replace(b"\0", b" ").decode())
+    return found + [path for path in _mounts() if path.startswith(f"{folder}/")]

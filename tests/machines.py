@@ -20,7 +20,7 @@ from homeserver import Home, HomeSettings
 from hypervisor import MachineSpec, QemuDriver
 from images import BuiltImage, Manifest
 from replica import Frozen
-from tests.images.built import built_image, cache_folder
+from testbed.built import built_image, cache_folder
 from tests.leftovers import SHORT_PREFIX
 
 MACHINE = ("qemu-system-x86_64", "nbdkit", "nbdfuse", "fuse", "mmdebstrap", "userns")

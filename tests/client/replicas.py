@@ -11,15 +11,6 @@ from satchel.errors import SatchelError, UnavailableError
 from satchel.ids import OperationNumber
 
 
-def eventually(condition: Callable[[], object], seconds: float = 10.0) -> bool:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.005)
-    return True
-
-
 class InProcess:
     """An endpoint whose service answers `did OPERATION`.
 

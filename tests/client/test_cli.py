@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from client.settings import Peer
-from tests.client.replicas import eventually
 from tests.client.world import World
 from tests.needs import requires
+from tests.waiting import eventually
 
 pytestmark = requires("nbdkit", "nbdfuse", "fusermount3", "fuse", "sshd", "ssh")
 

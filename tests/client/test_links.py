@@ -16,8 +16,8 @@ from client.links import Link, Links
 from client.settings import Peer
 from satchel.errors import AccessError, SatchelError, StateError, UnavailableError
 from testbed.sshd import Sshd
-from tests.client.replicas import eventually
 from tests.needs import requires
+from tests.waiting import eventually
 from wire import ChunkClient, HttpClient, Identity, Lane, Server, install_errors, serve
 
 pytestmark = requires("ssh", "sshd")

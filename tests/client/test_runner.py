@@ -27,9 +27,9 @@ from satchel.errors import (
     UsageError,
 )
 from satchel.ids import OperationNumber
-from tests.client.replicas import eventually
 from tests.client.world import World, post
 from tests.needs import requires
+from tests.waiting import eventually
 from wire import Identity
 
 pytestmark = requires("nbdkit", "nbdfuse", "fusermount3", "fuse", "sshd", "ssh")

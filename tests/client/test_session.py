@@ -16,8 +16,9 @@ from client.journal import Journal
 from client.session import Answer, NoResponse, NotStable, Session
 from satchel.errors import ConflictError, NotFoundError, SatchelError, StateError
 from satchel.ids import OperationNumber
-from tests.client.replicas import InProcess, eventually, silence
+from tests.client.replicas import InProcess, silence
 from tests.client.test_journal import Places
+from tests.waiting import eventually
 
 START = OperationNumber(0)
 

@@ -20,7 +20,7 @@ from images import BuiltImage
 from replay import decode_responses, encode_operations
 from satchel.errors import SatchelError, UnavailableError
 from tests.homeserver.program import Program, wait_until
-from tests.homeserver.test_storage_cli import below
+from tests.leftovers import below
 from tests.machines import MACHINE, NotesCheckpoint
 from tests.needs import requires
 from tests.replica.notebook import notebook

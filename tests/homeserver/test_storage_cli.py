@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.homeserver.program import PROGRAM, Program, wait_until
+from tests.leftovers import below
 from tests.needs import requires
 
 MIB = 1 << 20
@@ -178,17 +179,6 @@ def volume(home: Program, *arguments: object) -> Iterator[subprocess.Popen[str]]
     finally:
         process.kill()
         process.wait()
-
-
-def below(folder: Path) -> list[str]:
-    """Living processes with a path of the folder among their arguments."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            arguments = (process / "cmdline").read_bytes()
-            if os.fsencode(f"{folder}/") in arguments:
-                found.append(arguments.replace(b"\0", b" ").decode())
-    return found
 
 
 @requires("nbdkit", "nbdinfo", "nbdcopy", "qemu-img")

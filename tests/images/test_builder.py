@@ -15,7 +15,7 @@ from images import BuiltImage, ImageDamaged, ImageNotBuilt, Recipe, build, recip
 from images.recipe import SHIPPED
 from replay import agent_program
 from satchel.errors import CapacityError, NotFoundError, SatchelError, UnsupportedError, UsageError
-from tests.images.built import built_image, cache_folder
+from testbed.built import built_image, cache_folder
 from tests.needs import requires
 
 pytestmark = requires("mmdebstrap", "apt-get", "debugfs")

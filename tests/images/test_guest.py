@@ -11,7 +11,7 @@ import pytest
 from images import PHRASES, speak
 from replay import Operation, Response
 from satchel.ids import OperationNumber
-from tests.images.built import built_image
+from testbed.built import built_image
 from tests.images.guest import BOOT_SECONDS, Guest, running
 from tests.needs import requires
 

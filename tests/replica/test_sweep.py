@@ -12,21 +12,10 @@ from pathlib import Path
 import pytest
 
 from replica import sweep
+from tests.leftovers import below
 from tests.needs import requires
 from tests.replica.conftest import Bench
 from tests.scripted import operation
-
-
-def below(folder: Path) -> list[str]:
-    """Processes that have a path in the folder among their arguments, and mounts in it."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            arguments = (process / "cmdline").read_bytes()
-            if os.fsencode(f"{folder}/") in arguments:
-                found.append(arguments.replace(b"\0", b" ").decode())
-    mounts = Path("/proc/self/mountinfo").read_text().splitlines()
-    return found + [line for line in mounts if f" {folder}/" in line]
 
 
 @contextlib.contextmanager

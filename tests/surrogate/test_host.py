@@ -33,18 +33,10 @@ from tests.needs import requires
 from tests.scripted import SPEC, body, operation
 from tests.surrogate.conftest import ADAPTER, EXECUTED, Site
 from tests.surrogate.sources import flipped
+from tests.waiting import eventually
 from wire import SourceAddress
 
 pytestmark = requires("nbdkit", "nbdfuse", "fusermount3", "fuse")
-
-
-def eventually(condition: Callable[[], object], seconds: float = 10.0) -> bool:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True
 
 
 def test_a_replica_is_resumed_lazily_and_goes_on_where_it_was(site: Site) -> None:

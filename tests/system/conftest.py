@@ -11,9 +11,9 @@ import pytest
 
 from homeserver.home import signers_line
 from testbed import Testbed
+from testbed.built import cache_folder
 from testbed.media import Stick
 from testbed.roles import Roles
-from tests.images.built import cache_folder
 from tests.leftovers import SHORT_PREFIX
 from tests.machines import NotesCheckpoint
 from tests.system.site import Carried, Site

@@ -21,10 +21,10 @@ from typing import Any
 
 from images import SIGNATURE_NAMESPACE, Manifest
 from testbed import Testbed, namespaces
+from testbed.built import cache_folder
 from testbed.media import Stick
 from testbed.namespaces import ip
 from testbed.roles import PROGRAMS, Role, Roles, listens
-from tests.images.built import cache_folder
 from wire import HttpClient, Identity
 
 PATIENCE_SECONDS = 40.0

@@ -6,8 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,6 +13,7 @@ import pytest
 from satchel.errors import UnsupportedError
 from testbed import Testbed, bed, namespaces
 from tests.needs import requires
+from tests.waiting import eventually
 
 pytestmark = [pytest.mark.netns, requires("netns", "tun")]
 
@@ -47,13 +46,6 @@ def emulators_of(pid: int) -> list[int]:
         if parent == pid and words[0].endswith(b"satchel-link"):
             found.append(int(folder.name))
     return found
-
-
-def eventually(condition: Callable[[], bool], seconds: float = 15.0) -> bool:
-    deadline = time.monotonic() + seconds
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return condition()
 
 
 def start_program(tmp_path: Path) -> "subprocess.Popen[str]":
@@ -100,7 +92,7 @@ def test_what_a_killed_testbed_left_is_cleaned(tmp_path: Path) -> None:
     assert not set(names) & set(namespaces.leftovers())
     process.kill()
     process.communicate(timeout=60)
-    assert eventually(lambda: not Path(f"/proc/{emulator}").exists())
+    assert eventually(lambda: not Path(f"/proc/{emulator}").exists(), seconds=15.0)
     assert set(names) <= set(namespaces.leftovers())
     assert namespaces.processes(names)
     assert set(names) <= set(namespaces.clean())

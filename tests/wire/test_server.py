@@ -23,7 +23,8 @@ from satchel.errors import (
     UnavailableError,
     UsageError,
 )
-from tests.wire.conftest import MAX_BODY, Desk, eventually
+from tests.waiting import eventually
+from tests.wire.conftest import MAX_BODY, Desk
 from wire import HttpClient, LocalProtocolError, PeerUnreachable, Server, serve
 
 DESCRIPTORS = Path("/proc/self/fd")

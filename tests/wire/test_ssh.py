@@ -25,7 +25,8 @@ from satchel.errors import (
 )
 from testbed.sshd import Sshd
 from tests.needs import requires
-from tests.wire.conftest import MAX_BODY, Desk, eventually
+from tests.waiting import eventually
+from tests.wire.conftest import MAX_BODY, Desk
 from tests.wire.slow_link import SlowLink
 from wire import (
     HostKeyMismatch,

@@ -11,7 +11,7 @@ import pytest
 from satchel.errors import UnavailableError
 from testbed.sshd import Sshd
 from tests.needs import requires
-from tests.wire.conftest import eventually
+from tests.waiting import eventually
 from wire import Identity, SshLink
 
 pytestmark = requires("sshd")
