@@ -217,14 +217,17 @@ class SshLink:
     def close(self, *, gone: bool = False) -> None:
         """End the connection, its process and its sockets on both sides. Never fails.
 
-        The remote sockets are removed if the host answers within 5 s; it is not asked where the
-        caller knows that the connection is `gone`, as after a move to another network.
+        A forward that another thread is making is waited for. The remote sockets are removed if
+        the host answers within 5 s; it is not asked where the caller knows that the connection is
+        `gone`, as after a move to another network.
         """
         with self._closing:
             if self.state is LinkState.CLOSED:
                 return
             if self.alive() and not gone:
-                self._remove_remote()
+                with self._forwarding:  # one that is being made would be missed
+                    self._remove_remote()
+                    self._change(LinkState.CLOSED)
             self._change(LinkState.CLOSED)
             end_process(self._process)
             self._said.join()

@@ -315,6 +315,7 @@ def test_a_service_that_another_client_took_over_accepts_nothing_more(session: S
     session.add(home, START)
     session.add(near, START)
     call(session)
+    assert eventually(lambda: home.executed == [1])
     home.gate.clear()
     home.fault = ConflictError("service notes is held by client phone")
     assert call(session).leader == "a"

@@ -345,6 +345,20 @@ def test_close_leaves_no_process_and_no_socket(
         link.run(["true"])
 
 
+def test_close_while_a_forward_is_being_made_leaves_no_socket(
+    host: SshHost, server: Server, short_path: Path
+) -> None:
+    back = short_path / "back"
+    for _ in range(5):
+        link = SshLink.open(host, short_path)
+        with ThreadPoolExecutor(1) as pool:
+            making = pool.submit(link.forward_remote, str(back), server.path)
+            assert eventually(back.exists)
+            link.close()
+            assert making.exception(10) is None
+        assert not back.exists()
+
+
 def test_close_after_a_failed_start_leaves_nothing(
     host: SshHost, sshd: Sshd, short_path: Path
 ) -> None:
