@@ -15,17 +15,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import images
 from bench.harness import Figure, figure
 from chunkstore import Store
 from homeserver import Home, HomeSettings
 from hypervisor import MachineSpec, QemuDriver
 from images import Manifest
-from replay import Operation, agent_program
+from replay import Operation
 from replay.adapters import http
 from replica import Frozen, Replica
 from satchel.ids import OperationNumber, ReplicaId
 from surrogate import Fetcher, Prefetcher
+from testbed import built
 
 SERVICE = "notes"
 ROUND_TRIP = 0.005
@@ -72,9 +72,9 @@ def figures() -> Iterator[Figure]:
     with tempfile.TemporaryDirectory(prefix="satchel-bench-") as name:
         folder = Path(name)
         settings = HomeSettings(
-            data=folder / "data", run=folder / "run", images=Path("build/images").resolve()
+            data=folder / "data", run=folder / "run", images=built.cache_folder()
         )
-        images.build(images.Recipe.find(SERVICE), settings.images / SERVICE, agent=agent_program())
+        built.built_image(SERVICE)
         Home.init(settings)
         home = Home(settings, QemuDriver())
         try:

@@ -24,9 +24,9 @@ from images import Recipe
 from replay import Operation, agent_program
 from replay.adapters import http
 from satchel.ids import BLOCK_SIZE, OperationNumber
+from testbed import built
 
 RECIPES = Path(__file__).resolve().parent / "recipes"
-IMAGES = Path("build/images")
 FOLDER = Path("build/bench").resolve()
 SERVICE = "notes"
 OPERATIONS = 40
@@ -92,23 +92,19 @@ def changed_blocks(image: Input) -> dict[int, bytes]:
 
 
 def _disks(quick: bool) -> list[Path]:
-    agent = agent_program()
     if quick:
-        built = [
-            images.build(Recipe.find(name), IMAGES / name, agent=agent)
-            for name in ("notes", "speech")
-        ]
+        found = [built.built_image(name) for name in ("notes", "speech")]
     else:
-        built = [
+        found = [
             images.build(
                 Recipe.load(RECIPES / name),
                 FOLDER / "images" / name,
-                agent=agent,
+                agent=agent_program(),
                 layers=FOLDER / "layers",
             )
             for name in ("first", "second")
         ]
-    return [image.disk for image in built]
+    return [image.disk for image in found]
 
 
 def _copy(source: Path, target: Path) -> None:
@@ -130,8 +126,10 @@ def _record_ram(fresh: Path, used: Path) -> None:
     """RAM of a machine that has just booted, and after it has worked."""
     with tempfile.TemporaryDirectory(prefix="satchel-bench-") as name:
         folder = Path(name)
-        settings = HomeSettings(data=folder / "data", run=folder / "run", images=IMAGES.resolve())
-        images.build(Recipe.find(SERVICE), settings.images / SERVICE, agent=agent_program())
+        settings = HomeSettings(
+            data=folder / "data", run=folder / "run", images=built.cache_folder()
+        )
+        built.built_image(SERVICE)
         Home.init(settings)
         home = Home(settings, QemuDriver())
         try:

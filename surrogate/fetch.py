@@ -242,8 +242,7 @@ class Fetcher:
             try:
                 records = record.source.fetch(refs, record.silence)
             except SatchelError as error:
-                record.faults_in_row += 1
-                self._put_aside(record, error, RETRY_SECONDS)
+                self._put_aside(record, error, RETRY_SECONDS, silent=True)
                 break
             self._count(record, len(records), time.monotonic() - began)
             try:
@@ -275,10 +274,14 @@ class Fetcher:
             if size:
                 record.learn(size, seconds)
 
-    def _put_aside(self, record: SourceRecord, error: SatchelError, seconds: float) -> None:
+    def _put_aside(
+        self, record: SourceRecord, error: SatchelError, seconds: float, *, silent: bool = False
+    ) -> None:
+        """silent: it gave no answer, rather than a wrong one"""
         logger.warning("source %s: %s", record.source.name, error)
         with self._lock:
             record.fault_count += 1
+            record.faults_in_row += silent
             record.last_fault = str(error)
             record.usable_from = time.monotonic() + seconds
 
