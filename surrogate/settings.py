@@ -22,7 +22,8 @@ class SurrogateSettings:
     allow_emulation:   run strangers' machines without hardware virtualisation (TCG). QEMU gives
                        no isolation from a hostile guest then, so it is off unless you say so
     threads:           requests answered at once
-    operation_seconds: how long one operation may take in the guest
+    operation_seconds: how long one operation may take in the guest; a replica's first one, which
+                       waits for most of the blocks, has an hour
     readahead_blocks:  a missing block is fetched with its neighbours, at most this many in all; as
                        many as the link carries in a round trip
     idle_minutes:      a replica whose client was not heard of for so long is ended; a client that

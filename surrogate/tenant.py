@@ -25,6 +25,10 @@ from wire import ErrorReport, ReplicaStatus
 
 logger = logging.getLogger(__name__)
 
+FIRST_OPERATION_SECONDS = 3600.0
+"""How long the first operation may take. Most of its time the machine waits for blocks, which is
+the link's fault; blocks that nobody delivers end the machine much sooner."""
+
 LOOK_SECONDS = 0.1
 """How soon the fetch of a device state notices that the replica is being ended."""
 
@@ -109,7 +113,9 @@ class Tenant:
             self.touch()
             if self.replica.stateful and operation.number < self.replica.last:
                 continue
-            responses.append(self.replica.execute(operation, self._operation_seconds))
+            first = self._first_response is None
+            limit = FIRST_OPERATION_SECONDS if first else self._operation_seconds
+            responses.append(self.replica.execute(operation, limit))
             if self._first_response is None:
                 seconds = time.monotonic() - self._created
                 self._first_response = (seconds, self.fetcher.bytes_by_source())

@@ -312,6 +312,9 @@ class Story:
             status = self.roles.satchel("status", service, "--json")["surrogates"][surrogate]
             if status.get("first_response_bytes") is not None:
                 return dict(status["first_response_bytes"])
+            if status.get("state") == "failed":
+                what = f"the replica of {service} at {surrogate} failed"
+                raise SatchelError(what, why=str(status.get("error")))
             time.sleep(0.2)
         raise SatchelError(f"the replica of {service} at {surrogate} answered nothing")
 

@@ -28,12 +28,18 @@ pytestmark = [requires(*MACHINE), pytest.mark.machine]
 class Spot:
     """A host for real machines, whose one source is a store."""
 
-    def __init__(self, folder: Path, checkpoint: NotesCheckpoint) -> None:
+    def __init__(
+        self, folder: Path, checkpoint: NotesCheckpoint, operation_seconds: float = 300.0
+    ) -> None:
         self.checkpoint = checkpoint
         self.store = Store.open(checkpoint.copy_store(folder / "home"))
         self.source = StoreSource("home", self.store)
         self.settings = SurrogateSettings(
-            data=folder / "data", run=folder / "run", name="spot", allow_emulation=True
+            data=folder / "data",
+            run=folder / "run",
+            name="spot",
+            allow_emulation=True,
+            operation_seconds=operation_seconds,
         )
         self.host = Host(self.settings, QemuDriver())
         app = flask.Flask("source")
@@ -78,6 +84,26 @@ def test_notes_is_resumed_from_chunks_that_come_as_they_are_needed(spot: Spot) -
     assert status.first_response_bytes["home"] < 0.5 * spot.store.stats().pack_bytes
     spot.host.remove("r1")
     assert list((spot.settings.run / "r").iterdir()) == []
+
+
+def test_a_first_operation_may_wait_long_for_its_blocks(
+    short_path: Path, notes_checkpoint: NotesCheckpoint
+) -> None:
+    def slow(records: bytes) -> bytes:
+        time.sleep(0.1)
+        return records
+
+    limit = 1.0
+    spot = Spot(short_path, notes_checkpoint, operation_seconds=limit)
+    try:
+        spot.source.spoil = slow
+        tenant = spot.create("r1")
+        began = time.monotonic()
+        (answer,) = tenant.execute([note(1, "first")])
+        assert time.monotonic() - began > limit, "the link was too fast to show anything"
+        assert http.decode(answer.payload).status == 201
+    finally:
+        spot.close()
 
 
 def test_a_second_replica_is_fed_from_the_cache(spot: Spot) -> None:
