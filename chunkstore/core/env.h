@@ -1,9 +1,10 @@
 // SPDX-FileCopyrightText: 2026 The Satchel authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The one seam between the engine and the system (LevelDB's own files apart). Every write, sync,
-// rename, truncate and removal of the core goes through an Env, so that a test can record, fail or
-// reorder them. Paths are absolute or relative to the working directory, as given by the caller.
+// The one seam between the engine and the system. Every write, sync, rename, truncate and removal
+// of the core and of its LevelDB (index_env.h) goes through an Env, so that a test can record, fail
+// or reorder them; only block maps, which live no longer than their attachment, are mapped
+// directly. Paths are absolute or relative to the working directory, as given by the caller.
 //
 // Thread safety: an Env may be used by all threads. A File may be read by all threads at once;
 // writes to one File are serialised by its owner.
@@ -60,6 +61,9 @@ class Env {
   virtual Status Open(const std::string& path, OpenMode mode, std::unique_ptr<File>* file) = 0;
   virtual Status Rename(const std::string& from, const std::string& to) = 0;
   virtual Status Remove(const std::string& path) = 0;
+
+  // Of an empty folder.
+  virtual Status RemoveDir(const std::string& path) = 0;
 
   // Not an error when it is there already.
   virtual Status MakeDir(const std::string& path) = 0;

@@ -4,6 +4,7 @@
 
 #include <leveldb/cache.h>
 #include <leveldb/db.h>
+#include <leveldb/env.h>
 #include <leveldb/filter_policy.h>
 #include <leveldb/write_batch.h>
 
@@ -19,6 +20,18 @@ namespace {
 constexpr char kEndKey[] = "end";
 constexpr size_t kValueSize = 10;
 constexpr size_t kEndSize = 12;
+
+// What Destroy is about to remove has this behind its name.
+constexpr char kDead[] = ".dead";
+
+Status RemoveDead(Env* env, const std::string& path) {
+  const std::string dead = path + kDead;
+  if (!env->Exists(dead)) return {};
+  std::vector<std::string> names;
+  SATCHEL_RETURN_IF_ERROR(env->List(dead, &names));
+  for (const std::string& name : names) SATCHEL_RETURN_IF_ERROR(env->Remove(dead + "/" + name));
+  return env->RemoveDir(dead);
+}
 
 leveldb::Slice Key(const ChunkRef& ref) {
   return {reinterpret_cast<const char*>(ref.bytes), kChunkRefSize};
@@ -57,12 +70,13 @@ void EncodeLocation(const Location& at, char* value) {
 
 Index::~Index() = default;
 
-Status Index::Open(const std::string& path, std::unique_ptr<Index>* index) {
+Status Index::Open(Env* env, const std::string& path, std::unique_ptr<Index>* index) {
   std::unique_ptr<Index> made(new Index);
+  made->env_ = NewIndexEnv(env);
   made->filter_.reset(leveldb::NewBloomFilterPolicy(10));
   made->cache_.reset(leveldb::NewLRUCache(1 << 20));
   leveldb::Options options;
-  options.env = IndexEnv();
+  options.env = made->env_.get();
   options.create_if_missing = true;
   options.paranoid_checks = true;
   options.write_buffer_size = 4 << 20;
@@ -82,10 +96,14 @@ Status Index::Open(const std::string& path, std::unique_ptr<Index>* index) {
   return {};
 }
 
-Status Index::Destroy(const std::string& path) {
-  leveldb::Options options;
-  options.env = IndexEnv();
-  return FromLevelDb(leveldb::DestroyDB(path, options));
+// Of a half removed database LevelDB would take up what is left: a log without the tables before it
+// has the newest end and few of the chunks.
+Status Index::Destroy(Env* env, const std::string& path) {
+  SATCHEL_RETURN_IF_ERROR(RemoveDead(env, path));
+  if (!env->Exists(path)) return {};
+  SATCHEL_RETURN_IF_ERROR(env->Rename(path, path + kDead));
+  SATCHEL_RETURN_IF_ERROR(env->SyncDir(path.substr(0, path.rfind('/'))));
+  return RemoveDead(env, path);
 }
 
 Status Index::Get(const ChunkRef& ref, Location* at, bool* found) const {
@@ -99,6 +117,13 @@ Status Index::Get(const ChunkRef& ref, Location* at, bool* found) const {
 
 Status Index::Write(const std::vector<Entry>& put, const std::vector<ChunkRef>& erase,
                     PackPosition end) {
+  return Write(put, erase, &end);
+}
+
+Status Index::Fill(const std::vector<Entry>& put) { return Write(put, {}, nullptr); }
+
+Status Index::Write(const std::vector<Entry>& put, const std::vector<ChunkRef>& erase,
+                    const PackPosition* end) {
   leveldb::WriteBatch batch;
   char value[kValueSize];
   // In the order of the keys: neighbours in the batch are neighbours in LevelDB's memory.
@@ -111,10 +136,12 @@ Status Index::Write(const std::vector<Entry>& put, const std::vector<ChunkRef>& 
     batch.Put(Key(put[i].ref), leveldb::Slice(value, sizeof value));
   }
   for (const ChunkRef& ref : erase) batch.Delete(Key(ref));
-  char position[kEndSize];
-  std::memcpy(position, &end.pack, 4);
-  std::memcpy(position + 4, &end.offset, 8);
-  batch.Put(kEndKey, leveldb::Slice(position, sizeof position));
+  if (end != nullptr) {
+    char position[kEndSize];
+    std::memcpy(position, &end->pack, 4);
+    std::memcpy(position + 4, &end->offset, 8);
+    batch.Put(kEndKey, leveldb::Slice(position, sizeof position));
+  }
   leveldb::WriteOptions options;
   options.sync = true;
   return FromLevelDb(db_->Write(options, &batch));
@@ -135,10 +162,11 @@ Status Index::ForEach(const std::function<Status(const ChunkRef&, const Location
   return FromLevelDb(it->status());
 }
 
-Status Index::End(PackPosition* end) const {
+Status Index::End(PackPosition* end, bool* complete) const {
   *end = PackPosition();
   std::string value;
   const leveldb::Status status = db_->Get(Checked(), kEndKey, &value);
+  if (complete != nullptr) *complete = status.ok();
   if (status.IsNotFound()) return {};
   SATCHEL_RETURN_IF_ERROR(FromLevelDb(status));
   if (value.size() != kEndSize) {

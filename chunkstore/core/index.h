@@ -7,7 +7,8 @@
 //   key   := chunk reference (52)              value := pack u32  offset u32  length u16
 //   key   := "end" (3)                         value := pack u32  offset u64
 //
-// Records before "end" are durable and indexed; what lies behind it was never acknowledged.
+// Records before "end" are durable and indexed; what lies behind it was never acknowledged. An
+// index without it is being rebuilt, or has to be.
 #ifndef SATCHEL_CHUNKSTORE_CORE_INDEX_H_
 #define SATCHEL_CHUNKSTORE_CORE_INDEX_H_
 
@@ -16,13 +17,15 @@
 #include <string>
 #include <vector>
 
+#include "chunkstore/core/env.h"
 #include "chunkstore/core/pack_writer.h"
 #include "chunkstore/core/ref_map.h"
 
 namespace leveldb {
-class DB;
-class FilterPolicy;
 class Cache;
+class DB;
+class Env;
+class FilterPolicy;
 }  // namespace leveldb
 
 namespace satchel {
@@ -34,26 +37,34 @@ class Index {
 
   ~Index();
 
-  // Makes it if it is not there. kDamaged if it can only be rebuilt.
-  static Status Open(const std::string& path, std::unique_ptr<Index>* index);
+  // Makes it if it is not there. kDamaged if it can only be rebuilt. `env` outlives it.
+  static Status Open(Env* env, const std::string& path, std::unique_ptr<Index>* index);
 
-  // Removes it from disk. Nobody has it open.
-  static Status Destroy(const std::string& path);
+  // Removes it from disk, all at once: what a crash leaves of it is never opened. Nobody has it
+  // open.
+  static Status Destroy(Env* env, const std::string& path);
 
   Status Get(const ChunkRef& ref, Location* at, bool* found) const;
 
   // Durable on return, all or nothing. The records must be durable already.
   Status Write(const std::vector<Entry>& put, const std::vector<ChunkRef>& erase, PackPosition end);
 
+  // Write of an index that is being rebuilt: it has no end before the last of it.
+  Status Fill(const std::vector<Entry>& put);
+
   // In the order of the references. An error from `visit` ends it.
   Status ForEach(const std::function<Status(const ChunkRef&, const Location&)>& visit) const;
 
-  // {0, 0} for a new index.
-  Status End(PackPosition* end) const;
+  // {0, 0} where there is none. `complete` (may be null): whether there is one.
+  Status End(PackPosition* end, bool* complete = nullptr) const;
 
  private:
   Index() = default;
 
+  Status Write(const std::vector<Entry>& put, const std::vector<ChunkRef>& erase,
+               const PackPosition* end);
+
+  std::unique_ptr<leveldb::Env> env_;
   std::unique_ptr<const leveldb::FilterPolicy> filter_;
   std::unique_ptr<leveldb::Cache> cache_;
   std::unique_ptr<leveldb::DB> db_;

@@ -2,67 +2,227 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "chunkstore/core/index_env.h"
 
-#include <fcntl.h>
 #include <leveldb/env.h>
-#include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace satchel {
 namespace {
 
-leveldb::Status Failed(const std::string& name, int error) {
-  if (error == ENOENT) return leveldb::Status::NotFound(name, std::strerror(error));
-  return leveldb::Status::IOError(name, std::strerror(error));
+leveldb::Status ToLevelDb(const Status& status) {
+  if (status.ok()) return leveldb::Status::OK();
+  if (status.Is(Kind::kNotFound)) return leveldb::Status::NotFound(status.what(), status.why());
+  return leveldb::Status::IOError(status.what(), status.why());
 }
 
-class ReadFile final : public leveldb::RandomAccessFile {
- public:
-  ReadFile(std::string name, int fd) : name_(std::move(name)), fd_(fd) {}
-  ~ReadFile() override { close(fd_); }
+leveldb::Status ReadSome(File* file, uint64_t offset, size_t n, leveldb::Slice* result,
+                         char* scratch) {
+  size_t got = 0;
+  const Status status = file->ReadAt(offset, n, scratch, &got);
+  *result = leveldb::Slice(scratch, status.ok() ? got : 0);
+  return ToLevelDb(status);
+}
 
-  leveldb::Status Read(uint64_t offset, size_t n, leveldb::Slice* result,
-                       char* scratch) const override {
-    *result = leveldb::Slice();
-    size_t got = 0;
-    while (got < n) {
-      const ssize_t r = pread(fd_, scratch + got, n - got, static_cast<off_t>(offset + got));
-      if (r < 0 && errno == EINTR) continue;
-      if (r < 0) return Failed(name_, errno);
-      if (r == 0) break;
-      got += static_cast<size_t>(r);
-    }
-    *result = leveldb::Slice(scratch, got);
+class InOrder final : public leveldb::SequentialFile {
+ public:
+  explicit InOrder(std::unique_ptr<File> file) : file_(std::move(file)) {}
+
+  leveldb::Status Read(size_t n, leveldb::Slice* result, char* scratch) override {
+    const leveldb::Status status = ReadSome(file_.get(), at_, n, result, scratch);
+    at_ += result->size();
+    return status;
+  }
+
+  leveldb::Status Skip(uint64_t n) override {
+    at_ += n;
     return leveldb::Status::OK();
   }
 
  private:
-  const std::string name_;
-  const int fd_;
+  const std::unique_ptr<File> file_;
+  uint64_t at_ = 0;
 };
 
-class ReadingEnv final : public leveldb::EnvWrapper {
+class Anywhere final : public leveldb::RandomAccessFile {
  public:
-  ReadingEnv() : EnvWrapper(leveldb::Env::Default()) {}
+  explicit Anywhere(std::unique_ptr<File> file) : file_(std::move(file)) {}
+
+  leveldb::Status Read(uint64_t offset, size_t n, leveldb::Slice* result,
+                       char* scratch) const override {
+    return ReadSome(file_.get(), offset, n, result, scratch);
+  }
+
+ private:
+  const std::unique_ptr<File> file_;
+};
+
+// What could not be written or synced is never tried again: the file has failed for good. A second
+// sync after a failed one could succeed without what the first one lost.
+class Written final : public leveldb::WritableFile {
+ public:
+  Written(Env* env, std::string folder, std::unique_ptr<File> file)
+      : env_(env), folder_(std::move(folder)), file_(std::move(file)) {}
+
+  ~Written() override { (void)WriteOut(); }
+
+  leveldb::Status Append(const leveldb::Slice& data) override {
+    buffer_.append(data.data(), data.size());
+    return buffer_.size() < kBufferSize ? leveldb::Status::OK() : Flush();
+  }
+
+  leveldb::Status Flush() override { return ToLevelDb(WriteOut()); }
+
+  leveldb::Status Sync() override {
+    return ToLevelDb(Try([this] { return MakeDurable(); }));
+  }
+
+  leveldb::Status Close() override {
+    const Status status = WriteOut();
+    file_.reset();
+    return ToLevelDb(status);
+  }
+
+ private:
+  static constexpr size_t kBufferSize = 1 << 16;
+
+  template <typename Act>
+  Status Try(const Act& act) {
+    if (failed_.ok()) failed_ = act();
+    return failed_;
+  }
+
+  Status WriteOut() {
+    return Try([this]() -> Status {
+      if (buffer_.empty() || file_ == nullptr) return {};
+      SATCHEL_RETURN_IF_ERROR(file_->WriteAt(size_, buffer_.data(), buffer_.size()));
+      size_ += buffer_.size();
+      buffer_.clear();
+      return {};
+    });
+  }
+
+  Status MakeDurable() {
+    SATCHEL_RETURN_IF_ERROR(WriteOut());
+    SATCHEL_RETURN_IF_ERROR(file_->Sync());
+    if (!named_) SATCHEL_RETURN_IF_ERROR(env_->SyncDir(folder_));
+    named_ = true;
+    return {};
+  }
+
+  Env* const env_;
+  const std::string folder_;
+  std::unique_ptr<File> file_;
+  std::string buffer_;
+  uint64_t size_ = 0;
+  bool named_ = false;  // the file's name is durable
+  Status failed_;
+};
+
+class FileLocked final : public leveldb::FileLock {
+ public:
+  std::unique_ptr<satchel::FileLock> lock;
+};
+
+std::string FolderOf(const std::string& path) { return path.substr(0, path.rfind('/')); }
+
+// Threads, time and sleeping stay LevelDB's own.
+class IndexEnv final : public leveldb::EnvWrapper {
+ public:
+  explicit IndexEnv(satchel::Env* env) : EnvWrapper(leveldb::Env::Default()), env_(env) {}
+
+  leveldb::Status NewSequentialFile(const std::string& name,
+                                    leveldb::SequentialFile** file) override {
+    *file = nullptr;
+    std::unique_ptr<File> opened;
+    const Status status = env_->Open(name, OpenMode::kRead, &opened);
+    if (status.ok()) *file = new InOrder(std::move(opened));
+    return ToLevelDb(status);
+  }
 
   leveldb::Status NewRandomAccessFile(const std::string& name,
                                       leveldb::RandomAccessFile** file) override {
     *file = nullptr;
-    const int fd = open(name.c_str(), O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return Failed(name, errno);
-    *file = new ReadFile(name, fd);
+    std::unique_ptr<File> opened;
+    const Status status = env_->Open(name, OpenMode::kRead, &opened);
+    if (status.ok()) *file = new Anywhere(std::move(opened));
+    return ToLevelDb(status);
+  }
+
+  leveldb::Status NewWritableFile(const std::string& name, leveldb::WritableFile** file) override {
+    *file = nullptr;
+    std::unique_ptr<File> opened;
+    Status status;
+    if (env_->Exists(name)) status = env_->Remove(name);
+    if (status.ok()) status = env_->Open(name, OpenMode::kCreate, &opened);
+    if (status.ok()) *file = new Written(env_, FolderOf(name), std::move(opened));
+    return ToLevelDb(status);
+  }
+
+  leveldb::Status NewAppendableFile(const std::string& name, leveldb::WritableFile**) override {
+    return leveldb::Status::NotSupported(name, "files of the index are written once");
+  }
+
+  bool FileExists(const std::string& name) override { return env_->Exists(name); }
+
+  leveldb::Status GetChildren(const std::string& folder, std::vector<std::string>* names) override {
+    return ToLevelDb(env_->List(folder, names));
+  }
+
+  leveldb::Status RemoveFile(const std::string& name) override {
+    return ToLevelDb(env_->Remove(name));
+  }
+
+  leveldb::Status CreateDir(const std::string& folder) override {
+    if (env_->Exists(folder)) return leveldb::Status::OK();
+    Status status = env_->MakeDir(folder);
+    if (status.ok()) status = env_->SyncDir(FolderOf(folder));
+    return ToLevelDb(status);
+  }
+
+  // LevelDB removes a folder only after the database in it, and does not mind if that fails.
+  leveldb::Status RemoveDir(const std::string& folder) override {
+    return leveldb::Status::NotSupported(folder, "the folder of the index stays");
+  }
+
+  leveldb::Status GetFileSize(const std::string& name, uint64_t* size) override {
+    std::unique_ptr<File> file;
+    Status status = env_->Open(name, OpenMode::kRead, &file);
+    if (status.ok()) status = file->Size(size);
+    return ToLevelDb(status);
+  }
+
+  leveldb::Status RenameFile(const std::string& from, const std::string& to) override {
+    Status status = env_->Rename(from, to);
+    if (status.ok()) status = env_->SyncDir(FolderOf(to));
+    return ToLevelDb(status);
+  }
+
+  leveldb::Status LockFile(const std::string& name, leveldb::FileLock** lock) override {
+    *lock = nullptr;
+    auto held = std::make_unique<FileLocked>();
+    const Status status = env_->Lock(name, &held->lock);
+    if (status.ok()) *lock = held.release();
+    return ToLevelDb(status);
+  }
+
+  leveldb::Status UnlockFile(leveldb::FileLock* lock) override {
+    delete lock;
     return leveldb::Status::OK();
   }
+
+  leveldb::Status NewLogger(const std::string& name, leveldb::Logger** logger) override {
+    *logger = nullptr;
+    return leveldb::Status::NotSupported(name, "the index keeps no log of messages");
+  }
+
+ private:
+  satchel::Env* const env_;
 };
 
 }  // namespace
 
-leveldb::Env* IndexEnv() {
-  static auto* const env = new ReadingEnv();
-  return env;
-}
+std::unique_ptr<leveldb::Env> NewIndexEnv(Env* env) { return std::make_unique<IndexEnv>(env); }
 
 }  // namespace satchel

@@ -230,7 +230,7 @@ Status Store::RebuildIndex(const ProgressFn& progress) {
   const std::unique_lock gate(gate_);
   if (chunks_ != nullptr) (void)chunks_->Flush();
   chunks_.reset();
-  SATCHEL_RETURN_IF_ERROR(Index::Destroy(IndexPath()));
+  SATCHEL_RETURN_IF_ERROR(Index::Destroy(env_, IndexPath()));
   return Load(progress);
 }
 

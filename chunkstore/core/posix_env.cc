@@ -127,6 +127,11 @@ class PosixEnvImpl final : public Env {
     return Status::FromErrno("cannot remove " + path, errno);
   }
 
+  Status RemoveDir(const std::string& path) override {
+    if (rmdir(path.c_str()) == 0) return {};
+    return Status::FromErrno("cannot remove the folder " + path, errno);
+  }
+
   Status MakeDir(const std::string& path) override {
     if (mkdir(path.c_str(), 0777) == 0 || errno == EEXIST) return {};
     return Status::FromErrno("cannot make the folder " + path, errno);

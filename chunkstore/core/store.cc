@@ -88,10 +88,10 @@ Status Store::ListPacks(std::vector<uint32_t>* packs) {
 
 Status Store::Load(const ProgressFn& progress) {
   std::unique_ptr<Index> index;
-  Status status = Index::Open(IndexPath(), &index);
+  Status status = Index::Open(env_, IndexPath(), &index);
   if (status.Is(Kind::kDamaged)) {
-    SATCHEL_RETURN_IF_ERROR(Index::Destroy(IndexPath()));
-    status = Index::Open(IndexPath(), &index);
+    SATCHEL_RETURN_IF_ERROR(Index::Destroy(env_, IndexPath()));
+    status = Index::Open(env_, IndexPath(), &index);
   }
   if (!status.ok()) return Context("cannot open store " + path_, status);
   PackPosition end;
@@ -102,39 +102,41 @@ Status Store::Load(const ProgressFn& progress) {
   return {};
 }
 
-// Indexes the records behind the index's end. A new index has its end before the first pack, so
-// that this rebuilds it.
+// Indexes the records behind the index's end. An index without one gets all of them, and its end
+// only then, so that a rebuild that was interrupted begins again.
 Status Store::RecoverTail(Index* index, const ProgressFn& progress, PackPosition* end) {
-  SATCHEL_RETURN_IF_ERROR(index->End(end));
+  bool complete = false;
+  SATCHEL_RETURN_IF_ERROR(index->End(end, &complete));
   std::vector<uint32_t> packs;
   SATCHEL_RETURN_IF_ERROR(ListPacks(&packs));
   const PackPosition known = *end;
-  uint64_t size = 0;
   bool reached = known.pack == 0;
   for (const uint32_t pack : packs) {
     if (pack < known.pack) continue;
-    const bool newest = pack == packs.back();
     const uint64_t from = pack == known.pack ? known.offset : kPackHeaderSize;
-    SATCHEL_RETURN_IF_ERROR(RecoverPack(index, pack, from, newest, progress, &size));
-    if (size == 0) continue;  // it was never more than a torn header
+    const Unindexed part{pack, from, pack == packs.back(), !complete};
+    uint64_t size = 0;
+    SATCHEL_RETURN_IF_ERROR(RecoverPack(index, part, progress, &size));
+    if (size == 0) continue;  // nothing of it was acknowledged, and it is gone
     // A pack that lost what the index knows gets no new records.
     *end = PackPosition{pack, size < from ? options_.pack_limit : size};
     reached = true;
   }
   if (!reached) end->offset = options_.pack_limit;  // the pack is gone; go on with the next one
-  return {};
+  return complete ? Status() : index->Write({}, {}, *end);
 }
 
-Status Store::RecoverPack(Index* index, uint32_t pack, uint64_t from, bool newest,
-                          const ProgressFn& progress, uint64_t* end) {
+Status Store::RecoverPack(Index* index, const Unindexed& part, const ProgressFn& progress,
+                          uint64_t* end) {
   std::unique_ptr<File> file;
-  SATCHEL_RETURN_IF_ERROR(env_->Open(PackPath(pack), OpenMode::kReadWrite, &file));
+  SATCHEL_RETURN_IF_ERROR(env_->Open(PackPath(part.pack), OpenMode::kReadWrite, &file));
   SATCHEL_RETURN_IF_ERROR(file->Size(end));
-  if (*end == from && from > kPackHeaderSize) return {};
+  if (*end == part.from && part.from > kPackHeaderSize) return {};
   const Status header = CheckPackHeader(file.get());
-  if (header.Is(Kind::kDamaged) && newest && from == kPackHeaderSize && *end <= kPackHeaderSize) {
+  const bool begun = part.acknowledged && (!part.newest || *end > kPackHeaderSize);
+  if (header.Is(Kind::kDamaged) && part.from == kPackHeaderSize && !begun) {
     *end = 0;
-    return env_->Remove(PackPath(pack));
+    return env_->Remove(PackPath(part.pack));
   }
   if (!header.ok() && !header.Is(Kind::kDamaged)) return header;
 
@@ -142,30 +144,48 @@ Status Store::RecoverPack(Index* index, uint32_t pack, uint64_t from, bool newes
   SATCHEL_RETURN_IF_ERROR(file->Sync());
   SATCHEL_RETURN_IF_ERROR(env_->SyncDir(PacksPath()));
   const uint64_t size = *end;
-  uint64_t good = from;
+  SATCHEL_RETURN_IF_ERROR(IndexRecords(index, part, file.get(), size, progress, end));
+  if (*end >= size) return {};
+  if (part.acknowledged && !part.newest) {
+    *end = size;
+    return {};
+  }
+  SATCHEL_RETURN_IF_ERROR(file->Truncate(*end));
+  return file->Sync();
+}
+
+// *good is where the last record that was indexed ends.
+Status Store::IndexRecords(Index* index, const Unindexed& part, File* file, uint64_t size,
+                           const ProgressFn& progress, uint64_t* good) {
+  *good = part.from;
   std::vector<Index::Entry> entries;
+  const auto write = [&] {
+    if (part.acknowledged) return index->Fill(entries);
+    return index->Write(entries, {}, PackPosition{part.pack, *good});
+  };
+  const bool trusted = CheckPackHeader(file).ok();
   ScanVisitor visitor;
   visitor.on_record = [&](uint64_t offset, const RecordView& record, bool chained) {
     uint8_t block[kBlockSize];
-    if ((!chained || !header.ok()) && !VerifyRecord(record, block).ok()) return Status();
-    good = offset + record.size();
-    entries.push_back({record.ref, {pack, static_cast<uint32_t>(offset), record.length}});
+    if ((!chained || !trusted) && !VerifyRecord(record, block).ok()) return Status();
+    *good = offset + record.size();
+    entries.push_back({record.ref, {part.pack, static_cast<uint32_t>(offset), record.length}});
     if (entries.size() < options_.max_pending) return Status();
-    SATCHEL_RETURN_IF_ERROR(index->Write(entries, {}, PackPosition{pack, good}));
+    SATCHEL_RETURN_IF_ERROR(write());
     entries.clear();
-    if (progress && !progress(good, size)) {
+    if (progress && !progress(*good, size)) {
       return Status::Make(Kind::kCancelled, "stopped by the caller");
     }
     return Status();
   };
-  visitor.on_garbage = [](uint64_t, uint64_t, const std::string&) { return Status(); };
-  SATCHEL_RETURN_IF_ERROR(ScanPack(file.get(), from, size, visitor));
-  if (newest && good < size) {
-    SATCHEL_RETURN_IF_ERROR(file->Truncate(good));
-    SATCHEL_RETURN_IF_ERROR(file->Sync());
-    *end = good;
-  }
-  return index->Write(entries, {}, PackPosition{pack, *end});
+  bool torn = false;
+  visitor.on_garbage = [&](uint64_t, uint64_t, const std::string&) {
+    torn = !part.acknowledged;
+    return torn ? Status::Make(Kind::kDamaged, "a torn record") : Status();
+  };
+  const Status scanned = ScanPack(file, part.from, size, visitor);
+  if (!scanned.ok() && !torn) return scanned;
+  return entries.empty() && *good == part.from ? Status() : write();
 }
 
 Status Store::WithChunks(const std::function<Status(Chunks*)>& act) {

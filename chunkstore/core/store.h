@@ -8,8 +8,10 @@
 //   packs/NNNNNN.pack  the chunks
 //   index/             LevelDB
 //
-// Opening recovers: records behind the index's end are indexed, a torn tail of the newest pack is
-// cut off, an index that is gone or damaged is rebuilt from the packs.
+// Opening recovers. Records behind the index's end are indexed up to the first that is not whole,
+// and the rest of their pack is cut off: nothing there was acknowledged. An index that is gone or
+// damaged is rebuilt from the packs; of these nothing is cut but what follows the last whole
+// record.
 #ifndef SATCHEL_CHUNKSTORE_CORE_STORE_H_
 #define SATCHEL_CHUNKSTORE_CORE_STORE_H_
 
@@ -121,6 +123,14 @@ class Store {
  private:
   Store(Env* env, std::string path, const ChunkOptions& options);
 
+  // What of a pack the index does not have.
+  struct Unindexed {
+    uint32_t pack;
+    uint64_t from;
+    bool newest;
+    bool acknowledged;  // some of it may be: the index is being rebuilt
+  };
+
   std::string PacksPath() const { return path_ + "/packs"; }
   std::string IndexPath() const { return path_ + "/index"; }
   std::string PackPath(uint32_t pack) const { return PacksPath() + "/" + PackName(pack); }
@@ -129,8 +139,10 @@ class Store {
   Status Load(const ProgressFn& progress);
   Status PackSizes(std::map<uint32_t, uint64_t>* sizes);
   Status RecoverTail(Index* index, const ProgressFn& progress, PackPosition* end);
-  Status RecoverPack(Index* index, uint32_t pack, uint64_t from, bool newest,
-                     const ProgressFn& progress, uint64_t* end);
+  Status RecoverPack(Index* index, const Unindexed& part, const ProgressFn& progress,
+                     uint64_t* end);
+  Status IndexRecords(Index* index, const Unindexed& part, File* file, uint64_t size,
+                      const ProgressFn& progress, uint64_t* good);
 
   Env* const env_;
   const std::string path_;

@@ -1,0 +1,28 @@
+// SPDX-FileCopyrightText: 2026 The Satchel authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Power cuts at every place of a store's life, and during the recovery from them.
+#include <gtest/gtest.h>
+
+#include "tests/native/explore.h"
+#include "tests/native/workload.h"
+
+namespace satchel::sim {
+namespace {
+
+TEST(CrashStates, NoAcknowledgedByteIsLostAndNoneIsWrong) {
+  SimDisk disk(EmptyDisk());
+  Promises promises;
+  const Status status = RunAll(&disk, &promises);
+  ASSERT_TRUE(status.ok()) << status.ToString();
+  const uint64_t wanted = WantedStates(20'000);
+  const Exploration found = Explore(disk, promises, 0, wanted * 4 / 5);
+  for (const std::string& fault : found.faults) ADD_FAILURE() << fault;
+  RecordProperty("states", std::to_string(found.states));
+  RecordProperty("places", std::to_string(found.places));
+  printf("%lu states, %lu of them in a recovery, at %lu places\n", found.states, found.again,
+         found.places);
+}
+
+}  // namespace
+}  // namespace satchel::sim

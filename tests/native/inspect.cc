@@ -1,0 +1,195 @@
+// SPDX-FileCopyrightText: 2026 The Satchel authors
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/native/inspect.h"
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "chunkstore/core/media.h"
+#include "chunkstore/core/store.h"
+#include "tests/native/workload.h"
+
+namespace satchel::sim {
+namespace {
+
+#define SATCHEL_RETURN_IF_FAULT(expression)             \
+  do {                                                  \
+    std::string satchel_fault_ = (expression);          \
+    if (!satchel_fault_.empty()) return satchel_fault_; \
+  } while (0)
+
+std::string Failed(const std::string& what, const Status& status) {
+  return status.ok() ? std::string() : what + " failed: " + status.ToString();
+}
+
+uint8_t* Bytes(std::string* text) { return reinterpret_cast<uint8_t*>(text->data()); }
+
+class Inspection {
+ public:
+  Inspection(SimDisk* disk, size_t position, Promises* promises)
+      : disk_(disk), position_(position), promises_(promises) {}
+
+  std::string Run(const Depth& depth) {
+    SATCHEL_RETURN_IF_FAULT(OpenStore());
+    SATCHEL_RETURN_IF_FAULT(Look("after opening"));
+    if (depth.verify) SATCHEL_RETURN_IF_FAULT(CheckVerify());
+    SATCHEL_RETURN_IF_FAULT(CheckMedia());
+    SATCHEL_RETURN_IF_FAULT(Use());
+    if (depth.reopen) {
+      SATCHEL_RETURN_IF_FAULT(OpenStore());
+      SATCHEL_RETURN_IF_FAULT(Look("after opening again"));
+    }
+    if (depth.rebuild) {
+      SATCHEL_RETURN_IF_FAULT(Failed("rebuilding the index", store_->RebuildIndex(nullptr)));
+      SATCHEL_RETURN_IF_FAULT(Look("after rebuilding the index"));
+    }
+    return {};
+  }
+
+ private:
+  std::string OpenStore() {
+    store_.reset();
+    Status status = Store::Open(disk_, kStorePath, SmallOptions(), &store_);
+    if (status.Is(Kind::kNotFound) && !promises_->store.Holds(position_)) {
+      SATCHEL_RETURN_IF_FAULT(Failed("making the store", Store::Create(disk_, kStorePath)));
+      status = Store::Open(disk_, kStorePath, SmallOptions(), &store_);
+    }
+    return Failed("opening the store", status);
+  }
+
+  // Everything that can be asked for is right, or at least not promised.
+  std::string Look(const std::string& when) {
+    for (const auto& [name, volume] : promises_->volumes) {
+      SATCHEL_RETURN_IF_FAULT(Volume(name, volume, when));
+    }
+    for (const PromisedChunk& chunk : promises_->chunks) {
+      SATCHEL_RETURN_IF_FAULT(Chunk(chunk, when));
+    }
+    for (const PromisedChunk& chunk : fresh_) SATCHEL_RETURN_IF_FAULT(Chunk(chunk, when));
+    return {};
+  }
+
+  std::string Volume(const std::string& name, const PromisedVolume& volume,
+                     const std::string& when) {
+    const std::string path = std::string(kNamesPath) + "/" + name;
+    const bool promised = volume.when.Holds(position_);
+    if (!disk_->Exists(path)) return promised ? "the name " + name + " is lost" : std::string();
+    std::string text;
+    TableRoot root;
+    SATCHEL_RETURN_IF_FAULT(Failed("reading the name", ReadFile(disk_, path, 4096, &text)));
+    if (!ParseName(text, &root)) return "the file of the name " + name + " is torn";
+    if (root.ref != volume.root.ref) return "the name " + name + " names something else";
+    std::string content(root.size, '\0');
+    const Status status = store_->Read(root, 0, root.size, Bytes(&content));
+    SATCHEL_RETURN_IF_FAULT(Failed("reading volume " + name + " " + when, status));
+    if (content != *volume.content) return "volume " + name + " is WRONG " + when;
+    return {};
+  }
+
+  std::string Chunk(const PromisedChunk& chunk, const std::string& when) {
+    std::string block(kBlockSize, '\0');
+    const Status status = store_->Get(chunk.ref, Bytes(&block));
+    const bool promised = chunk.when.Holds(position_);
+    if (status.ok() && block != *chunk.block) return "a chunk is WRONG " + when;
+    if (status.ok()) return {};
+    if (promised) return "a chunk is lost " + when + ": " + status.ToString();
+    // The store must not believe to have what it has not: the chunk would never be stored again.
+    if (!status.Is(Kind::kMissing)) return "a chunk is in the index only: " + status.ToString();
+    return {};
+  }
+
+  std::string CheckVerify() {
+    VerifyReport report;
+    SATCHEL_RETURN_IF_FAULT(Failed("verify", store_->Verify(nullptr, &report)));
+    if (!report.dangling.empty()) {
+      return std::to_string(report.dangling.size()) + " chunks are in the index only";
+    }
+    // A rebuild cannot tell what a power cut tore from what was acknowledged, and so cuts nothing.
+    if (report.bad.empty() || IndexWasRebuilt()) return {};
+    return "verify calls a crash damage: " + report.bad[0].why + " in pack " +
+           std::to_string(report.bad[0].pack) + " at " + std::to_string(report.bad[0].offset);
+  }
+
+  bool IndexWasRebuilt() const {
+    for (const Op& op : disk_->Journal()) {
+      if (op.type == Op::Type::kRename && op.name == "index") return true;
+    }
+    return false;
+  }
+
+  std::string CheckMedia() {
+    std::unique_ptr<Media> media;
+    Status status = Media::Open(disk_, kMediaPath, &media);
+    if (status.Is(Kind::kNotFound) && !promises_->media.Holds(position_)) {
+      status = Media::Init(disk_, kMediaPath, "00000000-0000-4000-8000-000000000001");
+      SATCHEL_RETURN_IF_FAULT(Failed("making the medium", status));
+      status = Media::Open(disk_, kMediaPath, &media);
+    }
+    SATCHEL_RETURN_IF_FAULT(Failed("opening the medium", status));
+    for (const PromisedChunk& chunk : promises_->on_media) {
+      SATCHEL_RETURN_IF_FAULT(OnMedia(media.get(), chunk));
+    }
+    return {};
+  }
+
+  std::string OnMedia(Media* media, const PromisedChunk& chunk) {
+    std::string data;
+    MediaNotes notes;
+    SATCHEL_RETURN_IF_FAULT(
+        Failed("reading the medium", media->Records(&chunk.ref, 1, &data, &notes)));
+    if (data.empty()) {
+      return chunk.when.Holds(position_) ? "a chunk is lost on the medium" : std::string();
+    }
+    RecordView record;
+    std::string block(kBlockSize, '\0');
+    SATCHEL_RETURN_IF_FAULT(
+        Failed("parsing a record of the medium", ParseRecord(Bytes(&data), data.size(), &record)));
+    SATCHEL_RETURN_IF_FAULT(
+        Failed("verifying a record of the medium", VerifyRecord(record, Bytes(&block))));
+    return block == *chunk.block ? std::string() : "a chunk of the medium is WRONG";
+  }
+
+  // The store takes what is new, and what it may have lost, and gives both back.
+  std::string Use() {
+    const std::string content = MakeContent(11, 4);
+    for (size_t i = 0; i < content.size(); i += kBlockSize) {
+      auto block = std::make_shared<std::string>(content.substr(i, kBlockSize));
+      SATCHEL_RETURN_IF_FAULT(PutBlock(std::move(block)));
+    }
+    for (const PromisedChunk& chunk : promises_->chunks) {
+      if (chunk.when.Holds(position_)) continue;
+      auto block = std::make_shared<std::string>(*chunk.block);
+      SATCHEL_RETURN_IF_FAULT(PutBlock(std::move(block)));
+    }
+    SATCHEL_RETURN_IF_FAULT(Failed("syncing after recovery", store_->Sync()));
+    for (PromisedChunk& chunk : fresh_) {
+      chunk.when.from = disk_->Position();
+      promises_->chunks.push_back(chunk);
+      chunk.when.from = 0;  // for this inspection it holds from now on
+    }
+    return {};
+  }
+
+  std::string PutBlock(std::shared_ptr<std::string> block) {
+    ChunkRef ref;
+    SATCHEL_RETURN_IF_FAULT(
+        Failed("putting after recovery", store_->Put(Bytes(block.get()), 1, &ref)));
+    if (!ref.IsZero()) fresh_.push_back({ref, std::move(block), {}});
+    return {};
+  }
+
+  SimDisk* const disk_;
+  const size_t position_;
+  Promises* const promises_;
+  std::unique_ptr<Store> store_;
+  std::vector<PromisedChunk> fresh_;  // stored by this inspection
+};
+
+}  // namespace
+
+std::string Inspect(SimDisk* disk, size_t position, const Depth& depth, Promises* promises) {
+  return Inspection(disk, position, promises).Run(depth);
+}
+
+}  // namespace satchel::sim

@@ -1,0 +1,291 @@
+// SPDX-FileCopyrightText: 2026 The Satchel authors
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/native/workload.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <utility>
+
+#include "chunkstore/core/hash.h"
+
+namespace satchel::sim {
+namespace {
+
+const uint8_t* Bytes(const std::string& text) {
+  return reinterpret_cast<const uint8_t*>(text.data());
+}
+
+// A block map of `blocks` in a file that nobody else sees.
+Status MakeMap(uint64_t blocks, std::unique_ptr<BlockMap>* map) {
+  static std::atomic<unsigned> number{0};
+  const std::string path =
+      "/dev/shm/satchel-map-" + std::to_string(getpid()) + "-" + std::to_string(number++);
+  SATCHEL_RETURN_IF_ERROR(BlockMap::Create(path, blocks, map));
+  unlink(path.c_str());
+  return {};
+}
+
+std::string Hex(const ChunkRef& ref) {
+  static constexpr char kDigits[] = "0123456789abcdef";
+  std::string text;
+  for (const uint8_t byte : ref.bytes) {
+    text += kDigits[byte >> 4];
+    text += kDigits[byte & 15];
+  }
+  return text;
+}
+
+}  // namespace
+
+ChunkOptions SmallOptions() {
+  ChunkOptions options;
+  options.pack_limit = 60'000;
+  return options;
+}
+
+std::string MakeBlock(uint64_t seed, uint64_t number) {
+  Random random(seed * 1'000'003 + number);
+  const uint64_t kind = random.Below(10);
+  std::string block(kBlockSize, '\0');
+  if (kind < 2) return block;
+  if (kind < 7) {
+    const std::string line = std::to_string(seed) + " " + std::to_string(number) + " satchel\n";
+    for (size_t i = 0; i < block.size(); ++i) block[i] = line[i % line.size()];
+    return block;
+  }
+  for (char& byte : block) byte = static_cast<char>(random.Next());
+  return block;
+}
+
+std::string MakeContent(uint64_t seed, uint64_t blocks) {
+  std::string content;
+  for (uint64_t i = 0; i < blocks; ++i) content += MakeBlock(seed, i);
+  return content;
+}
+
+Image EmptyDisk() {
+  SimDisk disk;
+  (void)disk.MakeDir(kNamesPath);
+  (void)disk.MakeDir(kMediaPath);
+  return disk.Live();
+}
+
+Status WriteName(Env* env, const std::string& name, const TableRoot& root) {
+  const std::string text = std::to_string(root.size) + " " + Hex(root.ref) + "\n";
+  return WriteFileDurably(env, std::string(kNamesPath) + "/" + name, text);
+}
+
+bool ParseName(const std::string& text, TableRoot* root) {
+  unsigned long long size = 0;
+  char hex[2 * kChunkRefSize + 1] = "";
+  if (std::sscanf(text.c_str(), "%llu %104s", &size, hex) != 2) return false;
+  if (std::strlen(hex) != 2 * kChunkRefSize || text.back() != '\n') return false;
+  root->size = size;
+  for (size_t i = 0; i < kChunkRefSize; ++i) {
+    root->ref.bytes[i] = static_cast<uint8_t>(std::stoul(std::string(hex + 2 * i, 2), nullptr, 16));
+  }
+  return true;
+}
+
+Status Workload::NeedStore() const {
+  return store_ != nullptr ? Status() : Status::Make(Kind::kState, "the store is not open");
+}
+
+Status Workload::OpenStore() {
+  store_.reset();
+  return Store::Open(disk_, kStorePath, SmallOptions(), &store_);
+}
+
+Status Workload::PutChunks(uint64_t seed, size_t n) {
+  SATCHEL_RETURN_IF_ERROR(NeedStore());
+  const std::string content = MakeContent(seed, n);
+  std::vector<ChunkRef> refs(n);
+  SATCHEL_RETURN_IF_ERROR(store_->Put(Bytes(content), n, refs.data()));
+  SATCHEL_RETURN_IF_ERROR(store_->Sync());
+  for (size_t i = 0; i < n; ++i) {
+    if (refs[i].IsZero()) continue;
+    const auto block = std::make_shared<std::string>(content.substr(i * kBlockSize, kBlockSize));
+    promises_->chunks.push_back({refs[i], block, {disk_->Position()}});
+  }
+  return {};
+}
+
+Status Workload::Name(const std::string& name, const TableRoot& root, std::string content) {
+  PromisedVolume& volume = promises_->volumes[name];
+  volume.root = root;
+  volume.content = std::make_shared<std::string>(std::move(content));
+  SATCHEL_RETURN_IF_ERROR(WriteName(disk_, name, root));
+  volume.when.from = disk_->Position();
+  return {};
+}
+
+Status Workload::Import(const std::string& name, uint64_t seed, uint64_t blocks,
+                        const std::string& base) {
+  SATCHEL_RETURN_IF_ERROR(NeedStore());
+  const std::string content = MakeContent(seed, blocks);
+  const auto source = MemorySource(Bytes(content), content.size());
+  const auto found = promises_->volumes.find(base);
+  const TableRoot* hint = found == promises_->volumes.end() ? nullptr : &found->second.root;
+  TableRoot root;
+  SATCHEL_RETURN_IF_ERROR(store_->Import(source.get(), hint, nullptr, &root));
+  return Name(name, root, content);
+}
+
+// As for a machine that wrote some blocks since `from`.
+Status Workload::Checkpoint(const std::string& from, const std::string& to, uint64_t seed) {
+  SATCHEL_RETURN_IF_ERROR(NeedStore());
+  const auto found = promises_->volumes.find(from);
+  if (found == promises_->volumes.end()) return Status::Make(Kind::kState, from + " is not there");
+  const TableRoot root = found->second.root;
+  std::string content = *found->second.content;
+  std::unique_ptr<BlockMap> map;
+  SATCHEL_RETURN_IF_ERROR(MakeMap(root.blocks(), &map));
+  std::vector<ChunkRef> missing;
+  SATCHEL_RETURN_IF_ERROR(store_->Resolve(root, map.get(), 0, root.blocks(), &missing));
+  SimDisk scratch;
+  std::unique_ptr<File> overlay;
+  SATCHEL_RETURN_IF_ERROR(scratch.Open("/overlay", OpenMode::kCreate, &overlay));
+  for (uint64_t block = seed % 7; block < root.blocks(); block += 7) {
+    const std::string bytes = MakeBlock(seed, block);
+    content.replace(block * kBlockSize, kBlockSize, bytes);
+    SATCHEL_RETURN_IF_ERROR(overlay->WriteAt(block * kBlockSize, bytes.data(), bytes.size()));
+    map->MarkDirty(block);
+  }
+  TableRoot changed;
+  SATCHEL_RETURN_IF_ERROR(store_->Commit(root, map.get(), overlay.get(), &changed));
+  return Name(to, changed, content);
+}
+
+Status Workload::Forget(const std::string& name) {
+  const auto found = promises_->volumes.find(name);
+  if (found == promises_->volumes.end()) return Status::Make(Kind::kState, name + " is not there");
+  found->second.when.until = disk_->Position();
+  SATCHEL_RETURN_IF_ERROR(disk_->Remove(std::string(kNamesPath) + "/" + name));
+  return disk_->SyncDir(kNamesPath);
+}
+
+// Keeps what has a name, as home does. Chunks that were only put are garbage from then on.
+Status Workload::Prune() {
+  SATCHEL_RETURN_IF_ERROR(NeedStore());
+  for (PromisedChunk& chunk : promises_->chunks) {
+    chunk.when.until = std::min(chunk.when.until, disk_->Position());
+  }
+  std::vector<std::string> names;
+  SATCHEL_RETURN_IF_ERROR(disk_->List(kNamesPath, &names));
+  std::vector<TableRoot> keep;
+  for (const std::string& name : names) {
+    std::string text;
+    SATCHEL_RETURN_IF_ERROR(ReadFile(disk_, std::string(kNamesPath) + "/" + name, 4096, &text));
+    TableRoot root;
+    if (ParseName(text, &root)) keep.push_back(root);
+  }
+  PruneReport report;
+  return store_->Prune(keep, {}, false, nullptr, &report);
+}
+
+Status Workload::Verify() {
+  SATCHEL_RETURN_IF_ERROR(NeedStore());
+  VerifyReport report;
+  SATCHEL_RETURN_IF_ERROR(store_->Verify(nullptr, &report));
+  if (report.bad.empty() && report.dangling.empty()) return {};
+  return Status::Make(Kind::kDamaged, "verify found damage");
+}
+
+Status Workload::Reachable(const std::string& name, std::vector<ChunkRef>* refs) {
+  SATCHEL_RETURN_IF_ERROR(NeedStore());
+  const auto found = promises_->volumes.find(name);
+  if (found == promises_->volumes.end()) return Status::Make(Kind::kState, name + " is not there");
+  return store_->Reachable({found->second.root}, refs);
+}
+
+Status Workload::OpenMedia() {
+  media_.reset();
+  if (!disk_->Exists(std::string(kMediaPath) + "/satchel/media.json")) {
+    SATCHEL_RETURN_IF_ERROR(Media::Init(disk_, kMediaPath, "00000000-0000-4000-8000-000000000000"));
+    promises_->media.from = disk_->Position();
+  }
+  return Media::Open(disk_, kMediaPath, &media_);
+}
+
+Status Workload::Carry(const std::string& name) {
+  std::vector<ChunkRef> refs;
+  SATCHEL_RETURN_IF_ERROR(Reachable(name, &refs));
+  if (media_ == nullptr) return Status::Make(Kind::kState, "the medium is not open");
+  uint64_t written = 0;
+  MediaNotes notes;
+  SATCHEL_RETURN_IF_ERROR(store_->WithChunks([&](Chunks* chunks) {
+    return media_->Add(chunks, refs.data(), refs.size(), nullptr, &written, &notes);
+  }));
+  for (const ChunkRef& ref : refs) {
+    auto block = std::make_shared<std::string>(kBlockSize, '\0');
+    SATCHEL_RETURN_IF_ERROR(store_->Get(ref, reinterpret_cast<uint8_t*>(block->data())));
+    promises_->on_media.push_back({ref, block, {disk_->Position()}});
+  }
+  return {};
+}
+
+Status Workload::Retain(const std::string& name) {
+  std::vector<ChunkRef> refs;
+  SATCHEL_RETURN_IF_ERROR(Reachable(name, &refs));
+  if (media_ == nullptr) return Status::Make(Kind::kState, "the medium is not open");
+  RefSet kept;
+  for (const ChunkRef& ref : refs) kept.Insert(ref, {});
+  for (PromisedChunk& chunk : promises_->on_media) {
+    if (kept.Find(chunk.ref) != nullptr) continue;
+    chunk.when.until = std::min(chunk.when.until, disk_->Position());
+  }
+  uint64_t freed = 0;
+  MediaNotes notes;
+  return media_->Retain(refs.data(), refs.size(), &freed, &notes);
+}
+
+std::vector<Workload::Step> Workload::Steps() {
+  const auto create = [this] {
+    SATCHEL_RETURN_IF_ERROR(Store::Create(disk_, kStorePath));
+    promises_->store.from = disk_->Position();
+    return Status();
+  };
+  const auto rebuild = [this] {
+    SATCHEL_RETURN_IF_ERROR(NeedStore());
+    return store_->RebuildIndex(nullptr);
+  };
+  return {
+      {"create", create},
+      {"open", [this] { return OpenStore(); }},
+      {"put", [this] { return PutChunks(1, 12); }},
+      {"import a", [this] { return Import("a", 2, 70, ""); }},
+      {"checkpoint a to b", [this] { return Checkpoint("a", "b", 3); }},
+      {"init medium", [this] { return OpenMedia(); }},
+      {"carry b", [this] { return Carry("b"); }},
+      {"reopen", [this] { return OpenStore(); }},
+      {"import c", [this] { return Import("c", 4, 40, "b"); }},
+      {"put more", [this] { return PutChunks(5, 5); }},
+      {"forget a", [this] { return Forget("a"); }},
+      {"prune", [this] { return Prune(); }},
+      {"put after prune", [this] { return PutChunks(6, 5); }},
+      {"verify", [this] { return Verify(); }},
+      {"checkpoint b to d", [this] { return Checkpoint("b", "d", 5); }},
+      {"carry d", [this] { return Carry("d"); }},
+      {"forget b", [this] { return Forget("b"); }},
+      {"retain d", [this] { return Retain("d"); }},
+      {"rebuild", [this, rebuild] { return rebuild(); }},
+      {"prune again", [this] { return Prune(); }},
+      {"import a again", [this] { return Import("e", 2, 70, "d"); }},
+      {"reopen", [this] { return OpenStore(); }},
+      {"put last", [this] { return PutChunks(7, 3); }},
+  };
+}
+
+Status RunAll(SimDisk* disk, Promises* promises) {
+  Workload workload(disk, promises);
+  for (const Workload::Step& step : workload.Steps()) {
+    const Status status = step.act();
+    if (!status.ok()) return Status::Make(status.kind(), step.name, status.ToString());
+  }
+  return {};
+}
+
+}  // namespace satchel::sim

@@ -1,0 +1,79 @@
+// SPDX-FileCopyrightText: 2026 The Satchel authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A life of a store in small: everything that home does with one, on a SimDisk, with what was
+// acknowledged on the way. Each step stands on its own, so that the workload can go on after one
+// of them has failed.
+#ifndef SATCHEL_TESTS_NATIVE_WORKLOAD_H_
+#define SATCHEL_TESTS_NATIVE_WORKLOAD_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "chunkstore/core/media.h"
+#include "chunkstore/core/store.h"
+#include "tests/native/promises.h"
+#include "tests/native/sim_disk.h"
+
+namespace satchel::sim {
+
+constexpr char kStorePath[] = "/store";
+constexpr char kNamesPath[] = "/names";
+constexpr char kMediaPath[] = "/media";
+
+// Small packs, so that a few dozen chunks fill several.
+ChunkOptions SmallOptions();
+
+// Blocks of volumes: a mix of what does not compress, what does, and zeros. Equal seeds give equal
+// content; a block depends on the seed and its number only.
+std::string MakeBlock(uint64_t seed, uint64_t number);
+std::string MakeContent(uint64_t seed, uint64_t blocks);
+
+// The folders that are there before the first step.
+Image EmptyDisk();
+
+// A name for a root, as a file that is written like a manifest.
+Status WriteName(Env* env, const std::string& name, const TableRoot& root);
+bool ParseName(const std::string& text, TableRoot* root);
+
+class Workload {
+ public:
+  Workload(SimDisk* disk, Promises* promises) : disk_(disk), promises_(promises) {}
+
+  struct Step {
+    const char* name;
+    std::function<Status()> act;
+  };
+
+  // In the order in which they are to be done.
+  std::vector<Step> Steps();
+
+ private:
+  Status OpenStore();
+  Status PutChunks(uint64_t seed, size_t n);
+  Status Import(const std::string& name, uint64_t seed, uint64_t blocks, const std::string& base);
+  Status Checkpoint(const std::string& from, const std::string& to, uint64_t seed);
+  Status Forget(const std::string& name);
+  Status Prune();
+  Status Verify();
+  Status OpenMedia();
+  Status Carry(const std::string& name);
+  Status Retain(const std::string& name);
+  Status Reachable(const std::string& name, std::vector<ChunkRef>* refs);
+  Status Name(const std::string& name, const TableRoot& root, std::string content);
+  Status NeedStore() const;
+
+  SimDisk* const disk_;
+  Promises* const promises_;
+  std::unique_ptr<Store> store_;
+  std::unique_ptr<Media> media_;
+};
+
+// Does all steps on an empty disk without faults. The error of the first step that fails.
+Status RunAll(SimDisk* disk, Promises* promises);
+
+}  // namespace satchel::sim
+
+#endif  // SATCHEL_TESTS_NATIVE_WORKLOAD_H_
