@@ -93,6 +93,16 @@ class Catalog:
         """All of them by name. Raises StoreDamaged: a prune must not overlook one."""
         return [self.get(path.stem) for path in sorted(self._folder.glob("*.json"))]
 
+    def roots(self) -> tuple[TableRoot, ...]:
+        """The roots of all of them: what a prune must keep. Raises as `list` does.
+
+        A name that is not there any more is gone for good, also where removing it failed to say so:
+        it must not come back after a power cut, to chunks that a prune has removed.
+        """
+        if self._folder.is_dir():
+            sync_folder(self._folder)
+        return tuple(entry.root for entry in self.list())
+
     def _path(self, name: str) -> Path:
         return self._folder / f"{check_name(name, 'volume')}.json"
 

@@ -143,8 +143,12 @@ class ServiceShelf:
     def roots(self) -> list[TableRoot]:
         """The roots of every checkpoint of every service: what a prune must keep.
 
-        Raises as `CheckpointShelf.all` does: a prune must not overlook one.
+        Raises as `CheckpointShelf.all` does: a prune must not overlook one. What is not there any
+        more is gone for good: it cannot come back after a power cut.
         """
+        for folder in (self.root, *self.root.glob("*"), *self.root.glob("*/checkpoints")):
+            if folder.is_dir():
+                sync_folder(folder)
         return [
             root
             for name in self.names()

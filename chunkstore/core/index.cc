@@ -24,6 +24,8 @@ constexpr size_t kEndSize = 12;
 // What Destroy is about to remove has this behind its name.
 constexpr char kDead[] = ".dead";
 
+std::string Parent(const std::string& path) { return path.substr(0, path.rfind('/')); }
+
 Status RemoveDead(Env* env, const std::string& path) {
   const std::string dead = path + kDead;
   if (!env->Exists(dead)) return {};
@@ -71,6 +73,10 @@ void EncodeLocation(const Location& at, char* value) {
 Index::~Index() = default;
 
 Status Index::Open(Env* env, const std::string& path, std::unique_ptr<Index>* index) {
+  if (!env->Exists(path)) {
+    SATCHEL_RETURN_IF_ERROR(env->MakeDir(path));
+    SATCHEL_RETURN_IF_ERROR(env->SyncDir(Parent(path)));
+  }
   std::unique_ptr<Index> made(new Index);
   made->env_ = NewIndexEnv(env);
   made->filter_.reset(leveldb::NewBloomFilterPolicy(10));
@@ -102,7 +108,7 @@ Status Index::Destroy(Env* env, const std::string& path) {
   SATCHEL_RETURN_IF_ERROR(RemoveDead(env, path));
   if (!env->Exists(path)) return {};
   SATCHEL_RETURN_IF_ERROR(env->Rename(path, path + kDead));
-  SATCHEL_RETURN_IF_ERROR(env->SyncDir(path.substr(0, path.rfind('/'))));
+  SATCHEL_RETURN_IF_ERROR(env->SyncDir(Parent(path)));
   return RemoveDead(env, path);
 }
 

@@ -174,12 +174,8 @@ class IndexEnv final : public leveldb::EnvWrapper {
     return ToLevelDb(env_->Remove(name));
   }
 
-  leveldb::Status CreateDir(const std::string& folder) override {
-    if (env_->Exists(folder)) return leveldb::Status::OK();
-    Status status = env_->MakeDir(folder);
-    if (status.ok()) status = env_->SyncDir(FolderOf(folder));
-    return ToLevelDb(status);
-  }
+  // LevelDB does not look at the answer: whoever opens the index has made its folder.
+  leveldb::Status CreateDir(const std::string&) override { return leveldb::Status::OK(); }
 
   // LevelDB removes a folder only after the database in it, and does not mind if that fails.
   leveldb::Status RemoveDir(const std::string& folder) override {

@@ -228,10 +228,15 @@ Status Store::Verify(const ProgressFn& progress, VerifyReport* report) {
 
 Status Store::RebuildIndex(const ProgressFn& progress) {
   const std::unique_lock gate(gate_);
-  if (chunks_ != nullptr) (void)chunks_->Flush();
+  PackPosition acknowledged;
+  bool known = false;
+  if (chunks_ != nullptr) {
+    (void)chunks_->Flush();
+    if (!chunks_->index()->End(&acknowledged, &known).ok()) known = false;
+  }
   chunks_.reset();
   SATCHEL_RETURN_IF_ERROR(Index::Destroy(env_, IndexPath()));
-  return Load(progress);
+  return Load(progress, known ? &acknowledged : nullptr);
 }
 
 Status Store::Prune(const std::vector<TableRoot>& keep, const std::vector<const BlockMap*>& maps,

@@ -214,9 +214,11 @@ Status Media::Init(Env* env, const std::string& root, const std::string& uuid) {
   }
   SATCHEL_RETURN_IF_ERROR(env->MakeDir(root + "/satchel"));
   SATCHEL_RETURN_IF_ERROR(env->MakeDir(root + "/satchel/packs"));
-  SATCHEL_RETURN_IF_ERROR(WriteFileDurably(
-      env, Described(root), MakeDescription(kFormat, kVersion, ", \"uuid\": \"" + uuid + "\"")));
-  return env->SyncDir(root);
+  Status status = WriteFileDurably(
+      env, Described(root), MakeDescription(kFormat, kVersion, ", \"uuid\": \"" + uuid + "\""));
+  if (status.ok()) status = env->SyncDir(root);
+  if (!status.ok() && env->Exists(Described(root))) (void)env->Remove(Described(root));
+  return status;
 }
 
 Status Media::Open(Env* env, const std::string& root, std::unique_ptr<Media>* media) {

@@ -33,6 +33,21 @@ Status CheckEmpty(Env* env, const std::string& path) {
   return {};
 }
 
+// After a sync that failed the page cache may hold as clean what is not on the disk. Syncing once
+// more tells nothing; writing it once more does.
+Status WriteAgain(File* file, uint64_t begin, uint64_t end) {
+  std::string piece;
+  for (uint64_t at = begin; at < end; at += piece.size()) {
+    piece.resize(std::min<uint64_t>(end - at, 1 << 20));
+    size_t got = 0;
+    SATCHEL_RETURN_IF_ERROR(file->ReadAt(at, piece.size(), piece.data(), &got));
+    if (got == 0) break;
+    piece.resize(got);
+    SATCHEL_RETURN_IF_ERROR(file->WriteAt(at, piece.data(), piece.size()));
+  }
+  return {};
+}
+
 std::string Parent(const std::string& path) {
   const size_t slash = path.find_last_of('/');
   if (slash == std::string::npos) return ".";
@@ -55,9 +70,12 @@ Status Store::Create(Env* env, const std::string& path) {
   SATCHEL_RETURN_IF_ERROR(env->MakeDir(path));
   SATCHEL_RETURN_IF_ERROR(CheckEmpty(env, path));
   SATCHEL_RETURN_IF_ERROR(env->MakeDir(path + "/packs"));
-  SATCHEL_RETURN_IF_ERROR(
-      WriteFileDurably(env, path + "/store.json", MakeDescription(kFormat, kVersion, "")));
-  return env->SyncDir(Parent(path));
+  const std::string described = path + "/store.json";
+  Status status = WriteFileDurably(env, described, MakeDescription(kFormat, kVersion, ""));
+  if (status.ok()) status = env->SyncDir(Parent(path));
+  // Whoever goes on after an error has to make the store again: this one's name may not be durable.
+  if (!status.ok() && env->Exists(described)) (void)env->Remove(described);
+  return status;
 }
 
 Status Store::Open(Env* env, const std::string& path, const ChunkOptions& options,
@@ -70,7 +88,7 @@ Status Store::Open(Env* env, const std::string& path, const ChunkOptions& option
     return Status::Make(Kind::kLocked, "cannot open store " + path, status.why());
   }
   SATCHEL_RETURN_IF_ERROR(status);
-  SATCHEL_RETURN_IF_ERROR(made->Load(nullptr));
+  SATCHEL_RETURN_IF_ERROR(made->Load(nullptr, nullptr));
   *store = std::move(made);
   return {};
 }
@@ -86,7 +104,7 @@ Status Store::ListPacks(std::vector<uint32_t>* packs) {
   return {};
 }
 
-Status Store::Load(const ProgressFn& progress) {
+Status Store::Load(const ProgressFn& progress, const PackPosition* acknowledged) {
   std::unique_ptr<Index> index;
   Status status = Index::Open(env_, IndexPath(), &index);
   if (status.Is(Kind::kDamaged)) {
@@ -95,7 +113,7 @@ Status Store::Load(const ProgressFn& progress) {
   }
   if (!status.ok()) return Context("cannot open store " + path_, status);
   PackPosition end;
-  status = RecoverTail(index.get(), progress, &end);
+  status = RecoverTail(index.get(), progress, acknowledged, &end);
   if (status.Is(Kind::kCancelled)) return status;
   if (!status.ok()) return Context("cannot open store " + path_, status);
   chunks_ = std::make_unique<Chunks>(env_, PacksPath(), std::move(index), end, options_);
@@ -104,22 +122,26 @@ Status Store::Load(const ProgressFn& progress) {
 
 // Indexes the records behind the index's end. An index without one gets all of them, and its end
 // only then, so that a rebuild that was interrupted begins again.
-Status Store::RecoverTail(Index* index, const ProgressFn& progress, PackPosition* end) {
+Status Store::RecoverTail(Index* index, const ProgressFn& progress,
+                          const PackPosition* acknowledged, PackPosition* end) {
   bool complete = false;
   SATCHEL_RETURN_IF_ERROR(index->End(end, &complete));
   std::vector<uint32_t> packs;
   SATCHEL_RETURN_IF_ERROR(ListPacks(&packs));
   const PackPosition known = *end;
+  if (complete) acknowledged = &known;
   bool reached = known.pack == 0;
   for (const uint32_t pack : packs) {
     if (pack < known.pack) continue;
-    const uint64_t from = pack == known.pack ? known.offset : kPackHeaderSize;
-    const Unindexed part{pack, from, pack == packs.back(), !complete};
+    Unindexed part{pack, kPackHeaderSize, pack == packs.back(), !complete, UINT64_MAX};
+    if (pack == known.pack) part.from = known.offset;
+    if (acknowledged != nullptr && pack == acknowledged->pack) part.sure = acknowledged->offset;
+    if (acknowledged != nullptr && pack > acknowledged->pack) part.sure = 0;
     uint64_t size = 0;
     SATCHEL_RETURN_IF_ERROR(RecoverPack(index, part, progress, &size));
     if (size == 0) continue;  // nothing of it was acknowledged, and it is gone
     // A pack that lost what the index knows gets no new records.
-    *end = PackPosition{pack, size < from ? options_.pack_limit : size};
+    *end = PackPosition{pack, size < part.from ? options_.pack_limit : size};
     reached = true;
   }
   if (!reached) end->offset = options_.pack_limit;  // the pack is gone; go on with the next one
@@ -133,7 +155,7 @@ Status Store::RecoverPack(Index* index, const Unindexed& part, const ProgressFn&
   SATCHEL_RETURN_IF_ERROR(file->Size(end));
   if (*end == part.from && part.from > kPackHeaderSize) return {};
   const Status header = CheckPackHeader(file.get());
-  const bool begun = part.acknowledged && (!part.newest || *end > kPackHeaderSize);
+  const bool begun = part.sure > 0 && (!part.newest || *end > kPackHeaderSize);
   if (header.Is(Kind::kDamaged) && part.from == kPackHeaderSize && !begun) {
     *end = 0;
     return env_->Remove(PackPath(part.pack));
@@ -141,12 +163,13 @@ Status Store::RecoverPack(Index* index, const Unindexed& part, const ProgressFn&
   if (!header.ok() && !header.Is(Kind::kDamaged)) return header;
 
   // What is indexed has to be durable; what a crashed writer left may be in the page cache only.
+  SATCHEL_RETURN_IF_ERROR(WriteAgain(file.get(), part.sure, *end));
   SATCHEL_RETURN_IF_ERROR(file->Sync());
   SATCHEL_RETURN_IF_ERROR(env_->SyncDir(PacksPath()));
   const uint64_t size = *end;
   SATCHEL_RETURN_IF_ERROR(IndexRecords(index, part, file.get(), size, progress, end));
   if (*end >= size) return {};
-  if (part.acknowledged && !part.newest) {
+  if (*end < part.sure && !part.newest) {
     *end = size;
     return {};
   }
@@ -160,7 +183,7 @@ Status Store::IndexRecords(Index* index, const Unindexed& part, File* file, uint
   *good = part.from;
   std::vector<Index::Entry> entries;
   const auto write = [&] {
-    if (part.acknowledged) return index->Fill(entries);
+    if (part.rebuild) return index->Fill(entries);
     return index->Write(entries, {}, PackPosition{part.pack, *good});
   };
   const bool trusted = CheckPackHeader(file).ok();
@@ -179,8 +202,8 @@ Status Store::IndexRecords(Index* index, const Unindexed& part, File* file, uint
     return Status();
   };
   bool torn = false;
-  visitor.on_garbage = [&](uint64_t, uint64_t, const std::string&) {
-    torn = !part.acknowledged;
+  visitor.on_garbage = [&](uint64_t begin, uint64_t, const std::string&) {
+    torn = begin >= part.sure;
     return torn ? Status::Make(Kind::kDamaged, "a torn record") : Status();
   };
   const Status scanned = ScanPack(file, part.from, size, visitor);

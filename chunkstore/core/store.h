@@ -128,7 +128,8 @@ class Store {
     uint32_t pack;
     uint64_t from;
     bool newest;
-    bool acknowledged;  // some of it may be: the index is being rebuilt
+    bool rebuild;   // the index is being rebuilt
+    uint64_t sure;  // bytes behind this were certainly never acknowledged
   };
 
   std::string PacksPath() const { return path_ + "/packs"; }
@@ -136,9 +137,11 @@ class Store {
   std::string PackPath(uint32_t pack) const { return PacksPath() + "/" + PackName(pack); }
   Status ListPacks(std::vector<uint32_t>* packs);
 
-  Status Load(const ProgressFn& progress);
+  // `acknowledged`: how far the packs are; null where only the index could tell.
+  Status Load(const ProgressFn& progress, const PackPosition* acknowledged);
   Status PackSizes(std::map<uint32_t, uint64_t>* sizes);
-  Status RecoverTail(Index* index, const ProgressFn& progress, PackPosition* end);
+  Status RecoverTail(Index* index, const ProgressFn& progress, const PackPosition* acknowledged,
+                     PackPosition* end);
   Status RecoverPack(Index* index, const Unindexed& part, const ProgressFn& progress,
                      uint64_t* end);
   Status IndexRecords(Index* index, const Unindexed& part, File* file, uint64_t size,

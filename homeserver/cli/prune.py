@@ -20,8 +20,7 @@ from homeserver.records import ServiceShelf
 def command(context: Context, as_json: bool) -> None:
     """Remove the chunks that no volume and no checkpoint names. The daemon must not run."""
     with context.open_store() as store:
-        keep = [entry.root for entry in Catalog(store).list()]
-        keep += ServiceShelf.beside(store.path).roots()
+        keep = [*Catalog(store).roots(), *ServiceShelf.beside(store.path).roots()]
         with bar("prune", quiet=as_json) as progress:
             report = store.prune(keep, progress=progress)
     show(asdict(report), as_json=as_json)

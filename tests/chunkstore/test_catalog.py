@@ -57,3 +57,17 @@ def test_a_damaged_entry_is_not_overlooked(store: Store, content: bytes) -> None
     (store.path / "names" / "a.json").write_bytes(content)
     with pytest.raises(StoreDamaged, match=r"a\.json"):
         catalog.list()
+
+
+def test_what_a_prune_is_to_keep_is_durable_first(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name whose removal was not synced could come back, to chunks that are gone."""
+    catalog = Catalog(store)
+    assert catalog.roots() == ()
+    root = store.import_bytes(noise(1, 3))
+    catalog.add("a", root)
+    synced: list[Path] = []
+    monkeypatch.setattr("chunkstore.catalog.sync_folder", synced.append)
+    assert catalog.roots() == (root,)
+    assert synced == [store.path / "names"]

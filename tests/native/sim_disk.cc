@@ -491,11 +491,11 @@ void Durability::Advance(const Op& op) {
       for (const Op& each : names_) {
         if (each.node == op.node) ApplyName(each, &durable_);
       }
-      [[fallthrough]];
-    case Op::Type::kFailedSyncFolder:
       names_.erase(std::remove_if(names_.begin(), names_.end(),
                                   [&](const Op& each) { return each.node == op.node; }),
                    names_.end());
+      break;
+    case Op::Type::kFailedSyncFolder:
       break;
   }
 }

@@ -12,8 +12,8 @@
 //     bytes, which then are zero or junk
 //   - a name is durable once its folder was synced after it was made, changed or removed; syncing a
 //     file does nothing for its name
-//   - a sync that fails drops what it should have saved: a second one succeeds and saves nothing
-//     (what Linux does with dirty pages after an I/O error)
+//   - a sync of a file that fails drops what it should have saved: a second one succeeds and saves
+//     nothing (what Linux does with dirty pages after an I/O error). Names wait for another sync
 //   - unsynced changes to names survive in order, as with a journal, or any of them, as with FAT
 #ifndef SATCHEL_TESTS_NATIVE_SIM_DISK_H_
 #define SATCHEL_TESTS_NATIVE_SIM_DISK_H_

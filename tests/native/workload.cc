@@ -167,12 +167,14 @@ Status Workload::Forget(const std::string& name) {
   return disk_->SyncDir(kNamesPath);
 }
 
-// Keeps what has a name, as home does. Chunks that were only put are garbage from then on.
+// Keeps what has a name, as home does; a name that is gone has to stay gone. Chunks that were only
+// put are garbage from then on.
 Status Workload::Prune() {
   SATCHEL_RETURN_IF_ERROR(NeedStore());
   for (PromisedChunk& chunk : promises_->chunks) {
     chunk.when.until = std::min(chunk.when.until, disk_->Position());
   }
+  SATCHEL_RETURN_IF_ERROR(disk_->SyncDir(kNamesPath));
   std::vector<std::string> names;
   SATCHEL_RETURN_IF_ERROR(disk_->List(kNamesPath, &names));
   std::vector<TableRoot> keep;
