@@ -22,12 +22,18 @@ class BlockState(IntEnum):
 
 
 class BlockEntry(NamedTuple):
-    """One entry. length, pack and offset mean something only where state is PACKED."""
+    """One entry. The rest means something only where state is PACKED.
+
+    length: bytes of payload; more than a block: the chunk is in a frame
+    pack, offset: of the record or the frame
+    slot: of the chunk in its frame
+    """
 
     state: BlockState
     length: int
     pack: int
     offset: int
+    slot: int = 0
 
 
 class BlockMap:
@@ -80,8 +86,8 @@ class BlockMap:
 
     def entry(self, block: int) -> BlockEntry:
         """The entry of one block. Raises IndexError."""
-        state, length, pack, offset = self.native.entry(block)
-        return BlockEntry(BlockState(state), length, pack, offset)
+        state, *place = self.native.entry(block)
+        return BlockEntry(BlockState(state), *place)
 
     def mark_dirty(self, first: int, count: int = 1) -> None:
         """Mark blocks whose bytes are in the overlay file already. Raises IndexError."""

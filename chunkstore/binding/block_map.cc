@@ -44,7 +44,8 @@ py::tuple Entry(const PyBlockMap& self, uint64_t block) {
   const auto map = self.Get();
   CheckRange(*map, block, 1);
   const BlockEntry entry = map->Load(block);
-  return py::make_tuple(static_cast<int>(entry.state), entry.length, entry.pack, entry.offset);
+  return py::make_tuple(static_cast<int>(entry.state), entry.at.length, entry.at.pack,
+                        entry.at.offset, entry.at.slot);
 }
 
 void MarkDirty(const PyBlockMap& self, uint64_t first, uint64_t count) {

@@ -6,7 +6,7 @@
 //
 //   map     := header (4096)  entry*            one 8-byte entry per block
 //   header  := magic "SATBMAP\0" (8)  blocks u64 (8)  zero
-//   entry   := state (bits 0-1)  length (bits 2-14)  pack (bits 15-31)  offset (bits 32-63)
+//   entry   := state (bits 0-1)  location (bits 2-63, location.h)
 //
 // An entry is read and written as one atomic 64-bit word. Who writes:
 //   absent -> zero | packed   the daemon, once the chunk is in a local pack and synced to readers
@@ -19,6 +19,8 @@
 
 #include <cstdint>
 
+#include "chunkstore/core/location.h"
+
 namespace satchel {
 
 constexpr char kBlockMapMagic[8] = {'S', 'A', 'T', 'B', 'M', 'A', 'P', '\0'};
@@ -27,26 +29,21 @@ constexpr uint64_t kBlockMapHeaderSize = 4096;
 enum class BlockState : uint8_t {
   kAbsent = 0,  // ask the daemon
   kZero = 1,    // 4096 zero bytes
-  kPacked = 2,  // record at `offset` of pack `pack`, `length` bytes of payload
+  kPacked = 2,  // in a pack, at the location
   kDirty = 3,   // in the overlay file at the block's own offset
 };
 
 struct BlockEntry {
   BlockState state;
-  uint16_t length;  // bytes of payload, 1 to 4096; 4096 means stored raw
-  uint32_t pack;    // number of the pack, below 2^17
-  uint32_t offset;  // of the record header in the pack
+  Location at;  // kPacked only, else zero
 };
 
 constexpr uint64_t EncodeEntry(const BlockEntry& e) {
-  return static_cast<uint64_t>(e.state) | (static_cast<uint64_t>(e.length) << 2) |
-         (static_cast<uint64_t>(e.pack) << 15) | (static_cast<uint64_t>(e.offset) << 32);
+  return static_cast<uint64_t>(e.state) | EncodeLocation(e.at);
 }
 
 constexpr BlockEntry DecodeEntry(uint64_t word) {
-  return BlockEntry{static_cast<BlockState>(word & 3), static_cast<uint16_t>((word >> 2) & 0x1fff),
-                    static_cast<uint32_t>((word >> 15) & 0x1ffff),
-                    static_cast<uint32_t>(word >> 32)};
+  return BlockEntry{static_cast<BlockState>(word & 3), DecodeLocation(word)};
 }
 
 }  // namespace satchel

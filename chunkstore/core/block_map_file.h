@@ -16,8 +16,8 @@
 
 namespace satchel {
 
-constexpr BlockEntry kZeroEntry{BlockState::kZero, 0, 0, 0};
-constexpr BlockEntry kDirtyEntry{BlockState::kDirty, 0, 0, 0};
+constexpr BlockEntry kZeroEntry{BlockState::kZero, {}};
+constexpr BlockEntry kDirtyEntry{BlockState::kDirty, {}};
 
 // Thread-safe, but for destruction. Block numbers are below blocks(): the caller's duty.
 class BlockMap {
@@ -38,7 +38,7 @@ class BlockMap {
 
   // Sets the entry if its state is `expected` (kAbsent or kDirty: states of one word only).
   bool Replace(uint64_t block, BlockState expected, const BlockEntry& entry) {
-    uint64_t word = EncodeEntry(BlockEntry{expected, 0, 0, 0});
+    uint64_t word = EncodeEntry(BlockEntry{expected, {}});
     return entries_[block].compare_exchange_strong(word, EncodeEntry(entry),
                                                    std::memory_order_acq_rel);
   }

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstring>
 #include <system_error>
+#include <tuple>
 #include <utility>
 
 #include "chunkstore/core/hash.h"
@@ -16,6 +17,7 @@ namespace satchel {
 namespace {
 
 constexpr size_t kGroup = 256;  // chunks that are looked up and appended together
+constexpr int kSentLevel = 1;   // of zstd, for what goes over a network
 
 // Whether a record turned out to be lost: not whole, or with the pack it was in.
 bool IsLost(const Status& status) {
@@ -90,17 +92,24 @@ Status Chunks::Get(const ChunkRef& ref, uint8_t* block) {
   bool found = false;
   SATCHEL_RETURN_IF_ERROR(Locate(&ref, 1, &at, &found));
   if (!found) return Status::Missing(ref);
-  uint8_t buffer[kMaxRecordSize];
-  RecordView record;
-  Status status = ReadRaw(at, buffer, &record);
-  if (status.ok() && record.ref != ref) {
-    status = Status::Make(Kind::kDamaged, "bad chunk record", "it is the record of another chunk");
-  }
-  if (status.ok()) status = VerifyRecord(record, block);
+  const Status status = ReadChunk(ref, at, block);
   if (!IsLost(status)) return status;
   SATCHEL_RETURN_IF_ERROR(Forget(ref, at));
-  return Status::Invalid(ref, "its record in " + PackName(at.pack) + " at " +
-                                  std::to_string(at.offset) + ": " + status.why());
+  return Status::Invalid(
+      ref, "in " + PackName(at.pack) + " at " + std::to_string(at.offset) + ": " + status.why());
+}
+
+Status Chunks::ReadChunk(const ChunkRef& ref, const Location& at, uint8_t* block) {
+  if (!at.in_frame()) {
+    uint8_t buffer[kMaxRecordSize];
+    RecordView record;
+    SATCHEL_RETURN_IF_ERROR(ReadRaw(at, buffer, &record));
+    if (record.ref == ref) return VerifyRecord(record, block);
+    return Status::Make(Kind::kDamaged, "bad chunk record", "it is the record of another chunk");
+  }
+  SATCHEL_RETURN_IF_ERROR(ReadBlock(at, block));
+  if (NameBlock(block) == ref) return {};
+  return Status::Invalid(ref, "its slot of a frame has another chunk");
 }
 
 // What is not found, not whole or not the right chunk goes the long way, which says what is wrong.
@@ -108,9 +117,14 @@ Status Chunks::GetTogether(const ChunkRef* refs, size_t n, uint8_t* blocks) {
   assert(n <= kMaxTogether);
   Location at[kMaxTogether];
   SATCHEL_RETURN_IF_ERROR(Guess(refs, n, at));
+  DecodeSlots(at, n, blocks);
   for (size_t i = 0; i < n;) {
     size_t end = i + 1;
-    while (end < n && at[i].pack != 0 && at[end].pack == at[i].pack &&
+    if (at[i].in_frame()) {
+      i = end;
+      continue;
+    }
+    while (end < n && at[i].pack != 0 && at[end].pack == at[i].pack && !at[end].in_frame() &&
            at[end].offset == at[end - 1].offset + at[end - 1].size()) {
       ++end;
     }
@@ -138,6 +152,23 @@ Status Chunks::Guess(const ChunkRef* refs, size_t n, Location* at) {
     flush = flush || (at[i].pack != 0 && writer_.InBuffer(at[i]));
   }
   return flush ? writer_.Flush() : Status();
+}
+
+// Decodes the chunks that are in frames, each frame once. One that cannot be had becomes zero.
+void Chunks::DecodeSlots(const Location* at, size_t n, uint8_t* blocks) {
+  uint32_t order[kMaxTogether];
+  size_t count = 0;
+  for (uint32_t i = 0; i < n; ++i) {
+    if (at[i].in_frame()) order[count++] = i;
+  }
+  std::sort(order, order + count, [at](uint32_t a, uint32_t b) {
+    return std::tie(at[a].pack, at[a].offset, at[a].slot) <
+           std::tie(at[b].pack, at[b].offset, at[b].slot);
+  });
+  for (size_t k = 0; k < count; ++k) {
+    uint8_t* block = blocks + size_t{order[k]} * kBlockSize;
+    if (!reader_.ReadBlock(at[order[k]], block).ok()) std::fill_n(block, kBlockSize, uint8_t{0});
+  }
 }
 
 // Decodes records that follow each other in one pack. A block that cannot be had becomes zero.
@@ -173,15 +204,15 @@ Status Chunks::Locate(const ChunkRef* refs, size_t n, Location* at, bool* found)
   }
   for (const Candidates& each : settle) {
     const size_t i = each.asked;
-    SATCHEL_RETURN_IF_ERROR(Settle(refs[i], each, &at[i], &found[i]));
+    SATCHEL_RETURN_IF_ERROR(Confirm(refs[i], each, &at[i], &found[i]));
   }
   return {};
 }
 
-// The index decides where no header agrees: it was another chunk with the same prefix, or the
-// record went bad, which whoever reads it has to find out.
-Status Chunks::Settle(const ChunkRef& ref, const Candidates& candidates, Location* at,
-                      bool* found) {
+// The index decides where no header agrees: the chunk is in a frame, it was another chunk with the
+// same prefix, or the record went bad, which whoever reads it has to find out.
+Status Chunks::Confirm(const ChunkRef& ref, const Candidates& candidates, Location* at,
+                       bool* found) {
   for (unsigned k = 0; k < candidates.count; ++k) {
     if (!reader_.IsRecordOf(ref, candidates.at[k])) continue;
     *at = candidates.at[k];
@@ -204,24 +235,35 @@ Status Chunks::MaybeHere(const ChunkRef* refs, size_t n, bool* maybe) {
 Status Chunks::Records(const ChunkRef* refs, size_t n, std::string* out) {
   Location at[kGroup];
   bool found[kGroup];
-  uint8_t buffer[kMaxRecordSize];
   for (size_t start = 0; start < n; start += kGroup) {
     const size_t count = std::min(kGroup, n - start);
     SATCHEL_RETURN_IF_ERROR(Locate(refs + start, count, at, found));
     for (size_t i = 0; i < count; ++i) {
       if (!found[i]) continue;
-      const ChunkRef& ref = refs[start + i];
-      RecordView record;
-      const Status status = ReadRaw(at[i], buffer, &record);
-      if (status.ok() && record.ref == ref) {
-        out->append(reinterpret_cast<const char*>(buffer), record.size());
-      } else if (status.ok() || IsLost(status)) {
-        SATCHEL_RETURN_IF_ERROR(Forget(ref, at[i]));
+      const Status status = AppendStored(refs[start + i], at[i], out);
+      if (IsLost(status)) {
+        SATCHEL_RETURN_IF_ERROR(Forget(refs[start + i], at[i]));
       } else {
-        return status;
+        SATCHEL_RETURN_IF_ERROR(status);
       }
     }
   }
+  return {};
+}
+
+// Appends the record of a chunk as others get it.
+Status Chunks::AppendStored(const ChunkRef& ref, const Location& at, std::string* out) {
+  if (at.in_frame()) {
+    uint8_t block[kBlockSize];
+    SATCHEL_RETURN_IF_ERROR(ReadChunk(ref, at, block));
+    AppendRecord(ref, block, kSentLevel, out);
+    return {};
+  }
+  uint8_t buffer[kMaxRecordSize];
+  RecordView record;
+  SATCHEL_RETURN_IF_ERROR(ReadRaw(at, buffer, &record));
+  if (record.ref != ref) return Status::Invalid(ref, "it is the record of another chunk");
+  out->append(reinterpret_cast<const char*>(buffer), record.size());
   return {};
 }
 
@@ -373,7 +415,7 @@ Status Chunks::Forget(const ChunkRef& ref, const Location& at) {
   Location now;
   bool found = false;
   SATCHEL_RETURN_IF_ERROR(index_->Get(ref, &now, &found));
-  if (!found || now.pack != at.pack || now.offset != at.offset) return {};
+  if (!found || !(now == at)) return {};
   ++damaged_;
   PackPosition durable;
   SATCHEL_RETURN_IF_ERROR(index_->End(&durable));
@@ -413,6 +455,11 @@ Status Chunks::StorePage(const Page& page, unsigned level, RecordBatch* batch, C
 Status Chunks::ReadRaw(const Location& at, uint8_t* buffer, RecordView* record) {
   SATCHEL_RETURN_IF_ERROR(Readable(at));
   return reader_.ReadRaw(at, buffer, record);
+}
+
+Status Chunks::ReadBlock(const Location& at, uint8_t* block) {
+  SATCHEL_RETURN_IF_ERROR(Readable(at));
+  return reader_.ReadBlock(at, block);
 }
 
 PackPosition Chunks::end() {

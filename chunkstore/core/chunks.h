@@ -11,7 +11,8 @@
 //
 // Lookups go in that order, so that a chunk on its way is never overlooked. In front of the index
 // stands a table of all places in memory, and a look at the record's header settles whether it is
-// the chunk asked for. LevelDB itself is asked only where the two disagree.
+// the chunk asked for. LevelDB itself is asked only where the two disagree, and for chunks in
+// frames, which have no header.
 //
 // A thread makes things durable while others put more, as soon as max_pending chunks wait for that;
 // at twice as many, whoever puts waits too. So an import's last sync has little left to do.
@@ -123,7 +124,14 @@ class Chunks final : public PageSource {
 
   Status StorePage(const Page& page, unsigned level, RecordBatch* batch, ChunkRef* ref);
 
-  // The record as stored, checksum checked.
+  // The 4096 bytes at `at`, in whatever form they are there; only the checksum is checked.
+  Status ReadBlock(const Location& at, uint8_t* block);
+
+  // The same, and they are the chunk `ref`: both hashes agree. kDamaged, kInvalid or kNotFound when
+  // it is lost.
+  Status ReadChunk(const ChunkRef& ref, const Location& at, uint8_t* block);
+
+  // A record as stored, checksum checked. kDamaged if the chunk is in a frame.
   Status ReadRaw(const Location& at, uint8_t* buffer, RecordView* record);
 
   const ChunkOptions& options() const { return options_; }
@@ -144,7 +152,9 @@ class Chunks final : public PageSource {
   Status LoadTable();
   Status Guess(const ChunkRef* refs, size_t n, Location* at);
   void DecodeSpan(const Location* at, size_t n, uint8_t* blocks);
-  Status Settle(const ChunkRef& ref, const Candidates& candidates, Location* at, bool* found);
+  void DecodeSlots(const Location* at, size_t n, uint8_t* blocks);
+  Status AppendStored(const ChunkRef& ref, const Location& at, std::string* out);
+  Status Confirm(const ChunkRef& ref, const Candidates& candidates, Location* at, bool* found);
   bool FindFresh(const ChunkRef& ref, Location* at) const;
   Status Readable(const Location& at);
 

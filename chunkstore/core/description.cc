@@ -32,8 +32,10 @@ Status CheckDescription(Env* env, const std::string& path, const std::string& fo
   if (!status.ok()) return Status::Make(status.kind(), what, status.ToString());
   const long found = FindVersion(text, format);
   if (found == version) return {};
-  if (found > version) {
-    return Status::Make(Kind::kUnsupported, what, "its version is " + std::to_string(found));
+  if (found >= 0) {
+    return Status::Make(Kind::kUnsupported, what,
+                        "its version is " + std::to_string(found) + ", this program knows " +
+                            std::to_string(version));
   }
   return Status::Make(Kind::kDamaged, what, path + " is malformed");
 }

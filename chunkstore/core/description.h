@@ -14,8 +14,8 @@ namespace satchel {
 // One line of JSON. `extra` is empty, or more members: ', "uuid": "..."'.
 std::string MakeDescription(const std::string& format, int version, const std::string& extra);
 
-// The file at `path` describes this format in this version: else kNotFound, kDamaged, or, for a
-// newer version, kUnsupported. Errors speak of `subject` ("store /srv/store").
+// The file at `path` describes this format in this version: else kNotFound, kDamaged, or, for
+// another version, kUnsupported. Errors speak of `subject` ("store /srv/store").
 Status CheckDescription(Env* env, const std::string& path, const std::string& format, int version,
                         const std::string& subject);
 

@@ -18,7 +18,7 @@ namespace satchel {
 namespace {
 
 constexpr char kEndKey[] = "end";
-constexpr size_t kValueSize = 10;
+constexpr size_t kValueSize = 8;
 constexpr size_t kEndSize = 12;
 
 // What Destroy is about to remove has this behind its name.
@@ -52,20 +52,14 @@ Status FromLevelDb(const leveldb::Status& status) {
   return Status::Make(kind, "cannot use the chunk index", status.ToString());
 }
 
-Status DecodeLocation(const leveldb::Slice& value, Location* at) {
+Status DecodeValue(const leveldb::Slice& value, Location* at) {
   if (value.size() != kValueSize) {
     return Status::Make(Kind::kDamaged, "cannot use the chunk index", "a value has a wrong size");
   }
-  std::memcpy(&at->pack, value.data(), 4);
-  std::memcpy(&at->offset, value.data() + 4, 4);
-  std::memcpy(&at->length, value.data() + 8, 2);
+  uint64_t word;
+  std::memcpy(&word, value.data(), sizeof word);
+  *at = DecodeLocation(word);
   return {};
-}
-
-void EncodeLocation(const Location& at, char* value) {
-  std::memcpy(value, &at.pack, 4);
-  std::memcpy(value + 4, &at.offset, 4);
-  std::memcpy(value + 8, &at.length, 2);
 }
 
 }  // namespace
@@ -118,7 +112,7 @@ Status Index::Get(const ChunkRef& ref, Location* at, bool* found) const {
   *found = status.ok();
   if (status.IsNotFound()) return {};
   SATCHEL_RETURN_IF_ERROR(FromLevelDb(status));
-  return DecodeLocation(value, at);
+  return DecodeValue(value, at);
 }
 
 Status Index::Write(const std::vector<Entry>& put, const std::vector<ChunkRef>& erase,
@@ -138,7 +132,8 @@ Status Index::Write(const std::vector<Entry>& put, const std::vector<ChunkRef>& 
   std::sort(order.begin(), order.end(),
             [&](uint32_t a, uint32_t b) { return put[a].ref < put[b].ref; });
   for (const uint32_t i : order) {
-    EncodeLocation(put[i].value, value);
+    const uint64_t word = EncodeLocation(put[i].value);
+    std::memcpy(value, &word, sizeof word);
     batch.Put(Key(put[i].ref), leveldb::Slice(value, sizeof value));
   }
   for (const ChunkRef& ref : erase) batch.Delete(Key(ref));
@@ -162,7 +157,7 @@ Status Index::ForEach(const std::function<Status(const ChunkRef&, const Location
     ChunkRef ref;
     Location at;
     std::memcpy(ref.bytes, it->key().data(), kChunkRefSize);
-    SATCHEL_RETURN_IF_ERROR(DecodeLocation(it->value(), &at));
+    SATCHEL_RETURN_IF_ERROR(DecodeValue(it->value(), &at));
     SATCHEL_RETURN_IF_ERROR(visit(ref, at));
   }
   return FromLevelDb(it->status());

@@ -4,7 +4,7 @@
 // The index: chunk reference to place in a pack, in LevelDB. Everything in it can be rebuilt from
 // the packs. Described in docs/formats/index.md.
 //
-//   key   := chunk reference (52)              value := pack u32  offset u32  length u16
+//   key   := chunk reference (52)              value := location u64 (location.h)
 //   key   := "end" (3)                         value := pack u32  offset u64
 //
 // Records before "end" are durable and indexed; what lies behind it was never acknowledged. An

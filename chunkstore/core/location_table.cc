@@ -8,11 +8,6 @@
 namespace satchel {
 namespace {
 
-constexpr unsigned kOffsetBits = 28;
-constexpr unsigned kLengthBits = 13;
-static_assert(kPackLimit <= uint64_t{1} << kOffsetBits, "an offset fits");
-static_assert(kBlockSize < 1u << kLengthBits, "a length fits");
-
 // Pack numbers begin with 1, so no place is 0, and this one is of no pack.
 constexpr uint64_t kRemoved = 1;
 
@@ -20,17 +15,6 @@ uint32_t Prefix(const ChunkRef& ref) {
   const uint8_t* id = ref.id();
   return (uint32_t{id[0]} << 24) | (uint32_t{id[1]} << 16) | (uint32_t{id[2]} << 8) |
          uint32_t{id[3]};
-}
-
-uint64_t Encode(const Location& at) {
-  return (uint64_t{at.pack} << (kOffsetBits + kLengthBits)) | (uint64_t{at.offset} << kLengthBits) |
-         at.length;
-}
-
-Location Decode(uint64_t place) {
-  return Location{static_cast<uint32_t>(place >> (kOffsetBits + kLengthBits)),
-                  static_cast<uint32_t>(place >> kLengthBits) & ((1u << kOffsetBits) - 1),
-                  static_cast<uint16_t>(place & ((1u << kLengthBits) - 1))};
 }
 
 template <typename Array>
@@ -52,14 +36,14 @@ LocationTable::LocationTable() {
 void LocationTable::Load(const ChunkRef& ref, const Location& at) {
   if (size_ == capacity_) Reserve(std::max(kMinSlots, capacity_ + capacity_ / 8));
   prefixes_[size_] = Prefix(ref);
-  places_[size_++] = Encode(at);
+  places_[size_++] = EncodeLocation(at);
 }
 
 void LocationTable::Seal() { MakeDirectory(); }
 
 void LocationTable::Add(const ChunkRef& ref, const Location& at) {
   if ((used_ + 1) * 4 > new_places_.size() * 3) Grow(new_places_.size() * 2);
-  Place(Prefix(ref), Encode(at));
+  Place(Prefix(ref), EncodeLocation(at));
   if (used_ >= std::max(kMinMerge, size_ / 8)) Merge();
 }
 
@@ -67,7 +51,7 @@ unsigned LocationTable::Find(const ChunkRef& ref, Location* at) const {
   const uint32_t prefix = Prefix(ref);
   unsigned count = 0;
   const auto take = [&](uint64_t place) {
-    if (place != kRemoved) at[count++] = Decode(place);
+    if (place != kRemoved) at[count++] = DecodeLocation(place);
   };
   const size_t mask = new_places_.size() - 1;
   for (size_t i = Slot(prefix); new_places_[i] != 0 && count < kMaxCandidates; i = (i + 1) & mask) {
@@ -84,7 +68,7 @@ unsigned LocationTable::Find(const ChunkRef& ref, Location* at) const {
 
 void LocationTable::Remove(const ChunkRef& ref, const Location& at) {
   const uint32_t prefix = Prefix(ref);
-  const uint64_t place = Encode(at);
+  const uint64_t place = EncodeLocation(at);
   const size_t mask = new_places_.size() - 1;
   for (size_t i = Slot(prefix); new_places_[i] != 0; i = (i + 1) & mask) {
     if (new_places_[i] == place) new_places_[i] = kRemoved;

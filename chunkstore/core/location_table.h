@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "chunkstore/core/chunk_ref.h"
-#include "chunkstore/core/pack_reader.h"
+#include "chunkstore/core/location.h"
 
 namespace satchel {
 

@@ -22,10 +22,10 @@ namespace {
 
 constexpr size_t kIndexBatch = 1 << 16;
 
-// Records of one pack by the index, and by reading it.
+// Chunks of one pack by the index, and by reading it.
 struct PackTally {
   uint64_t indexed = 0;
-  uint64_t whole = 0;  // whole records at the place that the index has for them
+  uint64_t whole = 0;  // whole chunks at the place that the index has for them
 };
 
 class Verifier {
@@ -68,6 +68,10 @@ class Verifier {
     visitor.on_record = [&](uint64_t offset, const RecordView& record, bool) {
       return CheckRecord(pack, offset, record);
     };
+    FrameDecoder decoder;
+    visitor.on_frame = [&](uint64_t offset, const FrameView& frame) {
+      return CheckFrame(pack, offset, frame, &decoder);
+    };
     visitor.on_garbage = [&](uint64_t begin, uint64_t stop, const std::string& why) {
       AddBad(pack, begin, std::to_string(stop - begin) + " bytes are no record: " + why);
       return Status();
@@ -83,16 +87,41 @@ class Verifier {
       AddBad(pack, offset, status.ToString());
       return {};
     }
-    Location at;
-    bool found = false;
-    SATCHEL_RETURN_IF_ERROR(chunks_->index()->Get(record.ref, &at, &found));
-    const std::lock_guard lock(mutex_);
-    ++report_->records;
-    report_->bytes += record.size();
-    if (!found) report_->unindexed.push_back(record.ref);
-    if (found && at.pack == pack && at.offset == offset && at.length == record.length) {
-      ++tally_[pack].whole;
+    const Location here{pack, static_cast<uint32_t>(offset), record.length};
+    return CheckIndexed({{record.ref, here}}, record.size());
+  }
+
+  Status CheckFrame(uint32_t pack, uint64_t offset, const FrameView& frame, FrameDecoder* decoder) {
+    if (workers_.stopped()) return Status::Make(Kind::kCancelled, "stopped");
+    workers_.Done(frame.size());
+    std::vector<ChunkRef> names;
+    if (const Status status = NameFrame(frame, decoder, &names); !status.ok()) {
+      AddBad(pack, offset, status.ToString());
+      return {};
     }
+    std::vector<Index::Entry> entries;
+    for (unsigned i = 0; i < frame.count; ++i) {
+      entries.push_back({names[i], frame.Slot(pack, offset, i)});
+    }
+    return CheckIndexed(entries, frame.size());
+  }
+
+  // `entries`: what is whole, and where that is.
+  Status CheckIndexed(const std::vector<Index::Entry>& entries, uint64_t bytes) {
+    std::vector<ChunkRef> unindexed;
+    uint64_t whole = 0;
+    for (const auto& [ref, here] : entries) {
+      Location at;
+      bool found = false;
+      SATCHEL_RETURN_IF_ERROR(chunks_->index()->Get(ref, &at, &found));
+      if (!found) unindexed.push_back(ref);
+      if (found && at == here) ++whole;
+    }
+    const std::lock_guard lock(mutex_);
+    report_->records += entries.size();
+    report_->bytes += bytes;
+    report_->unindexed.insert(report_->unindexed.end(), unindexed.begin(), unindexed.end());
+    tally_[entries.front().value.pack].whole += whole;
     return {};
   }
 
@@ -111,12 +140,8 @@ class Verifier {
     return chunks_->index()->ForEach([&](const ChunkRef& ref, const Location& at) {
       const PackTally& tally = tally_[at.pack];
       if (tally.indexed == tally.whole) return Status();
-      uint8_t buffer[kMaxRecordSize];
       uint8_t block[kBlockSize];
-      RecordView record;
-      const bool whole = chunks_->ReadRaw(at, buffer, &record).ok() && record.ref == ref &&
-                         VerifyRecord(record, block).ok();
-      if (!whole) report_->dangling.push_back(ref);
+      if (!chunks_->ReadChunk(ref, at, block).ok()) report_->dangling.push_back(ref);
       return Status();
     });
   }
@@ -197,7 +222,7 @@ class Pruner {
 void Pin(const BlockMap& map, std::set<uint32_t>* pinned) {
   for (uint64_t i = 0; i < map.blocks(); ++i) {
     const BlockEntry entry = map.Load(i);
-    if (entry.state == BlockState::kPacked) pinned->insert(entry.pack);
+    if (entry.state == BlockState::kPacked) pinned->insert(entry.at.pack);
   }
 }
 

@@ -277,6 +277,7 @@ Status Media::ScanInto(uint32_t pack, std::vector<MediaIndexEntry>* entries) {
     entries->push_back({record.ref, static_cast<uint32_t>(offset), record.length});
     return Status();
   };
+  visitor.on_frame = [](uint64_t, const FrameView&) { return Status(); };  // not on media
   visitor.on_garbage = [](uint64_t, uint64_t, const std::string&) { return Status(); };
   return ScanPack(file.get(), kPackHeaderSize, size, visitor);
 }

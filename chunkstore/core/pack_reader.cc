@@ -2,12 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "chunkstore/core/pack_reader.h"
 
-#include <unistd.h>
-
-#include <cerrno>
+#include <algorithm>
+#include <array>
+#include <atomic>
 #include <cstdio>
 #include <cstring>
 #include <mutex>
+#include <utility>
+
+#include "chunkstore/core/frame.h"
 
 namespace satchel {
 namespace {
@@ -18,7 +21,42 @@ Status ParseWhole(const uint8_t* buffer, size_t got, uint16_t length, RecordView
   return Status::Make(Kind::kDamaged, "bad chunk record", "its length is not the expected one");
 }
 
+struct KeptFrame {
+  uint64_t reader = 0;  // whose it is; 0: nobody's
+  Location at{};
+  FrameDecoder decoder;
+  const std::unique_ptr<uint8_t[]> bytes{new uint8_t[kMaxFrameSize]};
+};
+
+// The last frames of one thread. Two, because a volume that was changed here and there alternates
+// between the frames of its base and those of the changes.
+class KeptFrames {
+ public:
+  KeptFrame* Find(uint64_t reader, const Location& at) {
+    for (KeptFrame& frame : frames_) {
+      if (frame.reader != reader || !frame.at.SamePlace(at)) continue;
+      newest_ = &frame;
+      return &frame;
+    }
+    return nullptr;
+  }
+
+  KeptFrame* Oldest() {
+    newest_ = newest_ == &frames_[0] ? &frames_[1] : &frames_[0];
+    return newest_;
+  }
+
+ private:
+  std::array<KeptFrame, 2> frames_;
+  KeptFrame* newest_ = &frames_[0];
+};
+
+std::atomic<uint64_t> readers{0};
+
 }  // namespace
+
+PackReader::PackReader(Env* env, std::string folder)
+    : env_(env), number_(++readers), folder_(std::move(folder)) {}
 
 std::string PackName(uint32_t pack) {
   char name[32];
@@ -34,7 +72,7 @@ bool ParsePackName(const std::string& name, uint32_t* pack) {
 }
 
 Status PackReader::ReadRaw(const Location& at, uint8_t* buffer, RecordView* record) {
-  if (at.length == 0 || at.length > kBlockSize) {
+  if (at.length == 0 || at.in_frame()) {
     return Status::Make(Kind::kDamaged, "bad chunk record", "its length is out of range");
   }
   std::shared_ptr<File> file;
@@ -44,11 +82,41 @@ Status PackReader::ReadRaw(const Location& at, uint8_t* buffer, RecordView* reco
   return ParseWhole(buffer, got, at.length, record);
 }
 
-Status PackReader::ReadRecord(const Location& at, uint8_t* block) {
+Status PackReader::ReadBlock(const Location& at, uint8_t* block) {
+  if (at.in_frame()) {
+    const uint8_t* found = nullptr;
+    SATCHEL_RETURN_IF_ERROR(ReadSlot(at, &found));
+    std::memcpy(block, found, kBlockSize);
+    return {};
+  }
   uint8_t buffer[kMaxRecordSize];
   RecordView record;
   SATCHEL_RETURN_IF_ERROR(ReadRaw(at, buffer, &record));
   return DecodeRecord(record, block);
+}
+
+// What is at a place never changes while its pack is there, and numbers are not used again; so a
+// frame that was read stays right.
+Status PackReader::ReadSlot(const Location& at, const uint8_t** block) {
+  thread_local KeptFrames kept;
+  if (KeptFrame* frame = kept.Find(number_, at)) return frame->decoder.Block(at.slot, block);
+  std::shared_ptr<File> file;
+  SATCHEL_RETURN_IF_ERROR(Find(at.pack, &file));
+  KeptFrame* const frame = kept.Oldest();
+  frame->reader = 0;
+  size_t got = 0;
+  FrameView view;
+  const size_t size = std::min<size_t>(at.size(), kMaxFrameSize);
+  SATCHEL_RETURN_IF_ERROR(file->ReadAt(at.offset, size, frame->bytes.get(), &got));
+  SATCHEL_RETURN_IF_ERROR(ParseFrame(frame->bytes.get(), got, &view));
+  if (FrameLength(view.length) != at.length) {
+    return Status::Make(Kind::kDamaged, "bad frame", "its length is not the expected one");
+  }
+  frame->decoder.Start(view);
+  SATCHEL_RETURN_IF_ERROR(frame->decoder.Block(at.slot, block));
+  frame->reader = number_;
+  frame->at = at;
+  return {};
 }
 
 Status PackReader::ReadSpan(uint32_t pack, uint64_t offset, size_t n, uint8_t* buffer,
@@ -64,24 +132,9 @@ bool PackReader::IsRecordOf(const ChunkRef& ref, const Location& at) {
   size_t got = 0;
   if (!Find(at.pack, &file).ok()) return false;
   if (!file->ReadAt(at.offset, sizeof header, &header, &got).ok()) return false;
-  return got == sizeof header && header.magic == kRecordMagic && header.length == at.length &&
-         std::memcmp(header.id, ref.id(), kChunkIdSize) == 0 &&
+  return got == sizeof header && !at.in_frame() && header.magic == kRecordMagic &&
+         header.length == at.length && std::memcmp(header.id, ref.id(), kChunkIdSize) == 0 &&
          std::memcmp(header.digest, ref.digest(), kDigestSize) == 0;
-}
-
-Status PackReader::ReadRecord(int fd, uint32_t offset, uint16_t length, uint8_t* block) {
-  uint8_t buffer[kMaxRecordSize];
-  if (length == 0 || length > kBlockSize) {
-    return Status::Make(Kind::kDamaged, "bad chunk record", "its length is out of range");
-  }
-  ssize_t got;
-  do {
-    got = pread(fd, buffer, kRecordHeaderSize + length, offset);
-  } while (got < 0 && errno == EINTR);
-  if (got < 0) return Status::FromErrno("cannot read a pack", errno);
-  RecordView record;
-  SATCHEL_RETURN_IF_ERROR(ParseWhole(buffer, static_cast<size_t>(got), length, &record));
-  return DecodeRecord(record, block);
 }
 
 void PackReader::Forget(uint32_t pack) {

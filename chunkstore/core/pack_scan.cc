@@ -9,14 +9,16 @@
 namespace satchel {
 namespace {
 
-// A window on the file that always holds at least one record of the largest size, if that many
-// bytes are left.
+constexpr uint32_t kMaxUnit = std::max(kMaxRecordSize, kMaxFrameSize);
+
+// A window on the file that always holds at least one record or frame of the largest size, if that
+// many bytes are left.
 class Window {
  public:
   Window(File* file, uint64_t end) : file_(file), end_(end), bytes_(kCapacity) {}
 
   Status MoveTo(uint64_t offset) {
-    if (offset >= start_ && (offset + kMaxRecordSize <= start_ + size_ || at_end_)) {
+    if (offset >= start_ && (offset + kMaxUnit <= start_ + size_ || at_end_)) {
       if (offset <= start_ + size_) {
         position_ = static_cast<size_t>(offset - start_);
         return {};
@@ -46,12 +48,18 @@ class Window {
   bool at_end_ = false;
 };
 
-// Bytes from the front of `data` to the next place, not the first, that may begin a record.
+// Bytes from the front of `data` to the next place, not the first, that may begin a record or a
+// frame.
 size_t SkipToMagic(const uint8_t* data, size_t n) {
-  uint8_t magic[sizeof kRecordMagic];
+  static_assert((kRecordMagic & 0xffffff) == (kFrameMagic & 0xffffff), "they differ in one byte");
+  uint8_t magic[3];
   std::memcpy(magic, &kRecordMagic, sizeof magic);
   const uint8_t* end = data + n;
   return static_cast<size_t>(std::search(data + 1, end, magic, magic + sizeof magic) - data);
+}
+
+bool IsFrame(const uint8_t* data, size_t n) {
+  return n >= sizeof kFrameMagic && std::memcmp(data, &kFrameMagic, sizeof kFrameMagic) == 0;
 }
 
 }  // namespace
@@ -72,7 +80,8 @@ Status CheckPackHeader(File* file) {
     return Status::Make(Kind::kDamaged, "not a pack", "a reserved field is not zero");
   }
   return Status::Make(Kind::kUnsupported, "cannot read a pack",
-                      "its version is " + std::to_string(version));
+                      "its version is " + std::to_string(version) + ", this program knows " +
+                          std::to_string(kPackVersion));
 }
 
 Status ScanPack(File* file, uint64_t begin, uint64_t end, const ScanVisitor& visitor) {
@@ -85,12 +94,16 @@ Status ScanPack(File* file, uint64_t begin, uint64_t end, const ScanVisitor& vis
     SATCHEL_RETURN_IF_ERROR(window.MoveTo(offset));
     if (window.size() == 0) break;
     RecordView record;
-    const Status parsed = ParseRecord(window.data(), window.size(), &record);
+    FrameView frame;
+    const bool framed = IsFrame(window.data(), window.size());
+    const Status parsed = framed ? ParseFrame(window.data(), window.size(), &frame)
+                                 : ParseRecord(window.data(), window.size(), &record);
     if (parsed.ok()) {
       if (garbage > 0) SATCHEL_RETURN_IF_ERROR(visitor.on_garbage(offset - garbage, offset, why));
       garbage = 0;
-      SATCHEL_RETURN_IF_ERROR(visitor.on_record(offset, record, chained));
-      offset += record.size();
+      SATCHEL_RETURN_IF_ERROR(framed ? visitor.on_frame(offset, frame)
+                                     : visitor.on_record(offset, record, chained));
+      offset += framed ? frame.size() : record.size();
       continue;
     }
     if (garbage == 0) why = parsed.why();

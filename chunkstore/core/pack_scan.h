@@ -9,25 +9,29 @@
 #include <functional>
 
 #include "chunkstore/core/env.h"
+#include "chunkstore/core/frame.h"
 #include "chunkstore/core/record.h"
 
 namespace satchel {
 
 struct ScanVisitor {
   // A whole record at `offset`; its view dies on return. An error ends the scan. `chained` says
-  // that everything before it, from the beginning of the scan, was whole records. One that is not
+  // that everything before it, from the beginning of the scan, was whole. One that is not
   // may have been planted by a guest in the content of a damaged record: check its hashes.
   std::function<Status(uint64_t offset, const RecordView& record, bool chained)> on_record;
 
-  // Bytes [begin, end) are no record, for the reason `why`. An error ends the scan.
+  // The same for a frame. It has no names to lie about, so it does not matter who planted it.
+  std::function<Status(uint64_t offset, const FrameView& frame)> on_frame;
+
+  // Bytes [begin, end) are no record and no frame, for the reason `why`. An error ends the scan.
   std::function<Status(uint64_t begin, uint64_t end, const std::string& why)> on_garbage;
 };
 
-// kDamaged unless the file begins with the header of a pack; kUnsupported for a newer version.
+// kDamaged unless the file begins with the header of a pack; kUnsupported for another version.
 Status CheckPackHeader(File* file);
 
 // Visits what is in [begin, end), cut to the end of the file, in order. After bytes that are no
-// record it goes on at the next place where a whole record begins.
+// record and no frame it goes on at the next place where a whole one begins.
 Status ScanPack(File* file, uint64_t begin, uint64_t end, const ScanVisitor& visitor);
 
 }  // namespace satchel

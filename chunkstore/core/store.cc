@@ -16,7 +16,7 @@ namespace satchel {
 namespace {
 
 constexpr char kFormat[] = "satchel-store";
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
 
 Status Context(const std::string& what, const Status& status) {
   return Status::Make(status.kind(), what, status.ToString());
@@ -177,7 +177,7 @@ Status Store::RecoverPack(Index* index, const Unindexed& part, const ProgressFn&
   return file->Sync();
 }
 
-// *good is where the last record that was indexed ends.
+// *good is where the last record or frame that was indexed ends.
 Status Store::IndexRecords(Index* index, const Unindexed& part, File* file, uint64_t size,
                            const ProgressFn& progress, uint64_t* good) {
   *good = part.from;
@@ -186,13 +186,7 @@ Status Store::IndexRecords(Index* index, const Unindexed& part, File* file, uint
     if (part.rebuild) return index->Fill(entries);
     return index->Write(entries, {}, PackPosition{part.pack, *good});
   };
-  const bool trusted = CheckPackHeader(file).ok();
-  ScanVisitor visitor;
-  visitor.on_record = [&](uint64_t offset, const RecordView& record, bool chained) {
-    uint8_t block[kBlockSize];
-    if ((!chained || !trusted) && !VerifyRecord(record, block).ok()) return Status();
-    *good = offset + record.size();
-    entries.push_back({record.ref, {part.pack, static_cast<uint32_t>(offset), record.length}});
+  const auto write_many = [&] {
     if (entries.size() < options_.max_pending) return Status();
     SATCHEL_RETURN_IF_ERROR(write());
     entries.clear();
@@ -200,6 +194,25 @@ Status Store::IndexRecords(Index* index, const Unindexed& part, File* file, uint
       return Status::Make(Kind::kCancelled, "stopped by the caller");
     }
     return Status();
+  };
+  const bool trusted = CheckPackHeader(file).ok();
+  ScanVisitor visitor;
+  visitor.on_record = [&](uint64_t offset, const RecordView& record, bool chained) {
+    uint8_t block[kBlockSize];
+    if ((!chained || !trusted) && !VerifyRecord(record, block).ok()) return Status();
+    *good = offset + record.size();
+    entries.push_back({record.ref, {part.pack, static_cast<uint32_t>(offset), record.length}});
+    return write_many();
+  };
+  FrameDecoder decoder;
+  std::vector<ChunkRef> names;
+  visitor.on_frame = [&](uint64_t offset, const FrameView& frame) {
+    if (!NameFrame(frame, &decoder, &names).ok()) return Status();
+    *good = offset + frame.size();
+    for (unsigned i = 0; i < frame.count; ++i) {
+      if (!names[i].IsZero()) entries.push_back({names[i], frame.Slot(part.pack, offset, i)});
+    }
+    return write_many();
   };
   bool torn = false;
   visitor.on_garbage = [&](uint64_t begin, uint64_t, const std::string&) {

@@ -174,9 +174,7 @@ Status CheckMap(const TableRoot& root, const BlockMap& map) {
       std::to_string(map.blocks()) + " blocks against " + std::to_string(root.blocks()));
 }
 
-BlockEntry PackedEntry(const Location& at) {
-  return BlockEntry{BlockState::kPacked, at.length, at.pack, at.offset};
-}
+BlockEntry PackedEntry(const Location& at) { return BlockEntry{BlockState::kPacked, at}; }
 
 // One call of ResolveBlocks.
 class Resolution {

@@ -148,14 +148,13 @@ Status Volume::ReadPacked(uint64_t block, uint64_t skip, uint64_t length, char* 
   if (!*valid) return {};
   uint8_t content[kBlockSize];
   const bool direct = length == kBlockSize;
-  Status status = packs_->ReadRecord(Location{entry.pack, entry.offset, entry.length},
-                                     direct ? reinterpret_cast<uint8_t*>(out) : content);
+  Status status = packs_->ReadBlock(entry.at, direct ? reinterpret_cast<uint8_t*>(out) : content);
   if (!status.ok()) {
     *valid = EncodeEntry(map_->Load(block)) == EncodeEntry(entry);
     if (!*valid) return {};
     return Status::Make(status.kind(),
                         "cannot read block " + std::to_string(block) + " from offset " +
-                            std::to_string(entry.offset) + " of " + PackName(entry.pack),
+                            std::to_string(entry.at.offset) + " of " + PackName(entry.at.pack),
                         status.ToString());
   }
   if (!direct) std::memcpy(out, content + skip, length);

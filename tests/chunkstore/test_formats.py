@@ -27,7 +27,7 @@ def test_pack(store: Store) -> None:
     store.put(BLOCK)
     store.sync()
     data = packs(store.packs_path)[0].read_bytes()
-    assert data[:16] == bytes.fromhex("5341545041434b00 01000000 00000000")
+    assert data[:16] == bytes.fromhex("5341545041434b00 02000000 00000000")
     assert data[16:24] == bytes.fromhex("53415452 00 00 0010")
     assert data[24:76] == reference(BLOCK)
     assert data[24:44].hex() == NAME
@@ -82,7 +82,7 @@ def test_media_index(store: Store, media: Media) -> None:
 
 
 def test_descriptions(store: Store, media: Media) -> None:
-    assert (store.path / "store.json").read_text() == '{"format": "satchel-store", "version": 1}\n'
+    assert (store.path / "store.json").read_text() == '{"format": "satchel-store", "version": 2}\n'
     assert (media.root / "satchel/media.json").read_text() == (
         f'{{"format": "satchel-media", "version": 1, "uuid": "{media.uuid}"}}\n'
     )
