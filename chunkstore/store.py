@@ -131,7 +131,8 @@ class Store:
     ) -> Store:
         """Open a store, recovering what a crash left.
 
-        level: of zstd, for what is stored from now on
+        level: of zstd, for what is stored from now on; 0 stores raw, which is fastest, as long as
+            there is room for that
         pack_limit: bytes of a pack, 0 for the format's limit
         max_pending: chunks after which the index is written even without a sync, 0 for the default
         Raises StoreNotFound, StoreLocked, StoreVersion, StoreDamaged.

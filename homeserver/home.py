@@ -35,7 +35,7 @@ class Home:
             raise NotFoundError(f"no home at {settings.data}", fix="`satchel-home init` makes one")
         self.settings = settings
         self._identity = Identity.open(settings.identity)
-        self.store = Store.open(settings.store)
+        self.store = Store.open(settings.store, level=0)
         self._machines = Machines(self.store, driver, settings.run / "r", settings.images)
         self._shelf = ServiceShelf(settings.services)
         self._lock = threading.RLock()

@@ -75,7 +75,7 @@ class Host:
             settings.store.parent.mkdir(parents=True, exist_ok=True)
             Store.create(settings.store).close()
         settings.forwarded.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self.store = Store.open(settings.store)
+        self.store = Store.open(settings.store, level=0)
         self._lock = threading.Lock()
         self._tenants: dict[ReplicaId, Tenant] = {}
         self._unwanted: dict[str, None] = {}  # the oldest first

@@ -50,6 +50,8 @@ class BlockMap {
   // Blocks by state: absent, zero, packed, dirty.
   struct Counts {
     uint64_t by_state[4];
+
+    uint64_t of(BlockState state) const { return by_state[static_cast<size_t>(state)]; }
   };
   Counts Count() const;
 

@@ -17,7 +17,11 @@ namespace satchel {
 namespace {
 
 constexpr size_t kGroup = 256;  // chunks that are looked up and appended together
-constexpr int kSentLevel = 1;   // of zstd, for what goes over a network
+constexpr int kSentLevel = 1;   // of zstd, for what leaves the store
+
+// Content is stored raw where this many times its size is free.
+constexpr uint64_t kRoomForRaw = 3;
+constexpr int kFastLevel = 1;
 
 // Whether a record turned out to be lost: not whole, or with the pack it was in.
 bool IsLost(const Status& status) {
@@ -49,6 +53,7 @@ void RecordBatch::Add(const RecordView& record, const uint8_t* data) {
 Chunks::Chunks(Env* env, std::string packs, std::unique_ptr<Index> index, PackPosition end,
                const ChunkOptions& options)
     : env_(env),
+      folder_(packs),
       options_(options),
       index_(std::move(index)),
       reader_(env, packs),
@@ -78,7 +83,7 @@ Status Chunks::Put(const uint8_t* blocks, size_t n, ChunkRef* refs) {
       if (found[i] || names[i].IsZero()) continue;
       batch.Add(names[i], group + i * kBlockSize, options_.level);
     }
-    SATCHEL_RETURN_IF_ERROR(Append(batch));
+    SATCHEL_RETURN_IF_ERROR(Append(std::move(batch)));
   }
   return {};
 }
@@ -141,7 +146,7 @@ Status Chunks::GetTogether(const ChunkRef* refs, size_t n, uint8_t* blocks) {
 
 // Where each chunk most likely is; pack 0 where it is not, or where it is zero.
 Status Chunks::Guess(const ChunkRef* refs, size_t n, Location* at) {
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   SATCHEL_RETURN_IF_ERROR(LoadTable());
   Location candidates[LocationTable::kMaxCandidates];
   bool flush = false;
@@ -149,9 +154,9 @@ Status Chunks::Guess(const ChunkRef* refs, size_t n, Location* at) {
     at[i] = Location{};
     if (refs[i].IsZero()) continue;
     if (!FindFresh(refs[i], &at[i]) && table_.Find(refs[i], candidates) > 0) at[i] = candidates[0];
-    flush = flush || (at[i].pack != 0 && writer_.InBuffer(at[i]));
+    flush = flush || (at[i].pack != 0 && writer_.IsQueued(at[i]));
   }
-  return flush ? writer_.Flush() : Status();
+  return flush ? WriteAllBefore(writer_.next_number(), &lock) : Status();
 }
 
 // Decodes the chunks that are in frames, each frame once. One that cannot be had becomes zero.
@@ -240,7 +245,7 @@ Status Chunks::Records(const ChunkRef* refs, size_t n, std::string* out) {
     SATCHEL_RETURN_IF_ERROR(Locate(refs + start, count, at, found));
     for (size_t i = 0; i < count; ++i) {
       if (!found[i]) continue;
-      const Status status = AppendStored(refs[start + i], at[i], out);
+      const Status status = AppendForOthers(refs[start + i], at[i], out);
       if (IsLost(status)) {
         SATCHEL_RETURN_IF_ERROR(Forget(refs[start + i], at[i]));
       } else {
@@ -251,8 +256,7 @@ Status Chunks::Records(const ChunkRef* refs, size_t n, std::string* out) {
   return {};
 }
 
-// Appends the record of a chunk as others get it.
-Status Chunks::AppendStored(const ChunkRef& ref, const Location& at, std::string* out) {
+Status Chunks::AppendForOthers(const ChunkRef& ref, const Location& at, std::string* out) {
   if (at.in_frame()) {
     uint8_t block[kBlockSize];
     SATCHEL_RETURN_IF_ERROR(ReadChunk(ref, at, block));
@@ -263,7 +267,11 @@ Status Chunks::AppendStored(const ChunkRef& ref, const Location& at, std::string
   RecordView record;
   SATCHEL_RETURN_IF_ERROR(ReadRaw(at, buffer, &record));
   if (record.ref != ref) return Status::Invalid(ref, "it is the record of another chunk");
-  out->append(reinterpret_cast<const char*>(buffer), record.size());
+  if (record.codec == Codec::kRaw) {
+    AppendRecord(ref, record.payload, kSentLevel, out);
+  } else {
+    out->append(reinterpret_cast<const char*>(buffer), record.size());
+  }
   return {};
 }
 
@@ -278,7 +286,11 @@ Status Chunks::Admit(const uint8_t* data, size_t n, std::vector<ChunkRef>* admit
       const Status parsed = ParseRecord(data, n, &record);
       bad = parsed.ok() ? VerifyRecord(record, block) : ClaimedInvalid(parsed, data, n);
       if (!bad.ok()) break;
-      batch.Add(record, data);
+      if (options_.level == 0) {
+        batch.Add(record.ref, block, 0);
+      } else {
+        batch.Add(record, data);
+      }
       data += record.size();
       n -= record.size();
     }
@@ -294,27 +306,78 @@ Status Chunks::Admit(const uint8_t* data, size_t n, std::vector<ChunkRef>* admit
       fresh.items.push_back({item.ref, static_cast<uint32_t>(fresh.bytes.size()), item.size});
       fresh.bytes.append(batch.bytes, item.offset, item.size);
     }
-    SATCHEL_RETURN_IF_ERROR(Append(fresh));
+    SATCHEL_RETURN_IF_ERROR(Append(std::move(fresh)));
     admitted->insert(admitted->end(), refs.begin(), refs.end());
   }
   return bad;
 }
 
-Status Chunks::Append(const RecordBatch& batch) {
-  {
-    const std::lock_guard lock(mutex_);
-    SATCHEL_RETURN_IF_ERROR(broken_);
-    for (const auto& item : batch.items) {
-      Location at;
-      if (FindFresh(item.ref, &at)) continue;
-      SATCHEL_RETURN_IF_ERROR(writer_.Append(batch.bytes.data() + item.offset, item.size, &at));
-      pending_.Insert(item.ref, at);
+Status Chunks::Append(RecordBatch batch) {
+  std::vector<Location> at;
+  SATCHEL_RETURN_IF_ERROR(Reserve(std::move(batch), &at));
+  return Write();
+}
+
+Status Chunks::Reserve(RecordBatch batch, std::vector<Location>* at) {
+  at->resize(batch.items.size());
+  std::string& bytes = batch.bytes;
+  size_t begin = 0;  // bytes[begin, end) have places, from `first` on, and are not queued
+  size_t end = 0;
+  Location first{};
+  const std::lock_guard lock(mutex_);
+  Status status = broken_;
+  for (size_t i = 0; i < batch.items.size() && status.ok(); ++i) {
+    const RecordBatch::Item& item = batch.items[i];
+    Location* place = &(*at)[i];
+    if (FindFresh(item.ref, place)) continue;  // put since it was looked up, or twice in the batch
+    if (end > begin && !writer_.Fits(item.size)) {
+      writer_.Queue(bytes.substr(begin, end - begin), first);
+      begin = end;
     }
+    status = writer_.Place(item.size, place);
+    if (!status.ok()) break;
+    if (begin == end) first = *place;
+    if (end != item.offset) std::memmove(&bytes[end], &bytes[item.offset], item.size);
+    end += item.size;
+    pending_.Insert(item.ref, *place);
+  }
+  if (end == begin) return status;
+  bytes.resize(end);
+  writer_.Queue(begin == 0 ? std::move(bytes) : bytes.substr(begin), first);
+  return status;
+}
+
+Status Chunks::Write() {
+  {
+    std::unique_lock lock(mutex_);
+    SATCHEL_RETURN_IF_ERROR(WriteQueued(&lock));
     if (pending_.size() < options_.max_pending) return {};
     BeginSync();
     if (pending_.size() < 2 * options_.max_pending) return {};
   }
   return Sync();
+}
+
+// Writes what nobody else is writing. Holds the mutex before and after.
+Status Chunks::WriteQueued(std::unique_lock<std::mutex>* lock) {
+  while (PackWrite* const write = writer_.Take()) {
+    lock->unlock();
+    const Status status = write->Run();
+    lock->lock();
+    writer_.Done(write, status.ok());
+    written_.notify_all();
+    SATCHEL_RETURN_IF_ERROR(status);
+  }
+  return {};
+}
+
+// Holds the mutex before and after. A piece that somebody else fails to write is tried again here.
+Status Chunks::WriteAllBefore(uint64_t number, std::unique_lock<std::mutex>* lock) {
+  for (;;) {
+    SATCHEL_RETURN_IF_ERROR(WriteQueued(lock));
+    if (!writer_.HasQueuedBefore(number)) return {};
+    written_.wait(*lock);
+  }
 }
 
 // Called with the mutex held.
@@ -342,23 +405,26 @@ void Chunks::SyncInBackground() {
 }
 
 Status Chunks::Flush() {
-  const std::lock_guard lock(mutex_);
-  return writer_.Flush();
+  std::unique_lock lock(mutex_);
+  return WriteAllBefore(writer_.next_number(), &lock);
 }
 
 Status Chunks::Sync() {
   const std::lock_guard one_at_a_time(sync_mutex_);
-  PendingSync pending;
-  {
-    const std::lock_guard lock(mutex_);
-    SATCHEL_RETURN_IF_ERROR(broken_);
-    SATCHEL_RETURN_IF_ERROR(writer_.TakePending(&pending));
-    std::swap(pending_, syncing_);
+  std::unique_lock lock(mutex_);
+  SATCHEL_RETURN_IF_ERROR(broken_);
+  std::swap(pending_, syncing_);
+  const PackPosition end = writer_.end();
+  if (Status status = WriteAllBefore(writer_.next_number(), &lock); !status.ok()) {
+    TakeBack();
+    return status;
   }
+  const PendingSync pending = writer_.TakeUnsynced();
   if (pending.files.empty() && syncing_.size() == 0) return {};
+  lock.unlock();
   Status status = pending.Run(env_);
-  if (status.ok()) status = index_->Write(syncing_.entries(), {}, pending.end);
-  const std::lock_guard lock(mutex_);
+  if (status.ok()) status = index_->Write(syncing_.entries(), {}, end);
+  lock.lock();
   if (status.ok()) {
     if (table_loaded_) {
       for (const auto& entry : syncing_.entries()) table_.Add(entry.ref, entry.value);
@@ -371,16 +437,24 @@ Status Chunks::Sync() {
   return status;
 }
 
+// What was to be synced waits again. Called with the mutex held.
+void Chunks::TakeBack() {
+  for (const auto& entry : syncing_.entries()) pending_.Insert(entry.ref, entry.value);
+  syncing_.Clear();
+}
+
 Status Chunks::EndPack() {
   SATCHEL_RETURN_IF_ERROR(Sync());
   const std::lock_guard lock(mutex_);
-  return writer_.Roll();
+  writer_.Roll();
+  return {};
 }
 
 Status Chunks::Move(const std::vector<Index::Entry>& entries) {
   SATCHEL_RETURN_IF_ERROR(Sync());
   uint8_t buffer[kMaxRecordSize];
   std::vector<ChunkRef> lost;
+  RecordBatch batch;
   for (const auto& entry : entries) {
     RecordView record;
     const Status status = ReadRaw(entry.value, buffer, &record);
@@ -390,10 +464,12 @@ Status Chunks::Move(const std::vector<Index::Entry>& entries) {
       continue;
     }
     SATCHEL_RETURN_IF_ERROR(status);
-    RecordBatch one;
-    one.Add(record, buffer);
-    SATCHEL_RETURN_IF_ERROR(Append(one));
+    batch.Add(record, buffer);
+    if (batch.items.size() < kGroup) continue;
+    SATCHEL_RETURN_IF_ERROR(Append(std::move(batch)));
+    batch.Clear();
   }
+  SATCHEL_RETURN_IF_ERROR(Append(std::move(batch)));
   return Erase(lost);
 }
 
@@ -462,6 +538,13 @@ Status Chunks::ReadBlock(const Location& at, uint8_t* block) {
   return reader_.ReadBlock(at, block);
 }
 
+int Chunks::LevelFor(uint64_t bytes) const {
+  if (options_.level != 0) return options_.level;
+  uint64_t free = 0;
+  const bool room = env_->FreeBytes(folder_, &free).ok() && free / kRoomForRaw >= bytes;
+  return room ? 0 : kFastLevel;
+}
+
 PackPosition Chunks::end() {
   const std::lock_guard lock(mutex_);
   return writer_.end();
@@ -488,8 +571,9 @@ bool Chunks::FindFresh(const ChunkRef& ref, Location* at) const {
 }
 
 Status Chunks::Readable(const Location& at) {
-  const std::lock_guard lock(mutex_);
-  return writer_.InBuffer(at) ? writer_.Flush() : Status();
+  std::unique_lock lock(mutex_);
+  if (!writer_.IsQueued(at)) return {};
+  return WriteAllBefore(writer_.next_number(), &lock);
 }
 
 }  // namespace satchel

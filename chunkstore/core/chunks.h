@@ -5,7 +5,7 @@
 //
 // A chunk that is put is in one of three places until it is in the index:
 //
-//   pending_   appended to a pack since the last Sync
+//   pending_   has its place in a pack since the last Sync; its bytes may still have to be written
 //   syncing_   a Sync is making it durable now
 //   index_     durable; it got here after its pack was synced, never before
 //
@@ -13,6 +13,10 @@
 // stands a table of all places in memory, and a look at the record's header settles whether it is
 // the chunk asked for. LevelDB itself is asked only where the two disagree, and for chunks in
 // frames, which have no header.
+//
+// Appending gives places under the mutex and writes without it (pack_writer.h). A place that was
+// looked up may therefore not be in the file yet: whoever reads here waits for it, and Flush waits
+// for all of them.
 //
 // A thread makes things durable while others put more, as soon as max_pending chunks wait for that;
 // at twice as many, whoever puts waits too. So an import's last sync has little left to do.
@@ -42,7 +46,7 @@
 namespace satchel {
 
 struct ChunkOptions {
-  int level = 1;                     // of zstd
+  int level = 1;                     // of zstd; 0: raw
   uint64_t pack_limit = kPackLimit;  // bytes of a pack
   size_t max_pending = 1 << 14;      // chunks not in the index yet before a Sync is begun
 };
@@ -51,7 +55,7 @@ struct ChunkOptions {
 struct RecordBatch {
   struct Item {
     ChunkRef ref;
-    uint32_t offset;  // in `bytes`
+    uint32_t offset;  // in `bytes`; each record begins where the one before it ends
     uint32_t size;
   };
 
@@ -92,14 +96,20 @@ class Chunks final : public PageSource {
   // maybe[i] is false when refs[i] certainly is not here; costs no lookup.
   Status MaybeHere(const ChunkRef* refs, size_t n, bool* maybe);
 
-  // Appends the records of those that are here and whole, in order.
+  // Appends the records of those that are here and whole, in order, as others get them.
   Status Records(const ChunkRef* refs, size_t n, std::string* out);
 
   // Takes records from an untrusted source. Those before a bad one stay, and are in *admitted.
   Status Admit(const uint8_t* data, size_t n, std::vector<ChunkRef>* admitted);
 
-  // Appends those that are not here yet.
-  Status Append(const RecordBatch& batch);
+  // Appends those that are not here yet: Reserve, then Write.
+  Status Append(RecordBatch batch);
+
+  // The two halves of it. Reserve gives places in the order of the calls; at[i] becomes that of
+  // item i, which may be here already. Write writes what was reserved, by anybody, and waits for a
+  // Sync where more is put than is made durable.
+  Status Reserve(RecordBatch batch, std::vector<Location>* at);
+  Status Write();
 
   // Every chunk that was located can be read from its pack file by another process.
   Status Flush();
@@ -131,10 +141,18 @@ class Chunks final : public PageSource {
   // it is lost.
   Status ReadChunk(const ChunkRef& ref, const Location& at, uint8_t* block);
 
+  // Appends the record of the chunk `ref`, which is at `at`, as others get it: never raw if it gets
+  // shorter, because what carries it is slower than compressing. Both hashes are as ReadChunk says
+  // if the chunk is in a frame, else the name alone is compared. Errors as ReadChunk.
+  Status AppendForOthers(const ChunkRef& ref, const Location& at, std::string* out);
+
   // A record as stored, checksum checked. kDamaged if the chunk is in a frame.
   Status ReadRaw(const Location& at, uint8_t* buffer, RecordView* record);
 
-  const ChunkOptions& options() const { return options_; }
+  // The level at which `bytes` of content are to be stored: what the options say, but where that is
+  // raw and space is short, the fastest.
+  int LevelFor(uint64_t bytes) const;
+
   PackReader* reader() { return &reader_; }
   Index* index() { return index_.get(); }
   PackPosition end();
@@ -147,18 +165,21 @@ class Chunks final : public PageSource {
     Location at[LocationTable::kMaxCandidates];
   };
 
+  Status WriteQueued(std::unique_lock<std::mutex>* lock);
+  Status WriteAllBefore(uint64_t number, std::unique_lock<std::mutex>* lock);
+  void TakeBack();
   void BeginSync();
   void SyncInBackground();
   Status LoadTable();
   Status Guess(const ChunkRef* refs, size_t n, Location* at);
   void DecodeSpan(const Location* at, size_t n, uint8_t* blocks);
   void DecodeSlots(const Location* at, size_t n, uint8_t* blocks);
-  Status AppendStored(const ChunkRef& ref, const Location& at, std::string* out);
   Status Confirm(const ChunkRef& ref, const Candidates& candidates, Location* at, bool* found);
   bool FindFresh(const ChunkRef& ref, Location* at) const;
   Status Readable(const Location& at);
 
   Env* const env_;
+  const std::string folder_;
   const ChunkOptions options_;
   const std::unique_ptr<Index> index_;
   PackReader reader_;
@@ -173,8 +194,9 @@ class Chunks final : public PageSource {
   RefMap<Location> syncing_;
   LocationTable table_;  // what is in the index, once it is loaded
   bool table_loaded_ = false;
-  Status broken_;  // why writes are refused
-  std::condition_variable wake_;
+  Status broken_;                    // why writes are refused
+  std::condition_variable wake_;     // of the syncer
+  std::condition_variable written_;  // a queued piece was written, or not
   bool stopping_ = false;
   std::thread syncer_;  // from the first time that it is of use
 };

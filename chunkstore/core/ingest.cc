@@ -3,6 +3,7 @@
 #include "chunkstore/core/ingest.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cstring>
 #include <memory>
 #include <mutex>
@@ -14,26 +15,72 @@
 namespace satchel {
 namespace {
 
-// The references of one leaf of a table; zeros where the table is zero or ends.
-Status ReadLeaf(Chunks* chunks, const TableRoot& root, uint64_t leaf, ChunkRef* refs) {
-  std::fill_n(refs, kPageFanout, kZeroRef);
-  const uint64_t base = leaf * kPageFanout;
+// Finds the reference of one leaf; zero where the table is zero.
+Status FindLeaf(Chunks* chunks, const TableRoot& root, uint64_t leaf, ChunkRef* ref) {
+  *ref = kZeroRef;
+  unsigned above = RootLevel(root.blocks());  // pages that are met before the leaf
   TableVisitor visitor;
   visitor.on_zero = [](uint64_t, uint64_t) { return Status(); };
-  visitor.on_blocks = [&](uint64_t first, const ChunkRef* found, uint32_t count) {
-    std::copy_n(found, count, refs + (first - base));
+  visitor.on_page = [&](const ChunkRef& page, bool* descend) {
+    *descend = above > 0;
+    if (above-- == 0) *ref = page;
     return Status();
   };
-  return WalkTable(chunks, root, base, kPageFanout, visitor);
+  return WalkTable(chunks, root, leaf * kPageFanout, 1, visitor);
 }
+
+// Reads the leaves of the jobs out of a table, together; those that a job does not replace as a
+// whole, or all. `buffer` has room for as many blocks.
+Status ReadLeaves(Chunks* chunks, const TableRoot& root, const std::vector<LeafJob>& jobs, bool all,
+                  uint8_t* buffer, std::vector<Page>* pages) {
+  const size_t n = jobs.size();
+  pages->assign(n, Page{});
+  std::vector<ChunkRef> refs(n, kZeroRef);
+  for (size_t i = 0; i < n; ++i) {
+    if (jobs[i].leaf >= root.leaves()) continue;  // the table ends before it
+    if (!all && jobs[i].mask == ~uint64_t{0}) continue;
+    SATCHEL_RETURN_IF_ERROR(FindLeaf(chunks, root, jobs[i].leaf, &refs[i]));
+  }
+  Status status = chunks->GetTogether(refs.data(), n, buffer);
+  if (status.Is(Kind::kInvalid)) status = Status::Missing(status.ref(), status.why());
+  SATCHEL_RETURN_IF_ERROR(status);
+  for (size_t i = 0; i < n; ++i) {
+    if (refs[i].IsZero()) continue;
+    SATCHEL_RETURN_IF_ERROR(DecodePage(refs[i], buffer + i * kBlockSize, 0, &(*pages)[i]));
+  }
+  return {};
+}
+static_assert(kBatchLeaves <= Chunks::kMaxTogether, "the leaves of a batch are read at once");
+
+// A block that comes from the source.
+struct Block {
+  uint32_t job;
+  uint32_t entry;  // in its leaf
+};
 
 // What a worker makes of its jobs.
 struct Batch {
   uint64_t ticket = 0;
   std::vector<LeafJob> jobs;
-  std::vector<ChunkRef> leaves;  // one per job
+  std::vector<Page> pages;       // one per job
+  std::vector<ChunkRef> leaves;  // their references
   RecordBatch records;
-  uint64_t bytes = 0;  // read from the source
+  std::vector<BlockPlace> places;  // one per block, if the plan asks for them
+  std::vector<uint32_t> placed;    // which of them the first records are of
+  uint64_t bytes = 0;              // read from the source
+};
+
+// What a worker needs while it makes a batch, kept from one to the next.
+struct Desk {
+  std::vector<Block> blocks;
+  std::vector<uint8_t> content;  // of the blocks, one behind the other
+  std::vector<uint8_t> pages;    // encoded
+  std::vector<ChunkRef> refs;
+  std::vector<Location> at;
+  std::unique_ptr<bool[]> found{new bool[kMaxBlocks]};
+  std::vector<Page> hint;  // of the leaves that the blocks are compared with
+
+  static constexpr size_t kMaxBlocks = kBatchBlocks + kPageFanout;
 };
 
 class Ingest : private PageSink {
@@ -44,22 +91,24 @@ class Ingest : private PageSink {
   Status Run(const ProgressFn& progress, TableRoot* root) {
     SATCHEL_RETURN_IF_ERROR(workers_.Run([this] { return Work(); }, progress));
     SATCHEL_RETURN_IF_ERROR(rewriter_.Finish(root));
-    SATCHEL_RETURN_IF_ERROR(chunks_->Append(pages_));
+    SATCHEL_RETURN_IF_ERROR(chunks_->Append(std::move(inner_)));
     return {};
   }
 
  private:
   Status Work() {
-    std::vector<uint8_t> blocks(kPageFanout * kBlockSize);
+    Desk desk;
+    desk.pages.resize(size_t{kBatchLeaves} * kBlockSize);
     for (;;) {
       const auto batch = std::make_shared<Batch>();
       SATCHEL_RETURN_IF_ERROR(Take(batch.get()));
       if (batch->jobs.empty() || !workers_.WaitForRoom(batch->ticket)) return {};
-      for (const LeafJob& job : batch->jobs) {
-        SATCHEL_RETURN_IF_ERROR(MakeLeaf(job, blocks.data(), batch.get()));
-      }
-      const auto deliver = [this, batch] { return Deliver(*batch); };
+      SATCHEL_RETURN_IF_ERROR(ReadBlocks(batch.get(), &desk));
+      SATCHEL_RETURN_IF_ERROR(StoreBlocks(batch.get(), &desk));
+      SATCHEL_RETURN_IF_ERROR(StoreLeaves(batch.get(), &desk));
+      const auto deliver = [this, batch] { return Deliver(batch.get()); };
       SATCHEL_RETURN_IF_ERROR(workers_.InOrder(batch->ticket, deliver));
+      SATCHEL_RETURN_IF_ERROR(chunks_->Write());
     }
   }
 
@@ -69,81 +118,138 @@ class Ingest : private PageSink {
     return plan_.next(&batch->jobs);
   }
 
-  Status MakeLeaf(const LeafJob& job, uint8_t* blocks, Batch* batch) {
-    Page page{};
-    ChunkRef hint[kPageFanout];
-    if (plan_.rest != nullptr && job.mask != ~uint64_t{0}) {
-      SATCHEL_RETURN_IF_ERROR(ReadLeaf(chunks_, *plan_.rest, job.leaf, page.refs));
+  // Reads and names the blocks of the batch, and the leaves that are changed or compared with.
+  Status ReadBlocks(Batch* batch, Desk* desk) {
+    uint8_t* const buffer = desk->pages.data();
+    batch->pages.assign(batch->jobs.size(), Page{});
+    if (plan_.rest != nullptr) {
+      SATCHEL_RETURN_IF_ERROR(
+          ReadLeaves(chunks_, *plan_.rest, batch->jobs, /*all=*/false, buffer, &batch->pages));
     }
     if (plan_.hint != nullptr) {
-      SATCHEL_RETURN_IF_ERROR(ReadLeaf(chunks_, *plan_.hint, job.leaf, hint));
+      SATCHEL_RETURN_IF_ERROR(
+          ReadLeaves(chunks_, *plan_.hint, batch->jobs, /*all=*/true, buffer, &desk->hint));
     }
-    SATCHEL_RETURN_IF_ERROR(ReadMasked(job, blocks, &page, batch));
-    SATCHEL_RETURN_IF_ERROR(
-        StoreBlocks(job, blocks, plan_.hint != nullptr ? hint : nullptr, page, batch));
-    ChunkRef leaf;
-    SATCHEL_RETURN_IF_ERROR(chunks_->StorePage(page, 0, &batch->records, &leaf));
-    batch->leaves.push_back(leaf);
-    return {};
-  }
-
-  // Reads the runs of set bits of the mask, each to its own place in `blocks`, and names them.
-  Status ReadMasked(const LeafJob& job, uint8_t* blocks, Page* page, Batch* batch) {
-    for (uint32_t i = 0; i < kPageFanout;) {
-      uint32_t end = i;
-      while (end < kPageFanout && ((job.mask >> end) & 1) != 0) ++end;
-      if (end > i) {
-        SATCHEL_RETURN_IF_ERROR(plan_.source->Read(job.leaf * kPageFanout + i, end - i,
-                                                   blocks + size_t{i} * kBlockSize));
-        NameBlocks(blocks + size_t{i} * kBlockSize, end - i, page->refs + i);
-        batch->bytes += uint64_t{end - i} * kBlockSize;
+    desk->blocks.clear();
+    for (uint32_t job = 0; job < batch->jobs.size(); ++job) {
+      for (uint32_t i = 0; i < kPageFanout; ++i) {
+        if (((batch->jobs[job].mask >> i) & 1) != 0) desk->blocks.push_back(Block{job, i});
       }
-      i = end + 1;
+    }
+    const size_t n = desk->blocks.size();
+    assert(n <= Desk::kMaxBlocks);
+    desk->content.resize(std::max(desk->content.size(), n * kBlockSize));
+    desk->refs.resize(n);
+    for (size_t i = 0; i < n;) {
+      const uint64_t first = NumberOf(*batch, desk->blocks[i]);
+      size_t end = i + 1;
+      while (end < n && NumberOf(*batch, desk->blocks[end]) == first + (end - i)) ++end;
+      SATCHEL_RETURN_IF_ERROR(plan_.source->Read(first, static_cast<uint32_t>(end - i),
+                                                 &desk->content[i * kBlockSize]));
+      i = end;
+    }
+    NameBlocks(desk->content.data(), n, desk->refs.data());
+    for (size_t i = 0; i < n; ++i) {
+      const Block& block = desk->blocks[i];
+      batch->pages[block.job].refs[block.entry] = desk->refs[i];
+    }
+    batch->bytes = uint64_t{n} * kBlockSize;
+    return {};
+  }
+
+  static uint64_t NumberOf(const Batch& batch, const Block& block) {
+    return batch.jobs[block.job].leaf * kPageFanout + block.entry;
+  }
+
+  // Looks the blocks up, and makes the records of those that are not here.
+  Status StoreBlocks(Batch* batch, Desk* desk) {
+    std::vector<uint32_t> ask;  // which blocks
+    SATCHEL_RETURN_IF_ERROR(NotInHint(desk, &ask));
+    const size_t asked = ask.size();
+    for (size_t k = 0; k < asked; ++k) desk->refs[k] = desk->refs[ask[k]];  // ask[k] >= k
+    desk->at.resize(std::max(desk->at.size(), asked));
+    SATCHEL_RETURN_IF_ERROR(
+        chunks_->Locate(desk->refs.data(), asked, desk->at.data(), desk->found.get()));
+    if (plan_.on_places) {
+      for (const Block& block : desk->blocks) {
+        batch->places.push_back(BlockPlace{NumberOf(*batch, block), Location{}});
+      }
+    }
+    size_t fresh = 0;
+    for (size_t k = 0; k < asked; ++k) fresh += desk->found[k] ? 0 : 1;
+    batch->records.bytes.reserve((fresh + batch->jobs.size()) * kMaxRecordSize);
+    for (size_t k = 0; k < asked; ++k) {
+      if (desk->found[k]) {
+        if (plan_.on_places) batch->places[ask[k]].at = desk->at[k];
+        continue;
+      }
+      batch->records.Add(desk->refs[k], &desk->content[size_t{ask[k]} * kBlockSize], plan_.level);
+      batch->placed.push_back(ask[k]);
     }
     return {};
   }
 
-  Status StoreBlocks(const LeafJob& job, const uint8_t* blocks, const ChunkRef* hint,
-                     const Page& page, Batch* batch) {
-    bool same[kPageFanout] = {};
-    if (hint != nullptr && chunks_->damaged() == 0) {
-      SATCHEL_RETURN_IF_ERROR(chunks_->MaybeHere(hint, kPageFanout, same));
-    }
-    ChunkRef ask[kPageFanout];
-    uint32_t place[kPageFanout];
-    uint32_t asked = 0;
-    for (uint32_t i = 0; i < kPageFanout; ++i) {
-      if (((job.mask >> i) & 1) == 0) continue;
-      const ChunkRef& ref = page.refs[i];
-      if (ref.IsZero() || (same[i] && ref == hint[i])) continue;
-      ask[asked] = ref;
-      place[asked++] = i;
-    }
-    Location at[kPageFanout];
-    bool found[kPageFanout];
-    SATCHEL_RETURN_IF_ERROR(chunks_->Locate(ask, asked, at, found));
-    for (uint32_t k = 0; k < asked; ++k) {
-      if (found[k]) continue;
-      batch->records.Add(ask[k], blocks + size_t{place[k]} * kBlockSize, chunks_->options().level);
+  // The blocks that are neither zero nor known to be here because the hint has them at that place.
+  Status NotInHint(Desk* desk, std::vector<uint32_t>* ask) {
+    const size_t n = desk->blocks.size();
+    const bool hinted = plan_.hint != nullptr && chunks_->damaged() == 0;
+    bool* const here = desk->found.get();
+    if (hinted) SATCHEL_RETURN_IF_ERROR(chunks_->MaybeHere(desk->refs.data(), n, here));
+    for (uint32_t i = 0; i < n; ++i) {
+      const Block& block = desk->blocks[i];
+      const ChunkRef& ref = desk->refs[i];
+      if (ref.IsZero()) continue;
+      if (hinted && here[i] && desk->hint[block.job].refs[block.entry] == ref) continue;
+      ask->push_back(i);
     }
     return {};
   }
 
-  // Called for one batch at a time, in the order of the tickets.
-  Status Deliver(const Batch& batch) {
-    SATCHEL_RETURN_IF_ERROR(chunks_->Append(batch.records));
-    for (size_t i = 0; i < batch.jobs.size(); ++i) {
-      SATCHEL_RETURN_IF_ERROR(rewriter_.SetLeaf(batch.jobs[i].leaf, batch.leaves[i]));
+  // Names the leaves together, and adds those that are not here.
+  Status StoreLeaves(Batch* batch, Desk* desk) {
+    const size_t n = batch->pages.size();
+    for (size_t i = 0; i < n; ++i) {
+      uint8_t* const block = &desk->pages[i * kBlockSize];
+      if (batch->pages[i].IsZero()) {
+        std::memset(block, 0, kBlockSize);
+      } else {
+        EncodePage(batch->pages[i], 0, block);
+      }
     }
-    workers_.Done(batch.bytes);
-    if (pages_.items.empty()) return {};
-    SATCHEL_RETURN_IF_ERROR(chunks_->Append(pages_));
-    pages_.Clear();
+    batch->leaves.resize(n);
+    NameBlocks(desk->pages.data(), n, batch->leaves.data());
+    desk->at.resize(std::max(desk->at.size(), n));
+    SATCHEL_RETURN_IF_ERROR(
+        chunks_->Locate(batch->leaves.data(), n, desk->at.data(), desk->found.get()));
+    for (size_t i = 0; i < n; ++i) {
+      if (desk->found[i] || batch->leaves[i].IsZero()) continue;
+      batch->records.Add(batch->leaves[i], &desk->pages[i * kBlockSize], plan_.level);
+    }
+    return {};
+  }
+
+  // Called for one batch at a time, in the order of the tickets. Whoever called it writes.
+  Status Deliver(Batch* batch) {
+    std::vector<Location> at;
+    SATCHEL_RETURN_IF_ERROR(chunks_->Reserve(std::move(batch->records), &at));
+    if (plan_.on_places) {
+      for (size_t k = 0; k < batch->placed.size(); ++k) {
+        batch->places[batch->placed[k]].at = at[k];
+      }
+      plan_.on_places(batch->places);
+    }
+    for (size_t i = 0; i < batch->jobs.size(); ++i) {
+      SATCHEL_RETURN_IF_ERROR(rewriter_.SetLeaf(batch->jobs[i].leaf, batch->leaves[i]));
+    }
+    workers_.Done(batch->bytes);
+    if (inner_.items.empty()) return {};
+    SATCHEL_RETURN_IF_ERROR(chunks_->Reserve(std::move(inner_), &at));
+    inner_.Clear();
     return {};
   }
 
   Status PutPage(const Page& page, unsigned level, ChunkRef* ref) override {
-    return chunks_->StorePage(page, level, &pages_, ref);
+    return chunks_->StorePage(page, level, &inner_, ref);
   }
 
   Chunks* const chunks_;
@@ -155,7 +261,7 @@ class Ingest : private PageSink {
 
   // Used by whoever has the turn.
   TableRewriter rewriter_;
-  RecordBatch pages_;  // inner pages that wait to be appended
+  RecordBatch inner_;  // pages above the leaves that have no place yet
 };
 
 }  // namespace

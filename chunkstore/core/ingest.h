@@ -20,6 +20,12 @@ struct LeafJob {
   uint64_t mask;
 };
 
+// Where the content of a block is: its chunk's place, or pack 0 for a block of zeros.
+struct BlockPlace {
+  uint64_t block;
+  Location at;
+};
+
 struct IngestPlan {
   // Gives the next jobs, in ascending order of leaves; empty at the end. Called by one thread at a
   // time.
@@ -36,6 +42,11 @@ struct IngestPlan {
   // Blocks that equal the one of this table need no lookup; null: none.
   const TableRoot* hint = nullptr;
 
+  // Gets the places of all blocks that came from the source, in ascending order, by one thread at a
+  // time; they are not durable, and may not be in their packs yet. May be empty.
+  std::function<void(const std::vector<BlockPlace>&)> on_places;
+
+  int level = 0;       // of zstd; 0: raw
   uint64_t total = 0;  // bytes, for the progress
 };
 

@@ -73,6 +73,9 @@ class Verifier {
       return CheckFrame(pack, offset, frame, &decoder);
     };
     visitor.on_garbage = [&](uint64_t begin, uint64_t stop, const std::string& why) {
+      bool hole = false;
+      SATCHEL_RETURN_IF_ERROR(IsHole(file.get(), begin, stop, &hole));
+      if (hole) return Status();  // what should be there is dangling
       AddBad(pack, begin, std::to_string(stop - begin) + " bytes are no record: " + why);
       return Status();
     };

@@ -147,7 +147,11 @@ class Media::Adder {
     if (plan_.empty()) return {};
     uint64_t free = 0;
     SATCHEL_RETURN_IF_ERROR(media_->FreeBytes(&free));
-    const uint64_t need = total_ + plan_.size() * kMediaIndexEntrySize + kReserve;
+    const uint64_t beside = plan_.size() * kMediaIndexEntrySize + kReserve;
+    if (total_ + beside <= free) return {};
+    uint64_t need = 0;
+    SATCHEL_RETURN_IF_ERROR(Measure(&need));
+    need += beside;
     if (need <= free) return {};
     return Status::Make(
         Kind::kFull, "cannot copy to the medium at " + media_->root_,
@@ -156,14 +160,16 @@ class Media::Adder {
 
   Status Copy(const ProgressFn& progress, uint64_t* written) {
     PackFile pack(media_);
-    uint8_t buffer[kMaxRecordSize];
+    std::string bytes;
     uint64_t done = 0;
     uint64_t reported = 0;
     for (const auto& item : plan_) {
+      SATCHEL_RETURN_IF_ERROR(ReadFromStore(item, &bytes));
+      const auto* data = reinterpret_cast<const uint8_t*>(bytes.data());
       RecordView record;
-      SATCHEL_RETURN_IF_ERROR(OfStore(ReadFromStore(item, buffer, &record)));
-      SATCHEL_RETURN_IF_ERROR(pack.Append(record, buffer));
-      done += record.size();
+      SATCHEL_RETURN_IF_ERROR(ParseRecord(data, bytes.size(), &record));
+      SATCHEL_RETURN_IF_ERROR(pack.Append(record, data));
+      done += item.value.size();
       if (progress && done - reported >= kReportEvery) {
         reported = done;
         if (!progress(done, total_)) return Status::Make(Kind::kCancelled, "stopped by the caller");
@@ -178,16 +184,28 @@ class Media::Adder {
  private:
   static constexpr uint64_t kReportEvery = 1 << 20;
 
-  // The medium must not get what the store has lost.
-  Status ReadFromStore(const Index::Entry& item, uint8_t* buffer, RecordView* record) {
-    const Status status = from_->ReadRaw(item.value, buffer, record);
-    if (status.ok() && record->ref == item.ref) return {};
-    if (!status.ok() && !status.Is(Kind::kDamaged) && !status.Is(Kind::kNotFound)) return status;
-    SATCHEL_RETURN_IF_ERROR(from_->Forget(item.ref, item.value));
-    return Status::Invalid(item.ref, "its record in the store is damaged");
+  // Bytes that the records will take: what is raw in the store gets shorter on its way.
+  Status Measure(uint64_t* bytes) const {
+    *bytes = 0;
+    std::string record;
+    for (const auto& item : plan_) {
+      SATCHEL_RETURN_IF_ERROR(ReadFromStore(item, &record));
+      *bytes += record.size();
+    }
+    return {};
   }
 
-  Status OfStore(Status status) {
+  // *bytes becomes the record. The medium must not get what the store has lost.
+  Status ReadFromStore(const Index::Entry& item, std::string* bytes) const {
+    bytes->clear();
+    const Status status = from_->AppendForOthers(item.ref, item.value, bytes);
+    const bool lost = status.Is(Kind::kDamaged) || status.Is(Kind::kInvalid);
+    if (!lost && !status.Is(Kind::kNotFound)) return OfStore(status);
+    SATCHEL_RETURN_IF_ERROR(OfStore(from_->Forget(item.ref, item.value)));
+    return OfStore(Status::Invalid(item.ref, "its record in the store is damaged"));
+  }
+
+  Status OfStore(Status status) const {
     if (!status.ok()) notes_->store_failed = true;
     return status;
   }
@@ -196,7 +214,7 @@ class Media::Adder {
   Chunks* const from_;
   MediaNotes* const notes_;
   std::vector<Index::Entry> plan_;
-  uint64_t total_ = 0;  // bytes of records
+  uint64_t total_ = 0;  // bytes of the records in the store
 };
 
 Media::Media(Env* env, std::string root)

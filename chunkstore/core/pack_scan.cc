@@ -10,6 +10,7 @@ namespace satchel {
 namespace {
 
 constexpr uint32_t kMaxUnit = std::max(kMaxRecordSize, kMaxFrameSize);
+constexpr uint64_t kPiece = uint64_t{1} << 20;  // bytes
 
 // A window on the file that always holds at least one record or frame of the largest size, if that
 // many bytes are left.
@@ -113,6 +114,18 @@ Status ScanPack(File* file, uint64_t begin, uint64_t end, const ScanVisitor& vis
     offset += step;
   }
   if (garbage > 0) SATCHEL_RETURN_IF_ERROR(visitor.on_garbage(offset - garbage, offset, why));
+  return {};
+}
+
+Status IsHole(File* file, uint64_t begin, uint64_t end, bool* hole) {
+  std::vector<uint8_t> bytes(std::min<uint64_t>(end - begin, kPiece));
+  *hole = true;
+  for (uint64_t at = begin; at < end && *hole; at += bytes.size()) {
+    const size_t n = static_cast<size_t>(std::min<uint64_t>(bytes.size(), end - at));
+    size_t got = 0;
+    SATCHEL_RETURN_IF_ERROR(file->ReadAt(at, n, bytes.data(), &got));
+    *hole = std::all_of(bytes.data(), bytes.data() + got, [](uint8_t byte) { return byte == 0; });
+  }
   return {};
 }
 

@@ -34,6 +34,10 @@ Status CheckPackHeader(File* file);
 // record and no frame it goes on at the next place where a whole one begins.
 Status ScanPack(File* file, uint64_t begin, uint64_t end, const ScanVisitor& visitor);
 
+// Whether a range that holds no record is zeros only: a hole, where records had their place and
+// were never written.
+Status IsHole(File* file, uint64_t begin, uint64_t end, bool* hole);
+
 }  // namespace satchel
 
 #endif  // SATCHEL_CHUNKSTORE_CORE_PACK_SCAN_H_

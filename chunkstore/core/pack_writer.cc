@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "chunkstore/core/pack_writer.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -13,53 +14,71 @@ Status PendingSync::Run(Env* env) const {
 }
 
 PackWriter::PackWriter(Env* env, std::string folder, PackPosition end, uint64_t limit)
-    : env_(env), folder_(std::move(folder)), limit_(limit), pack_(end.pack), flushed_(end.offset) {}
+    : env_(env), folder_(std::move(folder)), limit_(limit), pack_(end.pack), end_(end.offset) {}
 
-Status PackWriter::Append(const void* record, size_t n, Location* at) {
-  if (pack_ == 0 || flushed_ + buffer_.size() + n > limit_) {
-    SATCHEL_RETURN_IF_ERROR(Flush());
+Status PackWriter::Place(uint32_t size, Location* at) {
+  if (!Fits(size)) {
     SATCHEL_RETURN_IF_ERROR(StartPack());
-  } else if (buffer_.size() + n > kBufferSize) {
-    SATCHEL_RETURN_IF_ERROR(Flush());
+  } else if (file_ == nullptr) {
+    SATCHEL_RETURN_IF_ERROR(OpenCurrent());
   }
-  at->pack = pack_;
-  at->offset = static_cast<uint32_t>(flushed_ + buffer_.size());
-  at->length = static_cast<uint16_t>(n - kRecordHeaderSize);
-  buffer_.append(static_cast<const char*>(record), n);
+  *at =
+      Location{pack_, static_cast<uint32_t>(end_), static_cast<uint16_t>(size - kRecordHeaderSize)};
+  end_ += size;
   return {};
 }
 
-Status PackWriter::Flush() {
-  if (buffer_.empty()) return {};
-  SATCHEL_RETURN_IF_ERROR(OpenCurrent());
-  if (unsynced_.empty() || unsynced_.back() != file_) unsynced_.push_back(file_);
-  SATCHEL_RETURN_IF_ERROR(file_->WriteAt(flushed_, buffer_.data(), buffer_.size()));
-  flushed_ += buffer_.size();
-  buffer_.clear();
-  return {};
+void PackWriter::Queue(std::string bytes, const Location& first) {
+  queue_.push_back(PackWrite{file_, pack_, first.offset, std::move(bytes), next_number_++});
 }
 
-Status PackWriter::TakePending(PendingSync* pending) {
-  SATCHEL_RETURN_IF_ERROR(Flush());
-  pending->files = std::exchange(unsynced_, {});
-  pending->folder = std::exchange(folder_unsynced_, false) ? folder_ : std::string();
-  pending->end = end();
-  return {};
+PackWrite* PackWriter::Take() {
+  for (PackWrite& write : queue_) {
+    if (write.taken) continue;
+    write.taken = true;
+    return &write;
+  }
+  return nullptr;
 }
 
-Status PackWriter::Roll() {
-  SATCHEL_RETURN_IF_ERROR(Flush());
-  flushed_ = limit_;
+void PackWriter::Done(PackWrite* write, bool written) {
+  write->taken = false;
+  if (!written) return;
+  MarkUnsynced(write->file);
+  const auto is_it = [write](const PackWrite& other) { return &other == write; };
+  queue_.erase(std::find_if(queue_.begin(), queue_.end(), is_it));
+}
+
+bool PackWriter::HasQueuedBefore(uint64_t number) const {
+  return !queue_.empty() && queue_.front().number < number;
+}
+
+bool PackWriter::IsQueued(const Location& at) const {
+  return std::any_of(queue_.begin(), queue_.end(), [&](const PackWrite& write) {
+    return write.pack == at.pack && at.offset >= write.offset &&
+           at.offset < write.offset + write.bytes.size();
+  });
+}
+
+PendingSync PackWriter::TakeUnsynced() {
+  PendingSync pending;
+  pending.files = std::exchange(unsynced_, {});
+  pending.folder = std::exchange(folder_unsynced_, false) ? folder_ : std::string();
+  return pending;
+}
+
+void PackWriter::Roll() {
+  end_ = limit_;
   file_.reset();
-  return {};
 }
 
-bool PackWriter::InBuffer(const Location& at) const {
-  return at.pack == pack_ && at.offset >= flushed_;
+void PackWriter::MarkUnsynced(const std::shared_ptr<File>& file) {
+  if (std::find(unsynced_.begin(), unsynced_.end(), file) == unsynced_.end()) {
+    unsynced_.push_back(file);
+  }
 }
 
 Status PackWriter::OpenCurrent() {
-  if (file_ != nullptr) return {};
   std::unique_ptr<File> file;
   SATCHEL_RETURN_IF_ERROR(env_->Open(folder_ + "/" + PackName(pack_), OpenMode::kReadWrite, &file));
   file_ = std::move(file);
@@ -84,10 +103,10 @@ Status PackWriter::StartPack() {
     return status;
   }
   file_ = std::move(file);
-  unsynced_.push_back(file_);
+  MarkUnsynced(file_);
   folder_unsynced_ = true;
   pack_ = next;
-  flushed_ = kPackHeaderSize;
+  end_ = kPackHeaderSize;
   return {};
 }
 

@@ -1,16 +1,26 @@
 // SPDX-FileCopyrightText: 2026 The Satchel authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The append end of a folder of packs: a buffer in front of the newest pack, and the next pack
-// when that is full.
+// The append end of a folder of packs. A record gets its place first and its bytes are written
+// there afterwards, so that several threads write at once and none of them holds the store's mutex
+// while it does:
 //
-// A record is at its Location from the moment that Append returns, but a reader finds it in the
-// file only after Flush, and a power cut spares it only after Sync. Not thread-safe: the store
-// calls it under its mutex, Sync apart (see PendingSync).
+//   Place   a record has its place
+//   Queue   the bytes of records that have places wait to be written
+//   Take    somebody has undertaken to write a piece of the queue
+//   Done    the piece is in the file, or waits again because that failed
+//
+// So a pack may have a hole where a piece is not written yet, and keeps it if the process ends
+// before that; nobody was ever told that those records are safe. A piece that could not be written
+// stays in memory and is written to the same place by the next that takes it: no place is given to
+// two records. Nothing is durable before a Sync (PendingSync).
+//
+// Not thread-safe: the store calls it under its mutex, PackWrite::Run and PendingSync::Run apart.
 #ifndef SATCHEL_CHUNKSTORE_CORE_PACK_WRITER_H_
 #define SATCHEL_CHUNKSTORE_CORE_PACK_WRITER_H_
 
 #include <cstdint>
+#include <list>
 #include <memory>
 #include <string>
 #include <vector>
@@ -26,14 +36,24 @@ struct PackPosition {
   uint64_t offset = 0;
 };
 
-// What has to be synced for everything before `end` to be durable. Files may be synced without
-// the store's mutex.
+// What has to be synced for what was written to be durable.
 struct PendingSync {
   std::vector<std::shared_ptr<File>> files;
-  std::string folder;  // to be synced first, unless empty
-  PackPosition end;
+  std::string folder;  // to be synced too, unless empty
 
   Status Run(Env* env) const;
+};
+
+// Records that have their place and wait to be written there.
+struct PackWrite {
+  std::shared_ptr<File> file;
+  uint32_t pack;
+  uint64_t offset;
+  std::string bytes;
+  uint64_t number;     // counts up in the order of the places
+  bool taken = false;  // somebody is writing it
+
+  Status Run() const { return file->WriteAt(offset, bytes.data(), bytes.size()); }
 };
 
 class PackWriter {
@@ -41,38 +61,49 @@ class PackWriter {
   // Appends at `end`: pack 0 means that there is none yet. Records end by `limit` bytes.
   PackWriter(Env* env, std::string folder, PackPosition end, uint64_t limit);
 
-  // `record` is one whole record of `n` bytes. On error nothing was appended.
-  Status Append(const void* record, size_t n, Location* at);
+  // Whether a record of `size` bytes goes into the pack that the one before it went to.
+  bool Fits(uint64_t size) const { return pack_ != 0 && end_ + size <= limit_; }
 
-  // Every appended record can be read from its file afterwards. After an error the same bytes are
-  // written again, at the same place, by the next Flush.
-  Status Flush();
+  // Gives a record of `size` bytes the next place; in a new pack where it does not fit. After an
+  // error no place is taken.
+  Status Place(uint32_t size, Location* at);
 
-  // Flushes, and hands over what is not durable yet.
-  Status TakePending(PendingSync* pending);
+  // Queues the bytes of the records that were placed last, the first of them at `first`: all of
+  // one pack, one behind the other.
+  void Queue(std::string bytes, const Location& first);
+
+  // The oldest piece that nobody is writing; null if there is none. It stays where it is until
+  // Done.
+  PackWrite* Take();
+  void Done(PackWrite* write, bool written);
+
+  // Whether a piece of the queue with a number below this one is not written yet.
+  bool HasQueuedBefore(uint64_t number) const;
+  bool IsQueued(const Location& at) const;
+  uint64_t next_number() const { return next_number_; }
+
+  // Hands over what was written and is not durable yet.
+  PendingSync TakeUnsynced();
 
   // The next record begins a new pack.
-  Status Roll();
+  void Roll();
 
-  // Whether a record at this place still is in the buffer only.
-  bool InBuffer(const Location& at) const;
-
-  PackPosition end() const { return {pack_, flushed_ + buffer_.size()}; }
+  PackPosition end() const { return {pack_, end_}; }
 
  private:
-  static constexpr size_t kBufferSize = 1 << 20;
-
   Status OpenCurrent();
   Status StartPack();
+  void MarkUnsynced(const std::shared_ptr<File>& file);
 
   Env* const env_;
   const std::string folder_;
   const uint64_t limit_;
   uint32_t pack_;
-  uint64_t flushed_;  // bytes of the current pack that are in its file
-  std::string buffer_;
-  std::shared_ptr<File> file_;                   // of the current pack, once it is open
-  std::vector<std::shared_ptr<File>> unsynced_;  // ends with file_ if that has unsynced bytes
+  uint64_t end_;                // of the current pack: where the next record goes
+  std::shared_ptr<File> file_;  // the current pack, once it is open
+  std::list<PackWrite> queue_;  // in the order of the places
+  uint64_t next_number_ = 0;
+  std::vector<std::shared_ptr<File>> unsynced_;
   bool folder_unsynced_ = false;
 };
 

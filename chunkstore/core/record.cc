@@ -44,30 +44,28 @@ Status Damaged(const char* why) { return Status::Make(Kind::kDamaged, "bad chunk
 }  // namespace
 
 uint16_t AppendRecord(const ChunkRef& ref, const uint8_t* block, int level, std::string* out) {
-  const size_t start = out->size();
-  out->resize(start + kMaxRecordSize);
-  auto* header = reinterpret_cast<uint8_t*>(out->data()) + start;
-  uint8_t* payload = header + kRecordHeaderSize;
-
-  // One byte less than a block: what does not get shorter is stored as it is.
-  size_t length =
-      ZSTD_compressCCtx(Contexts().compress, payload, kBlockSize - 1, block, kBlockSize, level);
-  Codec codec = Codec::kZstd;
-  if (ZSTD_isError(length)) {
-    std::memcpy(payload, block, kBlockSize);
-    length = kBlockSize;
-    codec = Codec::kRaw;
-  }
-
+  uint8_t frame[kBlockSize];
+  const uint8_t* payload = block;
   RecordHeader fields{};
   fields.magic = kRecordMagic;
-  fields.codec = codec;
-  fields.length = static_cast<uint16_t>(length);
+  fields.codec = Codec::kRaw;
+  fields.length = kBlockSize;
+  if (level != 0) {
+    // One byte less than a block: what does not get shorter is stored as it is.
+    const size_t length =
+        ZSTD_compressCCtx(Contexts().compress, frame, sizeof frame - 1, block, kBlockSize, level);
+    if (!ZSTD_isError(length)) {
+      payload = frame;
+      fields.codec = Codec::kZstd;
+      fields.length = static_cast<uint16_t>(length);
+    }
+  }
   std::memcpy(fields.id, ref.id(), kChunkIdSize);
   std::memcpy(fields.digest, ref.digest(), kDigestSize);
-  fields.checksum = RecordChecksum(reinterpret_cast<const uint8_t*>(&fields), payload, length);
-  std::memcpy(header, &fields, sizeof fields);
-  out->resize(start + kRecordHeaderSize + length);
+  fields.checksum =
+      RecordChecksum(reinterpret_cast<const uint8_t*>(&fields), payload, fields.length);
+  out->append(reinterpret_cast<const char*>(&fields), sizeof fields);
+  out->append(reinterpret_cast<const char*>(payload), fields.length);
   return fields.length;
 }
 

@@ -28,7 +28,7 @@ struct RecordView {
 };
 
 // Appends the record of the 4096 bytes at `block`, whose name is `ref`, to `out`; compressed when
-// that is shorter. Returns the bytes of payload.
+// that is shorter and `level`, of zstd, is not 0. Returns the bytes of payload.
 uint16_t AppendRecord(const ChunkRef& ref, const uint8_t* block, int level, std::string* out);
 
 // Parses the record at the front of `data`: magic, codec, length and checksum agree, and all of it

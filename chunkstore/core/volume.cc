@@ -129,7 +129,7 @@ class WholeLeaves {
   size_t at_ = 0;
 };
 
-// Hands out the dirty blocks of a map, and remembers what it handed out.
+// Hands out the dirty blocks of a map.
 class DirtyLeaves {
  public:
   explicit DirtyLeaves(const BlockMap& map) : map_(map) {}
@@ -142,13 +142,10 @@ class DirtyLeaves {
       ++leaf_;
       if (job.mask == 0) continue;
       jobs->push_back(job);
-      given_.push_back(job);
       blocks += static_cast<uint32_t>(__builtin_popcountll(job.mask));
     }
     return {};
   }
-
-  const std::vector<LeafJob>& given() const { return given_; }
 
  private:
   uint64_t Mask(uint64_t leaf) const {
@@ -163,7 +160,6 @@ class DirtyLeaves {
 
   const BlockMap& map_;
   uint64_t leaf_ = 0;
-  std::vector<LeafJob> given_;
 };
 
 Status CheckMap(const TableRoot& root, const BlockMap& map) {
@@ -243,36 +239,6 @@ class Resolution {
   RefSet blocks_;
 };
 
-// The entries that the dirty blocks of `job` get, by their place in the leaf.
-Status CleanEntries(Chunks* chunks, const TableRoot& root, const LeafJob& job,
-                    BlockEntry* entries) {
-  const uint64_t base = job.leaf * kPageFanout;
-  TableVisitor visitor;
-  visitor.on_zero = [&](uint64_t first, uint64_t count) {
-    std::fill_n(entries + (first - base), count, kZeroEntry);
-    return Status();
-  };
-  visitor.on_blocks = [&](uint64_t first, const ChunkRef* refs, uint32_t count) {
-    ChunkRef ask[kPageFanout] = {};
-    BlockEntry* place[kPageFanout];
-    uint32_t asked = 0;
-    for (uint32_t i = 0; i < count; ++i) {
-      if (((job.mask >> (first - base + i)) & 1) == 0) continue;
-      ask[asked] = refs[i];
-      place[asked++] = entries + (first - base + i);
-    }
-    Location at[kPageFanout];
-    bool found[kPageFanout];
-    SATCHEL_RETURN_IF_ERROR(chunks->Locate(ask, asked, at, found));
-    for (uint32_t k = 0; k < asked; ++k) {
-      if (!found[k] && !ask[k].IsZero()) return Status::Missing(ask[k]);
-      *place[k] = found[k] ? PackedEntry(at[k]) : kZeroEntry;
-    }
-    return Status();
-  };
-  return WalkTable(chunks, root, base, kPageFanout, visitor);
-}
-
 bool AnyDirty(const BlockMap& map, uint64_t begin, uint64_t end) {
   for (uint64_t i = begin; i < end; ++i) {
     if (map.Load(i).state == BlockState::kDirty) return true;
@@ -280,25 +246,21 @@ bool AnyDirty(const BlockMap& map, uint64_t begin, uint64_t end) {
   return false;
 }
 
-// Gives back the overlay's space of the blocks in `jobs`. Only dirty blocks have bytes there, so a
-// run goes on to the next block that is still dirty: one call instead of one for each block. What
+// Gives back the overlay's space of `blocks`, which ascend. Only dirty blocks have bytes there, so
+// a run goes on to the next block that is still dirty: one call instead of one for each block. What
 // cannot be given back costs space only.
-void PunchBlocks(const std::vector<LeafJob>& jobs, const BlockMap& map, File* overlay) {
+void PunchBlocks(const std::vector<uint64_t>& blocks, const BlockMap& map, File* overlay) {
   uint64_t begin = 0;
   uint64_t end = 0;
   const auto punch = [&] {
     if (end > begin) (void)overlay->PunchHole(begin * kBlockSize, (end - begin) * kBlockSize);
   };
-  for (const LeafJob& job : jobs) {
-    for (uint32_t i = 0; i < kPageFanout; ++i) {
-      if (((job.mask >> i) & 1) == 0) continue;
-      const uint64_t block = job.leaf * kPageFanout + i;
-      if (end == begin || AnyDirty(map, end, block)) {
-        punch();
-        begin = block;
-      }
-      end = block + 1;
+  for (const uint64_t block : blocks) {
+    if (end == begin || AnyDirty(map, end, block)) {
+      punch();
+      begin = block;
     }
+    end = block + 1;
   }
   punch();
 }
@@ -380,6 +342,7 @@ Status ImportVolume(Chunks* chunks, BlockSource* source, const TableRoot* base,
   plan.source = source;
   plan.hint = base;
   plan.total = leaves.bytes();
+  plan.level = chunks->LevelFor(plan.total);
   return RunIngest(chunks, plan, progress, root);
 }
 
@@ -478,33 +441,32 @@ Status CommitVolume(Chunks* chunks, const TableRoot& root, BlockMap* map, File* 
   SATCHEL_RETURN_IF_ERROR(CheckMap(root, *map));
   FileSource source(overlay, root.size, /*whole=*/false);
   DirtyLeaves leaves(*map);
+  std::vector<uint64_t> blocks;
+  std::vector<uint64_t> words;  // the entries that they get
   IngestPlan plan;
   plan.next = [&](std::vector<LeafJob>* jobs) { return leaves.Next(jobs); };
   plan.source = &source;
   plan.start = root;
   plan.rest = &root;
+  plan.level = chunks->LevelFor(map->Count().of(BlockState::kDirty) * kBlockSize);
+  plan.on_places = [&](const std::vector<BlockPlace>& places) {
+    for (const BlockPlace& place : places) {
+      blocks.push_back(place.block);
+      words.push_back(EncodeEntry(place.at.pack == 0 ? kZeroEntry : PackedEntry(place.at)));
+    }
+  };
   SATCHEL_RETURN_IF_ERROR(RunIngest(chunks, plan, nullptr, new_root));
   SATCHEL_RETURN_IF_ERROR(chunks->Sync());
 
-  // Everything that can fail comes before the first entry changes.
-  std::vector<BlockEntry> entries(leaves.given().size() * kPageFanout);
-  for (size_t k = 0; k < leaves.given().size(); ++k) {
-    SATCHEL_RETURN_IF_ERROR(
-        CleanEntries(chunks, *new_root, leaves.given()[k], &entries[k * kPageFanout]));
+  // Everything that can fail came before the first entry changes.
+  size_t clean = 0;
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    // An entry that somebody changed meanwhile keeps its bytes in the overlay.
+    if (!map->Replace(blocks[i], BlockState::kDirty, DecodeEntry(words[i]))) continue;
+    blocks[clean++] = blocks[i];
   }
-  std::vector<LeafJob> clean = leaves.given();
-  for (size_t k = 0; k < clean.size(); ++k) {
-    for (uint32_t i = 0; i < kPageFanout; ++i) {
-      const uint64_t bit = uint64_t{1} << i;
-      const uint64_t block = clean[k].leaf * kPageFanout + i;
-      if ((clean[k].mask & bit) == 0) continue;
-      // An entry that somebody changed meanwhile keeps its bytes in the overlay.
-      if (!map->Replace(block, BlockState::kDirty, entries[k * kPageFanout + i])) {
-        clean[k].mask &= ~bit;
-      }
-    }
-  }
-  PunchBlocks(clean, *map, overlay);
+  blocks.resize(clean);
+  PunchBlocks(blocks, *map, overlay);
   return {};
 }
 

@@ -24,7 +24,7 @@ class Context:
 
     def open_store(self) -> Store:
         """The store, for a command that works without the daemon."""
-        return Store.open(self.store)
+        return Store.open(self.store, level=0)
 
     def daemon(self) -> HttpClient:
         """The running daemon, or UnavailableError saying how to start it."""
