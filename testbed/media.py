@@ -23,7 +23,8 @@ SIZE = 2 << 30
 SERVER = "mount.exfat-fuse"
 """The program that is the file system, one process for each mount."""
 
-DETACH_SECONDS = 10.0
+DETACH_SECONDS = 120.0
+"""How long the file system may write back what was not synced, on a device that is slow or busy."""
 
 
 class Stick:

@@ -417,12 +417,12 @@ def main(profile: str, out: Path, keep: bool) -> None:
             story = Story(bed, work, out.resolve(), console)
             try:
                 story.play()
+                story.facts["moves"] = [move.facts(profile) for move in story.moves]
+                story.recorder.write(out / "summary.json", profile=profile, facts=story.facts)
+                console.print(story.recorder.table())
+                console.print(moves_table(story.moves, profile))
             finally:
                 story.close()
-            story.facts["moves"] = [move.facts(profile) for move in story.moves]
-            story.recorder.write(out / "summary.json", profile=profile, facts=story.facts)
-            console.print(story.recorder.table())
-            console.print(moves_table(story.moves, profile))
         plot.response_times(sorted(out.glob("*.csv")), out / "response-time.png")
         console.print(f"In {out}: summary.json, the series as CSV, response-time.png")
     except SatchelError as error:
