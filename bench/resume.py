@@ -11,12 +11,12 @@ from __future__ import annotations
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from bench.harness import Figure, figure
-from chunkstore import Store
+from chunkstore import Below, Store, records_below
 from homeserver import Home, HomeSettings
 from hypervisor import MachineSpec, QemuDriver
 from images import Manifest
@@ -24,8 +24,9 @@ from replay import Operation
 from replay.adapters import http
 from replica import Frozen, Replica
 from satchel.ids import OperationNumber, ReplicaId
-from surrogate import Fetcher, Prefetcher
+from surrogate import Fetcher, Prefetcher, Prior
 from testbed import built
+from wire import Priority
 
 SERVICE = "notes"
 ROUND_TRIP = 0.005
@@ -39,6 +40,7 @@ class SlowSource:
     """A store behind a link: one request at a time has it. Thread-safe."""
 
     name = "media"
+    prior = Prior()
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -46,9 +48,18 @@ class SlowSource:
         self.requests = 0
         self.bytes = 0
 
-    def fetch(self, refs: bytes, silence: float) -> bytes:
+    def fetch(self, refs: bytes, priority: Priority, silence: float) -> bytes:
         """Pack records, after the time that the link needs for them."""
-        records = self._store.records(refs)
+        return self._carried(self._store.records(refs))
+
+    def below(self, places: Sequence[Below], priority: Priority, silence: float) -> bytes:
+        """The same of places."""
+        return self._carried(records_below(self._store.records, places))
+
+    def close(self) -> None:
+        """The store stays."""
+
+    def _carried(self, records: bytes) -> bytes:
         time.sleep(ROUND_TRIP)
         with self._link:
             time.sleep(len(records) / RATE)

@@ -11,6 +11,7 @@ Words of this package:
 - index: chunk reference to place in a pack; can be rebuilt from the packs
 - table: the tree of references that describes a volume's content; its pages are chunks too
 - root: the reference of a table's top page and the volume's size; equal roots, equal content
+- place: blocks named by where they are below a table page, for who lacks the page
 - block map: where each block of an attached volume is, shared with the nbdkit plugin
 - catalog: names given to roots
 - media: a removable device with packs and checkpoints; trusted by nobody
@@ -18,6 +19,7 @@ Words of this package:
 The engine is chunkstore/core (C++17, no Python in it), its binding chunkstore/binding.
 """
 
+from chunkstore.below import Below, decode_places, encode_places, places_missing, records_below
 from chunkstore.block_map import BlockEntry, BlockMap, BlockState
 from chunkstore.catalog import Catalog, CatalogEntry
 from chunkstore.errors import (
@@ -60,6 +62,7 @@ from chunkstore.table import MAX_VOLUME_SIZE, TableRoot
 __all__ = [
     "MAX_VOLUME_SIZE",
     "BadRecord",
+    "Below",
     "BlockEntry",
     "BlockMap",
     "BlockState",
@@ -94,6 +97,10 @@ __all__ = [
     "StoreVersion",
     "TableRoot",
     "VerifyReport",
+    "decode_places",
+    "encode_places",
     "name_blocks",
+    "places_missing",
+    "records_below",
     "split_refs",
 ]

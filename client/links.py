@@ -21,8 +21,9 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from flask import Flask
+
 from client.settings import ClientSettings, Peer
-from client.sources import Provider, source_app
 from satchel.errors import SatchelError, StateError
 from wire import HttpClient, Lane, LinkState, Server, SshHost, SshLink, serve
 
@@ -37,7 +38,8 @@ CONNECT_SECONDS = 20.0
 
 KEEP_ALIVE_SECONDS = 9.0
 
-SOURCE_THREADS = 4
+SOURCE_THREADS = 16
+"""Requests for chunks that are served at once: as many as one surrogate has under way."""
 
 SOURCE_MAX_BODY = 1 << 20
 
@@ -82,14 +84,13 @@ class Link:
         self._wanted = True
         self._attention.set()
 
-    def offer(self, name: str, provider: Provider, folder: str) -> str:
-        """Let the peer fetch chunks from `provider`; the path of the socket there.
+    def offer(self, name: str, app: Flask, folder: str) -> str:
+        """Let the peer ask `app` for chunks; the path of the socket there.
 
         folder: the peer's folder for forwarded sockets
         """
         local = self._run / f"{self.name}.{name}"
         remote = f"{folder}/{socket.gethostname()[:16]}-{secrets.token_hex(4)}-{name}"
-        app = source_app(provider)
         with self._connecting:
             if self._closing.is_set() or self._ssh is None:
                 raise StateError(f"cannot offer {name} to {self.name}", why="not connected")

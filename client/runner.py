@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from flask import Flask
+
 from chunkstore import Media
 from client.checkpoints import candidates, choose
 from client.endpoints import HOME, HomeEndpoint, SurrogateEndpoint
@@ -29,7 +31,7 @@ from client.leftovers import Leftovers
 from client.links import Link, Links
 from client.session import Session
 from client.settings import ClientSettings
-from client.sources import Provider
+from client.sources import media_app, relay_app
 from images import Manifest
 from satchel.errors import ConflictError, SatchelError, StateError, UnavailableError
 from satchel.ids import ReplicaId
@@ -292,13 +294,13 @@ class Runner:
     def _offer(self, link: Link, folder: str, *, use_media: bool) -> tuple[SourceAddress, ...]:
         """Forward this client's sources to the surrogate, the nearest first. Home is one of them
         even while it cannot be reached: the surrogate asks again."""
-        providers: list[tuple[str, Provider]] = []
+        sources: list[tuple[str, Flask]] = []
         if self._chunks is not None and use_media:
-            providers.append(("media", self._chunks.records))
+            sources.append(("media", media_app(self._chunks)))
         if self._home is not None:
             bulk = self._links.get(_chunks_link(HOME), self.settings.home, Lane.BULK)
-            providers.append((HOME, ChunkClient(bulk.http).fetch))
-        return tuple(SourceAddress(n, link.offer(n, provider, folder)) for n, provider in providers)
+            sources.append((HOME, relay_app(ChunkClient(bulk.http))))
+        return tuple(SourceAddress(n, link.offer(n, app, folder)) for n, app in sources)
 
     def _await_running(self, endpoint: SurrogateEndpoint, began: float) -> ReplicaStatus:
         while time.monotonic() - began < READY_SECONDS:

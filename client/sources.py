@@ -12,15 +12,28 @@ from collections.abc import Callable
 
 from flask import Flask
 
-from wire import chunk_routes, install_errors
+from chunkstore import Media, decode_places, records_below
+from wire import ChunkClient, chunk_routes, install_errors, requested_priority
 
 Provider = Callable[[bytes], bytes]
-"""From references to pack records."""
+"""From references, or places, to pack records."""
 
 
-def source_app(provider: Provider) -> Flask:
-    """An application that answers chunk requests from `provider`, and no other."""
+def media_app(media: Media) -> Flask:
+    """An application that answers chunk requests from a medium, and no other requests."""
+    return _app(media.records, lambda places: records_below(media.records, decode_places(places)))
+
+
+def relay_app(home: ChunkClient) -> Flask:
+    """An application that hands chunk requests on to home, as urgent as they came."""
+    return _app(
+        lambda refs: home.fetch(refs, requested_priority()),
+        lambda places: home.below(places, requested_priority()),
+    )
+
+
+def _app(provider: Provider, below: Provider) -> Flask:
     app = Flask("satchel-source")
     install_errors(app)
-    app.register_blueprint(chunk_routes(provider))
+    app.register_blueprint(chunk_routes(provider, below))
     return app

@@ -15,6 +15,7 @@ GET    /v1/services/S/operations?after=N&limit=M  log records
 POST   /v1/services/S/operations                  log records in, response records out
 POST   /v1/services/S/digest                      paths: a digest of the guest's files
 POST   /v1/chunks                                 references in, pack records out
+POST   /v1/below                                  places below pages in, pack records out
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from typing import Any
 
 import flask
 
+from chunkstore import decode_places, records_below
 from homeserver.home import Home
 from homeserver.records import CheckpointNotFound
 from homeserver.service import Service
@@ -50,7 +52,10 @@ def home_app(home: Home) -> flask.Flask:
     """The application of `home`. Requests are answered in the server's threads."""
     app = flask.Flask("satchel-home", static_folder=None)
     install_errors(app)
-    app.register_blueprint(chunk_routes(home.store.records))
+    records = home.store.records
+    app.register_blueprint(
+        chunk_routes(records, lambda places: records_below(records, decode_places(places)))
+    )
     app.register_blueprint(_services(home))
     app.register_blueprint(_operations(home))
     app.register_blueprint(_checkpoints(home))

@@ -5,8 +5,8 @@
 A surrogate holds no key of anyone. Every source that it fetches chunks from is a Unix socket that
 the client forwarded to it, and what it may ask there is limited to chunks whose SHA-256 it knows.
 
-- sources: what can deliver chunks by id
-- fetch: which source is asked for what, and what is done about one that lies or dies
+- fetching: from which source each chunk comes, and what is done about one that lies or dies
+- sources: the kinds of sources
 - prefetch: a checkpoint's working set, fetched ahead of the machine
 - tenant: one client's replica here
 - host: admission, all tenants, the chunk cache
@@ -14,9 +14,9 @@ the client forwarded to it, and what it may ask there is limited to chunks whose
 - cli: the commands, one file each
 """
 
-from surrogate.fetch import Fetcher, Source
+from surrogate.fetching import Fetcher, Prior, Source
 from surrogate.host import Host
 from surrogate.prefetch import Prefetcher
 from surrogate.settings import SurrogateSettings
 
-__all__ = ["Fetcher", "Host", "Prefetcher", "Source", "SurrogateSettings"]
+__all__ = ["Fetcher", "Host", "Prefetcher", "Prior", "Source", "SurrogateSettings"]

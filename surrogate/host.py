@@ -30,7 +30,7 @@ from satchel.errors import (
 )
 from satchel.ids import ReplicaId
 from satchel.names import host_name
-from surrogate.fetch import Fetcher
+from surrogate.fetching import Exchange, Fetcher
 from surrogate.prefetch import Prefetcher
 from surrogate.settings import SurrogateSettings
 from surrogate.sources import SocketSource
@@ -76,6 +76,7 @@ class Host:
             Store.create(settings.store).close()
         settings.forwarded.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.store = Store.open(settings.store, level=0)
+        self._exchange = Exchange(self.store)
         self._lock = threading.Lock()
         self._tenants: dict[ReplicaId, Tenant] = {}
         self._unwanted: dict[str, None] = {}  # the oldest first
@@ -146,12 +147,10 @@ class Host:
                 raise NotWanted(f"replica {request.replica} is not begun", why="it was ended")
             self._admit(spec)
             sources = [SocketSource(name, path) for name, path in places]
-            fetcher = Fetcher(self.store, list(sources), self.settings.readahead_blocks)
+            fetcher = Fetcher(self.store, sources, self.settings.readahead_blocks, self._exchange)
             ahead = manifest.working_set
             prefetcher = Prefetcher(self.store, fetcher, ahead) if ahead else None
-            tenant = Tenant(
-                manifest, replica, sources, fetcher, prefetcher, self.settings.operation_seconds
-            )
+            tenant = Tenant(manifest, replica, fetcher, prefetcher, self.settings.operation_seconds)
             self._tenants[request.replica] = tenant
         return tenant
 
@@ -182,6 +181,7 @@ class Host:
         with self._lock:
             self._tenants.clear()
         self._clear_forwarded()
+        self._exchange.close()
         self.store.close()
 
     @property

@@ -21,7 +21,8 @@ from overlay import Volume
 from replica import Frame, WorkingSetInvalid, decode_working_set, directory_size
 from satchel.errors import SatchelError
 from satchel.ids import BLOCK_SIZE
-from surrogate.fetch import Fetcher
+from surrogate.fetching import Fetcher
+from wire import Priority
 
 logger = logging.getLogger(__name__)
 
@@ -130,7 +131,7 @@ class Prefetcher:
             self._coming.clear()
 
     def _bring(self, frame: Frame) -> None:
-        data = self._fetcher.read(self._blob, frame.offset, frame.length, aside=True)
+        data = self._fetcher.read(self._blob, frame.offset, frame.length, Priority.PREFETCH)
         content = memoryview(frame.expand(data))
         for name, runs in itertools.groupby(frame.runs, key=lambda run: run.volume):
             numbers = [block for run in runs for _, block in run.blocks()]

@@ -1,27 +1,92 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""Sources of chunks that a surrogate has: sockets that the client forwarded."""
+"""The sources of chunks that a surrogate has.
+
+- a socket: what a client forwarded (its media, home through it), or the chunks of a peer surrogate
+- a medium: plugged into the surrogate itself
+- a store: this host's own
+
+All of them are given references or places and give records; what comes is verified by whoever
+asked.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
-from wire import ChunkClient, HttpClient
+from chunkstore import Below, Media, Store, encode_places, records_below
+from satchel.errors import NotFoundError
+from surrogate.fetching import Prior
+from wire import ChunkClient, HttpClient, Priority
+
+FORWARDED = Prior(round_trip=0.005, rate=2e6)
+PEER = Prior(round_trip=0.002, rate=10e6, hits=0.3)
+PLUGGED = Prior(round_trip=0.001, rate=20e6, hits=0.5)
+OWN = Prior(round_trip=0.0002, rate=200e6, hits=0.5)
 
 
 class SocketSource:
-    """A source behind a Unix socket: the client's media, or home through the client."""
+    """A source behind a Unix socket."""
 
-    def __init__(self, name: str, socket: Path) -> None:
+    def __init__(self, name: str, socket: Path, prior: Prior = FORWARDED) -> None:
         self.name = name
+        self.prior = prior
         self._http = HttpClient(socket, peer=name)
         self._chunks = ChunkClient(self._http)
+        self._goes_below = True
 
-    def fetch(self, refs: bytes, silence: float) -> bytes:
-        """Pack records of those chunks that the source has. Raises UnavailableError, also when
-        nothing came for `silence` seconds."""
-        return self._chunks.fetch(refs, timeout=silence)
+    def fetch(self, refs: bytes, priority: Priority, silence: float) -> bytes:
+        """Raises UnavailableError, also when nothing came for `silence` seconds."""
+        return self._chunks.fetch(refs, priority, timeout=silence)
+
+    def below(self, places: Sequence[Below], priority: Priority, silence: float) -> bytes:
+        """As `fetch`. A peer that knows no such request is asked for the pages alone."""
+        if self._goes_below:
+            try:
+                return self._chunks.below(encode_places(places), priority, timeout=silence)
+            except NotFoundError:
+                self._goes_below = False
+        return self.fetch(b"".join(place.page for place in places), priority, silence)
 
     def close(self) -> None:
         """Close its connections, those in use as soon as they are not."""
         self._http.close()
+
+
+class MediaSource:
+    """A medium that this host can read. It owns it."""
+
+    def __init__(self, name: str, media: Media, prior: Prior = PLUGGED) -> None:
+        self.name = name
+        self.prior = prior
+        self._media = media
+
+    def fetch(self, refs: bytes, priority: Priority, silence: float) -> bytes:
+        """Raises MediaGone."""
+        return self._media.records(refs)
+
+    def below(self, places: Sequence[Below], priority: Priority, silence: float) -> bytes:
+        """Raises MediaGone."""
+        return records_below(self._media.records, places)
+
+    def close(self) -> None:
+        self._media.close()
+
+
+class StoreSource:
+    """A store of this host; somebody else's to close."""
+
+    def __init__(self, name: str, store: Store, prior: Prior = OWN) -> None:
+        self.name = name
+        self.prior = prior
+        self._store = store
+
+    def fetch(self, refs: bytes, priority: Priority, silence: float) -> bytes:
+        return self._store.records(refs)
+
+    def below(self, places: Sequence[Below], priority: Priority, silence: float) -> bytes:
+        return records_below(self._store.records, places)
+
+    def close(self) -> None:
+        """The store stays."""

@@ -18,9 +18,8 @@ from replay import Operation, Response
 from replica import Frozen, Replica, ReplicaFailed, ReplicaState, WrongReplicaState
 from satchel.errors import ROOTS, CapacityError, SatchelError, UnavailableError
 from satchel.ids import ReplicaId
-from surrogate.fetch import Fetcher
+from surrogate.fetching import Fetcher
 from surrogate.prefetch import Prefetcher
-from surrogate.sources import SocketSource
 from wire import ErrorReport, ReplicaStatus
 
 logger = logging.getLogger(__name__)
@@ -40,7 +39,6 @@ class Tenant:
         self,
         manifest: Manifest,
         replica: Replica,
-        sources: Sequence[SocketSource],
         fetcher: Fetcher,
         prefetcher: Prefetcher | None,
         operation_seconds: float,
@@ -49,7 +47,6 @@ class Tenant:
         self.manifest = manifest
         self.replica = replica
         self.fetcher = fetcher
-        self._sources = tuple(sources)
         self._prefetcher = prefetcher
         self._operation_seconds = operation_seconds
         self._created = self._heard = time.monotonic()
@@ -134,8 +131,6 @@ class Tenant:
             self._thread.join()
             if self._prefetcher:
                 self._prefetcher.join()
-            for source in self._sources:
-                source.close()
 
     def _resume(self) -> None:
         manifest = self.manifest

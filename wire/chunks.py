@@ -1,10 +1,12 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""Batches of chunks over HTTP: both halves of POST /v1/chunks. See docs/formats/chunk-batch.md.
+"""Batches of chunks over HTTP: both halves of POST /v1/chunks and POST /v1/below. See
+docs/formats/chunk-batch.md.
 
-The request's body is chunk references, 52 bytes each; the answer's body is the pack records of
-those that the source has, one after the other, in the order asked. Nothing is verified here: the
-receiver hands the bytes to its store, which verifies every record.
+The first request's body is chunk references, 52 bytes each; the answer's body is the pack records
+of those that the source has, one after the other, in the order asked. The second one's body is
+places below table pages, 64 bytes each; the answer's is the records of the pages and chunks there.
+Nothing is verified here: the receiver hands the bytes to its store, which verifies every record.
 """
 
 from __future__ import annotations
@@ -19,9 +21,17 @@ from wire.client import READ_SECONDS, HttpClient
 from wire.errors import LocalProtocolError, RemoteProtocolError
 
 PATH = "/v1/chunks"
+BELOW_PATH = "/v1/below"
 
 BATCH_LIMIT = 4096
 """References in one request."""
+
+PLACE_SIZE = 64
+PLACES_LIMIT = 16
+"""Places in one request."""
+
+PLACE_RECORDS = 512
+"""Records that a place can have: 256 blocks and the pages above them."""
 
 RECORD_LIMIT = BLOCK_SIZE + 64
 """Bytes of the longest pack record: header and payload."""
@@ -35,6 +45,14 @@ class Priority(Enum):
     DEMAND = "demand"
     PREFETCH = "prefetch"
     BACKGROUND = "background"
+
+    @property
+    def rank(self) -> int:
+        """0 for the most urgent."""
+        return _RANKS[self]
+
+
+_RANKS = {priority: rank for rank, priority in enumerate(Priority)}
 
 
 class ChunkClient:
@@ -59,7 +77,7 @@ class ChunkClient:
         Unverified. One request. Raises LocalProtocolError for a wrong length, and what HttpClient
         raises.
         """
-        count = _count(refs)
+        count = _count(refs, CHUNK_REF_SIZE, BATCH_LIMIT)
         if count == 0:
             return b""
         return self._http.post_bytes(
@@ -71,23 +89,63 @@ class ChunkClient:
             idempotent=True,
         )
 
+    def below(
+        self,
+        places: bytes,
+        priority: Priority = Priority.DEMAND,
+        *,
+        timeout: float | None = READ_SECONDS,
+    ) -> bytes:
+        """The pack records of the pages and chunks at `places` (n * 64 bytes, n at most 16).
 
-def chunk_routes(provider: Callable[[bytes], bytes]) -> flask.Blueprint:
+        As `fetch`; raises NotFoundError where the peer knows no such request.
+        """
+        count = _count(places, PLACE_SIZE, PLACES_LIMIT)
+        if count == 0:
+            return b""
+        return self._http.post_bytes(
+            BELOW_PATH,
+            places,
+            headers={PRIORITY_HEADER: priority.value},
+            timeout=timeout,
+            limit=count * PLACE_RECORDS * RECORD_LIMIT,
+            idempotent=True,
+        )
+
+
+Provider = Callable[[bytes], bytes]
+"""From a request's body to pack records; called from several threads. `requested_priority` works
+in it."""
+
+
+def chunk_routes(provider: Provider, below: Provider | None = None) -> flask.Blueprint:
     """The routes of a source. `provider` gets n * 52 bytes of references and returns the records
-    of those that it has; it is called from several threads. `requested_priority` works in it."""
+    of those that it has; `below` gets n * 64 bytes of places, and without it there is no such
+    route."""
     routes = flask.Blueprint("chunks", __name__)
 
     @routes.post(PATH)
     def chunks() -> flask.Response:
-        refs = flask.request.get_data(cache=False)
-        try:
-            _count(refs)
-        except LocalProtocolError as error:
-            raise RemoteProtocolError(error.what, why=error.why) from error
-        requested_priority()
-        return flask.Response(provider(refs), mimetype="application/octet-stream")
+        return _answer(provider, CHUNK_REF_SIZE, BATCH_LIMIT)
+
+    if below is not None:
+        deeper = below
+
+        @routes.post(BELOW_PATH)
+        def places() -> flask.Response:
+            return _answer(deeper, PLACE_SIZE, PLACES_LIMIT)
 
     return routes
+
+
+def _answer(provider: Provider, size: int, limit: int) -> flask.Response:
+    body = flask.request.get_data(cache=False)
+    try:
+        _count(body, size, limit)
+    except LocalProtocolError as error:
+        raise RemoteProtocolError(error.what, why=error.why) from error
+    requested_priority()
+    return flask.Response(provider(body), mimetype="application/octet-stream")
 
 
 def requested_priority() -> Priority:
@@ -99,11 +157,11 @@ def requested_priority() -> Priority:
         raise RemoteProtocolError(f"{PRIORITY_HEADER} {value[:40]!r} is unknown") from error
 
 
-def _count(refs: bytes) -> int:
-    count, rest = divmod(len(refs), CHUNK_REF_SIZE)
-    if rest or count > BATCH_LIMIT:
+def _count(body: bytes, size: int, limit: int) -> int:
+    count, rest = divmod(len(body), size)
+    if rest or count > limit:
         raise LocalProtocolError(
-            "a batch of chunk references of a wrong length",
-            why=f"{len(refs)} bytes are not up to {BATCH_LIMIT} times {CHUNK_REF_SIZE}",
+            "a request for chunks of a wrong length",
+            why=f"{len(body)} bytes are not up to {limit} times {size}",
         )
     return count

@@ -9,4 +9,5 @@ PYBIND11_MODULE(_core, m) {
   satchel::init_block_map(m);
   satchel::init_store(m);
   satchel::init_media(m);
+  satchel::init_pages(m);
 }

@@ -5,7 +5,7 @@
 import dataclasses
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import flask
@@ -18,9 +18,25 @@ from satchel.errors import AccessError, SatchelError, StateError, UnavailableErr
 from testbed.sshd import Sshd
 from tests.needs import requires
 from tests.waiting import eventually
-from wire import ChunkClient, HttpClient, Identity, Lane, Server, install_errors, serve
+from wire import (
+    ChunkClient,
+    HttpClient,
+    Identity,
+    Lane,
+    Server,
+    chunk_routes,
+    install_errors,
+    serve,
+)
 
 pytestmark = requires("ssh", "sshd")
+
+
+def source(provider: Callable[[bytes], bytes]) -> flask.Flask:
+    app = flask.Flask("source")
+    install_errors(app)
+    app.register_blueprint(chunk_routes(provider))
+    return app
 
 
 class Peerage:
@@ -134,7 +150,9 @@ def test_what_is_offered_is_there_again_after_the_connection_broke(peerage: Peer
     folder = peerage.folder / "forwarded"
     folder.mkdir()
     link = peerage.links.open("spot-chunks", peerage.peer, Lane.BULK)
-    socket = Path(link.offer("media", lambda refs: b"records of %d" % len(refs), str(folder)))
+    socket = Path(
+        link.offer("media", source(lambda refs: b"records of %d" % len(refs)), str(folder))
+    )
     assert socket.parent == folder
 
     def fetched() -> bytes:
@@ -157,14 +175,14 @@ def test_two_offers_of_one_name_do_not_meet(peerage: Peerage) -> None:
     folder = str(peerage.folder / "f")
     first = peerage.links.open("spot", peerage.peer)
     second = peerage.links.open("other", peerage.peer)
-    offers = [link.offer("media", lambda refs: b"", folder) for link in (first, second)]
+    offers = [link.offer("media", source(lambda refs: b""), folder) for link in (first, second)]
     assert offers[0] != offers[1]
 
 
 def test_an_offer_needs_a_connection(peerage: Peerage) -> None:
     link = peerage.links.get("spot", peerage.peer)
     with pytest.raises(StateError, match="cannot offer media to spot"):
-        link.offer("media", lambda refs: b"", str(peerage.folder))
+        link.offer("media", source(lambda refs: b""), str(peerage.folder))
 
 
 def test_a_wrong_key_is_told_in_clear_text(peerage: Peerage) -> None:

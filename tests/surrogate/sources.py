@@ -3,10 +3,13 @@
 """Sources of chunks with a will of their own, over a real store."""
 
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 
-from chunkstore import Store, split_refs
+from chunkstore import Below, Store, records_below, split_refs
 from satchel.errors import UnavailableError
+from surrogate.fetching import Prior
+from wire import Priority
 
 Spoil = Callable[[bytes], bytes]
 
@@ -17,23 +20,45 @@ def flipped(records: bytes) -> bytes:
 
 
 class StoreSource:
-    """What is in `store`, as this source tells it. asked: the requests, in references.
+    """What is in `store`, as this source tells it. asked: the requests, in references; places:
+    in blocks below pages.
 
     dead: it does not answer. spoil: what it makes of an answer. silent: it hangs until that is set.
+    slow: seconds before each answer.
     """
 
     def __init__(self, name: str, store: Store, spoil: Spoil = lambda records: records) -> None:
         self.name = name
+        self.prior = Prior()
         self.store = store
         self.spoil = spoil
         self.dead = False
+        self.slow = 0.0
         self.silent: threading.Event | None = None
         self.asked: list[int] = []
+        self.places: list[int] = []
+        self.urgency: list[Priority] = []
 
-    def fetch(self, refs: bytes, silence: float) -> bytes:
+    def fetch(
+        self, refs: bytes, priority: Priority = Priority.DEMAND, silence: float = 0.0
+    ) -> bytes:
         self.asked.append(len(split_refs(refs)))
+        self.urgency.append(priority)
+        return self._answer(lambda: self.store.records(refs))
+
+    def below(self, places: Sequence[Below], priority: Priority, silence: float) -> bytes:
+        self.places.append(sum(place.count for place in places))
+        self.urgency.append(priority)
+        return self._answer(lambda: records_below(self.store.records, places))
+
+    def close(self) -> None:
+        """The store stays."""
+
+    def _answer(self, records: Callable[[], bytes]) -> bytes:
+        if self.slow:
+            time.sleep(self.slow)
         if self.silent:
             self.silent.wait(30)
         if self.dead:
             raise UnavailableError(f"{self.name} is dead")
-        return self.spoil(self.store.records(refs))
+        return self.spoil(records())

@@ -27,7 +27,8 @@ from satchel.errors import (
     UnsupportedError,
 )
 from satchel.ids import ZERO_REF, ChunkRef, OperationNumber
-from surrogate import Host, fetch
+from surrogate import Host
+from surrogate.fetching import fetcher
 from surrogate.host import UNWANTED_KEPT, NotAdmitted, NotForwarded, NotWanted
 from tests.needs import requires
 from tests.scripted import SPEC, body, operation
@@ -209,7 +210,7 @@ def test_a_manifest_of_a_monstrous_disk_is_refused_or_fails_and_leaves_nothing(s
 def test_a_root_that_is_no_table_fails_the_replica_and_is_told(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fetch, "PATIENCE_SECONDS", 1.0)
+    monkeypatch.setattr(fetcher, "PATIENCE_SECONDS", 1.0)
     block = ChunkRef(site.origin.store.put(os.urandom(4096)))
     state = dataclasses.replace(site.origin.manifest.device_state, ref=block)
     tenant = site.create(device_state=state)
@@ -268,7 +269,7 @@ def test_a_source_must_be_a_socket_that_was_forwarded(site: Site) -> None:
 def test_chunks_that_are_damaged_on_the_way_never_reach_the_guest(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fetch, "PATIENCE_SECONDS", 1.0)
+    monkeypatch.setattr(fetcher, "PATIENCE_SECONDS", 1.0)
     site.source.spoil = flipped
     tenant = site.create()
     status = tenant.status()
@@ -292,10 +293,10 @@ def test_a_second_source_makes_good_what_the_first_one_spoils(site: Site) -> Non
     good.close()
 
 
-def _spoil_every_other(site: Site) -> Callable[[bytes, float], bytes]:
+def _spoil_every_other(site: Site) -> Callable[..., bytes]:
     calls = iter(range(10**6))
 
-    def fetched(refs: bytes, silence: float) -> bytes:
+    def fetched(refs: bytes, *rest: object) -> bytes:
         records = site.origin.store.records(refs)
         return flipped(records) if next(calls) % 2 == 0 else records
 

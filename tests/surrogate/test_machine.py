@@ -15,7 +15,8 @@ from replay import Operation
 from replay.adapters import http
 from satchel.errors import SatchelError, UnavailableError
 from satchel.ids import OperationNumber, ReplicaId
-from surrogate import Host, SurrogateSettings, fetch
+from surrogate import Host, SurrogateSettings
+from surrogate.fetching import fetcher
 from surrogate.tenant import Tenant
 from tests.machines import MACHINE, NotesCheckpoint
 from tests.needs import requires
@@ -44,8 +45,12 @@ class Spot:
         self.host = Host(self.settings, QemuDriver())
         app = flask.Flask("source")
         install_errors(app)
-        app.register_blueprint(chunk_routes(lambda refs: self.source.fetch(refs, 0.0)))
+        app.register_blueprint(chunk_routes(self._records))
         self.server = serve(app, self.settings.forwarded / "h", threads=4, max_body=1 << 20)
+
+    def _records(self, refs: bytes) -> bytes:
+        """Of the source as it is now: tests replace its `fetch`."""
+        return self.source.fetch(refs)
 
     def create(self, name: str, seconds: float = 60.0) -> Tenant:
         manifest = self.checkpoint.manifest.to_json()
@@ -117,17 +122,17 @@ def test_a_second_replica_is_fed_from_the_cache(spot: Spot) -> None:
 def test_a_machine_whose_chunks_cannot_be_had_ends_in_time_and_says_why(
     spot: Spot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fetch, "PATIENCE_SECONDS", 2.0)
+    monkeypatch.setattr(fetcher, "PATIENCE_SECONDS", 2.0)
     asked = 0
 
-    def some(refs: bytes, silence: float) -> bytes:
+    def some(refs: bytes, *rest: object) -> bytes:
         nonlocal asked
         asked += 1
         if asked > 8:
             raise UnavailableError("the link is gone")
         return spot.store.records(refs)
 
-    spot.source.fetch = some  # type: ignore[method-assign]
+    spot.source.fetch = some  # type: ignore[method-assign, assignment]
     began = time.monotonic()
     tenant = spot.create("r1", seconds=50.0)
     status = tenant.status()
@@ -142,7 +147,7 @@ def test_a_machine_whose_chunks_cannot_be_had_ends_in_time_and_says_why(
 def test_a_machine_whose_source_lies_never_runs_on_what_it_says(
     spot: Spot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fetch, "PATIENCE_SECONDS", 2.0)
+    monkeypatch.setattr(fetcher, "PATIENCE_SECONDS", 2.0)
     spot.source.spoil = flipped
     tenant = spot.create("r1", seconds=50.0)
     status = tenant.status()
@@ -153,7 +158,7 @@ def test_a_machine_whose_source_lies_never_runs_on_what_it_says(
 def test_a_guest_that_reads_what_nobody_has_gets_an_error_in_time(
     spot: Spot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fetch, "PATIENCE_SECONDS", 2.0)
+    monkeypatch.setattr(fetcher, "PATIENCE_SECONDS", 2.0)
     tenant = spot.create("r1")
     spot.source.dead = True
     began = time.monotonic()

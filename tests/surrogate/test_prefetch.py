@@ -14,7 +14,8 @@ from chunkstore import BlockState, Store, TableRoot
 from overlay import Volume, create_volume
 from replica import Run, encode_working_set
 from satchel.ids import BLOCK_SIZE, ZERO_REF, ChunkRef
-from surrogate.fetch import ASIDE_BYTES, Fetcher
+from surrogate.fetching import Fetcher
+from surrogate.fetching.standing import ASIDE_BYTES
 from surrogate.prefetch import Prefetcher
 from tests.chunkstore.content import noise
 from tests.surrogate.sources import StoreSource

@@ -12,10 +12,18 @@ import pytest
 from chunkstore import BlockState, Media, Store, StoreFull, split_refs
 from overlay import ReadAbandoned, create_volume
 from satchel.errors import UnavailableError
-from surrogate import fetch
-from surrogate.fetch import ChunksUnavailable, Fetcher
+from surrogate.fetching import (
+    ChunksUnavailable,
+    Fetcher,
+    Standing,
+    exchange,
+    fetcher,
+    schedule,
+    standing,
+)
 from tests.chunkstore.content import flip, noise, packs, text
 from tests.surrogate.sources import StoreSource, flipped
+from tests.waiting import eventually
 
 BLOCKS = 200
 
@@ -46,8 +54,9 @@ def bench(tmp_path: Path) -> Bench:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(fetch, "PATIENCE_SECONDS", 1.5)
-    monkeypatch.setattr(fetch, "RETRY_SECONDS", 0.3)
+    monkeypatch.setattr(fetcher, "PATIENCE_SECONDS", 1.5)
+    monkeypatch.setattr(schedule, "RETRY_SECONDS", 0.3)
+    monkeypatch.setattr(schedule, "RETRY_MOST_SECONDS", 0.3)
     yield
 
 
@@ -55,12 +64,17 @@ def held(bench: Bench) -> int:
     return sum(bench.cache.has(bench.refs))
 
 
+def learnt(fetcher: Fetcher) -> Standing:
+    """How the first source stands."""
+    return fetcher._suppliers[0].standing
+
+
 def test_the_nearest_source_is_asked_first_and_the_next_for_the_rest(bench: Bench) -> None:
     media = bench.source("media", noise(1, BLOCKS)[: 50 * 4096])
     fetcher = bench.fetcher(media, bench.home)
     fetcher.bring(bench.refs)
     assert held(bench) == BLOCKS
-    assert (media.asked, bench.home.asked) == ([BLOCKS], [BLOCKS - 50])
+    assert (sum(media.asked), sum(bench.home.asked)) == (BLOCKS, BLOCKS - 50)
     assert set(fetcher.bytes_by_source()) == {"media", "home"}
     assert fetcher.bytes_by_source()["home"] > 3 * fetcher.bytes_by_source()["media"] * 0.9
     assert fetcher.faults() == {}
@@ -72,10 +86,11 @@ def test_a_source_that_has_everything_leaves_nothing_for_the_next(bench: Bench) 
     assert bench.home.asked == []
 
 
-def test_a_long_list_is_asked_for_in_batches(bench: Bench) -> None:
-    refs = bench.store.put(text(2, 2 * fetch.BATCH + 1))
+def test_a_long_list_is_asked_for_in_requests_of_a_bounded_size(bench: Bench) -> None:
+    refs = bench.store.put(text(2, 1500))
     bench.fetcher(bench.home).bring(refs)
-    assert bench.home.asked == [fetch.BATCH, fetch.BATCH, 1]
+    assert sum(bench.home.asked) == 1500
+    assert max(bench.home.asked) <= standing.BATCH
 
 
 def test_a_damaged_chunk_comes_from_the_next_source_and_is_reported(bench: Bench) -> None:
@@ -84,8 +99,7 @@ def test_a_damaged_chunk_comes_from_the_next_source_and_is_reported(bench: Bench
     fetcher = bench.fetcher(media, bench.home)
     fetcher.bring(bench.refs)
     assert held(bench) == BLOCKS
-    assert bench.home.asked == [1]
-    assert fetcher.faults() == {"media": 1}
+    assert sum(bench.home.asked) == len(media.asked) == fetcher.faults()["media"]
 
 
 def test_bits_that_flipped_on_a_medium_are_made_good_by_home(bench: Bench, tmp_path: Path) -> None:
@@ -95,7 +109,7 @@ def test_bits_that_flipped_on_a_medium_are_made_good_by_home(bench: Bench, tmp_p
         for offset in (5000, 100_000, 300_000):
             flip(packs(tmp_path / "stick/satchel/packs")[0], offset)
         stick = StoreSource("media", bench.store)
-        stick.fetch = lambda refs, silence: media.records(refs)  # type: ignore[method-assign]
+        stick.fetch = lambda refs, *rest: media.records(refs)  # type: ignore
         fetcher = bench.fetcher(stick, bench.home)
         fetcher.bring(bench.refs)
     assert held(bench) == BLOCKS
@@ -111,7 +125,7 @@ def test_a_source_that_lies_again_and_again_is_asked_no_more(bench: Bench) -> No
     fetcher.bring(bench.refs)
     assert held(bench) == BLOCKS
     asked = len(liar.asked)
-    assert asked <= fetch.INVALID_LIMIT + 1
+    assert asked <= 2 * exchange.INVALID_LIMIT
     fetcher.bring(bench.store.put(noise(3, 10)))
     assert len(liar.asked) == asked
 
@@ -123,8 +137,8 @@ def test_an_answer_that_is_no_records_is_not_asked_for_again(bench: Bench, answe
     fetcher = bench.fetcher(noisy, bench.home)
     fetcher.bring(bench.refs)
     assert held(bench) == BLOCKS
-    assert noisy.asked == [BLOCKS]
-    assert fetcher.faults() == {"noisy": 1}
+    assert sum(noisy.asked) == BLOCKS
+    assert set(fetcher.faults()) == {"noisy"}
 
 
 def test_damage_to_a_chunk_that_nobody_asked_for_is_not_asked_for_again(bench: Bench) -> None:
@@ -133,30 +147,35 @@ def test_damage_to_a_chunk_that_nobody_asked_for_is_not_asked_for_again(bench: B
     noisy.spoil = lambda records: other
     bench.fetcher(noisy, bench.home).bring(bench.refs)
     assert held(bench) == BLOCKS
-    assert noisy.asked == [BLOCKS]
+    assert sum(noisy.asked) == BLOCKS
 
 
 def test_chunks_that_nobody_asked_for_do_not_stand_for_those(bench: Bench) -> None:
     others = bench.store.records(bench.store.put(noise(5, 3)))
     odd = bench.source("odd", noise(1, BLOCKS))
     odd.spoil = lambda records: others
-    bench.fetcher(odd, bench.home).bring(bench.refs)
+    fetcher = bench.fetcher(odd, bench.home)
+    fetcher.bring(bench.refs)
     assert held(bench) == BLOCKS
+    assert set(fetcher.faults()) == {"odd"}
 
 
 @pytest.mark.usefixtures("impatient")
 def test_a_dead_source_is_left_alone_for_a_while_and_used_when_it_returns(bench: Bench) -> None:
     media = bench.source("media", noise(1, BLOCKS))
     media.dead = True
+    bench.home.slow = 0.1
     fetcher = bench.fetcher(media, bench.home)
     refs = split_refs(bench.refs)
     fetcher.bring(b"".join(refs[:10]))
     fetcher.bring(b"".join(refs[10:20]))
     assert (media.asked, bench.home.asked) == ([10], [10, 10])
     media.dead = False
-    time.sleep(0.35)
-    fetcher.bring(b"".join(refs[20:]))
-    assert (media.asked, bench.home.asked) == ([10, BLOCKS - 20], [10, 10])
+    assert eventually(lambda: learnt(fetcher).usable_from < time.monotonic())
+    fetcher.bring(b"".join(refs[20:30]))
+    assert media.asked == [10, 10], "on trial, with what home was asked for too"
+    fetcher.bring(b"".join(refs[30:]))
+    assert (sum(media.asked), sum(bench.home.asked)) == (10 + 10 + BLOCKS - 30, 30)
 
 
 @pytest.mark.usefixtures("impatient")
@@ -215,8 +234,8 @@ def test_a_missing_block_brings_neighbours_once_the_link_is_known(
     fetcher = bench.fetcher(bench.home, readahead=16)
     fetcher.resolve(volume, 20, 1)
     assert volume.map.count(BlockState.PACKED) == 1
-    record = fetcher._records[0]
-    record.round_trip, record.rate = 1.0, 1e6
+    estimate = learnt(fetcher).estimate
+    estimate.round_trip, estimate.rate, estimate.rate_known = 1.0, 1e6, True
     fetcher.resolve(volume, 40, 2)
     assert volume.map.count(BlockState.PACKED) == 17
     volume.remove()
@@ -239,29 +258,3 @@ def test_threads_that_fetch_the_same_get_the_same(bench: Bench) -> None:
         thread.join()
     assert not errors
     assert held(bench) == BLOCKS
-
-
-def test_silences_in_a_row_are_borne_longer_each_time(bench: Bench) -> None:
-    """On a slow link requests wait behind each other: none may be given up for ever."""
-    record = fetch.SourceRecord(bench.home)
-    assert record.silence == fetch.FIRST_SILENCE_SECONDS
-    record.faults_in_row = 1
-    assert record.silence == 2 * fetch.FIRST_SILENCE_SECONDS
-    record.faults_in_row = 9
-    assert record.silence == fetch.MOST_SILENCE_SECONDS
-    record.learn(fetch.RATE_SAMPLE_BYTES, 0.1)
-    assert record.silence == fetch.LEAST_SILENCE_SECONDS
-
-
-@pytest.mark.usefixtures("impatient")
-def test_a_fault_counts_until_the_next_answer(bench: Bench) -> None:
-    fetcher = bench.fetcher(bench.home)
-    (record,) = fetcher._records
-    bench.home.dead = True
-    with pytest.raises(ChunksUnavailable):
-        fetcher.bring(bench.refs)
-    assert record.faults_in_row >= 1
-    bench.home.dead = False
-    record.usable_from = 0.0
-    fetcher.bring(bench.refs)
-    assert record.faults_in_row == 0

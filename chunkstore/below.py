@@ -1,0 +1,154 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Blocks named by their place below a table page, for whoever has not got the page.
+
+A reader that lacks a page knows neither what is below it nor how to ask for that by reference, so
+pages would cost a round trip each before the chunk itself. A source that has them can go down at
+its end. Who may read a page may read what it names: a place gives away nothing that references
+do not.
+
+    place := page reference (52)  level u8  zero u8  count u16  first u64
+
+docs/formats/chunk-batch.md; little-endian.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from chunkstore._native import _core
+from chunkstore.errors import StoreUsage
+from chunkstore.store import Store
+from chunkstore.table import TableRoot
+from satchel.errors import IntegrityError
+from satchel.ids import CHUNK_REF_SIZE, ZERO_REF, ChunkRef
+
+FANOUT = _core.PAGE_FANOUT
+
+PLACE_SIZE = 64
+PLACE_BLOCKS = 256
+"""Blocks in one place at most."""
+
+LEVELS = 8
+"""Levels that a table of the largest volume has, and more."""
+
+_PLACE = struct.Struct("<52sBBHQ")
+assert _PLACE.size == PLACE_SIZE
+
+Provider = Callable[[bytes], bytes]
+"""From references to the pack records of those that are there."""
+
+
+@dataclass(frozen=True)
+class Below:
+    """`count` blocks from the `first` on of those below a page of `level`, whose first block is 0.
+
+    A page of level 0 has 64 blocks, each level above 64 times as many.
+    """
+
+    page: ChunkRef
+    level: int
+    first: int
+    count: int
+
+    def encode(self) -> bytes:
+        return _PLACE.pack(self.page, self.level, 0, self.count, self.first)
+
+
+def encode_places(places: Iterable[Below]) -> bytes:
+    return b"".join(place.encode() for place in places)
+
+
+def decode_places(data: bytes) -> list[Below]:
+    """Places from anybody. Raises StoreUsage."""
+    if len(data) % PLACE_SIZE:
+        raise StoreUsage("places are cut short", why=f"{len(data)} bytes")
+    places = []
+    for page, level, zero, count, first in _PLACE.iter_unpack(data):
+        fits = level < LEVELS and first + count <= FANOUT ** (level + 1)
+        if zero or not fits or not 0 < count <= PLACE_BLOCKS:
+            raise StoreUsage("a place that is not", why=f"{count} blocks from {first} on")
+        places.append(Below(ChunkRef(page), level, first, count))
+    return places
+
+
+def records_below(provider: Provider, places: Sequence[Below]) -> bytes:
+    """The records of the pages and chunks at these places that a provider has: level by level
+    from the top, none twice. What it gives for a page that is no page is left out."""
+    answer: list[bytes] = []
+    chunks: dict[bytes, None] = {}
+    top = max((place.level for place in places), default=-1)
+    wanted: list[Below] = []
+    for level in range(top, -1, -1):
+        wanted += [place for place in places if place.level == level]
+        refs = dict.fromkeys(place.page for place in wanted)
+        records = provider(b"".join(refs)) if refs else b""
+        answer.append(records)
+        pages = _pages(records, level)
+        here, wanted = wanted, []
+        for place in here:
+            for ref, first, count in _entries(place, pages.get(place.page, b"")):
+                if level:
+                    wanted.append(Below(ref, level - 1, first, count))
+                else:
+                    chunks[ref] = None
+    if chunks:
+        answer.append(provider(b"".join(chunks)))
+    return b"".join(answer)
+
+
+def places_missing(
+    store: Store, root: TableRoot, first: int, count: int, most: int = PLACE_BLOCKS
+) -> list[Below]:
+    """Where to ask for the blocks [first, first + count) of a volume as far as pages are missing
+    in the store; empty where none is. At most `most` blocks for each page. A page
+    that is none counts as missing."""
+    level = _root_level(root.blocks)
+    end = min(first + count, root.blocks)
+    if root.ref == ZERO_REF or first >= end:
+        return []
+    wanted = [Below(root.ref, level, first, end - first)]
+    missing: list[Below] = []
+    for at in range(level, -1, -1):
+        pages = _pages(store.records(b"".join(place.page for place in wanted)), at)
+        missing += [
+            Below(place.page, at, place.first, min(place.count, most, PLACE_BLOCKS))
+            for place in wanted
+            if place.page not in pages
+        ]
+        if not at:
+            break
+        wanted = [
+            Below(ref, at - 1, begin, size)
+            for place in wanted
+            if place.page in pages
+            for ref, begin, size in _entries(place, pages[place.page])
+        ]
+    return missing
+
+
+def _pages(records: bytes, level: int) -> dict[bytes, bytes]:
+    try:
+        return dict(_core.read_pages(records, level))
+    except IntegrityError:
+        return {}
+
+
+def _entries(place: Below, refs: bytes) -> Iterator[tuple[ChunkRef, int, int]]:
+    """Of a page those references that lead to the place: each with the blocks below it."""
+    span = FANOUT**place.level
+    end = place.first + place.count
+    for index in range(place.first // span, -(-end // span)):
+        ref = ChunkRef(refs[index * CHUNK_REF_SIZE : (index + 1) * CHUNK_REF_SIZE])
+        if ref and ref != ZERO_REF:
+            begin = max(place.first, index * span)
+            yield ref, begin - index * span, min(end, (index + 1) * span) - begin
+
+
+def _root_level(blocks: int) -> int:
+    level = 0
+    while FANOUT ** (level + 1) < blocks:
+        level += 1
+    return level

@@ -1,0 +1,43 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Fetching chunks: from the source that delivers first, while somebody waits.
+
+- source: anything that can deliver chunks by reference; trusted by nobody
+- want: a chunk, or the blocks below a table page, that somebody waits for
+- estimate: what is learnt of a source while it works: round trip, rate, hits (pure)
+- standing: an estimate, what is under way at a source, and whether it may be asked (pure)
+- schedule: which source is asked for what, and when (pure)
+- exchange: the schedule of a host, with threads, sources and a store
+- ticket: somebody's wait for some wants
+- fetcher: the exchange as one replica uses it
+- tally: what is counted of that
+"""
+
+from surrogate.fetching.estimate import Estimate, Prior
+from surrogate.fetching.exchange import Exchange, Supplier, Ticket, Unasked
+from surrogate.fetching.fetcher import ChunksUnavailable, Fetcher
+from surrogate.fetching.schedule import Schedule
+from surrogate.fetching.source import Source
+from surrogate.fetching.standing import Dispatch, Key, Standing, Want
+from surrogate.fetching.tally import STALL_BOUNDS, Count, Stalls, Tally
+
+__all__ = [
+    "STALL_BOUNDS",
+    "ChunksUnavailable",
+    "Count",
+    "Dispatch",
+    "Estimate",
+    "Exchange",
+    "Fetcher",
+    "Key",
+    "Prior",
+    "Schedule",
+    "Source",
+    "Stalls",
+    "Standing",
+    "Supplier",
+    "Tally",
+    "Ticket",
+    "Unasked",
+    "Want",
+]

@@ -1,0 +1,201 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""What one replica fetches: blocks of its volumes, and blobs, through the exchange of its host.
+
+The blocks of a miss whose table pages are not here are asked for by their place below the topmost
+missing page, so that pages and chunks come with one answer.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Sequence
+
+from chunkstore import Store, TableRoot, places_missing, split_refs
+from overlay import ReadAbandoned, Volume
+from satchel.errors import UnavailableError
+from satchel.ids import BLOCK_SIZE, CHUNK_REF_SIZE
+from surrogate.fetching.exchange import Exchange, Supplier, Ticket
+from surrogate.fetching.source import Source
+from surrogate.fetching.standing import Key
+from surrogate.fetching.tally import Tally
+from wire import Priority
+
+logger = logging.getLogger(__name__)
+
+STORED_BLOCK_BYTES = 2000
+"""What a block takes on the wire, on average: compressed, with its header."""
+
+PAGE_BYTES = 3500
+"""What a page takes."""
+
+INCOMPRESSIBLE_BYTES = BLOCK_SIZE + 64
+"""What a block takes that is compressed already, as a working set is."""
+
+AT_ONCE = 2048
+"""Chunks that are waited for at a time."""
+
+PLACE_BLOCKS = 64
+
+PATIENCE_SECONDS = 60.0
+"""How long a fetch goes on trying before the guest's read fails."""
+
+
+class ChunksUnavailable(UnavailableError):
+    """No source delivered some chunks that a machine needs."""
+
+
+class Fetcher:
+    """Brings chunks into a store, from sources of its own and from those of its host. Thread-safe.
+
+    It owns its sources.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        sources: Sequence[Source],
+        readahead_blocks: int,
+        exchange: Exchange | None = None,
+    ) -> None:
+        """sources: the nearest first. exchange: of the host, by default one of its own."""
+        self._store = store
+        self._exchange = exchange or Exchange(store)
+        self._owns_exchange = exchange is None
+        self._suppliers = [Supplier(source) for source in sources]
+        for supplier in self._suppliers:
+            self._exchange.join(supplier)
+        self._readahead = max(1, readahead_blocks)
+        self._lock = threading.Lock()
+        self._tickets: set[Ticket] = set()
+        self._closed = threading.Event()
+        self.tally = Tally()
+
+    def close(self) -> None:
+        """Make every fetch to come and under way fail at once; log what was learnt.
+
+        A request to a source that is silent goes on; nobody waits for it.
+        """
+        if self._closed.is_set():
+            return
+        self._closed.set()
+        with self._lock:
+            tickets = list(self._tickets)
+        for ticket in tickets:
+            self._exchange.drop(ticket, _abandoned())
+        for supplier in self._suppliers:
+            self._exchange.part(supplier)
+            logger.info("source %s: %s", supplier.source.name, supplier.standing.estimate)
+            supplier.source.close()
+        if self._owns_exchange:
+            self._exchange.close()
+
+    def bytes_by_source(self) -> dict[str, int]:
+        """Bytes received so far, by source; its own ones always, the host's where there are any."""
+        own = {supplier.source.name: 0 for supplier in self._suppliers}
+        return own | self.tally.bytes_by_source()
+
+    def faults(self) -> dict[str, int]:
+        """Requests without an answer and chunks that were not themselves, by source; where any."""
+        return self.tally.faults()
+
+    def resolve(self, volume: Volume, first: int, count: int) -> None:
+        """The resolver of a second-class replica: makes blocks present, with their neighbours."""
+        began = time.monotonic()
+        window = self._window()
+        start = first - first % window
+        end = min(volume.blocks, -(-(first + count) // window) * window)
+        root = volume.root
+        while missing := self._store.resolve(root, volume.map, start, end - start):
+            self._bring(self._wanted(root, start, end - start, missing), Priority.DEMAND)
+        self.tally.stall(time.monotonic() - began)
+
+    def read(
+        self,
+        root: TableRoot,
+        offset: int = 0,
+        length: int | None = None,
+        priority: Priority = Priority.DEMAND,
+    ) -> bytes:
+        """Bytes of a volume, by default all of it; for small ones. Raises ChunksUnavailable."""
+        length = root.size - offset if length is None else length
+        first = offset // BLOCK_SIZE
+        count = -(-min(offset + length, root.size) // BLOCK_SIZE) - first
+        while missing := self._store.missing_in(root, offset, length):
+            wanted = self._wanted(root, first, count, missing, priority)
+            self._bring(wanted, priority)
+        return self._store.read(root, offset, length)
+
+    def bring(self, refs: bytes, priority: Priority = Priority.DEMAND) -> None:
+        """Make the chunks present in the store, verified.
+
+        Raises ChunksUnavailable, and ReadAbandoned once the fetcher is closed.
+        """
+        step = AT_ONCE * CHUNK_REF_SIZE
+        for start in range(0, len(refs), step):
+            part = split_refs(refs[start : start + step])
+            self._bring(dict.fromkeys(part, STORED_BLOCK_BYTES), priority)
+
+    def _wanted(
+        self,
+        root: TableRoot,
+        first: int,
+        count: int,
+        missing: bytes,
+        priority: Priority = Priority.DEMAND,
+    ) -> dict[Key, int]:
+        """What to ask for, with its size: places where pages are missing, else chunks."""
+        each = STORED_BLOCK_BYTES
+        most = PLACE_BLOCKS
+        if priority is not Priority.DEMAND:
+            each = INCOMPRESSIBLE_BYTES
+            most = max(1, self._modest_bytes() // each)
+        places = places_missing(self._store, root, first, count, most)
+        if places:
+            return {p: p.count * each + (p.level + 1) * PAGE_BYTES for p in places}
+        return dict.fromkeys(split_refs(missing)[:AT_ONCE], each)
+
+    def _bring(self, wanted: dict[Key, int], priority: Priority) -> None:
+        if self._closed.is_set():
+            raise _abandoned()
+        everyone = [*self._exchange.shared(), *self._suppliers]
+        ticket = self._exchange.want(wanted, priority, everyone, self.tally)
+        with self._lock:
+            self._tickets.add(ticket)
+        try:
+            if self._closed.is_set():
+                raise _abandoned()
+            if not self._exchange.wait(ticket, PATIENCE_SECONDS):
+                raise ChunksUnavailable(
+                    f"{len(ticket.missing)} chunks cannot be had",
+                    why=self.tally.complaint() or "no source has them",
+                    fix="check the media",
+                )
+        finally:
+            with self._lock:
+                self._tickets.discard(ticket)
+            self._exchange.drop(ticket)
+
+    def _window(self) -> int:
+        """Blocks to fetch for a missing one: as many as the nearest source's link has room for
+        during a round trip, a power of two."""
+        worthwhile = max((s.standing.estimate.bandwidth_delay for s in self._near()), default=0.0)
+        blocks = max(1, int(worthwhile / STORED_BLOCK_BYTES))
+        return min(self._readahead, 1 << (blocks.bit_length() - 1))
+
+    def _modest_bytes(self) -> int:
+        """Bytes of a request that nobody waits for."""
+        sizes = [s.standing.batch_bytes(Priority.PREFETCH) for s in self._near()]
+        return max(sizes, default=STORED_BLOCK_BYTES)
+
+    def _near(self) -> list[Supplier]:
+        """The nearest source that can be asked."""
+        now = time.monotonic()
+        usable = [s for s in self._suppliers if s.standing.usable_from <= now]
+        return usable[:1]
+
+
+def _abandoned() -> ReadAbandoned:
+    return ReadAbandoned("chunks are not fetched", why="the replica is being ended")

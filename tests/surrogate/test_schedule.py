@@ -1,0 +1,280 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Which source is asked for what: in counted time, over links that are known."""
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from chunkstore import Below
+from surrogate.fetching import Standing
+from surrogate.fetching.schedule import RETRY_SECONDS, SEARCH_SECONDS
+from surrogate.fetching.standing import ASIDE_BYTES, STEADY_REQUESTS
+from tests.surrogate.simulated import Link, World, ref, refs
+from wire import Priority
+
+WIFI = 11e6 / 8
+UPLINK = 256e3 / 8
+
+
+def media(**changes: Any) -> Link:
+    return dataclasses.replace(Link("media", round_trip=0.005, rate=WIFI), **changes)
+
+
+def home(**changes: Any) -> Link:
+    return dataclasses.replace(Link("home", round_trip=0.065, rate=UPLINK), **changes)
+
+
+def warm(world: World) -> None:
+    """Let every source be known."""
+    for number, link in enumerate(world.links.values()):
+        for turn in range(4):
+            world.run(keys=world.want(refs(10**6 + 1000 * number + 40 * turn, 40), links=[link]))
+
+
+def test_the_nearer_source_is_asked_while_nothing_else_is_known() -> None:
+    world = World(media(), home())
+    world.run(keys=world.want(refs(0, 50)))
+    assert [link.requests for link in world.links.values()] == [1, 0]
+
+
+def test_what_one_source_lacks_the_next_is_asked_for() -> None:
+    near, far = media(), home()
+    near.lacks = set(refs(10, 5))
+    world = World(near, far)
+    wanted = world.want(refs(0, 20))
+    world.run(keys=wanted)
+    assert far.bytes == 5 * 2000
+    assert world.seconds(wanted) < 1.5
+
+
+def test_a_slow_first_source_does_not_keep_the_faster_second_one_idle() -> None:
+    """A bad stick beside a good uplink: soon nearly everything comes from home."""
+    near, far = media(rate=30e3), home(rate=2e6, round_trip=0.03)
+    world = World(near, far)
+    world.run(keys=world.want(refs(0, 1000), Priority.PREFETCH, 4160))
+    assert world.now < 1.4 * (1000 * 4160 / 2.03e6) + 2.0
+    assert far.bytes > 10 * near.bytes
+
+
+def test_a_miss_goes_to_where_it_comes_from_first_given_what_is_queued_there() -> None:
+    near, far = media(), home(rate=1e6, round_trip=0.03)
+    world = World(near, far)
+    warm(world)
+    world.want(refs(0, 200), links=[near])  # 0.3 s of the near one
+    (miss,) = world.want([ref(5000)])
+    world.run(keys=[miss])
+    assert world.seconds([miss]) < 0.05
+    assert world.sent[-1][1].standing is far.standing
+
+
+def test_two_sources_share_a_bulk_by_their_rates() -> None:
+    near, far = media(), home(rate=WIFI / 2, round_trip=0.02)
+    world = World(near, far)
+    warm(world)
+    began = world.now
+    world.run(keys=world.want(refs(0, 800), Priority.PREFETCH, 4160))
+    assert world.now - began < 1.15 * 800 * 4160 / (1.5 * WIFI) + 0.1
+    assert near.bytes > far.bytes > 0.2 * near.bytes
+
+
+def test_a_much_slower_source_is_spared_what_nobody_waits_for() -> None:
+    near, far = media(), home()
+    world = World(near, far)
+    warm(world)
+    before = far.bytes
+    world.run(keys=world.want(refs(0, 800), Priority.PREFETCH, 4160))
+    assert far.bytes == before
+
+
+@pytest.mark.parametrize(("rate", "round_trip"), [(WIFI, 0.005), (25e6, 0.005), (32e3, 0.065)])
+def test_a_bulk_keeps_its_link_busy(rate: float, round_trip: float) -> None:
+    world = World(media(rate=rate, round_trip=round_trip))
+    size = max(500, int(rate / 4160))
+    world.run(keys=world.want(refs(0, size), Priority.PREFETCH, 4160))
+    assert world.now < 1.2 * size * 4160 / rate + 10 * round_trip
+
+
+@pytest.mark.parametrize("other", [Priority.PREFETCH, Priority.BACKGROUND])
+def test_a_miss_waits_little_behind_what_nobody_waits_for(other: Priority) -> None:
+    world = World(media())
+    warm(world)
+    world.want(refs(0, 2000), other, 4160)
+    for number in range(20):
+        world.run(world.now + 0.07)
+        world.run(keys=world.want([ref(9000 + number)]))
+        bulk = 2 * ASIDE_BYTES + 2 * WIFI * 0.005
+        assert world.seconds([ref(9000 + number)]) < 0.005 + (bulk + 2000) / WIFI + 0.01
+
+
+def test_background_waits_until_nothing_else_does() -> None:
+    world = World(media())
+    warm(world)
+    low = world.want(refs(0, 100), Priority.BACKGROUND, 4160)
+    high = world.want(refs(1000, 300), Priority.PREFETCH, 4160)
+    world.run(keys=[*low, *high])
+    assert max(world.came[key] for key in high) < sorted(world.came[key] for key in low)[50]
+
+
+def test_requests_of_a_stream_are_few_and_small() -> None:
+    world = World(media(rate=25e6))
+    world.run(keys=world.want(refs(0, 3000), Priority.PREFETCH, 4160))
+    assert max(d.size for _, d in world.sent) <= ASIDE_BYTES
+    assert 2 <= world.deepest <= STEADY_REQUESTS
+
+
+def test_two_readers_of_one_chunk_cost_one_request() -> None:
+    world = World(media())
+    world.want([ref(1)], Priority.BACKGROUND)
+    world.want([ref(1)])
+    world.run(keys=[ref(1)])
+    assert len(world.sent) == 1
+
+
+def test_who_waits_harder_raises_what_is_queued() -> None:
+    world = World(media())
+    warm(world)
+    world.want(refs(0, 500), Priority.PREFETCH, 4160)
+    world.want([ref(499)])
+    world.run(keys=[ref(499)])
+    assert len(world.came) < 160 + 100
+
+
+def test_two_replicas_that_want_the_same_may_get_it_from_either() -> None:
+    one, other = media(mute=True), home()
+    world = World(one, other)
+    world.want([ref(1)], links=[one])
+    world.want([ref(1)], links=[other])
+    world.run(keys=[ref(1)])
+    assert world.now < 3.0
+
+
+def test_a_replica_is_never_served_by_what_is_another_ones() -> None:
+    one, other = media(), home()
+    world = World(one, other)
+    world.run(keys=world.want(refs(0, 50), links=[other]))
+    assert one.requests == 0
+
+
+def test_a_dead_source_costs_its_error_and_no_more() -> None:
+    near, far = media(broken=True), home(rate=1e6)
+    world = World(near, far)
+    wanted = world.want(refs(0, 40))
+    world.run(keys=wanted)
+    assert world.seconds(wanted) < 0.005 + 0.065 + 40 * 2000 / 1e6 + 0.01
+    assert near.requests == 1
+
+
+def test_a_dead_source_is_tried_with_what_comes_from_elsewhere_and_used_again() -> None:
+    near, far = media(broken=True), home(rate=200e3)
+    world = World(near, far)
+    world.run(keys=world.want(refs(0, 5)))
+    near.broken = False
+    late = []
+    for number in range(60):
+        world.run(world.now + 0.1)
+        late.append(world.want([ref(100 + number)])[0])
+        world.run(keys=late[-1:])
+    assert max(world.seconds([key]) for key in late) < 0.1
+    assert [s for _, d in world.sent[-5:] if (s := d.standing) is not near.standing] == []
+
+
+def test_a_source_that_stays_dead_is_tried_less_and_less() -> None:
+    near, far = media(broken=True), home(rate=200e3)
+    world = World(near, far)
+    for number in range(600):
+        world.run(world.now + 0.05)
+        world.run(keys=world.want([ref(number)]))
+    assert 3 <= near.requests <= 4 + world.now / (4 * RETRY_SECONDS)
+
+
+def test_a_silent_source_is_not_waited_for_longer_than_it_usually_takes() -> None:
+    """The stick is pulled out, and the reader hangs."""
+    near, far = media(), home(rate=1e6, round_trip=0.03)
+    world = World(near, far)
+    warm(world)
+    near.mute = True
+    wanted = world.want(refs(0, 10))
+    world.run(keys=wanted)
+    assert world.seconds(wanted) < 0.5
+    again = world.want(refs(100, 10))
+    world.run(keys=again)
+    assert world.seconds(again) < 0.1, "it is known to be late"
+
+
+def test_a_source_that_is_late_with_everything_goes_on_being_waited_for_alone() -> None:
+    near = media()
+    world = World(near)
+    warm(world)
+    near.rate = 10e3
+    wanted = world.want(refs(0, 40))
+    world.run(keys=wanted)
+    assert world.seconds(wanted) == pytest.approx(8.0, rel=0.1)
+    assert sum(d.standing is near.standing for _, d in world.sent[4:]) == 1
+
+
+def test_what_nobody_has_is_asked_for_again_and_again_but_not_all_the_time() -> None:
+    near = media()
+    near.lacks = {ref(1)}
+    world = World(near)
+    world.want([ref(1)])
+    world.run(10.0)
+    assert 5 <= near.requests <= 10.0 / SEARCH_SECONDS + 2
+    near.lacks = set()
+    world.run(keys=[ref(1)])
+    assert ref(1) in world.came
+
+
+def test_a_source_that_usually_lacks_things_is_asked_after_one_that_has_them() -> None:
+    peer = Link("peer", 0.001, 10e6, hits=0.5)
+    peer.lacks = set(refs(0, 1000))
+    near = media()
+    world = World(peer, near)
+    for number in range(100):
+        world.run(keys=world.want([ref(number)]))
+    assert peer.requests < 10
+    assert near.requests == 100
+
+
+def test_what_a_source_that_goes_away_was_asked_for_comes_from_elsewhere() -> None:
+    near, far = media(mute=True), home(rate=1e6)
+    world = World(near, far)
+    wanted = world.want(refs(0, 10))
+    world.schedule.part(near.standing)
+    world.take()
+    world.run(keys=wanted)
+    assert world.seconds(wanted) < 0.2
+
+
+def test_a_forgotten_want_is_not_asked_for() -> None:
+    world = World(media())
+    warm(world)
+    sent = len(world.sent)
+    for key in world.want(refs(0, 100), Priority.BACKGROUND, 4160)[-50:]:
+        world.schedule.forget(key)
+    world.run(5.0)
+    assert sum(len(d.wants) for _, d in world.sent[sent:]) <= 50
+    assert ref(99) not in world.schedule
+
+
+def test_chunks_and_places_are_asked_for_apart() -> None:
+    world = World(media())
+    places = [Below(ref(1000 + number), 0, 0, 8) for number in range(3)]
+    world.run(keys=world.want([*refs(0, 3), *places]))
+    assert sorted(len(d.wants) for _, d in world.sent) == [3, 3]
+    for _, dispatch in world.sent:
+        assert len({type(key) for key in dispatch.keys}) == 1
+
+
+def test_silences_in_a_row_are_borne_longer_each_time() -> None:
+    """On a slow link requests wait behind each other: none may be given up for ever."""
+    standing = Standing("home", media().standing.estimate._prior)
+    assert standing.silence == 15.0
+    standing.faults_in_row = 1
+    assert standing.silence == 30.0
+    standing.faults_in_row = 9
+    assert standing.silence == 60.0
+    world = World(near := media())
+    warm(world)
+    assert near.standing.silence == 3.0
