@@ -16,6 +16,7 @@ from client import Runner
 from client.checkpoints import CheckpointDamaged, CheckpointRefused
 from client.proxy import Proxy
 from client.settings import Peer
+from client.sources import media_app
 from replica import ReplicaState
 from satchel.errors import (
     AccessError,
@@ -516,7 +517,10 @@ def test_what_a_killed_session_left_on_a_surrogate_the_next_one_ends(carried: Wo
     assert not (carried.settings.run / "notes.replicas").exists()
 
 
-def test_close_ends_a_replica_that_is_being_brought_up(carried: World) -> None:
+def test_close_ends_a_replica_that_is_being_brought_up(
+    carried: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No source answers: neither the media nor home, which is asked when the media is overdue."""
     runner = carried.runner()
     spot = carried.spots["a"]
     held = threading.Event()
@@ -532,6 +536,7 @@ def test_close_ends_a_replica_that_is_being_brought_up(carried: World) -> None:
             held.set()
 
     runner._chunks = Held()  # type: ignore[assignment]
+    monkeypatch.setattr("client.runner.relay_app", lambda home: media_app(Held()))
     errors: list[Exception] = []
 
     def move() -> None:
