@@ -339,6 +339,8 @@ class Runner:
             | {
                 "fetched_bytes": surrogates.get(name, {}).get("fetched_bytes"),
                 "faults": surrogates.get(name, {}).get("faults"),
+                "stalls": surrogates.get(name, {}).get("stalls"),
+                "sources": surrogates.get(name, {}).get("sources"),
             }
             for name, row in rows.items()
         ]

@@ -13,15 +13,23 @@ from collections.abc import Callable
 from flask import Flask
 
 from chunkstore import Media, decode_places, records_below
-from wire import ChunkClient, chunk_routes, install_errors, requested_priority
+from wire import ChunkClient, Turnstile, chunk_routes, install_errors, requested_priority
 
 Provider = Callable[[bytes], bytes]
 """From references, or places, to pack records."""
 
 
+MEDIA_READERS = 2
+"""Requests that read a medium at once. More only make it seek."""
+
+
 def media_app(media: Media) -> Flask:
     """An application that answers chunk requests from a medium, and no other requests."""
-    return _app(media.records, lambda places: records_below(media.records, decode_places(places)))
+    turnstile = Turnstile(MEDIA_READERS)
+    return _app(
+        turnstile.in_turn(media.records),
+        turnstile.in_turn(lambda places: records_below(media.records, decode_places(places))),
+    )
 
 
 def relay_app(home: ChunkClient) -> Flask:

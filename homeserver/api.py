@@ -34,10 +34,13 @@ from homeserver.service import Service
 from replay import decode_operations, encode_operations, encode_responses
 from satchel.errors import UsageError
 from satchel.ids import CheckpointId, OperationNumber
-from wire import Lease, ServiceStatus, chunk_routes, install_errors
+from wire import Lease, ServiceStatus, Turnstile, chunk_routes, install_errors
 
 MAX_BODY = 256 << 20
 """Bytes of a request: a batch of operations, each of them at most a replay payload."""
+
+CHUNK_READERS = 4
+"""Requests for chunks that read the store at once; the most urgent go first."""
 
 LIST_LIMIT = 4096
 """Operations that are listed at once."""
@@ -52,14 +55,19 @@ def home_app(home: Home) -> flask.Flask:
     """The application of `home`. Requests are answered in the server's threads."""
     app = flask.Flask("satchel-home", static_folder=None)
     install_errors(app)
-    records = home.store.records
-    app.register_blueprint(
-        chunk_routes(records, lambda places: records_below(records, decode_places(places)))
-    )
+    app.register_blueprint(_chunks(home))
     app.register_blueprint(_services(home))
     app.register_blueprint(_operations(home))
     app.register_blueprint(_checkpoints(home))
     return app
+
+
+def _chunks(home: Home) -> flask.Blueprint:
+    records, turnstile = home.store.records, Turnstile(CHUNK_READERS)
+    return chunk_routes(
+        turnstile.in_turn(records),
+        turnstile.in_turn(lambda places: records_below(records, decode_places(places))),
+    )
 
 
 def _services(home: Home) -> flask.Blueprint:

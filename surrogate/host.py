@@ -33,6 +33,7 @@ from satchel.names import host_name
 from surrogate.fetching import Exchange, Fetcher
 from surrogate.prefetch import Prefetcher
 from surrogate.settings import SurrogateSettings
+from surrogate.site import Site
 from surrogate.sources import SocketSource
 from surrogate.tenant import Tenant
 from wire import CreateReplica, HostStatus, Space
@@ -77,6 +78,7 @@ class Host:
         settings.forwarded.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.store = Store.open(settings.store, level=0)
         self._exchange = Exchange(self.store)
+        self.site = Site(settings, self._exchange)
         self._lock = threading.Lock()
         self._tenants: dict[ReplicaId, Tenant] = {}
         self._unwanted: dict[str, None] = {}  # the oldest first
@@ -98,6 +100,7 @@ class Host:
             disk=Space(total=disk.total, free=max(0, disk.free - (self.settings.disk_mib << 20))),
             forwarded=str(self.settings.forwarded),
             replicas=tuple(tenant.status() for tenant in tenants),
+            site=tuple(self.site.names()),
         )
 
     def tenants(self) -> list[Tenant]:
@@ -181,6 +184,7 @@ class Host:
         with self._lock:
             self._tenants.clear()
         self._clear_forwarded()
+        self.site.close()
         self._exchange.close()
         self.store.close()
 

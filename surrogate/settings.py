@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from satchel.names import check_name
 from satchel.paths import cache_dir, runtime_dir
 
 
@@ -28,6 +29,11 @@ class SurrogateSettings:
                        many as the link carries in a round trip
     idle_minutes:      a replica whose client was not heard of for so long is ended; a client that
                        is there is heard of several times a minute
+    media:             folders in which removable media appear when they are plugged in here; those
+                       found directly in them, or one folder deeper, serve every replica's chunks
+    peers:             other surrogates of this site, by name: the Unix socket at which the chunks
+                       of each are reached, which its or our operator forwards with OpenSSH from its
+                       `peers.sock`. Where any is named, ours is served to them
     """
 
     data: Path = field(default_factory=lambda: cache_dir() / "surrogate")
@@ -40,11 +46,23 @@ class SurrogateSettings:
     operation_seconds: float = 300.0
     readahead_blocks: int = 32
     idle_minutes: float = 15.0
+    media: tuple[Path, ...] = (Path("/media"), Path("/run/media"))
+    peers: dict[str, Path] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Raises BadName for names that cannot be used."""
+        for name in self.peers:
+            check_name(name, "peer")
 
     @property
     def socket(self) -> Path:
         """Where the daemon answers."""
         return self.run / "surrogate.sock"
+
+    @property
+    def peers_socket(self) -> Path:
+        """Where peers get chunks."""
+        return self.run / "peers.sock"
 
     @property
     def forwarded(self) -> Path:

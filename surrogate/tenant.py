@@ -18,9 +18,9 @@ from replay import Operation, Response
 from replica import Frozen, Replica, ReplicaFailed, ReplicaState, WrongReplicaState
 from satchel.errors import ROOTS, CapacityError, SatchelError, UnavailableError
 from satchel.ids import ReplicaId
-from surrogate.fetching import Fetcher
+from surrogate.fetching import Fetcher, Tally
 from surrogate.prefetch import Prefetcher
-from wire import ErrorReport, ReplicaStatus
+from wire import ErrorReport, ReplicaStatus, SourceNumbers, StallNumbers
 
 logger = logging.getLogger(__name__)
 
@@ -86,6 +86,8 @@ class Tenant:
             first_response_seconds=seconds,
             first_response_bytes=first_bytes,
             error=ErrorReport.of(error) if error else None,
+            sources=_sources(self.fetcher.tally),
+            stalls=_stalls(self.fetcher.tally),
         )
 
     def touch(self) -> None:
@@ -189,3 +191,16 @@ class Tenant:
 
 def _nothing(volumes: Mapping[str, Volume]) -> None:
     """A checkpoint without a working set has nothing to fetch ahead."""
+
+
+def _sources(tally: Tally) -> tuple[SourceNumbers, ...]:
+    counts = sorted(tally.counts().items(), key=lambda item: (item[0][0], item[0][1].rank))
+    return tuple(
+        SourceNumbers(source=source, priority=priority.value, **vars(count))
+        for (source, priority), count in counts
+    )
+
+
+def _stalls(tally: Tally) -> StallNumbers:
+    stalls = tally.stalls()
+    return StallNumbers(stalls.count, stalls.seconds, stalls.longest)

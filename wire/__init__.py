@@ -9,6 +9,7 @@
 - message: a frozen dataclass that travels as strict JSON (`messages`, codec in `codec`)
 - report: an error as it travels (`ErrorReport`); it is raised at the other side as its root class
 - batch: chunk references in, pack records out (`chunks`), with a priority
+- turnstile: who is served first of those who ask at once
 - identity: an OpenSSH key pair; it logs in and it signs (`Identity`)
 """
 
@@ -43,11 +44,14 @@ from wire.messages import (
     ReplicaStatus,
     ServiceStatus,
     SourceAddress,
+    SourceNumbers,
     Space,
+    StallNumbers,
 )
 from wire.openssh import Lane, Ran, SshHost
 from wire.server import Server, client_gone, install_errors, serve, serve_local
 from wire.ssh import LinkState, SshLink
+from wire.turnstile import Turnstile
 
 __all__ = [
     "BATCH_LIMIT",
@@ -76,9 +80,12 @@ __all__ = [
     "SignatureInvalid",
     "SignerUnknown",
     "SourceAddress",
+    "SourceNumbers",
     "Space",
     "SshHost",
     "SshLink",
+    "StallNumbers",
+    "Turnstile",
     "WrongKey",
     "allowed_signers_line",
     "chunk_routes",

@@ -87,11 +87,46 @@ class CreateReplica(Message):
 
 
 @dataclass(frozen=True)
+class SourceNumbers(Message):
+    """What was fetched from one source at one priority. seconds: of all requests together, which
+    overlap; overdue: requests whose chunks were asked for elsewhere before they came."""
+
+    source: str
+    priority: str
+    requests: int
+    chunks: int
+    bytes: int
+    seconds: float
+    overdue: int
+
+    def __post_init__(self) -> None:
+        check_name(self.source, "source name")
+        check_name(self.priority, "priority")
+        for name in ("requests", "chunks", "bytes", "seconds", "overdue"):
+            _check_count(getattr(self, name), name)
+
+
+@dataclass(frozen=True)
+class StallNumbers(Message):
+    """How often and for how many seconds a machine stood still for blocks: in all, and the longest
+    time."""
+
+    count: int = 0
+    seconds: float = 0.0
+    longest: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("count", "seconds", "longest"):
+            _check_count(getattr(self, name), name)
+
+
+@dataclass(frozen=True)
 class ReplicaStatus(Message):
     """One replica as its host sees it.
 
     last_operation: the last operation executed. fetched_bytes: bytes of chunks by source so far;
-    faults: requests that a source did not answer and chunks that it got wrong, by source.
+    faults: requests that a source did not answer and chunks that it got wrong, by source; sources
+    and stalls: the same in detail.
     started_seconds: from the request until it ran; first_response_seconds: until its first
     response, first_response_bytes: `fetched_bytes` at that moment. None: not yet.
     """
@@ -106,6 +141,8 @@ class ReplicaStatus(Message):
     first_response_seconds: float | None = None
     first_response_bytes: dict[str, int] | None = None
     error: ErrorReport | None = None
+    sources: tuple[SourceNumbers, ...] = ()
+    stalls: StallNumbers = field(default_factory=StallNumbers)
 
     def __post_init__(self) -> None:
         check_name(self.replica, "replica id")
@@ -133,7 +170,8 @@ class Space(Message):
 @dataclass(frozen=True)
 class HostStatus(Message):
     """A host that runs replicas. forwarded: the folder in which it accepts the sockets that a
-    client forwards to it, empty where it accepts none."""
+    client forwards to it, empty where it accepts none. site: names of the sources that it has
+    itself, media plugged in there and peers."""
 
     name: str
     version: str
@@ -141,6 +179,7 @@ class HostStatus(Message):
     disk: Space
     replicas: tuple[ReplicaStatus, ...] = ()
     forwarded: str = ""
+    site: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_name(self.name, "host name")

@@ -15,7 +15,28 @@ from console import json_option, show
 FOR_PROGRAMS = ("replicas", "surrogates", "divergences")
 """What people are shown in another way."""
 
-COLUMNS = ("name", "state", "operation", "lag", "first_responses", "fetched_bytes", "faults")
+COLUMNS = (
+    "name",
+    "state",
+    "operation",
+    "lag",
+    "first_responses",
+    "fetched_bytes",
+    "faults",
+    "stalls",
+    "stalled_seconds",
+)
+
+SOURCE_COLUMNS = (
+    "replica",
+    "source",
+    "priority",
+    "requests",
+    "chunks",
+    "bytes",
+    "seconds",
+    "overdue",
+)
 
 
 @click.command("status")
@@ -34,6 +55,9 @@ def command(context: Context, service: str, as_json: bool) -> None:
     click.echo()
     rows = [row | {"first_responses": firsts.get(row["name"], 0)} for row in replicas]
     show([_for_people(row) for row in rows], as_json=False, columns=COLUMNS)
+    if sources := [{"replica": r["name"]} | s for r in replicas for s in r["sources"] or ()]:
+        click.echo()
+        show(sources, as_json=False, columns=SOURCE_COLUMNS)
     for row in replicas:
         if row.get("error"):
             click.echo(f"\n{row['name']}: {row['error']}")
@@ -41,4 +65,6 @@ def command(context: Context, service: str, as_json: bool) -> None:
 
 def _for_people(row: dict[str, Any]) -> dict[str, Any]:
     """Bytes by source as `media 1.2 MiB, home 0 B`; nothing where nothing was fetched."""
-    return {key: None if value == {} else value for key, value in row.items()}
+    stalls = row["stalls"] or {"count": None, "seconds": None}
+    counted = row | {"stalls": stalls["count"], "stalled_seconds": stalls["seconds"]}
+    return {key: None if value == {} else value for key, value in counted.items()}

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import click
 
 from console import serve_until_signal
@@ -11,7 +13,10 @@ from hypervisor import QemuDriver
 from surrogate.api import MAX_BODY, surrogate_app
 from surrogate.cli.context import Context, pass_context
 from surrogate.host import Host
+from surrogate.site import peer_app
 from wire import serve
+
+PEER_MAX_BODY = 1 << 20
 
 
 @click.command("serve")
@@ -22,9 +27,15 @@ def command(context: Context) -> None:
     for folder in (settings.run, settings.forwarded):
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     host = Host(settings, QemuDriver())
-    app = surrogate_app(host)
     try:
-        with serve(app, settings.socket, threads=settings.threads, max_body=MAX_BODY):
+        with contextlib.ExitStack() as stack:
+            app = surrogate_app(host)
+            threads, place = settings.threads, settings.socket
+            stack.enter_context(serve(app, place, threads=threads, max_body=MAX_BODY))
+            if settings.peers:
+                peers = peer_app(host.store)
+                place = settings.peers_socket
+                stack.enter_context(serve(peers, place, threads=threads, max_body=PEER_MAX_BODY))
             serve_until_signal(f"surrogate {host.name} answers at {settings.socket}")
     finally:
         settings.socket.unlink(missing_ok=True)  # an interrupt may come while it is being made

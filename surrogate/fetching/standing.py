@@ -26,8 +26,9 @@ STEADY_REQUESTS = 4
 
 URGENT_BATCH_SECONDS = 0.5
 
-ASIDE_SECONDS = 0.25
+ASIDE_SECONDS = 0.05
 ASIDE_BYTES = 100_000
+ASIDE_LEAST_BYTES = 8 << 10
 """What a request that nobody waits for may take; what the machine waits for may be behind it."""
 
 FIRST_BATCH_BYTES = 128 << 10
@@ -102,9 +103,7 @@ class Standing:
             return min(max(fits, LEAST_BATCH_BYTES), MOST_BATCH_BYTES)
         if not estimate.rate_known:
             return LEAST_BATCH_BYTES
-        short = min(ASIDE_SECONDS * estimate.rate, ASIDE_BYTES)
-        wanted = int(max(2 * estimate.bandwidth_delay, short))
-        return min(max(wanted, LEAST_BATCH_BYTES), ASIDE_BYTES)
+        return min(max(int(ASIDE_SECONDS * estimate.rate), ASIDE_LEAST_BYTES), ASIDE_BYTES)
 
 
 @dataclass(eq=False)

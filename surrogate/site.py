@@ -1,0 +1,133 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""What this host has besides what clients forward: media plugged into it, and peers of its site.
+
+Both serve every replica here. That gives nothing away: a chunk is had only by who names it with
+its SHA-256, which only somebody knows who has a table that names it, and what comes is verified.
+A peer answers on a Unix socket which its operator, or ours, forwards with OpenSSH; the socket
+offers chunks and nothing else. In return this host offers its cache to its peers.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import uuid
+from collections.abc import Iterable
+from pathlib import Path
+
+from flask import Flask
+
+from chunkstore import Media, Store, decode_places, records_below
+from satchel.errors import SatchelError
+from surrogate.fetching import Exchange, Supplier
+from surrogate.settings import SurrogateSettings
+from surrogate.sources import PEER, MediaSource, SocketSource
+from wire import Turnstile, chunk_routes, install_errors
+
+logger = logging.getLogger(__name__)
+
+LOOK_SECONDS = 2.0
+"""How soon a medium that is plugged in is noticed."""
+
+DEPTH = 2
+"""How far below a folder of the settings media are looked for: USER/LABEL, as desktops mount."""
+
+READERS = 4
+
+
+class Site:
+    """The sources of a host, in an exchange. Thread-safe; `close` ends its thread."""
+
+    def __init__(self, settings: SurrogateSettings, exchange: Exchange) -> None:
+        """Begin to look for media; those that are there take part on return, as do the peers."""
+        self._settings = settings
+        self._exchange = exchange
+        self._lock = threading.Lock()
+        self._media: dict[Path, Supplier] = {}
+        self._refused: dict[Path, str] = {}
+        self._peers = [
+            Supplier(SocketSource(f"peer-{name}", socket, PEER), shared=True)
+            for name, socket in settings.peers.items()
+        ]
+        for peer in self._peers:
+            exchange.join(peer)
+        self.look()
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="site", daemon=True)
+        if settings.media:
+            self._thread.start()
+
+    def names(self) -> list[str]:
+        """Of the sources that take part now."""
+        with self._lock:
+            return [supplier.source.name for supplier in [*self._media.values(), *self._peers]]
+
+    def look(self) -> None:
+        """Have those media take part that are mounted now, and no others."""
+        found = dict.fromkeys(_mounted(self._settings.media))
+        with self._lock:
+            for root in [root for root in self._media if root not in found]:
+                logger.info("the medium at %s is gone", root)
+                self._end(self._media.pop(root))
+            self._refused = {root: why for root, why in self._refused.items() if root in found}
+            for root in [root for root in found if root not in self._media]:
+                self._begin(root)
+
+    def close(self) -> None:
+        self._closing.set()
+        if self._thread.is_alive():
+            self._thread.join(LOOK_SECONDS)
+        with self._lock:
+            for supplier in [*self._media.values(), *self._peers]:
+                self._end(supplier)
+            self._media.clear()
+            self._peers.clear()
+
+    def _watch(self) -> None:
+        while not self._closing.wait(LOOK_SECONDS):
+            self.look()
+
+    def _begin(self, root: Path) -> None:
+        try:
+            media = Media.open(root)
+            name = f"media-{uuid.UUID(media.uuid).hex[:8]}"
+        except (SatchelError, OSError, ValueError) as error:
+            if self._refused.get(root) != str(error):
+                logger.warning("the medium at %s is of no use: %s", root, error)
+            self._refused[root] = str(error)
+            return
+        if name in {supplier.source.name for supplier in self._media.values()}:
+            media.close()  # one medium at two places
+            return
+        logger.info("medium %s at %s: %d chunks", name, root, media.chunks)
+        supplier = self._media[root] = Supplier(MediaSource(name, media), shared=True)
+        self._exchange.join(supplier)
+
+    def _end(self, supplier: Supplier) -> None:
+        self._exchange.part(supplier)
+        supplier.source.close()
+
+
+def peer_app(store: Store) -> Flask:
+    """What peers reach: chunks of the cache, for those who name them whole."""
+    app = Flask("satchel-peer", static_folder=None)
+    install_errors(app)
+    turnstile = Turnstile(READERS)
+    app.register_blueprint(
+        chunk_routes(
+            turnstile.in_turn(store.records),
+            turnstile.in_turn(lambda places: records_below(store.records, decode_places(places))),
+        )
+    )
+    return app
+
+
+def _mounted(folders: Iterable[Path]) -> Iterable[Path]:
+    for folder in folders:
+        for depth in range(DEPTH + 1):
+            marks = folder.glob("*/" * depth + "satchel/media.json")
+            try:
+                yield from sorted(mark.parents[1] for mark in marks)
+            except OSError as error:
+                logger.debug("%s: %s", folder, error)
