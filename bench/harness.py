@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from satchel.errors import NotFoundError, UsageError
 
 BENCHES = {
+    "fetch": "bench.fetch",
     "link": "bench.link",
     "move": "bench.move",
     "resume": "bench.resume",

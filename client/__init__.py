@@ -17,5 +17,6 @@
 from client.runner import Runner
 from client.session import Session
 from client.settings import ClientSettings
+from client.sources import media_app, relay_app
 
-__all__ = ["ClientSettings", "Runner", "Session"]
+__all__ = ["ClientSettings", "Runner", "Session", "media_app", "relay_app"]

@@ -18,5 +18,16 @@ from surrogate.fetching import Fetcher, Prior, Source
 from surrogate.host import Host
 from surrogate.prefetch import Prefetcher
 from surrogate.settings import SurrogateSettings
+from surrogate.sources import MediaSource, SocketSource, StoreSource
 
-__all__ = ["Fetcher", "Host", "Prefetcher", "Prior", "Source", "SurrogateSettings"]
+__all__ = [
+    "Fetcher",
+    "Host",
+    "MediaSource",
+    "Prefetcher",
+    "Prior",
+    "SocketSource",
+    "Source",
+    "StoreSource",
+    "SurrogateSettings",
+]
