@@ -96,6 +96,8 @@ Status Chunks::Get(const ChunkRef& ref, uint8_t* block) {
   Location at;
   bool found = false;
   SATCHEL_RETURN_IF_ERROR(Locate(&ref, 1, &at, &found));
+  // What is in the index only is reported, and then forgotten.
+  if (!found) SATCHEL_RETURN_IF_ERROR(index_->Get(ref, &at, &found));
   if (!found) return Status::Missing(ref);
   const Status status = ReadChunk(ref, at, block);
   if (!IsLost(status)) return status;
@@ -214,8 +216,8 @@ Status Chunks::Locate(const ChunkRef* refs, size_t n, Location* at, bool* found)
   return {};
 }
 
-// The index decides where no header agrees: the chunk is in a frame, it was another chunk with the
-// same prefix, or the record went bad, which whoever reads it has to find out.
+// Where no header agrees the index decides: the chunk is in a frame, or it was another chunk with the
+// same prefix. What has no header any more does not count, so that it is stored when it comes again.
 Status Chunks::Confirm(const ChunkRef& ref, const Candidates& candidates, Location* at,
                        bool* found) {
   for (unsigned k = 0; k < candidates.count; ++k) {
@@ -224,7 +226,9 @@ Status Chunks::Confirm(const ChunkRef& ref, const Candidates& candidates, Locati
     *found = true;
     return {};
   }
-  return index_->Get(ref, at, found);
+  SATCHEL_RETURN_IF_ERROR(index_->Get(ref, at, found));
+  *found = *found && (reader_.IsRecordOf(ref, *at) || reader_.IsFrame(*at));
+  return {};
 }
 
 Status Chunks::MaybeHere(const ChunkRef* refs, size_t n, bool* maybe) {

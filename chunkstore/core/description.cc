@@ -9,6 +9,16 @@ namespace {
 
 constexpr size_t kLimit = 4096;  // bytes of such a file
 
+// Whether `text` is what MakeDescription gives, with any members behind the version.
+bool IsDescription(const std::string& text, const std::string& format, int version) {
+  const std::string whole = MakeDescription(format, version, "");
+  const size_t end = whole.size() - 2;  // where "}\n" begins
+  if (text.size() < whole.size() || text.compare(0, end, whole, 0, end) != 0) return false;
+  const std::string extra = text.substr(end, text.size() - whole.size());
+  if (!extra.empty() && (extra.size() < 4 || extra.compare(0, 3, ", \"") != 0)) return false;
+  return text.compare(text.size() - 2, 2, "}\n") == 0;
+}
+
 // The number behind "version":, or -1.
 long FindVersion(const std::string& text, const std::string& format) {
   if (text.find("\"" + format + "\"") == std::string::npos) return -1;
@@ -31,8 +41,8 @@ Status CheckDescription(Env* env, const std::string& path, const std::string& fo
   if (status.Is(Kind::kNotFound)) return Status::Make(Kind::kNotFound, what, "no file " + path);
   if (!status.ok()) return Status::Make(status.kind(), what, status.ToString());
   const long found = FindVersion(text, format);
-  if (found == version) return {};
-  if (found >= 0) {
+  if (found == version && IsDescription(text, format, version)) return {};
+  if (found >= 0 && found != version) {
     return Status::Make(Kind::kUnsupported, what,
                         "its version is " + std::to_string(found) + ", this program knows " +
                             std::to_string(version));

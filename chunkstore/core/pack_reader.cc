@@ -137,6 +137,16 @@ bool PackReader::IsRecordOf(const ChunkRef& ref, const Location& at) {
          std::memcmp(header.digest, ref.digest(), kDigestSize) == 0;
 }
 
+bool PackReader::IsFrame(const Location& at) {
+  std::shared_ptr<File> file;
+  FrameHeader header;
+  size_t got = 0;
+  if (!at.in_frame() || !Find(at.pack, &file).ok()) return false;
+  if (!file->ReadAt(at.offset, sizeof header, &header, &got).ok()) return false;
+  return got == sizeof header && header.magic == kFrameMagic && at.slot < header.count &&
+         FrameLength(header.length) == at.length;
+}
+
 void PackReader::Forget(uint32_t pack) {
   std::unique_lock lock(mutex_);
   files_.erase(pack);

@@ -45,6 +45,9 @@ class PackReader {
   // it, so it says nothing about the payload. false when it cannot be read, and for a frame.
   bool IsRecordOf(const ChunkRef& ref, const Location& at);
 
+  // Whether a frame of this length that has this slot begins there, by its header alone.
+  bool IsFrame(const Location& at);
+
   // Closes a pack that is about to be removed.
   void Forget(uint32_t pack);
 

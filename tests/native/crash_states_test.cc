@@ -24,5 +24,23 @@ TEST(CrashStates, NoAcknowledgedByteIsLostAndNoneIsWrong) {
          found.places);
 }
 
+// Whether the states would show it if the engine left out its syncs.
+size_t FaultsOfPretending(bool files, bool folders) {
+  SimDisk disk(EmptyDisk());
+  disk.Pretend(files, folders);
+  Promises promises;
+  const Status status = RunAll(&disk, &promises);
+  EXPECT_TRUE(status.ok()) << status.ToString();
+  return Explore(disk, promises, 0, 3'000).faults.size();
+}
+
+TEST(CrashStates, ADiskThatOnlyPretendsToSyncFilesIsFoundOut) {
+  EXPECT_GT(FaultsOfPretending(true, false), 0u);
+}
+
+TEST(CrashStates, ADiskThatOnlyPretendsToSyncFoldersIsFoundOut) {
+  EXPECT_GT(FaultsOfPretending(false, true), 0u);
+}
+
 }  // namespace
 }  // namespace satchel::sim

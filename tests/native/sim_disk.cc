@@ -234,6 +234,7 @@ class SimDisk::OpenFile final : public File {
 
   Status Sync() override {
     const std::lock_guard lock(disk_->mutex_);
+    if (disk_->pretend_files_) return {};
     const Status status = disk_->Injected(Fault::Calls::kChanges, "sync " + path_);
     const Op::Type type = status.ok() ? Op::Type::kSync : Op::Type::kFailedSync;
     disk_->journal_.push_back(Op{type, node_, path_});
@@ -367,6 +368,7 @@ Status SimDisk::SyncDir(const std::string& path) {
   const std::lock_guard lock(mutex_);
   uint64_t folder = 0;
   SATCHEL_RETURN_IF_ERROR(Lookup(path, &folder));
+  if (pretend_folders_) return {};
   const Status status = Injected(Fault::Calls::kChanges, "sync the folder " + path);
   const Op::Type type = status.ok() ? Op::Type::kSyncFolder : Op::Type::kFailedSyncFolder;
   journal_.push_back(Op{type, folder, path});
@@ -416,6 +418,12 @@ std::vector<Op> SimDisk::Journal() const {
 size_t SimDisk::Position() const {
   const std::lock_guard lock(mutex_);
   return journal_.size();
+}
+
+void SimDisk::Pretend(bool files, bool folders) {
+  const std::lock_guard lock(mutex_);
+  pretend_files_ = files;
+  pretend_folders_ = folders;
 }
 
 void SimDisk::SetFault(const Fault& fault) {

@@ -136,6 +136,9 @@ class SimDisk final : public Env {
   std::vector<Op> Journal() const;
   size_t Position() const;  // entries of the journal so far
 
+  // From now on syncs of files, or of folders, only pretend.
+  void Pretend(bool files, bool folders);
+
   void SetFault(const Fault& fault);
   void Heal();  // no call fails any more
   bool failed() const;
@@ -158,6 +161,8 @@ class SimDisk final : public Env {
   Image live_;
   std::vector<Op> journal_;
   std::set<std::string> locks_;
+  bool pretend_files_ = false;
+  bool pretend_folders_ = false;
   bool armed_ = false;
   Fault fault_;
   uint64_t calls_[2] = {};
