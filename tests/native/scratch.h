@@ -1,0 +1,37 @@
+// SPDX-FileCopyrightText: 2026 The Satchel authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A folder on the real file system that goes with its owner.
+#ifndef SATCHEL_TESTS_NATIVE_SCRATCH_H_
+#define SATCHEL_TESTS_NATIVE_SCRATCH_H_
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <string>
+#include <system_error>
+
+namespace satchel::sim {
+
+class Scratch {
+ public:
+  Scratch() : path_(testing::TempDir() + "/satchel-XXXXXX") {
+    if (mkdtemp(path_.data()) == nullptr) path_.clear();
+  }
+  ~Scratch() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+}  // namespace satchel::sim
+
+#endif  // SATCHEL_TESTS_NATIVE_SCRATCH_H_
