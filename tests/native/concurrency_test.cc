@@ -61,7 +61,9 @@ class Concurrency : public testing::Test {
       const Status status = store_->Put(Bytes(block), 1, &ref);
       ASSERT_TRUE(status.ok()) << status.ToString();
       if (published != nullptr && !ref.IsZero()) published->Add(ref, std::move(block));
-      if (i % 40 == 39) ASSERT_TRUE(store_->Sync().ok());
+      if (i % 40 == 39) {
+        ASSERT_TRUE(store_->Sync().ok());
+      }
     }
   }
 
@@ -166,8 +168,7 @@ TEST_F(Concurrency, ABlockThatAMapCallsPackedIsInItsPack) {
     for (uint64_t i = 0; !over; i = (i + 1) % 64) {
       const BlockEntry entry = map->Load(i);
       if (entry.state != BlockState::kPacked) continue;
-      const Location at{entry.pack, entry.offset, entry.length};
-      const Status status = reader.ReadRecord(at, Bytes(&block));
+      const Status status = reader.ReadBlock(entry.at, Bytes(&block));
       ASSERT_TRUE(status.ok()) << status.ToString();
       ASSERT_EQ(block, content.substr(i * kBlockSize, kBlockSize));
     }

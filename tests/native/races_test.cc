@@ -45,9 +45,13 @@ pid_t StartContender(const std::string& folder, int number) {
   std::string disabled = "--gtest_also_run_disabled_tests";
   std::string brief = "--gtest_brief=1";
   std::string name = program;
+  posix_spawn_file_actions_t silent;
+  posix_spawn_file_actions_init(&silent);
+  posix_spawn_file_actions_addopen(&silent, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
   char* argv[] = {name.data(), filter.data(), disabled.data(), brief.data(), nullptr};
   pid_t pid = 0;
-  const int error = posix_spawn(&pid, program.c_str(), nullptr, nullptr, argv, environ);
+  const int error = posix_spawn(&pid, program.c_str(), &silent, nullptr, argv, environ);
+  posix_spawn_file_actions_destroy(&silent);
   return error == 0 ? pid : -1;
 }
 

@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: 2026 The Satchel authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A folder on the real file system that goes with its owner.
+// A folder of the real system that goes with its owner: in memory, as what is tested here are
+// threads and processes, not the disk.
 #ifndef SATCHEL_TESTS_NATIVE_SCRATCH_H_
 #define SATCHEL_TESTS_NATIVE_SCRATCH_H_
 
-#include <gtest/gtest.h>
 #include <stdlib.h>
 
 #include <filesystem>
@@ -16,7 +16,7 @@ namespace satchel::sim {
 
 class Scratch {
  public:
-  Scratch() : path_(testing::TempDir() + "/satchel-XXXXXX") {
+  Scratch() : path_("/dev/shm/satchel-native-XXXXXX") {
     if (mkdtemp(path_.data()) == nullptr) path_.clear();
   }
   ~Scratch() {

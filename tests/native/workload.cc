@@ -273,7 +273,7 @@ std::vector<Workload::Step> Workload::Steps() {
       {"carry d", [this] { return Carry("d"); }},
       {"forget b", [this] { return Forget("b"); }},
       {"retain d", [this] { return Retain("d"); }},
-      {"rebuild", [this, rebuild] { return rebuild(); }},
+      {"rebuild", rebuild},
       {"prune again", [this] { return Prune(); }},
       {"import a again", [this] { return Import("e", 2, 70, "d"); }},
       {"reopen", [this] { return OpenStore(); }},

@@ -24,7 +24,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Require(sum == map->blocks());
   for (uint64_t i = 0; i < map->blocks(); ++i) {
     const satchel::BlockEntry entry = map->Load(i);
-    Require(satchel::DecodeEntry(satchel::EncodeEntry(entry)).offset == entry.offset);
+    Require(satchel::DecodeEntry(satchel::EncodeEntry(entry)).at == entry.at);
   }
   return 0;
 }

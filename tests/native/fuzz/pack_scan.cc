@@ -4,6 +4,7 @@
 // A pack, read from front to back.
 #include "chunkstore/core/pack_scan.h"
 
+#include "chunkstore/core/frame.h"
 #include "tests/native/fuzz/memory_file.h"
 
 using satchel::Status;
@@ -19,6 +20,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     end = offset + record.size();
     uint8_t block[satchel::kBlockSize];
     (void)satchel::VerifyRecord(record, block);
+    return Status();
+  };
+  satchel::FrameDecoder decoder;
+  std::vector<satchel::ChunkRef> names;
+  visitor.on_frame = [&](uint64_t offset, const satchel::FrameView& frame) {
+    Require(offset == end && offset + frame.size() <= size);
+    end = offset + frame.size();
+    (void)satchel::NameFrame(frame, &decoder, &names);
     return Status();
   };
   visitor.on_garbage = [&](uint64_t begin, uint64_t stop, const std::string&) {

@@ -8,6 +8,7 @@
 
 #include "chunkstore/core/block_map_file.h"
 #include "chunkstore/core/description.h"
+#include "chunkstore/core/frame.h"
 #include "chunkstore/core/hash.h"
 #include "chunkstore/core/media_index.h"
 #include "chunkstore/core/record.h"
@@ -39,6 +40,15 @@ std::string Records(std::vector<MediaIndexEntry>* entries) {
   return out;
 }
 
+std::string Frame() {
+  std::string blocks;
+  for (size_t i = 0; i < 4 * kBlockSize; ++i) blocks += static_cast<char>('a' + i * i / 1000 % 20);
+  std::string out;
+  FrameEncoder encoder(kFrameLevel);
+  (void)encoder.Append(reinterpret_cast<const uint8_t*>(blocks.data()), 4, &out);
+  return out;
+}
+
 // A table of two levels with two leaves, as table_page.cc wants it.
 std::string Table() {
   std::string out;
@@ -62,7 +72,7 @@ std::string Map() {
   std::memcpy(out.data(), kBlockMapMagic, sizeof kBlockMapMagic);
   const uint64_t blocks = 3;
   std::memcpy(out.data() + sizeof kBlockMapMagic, &blocks, sizeof blocks);
-  Put(EncodeEntry({BlockState::kPacked, 25, 1, 16}), &out);
+  Put(EncodeEntry({BlockState::kPacked, {1, 16, 25}}), &out);
   Put(EncodeEntry(kZeroEntry), &out);
   Put(EncodeEntry(kDirtyEntry), &out);
   return out;
@@ -85,9 +95,10 @@ int main(int argc, char** argv) {
   std::string pack(kPackMagic, sizeof kPackMagic);
   Put(kPackVersion, &pack);
   Put(uint32_t{0}, &pack);
-  pack += records;
+  pack += records + Frame() + records;
   Write(folder, "record", records);
   Write(folder, "pack_scan", pack);
+  Write(folder, "frame", Frame());
   Write(folder, "media_index", EncodeMediaIndex(&entries, pack.size()));
   Write(folder, "table_page", Table());
   Write(folder, "block_map", Map());
