@@ -216,8 +216,9 @@ Status Chunks::Locate(const ChunkRef* refs, size_t n, Location* at, bool* found)
   return {};
 }
 
-// Where no header agrees the index decides: the chunk is in a frame, or it was another chunk with the
-// same prefix. What has no header any more does not count, so that it is stored when it comes again.
+// Where no header agrees the index decides: the chunk is in a frame, or it was another chunk with
+// the same prefix. What has no header any more does not count, so that it is stored when it comes
+// again.
 Status Chunks::Confirm(const ChunkRef& ref, const Candidates& candidates, Location* at,
                        bool* found) {
   for (unsigned k = 0; k < candidates.count; ++k) {

@@ -15,8 +15,8 @@ from pathlib import Path
 import pybind11
 import pytest
 
-from tests.needs import requires
 from tests.native.test_native import NAMES, run
+from tests.needs import requires
 
 ROOT = Path(__file__).parents[2]
 THREADED = [name for name in NAMES if name.startswith("Concurrency.")]
