@@ -22,6 +22,7 @@ The engine is chunkstore/core (C++17, no Python in it), its binding chunkstore/b
 from chunkstore.below import Below, decode_places, encode_places, places_missing, records_below
 from chunkstore.block_map import BlockEntry, BlockMap, BlockState
 from chunkstore.catalog import Catalog, CatalogEntry
+from chunkstore.dump import DumpedPart, dump
 from chunkstore.errors import (
     ChunkInvalid,
     ChunkMissing,
@@ -70,6 +71,7 @@ __all__ = [
     "CatalogEntry",
     "ChunkInvalid",
     "ChunkMissing",
+    "DumpedPart",
     "FileExists",
     "FileMissing",
     "Media",
@@ -98,6 +100,7 @@ __all__ = [
     "TableRoot",
     "VerifyReport",
     "decode_places",
+    "dump",
     "encode_places",
     "name_blocks",
     "places_missing",

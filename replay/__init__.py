@@ -39,6 +39,7 @@ from replay.operations import MAX_PAYLOAD, Operation, OperationGap, RecordInvali
 from replay.player import Executor, play
 from replay.program import AgentMissing, agent_program
 from replay.segments import LogCorrupt, LogFull, LogGone, LogReadOnly, LogUnsupported
+from replay.segments import scan as scan_segment
 
 __all__ = [
     "MAX_PAYLOAD",
@@ -76,4 +77,5 @@ __all__ = [
     "encode_operations",
     "encode_responses",
     "play",
+    "scan_segment",
 ]

@@ -100,6 +100,7 @@ void RunWith(Domain domain, Progress* progress, const Act& act) {
 void init_block_map(py::module_& m);
 void init_media(py::module_& m);
 void init_pages(py::module_& m);
+void init_dump(py::module_& m);
 void init_store(py::module_& m);
 
 }  // namespace satchel

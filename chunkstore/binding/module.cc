@@ -10,4 +10,5 @@ PYBIND11_MODULE(_core, m) {
   satchel::init_store(m);
   satchel::init_media(m);
   satchel::init_pages(m);
+  satchel::init_dump(m);
 }

@@ -39,6 +39,7 @@ def main() -> None:
     """Run `satchel-home`."""
     from homeserver.cli import (
         checkpoint,
+        dump,
         export,
         forget,
         image,
@@ -57,6 +58,7 @@ def main() -> None:
 
     for command in (
         checkpoint.command,
+        dump.command,
         export.command,
         forget.command,
         image.group,

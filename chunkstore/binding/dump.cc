@@ -1,0 +1,33 @@
+// SPDX-FileCopyrightText: 2026 The Satchel authors
+// SPDX-License-Identifier: Apache-2.0
+#include "chunkstore/core/dump.h"
+
+#include <string>
+#include <vector>
+
+#include "chunkstore/binding/convert.h"
+
+namespace satchel {
+namespace {
+
+// (offset, size, kind, text) of each part.
+py::list Dump(const std::string& path) {
+  std::vector<DumpedPart> parts;
+  Run(Domain::kStore, [&] {
+    return DumpFile(PosixEnv(), path, [&](const DumpedPart& part) {
+      parts.push_back(part);
+      return Status();
+    });
+  });
+  py::list list;
+  for (const DumpedPart& part : parts) {
+    list.append(py::make_tuple(part.offset, part.size, part.kind, part.text));
+  }
+  return list;
+}
+
+}  // namespace
+
+void init_dump(py::module_& m) { m.def("dump", &Dump, py::arg("path")); }
+
+}  // namespace satchel

@@ -1,0 +1,45 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Files of the store in words."""
+
+from pathlib import Path
+
+import pytest
+
+from chunkstore import BlockMap, Media, Store, StoreDamaged, dump
+from tests.chunkstore.content import flip, noise, packs, reference, text
+
+
+def test_a_pack_is_shown_record_by_record_and_damage_as_garbage(store: Store) -> None:
+    store.put(noise(1, 3))
+    store.sync()
+    pack = packs(store.packs_path)[0]
+    flip(pack, 16 + 4160 + 500)
+    header, first, garbage, last = dump(pack)
+    assert (header.kind, header.size) == ("header", 16)
+    assert first.text == f"{reference(noise(1, 3)[:4096])[:20].hex()} raw 4096 whole"
+    assert (garbage.kind, garbage.offset, garbage.size) == ("garbage", 16 + 4160, 4160)
+    assert (last.kind, last.offset) == ("record", 16 + 2 * 4160)
+
+
+def test_batches_indexes_maps_and_pages(store: Store, media: Media, tmp_path: Path) -> None:
+    root = store.import_bytes(noise(1, 2) + bytes(4096) + text(1))
+    (tmp_path / "batch").write_bytes(store.records(store.reachable([root])))
+    assert [part.kind for part in dump(tmp_path / "batch")] == ["record"] * 4
+    media.add(store, store.reachable([root]))
+    index = dump(media.root / "satchel/packs/000001.idx")
+    assert [part.kind for part in index] == ["header", *["entry"] * 4, "checksum"]
+    (tmp_path / "page").write_bytes(store.get(root.ref))
+    page = dump(tmp_path / "page")
+    assert page[0].text == "table page of level 0"
+    assert [part.text == "zero" for part in page[1:5]] == [False, False, True, False]
+    with BlockMap.create(tmp_path / "map", 4) as map:
+        store.resolve(root, map, 0, 4)
+    words = [part.text.split()[4] for part in dump(tmp_path / "map")[1:]]
+    assert words == ["packed", "packed", "zero", "packed"]
+
+
+def test_another_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "other").write_bytes(b"no file of ours")
+    with pytest.raises(StoreDamaged, match="no file of the chunk store"):
+        dump(tmp_path / "other")

@@ -1,0 +1,43 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""`satchel-home dump` of files that are not the engine's."""
+
+import json
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from homeserver.cli.dump import command
+from replay import Log, Operation
+from replica import Run, encode_working_set
+from satchel.ids import OperationNumber
+
+
+def shown(path: Path) -> list[dict[str, object]]:
+    result = CliRunner().invoke(command, [str(path), "--json"])
+    assert result.exit_code == 0, result.output
+    parts: list[dict[str, object]] = json.loads(result.output)
+    return parts
+
+
+def test_a_working_set(tmp_path: Path) -> None:
+    blob = encode_working_set([Run("ram", 7, 2)], lambda run: bytes([1]) * 4096 * run.count)
+    (tmp_path / "set").write_bytes(blob)
+    directory, frame = shown(tmp_path / "set")
+    assert directory["kind"] == "directory"
+    assert frame["text"] == "8192 bytes: ram 7+2"
+
+
+def test_a_segment_of_a_log(tmp_path: Path) -> None:
+    with Log.open(tmp_path / "log") as log:
+        for number in (1, 2):
+            log.append(Operation(OperationNumber(number), 1, 2, b"request"))
+    (segment,) = (tmp_path / "log").glob("*.log")
+    with segment.open("ab") as file:
+        file.write(b"torn")
+    assert [part["kind"] for part in shown(segment)] == ["operation", "operation", "garbage"]
+
+
+def test_a_description(tmp_path: Path) -> None:
+    (tmp_path / "store.json").write_text('{"format": "satchel-store", "version": 1}\n')
+    assert [part["text"] for part in shown(tmp_path / "store.json")] == ["satchel-store", "1"]
