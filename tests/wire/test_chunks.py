@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import flask
 import pytest
 
-from satchel.errors import IntegrityError, UnavailableError
+from satchel.errors import IntegrityError, NotFoundError, UnavailableError
 from wire import (
     BATCH_LIMIT,
     ChunkClient,
@@ -93,3 +93,23 @@ def test_a_source_that_fails_says_how(http: HttpClient, source: Source) -> None:
     source.fails = True
     with pytest.raises(UnavailableError, match="the media is gone"):
         ChunkClient(http).fetch(REF)
+
+
+def test_places_are_answered_with_their_priority(source: Source) -> None:
+    app = flask.Flask("source")
+    install_errors(app)
+    app.register_blueprint(chunk_routes(source, lambda places: b"r" * len(places)))
+    with HttpClient.in_process(app) as http:
+        client = ChunkClient(http)
+        assert client.below(bytes(64 * 16), Priority.PREFETCH) == b"r" * 1024
+        assert client.below(b"") == b""
+        for places in (bytes(63), bytes(64 * 17)):
+            with pytest.raises(LocalProtocolError):
+                client.below(places)
+            with pytest.raises(IntegrityError, match="wrong length"):
+                http.post_bytes("/v1/below", places)
+
+
+def test_a_source_that_goes_below_no_page_says_so(http: HttpClient) -> None:
+    with pytest.raises(NotFoundError):
+        ChunkClient(http).below(bytes(64))
