@@ -10,6 +10,8 @@ the client forwarded to it, and what it may ask there is limited to chunks whose
 - prefetch: a checkpoint's working set, fetched ahead of the machine
 - tenant: one client's replica here
 - host: admission, all tenants, the chunk cache
+- site: what serves every replica: media plugged in here, peers
+- metrics: numbers for Prometheus
 - api: all of that over HTTP
 - cli: the commands, one file each
 """

@@ -8,6 +8,7 @@ GET    /v1/replicas/R?wait=SECONDS  ReplicaStatus, once it is ready or failed or
 POST   /v1/replicas/R/operations    log records in, response records out
 POST   /v1/replicas/R/digest        paths: a digest of the guest's files
 DELETE /v1/replicas/R               end it
+GET    /metrics                     numbers for Prometheus
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import flask
 from replay import decode_operations, encode_responses
 from satchel.errors import UsageError
 from surrogate.host import Host
+from surrogate.metrics import CONTENT_TYPE, exposition
 from wire import CreateReplica, install_errors
 
 MAX_BODY = 256 << 20
@@ -36,6 +38,10 @@ def surrogate_app(host: Host) -> flask.Flask:
     @app.get("/v1/status")
     def status() -> Any:
         return host.status().to_json()
+
+    @app.get("/metrics")
+    def metrics() -> Any:
+        return flask.Response(exposition(host), content_type=CONTENT_TYPE)
 
     @app.post("/v1/replicas")
     def create() -> Any:

@@ -30,7 +30,7 @@ from satchel.errors import (
 )
 from satchel.ids import ReplicaId
 from satchel.names import host_name
-from surrogate.fetching import Exchange, Fetcher
+from surrogate.fetching import Exchange, Fetcher, Tally
 from surrogate.prefetch import Prefetcher
 from surrogate.settings import SurrogateSettings
 from surrogate.site import Site
@@ -87,6 +87,11 @@ class Host:
             logger.warning("%d replicas were left by a surrogate that was killed", count)
         self._housekeeper = threading.Thread(target=self._keep_house, name="housekeeping")
         self._housekeeper.start()
+
+    @property
+    def tally(self) -> Tally:
+        """What was fetched here for all replicas so far."""
+        return self._exchange.tally
 
     def status(self) -> HostStatus:
         """The host and every replica on it."""

@@ -38,6 +38,9 @@ MISTRUST_SECONDS = 3600.0
 INVALID_LIMIT = 64
 """Chunks that were not what their names say, before a source counts as lying."""
 
+USUAL_NAMES = ("media", "home")
+OTHER_NAME = "other"
+
 LONGEST_LOOK_SECONDS = 0.1
 SHORTEST_LOOK_SECONDS = 0.002
 
@@ -64,10 +67,11 @@ class _Flight:
     supplier: Supplier
     tally: Tally
 
-    def count(self, size: int, chunks: int, now: float) -> None:
-        name, dispatch = self.supplier.source.name, self.dispatch
-        seconds = now - dispatch.began
-        self.tally.answer(name, dispatch.priority, size, chunks, seconds, late=dispatch.overdue)
+    @property
+    def label(self) -> str:
+        """What the source is called where numbers of many replicas are put together."""
+        name = self.supplier.source.name
+        return name if self.supplier.shared or name in USUAL_NAMES else OTHER_NAME
 
 
 class Ticket:
@@ -86,7 +90,10 @@ class Ticket:
 
 
 class Exchange:
-    """See the module. Thread-safe; one for a store."""
+    """See the module. Thread-safe; one for a store.
+
+    tally: the numbers of all who fetch here together
+    """
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -95,6 +102,7 @@ class Exchange:
         self._tickets: dict[Key, list[Ticket]] = {}
         self._suppliers: dict[Standing, Supplier] = {}
         self._crew = Crew("fetch")
+        self.tally = Tally()
 
     def close(self) -> None:
         """Let its threads end. Whoever waits has been let go before."""
@@ -207,7 +215,7 @@ class Exchange:
             self._take_in_invalid(flight, error, size, now)
             return
         got: set[Key] = {key for key in dispatch.keys if _chunk_of(key) in admitted}
-        flight.count(size, len(admitted), now)
+        self._count(flight, size, len(admitted), now)
         with self._lock:
             self._schedule.answered(dispatch, size, got, now)
             self._arrived(got)
@@ -225,7 +233,7 @@ class Exchange:
         asked_for: set[Key] = {
             key for key in dispatch.keys if isinstance(key, Below) or key == error.ref
         }
-        flight.count(size, len(got), now)
+        self._count(flight, size, len(got), now)
         self._note_fault(flight, error)
         with self._lock:
             supplier.invalid += 1
@@ -240,6 +248,16 @@ class Exchange:
         name = flight.supplier.source.name
         logger.warning("source %s: %s", name, error)
         flight.tally.fault(name, error)
+        self.tally.fault(flight.label, error)
+
+    def _count(self, flight: _Flight, size: int, chunks: int, now: float) -> None:
+        dispatch = flight.dispatch
+        took, late = now - dispatch.began, dispatch.overdue
+        for tally, name in (
+            (flight.tally, flight.supplier.source.name),
+            (self.tally, flight.label),
+        ):
+            tally.answer(name, dispatch.priority, size, chunks, took, late=late)
 
     def _arrived(self, keys: Iterable[Key]) -> None:
         for key in keys:

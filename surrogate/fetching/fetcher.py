@@ -110,7 +110,9 @@ class Fetcher:
         root = volume.root
         while missing := self._store.resolve(root, volume.map, start, end - start):
             self._bring(self._wanted(root, start, end - start, missing), Priority.DEMAND)
-        self.tally.stall(time.monotonic() - began)
+        stalled = time.monotonic() - began
+        self.tally.stall(stalled)
+        self._exchange.tally.stall(stalled)
 
     def read(
         self,

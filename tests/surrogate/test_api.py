@@ -2,10 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """A surrogate over HTTP: every error arrives as what it is, and nothing of a wrong size gets in."""
 
+import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from replay import decode_responses, encode_operations
 from satchel.errors import (
@@ -21,7 +23,7 @@ from surrogate.api import surrogate_app
 from tests.needs import requires
 from tests.scripted import operation
 from tests.surrogate.conftest import EXECUTED, Site
-from wire import HostStatus, HttpClient, ReplicaStatus, serve
+from wire import HostStatus, HttpClient, ReplicaStatus, SourceAddress, serve
 
 pytestmark = requires("nbdkit", "nbdfuse", "fusermount3", "fuse")
 
@@ -138,3 +140,32 @@ def test_a_failed_machine_is_told_to_the_next_who_asks(site: Site, client: HttpC
     assert "out of power" in status.error.why
     with pytest.raises(SatchelError):
         client.post_bytes("/v1/replicas/r1/operations", operation(4).encode())
+
+
+def test_metrics_are_what_prometheus_reads(site: Site) -> None:
+    site.create()
+    with HttpClient.in_process(surrogate_app(site.host)) as client:
+        text = client.get_bytes("/metrics").decode()
+    values = {
+        (sample.name, *sorted(sample.labels.values())): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+    fetched = site.host.tenant("r1").status().fetched_bytes["home"]
+    assert values["satchel_fetch_bytes_total", "demand", "home"] <= fetched
+    assert values["satchel_replicas", "ready"] == 1
+    stalls = site.host.tenant("r1").status().stalls
+    assert values["satchel_stall_seconds_count",] == stalls.count > 0
+    assert values["satchel_stall_seconds_bucket", "+Inf"] == stalls.count
+    assert values["satchel_memory_free_bytes",] > 0
+
+
+def test_a_clients_names_make_no_series(site: Site, client: HttpClient) -> None:
+    odd = site.forward("odd")
+    request = dataclasses.replace(site.request(), sources=(SourceAddress("odd", str(odd.path)),))
+    site.host.create(request).wait_started(30.0)
+    text = client.get_bytes("/metrics").decode()
+    assert 'source="odd"' not in text
+    assert 'source="other"' in text
+    site.host.remove("r1")
+    odd.close()

@@ -1,0 +1,85 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""The numbers of a host for Prometheus, as of the moment when it asks.
+
+They are of all replicas since the daemon began, those included that have ended. Of the sources,
+those of the host are named, and `media` and `home` of any client's; what else a client may have
+called a source is `other`, so that strangers cannot make up series.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from itertools import accumulate
+
+from prometheus_client import CollectorRegistry, Metric, generate_latest
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+)
+from prometheus_client.registry import Collector
+
+from surrogate.fetching import STALL_BOUNDS, Tally
+from surrogate.host import Host
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+COUNTS = {
+    "requests": "Requests that sources answered.",
+    "chunks": "Chunks that came with the answers.",
+    "bytes": "Bytes of the answers.",
+    "seconds": "Seconds of all requests together, which overlap.",
+    "overdue": "Requests whose chunks were asked for elsewhere before they came.",
+}
+
+
+class HostCollector(Collector):
+    """What a registry asks for a host's numbers."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    def collect(self) -> Iterable[Metric]:
+        status = self._host.status()
+        yield from _fetching(self._host.tally)
+        states = Counter(replica.state for replica in status.replicas)
+        replicas = GaugeMetricFamily("satchel_replicas", "Replicas here.", labels=["state"])
+        for state, count in states.items():
+            replicas.add_metric([state], count)
+        yield replicas
+        for kind, space in (("memory", status.memory), ("disk", status.disk)):
+            what = f"Bytes of {kind} that are free for replicas."
+            yield GaugeMetricFamily(f"satchel_{kind}_free_bytes", what, value=space.free)
+
+
+def _fetching(tally: Tally) -> Iterable[Metric]:
+    counts = tally.counts()
+    for name, what in COUNTS.items():
+        family = CounterMetricFamily(f"satchel_fetch_{name}", what, labels=["source", "priority"])
+        for (source, priority), count in counts.items():
+            family.add_metric([source, priority.value], getattr(count, name))
+        yield family
+    faults = CounterMetricFamily(
+        "satchel_source_faults", "Requests without an answer and bad chunks.", labels=["source"]
+    )
+    for source, number in tally.faults().items():
+        faults.add_metric([source], number)
+    yield faults
+    stalls = tally.stalls()
+    sums = list(accumulate(stalls.histogram))
+    bounds = [*(str(bound) for bound in STALL_BOUNDS), "+Inf"]
+    yield HistogramMetricFamily(
+        "satchel_stall_seconds",
+        "How long machines stood still for blocks, a miss each.",
+        buckets=list(zip(bounds, sums, strict=True)),
+        sum_value=stalls.seconds,
+    )
+
+
+def exposition(host: Host) -> bytes:
+    """All of it in Prometheus's text format."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(HostCollector(host))
+    return generate_latest(registry)
