@@ -53,6 +53,12 @@ class Below:
     first: int
     count: int
 
+    @property
+    def most_chunks(self) -> int:
+        """Chunks that are there at most: the blocks, and the pages above them."""
+        spans = (int(FANOUT ** (level + 1)) for level in range(self.level + 1))
+        return self.count + sum(self.count // span + 2 for span in spans)
+
     def encode(self) -> bytes:
         return _PLACE.pack(self.page, self.level, 0, self.count, self.first)
 

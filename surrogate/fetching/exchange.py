@@ -215,13 +215,14 @@ class Exchange:
             self._take_in_invalid(flight, error, size, now)
             return
         got: set[Key] = {key for key in dispatch.keys if _chunk_of(key) in admitted}
+        odd = len(admitted) > sum(map(_most_chunks, dispatch.keys)) or (admitted and not got)
         self._count(flight, size, len(admitted), now)
         with self._lock:
             self._schedule.answered(dispatch, size, got, now)
             self._arrived(got)
-            if admitted and not got:
+            if odd:
                 self._schedule.leave_alone(dispatch.standing, now)
-        if admitted and not got:
+        if odd:
             self._note_fault(flight, Unasked("a source sent chunks that nobody asked it for"))
 
     def _take_in_invalid(self, flight: _Flight, error: ChunkInvalid, size: int, now: float) -> None:
@@ -286,6 +287,11 @@ class Exchange:
     def _owner(self, dispatch: Dispatch) -> Tally:
         """Whose numbers a request counts in: those of who wanted its first key first."""
         return self._tickets[dispatch.keys[0]][0].tally
+
+
+def _most_chunks(key: Key) -> int:
+    """Chunks that may come for it: itself, or blocks and the pages above them."""
+    return key.most_chunks if isinstance(key, Below) else 1
 
 
 def _chunk_of(key: Key) -> ChunkRef:

@@ -209,3 +209,15 @@ def test_a_miss_overtakes_a_stream(host: Host) -> None:
     assert stream.is_alive(), "most of it is still to come"
     assert Priority.DEMAND in home.urgency
     stream.join()
+
+
+def test_a_source_that_sends_much_more_than_is_below_a_page_is_left_alone(host: Host) -> None:
+    """Nobody can fill a surrogate's disk with what nobody asked for, request after request."""
+    flood, home = host.source("flood"), host.source()
+    junk = host.home.records(host.home.put(noise(9, 200)))
+    flood.spoil = lambda records: records + junk
+    fetcher, volume = host.fetcher(flood, home), host.volume("disk0")
+    for block in range(0, BLOCKS, 50):
+        fetcher.resolve(volume, block, 1)
+    assert fetcher.faults() == {"flood": 1}
+    assert volume.map.count(BlockState.PACKED) >= 6
