@@ -5,7 +5,8 @@
 Pure: the time is an argument, in seconds of any clock that does not go back. Not thread-safe.
 
 The rate is that of a pipeline, not of a request: bytes that arrived while requests were under way
-without a pause, by the time that took, less one round trip. The round trip is the least that a
+without a pause, by the time that took, less one round trip; sums of both, not an average of rates:
+answers that share a link end at once, and the second seems to have taken no time. The round trip is the least that a
 lone request took; it creeps up again where all small ones take longer. What was not asked of a
 source for long is believed less and less: the share of chunks that it has goes back to what was
 assumed.
@@ -20,7 +21,9 @@ from dataclasses import dataclass
 RATE_SAMPLE_BYTES = 32 << 10
 """What has to arrive without a pause before it says anything about the rate."""
 
-RATE_WEIGHT = 0.3
+RATE_MEMORY = 0.8
+"""How much of what the rate was learnt from still counts with the next sample."""
+
 ROUND_TRIP_WEIGHT = 0.1
 HITS_WEIGHT = 0.2
 DEVIATION_WEIGHT = 0.25
@@ -68,6 +71,7 @@ class Estimate:
         self._flow_from = 0.0
         self._flow_bytes = 0
         self._flow_starts = False
+        self._bytes = self._seconds = 0.0
 
     @property
     def bandwidth_delay(self) -> float:
@@ -137,8 +141,9 @@ class Estimate:
         took = now - self._flow_from
         if self._flow_starts:
             took = max(took - self.round_trip, took / 4)
-        rate = self._flow_bytes / max(took, LEAST_SECONDS)
-        self.rate = self.rate + RATE_WEIGHT * (rate - self.rate) if self.rate_known else rate
+        self._bytes = RATE_MEMORY * self._bytes + self._flow_bytes
+        self._seconds = RATE_MEMORY * self._seconds + max(took, LEAST_SECONDS)
+        self.rate = self._bytes / self._seconds
         self.rate_known = True
         self._flow_from, self._flow_bytes, self._flow_starts = now, 0, False
 

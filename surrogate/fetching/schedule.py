@@ -276,6 +276,8 @@ class _Plan:
             return
         self._strangers |= {s: None for s in able if not s.known(self._now)}
         best = self._first_to_deliver(want, able)
+        if want.flying and not self._worth_asking_twice(want, best):
+            return
         if not self._add(best, want):
             self._waiting[best] = self._waiting.get(best, 0) + want.size
             self.skipped += 1
@@ -303,6 +305,12 @@ class _Plan:
         if not standing.known(self._now):
             seconds += STRANGER_SECONDS * want.standings.index(standing)
         return seconds
+
+    def _worth_asking_twice(self, want: Want, other: Standing) -> bool:
+        """What nobody waits for is asked for once more when it is late by as much as that takes:
+        a slow source and the links to it have better to do."""
+        late = min(standing.late(self._now) for standing in want.flying)
+        return self._priority is Priority.DEMAND or late >= self._seconds(want, other)
 
     def _add(self, standing: Standing, want: Want) -> bool:
         """Whether there is room for it in the request that is being filled, or in another one."""
