@@ -6,10 +6,10 @@ Pure: the time is an argument, in seconds of any clock that does not go back. No
 
 The rate is that of a pipeline, not of a request: bytes that arrived while requests were under way
 without a pause, by the time that took, less one round trip; sums of both, not an average of rates:
-answers that share a link end at once, and the second seems to have taken no time. The round trip is the least that a
-lone request took; it creeps up again where all small ones take longer. What was not asked of a
-source for long is believed less and less: the share of chunks that it has goes back to what was
-assumed.
+answers that share a link end at once, and the second seems to have taken no time. The round trip is
+the least that a lone request took; it creeps up again where all small ones take longer. What was
+not asked of a source for long is believed less and less: the share of chunks that it has goes back
+to what was assumed.
 (As TCP estimates a path: RFC 6298 for the deviation, BBR for rate and round trip apart.)
 """
 
