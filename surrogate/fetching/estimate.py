@@ -35,7 +35,7 @@ MEMORY_SECONDS = 60.0
 
 OVERDUE_DEVIATIONS = 4.0
 OVERDUE_FACTOR = 2.0
-OVERDUE_LEAST_SECONDS = 0.15
+OVERDUE_LEAST_SECONDS = 0.3
 """A request is overdue after twice its predicted time, and after four times the usual error."""
 
 OVERDUE_UNKNOWN_SECONDS = 1.0
