@@ -50,7 +50,7 @@ def test_every_bench_has_figures(name: str) -> None:
 
 
 def test_an_unknown_bench_is_named_with_those_that_are() -> None:
-    with pytest.raises(NotFoundError, match="no bench moon; there are .*link.*store"):
+    with pytest.raises(NotFoundError, match=r"no bench moon; there are .*link.*store"):
         figures_of("moon")
     argv = [sys.executable, "-m", "bench", "moon"]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
