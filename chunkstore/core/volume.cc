@@ -343,6 +343,7 @@ Status ImportVolume(Chunks* chunks, BlockSource* source, const TableRoot* base,
   plan.hint = base;
   plan.total = leaves.bytes();
   plan.level = chunks->LevelFor(plan.total);
+  plan.bulk = true;
   return RunIngest(chunks, plan, progress, root);
 }
 
