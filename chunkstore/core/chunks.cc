@@ -361,10 +361,10 @@ Status Chunks::Reserve(RecordBatch batch, std::vector<Location>* at) {
 }
 
 // Another thread may have put it and synced it since it was looked up. Called with the mutex held.
-Status Chunks::FindSynced(const ChunkRef& ref, Location* at, bool* found) const {
-  Location candidates[LocationTable::kMaxCandidates];
-  if (!table_loaded_ || table_.Find(ref, candidates) == 0) return {};
-  return index_->Get(ref, at, found);
+Status Chunks::FindSynced(const ChunkRef& ref, Location* at, bool* found) {
+  Candidates candidates;
+  candidates.count = table_loaded_ ? table_.Find(ref, candidates.at) : 0;
+  return candidates.count > 0 ? Confirm(ref, candidates, at, found) : Status();
 }
 
 Status Chunks::Write() {

@@ -178,7 +178,7 @@ class Chunks final : public PageSource {
   void DecodeSpan(const Location* at, size_t n, uint8_t* blocks);
   void DecodeSlots(const Location* at, size_t n, uint8_t* blocks);
   Status Confirm(const ChunkRef& ref, const Candidates& candidates, Location* at, bool* found);
-  Status FindSynced(const ChunkRef& ref, Location* at, bool* found) const;
+  Status FindSynced(const ChunkRef& ref, Location* at, bool* found);
   bool FindFresh(const ChunkRef& ref, Location* at) const;
   Status Readable(const Location& at);
 
