@@ -81,6 +81,11 @@ class Catalog:
         except (ValueError, KeyError, TypeError, StoreUsage) as error:
             raise StoreDamaged(f"cannot read {path}", why=str(error)) from error
 
+    def newest_of(self, size: int) -> TableRoot | None:
+        """The volume of that many bytes that got its name last: what another one may be like."""
+        alike = [entry for entry in self.list() if entry.root.size == size]
+        return max(alike, key=lambda entry: entry.created).root if alike else None
+
     def remove(self, name: str) -> None:
         """Take the name away; the chunks stay until a prune. Raises NameNotFound, BadName."""
         try:

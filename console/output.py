@@ -10,9 +10,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 PIPE_WIDTH = 10_000
 """Columns where the output is no terminal: a row is a line, for `grep` and `cut`."""
@@ -29,6 +26,10 @@ def show(rows: Any, *, as_json: bool, columns: Sequence[str] | None = None) -> N
     if as_json:
         click.echo(json.dumps(rows, indent=2))
         return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
     table = Table(box=None, pad_edge=False)
     if isinstance(rows, dict):
         table.show_header = False

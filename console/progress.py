@@ -4,21 +4,10 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    MofNCompleteColumn,
-    ProgressColumn,
-    TextColumn,
-    TimeRemainingColumn,
-    TransferSpeedColumn,
-)
-from rich.progress import Progress as RichProgress
 
 from satchel.progress import Progress, silent
 
@@ -31,10 +20,28 @@ def bar(title: str, *, quiet: bool = False, steps: bool = False) -> Iterator[Pro
 
     Draws nothing when `quiet` or when standard error is not a terminal.
     """
-    console = Console(stderr=True)
-    if quiet or not console.is_terminal:
+    if quiet or not sys.stderr.isatty():
         yield silent
         return
+    with _drawn(title, steps) as progress:
+        yield progress
+
+
+@contextmanager
+def _drawn(title: str, steps: bool) -> Iterator[Progress]:
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        MofNCompleteColumn,
+        ProgressColumn,
+        TextColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
+    from rich.progress import Progress as RichProgress
+
+    console = Console(stderr=True)
     counts: tuple[ProgressColumn, ...] = (MofNCompleteColumn(),)
     if not steps:
         counts = (DownloadColumn(binary_units=True), TransferSpeedColumn())

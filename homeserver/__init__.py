@@ -12,8 +12,22 @@
 - cli: all of that as commands, one file each
 """
 
-from homeserver.home import Home
-from homeserver.service import Service
-from homeserver.settings import HomeSettings
+from typing import TYPE_CHECKING
+
+from satchel.deferred import deferred
+
+if TYPE_CHECKING:
+    from homeserver.home import Home
+    from homeserver.service import Service
+    from homeserver.settings import HomeSettings
+
+__getattr__ = deferred(
+    __name__,
+    {
+        "home": ("Home",),
+        "service": ("Service",),
+        "settings": ("HomeSettings",),
+    },
+)
 
 __all__ = ["Home", "HomeSettings", "Service"]

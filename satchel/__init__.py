@@ -9,6 +9,7 @@
 - `progress`: how a long step tells a program what it has done
 - `names`: names that become file names, URLs and host names
 - `files`: small files that are never seen half-written
+- `deferred`: packages whose modules are imported when something of them is first used
 """
 
-__all__ = ["errors", "files", "ids", "names", "paths", "progress", "settings"]
+__all__ = ["deferred", "errors", "files", "ids", "names", "paths", "progress", "settings"]

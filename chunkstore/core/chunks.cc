@@ -50,6 +50,12 @@ void RecordBatch::Add(const RecordView& record, const uint8_t* data) {
   bytes.append(reinterpret_cast<const char*>(data), record.size());
 }
 
+void RecordBatch::Add(const RecordBatch& other) {
+  const auto begin = static_cast<uint32_t>(bytes.size());
+  for (const Item& item : other.items) items.push_back({item.ref, begin + item.offset, item.size});
+  bytes += other.bytes;
+}
+
 Chunks::Chunks(Env* env, std::string packs, std::unique_ptr<Index> index, PackPosition end,
                const ChunkOptions& options)
     : env_(env),
@@ -334,9 +340,11 @@ Status Chunks::Reserve(RecordBatch batch, std::vector<Location>* at) {
   for (size_t i = 0; i < batch.items.size() && status.ok(); ++i) {
     const RecordBatch::Item& item = batch.items[i];
     Location* place = &(*at)[i];
-    if (FindFresh(item.ref, place)) continue;  // put since it was looked up, or twice in the batch
+    bool here = FindFresh(item.ref, place);  // put since it was looked up, or twice in the batch
+    if (!here && !batch.again) status = FindSynced(item.ref, place, &here);
+    if (here || !status.ok()) continue;
     if (end > begin && !writer_.Fits(item.size)) {
-      writer_.Queue(bytes.substr(begin, end - begin), first);
+      writer_.Queue(bytes.substr(begin, end - begin), first, batch.bulk);
       begin = end;
     }
     status = writer_.Place(item.size, place);
@@ -348,8 +356,15 @@ Status Chunks::Reserve(RecordBatch batch, std::vector<Location>* at) {
   }
   if (end == begin) return status;
   bytes.resize(end);
-  writer_.Queue(begin == 0 ? std::move(bytes) : bytes.substr(begin), first);
+  writer_.Queue(begin == 0 ? std::move(bytes) : bytes.substr(begin), first, batch.bulk);
   return status;
+}
+
+// Another thread may have put it and synced it since it was looked up. Called with the mutex held.
+Status Chunks::FindSynced(const ChunkRef& ref, Location* at, bool* found) {
+  Candidates candidates;
+  candidates.count = table_loaded_ ? table_.Find(ref, candidates.at) : 0;
+  return candidates.count > 0 ? Confirm(ref, candidates, at, found) : Status();
 }
 
 Status Chunks::Write() {
@@ -425,7 +440,7 @@ Status Chunks::Sync() {
     return status;
   }
   const PendingSync pending = writer_.TakeUnsynced();
-  if (pending.files.empty() && syncing_.size() == 0) return {};
+  if (pending.parts.empty() && syncing_.size() == 0) return {};
   lock.unlock();
   Status status = pending.Run(env_);
   if (status.ok()) status = index_->Write(syncing_.entries(), {}, end);
@@ -460,6 +475,7 @@ Status Chunks::Move(const std::vector<Index::Entry>& entries) {
   uint8_t buffer[kMaxRecordSize];
   std::vector<ChunkRef> lost;
   RecordBatch batch;
+  batch.again = true;
   for (const auto& entry : entries) {
     RecordView record;
     const Status status = ReadRaw(entry.value, buffer, &record);

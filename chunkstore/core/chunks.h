@@ -48,7 +48,7 @@ namespace satchel {
 struct ChunkOptions {
   int level = 1;                     // of zstd; 0: raw
   uint64_t pack_limit = kPackLimit;  // bytes of a pack
-  size_t max_pending = 1 << 14;      // chunks not in the index yet before a Sync is begun
+  size_t max_pending = 1 << 13;      // chunks not in the index yet before a Sync is begun
 };
 
 // Records that wait to be appended, one after the other.
@@ -61,9 +61,12 @@ struct RecordBatch {
 
   std::string bytes;
   std::vector<Item> items;
+  bool bulk = false;   // part of much that is not read soon
+  bool again = false;  // to be stored also if they are in the index
 
   void Add(const ChunkRef& ref, const uint8_t* block, int level);
   void Add(const RecordView& record, const uint8_t* data);
+  void Add(const RecordBatch& other);
   void Clear() {
     bytes.clear();
     items.clear();
@@ -175,6 +178,7 @@ class Chunks final : public PageSource {
   void DecodeSpan(const Location* at, size_t n, uint8_t* blocks);
   void DecodeSlots(const Location* at, size_t n, uint8_t* blocks);
   Status Confirm(const ChunkRef& ref, const Candidates& candidates, Location* at, bool* found);
+  Status FindSynced(const ChunkRef& ref, Location* at, bool* found);
   bool FindFresh(const ChunkRef& ref, Location* at) const;
   Status Readable(const Location& at);
 

@@ -40,6 +40,12 @@ class File {
   // Makes everything written so far durable, the size included.
   virtual Status Sync() = 0;
 
+  // The system need not keep what is durable of [offset, offset + length) in memory. A hint.
+  virtual void DropCached(uint64_t offset, uint64_t length) {
+    (void)offset;
+    (void)length;
+  }
+
   // Bytes in the file, or in the block device.
   virtual Status Size(uint64_t* size) = 0;
 

@@ -62,11 +62,12 @@ struct Block {
 struct Batch {
   uint64_t ticket = 0;
   std::vector<LeafJob> jobs;
-  std::vector<Page> pages;       // one per job
-  std::vector<ChunkRef> leaves;  // their references
-  RecordBatch records;
+  std::vector<Page> pages;         // one per job
+  std::vector<ChunkRef> leaves;    // their references
+  RecordBatch records;             // of blocks
+  RecordBatch leaf_records;        // of leaves
   std::vector<BlockPlace> places;  // one per block, if the plan asks for them
-  std::vector<uint32_t> placed;    // which of them the first records are of
+  std::vector<uint32_t> placed;    // which of them the records are of
   uint64_t bytes = 0;              // read from the source
 };
 
@@ -83,6 +84,10 @@ struct Desk {
   static constexpr size_t kMaxBlocks = kBatchBlocks + kPageFanout;
 };
 
+// Pages are stored apart from blocks, this many side by side, because they are read together: by
+// the next checkpoint, and by whoever compares with this table or walks over it.
+constexpr size_t kPagesTogether = 64;
+
 class Ingest : private PageSink {
  public:
   Ingest(Chunks* chunks, const IngestPlan& plan)
@@ -91,7 +96,7 @@ class Ingest : private PageSink {
   Status Run(const ProgressFn& progress, TableRoot* root) {
     SATCHEL_RETURN_IF_ERROR(workers_.Run([this] { return Work(); }, progress));
     SATCHEL_RETURN_IF_ERROR(rewriter_.Finish(root));
-    SATCHEL_RETURN_IF_ERROR(chunks_->Append(std::move(inner_)));
+    SATCHEL_RETURN_IF_ERROR(chunks_->Append(std::move(pages_)));
     return {};
   }
 
@@ -127,8 +132,10 @@ class Ingest : private PageSink {
           ReadLeaves(chunks_, *plan_.rest, batch->jobs, /*all=*/false, buffer, &batch->pages));
     }
     if (plan_.hint != nullptr) {
-      SATCHEL_RETURN_IF_ERROR(
-          ReadLeaves(chunks_, *plan_.hint, batch->jobs, /*all=*/true, buffer, &desk->hint));
+      const Status status =
+          ReadLeaves(chunks_, *plan_.hint, batch->jobs, /*all=*/true, buffer, &desk->hint);
+      if (!status.ok() && !status.Is(Kind::kMissing)) return status;
+      if (!status.ok()) desk->hint.assign(batch->jobs.size(), Page{});
     }
     desk->blocks.clear();
     for (uint32_t job = 0; job < batch->jobs.size(); ++job) {
@@ -177,7 +184,8 @@ class Ingest : private PageSink {
     }
     size_t fresh = 0;
     for (size_t k = 0; k < asked; ++k) fresh += desk->found[k] ? 0 : 1;
-    batch->records.bytes.reserve((fresh + batch->jobs.size()) * kMaxRecordSize);
+    batch->records.bulk = plan_.bulk;
+    batch->records.bytes.reserve(fresh * kMaxRecordSize);
     for (size_t k = 0; k < asked; ++k) {
       if (desk->found[k]) {
         if (plan_.on_places) batch->places[ask[k]].at = desk->at[k];
@@ -223,7 +231,7 @@ class Ingest : private PageSink {
         chunks_->Locate(batch->leaves.data(), n, desk->at.data(), desk->found.get()));
     for (size_t i = 0; i < n; ++i) {
       if (desk->found[i] || batch->leaves[i].IsZero()) continue;
-      batch->records.Add(batch->leaves[i], &desk->pages[i * kBlockSize], plan_.level);
+      batch->leaf_records.Add(batch->leaves[i], &desk->pages[i * kBlockSize], plan_.level);
     }
     return {};
   }
@@ -242,14 +250,15 @@ class Ingest : private PageSink {
       SATCHEL_RETURN_IF_ERROR(rewriter_.SetLeaf(batch->jobs[i].leaf, batch->leaves[i]));
     }
     workers_.Done(batch->bytes);
-    if (inner_.items.empty()) return {};
-    SATCHEL_RETURN_IF_ERROR(chunks_->Reserve(std::move(inner_), &at));
-    inner_.Clear();
+    pages_.Add(batch->leaf_records);
+    if (pages_.items.size() < kPagesTogether) return {};
+    SATCHEL_RETURN_IF_ERROR(chunks_->Reserve(std::move(pages_), &at));
+    pages_.Clear();
     return {};
   }
 
   Status PutPage(const Page& page, unsigned level, ChunkRef* ref) override {
-    return chunks_->StorePage(page, level, &inner_, ref);
+    return chunks_->StorePage(page, level, &pages_, ref);
   }
 
   Chunks* const chunks_;
@@ -261,7 +270,7 @@ class Ingest : private PageSink {
 
   // Used by whoever has the turn.
   TableRewriter rewriter_;
-  RecordBatch inner_;  // pages above the leaves that have no place yet
+  RecordBatch pages_;  // that have no place yet
 };
 
 }  // namespace

@@ -47,6 +47,7 @@ struct IngestPlan {
   std::function<void(const std::vector<BlockPlace>&)> on_places;
 
   int level = 0;       // of zstd; 0: raw
+  bool bulk = false;   // what is stored is not read soon
   uint64_t total = 0;  // bytes, for the progress
 };
 

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <mutex>
 #include <utility>
+#include <vector>
 
 #include "chunkstore/core/frame.h"
 
@@ -93,6 +94,22 @@ Status PackReader::ReadBlock(const Location& at, uint8_t* block) {
   RecordView record;
   SATCHEL_RETURN_IF_ERROR(ReadRaw(at, buffer, &record));
   return DecodeRecord(record, block);
+}
+
+Status PackReader::ReadRun(const Location* at, size_t n, uint8_t* blocks) {
+  thread_local std::vector<uint8_t> span;
+  const size_t size = at[n - 1].offset + at[n - 1].size() - at[0].offset;
+  if (span.size() < size) span.resize(size);
+  size_t got = 0;
+  SATCHEL_RETURN_IF_ERROR(ReadSpan(at[0].pack, at[0].offset, size, span.data(), &got));
+  for (size_t i = 0; i < n; ++i) {
+    const size_t begin = at[i].offset - at[0].offset;
+    RecordView record;
+    SATCHEL_RETURN_IF_ERROR(
+        ParseWhole(span.data() + begin, got > begin ? got - begin : 0, at[i].length, &record));
+    SATCHEL_RETURN_IF_ERROR(DecodeRecord(record, blocks + i * kBlockSize));
+  }
+  return {};
 }
 
 // What is at a place never changes while its pack is there, and numbers are not used again; so a

@@ -34,6 +34,17 @@ class PackReader {
   // Each thread keeps the frames that it read last, so that neighbours are not read again.
   Status ReadBlock(const Location& at, uint8_t* block);
 
+  // Reads `n` chunks, at most kMaxRun, to blocks one behind the other, with one pread. They are
+  // records that Follow each other. Errors as ReadBlock.
+  Status ReadRun(const Location* at, size_t n, uint8_t* blocks);
+  static constexpr size_t kMaxRun = 64;
+
+  // Whether `next` is a record that begins where the record at `at` ends.
+  static bool Follows(const Location& next, const Location& at) {
+    return !at.in_frame() && !next.in_frame() && next.pack == at.pack &&
+           next.offset == at.offset + at.size();
+  }
+
   // A record undecoded, checksum checked. `buffer` has room for kMaxRecordSize bytes and `record`
   // points into it. kDamaged if the chunk is in a frame.
   Status ReadRaw(const Location& at, uint8_t* buffer, RecordView* record);

@@ -9,7 +9,12 @@
 namespace satchel {
 
 Status PendingSync::Run(Env* env) const {
-  for (const auto& file : files) SATCHEL_RETURN_IF_ERROR(file->Sync());
+  for (const Part& part : parts) {
+    SATCHEL_RETURN_IF_ERROR(part.file->Sync());
+    for (const Range& range : part.bulk) {
+      part.file->DropCached(range.begin, range.end - range.begin);
+    }
+  }
   return folder.empty() ? Status() : env->SyncDir(folder);
 }
 
@@ -28,8 +33,8 @@ Status PackWriter::Place(uint32_t size, Location* at) {
   return {};
 }
 
-void PackWriter::Queue(std::string bytes, const Location& first) {
-  queue_.push_back(PackWrite{file_, pack_, first.offset, std::move(bytes), next_number_++});
+void PackWriter::Queue(std::string bytes, const Location& first, bool bulk) {
+  queue_.push_back(PackWrite{file_, pack_, first.offset, std::move(bytes), next_number_++, bulk});
 }
 
 PackWrite* PackWriter::Take() {
@@ -44,7 +49,8 @@ PackWrite* PackWriter::Take() {
 void PackWriter::Done(PackWrite* write, bool written) {
   write->taken = false;
   if (!written) return;
-  MarkUnsynced(write->file);
+  PendingSync::Part* const part = MarkUnsynced(write->file);
+  if (write->bulk) part->bulk.push_back({write->offset, write->offset + write->bytes.size()});
   const auto is_it = [write](const PackWrite& other) { return &other == write; };
   queue_.erase(std::find_if(queue_.begin(), queue_.end(), is_it));
 }
@@ -62,7 +68,7 @@ bool PackWriter::IsQueued(const Location& at) const {
 
 PendingSync PackWriter::TakeUnsynced() {
   PendingSync pending;
-  pending.files = std::exchange(unsynced_, {});
+  pending.parts = std::exchange(unsynced_, {});
   pending.folder = std::exchange(folder_unsynced_, false) ? folder_ : std::string();
   return pending;
 }
@@ -72,10 +78,12 @@ void PackWriter::Roll() {
   file_.reset();
 }
 
-void PackWriter::MarkUnsynced(const std::shared_ptr<File>& file) {
-  if (std::find(unsynced_.begin(), unsynced_.end(), file) == unsynced_.end()) {
-    unsynced_.push_back(file);
+PendingSync::Part* PackWriter::MarkUnsynced(const std::shared_ptr<File>& file) {
+  for (PendingSync::Part& part : unsynced_) {
+    if (part.file == file) return &part;
   }
+  unsynced_.push_back(PendingSync::Part{file, {}});
+  return &unsynced_.back();
 }
 
 Status PackWriter::OpenCurrent() {
@@ -103,7 +111,7 @@ Status PackWriter::StartPack() {
     return status;
   }
   file_ = std::move(file);
-  MarkUnsynced(file_);
+  (void)MarkUnsynced(file_);
   folder_unsynced_ = true;
   pack_ = next;
   end_ = kPackHeaderSize;

@@ -38,7 +38,16 @@ struct PackPosition {
 
 // What has to be synced for what was written to be durable.
 struct PendingSync {
-  std::vector<std::shared_ptr<File>> files;
+  struct Range {
+    uint64_t begin;
+    uint64_t end;
+  };
+  struct Part {
+    std::shared_ptr<File> file;
+    std::vector<Range> bulk;  // what of it the system need not keep in memory once it is durable
+  };
+
+  std::vector<Part> parts;
   std::string folder;  // to be synced too, unless empty
 
   Status Run(Env* env) const;
@@ -51,6 +60,7 @@ struct PackWrite {
   uint64_t offset;
   std::string bytes;
   uint64_t number;     // counts up in the order of the places
+  bool bulk;           // part of much, which is not read soon
   bool taken = false;  // somebody is writing it
 
   Status Run() const { return file->WriteAt(offset, bytes.data(), bytes.size()); }
@@ -69,8 +79,8 @@ class PackWriter {
   Status Place(uint32_t size, Location* at);
 
   // Queues the bytes of the records that were placed last, the first of them at `first`: all of
-  // one pack, one behind the other.
-  void Queue(std::string bytes, const Location& first);
+  // one pack, one behind the other. `bulk`: they are part of much that is not read soon.
+  void Queue(std::string bytes, const Location& first, bool bulk);
 
   // The oldest piece that nobody is writing; null if there is none. It stays where it is until
   // Done.
@@ -93,7 +103,7 @@ class PackWriter {
  private:
   Status OpenCurrent();
   Status StartPack();
-  void MarkUnsynced(const std::shared_ptr<File>& file);
+  PendingSync::Part* MarkUnsynced(const std::shared_ptr<File>& file);
 
   Env* const env_;
   const std::string folder_;
@@ -103,7 +113,7 @@ class PackWriter {
   std::shared_ptr<File> file_;  // the current pack, once it is open
   std::list<PackWrite> queue_;  // in the order of the places
   uint64_t next_number_ = 0;
-  std::vector<std::shared_ptr<File>> unsynced_;
+  std::vector<PendingSync::Part> unsynced_;
   bool folder_unsynced_ = false;
 };
 

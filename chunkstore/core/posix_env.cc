@@ -60,6 +60,11 @@ class PosixFile final : public File {
 
   Status Sync() override { return fdatasync(fd_) == 0 ? Status() : Error("cannot sync"); }
 
+  void DropCached(uint64_t offset, uint64_t length) override {
+    (void)posix_fadvise(fd_, static_cast<off_t>(offset), static_cast<off_t>(length),
+                        POSIX_FADV_DONTNEED);
+  }
+
   Status Size(uint64_t* size) override {
     const off_t end = lseek(fd_, 0, SEEK_END);
     if (end < 0) return Error("cannot find the size of");

@@ -304,15 +304,28 @@ class Exporter {
         const uint64_t offset = (first + i) * kBlockSize;
         const uint64_t n = std::min(uint64_t{end - i} * kBlockSize, root_.size - offset);
         SATCHEL_RETURN_IF_ERROR(out_->WriteAt(offset, buffer + size_t{i} * kBlockSize, n));
+        SATCHEL_RETURN_IF_ERROR(Wrote(n));
       }
       i = end + 1;
     }
     return {};
   }
 
+  // What is durable is dropped from the system's memory, as an import does with its packs.
+  Status Wrote(uint64_t n) {
+    const uint64_t before = written_.fetch_add(n);
+    if (before / kSyncEvery == (before + n) / kSyncEvery) return {};
+    SATCHEL_RETURN_IF_ERROR(out_->Sync());
+    out_->DropCached(0, root_.size);
+    return {};
+  }
+
+  static constexpr uint64_t kSyncEvery = uint64_t{32} << 20;  // bytes
+
   Chunks* const chunks_;
   const TableRoot root_;
   File* const out_;
+  std::atomic<uint64_t> written_{0};
   Workers workers_;
   std::atomic<uint64_t> next_{0};
 };
@@ -343,6 +356,7 @@ Status ImportVolume(Chunks* chunks, BlockSource* source, const TableRoot* base,
   plan.hint = base;
   plan.total = leaves.bytes();
   plan.level = chunks->LevelFor(plan.total);
+  plan.bulk = true;
   return RunIngest(chunks, plan, progress, root);
 }
 

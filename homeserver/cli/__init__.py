@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 
 import click
@@ -14,8 +15,42 @@ from homeserver.settings import HomeSettings
 from satchel.paths import config_dir
 from satchel.settings import load
 
+COMMANDS = {
+    "checkpoint": "checkpoint",
+    "dump": "dump",
+    "export": "export",
+    "forget": "forget",
+    "image": "image",
+    "import": "import_",
+    "init": "init",
+    "launch": "launch",
+    "ls": "ls",
+    "media": "media",
+    "prune": "prune",
+    "serve": "serve",
+    "serve-volume": "serve_volume",
+    "service": "service",
+    "stats": "stats",
+    "verify": "verify",
+}
+"""Each command's module."""
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+
+class _Commands(click.Group):
+    """Imports a command when it is wanted: `import` need not wait for what `serve` needs."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({*COMMANDS, *self.commands})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return super().get_command(ctx, cmd_name)
+        module = importlib.import_module(f"homeserver.cli.{COMMANDS[cmd_name]}")
+        found: click.Command = getattr(module, "group", None) or module.command
+        return found
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
     "--config", type=click.Path(path_type=Path), help="Settings [default: XDG's home.toml]."
 )
@@ -37,42 +72,4 @@ def group(context: click.Context, config: Path | None, store: Path | None, verbo
 
 def main() -> None:
     """Run `satchel-home`."""
-    from homeserver.cli import (
-        checkpoint,
-        dump,
-        export,
-        forget,
-        image,
-        import_,
-        init,
-        launch,
-        ls,
-        media,
-        prune,
-        serve,
-        serve_volume,
-        service,
-        stats,
-        verify,
-    )
-
-    for command in (
-        checkpoint.command,
-        dump.command,
-        export.command,
-        forget.command,
-        image.group,
-        import_.command,
-        init.command,
-        launch.command,
-        ls.command,
-        media.group,
-        prune.command,
-        serve.command,
-        serve_volume.command,
-        service.group,
-        stats.command,
-        verify.command,
-    ):
-        group.add_command(command)
     run_program(group, "satchel-home")

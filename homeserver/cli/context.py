@@ -6,13 +6,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from chunkstore import Store
 from homeserver.settings import HomeSettings
 from satchel.errors import UnavailableError
-from wire import HttpClient
+
+if TYPE_CHECKING:
+    from wire import HttpClient
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,8 @@ class Context:
                 f"no home server answers at {self.settings.socket}",
                 fix="start one with `satchel-home serve`",
             )
+        from wire import HttpClient  # most commands get by without it
+
         return HttpClient(self.settings.socket, peer="the home server")
 
 

@@ -25,6 +25,7 @@ def command(context: Context, file: Path, name: str, as_json: bool) -> None:
         catalog = Catalog(store)
         catalog.require_absent(name)
         with raw_view(file) as raw, bar(f"import {name}", quiet=as_json) as progress:
-            root = store.import_file(raw, progress=progress)
+            base = catalog.newest_of(raw.stat().st_size)
+            root = store.import_file(raw, base=base, progress=progress)
         catalog.add(name, root)
     show({"name": name, **root.to_json()}, as_json=as_json)

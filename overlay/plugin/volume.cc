@@ -44,6 +44,13 @@ Status Volume::Read(uint64_t offset, uint64_t count, char* out) {
     const uint64_t end = BlocksIn(offset + count);
     const BlockState state = StateOf(block);
     const bool alone = state == BlockState::kPacked;
+    if (alone && skip == 0) {
+      const uint64_t done = ReadPackedRun(block, count / kBlockSize, out) * kBlockSize;
+      out += done;
+      offset += done;
+      count -= done;
+      if (done > 0) continue;
+    }
     const uint64_t run = alone ? 1 : RunEnd(block, end, state) - block;
     const uint64_t length = std::min(count, run * kBlockSize - skip);
     bool valid = true;
@@ -159,6 +166,21 @@ Status Volume::ReadPacked(uint64_t block, uint64_t skip, uint64_t length, char* 
   }
   if (!direct) std::memcpy(out, content + skip, length);
   return {};
+}
+
+// Reads whole blocks whose records lie side by side in a pack, together, and gives their number: 0
+// if there are no two of them, or if one cannot be read, which reading it alone has to judge.
+uint64_t Volume::ReadPackedRun(uint64_t block, uint64_t count, char* out) {
+  Location at[PackReader::kMaxRun];
+  size_t n = 0;
+  while (n < std::min<uint64_t>(count, PackReader::kMaxRun)) {
+    const BlockEntry entry = map_->Load(block + n);
+    if (entry.state != BlockState::kPacked) break;
+    if (n > 0 && !PackReader::Follows(entry.at, at[n - 1])) break;
+    at[n++] = entry.at;
+  }
+  if (n < 2 || !packs_->ReadRun(at, n, reinterpret_cast<uint8_t*>(out)).ok()) return 0;
+  return n;
 }
 
 Status Volume::ReadOverlay(uint64_t offset, uint64_t length, char* out) {

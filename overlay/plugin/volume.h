@@ -95,6 +95,7 @@ class Volume {
   Status Fetch(uint64_t first, uint64_t count);
   Status ReadDirty(uint64_t offset, uint64_t length, char* out, bool* valid);
   Status ReadPacked(uint64_t block, uint64_t skip, uint64_t length, char* out, bool* valid);
+  uint64_t ReadPackedRun(uint64_t block, uint64_t count, char* out);
   Status ReadOverlay(uint64_t offset, uint64_t length, char* out);
 
   Status ForEachSpan(uint64_t offset, uint64_t count,

@@ -35,7 +35,7 @@ def imports(path: Path) -> Iterator[tuple[str, str]]:
 
 def public_names(module: ModuleType) -> set[str]:
     names = {name for name in vars(module) if not name.startswith("_")}
-    return names - modules_of(module.__name__) - {"annotations"}
+    return names - modules_of(module.__name__) - {"annotations", "TYPE_CHECKING", "deferred"}
 
 
 @EVERY_PACKAGE
@@ -50,6 +50,7 @@ def test_all_is_complete(name: str) -> None:
     exported = getattr(module, "__all__", None)
     assert exported is not None, f"{name}/__init__.py has no __all__"
     assert len(set(exported)) == len(exported)
+    assert all(hasattr(module, attribute) for attribute in exported)  # imports what is deferred
     if name == "satchel":
         assert set(exported) == modules_of(name), "its modules are the face of the vocabulary"
     else:
