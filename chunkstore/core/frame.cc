@@ -83,8 +83,8 @@ Status FrameEncoder::Append(FrameCodec codec, uint8_t* blocks, unsigned count, s
     return Status::Make(Kind::kIo, "cannot compress a frame",
                         ZSTD_isError(left) ? ZSTD_getErrorName(left) : "it does not fit");
   }
-  FrameHeader fields{kFrameMagic, codec, static_cast<uint8_t>(count),
-                     static_cast<uint16_t>(to.pos), 0};
+  FrameHeader fields{kFrameMagic, codec, static_cast<uint8_t>(count), static_cast<uint16_t>(to.pos),
+                     0};
   fields.checksum = FrameChecksum(reinterpret_cast<const uint8_t*>(&fields), payload, to.pos);
   std::memcpy(header, &fields, sizeof fields);
   out->resize(start + kFrameHeaderSize + to.pos);

@@ -29,9 +29,9 @@
 
 #include <cstdint>
 #include <functional>
-#include <unordered_map>
 #include <vector>
 
+#include "chunkstore/core/block_map_file.h"
 #include "chunkstore/core/chunks.h"
 #include "chunkstore/core/volume.h"
 
@@ -49,34 +49,35 @@ struct SettleReport {
   uint64_t bytes_after = 0;  // of packs
 };
 
-// Where chunks went: a location's word, without slot for a record, to the new one's.
-using Moves = std::unordered_map<uint64_t, uint64_t>;
-
-// Puts chunks into frames; see above. `entries` are in the order in which they are to stand.
-class FrameMaker {
- public:
-  // `may_go_on` is asked before each frame and may wait; false ends it early without an error.
-  FrameMaker(Chunks* chunks, const SettleOptions& options, std::function<bool()> may_go_on)
-      : chunks_(chunks), options_(options), may_go_on_(std::move(may_go_on)) {}
-
-  // *moves gets what was moved. Not synced. *complete: whether may_go_on never said no.
-  Status Run(const std::vector<Index::Entry>& entries, FrameCodec codec, const ProgressFn& progress,
-             Moves* moves, SettleReport* report, bool* complete);
-
- private:
-  Chunks* const chunks_;
-  const SettleOptions options_;
-  const std::function<bool()> may_go_on_;
+// Whether to make another frame now.
+enum class Turn : uint8_t {
+  kGo,
+  kWait,  // something that matters more runs
+  kEnd,   // somebody wants the store alone
 };
+
+// Puts `entries`, in the order in which they are to stand, into frames. *moves gets where they
+// went. Not synced. *complete becomes false when `turn`, which is asked before each frame, ends it
+// early; that is no error.
+struct FramePlan {
+  std::vector<Index::Entry> entries;
+  FrameCodec codec = FrameCodec::kBlocks;
+  std::function<Turn()> turn;
+  SettleOptions options;
+};
+Status MakeFrames(Chunks* chunks, const FramePlan& plan, const ProgressFn& progress, Moves* moves,
+                  SettleReport* report, bool* complete);
 
 // What of `pack` the index has, in the order of the pack.
 Status EntriesOf(Index* index, uint32_t pack, std::vector<Index::Entry>* entries);
 
-// Those of `entries` that are table pages, with what they are sorted by.
+// A table page, and what pages are sorted by.
 struct PageEntry {
   uint64_t key;
   Index::Entry entry;
 };
+
+// Those of `entries` that are table pages and not in frames yet.
 Status FindPages(Chunks* chunks, const std::vector<Index::Entry>& entries,
                  std::vector<PageEntry>* pages);
 
