@@ -28,7 +28,7 @@ namespace {
 
 constexpr auto kPause = std::chrono::milliseconds(10);
 
-// A pack of which less than this part is records stays as it is.
+// In the background a pack of which less than this part is records stays as it is.
 constexpr uint64_t kLeastPart = 16;
 
 // The calling thread gets what nobody else wants. Where that is refused it does no harm.
@@ -266,7 +266,8 @@ class Store::Settling {
     for (const auto& [pack, size] : sizes) {
       const Tally& tally = tallies[pack];
       const bool empty = tally.records + tally.frames == 0 && size > kPackHeaderSize;
-      const bool worth = tally.records > 0 && tally.records * kLeastPart >= tally.frames;
+      const bool much = tally.records * kLeastPart >= tally.frames;
+      const bool worth = tally.records > 0 && (much || !options_.background);
       if (tried_.count(pack) != 0 || !(empty || worth)) continue;
       if (pack == chunks->end().pack) SATCHEL_RETURN_IF_ERROR(chunks->EndPack());
       packs_.push_back(pack);

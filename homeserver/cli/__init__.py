@@ -52,6 +52,7 @@ def main() -> None:
         serve,
         serve_volume,
         service,
+        settle,
         stats,
         verify,
     )
@@ -71,6 +72,7 @@ def main() -> None:
         serve.command,
         serve_volume.command,
         service.group,
+        settle.command,
         stats.command,
         verify.command,
     ):
