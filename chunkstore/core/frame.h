@@ -7,13 +7,12 @@
 // Two things pull at its size. zstd finds more in 48 KiB than in 4, and a reader that wants one
 // block has to decompress what lies before it. So the chunks of a frame are in groups, and the
 // compressor ends a block of its own at the end of each group: whoever wants slot 1 of 8 stops
-// there. What sizes were tried, and what they cost, is in docs/chunkstore.md.
+// half-way. What sizes were tried, and what they cost, is in docs/chunkstore.md.
 //
 // Programs are a large part of a disk, and calls a large part of programs; their relative targets
-// are made absolute before compression, block by block, which costs a reader nothing that counts
-// (branches.h). Table pages are hashes from end to end. They stand in frames of their own, so that
-// they do not part what belongs together, and in which two versions of a page meet: then the second
-// costs little.
+// are made absolute before compression, block by block (branches.h). Table pages are hashes from
+// end to end. They stand in frames of their own, so that they do not part what belongs together,
+// and in which two versions of a page meet: then the second costs little.
 //
 // A frame has no references: 52 bytes a chunk would be more than a hundredth of all content. The
 // index says which chunk is in which slot, and it can be made anew by decompressing and hashing,
@@ -43,7 +42,7 @@ namespace satchel {
 
 // What a writer makes; a reader takes any count up to kMaxFrameChunks and any grouping.
 constexpr unsigned kFrameChunks = 8;
-constexpr unsigned kFrameGroup = 2;
+constexpr unsigned kFrameGroup = 4;
 constexpr int kFrameLevel = 16;
 
 struct FrameView {
