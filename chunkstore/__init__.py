@@ -52,6 +52,7 @@ from chunkstore.media import Media
 from chunkstore.store import (
     BadRecord,
     PruneReport,
+    SettleReport,
     Store,
     StoreStats,
     VerifyReport,
@@ -85,6 +86,7 @@ __all__ = [
     "NameNotFound",
     "NameTaken",
     "PruneReport",
+    "SettleReport",
     "Store",
     "StoreDamaged",
     "StoreDenied",

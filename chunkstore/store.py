@@ -80,13 +80,31 @@ class PruneReport:
 
 
 @dataclass(frozen=True)
+class SettleReport:
+    """What settling did.
+
+    chunks: that went into frames
+    damaged: chunks that could not be read; the packs that they are in stay, `verify` names them
+    pinned: packs that stay because the volume of a map reads from them
+    bytes_before, bytes_after: of packs
+    """
+
+    chunks: int
+    damaged: int
+    pinned: int
+    bytes_before: int
+    bytes_after: int
+
+
+@dataclass(frozen=True)
 class StoreStats:
     """How much is in a store.
 
     chunks: distinct chunks, table pages included
     variants: chunks that share their SHA-1 with another chunk here
     packs, pack_bytes: pack files and their bytes
-    live_bytes: bytes of the records that the index points to
+    live_bytes: bytes of the records and frames that the index points to
+    settled: chunks that are in frames
     damaged: records that were found bad since the store was opened, and are not served any more
     """
 
@@ -95,6 +113,7 @@ class StoreStats:
     packs: int
     pack_bytes: int
     live_bytes: int
+    settled: int
     damaged: int
 
 
@@ -318,6 +337,26 @@ class Store:
         roots = [(root.ref, root.size) for root in keep]
         natives = [map.native for map in maps]
         return PruneReport(**self.native.prune(roots, natives, partial, progress))
+
+    def settle(
+        self,
+        *,
+        maps: Iterable[BlockMap] = (),
+        background: bool = False,
+        progress: Progress = silent,
+    ) -> SettleReport:
+        """Compress what imports and checkpoints stored as it was: chunks go into frames of several.
+
+        Runs beside everything else and waits while an import or a checkpoint runs. Maps that point
+        to what is moved are made to point to where it goes. What is done stays done, whether this
+        is interrupted, killed or runs out of space.
+
+        maps: those of attached volumes that this object was not used with yet
+        background: take only what nobody else wants of processor and disk
+        progress: bytes as they were stored before
+        """
+        natives = [map.native for map in maps]
+        return SettleReport(**self.native.settle(natives, background, progress))
 
     def stats(self) -> StoreStats:
         """Count what is in the store. Goes through the whole index."""

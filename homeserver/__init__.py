@@ -6,6 +6,7 @@
 - machines: every replica of a home; rehearsals of new checkpoints
 - service: a live service: its log, its first-class replica, the client that holds it
 - lease: which client may number a service's operations
+- settling: the store gets smaller in the background
 - home: the store and all services of one owner
 - carry: what goes between home and portable media
 - api: all of that over HTTP

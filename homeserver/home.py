@@ -14,6 +14,7 @@ from homeserver.machines import HomeClosing, Machines
 from homeserver.records import ServiceRecord, ServiceShelf
 from homeserver.service import Service
 from homeserver.settings import HomeSettings
+from homeserver.settling import BackgroundSettling
 from hypervisor import Driver
 from images import SIGNATURE_NAMESPACE, BuiltImage
 from replay import Log
@@ -42,6 +43,7 @@ class Home:
         self._carrying = threading.Lock()
         self._closed = False
         self._services: dict[str, Service] = {}
+        self._settling = BackgroundSettling(self.store) if settings.settle else None
 
     @staticmethod
     def init(settings: HomeSettings) -> None:
@@ -107,6 +109,8 @@ class Home:
             services, self._services = self._services, {}
         for service in services.values():
             service.close()
+        if self._settling:
+            self._settling.stop()
         self.store.close()
 
     def _open(self, record: ServiceRecord) -> Service:

@@ -22,6 +22,8 @@ class HomeSettings:
     threads:           requests answered at once
     operation_seconds: how long one operation may take in the guest
     lease_seconds:     after how long without a word a client no longer holds its service
+    settle:            compress the store in the background, with what nobody else needs of the
+                       processor; `satchel-home settle` does it at once
     """
 
     data: Path = field(default_factory=lambda: data_dir() / "home")
@@ -31,6 +33,7 @@ class HomeSettings:
     threads: int = 16
     operation_seconds: float = 300.0
     lease_seconds: float = 60.0
+    settle: bool = True
 
     def __post_init__(self) -> None:
         for name in ("keep_checkpoints", "threads", "operation_seconds", "lease_seconds"):

@@ -26,12 +26,20 @@ class _PruneReport(TypedDict):
     bytes_before: int
     bytes_after: int
 
+class _SettleReport(TypedDict):
+    chunks: int
+    damaged: int
+    pinned: int
+    bytes_before: int
+    bytes_after: int
+
 class _StoreStats(TypedDict):
     chunks: int
     variants: int
     packs: int
     pack_bytes: int
     live_bytes: int
+    settled: int
     damaged: int
 
 def name_blocks(blocks: Buffer) -> bytes: ...
@@ -83,6 +91,9 @@ class Store:
     def prune(
         self, keep: Iterable[_Root], maps: Iterable[BlockMap], partial: bool, progress: _Progress
     ) -> _PruneReport: ...
+    def settle(
+        self, maps: Iterable[BlockMap], background: bool, progress: _Progress
+    ) -> _SettleReport: ...
     def stats(self) -> _StoreStats: ...
 
 class Media:

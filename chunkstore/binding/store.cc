@@ -267,6 +267,23 @@ py::dict Prune(const PyStore& self, const py::iterable& keep, const py::iterable
   return out;
 }
 
+py::dict Settle(const PyStore& self, const py::iterable& maps, bool background,
+                py::object progress) {
+  const auto store = self.Get();
+  for (const py::handle& item : maps) store->Regard(py::cast<const PyBlockMap&>(item).Get().get());
+  SettleReport report;
+  Progress fn(std::move(progress));
+  RunWith(kStore, &fn,
+          [&](const ProgressFn& f) { return store->Settle({background}, f, &report); });
+  py::dict out;
+  out["chunks"] = report.chunks;
+  out["damaged"] = report.damaged;
+  out["pinned"] = report.pinned;
+  out["bytes_before"] = report.bytes_before;
+  out["bytes_after"] = report.bytes_after;
+  return out;
+}
+
 py::dict Stats(const PyStore& self) {
   const auto store = self.Get();
   StoreStats stats;
@@ -277,6 +294,7 @@ py::dict Stats(const PyStore& self) {
   out["packs"] = stats.packs;
   out["pack_bytes"] = stats.pack_bytes;
   out["live_bytes"] = stats.live_bytes;
+  out["settled"] = stats.settled;
   out["damaged"] = stats.damaged;
   return out;
 }
@@ -333,6 +351,7 @@ void init_store(py::module_& m) {
       .def("rebuild_index", &RebuildIndex, py::arg("progress"))
       .def("prune", &Prune, py::arg("keep"), py::arg("maps"), py::arg("partial"),
            py::arg("progress"))
+      .def("settle", &Settle, py::arg("maps"), py::arg("background"), py::arg("progress"))
       .def("stats", &Stats);
 }
 

@@ -39,10 +39,19 @@ BlockMap::BlockMap(void* base, size_t size, uint64_t blocks)
     : base_(base),
       size_(size),
       blocks_(blocks),
-      entries_(reinterpret_cast<std::atomic<uint64_t>*>(static_cast<char*>(base) +
-                                                        kBlockMapHeaderSize)) {}
+      entries_(
+          reinterpret_cast<std::atomic<uint64_t>*>(static_cast<char*>(base) + kBlockMapHeaderSize)),
+      handle_(std::make_shared<BlockMapHandle>()) {
+  handle_->map = this;
+}
 
-BlockMap::~BlockMap() { munmap(base_, size_); }
+BlockMap::~BlockMap() {
+  {
+    const std::lock_guard lock(handle_->mutex);
+    handle_->map = nullptr;
+  }
+  munmap(base_, size_);
+}
 
 Status BlockMap::Create(const std::string& path, uint64_t blocks, std::unique_ptr<BlockMap>* map) {
   if (blocks > kMaxVolumeSize / kBlockSize) {
@@ -81,6 +90,23 @@ Status BlockMap::Map(int fd, const std::string& path, std::unique_ptr<BlockMap>*
   if (base == MAP_FAILED) return Status::FromErrno("cannot map the block map " + path, errno);
   map->reset(new BlockMap(base, size, header.blocks));
   return {};
+}
+
+uint64_t BlockMap::Repoint(uint32_t pack, const Moves& moves) {
+  constexpr auto kPacked = static_cast<uint64_t>(BlockState::kPacked);
+  uint64_t left = 0;
+  for (uint64_t i = 0; i < blocks_; ++i) {
+    uint64_t word = entries_[i].load(std::memory_order_acquire);
+    if ((word & 3) != kPacked || DecodeLocation(word).pack != pack) continue;
+    const auto found = moves.find(word & ~uint64_t{3});
+    // A write that comes first makes it dirty, and then it does not lead there any more.
+    if (found == moves.end()) {
+      ++left;
+    } else {
+      entries_[i].compare_exchange_strong(word, found->second | kPacked, std::memory_order_acq_rel);
+    }
+  }
+  return left;
 }
 
 BlockMap::Counts BlockMap::Count() const {

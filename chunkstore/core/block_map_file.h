@@ -9,7 +9,9 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <unordered_map>
 
 #include "chunkstore/core/block_map.h"
 #include "chunkstore/core/status.h"
@@ -18,6 +20,17 @@ namespace satchel {
 
 constexpr BlockEntry kZeroEntry{BlockState::kZero, {}};
 constexpr BlockEntry kDirtyEntry{BlockState::kDirty, {}};
+
+// Where chunks went: the words of their locations before and after.
+using Moves = std::unordered_map<uint64_t, uint64_t>;
+
+class BlockMap;
+
+// Leads to a map as long as it is there.
+struct BlockMapHandle {
+  std::mutex mutex;
+  BlockMap* map;  // null once it is gone; used with the mutex held
+};
 
 // Thread-safe, but for destruction. Block numbers are below blocks(): the caller's duty.
 class BlockMap {
@@ -47,6 +60,11 @@ class BlockMap {
     entries_[block].store(EncodeEntry(kDirtyEntry), std::memory_order_release);
   }
 
+  // Points entries that lead into `pack` to where `moves` has their chunks. How many still do.
+  uint64_t Repoint(uint32_t pack, const Moves& moves);
+
+  std::shared_ptr<BlockMapHandle> handle() const { return handle_; }
+
   // Blocks by state: absent, zero, packed, dirty.
   struct Counts {
     uint64_t by_state[4];
@@ -63,6 +81,7 @@ class BlockMap {
   const size_t size_;
   const uint64_t blocks_;
   std::atomic<uint64_t>* const entries_;
+  const std::shared_ptr<BlockMapHandle> handle_;
 };
 
 }  // namespace satchel

@@ -23,11 +23,6 @@ constexpr int kSentLevel = 1;   // of zstd, for what leaves the store
 constexpr uint64_t kRoomForRaw = 3;
 constexpr int kFastLevel = 1;
 
-// Whether a record turned out to be lost: not whole, or with the pack it was in.
-bool IsLost(const Status& status) {
-  return status.Is(Kind::kDamaged) || status.Is(Kind::kInvalid) || status.Is(Kind::kNotFound);
-}
-
 // A record that does not even parse is reported under the name that its header claims.
 Status ClaimedInvalid(const Status& parsed, const uint8_t* data, size_t n) {
   ChunkRef claimed = kZeroRef;
@@ -468,30 +463,6 @@ Status Chunks::EndPack() {
   const std::lock_guard lock(mutex_);
   writer_.Roll();
   return {};
-}
-
-Status Chunks::Move(const std::vector<Index::Entry>& entries) {
-  SATCHEL_RETURN_IF_ERROR(Sync());
-  uint8_t buffer[kMaxRecordSize];
-  std::vector<ChunkRef> lost;
-  RecordBatch batch;
-  batch.again = true;
-  for (const auto& entry : entries) {
-    RecordView record;
-    const Status status = ReadRaw(entry.value, buffer, &record);
-    if (IsLost(status) || (status.ok() && record.ref != entry.ref)) {
-      ++damaged_;
-      lost.push_back(entry.ref);
-      continue;
-    }
-    SATCHEL_RETURN_IF_ERROR(status);
-    batch.Add(record, buffer);
-    if (batch.items.size() < kGroup) continue;
-    SATCHEL_RETURN_IF_ERROR(Append(std::move(batch)));
-    batch.Clear();
-  }
-  SATCHEL_RETURN_IF_ERROR(Append(std::move(batch)));
-  return Erase(lost);
 }
 
 Status Chunks::Erase(const std::vector<ChunkRef>& refs) {

@@ -73,6 +73,9 @@ struct RecordBatch {
   }
 };
 
+// Whether a status says that a chunk is lost: not whole, or gone with the pack it was in.
+bool IsLost(const Status& status);
+
 // Thread-safe. Destroying it loses what was not synced from the index, not from the packs.
 class Chunks final : public PageSource {
  public:
@@ -123,9 +126,18 @@ class Chunks final : public PageSource {
   // Ends the newest pack, so that prune may rewrite it too.
   Status EndPack();
 
-  // Copies the records of these chunks to the end of the packs and points the index there. A chunk
-  // whose record is not whole is taken out of the index. For prune: nothing else runs.
+  // Copies these chunks, which are in the order of their places, to the end of the packs and points
+  // the index there. A frame of which little is among them is taken apart. A chunk that is not
+  // whole is taken out of the index. For prune: nothing else runs.
   Status Move(const std::vector<Index::Entry>& entries);
+
+  // Appends a frame of which slot i is the chunk refs[i], or of no account if that is the zero
+  // reference. These chunks are here already; from now on they are found there. *at is slot 0.
+  Status AppendFrame(std::string frame, const ChunkRef* refs, unsigned count, Location* at);
+
+  // Nothing leads to this pack any more. The index has nothing in it, and it is about to be
+  // removed.
+  void LeavePack(uint32_t pack);
 
   // Syncs, and takes chunks out of the index. For prune: nothing else runs.
   Status Erase(const std::vector<ChunkRef>& refs);
@@ -179,6 +191,8 @@ class Chunks final : public PageSource {
   void DecodeSlots(const Location* at, size_t n, uint8_t* blocks);
   Status Confirm(const ChunkRef& ref, const Candidates& candidates, Location* at, bool* found);
   Status FindSynced(const ChunkRef& ref, Location* at, bool* found);
+  Status MoveFrame(const Index::Entry* entries, size_t n, RecordBatch* batch,
+                   std::vector<ChunkRef>* lost);
   bool FindFresh(const ChunkRef& ref, Location* at) const;
   Status Readable(const Location& at);
 

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 The Satchel authors
 // SPDX-License-Identifier: Apache-2.0
-#define ZSTD_STATIC_LINKING_ONLY  // frames without magic
+#define ZSTD_STATIC_LINKING_ONLY  // frames without magic, and decompression block by block
 #include "chunkstore/core/frame.h"
 
 #include <zstd.h>
@@ -9,6 +9,7 @@
 #include <cassert>
 #include <cstring>
 
+#include "chunkstore/core/branches.h"
 #include "chunkstore/core/hash.h"
 
 #define XXH_INLINE_ALL
@@ -34,7 +35,9 @@ Status ParseFrame(const uint8_t* data, size_t n, FrameView* frame) {
   FrameHeader header;
   std::memcpy(&header, data, sizeof header);
   if (header.magic != kFrameMagic) return Damaged("wrong magic");
-  if (header.codec != FrameCodec::kZstd) return Damaged("unknown codec");
+  if (header.codec != FrameCodec::kPages && header.codec != FrameCodec::kBlocks) {
+    return Damaged("unknown codec");
+  }
   if (header.count == 0 || header.count > kMaxFrameChunks) return Damaged("count out of range");
   if (header.length == 0 || header.length > kMaxFramePayload) return Damaged("length out of range");
   if (n - kFrameHeaderSize < header.length) return Damaged("the payload is cut off");
@@ -42,7 +45,7 @@ Status ParseFrame(const uint8_t* data, size_t n, FrameView* frame) {
   if (FrameChecksum(data, payload, header.length) != header.checksum) {
     return Damaged("the checksum does not agree");
   }
-  *frame = FrameView{header.count, header.length, payload};
+  *frame = FrameView{header.codec, header.count, header.length, payload};
   return {};
 }
 
@@ -58,8 +61,11 @@ FrameEncoder::FrameEncoder(int level) : context_(ZSTD_createCCtx()) {
 
 FrameEncoder::~FrameEncoder() { ZSTD_freeCCtx(context_); }
 
-Status FrameEncoder::Append(const uint8_t* blocks, unsigned count, std::string* out) {
+Status FrameEncoder::Append(FrameCodec codec, uint8_t* blocks, unsigned count, std::string* out) {
   assert(count > 0 && count <= kMaxFrameChunks);
+  if (codec == FrameCodec::kBlocks) {
+    for (unsigned i = 0; i < count; ++i) MakeBranchesAbsolute(blocks + i * kBlockSize, i);
+  }
   const size_t start = out->size();
   out->resize(start + kMaxFrameSize);
   auto* header = reinterpret_cast<uint8_t*>(out->data()) + start;
@@ -77,8 +83,8 @@ Status FrameEncoder::Append(const uint8_t* blocks, unsigned count, std::string* 
     return Status::Make(Kind::kIo, "cannot compress a frame",
                         ZSTD_isError(left) ? ZSTD_getErrorName(left) : "it does not fit");
   }
-  FrameHeader fields{kFrameMagic, FrameCodec::kZstd, static_cast<uint8_t>(count),
-                     static_cast<uint16_t>(to.pos), 0};
+  FrameHeader fields{kFrameMagic, codec, static_cast<uint8_t>(count), static_cast<uint16_t>(to.pos),
+                     0};
   fields.checksum = FrameChecksum(reinterpret_cast<const uint8_t*>(&fields), payload, to.pos);
   std::memcpy(header, &fields, sizeof fields);
   out->resize(start + kFrameHeaderSize + to.pos);
@@ -86,10 +92,8 @@ Status FrameEncoder::Append(const uint8_t* blocks, unsigned count, std::string* 
 }
 
 FrameDecoder::FrameDecoder()
-    : context_(ZSTD_createDCtx()), blocks_(new uint8_t[kMaxFrameChunks * kBlockSize]) {
+    : context_(ZSTD_createDCtx()), payload_(new uint8_t[kMaxFrameChunks * kBlockSize]) {
   ZSTD_DCtx_setParameter(context_, ZSTD_d_format, ZSTD_f_zstd1_magicless);
-  // No window larger than a frame: what a header asks for is not allocated.
-  ZSTD_DCtx_setParameter(context_, ZSTD_d_windowLogMax, 16);
 }
 
 FrameDecoder::~FrameDecoder() { ZSTD_freeDCtx(context_); }
@@ -98,41 +102,46 @@ void FrameDecoder::Start(const FrameView& frame) {
   assert(frame.count > 0 && frame.count <= kMaxFrameChunks);
   frame_ = frame;
   read_ = done_ = 0;
-  ZSTD_DCtx_reset(context_, ZSTD_reset_session_only);
+  ZSTD_decompressBegin(context_);
 }
 
-Status FrameDecoder::Block(unsigned slot, const uint8_t** block) {
+Status FrameDecoder::Block(unsigned slot, uint8_t* block) {
   if (slot >= frame_.count) return Damaged("it has no such slot");
   const size_t end = size_t{slot + 1} * kBlockSize;
   if (done_ < end) SATCHEL_RETURN_IF_ERROR(Decompress(end));
-  *block = blocks_.get() + end - kBlockSize;
+  std::memcpy(block, payload_.get() + end - kBlockSize, kBlockSize);
+  if (frame_.codec == FrameCodec::kBlocks) MakeBranchesRelative(block, slot);
   return {};
 }
 
-// Until that many bytes are there.
+// Until at least that many bytes are there. One block of zstd after the other goes straight to its
+// place, without the buffers of ZSTD_decompressStream.
 Status FrameDecoder::Decompress(size_t size) {
-  ZSTD_inBuffer from{frame_.payload, frame_.length, read_};
-  ZSTD_outBuffer to{blocks_.get(), size, done_};
-  while (to.pos < size) {
-    const size_t before = to.pos;
-    const size_t left = ZSTD_decompressStream(context_, &to, &from);
-    const bool stuck = to.pos == before && from.pos == from.size;
-    if (ZSTD_isError(left) || stuck || (left == 0 && to.pos < size)) {
+  const size_t room = size_t{frame_.count} * kBlockSize;
+  while (done_ < size) {
+    const size_t need = ZSTD_nextSrcSizeToDecompress(context_);
+    const bool there = need > 0 && need <= frame_.length - read_;
+    const size_t n = there ? ZSTD_decompressContinue(context_, payload_.get() + done_, room - done_,
+                                                     frame_.payload + read_, need)
+                           : 0;
+    if (!there || ZSTD_isError(n)) {
       frame_ = FrameView{};
       return Damaged("its payload does not decompress to its chunks");
     }
+    read_ += need;
+    done_ += n;
   }
-  read_ = from.pos;
-  done_ = to.pos;
   return {};
 }
 
 Status NameFrame(const FrameView& frame, FrameDecoder* decoder, std::vector<ChunkRef>* names) {
   decoder->Start(frame);
-  const uint8_t* last = nullptr;
-  SATCHEL_RETURN_IF_ERROR(decoder->Block(frame.count - 1, &last));
+  std::vector<uint8_t> blocks(size_t{frame.count} * kBlockSize);
+  for (unsigned i = 0; i < frame.count; ++i) {
+    SATCHEL_RETURN_IF_ERROR(decoder->Block(i, &blocks[size_t{i} * kBlockSize]));
+  }
   names->resize(frame.count);
-  NameBlocks(last - size_t{frame.count - 1u} * kBlockSize, frame.count, names->data());
+  NameBlocks(blocks.data(), frame.count, names->data());
   return {};
 }
 

@@ -6,8 +6,13 @@
 //
 // Two things pull at its size. zstd finds more in 48 KiB than in 4, and a reader that wants one
 // block has to decompress what lies before it. So the chunks of a frame are in groups, and the
-// compressor ends a block of its own at the end of each group: whoever wants slot 2 of 12 stops
-// there. What sizes were tried, and what they cost, is in docs/chunkstore.md.
+// compressor ends a block of its own at the end of each group: whoever wants slot 1 of 8 stops
+// half-way. What sizes were tried, and what they cost, is in docs/chunkstore.md.
+//
+// Programs are a large part of a disk, and calls a large part of programs; their relative targets
+// are made absolute before compression, block by block (branches.h). Table pages are hashes from
+// end to end. They stand in frames of their own, so that they do not part what belongs together,
+// and in which two versions of a page meet: then the second costs little.
 //
 // A frame has no references: 52 bytes a chunk would be more than a hundredth of all content. The
 // index says which chunk is in which slot, and it can be made anew by decompressing and hashing,
@@ -36,11 +41,12 @@ struct ZSTD_DCtx_s;
 namespace satchel {
 
 // What a writer makes; a reader takes any count up to kMaxFrameChunks and any grouping.
-constexpr unsigned kFrameChunks = 12;
-constexpr unsigned kFrameGroup = 2;
-constexpr int kFrameLevel = 19;
+constexpr unsigned kFrameChunks = 8;
+constexpr unsigned kFrameGroup = 4;
+constexpr int kFrameLevel = 16;
 
 struct FrameView {
+  FrameCodec codec;
   uint8_t count;           // chunks
   uint32_t length;         // bytes of payload
   const uint8_t* payload;  // into the bytes that were parsed
@@ -60,13 +66,14 @@ Status ParseFrame(const uint8_t* data, size_t n, FrameView* frame);
 
 class FrameEncoder {
  public:
-  explicit FrameEncoder(int level);
+  explicit FrameEncoder(int level = kFrameLevel);
   ~FrameEncoder();
   FrameEncoder(const FrameEncoder&) = delete;
   FrameEncoder& operator=(const FrameEncoder&) = delete;
 
   // Appends the frame of the `count` blocks (1 to kMaxFrameChunks) that lie one behind the other.
-  Status Append(const uint8_t* blocks, unsigned count, std::string* out);
+  // They may be changed on return.
+  Status Append(FrameCodec codec, uint8_t* blocks, unsigned count, std::string* out);
 
  private:
   ZSTD_CCtx_s* const context_;
@@ -86,18 +93,18 @@ class FrameDecoder {
   // Chunks in the frame; 0 before the first.
   unsigned count() const { return frame_.count; }
 
-  // The 4096 bytes of a slot, valid until the next Start; those of all slots before it lie before
-  // it. kDamaged if there is no such slot or the payload does not decompress to all of the slots.
-  Status Block(unsigned slot, const uint8_t** block);
+  // Copies the 4096 bytes of a slot. kDamaged if there is no such slot or the payload does not
+  // decompress that far.
+  Status Block(unsigned slot, uint8_t* block);
 
  private:
   Status Decompress(size_t size);
 
   ZSTD_DCtx_s* const context_;
-  const std::unique_ptr<uint8_t[]> blocks_;
+  const std::unique_ptr<uint8_t[]> payload_;  // decompressed
   FrameView frame_{};
   size_t read_ = 0;  // bytes of payload
-  size_t done_ = 0;  // bytes of blocks_
+  size_t done_ = 0;  // bytes of payload_
 };
 
 // Names the chunks of a frame, by hashing them: names[i] is that of slot i, the zero reference for

@@ -163,6 +163,11 @@ Status Index::ForEach(const std::function<Status(const ChunkRef&, const Location
   return FromLevelDb(it->status());
 }
 
+Status Index::Compact() {
+  db_->CompactRange(nullptr, nullptr);
+  return {};
+}
+
 Status Index::End(PackPosition* end, bool* complete) const {
   *end = PackPosition();
   std::string value;

@@ -55,6 +55,9 @@ class Index {
   // In the order of the references. An error from `visit` ends it.
   Status ForEach(const std::function<Status(const ChunkRef&, const Location&)>& visit) const;
 
+  // Brings what was written in many pieces together; afterwards it takes the least space.
+  Status Compact();
+
   // {0, 0} where there is none. `complete` (may be null): whether there is one.
   Status End(PackPosition* end, bool* complete = nullptr) const;
 

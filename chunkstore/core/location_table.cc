@@ -79,6 +79,14 @@ void LocationTable::Remove(const ChunkRef& ref, const Location& at) {
   }
 }
 
+void LocationTable::RemovePack(uint32_t pack) {
+  const auto remove = [pack](uint64_t* place) {
+    if (*place > kRemoved && DecodeLocation(*place).pack == pack) *place = kRemoved;
+  };
+  for (size_t i = 0; i < size_; ++i) remove(&places_[i]);
+  for (uint64_t& place : new_places_) remove(&place);
+}
+
 void LocationTable::Reserve(size_t size) {
   Resize(&prefixes_, size);
   Resize(&places_, size);

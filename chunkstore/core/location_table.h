@@ -45,6 +45,9 @@ class LocationTable {
   // `ref` is at `at` no more.
   void Remove(const ChunkRef& ref, const Location& at);
 
+  // No chunk is in that pack any more.
+  void RemovePack(uint32_t pack);
+
   size_t size() const { return size_ + used_; }
 
  private:

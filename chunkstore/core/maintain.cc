@@ -11,6 +11,7 @@
 #include <map>
 #include <mutex>
 #include <set>
+#include <unordered_map>
 #include <utility>
 
 #include "chunkstore/core/pack_scan.h"
@@ -170,10 +171,7 @@ class Pruner {
   // `sizes`: bytes of each pack on disk. *remove: packs that nothing points to afterwards.
   Status Run(const std::map<uint32_t, uint64_t>& sizes, std::vector<uint32_t>* remove) {
     std::map<uint32_t, uint64_t> live;
-    SATCHEL_RETURN_IF_ERROR(chunks_->index()->ForEach([&](const ChunkRef& ref, const Location& at) {
-      if (Kept(ref)) live[at.pack] += at.size();
-      return Status();
-    }));
+    SATCHEL_RETURN_IF_ERROR(SumLive(&live));
     const uint32_t newest = chunks_->end().pack;
     std::set<uint32_t> rewrite;
     for (const auto& [pack, size] : sizes) {
@@ -189,6 +187,32 @@ class Pruner {
 
  private:
   bool Kept(const ChunkRef& ref) const { return keep_.Find(ref) != nullptr; }
+
+  // Bytes of each pack that are kept; of a frame, the part of its chunks that are.
+  Status SumLive(std::map<uint32_t, uint64_t>* live) {
+    struct Slots {
+      uint8_t kept = 0;
+      uint8_t count = 0;
+    };
+    std::unordered_map<uint64_t, Slots> frames;
+    SATCHEL_RETURN_IF_ERROR(chunks_->index()->ForEach([&](const ChunkRef& ref, const Location& at) {
+      if (at.in_frame()) {
+        Location place = at;
+        place.slot = 0;
+        Slots& slots = frames[EncodeLocation(place)];
+        slots.count = std::max<uint8_t>(slots.count, at.slot + 1);
+        if (Kept(ref)) ++slots.kept;
+      } else if (Kept(ref)) {
+        (*live)[at.pack] += at.size();
+      }
+      return Status();
+    }));
+    for (const auto& [word, slots] : frames) {
+      const Location at = DecodeLocation(word);
+      (*live)[at.pack] += uint64_t{at.size()} * slots.kept / slots.count;
+    }
+    return {};
+  }
 
   Status Sweep(const std::set<uint32_t>& rewrite) {
     std::vector<Index::Entry> move;
@@ -231,6 +255,14 @@ void Pin(const BlockMap& map, std::set<uint32_t>* pinned) {
 
 }  // namespace
 
+void Store::PinPacks(std::set<uint32_t>* pinned) {
+  const std::lock_guard lock(maps_mutex_);
+  for (const auto& handle : maps_) {
+    const std::lock_guard held(handle->mutex);
+    if (handle->map != nullptr) Pin(*handle->map, pinned);
+  }
+}
+
 Status Store::PackSizes(std::map<uint32_t, uint64_t>* sizes) {
   std::vector<uint32_t> packs;
   SATCHEL_RETURN_IF_ERROR(ListPacks(&packs));
@@ -255,7 +287,9 @@ Status Store::Verify(const ProgressFn& progress, VerifyReport* report) {
 }
 
 Status Store::RebuildIndex(const ProgressFn& progress) {
+  ++wanting_alone_;
   const std::unique_lock gate(gate_);
+  --wanting_alone_;
   PackPosition acknowledged;
   bool known = false;
   if (chunks_ != nullptr) {
@@ -269,7 +303,9 @@ Status Store::RebuildIndex(const ProgressFn& progress) {
 
 Status Store::Prune(const std::vector<TableRoot>& keep, const std::vector<const BlockMap*>& maps,
                     bool partial, const ProgressFn& progress, PruneReport* report) {
+  ++wanting_alone_;
   const std::unique_lock gate(gate_);
+  --wanting_alone_;
   if (chunks_ == nullptr) return Status::Make(Kind::kState, "store " + path_ + " has no index");
   if (progress && !progress(0, 0)) return Status::Make(Kind::kCancelled, "stopped by the caller");
   SATCHEL_RETURN_IF_ERROR(chunks_->Sync());
@@ -277,6 +313,7 @@ Status Store::Prune(const std::vector<TableRoot>& keep, const std::vector<const 
   SATCHEL_RETURN_IF_ERROR(CollectReachable(chunks_.get(), keep, partial, &reachable));
   std::set<uint32_t> pinned;
   for (const BlockMap* map : maps) Pin(*map, &pinned);
+  PinPacks(&pinned);
 
   std::map<uint32_t, uint64_t> sizes;
   SATCHEL_RETURN_IF_ERROR(PackSizes(&sizes));
@@ -303,7 +340,9 @@ Status Store::Stats(StoreStats* stats) {
     ChunkRef last = kZeroRef;
     SATCHEL_RETURN_IF_ERROR(chunks->index()->ForEach([&](const ChunkRef& ref, const Location& at) {
       ++stats->chunks;
-      stats->live_bytes += at.size();
+      // A frame counts with its first chunk.
+      if (!at.in_frame() || at.slot == 0) stats->live_bytes += at.size();
+      if (at.in_frame()) ++stats->settled;
       if (std::equal(ref.id(), ref.id() + kChunkIdSize, last.id())) ++stats->variants;
       last = ref;
       return Status();

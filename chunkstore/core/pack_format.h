@@ -60,7 +60,8 @@ constexpr uint32_t kMaxFrameChunks = 15;
 constexpr uint32_t kMaxFramePayload = 62 * 1024;
 
 enum class FrameCodec : uint8_t {
-  kZstd = 1,  // one zstd frame without its magic
+  kPages = 1,   // one zstd frame without its magic; for table pages
+  kBlocks = 2,  // the same of blocks whose branches were made absolute (branches.h)
 };
 
 #pragma pack(push, 1)

@@ -84,12 +84,7 @@ Status PackReader::ReadRaw(const Location& at, uint8_t* buffer, RecordView* reco
 }
 
 Status PackReader::ReadBlock(const Location& at, uint8_t* block) {
-  if (at.in_frame()) {
-    const uint8_t* found = nullptr;
-    SATCHEL_RETURN_IF_ERROR(ReadSlot(at, &found));
-    std::memcpy(block, found, kBlockSize);
-    return {};
-  }
+  if (at.in_frame()) return ReadSlot(at, block);
   uint8_t buffer[kMaxRecordSize];
   RecordView record;
   SATCHEL_RETURN_IF_ERROR(ReadRaw(at, buffer, &record));
@@ -114,7 +109,7 @@ Status PackReader::ReadRun(const Location* at, size_t n, uint8_t* blocks) {
 
 // What is at a place never changes while its pack is there, and numbers are not used again; so a
 // frame that was read stays right.
-Status PackReader::ReadSlot(const Location& at, const uint8_t** block) {
+Status PackReader::ReadSlot(const Location& at, uint8_t* block) {
   thread_local KeptFrames kept;
   if (KeptFrame* frame = kept.Find(number_, at)) return frame->decoder.Block(at.slot, block);
   std::shared_ptr<File> file;

@@ -66,7 +66,7 @@ class PackReader {
   static constexpr size_t kMaxOpen = 256;
 
   Status Find(uint32_t pack, std::shared_ptr<File>* file);
-  Status ReadSlot(const Location& at, const uint8_t** block);
+  Status ReadSlot(const Location& at, uint8_t* block);
 
   Env* const env_;
   const uint64_t number_;  // of this reader among all of the process

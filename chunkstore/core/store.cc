@@ -48,6 +48,18 @@ Status WriteAgain(File* file, uint64_t begin, uint64_t end) {
   return {};
 }
 
+// Counts an operation as long as it runs.
+class Counted {
+ public:
+  explicit Counted(std::atomic<int>* count) : count_(count) { ++*count_; }
+  ~Counted() { --*count_; }
+  Counted(const Counted&) = delete;
+  Counted& operator=(const Counted&) = delete;
+
+ private:
+  std::atomic<int>* const count_;
+};
+
 std::string Parent(const std::string& path) {
   const size_t slash = path.find_last_of('/');
   if (slash == std::string::npos) return ".";
@@ -224,6 +236,30 @@ Status Store::IndexRecords(Index* index, const Unindexed& part, File* file, uint
   return entries.empty() && *good == part.from ? Status() : write();
 }
 
+void Store::Regard(BlockMap* map) {
+  const std::lock_guard lock(maps_mutex_);
+  const auto handle = map->handle();
+  if (std::find(maps_.begin(), maps_.end(), handle) != maps_.end()) return;
+  maps_.push_back(handle);
+}
+
+// How many entries of the maps still lead into the pack. Forgets the maps that are gone.
+uint64_t Store::RepointMaps(uint32_t pack, const Moves& moves) {
+  const std::lock_guard lock(maps_mutex_);
+  uint64_t left = 0;
+  for (size_t i = 0; i < maps_.size();) {
+    const std::shared_ptr<BlockMapHandle> handle = maps_[i];
+    const std::lock_guard held(handle->mutex);
+    if (handle->map == nullptr) {
+      maps_.erase(maps_.begin() + static_cast<ptrdiff_t>(i));
+      continue;
+    }
+    left += handle->map->Repoint(pack, moves);
+    ++i;
+  }
+  return left;
+}
+
 Status Store::WithChunks(const std::function<Status(Chunks*)>& act) {
   const std::shared_lock gate(gate_);
   if (chunks_ == nullptr) {
@@ -233,6 +269,7 @@ Status Store::WithChunks(const std::function<Status(Chunks*)>& act) {
 }
 
 Status Store::Put(const uint8_t* blocks, size_t n, ChunkRef* refs) {
+  const Counted counted(&foreground_);
   return WithChunks([&](Chunks* chunks) { return chunks->Put(blocks, n, refs); });
 }
 
@@ -254,6 +291,7 @@ Status Store::Records(const ChunkRef* refs, size_t n, std::string* out) {
 }
 
 Status Store::Admit(const uint8_t* data, size_t n, std::vector<ChunkRef>* admitted) {
+  const Counted counted(&foreground_);
   return WithChunks([&](Chunks* chunks) { return chunks->Admit(data, n, admitted); });
 }
 
@@ -263,6 +301,7 @@ Status Store::Sync() {
 
 Status Store::Import(BlockSource* source, const TableRoot* base, const ProgressFn& progress,
                      TableRoot* root) {
+  const Counted counted(&foreground_);
   return WithChunks([&](Chunks* chunks) {
     SATCHEL_RETURN_IF_ERROR(ImportVolume(chunks, source, base, progress, root));
     return chunks->Sync();
@@ -270,6 +309,7 @@ Status Store::Import(BlockSource* source, const TableRoot* base, const ProgressF
 }
 
 Status Store::Export(const TableRoot& root, File* out, const ProgressFn& progress) {
+  const Counted counted(&foreground_);
   return WithChunks([&](Chunks* chunks) {
     SATCHEL_RETURN_IF_ERROR(ExportVolume(chunks, root, out, progress));
     return out->Sync();
@@ -301,6 +341,7 @@ Status Store::Read(const TableRoot& root, uint64_t offset, uint64_t length, uint
 
 Status Store::Resolve(const TableRoot& root, BlockMap* map, uint64_t first, uint64_t count,
                       std::vector<ChunkRef>* missing) {
+  Regard(map);
   return WithChunks(
       [&](Chunks* chunks) { return ResolveBlocks(chunks, root, map, first, count, missing); });
 }
@@ -312,10 +353,14 @@ Status Store::MissingIn(const TableRoot& root, uint64_t first, uint64_t count,
 }
 
 Status Store::Place(BlockMap* map, const uint32_t* numbers, size_t n, const uint8_t* data) {
+  Regard(map);
+  const Counted counted(&foreground_);
   return WithChunks([&](Chunks* chunks) { return PlaceBlocks(chunks, map, numbers, n, data); });
 }
 
 Status Store::Commit(const TableRoot& root, BlockMap* map, File* overlay, TableRoot* new_root) {
+  Regard(map);
+  const Counted counted(&foreground_);
   return WithChunks(
       [&](Chunks* chunks) { return CommitVolume(chunks, root, map, overlay, new_root); });
 }

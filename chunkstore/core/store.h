@@ -15,15 +15,19 @@
 #ifndef SATCHEL_CHUNKSTORE_CORE_STORE_H_
 #define SATCHEL_CHUNKSTORE_CORE_STORE_H_
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <shared_mutex>
 #include <string>
 #include <vector>
 
 #include "chunkstore/core/block_map_file.h"
 #include "chunkstore/core/chunks.h"
+#include "chunkstore/core/settle.h"
 #include "chunkstore/core/volume.h"
 
 namespace satchel {
@@ -53,8 +57,9 @@ struct StoreStats {
   uint64_t chunks = 0;
   uint64_t variants = 0;    // chunks that share their SHA-1 with another chunk here
   uint64_t pack_bytes = 0;  // of whole packs
-  uint64_t live_bytes = 0;  // of indexed records
+  uint64_t live_bytes = 0;  // of indexed records and frames
   uint64_t packs = 0;
+  uint64_t settled = 0;  // chunks in frames
   uint64_t damaged = 0;  // records found bad since the store was opened
 };
 
@@ -112,6 +117,13 @@ class Store {
   Status Prune(const std::vector<TableRoot>& keep, const std::vector<const BlockMap*>& maps,
                bool partial, const ProgressFn& progress, PruneReport* report);
 
+  // As in settle.h. Runs beside everything else; a second call waits for the first.
+  Status Settle(const SettleOptions& options, const ProgressFn& progress, SettleReport* report);
+
+  // Settle and Prune regard this map, which they would otherwise learn of when it is first used
+  // here: of a volume that another process attached.
+  void Regard(BlockMap* map);
+
   Status Stats(StoreStats* stats);
 
   Env* env() { return env_; }
@@ -131,6 +143,12 @@ class Store {
     bool rebuild;   // the index is being rebuilt
     uint64_t sure;  // bytes behind this were certainly never acknowledged
   };
+
+  class Settling;
+
+  Turn SettleTurn() const;
+  uint64_t RepointMaps(uint32_t pack, const Moves& moves);
+  void PinPacks(std::set<uint32_t>* pinned);
 
   std::string PacksPath() const { return path_ + "/packs"; }
   std::string IndexPath() const { return path_ + "/index"; }
@@ -153,6 +171,13 @@ class Store {
   std::unique_ptr<FileLock> lock_;
   std::shared_mutex gate_;  // shared: operations; exclusive: prune, rebuild
   std::unique_ptr<Chunks> chunks_;
+
+  std::mutex settle_mutex_;            // one Settle at a time; taken before gate_
+  std::atomic<int> foreground_{0};     // operations that settling waits for
+  std::atomic<int> wanting_alone_{0};  // operations that wait for gate_
+
+  std::mutex maps_mutex_;  // guards maps_
+  std::vector<std::shared_ptr<BlockMapHandle>> maps_;
 };
 
 }  // namespace satchel

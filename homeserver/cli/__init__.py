@@ -30,6 +30,7 @@ COMMANDS = {
     "serve": "serve",
     "serve-volume": "serve_volume",
     "service": "service",
+    "settle": "settle",
     "stats": "stats",
     "verify": "verify",
 }

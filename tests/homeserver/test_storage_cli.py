@@ -93,6 +93,21 @@ def test_ls_forget_prune(imported: Program) -> None:
     assert imported.json("verify")["ok"]
 
 
+def test_settle(imported: Program, disk: Path) -> None:
+    before = imported.json("stats")
+    report = imported.json("settle")
+    assert report["chunks"] == before["chunks"]
+    assert report["bytes_before"] == before["pack_bytes"]
+    after = imported.json("stats")
+    assert (after["settled"], after["chunks"]) == (before["chunks"], before["chunks"])
+    assert after["pack_bytes"] == report["bytes_after"] < before["pack_bytes"]
+    assert imported.json("settle")["chunks"] == 0
+    out = imported.folder / "out.raw"
+    imported.json("export", "disk", out)
+    assert out.read_bytes() == disk.read_bytes()
+    assert imported.json("verify")["ok"]
+
+
 def test_verify_finds_one_wrong_byte(imported: Program) -> None:
     assert imported.json("verify")["ok"]
     assert imported.run("verify").returncode == 0

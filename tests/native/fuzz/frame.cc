@@ -19,9 +19,9 @@ static void Decode(const uint8_t* data, size_t size) {
   Require(frame.count > 0 && frame.count <= satchel::kMaxFrameChunks);
   satchel::FrameDecoder decoder;
   decoder.Start(frame);
-  const uint8_t* block = nullptr;
+  uint8_t block[satchel::kBlockSize];
   for (const unsigned slot : {0u, frame.count - 1u, unsigned{frame.count}, 2u}) {
-    const bool got = decoder.Block(slot, &block).ok();
+    const bool got = decoder.Block(slot, block).ok();
     Require(!got || slot < frame.count);
     if (got) (void)satchel::IsZeroBlock(block);
   }
@@ -37,7 +37,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const size_t length =
       std::min<size_t>(size - satchel::kFrameHeaderSize, satchel::kMaxFramePayload);
   header.magic = satchel::kFrameMagic;
-  header.codec = satchel::FrameCodec::kZstd;
+  header.codec = data[4] % 2 != 0 ? satchel::FrameCodec::kPages : satchel::FrameCodec::kBlocks;
   header.count = static_cast<uint8_t>(1 + header.count % satchel::kMaxFrameChunks);
   header.length = static_cast<uint16_t>(length);
   const auto* payload = reinterpret_cast<const char*>(data) + satchel::kFrameHeaderSize;

@@ -45,7 +45,7 @@ std::string Frame() {
   for (size_t i = 0; i < 4 * kBlockSize; ++i) blocks += static_cast<char>('a' + i * i / 1000 % 20);
   std::string out;
   FrameEncoder encoder(kFrameLevel);
-  (void)encoder.Append(reinterpret_cast<const uint8_t*>(blocks.data()), 4, &out);
+  (void)encoder.Append(FrameCodec::kBlocks, reinterpret_cast<uint8_t*>(blocks.data()), 4, &out);
   return out;
 }
 

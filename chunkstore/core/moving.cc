@@ -1,0 +1,110 @@
+// SPDX-FileCopyrightText: 2026 The Satchel authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Chunks that get another place, for prune and for settling.
+#include <utility>
+
+#include "chunkstore/core/chunks.h"
+#include "chunkstore/core/frame.h"
+#include "chunkstore/core/record.h"
+
+namespace satchel {
+namespace {
+
+constexpr size_t kBatch = 256;  // chunks that are appended together
+
+}  // namespace
+
+bool IsLost(const Status& status) {
+  return status.Is(Kind::kDamaged) || status.Is(Kind::kInvalid) || status.Is(Kind::kNotFound);
+}
+
+Status Chunks::Move(const std::vector<Index::Entry>& entries) {
+  SATCHEL_RETURN_IF_ERROR(Sync());
+  uint8_t buffer[kMaxRecordSize];
+  std::vector<ChunkRef> lost;
+  RecordBatch batch;
+  batch.again = true;
+  for (size_t i = 0; i < entries.size();) {
+    const Index::Entry& entry = entries[i];
+    size_t end = i + 1;
+    if (entry.value.in_frame()) {
+      while (end < entries.size() && entries[end].value.SamePlace(entry.value)) ++end;
+      SATCHEL_RETURN_IF_ERROR(MoveFrame(&entry, end - i, &batch, &lost));
+    } else {
+      RecordView record;
+      const Status status = ReadRaw(entry.value, buffer, &record);
+      if (IsLost(status) || (status.ok() && record.ref != entry.ref)) {
+        lost.push_back(entry.ref);
+      } else {
+        SATCHEL_RETURN_IF_ERROR(status);
+        batch.Add(record, buffer);
+      }
+    }
+    i = end;
+    if (batch.items.size() < kBatch) continue;
+    SATCHEL_RETURN_IF_ERROR(Append(std::move(batch)));
+    batch.Clear();
+  }
+  SATCHEL_RETURN_IF_ERROR(Append(std::move(batch)));
+  damaged_ += lost.size();
+  return Erase(lost);
+}
+
+// `entries` are those of one frame. At least three quarters of its chunks: it is copied as it is.
+Status Chunks::MoveFrame(const Index::Entry* entries, size_t n, RecordBatch* batch,
+                         std::vector<ChunkRef>* lost) {
+  const Location& at = entries[0].value;
+  std::string bytes(at.size(), '\0');
+  size_t got = 0;
+  FrameView frame;
+  auto* data = reinterpret_cast<uint8_t*>(bytes.data());
+  Status status = reader_.ReadSpan(at.pack, at.offset, bytes.size(), data, &got);
+  if (status.ok()) status = ParseFrame(data, got, &frame);
+  if (status.ok() && n * 4 >= size_t{frame.count} * 3) {
+    ChunkRef refs[kMaxFrameChunks] = {};
+    for (size_t i = 0; i < n; ++i) {
+      if (entries[i].value.slot < frame.count) refs[entries[i].value.slot] = entries[i].ref;
+    }
+    bytes.resize(frame.size());
+    Location moved;
+    return AppendFrame(std::move(bytes), refs, frame.count, &moved);
+  }
+  if (!status.ok() && !IsLost(status)) return status;
+  uint8_t block[kBlockSize];
+  for (size_t i = 0; i < n; ++i) {
+    const Status read = ReadChunk(entries[i].ref, entries[i].value, block);
+    if (IsLost(read)) {
+      lost->push_back(entries[i].ref);
+      continue;
+    }
+    SATCHEL_RETURN_IF_ERROR(read);
+    batch->Add(entries[i].ref, block, options_.level);
+  }
+  return {};
+}
+
+Status Chunks::AppendFrame(std::string frame, const ChunkRef* refs, unsigned count, Location* at) {
+  {
+    const std::lock_guard lock(mutex_);
+    SATCHEL_RETURN_IF_ERROR(broken_);
+    const auto size = static_cast<uint32_t>(frame.size());
+    SATCHEL_RETURN_IF_ERROR(writer_.Place(size, at));
+    at->length = FrameLength(size - kFrameHeaderSize);
+    writer_.Queue(std::move(frame), *at, /*bulk=*/true);
+    Location slot = *at;
+    for (unsigned i = 0; i < count; ++i) {
+      slot.slot = static_cast<uint8_t>(i);
+      if (!refs[i].IsZero()) pending_.Insert(refs[i], slot);
+    }
+  }
+  return Write();
+}
+
+void Chunks::LeavePack(uint32_t pack) {
+  const std::lock_guard lock(mutex_);
+  table_.RemovePack(pack);
+  reader_.Forget(pack);
+}
+
+}  // namespace satchel

@@ -1,0 +1,384 @@
+// SPDX-FileCopyrightText: 2026 The Satchel authors
+// SPDX-License-Identifier: Apache-2.0
+#include "chunkstore/core/settle.h"
+
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <tuple>
+#include <utility>
+
+#include "chunkstore/core/frame.h"
+#include "chunkstore/core/hash.h"
+#include "chunkstore/core/store.h"
+#include "chunkstore/core/table.h"
+#include "chunkstore/core/workers.h"
+
+namespace satchel {
+namespace {
+
+constexpr auto kPause = std::chrono::milliseconds(10);
+
+// In the background a pack of which less than this part is records stays as it is.
+constexpr uint64_t kLeastPart = 16;
+
+// The calling thread gets what nobody else wants. Where that is refused it does no harm.
+void StepBack() {
+  constexpr int kThisThread = 0;
+  constexpr int kWhoProcess = 1;
+  constexpr int kIdleClass = 3 << 13;
+  (void)setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), 19);
+  (void)syscall(SYS_ioprio_set, kWhoProcess, kThisThread, kIdleClass);
+}
+
+// One call of MakeFrames.
+class Making {
+ public:
+  Making(Chunks* chunks, const FramePlan& plan, Moves* moves, SettleReport* report)
+      : chunks_(chunks), plan_(plan), workers_(Bytes(plan)), moves_(moves), report_(report) {}
+
+  Status Run(const ProgressFn& progress) {
+    return workers_.Run([this] { return Work(); }, progress);
+  }
+
+  bool complete() const { return next_ >= plan_.entries.size(); }
+
+ private:
+  struct Made {
+    uint64_t ticket = 0;
+    std::string frame;
+    std::vector<Index::Entry> entries;  // those that are in it, by slot
+    uint64_t damaged = 0;
+    uint64_t bytes = 0;  // of what was taken, as it was stored
+  };
+
+  static uint64_t Bytes(const FramePlan& plan) {
+    uint64_t bytes = 0;
+    for (const auto& entry : plan.entries) bytes += entry.value.size();
+    return bytes;
+  }
+
+  Status Work() {
+    if (plan_.options.background) StepBack();
+    FrameEncoder encoder;
+    std::vector<uint8_t> blocks(kFrameChunks * kBlockSize);
+    for (;;) {
+      const auto made = std::make_shared<Made>();
+      if (!Take(made.get()) || !workers_.WaitForRoom(made->ticket)) return {};
+      SATCHEL_RETURN_IF_ERROR(Read(blocks.data(), made.get()));
+      const auto count = static_cast<unsigned>(made->entries.size());
+      if (count > 0) {
+        SATCHEL_RETURN_IF_ERROR(encoder.Append(plan_.codec, blocks.data(), count, &made->frame));
+      }
+      const auto deliver = [this, made] { return Deliver(made.get()); };
+      SATCHEL_RETURN_IF_ERROR(workers_.InOrder(made->ticket, deliver));
+    }
+  }
+
+  // The entries of the next frame; false when there is no more to do.
+  bool Take(Made* made) {
+    const std::lock_guard lock(mutex_);
+    for (;;) {
+      if (workers_.stopped() || complete()) return false;
+      const Turn turn = plan_.turn();
+      if (turn == Turn::kGo) break;
+      if (turn == Turn::kEnd) return false;
+      std::this_thread::sleep_for(kPause);
+    }
+    made->ticket = next_ticket_++;
+    const size_t end = std::min(next_ + kFrameChunks, plan_.entries.size());
+    made->entries.assign(plan_.entries.begin() + static_cast<ptrdiff_t>(next_),
+                         plan_.entries.begin() + static_cast<ptrdiff_t>(end));
+    next_ = end;
+    return true;
+  }
+
+  // Reads the chunks to `blocks`, without those that are lost.
+  Status Read(uint8_t* blocks, Made* made) {
+    std::vector<Index::Entry> here;
+    for (const auto& entry : made->entries) {
+      made->bytes += entry.value.size();
+      const Status status = chunks_->ReadBlock(entry.value, blocks + here.size() * kBlockSize);
+      if (!status.ok() && !IsLost(status)) return status;
+      if (status.ok()) here.push_back(entry);
+    }
+    ChunkRef names[kFrameChunks];
+    NameBlocks(blocks, here.size(), names);
+    size_t kept = 0;
+    for (size_t i = 0; i < here.size(); ++i) {
+      if (names[i] != here[i].ref) continue;
+      if (kept != i) std::memcpy(blocks + kept * kBlockSize, blocks + i * kBlockSize, kBlockSize);
+      here[kept++] = here[i];
+    }
+    made->damaged = made->entries.size() - kept;
+    here.resize(kept);
+    made->entries = std::move(here);
+    return {};
+  }
+
+  // Called for one frame at a time, in the order in which they were taken.
+  Status Deliver(Made* made) {
+    report_->damaged += made->damaged;
+    workers_.Done(made->bytes);
+    if (made->entries.empty()) return {};
+    ChunkRef refs[kFrameChunks];
+    const auto count = static_cast<unsigned>(made->entries.size());
+    for (unsigned i = 0; i < count; ++i) refs[i] = made->entries[i].ref;
+    Location at;
+    SATCHEL_RETURN_IF_ERROR(chunks_->AppendFrame(std::move(made->frame), refs, count, &at));
+    for (unsigned i = 0; i < count; ++i) {
+      at.slot = static_cast<uint8_t>(i);
+      (*moves_)[EncodeLocation(made->entries[i].value)] = EncodeLocation(at);
+    }
+    report_->chunks += count;
+    return {};
+  }
+
+  Chunks* const chunks_;
+  const FramePlan& plan_;
+  Workers workers_;
+
+  std::mutex mutex_;  // guards next_ and next_ticket_
+  size_t next_ = 0;
+  uint64_t next_ticket_ = 0;
+
+  // Used by whoever has the turn.
+  Moves* const moves_;
+  SettleReport* const report_;
+};
+
+// The smallest reference in a page.
+uint64_t PageKey(const uint8_t* block) {
+  uint64_t key = UINT64_MAX;
+  for (uint32_t i = 0; i < kPageFanout; ++i) {
+    uint64_t word;
+    std::memcpy(&word, block + kPageHeaderSize + i * kChunkRefSize, sizeof word);
+    if (word != 0) key = std::min(key, word);
+  }
+  return key;
+}
+
+bool IsPage(const uint8_t* block) {
+  return std::memcmp(block, &kPageMagic, sizeof kPageMagic) == 0 && block[4] == kPageVersion;
+}
+
+}  // namespace
+
+Status MakeFrames(Chunks* chunks, const FramePlan& plan, const ProgressFn& progress, Moves* moves,
+                  SettleReport* report, bool* complete) {
+  Making making(chunks, plan, moves, report);
+  SATCHEL_RETURN_IF_ERROR(making.Run(progress));
+  *complete = making.complete();
+  return {};
+}
+
+Status EntriesOf(Index* index, uint32_t pack, std::vector<Index::Entry>* entries) {
+  entries->clear();
+  SATCHEL_RETURN_IF_ERROR(index->ForEach([&](const ChunkRef& ref, const Location& at) {
+    if (at.pack == pack) entries->push_back({ref, at});
+    return Status();
+  }));
+  std::sort(entries->begin(), entries->end(), [](const auto& a, const auto& b) {
+    return std::tie(a.value.offset, a.value.slot) < std::tie(b.value.offset, b.value.slot);
+  });
+  return {};
+}
+
+Status FindPages(Chunks* chunks, const std::vector<Index::Entry>& entries,
+                 std::vector<PageEntry>* pages) {
+  uint8_t block[kBlockSize];
+  for (const auto& entry : entries) {
+    if (entry.value.in_frame()) continue;
+    const Status status = chunks->ReadBlock(entry.value, block);
+    if (!status.ok() && !IsLost(status)) return status;
+    if (status.ok() && IsPage(block)) pages->push_back({PageKey(block), entry});
+  }
+  return {};
+}
+
+// One call of Store::Settle.
+class Store::Settling {
+ public:
+  Settling(Store* store, const SettleOptions& options, ProgressFn progress, SettleReport* report)
+      : store_(store), options_(options), progress_(std::move(progress)), report_(report) {}
+
+  Status Run() {
+    SATCHEL_RETURN_IF_ERROR(Sum(&report_->bytes_before));
+    for (bool complete = false; !complete;) {
+      SATCHEL_RETURN_IF_ERROR(WaitForTurn());
+      SATCHEL_RETURN_IF_ERROR(store_->WithChunks([&](Chunks* chunks) { return Plan(chunks); }));
+      SATCHEL_RETURN_IF_ERROR(SettlePages(&complete));
+      while (complete && !packs_.empty()) {
+        SATCHEL_RETURN_IF_ERROR(SettlePack(packs_.front(), &complete));
+        if (!complete) break;
+        SATCHEL_RETURN_IF_ERROR(Finish(packs_.front()));
+        tried_.insert(packs_.front());
+        packs_.erase(packs_.begin());
+      }
+    }
+    SATCHEL_RETURN_IF_ERROR(store_->WithChunks([&](Chunks* chunks) { return End(chunks); }));
+    if (progress_) (void)progress_(done_, done_);
+    return Sum(&report_->bytes_after);
+  }
+
+ private:
+  struct Tally {
+    uint64_t records = 0;  // bytes of records that the index points to
+    uint64_t frames = 0;   // bytes of frames
+  };
+
+  Status Sum(uint64_t* bytes) {
+    std::map<uint32_t, uint64_t> sizes;
+    SATCHEL_RETURN_IF_ERROR(store_->WithChunks([&](Chunks*) { return store_->PackSizes(&sizes); }));
+    for (const auto& [pack, size] : sizes) *bytes += size;
+    return {};
+  }
+
+  Status End(Chunks* chunks) {
+    if (report_->chunks == 0) return {};
+    SATCHEL_RETURN_IF_ERROR(chunks->EndPack());  // what is put next does not mix with frames
+    return chunks->index()->Compact();
+  }
+
+  // Chooses the packs: those with records, and those that nothing points into.
+  Status Plan(Chunks* chunks) {
+    packs_.clear();
+    SATCHEL_RETURN_IF_ERROR(chunks->Sync());
+    std::map<uint32_t, uint64_t> sizes;
+    SATCHEL_RETURN_IF_ERROR(store_->PackSizes(&sizes));
+    std::map<uint32_t, Tally> tallies;
+    SATCHEL_RETURN_IF_ERROR(chunks->index()->ForEach([&](const ChunkRef&, const Location& at) {
+      Tally& tally = tallies[at.pack];
+      if (!at.in_frame()) tally.records += at.size();
+      if (at.in_frame() && at.slot == 0) tally.frames += at.size();
+      return Status();
+    }));
+    total_ = done_;
+    for (const auto& [pack, size] : sizes) {
+      const Tally& tally = tallies[pack];
+      const bool empty = tally.records + tally.frames == 0 && size > kPackHeaderSize;
+      const bool much = tally.records * kLeastPart >= tally.frames;
+      const bool worth = tally.records > 0 && (much || !options_.background);
+      if (tried_.count(pack) != 0 || !(empty || worth)) continue;
+      if (pack == chunks->end().pack) SATCHEL_RETURN_IF_ERROR(chunks->EndPack());
+      packs_.push_back(pack);
+      total_ += tally.records + tally.frames;
+    }
+    return {};
+  }
+
+  Status SettlePages(bool* complete) {
+    return store_->WithChunks([&](Chunks* chunks) {
+      std::vector<PageEntry> pages;
+      std::vector<Index::Entry> entries;
+      for (const uint32_t pack : packs_) {
+        SATCHEL_RETURN_IF_ERROR(EntriesOf(chunks->index(), pack, &entries));
+        SATCHEL_RETURN_IF_ERROR(FindPages(chunks, entries, &pages));
+        if (progress_ && !progress_(done_, total_)) return Cancelled();
+      }
+      std::sort(pages.begin(), pages.end(),
+                [](const PageEntry& a, const PageEntry& b) { return a.key < b.key; });
+      FramePlan plan = NewPlan(FrameCodec::kPages);
+      for (const PageEntry& page : pages) plan.entries.push_back(page.entry);
+      return Make(chunks, plan, &page_moves_, complete);
+    });
+  }
+
+  Status SettlePack(uint32_t pack, bool* complete) {
+    return store_->WithChunks([&](Chunks* chunks) {
+      FramePlan plan = NewPlan(FrameCodec::kBlocks);
+      SATCHEL_RETURN_IF_ERROR(EntriesOf(chunks->index(), pack, &plan.entries));
+      return Make(chunks, plan, &moves_, complete);
+    });
+  }
+
+  FramePlan NewPlan(FrameCodec codec) {
+    return FramePlan{{}, codec, [this] { return store_->SettleTurn(); }, options_};
+  }
+
+  Status Make(Chunks* chunks, const FramePlan& plan, Moves* moves, bool* complete) {
+    uint64_t stored = 0;
+    for (const auto& entry : plan.entries) stored += entry.value.size();
+    ProgressFn progress;
+    if (progress_) {
+      progress = [this](uint64_t done, uint64_t) {
+        return progress_(std::min(done_ + done, total_), total_);
+      };
+    }
+    SATCHEL_RETURN_IF_ERROR(MakeFrames(chunks, plan, progress, moves, report_, complete));
+    SATCHEL_RETURN_IF_ERROR(chunks->Sync());
+    if (*complete) done_ += stored;
+    return {};
+  }
+
+  // Removes a pack that the index has nothing in, unless a block map points there.
+  Status Finish(uint32_t pack) {
+    std::vector<Index::Entry> left;
+    SATCHEL_RETURN_IF_ERROR(store_->WithChunks(
+        [&](Chunks* chunks) { return EntriesOf(chunks->index(), pack, &left); }));
+    Moves moves = std::exchange(moves_, {});
+    if (!left.empty()) return {};  // damaged; verify names them
+    {
+      std::unique_lock gate(store_->gate_, std::defer_lock);
+      while (!gate.try_lock()) {
+        if (progress_ && !progress_(done_, total_)) return Cancelled();
+        std::this_thread::sleep_for(kPause);
+      }
+      if (store_->chunks_ == nullptr) return {};
+      uint64_t pins = store_->RepointMaps(pack, moves);
+      if (pins > 0) pins = store_->RepointMaps(pack, page_moves_);
+      if (pins > 0) {
+        ++report_->pinned;
+        return {};
+      }
+      store_->chunks_->LeavePack(pack);
+    }
+    const Status removed = store_->env_->Remove(store_->PackPath(pack));
+    if (!removed.ok() && !removed.Is(Kind::kNotFound)) return removed;
+    return store_->env_->SyncDir(store_->PacksPath());
+  }
+
+  // Lets somebody who wants the store alone have it.
+  Status WaitForTurn() {
+    while (store_->SettleTurn() == Turn::kEnd) {
+      if (progress_ && !progress_(done_, total_)) return Cancelled();
+      std::this_thread::sleep_for(kPause);
+    }
+    return {};
+  }
+
+  static Status Cancelled() { return Status::Make(Kind::kCancelled, "stopped by the caller"); }
+
+  Store* const store_;
+  const SettleOptions options_;
+  const ProgressFn progress_;
+  SettleReport* const report_;
+  std::vector<uint32_t> packs_;  // to be settled, in order
+  std::set<uint32_t> tried_;
+  Moves moves_;  // of the pack that is being settled
+  Moves page_moves_;
+  uint64_t done_ = 0;
+  uint64_t total_ = 0;
+};
+
+Status Store::Settle(const SettleOptions& options, const ProgressFn& progress,
+                     SettleReport* report) {
+  const std::lock_guard one_at_a_time(settle_mutex_);
+  return Settling(this, options, progress, report).Run();
+}
+
+Turn Store::SettleTurn() const {
+  if (wanting_alone_ > 0) return Turn::kEnd;
+  return foreground_ > 0 ? Turn::kWait : Turn::kGo;
+}
+
+}  // namespace satchel
