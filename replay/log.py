@@ -128,7 +128,7 @@ class Log:
         """
         with on_media(f"cannot open operation log {folder}"):
             if not read_only:
-                folder.mkdir(parents=True, exist_ok=True)
+                _make_folder(folder)
             lock_fd = -1 if read_only else _lock(folder)
             try:
                 segments, torn = _load(folder, repair=not read_only)
@@ -468,6 +468,16 @@ class _SegmentReader:
             why = f"it is operation {operation.number}, not {number}"
             raise LogCorrupt(segment.path, offset, why, number - 1)
         return operation
+
+
+def _make_folder(folder: Path) -> None:
+    """The folder and those above it are durable on return, also where one that was killed has made
+    them: without a journal, a file system may lose the name of a folder with what is in it."""
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    above = dict.fromkeys([*(path.parent for path in missing), *list(folder.parents)[:2]])
+    for path in above:
+        sync_folder(path)
 
 
 def _fresh(folder: Path, after: OperationNumber) -> Segment:

@@ -168,7 +168,10 @@ def write_segment(path: Path, first: int, flags: int, records: bytes = b"") -> N
             file.write(records)
             file.flush()
             os.fsync(file.fileno())
-        temporary.replace(path)
+            temporary.replace(path)
+            # On FAT the new name has no size before the file is written back once more, and syncing
+            # the folder does not do that.
+            os.fsync(file.fileno())
     except OSError:
         temporary.unlink(missing_ok=True)
         raise
