@@ -36,7 +36,6 @@ from chunkstore.errors import (
     MediaReadOnly,
     MediaVersion,
     NameNotFound,
-    NameTaken,
     StoreDamaged,
     StoreDenied,
     StoreExists,
@@ -48,7 +47,7 @@ from chunkstore.errors import (
     StoreUsage,
     StoreVersion,
 )
-from chunkstore.media import Media
+from chunkstore.media import Generation, Media, MediaCheckpoint, MediaReport
 from chunkstore.store import (
     BadRecord,
     PruneReport,
@@ -75,16 +74,18 @@ __all__ = [
     "DumpedPart",
     "FileExists",
     "FileMissing",
+    "Generation",
     "Media",
+    "MediaCheckpoint",
     "MediaDamaged",
     "MediaExists",
     "MediaFull",
     "MediaGone",
     "MediaNotFound",
     "MediaReadOnly",
+    "MediaReport",
     "MediaVersion",
     "NameNotFound",
-    "NameTaken",
     "PruneReport",
     "SettleReport",
     "Store",

@@ -1,40 +1,54 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""Names given to volumes: one small JSON file each, in names/ of the store's folder.
+"""Names given to volumes: one small JSON file for each version, in names/ of the store's folder.
 
 ```json
-{"name": "debian", "created": "2026-01-31T12:00:00+00:00", "root": {...}, "meta": {}}
+{"name": "debian", "created": "2026-01-31T12:00:00.000000+00:00", "root": {...}, "meta": {}}
 ```
+
+A name may have many versions. `debian` is the newest, `debian@1f2e3d4c` one of them.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from chunkstore.errors import NameNotFound, NameTaken, StoreDamaged, StoreUsage
+from chunkstore.errors import NameNotFound, StoreDamaged, StoreUsage
 from chunkstore.store import Store
 from chunkstore.table import TableRoot
 from satchel.files import sync_folder, write_durably
 from satchel.names import check_name
 
+VERSION_DIGITS = 8
+
+_LABEL = re.compile(r"([a-z0-9-]+)@([0-9a-f]{8})")
+
 
 @dataclass(frozen=True)
 class CatalogEntry:
-    """A named volume.
+    """A version of a named volume.
 
-    created: when it got its name, ISO 8601 in UTC
+    version: 8 hex digits. created: when it got its name, ISO 8601 in UTC
     meta: what the giver of the name wrote beside it; strings, numbers and the like
     """
 
     name: str
+    version: str
     root: TableRoot
     created: str
     meta: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        """`name@version`."""
+        return f"{self.name}@{self.version}"
 
 
 class Catalog:
@@ -44,59 +58,68 @@ class Catalog:
         self._folder = store.path / "names"
 
     def add(
-        self, name: str, root: TableRoot, meta: Mapping[str, Any] | None = None
+        self,
+        name: str,
+        root: TableRoot,
+        meta: Mapping[str, Any] | None = None,
+        *,
+        created: datetime | None = None,
     ) -> CatalogEntry:
-        """Give a volume a name. Raises NameTaken, BadName."""
-        self.require_absent(name)
-        created = datetime.now(UTC).isoformat(timespec="seconds")
-        entry = CatalogEntry(name, root, created, dict(meta or {}))
+        """Make this the newest version of a volume of that name, new or not. Raises BadName.
+
+        created: now, if it is not said
+        """
+        moment = (created or datetime.now(UTC)).astimezone(UTC).isoformat(timespec="microseconds")
         document = {
-            "name": name,
-            "created": created,
+            "name": check_name(name, "volume"),
+            "created": moment,
             "root": root.to_json(),
-            "meta": dict(entry.meta),
+            "meta": dict(meta or {}),
         }
+        data = json.dumps(document, indent=1).encode() + b"\n"
+        version = hashlib.sha256(data).hexdigest()[:VERSION_DIGITS]
         self._folder.mkdir(exist_ok=True)
         sync_folder(self._folder.parent)
-        write_durably(self._path(name), json.dumps(document, indent=1).encode() + b"\n")
-        return entry
+        write_durably(self._folder / f"{name}@{version}.json", data)
+        return CatalogEntry(name, version, root, moment, dict(meta or {}))
 
-    def require_absent(self, name: str) -> None:
-        """Raises NameTaken if there is a volume of that name, BadName if it is none."""
-        if self._path(name).exists():
-            raise NameTaken(
-                f"there is a volume {name} already",
-                fix=f"take another name, or `satchel-home forget {name}` first",
-            )
+    def get(self, label: str) -> CatalogEntry:
+        """The newest version of NAME, or that one of NAME@VERSION. Raises NameNotFound, BadName,
+        StoreDamaged."""
+        return self.matching(label)[-1]
 
-    def get(self, name: str) -> CatalogEntry:
-        """The volume of that name. Raises NameNotFound, BadName, StoreDamaged."""
-        path = self._path(name)
-        try:
-            return _parse(name, path.read_bytes())
-        except FileNotFoundError:
+    def matching(self, label: str) -> list[CatalogEntry]:
+        """Every version of NAME, or that one of NAME@VERSION, the newest last. Raises as `get`."""
+        name, _, version = label.partition("@")
+        check_name(name, "volume")
+        found = [entry for entry in self.versions() if entry.name == name]
+        if "@" in label:
+            found = [entry for entry in found if version and entry.version.startswith(version)]
+        if not found:
             raise NameNotFound(
-                f"there is no volume {name}", fix="`satchel-home ls` shows those that there are"
-            ) from None
-        except (ValueError, KeyError, TypeError, StoreUsage) as error:
-            raise StoreDamaged(f"cannot read {path}", why=str(error)) from error
+                f"there is no volume {label}", fix="`satchel-home ls` shows those that there are"
+            )
+        return found
 
     def newest_of(self, size: int) -> TableRoot | None:
         """The volume of that many bytes that got its name last: what another one may be like."""
         alike = [entry for entry in self.list() if entry.root.size == size]
         return max(alike, key=lambda entry: entry.created).root if alike else None
 
-    def remove(self, name: str) -> None:
-        """Take the name away; the chunks stay until a prune. Raises NameNotFound, BadName."""
-        try:
-            self._path(name).unlink()
-        except FileNotFoundError:
-            raise NameNotFound(f"there is no volume {name}") from None
+    def remove(self, label: str) -> list[CatalogEntry]:
+        """Take every version of NAME away, or that one of NAME@VERSION; the chunks stay until a
+        prune. What went. Raises NameNotFound, BadName, StoreDamaged."""
+        gone = self.matching(label)
+        for entry in gone:
+            (self._folder / f"{entry.label}.json").unlink(missing_ok=True)
         sync_folder(self._folder)
+        return gone
 
-    def list(self) -> list[CatalogEntry]:
-        """All of them by name. Raises StoreDamaged: a prune must not overlook one."""
-        return [self.get(path.stem) for path in sorted(self._folder.glob("*.json"))]
+    def versions(self) -> list[CatalogEntry]:
+        """Every version of every name, the newest last. Raises StoreDamaged: a prune must not
+        overlook one. What is removed meanwhile may be left out."""
+        found = [entry for path in self._folder.glob("*.json") if (entry := _read(path))]
+        return sorted(found, key=lambda entry: (entry.created, entry.version))
 
     def roots(self) -> tuple[TableRoot, ...]:
         """The roots of all of them: what a prune must keep. Raises as `list` does.
@@ -106,15 +129,25 @@ class Catalog:
         """
         if self._folder.is_dir():
             sync_folder(self._folder)
-        return tuple(entry.root for entry in self.list())
+        return tuple(entry.root for entry in self.versions())
 
-    def _path(self, name: str) -> Path:
-        return self._folder / f"{check_name(name, 'volume')}.json"
+    def list(self) -> list[CatalogEntry]:
+        """The newest version of each, by name. Raises StoreDamaged."""
+        newest = {entry.name: entry for entry in self.versions()}
+        return [newest[name] for name in sorted(newest)]
 
 
-def _parse(name: str, data: bytes) -> CatalogEntry:
-    document = json.loads(data)
-    if document["name"] != name:
-        raise ValueError(f"it names {document['name']!r}")
-    root = TableRoot.from_json(document["root"])
-    return CatalogEntry(name, root, str(document["created"]), dict(document["meta"]))
+def _read(path: Path) -> CatalogEntry | None:
+    """None where it is gone."""
+    try:
+        label = _LABEL.fullmatch(path.stem)
+        document = json.loads(path.read_bytes())
+        if label is None or document["name"] != label[1]:
+            raise ValueError(f"it names {document['name']!r}")
+        root = TableRoot.from_json(document["root"])
+        created = datetime.fromisoformat(document["created"]).isoformat(timespec="microseconds")
+        return CatalogEntry(label[1], label[2], root, created, dict(document["meta"]))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError, StoreUsage) as error:
+        raise StoreDamaged(f"cannot read {path}", why=str(error)) from error

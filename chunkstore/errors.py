@@ -3,7 +3,7 @@
 """The leaves of the error tree that the chunk store raises, and the one translator from the core.
 
 NotFoundError      ChunkMissing  StoreNotFound  MediaNotFound  NameNotFound  FileMissing
-ConflictError      StoreExists  StoreLocked  MediaExists  NameTaken  FileExists
+ConflictError      StoreExists  StoreLocked  MediaExists  FileExists
 IntegrityError     ChunkInvalid  StoreDamaged  MediaDamaged
 CapacityError      StoreFull  MediaFull
 UnavailableError   StoreFailed  MediaGone
@@ -140,10 +140,6 @@ class NameNotFound(NotFoundError):
     """No volume of that name is in the catalog."""
 
 
-class NameTaken(ConflictError):
-    """A volume of that name is in the catalog already."""
-
-
 _CLASSES: dict[str, dict[str, type[SatchelError]]] = {
     "store": {
         "not-found": StoreNotFound,
@@ -191,7 +187,8 @@ _FIXES: dict[type[SatchelError], str] = {
     MediaNotFound: "check that it is mounted, or make it with `satchel-home media init`",
     MediaFull: "make room on it or take a larger one",
     MediaGone: "plug it in again",
-    MediaReadOnly: "check its write-protect switch and how it is mounted",
+    MediaReadOnly: "check its write-protect switch and how it is mounted; when it was pulled out "
+    "while it was written, check its file system (fsck) first",
     MediaVersion: "use a newer version of Satchel",
 }
 

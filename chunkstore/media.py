@@ -2,13 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Portable media: packs, checkpoints and logs on FAT32 or exFAT, trusted by nobody.
 
-    ROOT/satchel/media.json                 format, version, UUID
-    ROOT/satchel/packs/                     packs and their index files, see core/media.h
-    ROOT/satchel/checkpoints/SERVICE/       signed manifests
-    ROOT/satchel/log/SERVICE/               the operations since
+    ROOT/satchel/media.json                        format, version, UUID
+    ROOT/satchel/packs/                            packs and their index files, see core/media.h
+    ROOT/satchel/commits/                          what each generation consists of
+    ROOT/satchel/checkpoints/SERVICE/ID.json|.sig  manifests and their signatures
+    ROOT/satchel/log/SERVICE/                      the operations since
 
-This module looks after the packs. Manifests and logs are written by who makes them; all names are
-lower case, without links, permissions or locks.
+A generation is what `commit` made whole: packs, manifests, signatures. Two are kept. Logs belong to
+none, they are kept by who writes them. All names are lower case, without links, permissions or
+locks.
 """
 
 from __future__ import annotations
@@ -16,22 +18,85 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
+import time
 import uuid
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 
 from chunkstore._native import _core
 from chunkstore.errors import MediaDamaged, MediaGone
-from chunkstore.store import Buffer, Store, split_refs
-from satchel.ids import ChunkRef, chunk_id
-from satchel.names import check_name
+from chunkstore.store import BadRecord, Buffer, Store, split_refs
+from chunkstore.table import TableRoot
+from satchel.ids import CheckpointId, ChunkRef, chunk_id
+from satchel.names import NAME, check_name
 from satchel.progress import Progress, silent
 
 logger = logging.getLogger(__name__)
 
+FILE_LIMIT = 1 << 20
+"""Bytes of a manifest or a signature that are read."""
+
+_MANIFEST = re.compile(r"checkpoints/([^/]+)/([0-9a-f]{16})\.json")
+
+
+@dataclass(frozen=True)
+class Generation:
+    """What one commit made. number: from 1. created: UTC, ISO 8601.
+
+    paths: of manifests and signatures, below satchel/
+    packs, pack_bytes: that it consists of
+    lacks: the first part that is not there; empty if the generation is whole
+    """
+
+    number: int
+    created: str
+    paths: tuple[str, ...]
+    packs: int
+    pack_bytes: int
+    lacks: str
+
+    @property
+    def whole(self) -> bool:
+        """Whether all of its packs and files are there; what is in packs is for `verify`."""
+        return not self.lacks
+
+
+@dataclass(frozen=True)
+class MediaCheckpoint:
+    """A checkpoint that a generation names. generations: those, the newest first.
+
+    whole: whether one of them is
+    """
+
+    service: str
+    id: CheckpointId
+    generations: tuple[int, ...]
+    whole: bool
+
+    @property
+    def paths(self) -> tuple[str, str]:
+        """Of the manifest and of its signature, below satchel/."""
+        stem = f"checkpoints/{self.service}/{self.id}"
+        return f"{stem}.json", f"{stem}.sig"
+
+
+@dataclass(frozen=True)
+class MediaReport:
+    """What reading every record of a medium showed: whole records, bytes of packs read, places
+    that hold something else, chunks that an index names and no pack has whole."""
+
+    records: int
+    bytes: int
+    bad: tuple[BadRecord, ...]
+    damaged: tuple[ChunkRef, ...]
+
 
 class Media:
-    """The chunks on one medium. Thread-safe; one process writes to a medium at a time.
+    """The chunks and checkpoints on one medium. Thread-safe; one process writes at a time.
 
     Every method may raise MediaGone, and StoreState once it is closed. A medium that was pulled
     out is opened again when it is back. References are passed as n * 52 bytes.
@@ -60,9 +125,10 @@ class Media:
         return cls(Path(root), _core.Media.open(root))
 
     @staticmethod
-    def checkpoints_folder(root: str | os.PathLike[str], service: str) -> Path:
-        """Where the signed manifests of a service are; it may not exist. Raises BadName."""
-        return Path(root) / "satchel" / "checkpoints" / check_name(service, "service")
+    def redescribe(root: str | os.PathLike[str]) -> None:
+        """Write what makes it a medium anew, where that is lost or damaged. Raises MediaNotFound
+        where there are no packs either."""
+        _core.Media.redescribe(root, str(uuid.uuid4()))
 
     @staticmethod
     def log_folder(root: str | os.PathLike[str], service: str) -> Path:
@@ -129,24 +195,138 @@ class Media:
         """Copy the chunks that the medium lacks from a store, in order; bytes written.
 
         They are durable on return. After an error, what was copied in complete packs stays, and
-        another call goes on from there. Raises MediaFull (before anything is written if it cannot
-        fit), MediaReadOnly, ChunkMissing, ChunkInvalid.
+        another call goes on from there; of a call that `progress` stopped, all that was copied.
+        `refs` is all of a new generation: where room lacks, generations before the newest one
+        make it. Raises MediaFull (before anything is written if it cannot fit), MediaReadOnly,
+        ChunkMissing, ChunkInvalid.
         """
         return self._native.add(store.native, refs, progress)
 
-    def retain(self, refs: Buffer) -> int:
-        """Give back the space of chunks that are not in `refs`; bytes freed.
+    def put_checkpoint(
+        self, service: str, checkpoint: CheckpointId, manifest: bytes, signature: bytes
+    ) -> None:
+        """Write a manifest and its signature, durable on return. No generation has them yet.
 
-        Packs with nothing needed are deleted, mostly unneeded ones are copied together where there
-        is room; the rest stays as it is. Raises MediaReadOnly.
+        Raises MediaFull, MediaReadOnly, BadName.
         """
-        freed, damaged = self._native.retain(refs)
+        named = MediaCheckpoint(check_name(service, "service"), checkpoint, (), whole=False)
+        for path, data in zip(named.paths, (manifest, signature), strict=True):
+            self._native.put_file(path, data)
+
+    def commit(
+        self,
+        checkpoints: Iterable[MediaCheckpoint],
+        roots: Sequence[TableRoot],
+        *,
+        carried: Sequence[TableRoot] = (),
+        keep_packs: bool = False,
+    ) -> tuple[int, int]:
+        """Make the next generation of these checkpoints: its number, and bytes freed by it.
+
+        Durable on return. Of the older generations one is kept. Packs with nothing needed are not
+        part of it; mostly unneeded ones, and many small ones, are copied together where there is
+        room.
+
+        roots: of the new checkpoints, all of whose chunks have to be on the medium
+        carried: of those that were there before, and may be damaged
+        keep_packs: other chunks are needed than these name
+        Raises ChunkMissing, and nothing has changed; MediaFull, MediaReadOnly.
+        """
+        generation, freed, damaged = self._native.commit(
+            [path for checkpoint in checkpoints for path in checkpoint.paths],
+            [(root.ref, root.size) for root in roots],
+            [(root.ref, root.size) for root in carried],
+            keep_packs,
+            time.time_ns(),
+        )
         self._report(damaged)
-        return freed
+        return generation, freed
+
+    def generations(self) -> list[Generation]:
+        """Those that are there, the newest first."""
+        return [
+            Generation(
+                number,
+                datetime.fromtimestamp(created // 10**9, UTC).isoformat(),
+                tuple(path for path, _, _ in files),
+                packs,
+                pack_bytes,
+                lacks,
+            )
+            for number, created, files, packs, pack_bytes, lacks in self._native.generations()
+        ]
+
+    def checkpoints(self, service: str | None = None) -> list[MediaCheckpoint]:
+        """Every checkpoint, or every one of a service, that a generation names: the newest
+        generation's first."""
+        found: dict[tuple[str, CheckpointId], list[Generation]] = {}
+        for generation in self.generations():
+            for path in generation.paths:
+                named = _MANIFEST.fullmatch(path)
+                if named and NAME.fullmatch(named[1]) and service in (None, named[1]):
+                    key = named[1], CheckpointId(named[2])
+                    found.setdefault(key, []).append(generation)
+        return [
+            MediaCheckpoint(
+                name,
+                checkpoint,
+                tuple(generation.number for generation in generations),
+                whole=any(generation.whole for generation in generations),
+            )
+            for (name, checkpoint), generations in found.items()
+        ]
+
+    def signed(self, checkpoint: MediaCheckpoint) -> tuple[bytes, bytes]:
+        """The bytes that are there for its manifest and its signature, whatever they are. Raises
+        MediaDamaged where they cannot be read."""
+        manifest, signature = checkpoint.paths
+        return self._read(manifest), self._read(signature)
+
+    def stray_checkpoints(self) -> list[MediaCheckpoint]:
+        """Checkpoints whose files are there, whether or not a generation names them."""
+        folder = self._root / "satchel" / "checkpoints"
+        return [
+            MediaCheckpoint(path.parent.name, CheckpointId(path.stem), (), whole=False)
+            for path in sorted(folder.glob("*/*.json"))
+            if _MANIFEST.fullmatch(f"checkpoints/{path.parent.name}/{path.name}")
+            and NAME.fullmatch(path.parent.name)
+        ]
+
+    def missing(self, *roots: TableRoot) -> bytes:
+        """References under the roots that are not on the medium; of a missing page, only the
+        page."""
+        return self._native.missing([(root.ref, root.size) for root in roots])
+
+    def verify(self, progress: Progress = silent) -> MediaReport:
+        """Read every record and check both hashes. Changes nothing on the medium; from then on
+        damaged chunks are missing to this object."""
+        return self._reported(self._native.verify(progress))
+
+    def rebuild_indexes(self, progress: Progress = silent) -> MediaReport:
+        """Verify every pack that there is, and replace the indexes that do not say what is whole
+        in them. Raises MediaReadOnly, MediaFull."""
+        return self._reported(self._native.rebuild_indexes(progress))
 
     def free_bytes(self) -> int:
         """What the medium's file system has left, in bytes."""
         return self._native.free_bytes()
+
+    def _read(self, path: str) -> bytes:
+        try:
+            with (self._root / "satchel" / path).open("rb") as file:
+                return file.read(FILE_LIMIT)
+        except OSError as error:
+            raise MediaDamaged(
+                f"cannot read {path} on the medium at {self._root}",
+                why=error.strerror or str(error),
+                fix="`satchel-home media recover` looks for what else is there",
+            ) from error
+
+    def _reported(self, report: tuple[int, int, list[tuple[int, int, str]], bytes]) -> MediaReport:
+        records, count, bad, damaged = report
+        return MediaReport(
+            records, count, tuple(BadRecord(*one) for one in bad), split_refs(damaged)
+        )
 
     def _report(self, damaged: bytes) -> None:
         for ref in set(split_refs(damaged)) - self._damaged:

@@ -5,7 +5,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
@@ -325,18 +326,43 @@ class Store:
         *,
         maps: Iterable[BlockMap] = (),
         partial: bool = False,
+        dry_run: bool = False,
         progress: Progress = silent,
     ) -> PruneReport:
         """Remove what is not reachable from `keep`. Other calls wait.
 
-        maps: of attached volumes; packs that they point into stay as they are
+        What attached volumes need stays too: their roots, and packs that their maps point into,
+        from the first `resolve` with a map until that is closed. So do roots that were made within
+        `making`, as long as somebody may still be about to name them. Whoever prunes beside others
+        lists the roots to keep, and prunes, within `making`.
+
+        maps: of volumes that another process has attached
         partial: this store is a cache: pages under `keep` may be missing
-        The caller sees to it that no root which is to live is being made meanwhile. Raises
-        ChunkMissing, and then nothing was removed.
+        dry_run: change nothing, tell what would be removed
+        Raises ChunkMissing, and then nothing was removed.
         """
         roots = [(root.ref, root.size) for root in keep]
         natives = [map.native for map in maps]
-        return PruneReport(**self.native.prune(roots, natives, partial, progress))
+        return PruneReport(**self.native.prune(roots, natives, partial, dry_run, progress))
+
+    def rewrite(self, packs: Iterable[int]) -> None:
+        """Copy what is whole and needed out of these packs, by number, and remove them, with the
+        garbage and the damage in them. Other calls wait."""
+        self.native.rewrite(sorted(packs))
+
+    @contextmanager
+    def making(self, *keep: TableRoot) -> Iterator[None]:
+        """Within it, no prune takes roots that are made, nor these, before they are named.
+
+        Whoever makes a root and names it (a manifest, a catalog) does both within one. Threads may
+        be within at once; none waits for a prune but for the time of one.
+        """
+        maker = self.native.begin_making()
+        try:
+            self.native.keep([(root.ref, root.size) for root in keep])
+            yield
+        finally:
+            self.native.end_making(maker)
 
     def settle(
         self,

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from chunkstore import Media, MediaGone
+from chunkstore import Media
 from client.endpoints import HOME, compare
 from client.home import HomeService
 from client.journal import Journal, JournalGap
@@ -27,9 +27,6 @@ logger = logging.getLogger(__name__)
 
 OWNER = "owner"
 """Who signs checkpoints, as allowed_signers calls it."""
-
-FILE_LIMIT = 1 << 20
-"""Bytes of a manifest or a signature that are read from media."""
 
 Read = Callable[[], tuple[bytes, bytes]]
 
@@ -44,30 +41,32 @@ class CheckpointDamaged(IntegrityError):
 
 @dataclass(frozen=True)
 class Candidate:
-    """A signed checkpoint and where it was found."""
+    """A signed checkpoint, where it was found, and whether every pack of it is there."""
 
     manifest: Manifest
     place: str
+    whole: bool
 
 
 def candidates(
-    service: str, media: Path | None, home: HomeService | None, allowed_signers: Path
+    service: str, media: Media | None, home: HomeService | None, allowed_signers: Path
 ) -> list[Candidate]:
-    """Signed checkpoints that can be had: the media's, newest first, then home's.
+    """Signed checkpoints that can be had: the media's, newest first, then home's. One of which the
+    media lacks a part comes after those that it has whole.
 
     Raises NotFoundError when there is none, or the first fault when there was one.
     """
     found: list[Candidate] = []
     faults: list[SatchelError] = []
-    for place, read in _places(service, media, home):
+    for place, whole, read in _places(service, media, home):
         try:
             manifest = verified(service, *read(), place, allowed_signers)
-            found.append(Candidate(manifest, place))
+            found.append(Candidate(manifest, place, whole))
         except SatchelError as error:
             logger.warning("%s", error)
             faults.append(error)
     if found:
-        return sorted(found, key=lambda c: (c.place == HOME, -c.manifest.operation))
+        return sorted(found, key=lambda c: (c.place == HOME, not c.whole, -c.manifest.operation))
     if faults:
         raise faults[0]
     raise NotFoundError(
@@ -152,29 +151,11 @@ def _lead_on(
 
 
 def _places(
-    service: str, media: Path | None, home: HomeService | None
-) -> Iterator[tuple[str, Read]]:
+    service: str, media: Media | None, home: HomeService | None
+) -> Iterator[tuple[str, bool, Read]]:
     if media is not None:
-        for path in _signatures(Media.checkpoints_folder(media, service)):
-            yield str(media), functools.partial(_read_signed, path)
+        for checkpoint in media.checkpoints(service):
+            read = functools.partial(media.signed, checkpoint)
+            yield str(media.root), checkpoint.whole, read
     if home is not None:
-        yield HOME, home.checkpoint
-
-
-def _signatures(folder: Path) -> list[Path]:
-    try:
-        return sorted(folder.glob("*.json.sig"))
-    except OSError as error:
-        raise MediaGone(f"cannot read {folder}", why=error.strerror or str(error)) from error
-
-
-def _read_signed(signature: Path) -> tuple[bytes, bytes]:
-    return _read(signature.with_suffix("")), _read(signature)
-
-
-def _read(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            return file.read(FILE_LIMIT)
-    except OSError as error:
-        raise MediaGone(f"cannot read {path}", why=error.strerror or str(error)) from error
+        yield HOME, True, home.checkpoint

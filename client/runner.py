@@ -107,7 +107,7 @@ class Runner:
         if self.media is not None:
             self._chunks = Media.open(self.media)
         reached = self._reach_home(take_over)
-        found = candidates(self.service, self.media, reached, self.settings.allowed_signers)
+        found = candidates(self.service, self._chunks, reached, self.settings.allowed_signers)
         stateful = bool(found[0].manifest.adapter["stateful"])
         self._session = Session(
             self._journal() if stateful else Journal(None, None),

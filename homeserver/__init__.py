@@ -9,6 +9,10 @@
 - settling: the store gets smaller in the background
 - home: the store and all services of one owner
 - carry: what goes between home and portable media
+- media: what a person does with media: find, look at, verify, recover, eject
+- retention: which versions and checkpoints stay
+- repair: taking what a store has lost from others
+- work: long requests: how far they are, how they are stopped
 - api: all of that over HTTP
 - cli: all of that as commands, one file each
 """

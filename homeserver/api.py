@@ -14,7 +14,12 @@ DELETE /v1/services/S/lease/CLIENT                give it back
 GET    /v1/services/S/operations?after=N&limit=M  log records
 POST   /v1/services/S/operations                  log records in, response records out
 POST   /v1/services/S/digest                      paths: a digest of the guest's files
+POST   /v1/forget                                 names, policy, dry_run
+POST   /v1/prune                                  dry_run
+POST   /v1/media/sync                             newest checkpoints onto media: media, services
 POST   /v1/chunks                                 references in, pack records out
+GET    /v1/works/WORD                             how far a long request with ?work=WORD is
+DELETE /v1/works/WORD                             stop it
 POST   /v1/below                                  places below pages in, pack records out
 """
 
@@ -31,9 +36,11 @@ from chunkstore import decode_places, records_below
 from homeserver.home import Home
 from homeserver.records import CheckpointNotFound
 from homeserver.service import Service
+from homeserver.work import Works
 from replay import decode_operations, encode_operations, encode_responses
 from satchel.errors import UsageError
 from satchel.ids import CheckpointId, OperationNumber
+from satchel.retention import Policy
 from wire import Lease, ServiceStatus, Turnstile, chunk_routes, install_errors
 
 MAX_BODY = 256 << 20
@@ -55,11 +62,55 @@ def home_app(home: Home) -> flask.Flask:
     """The application of `home`. Requests are answered in the server's threads."""
     app = flask.Flask("satchel-home", static_folder=None)
     install_errors(app)
+    works = Works()
     app.register_blueprint(_chunks(home))
     app.register_blueprint(_services(home))
     app.register_blueprint(_operations(home))
-    app.register_blueprint(_checkpoints(home))
+    app.register_blueprint(_checkpoints(home, works))
+    app.register_blueprint(_upkeep(home, works))
+    app.register_blueprint(_works(works))
     return app
+
+
+def _upkeep(home: Home, works: Works) -> flask.Blueprint:
+    routes = flask.Blueprint("upkeep", __name__, url_prefix="/v1")
+
+    @routes.post("/forget")
+    def forget() -> Any:
+        fields = _fields(names=list, policy=dict, dry_run=bool)
+        known = set(asdict(Policy()))
+        if not all(isinstance(name, str) for name in fields["names"]):
+            raise UsageError("names must be strings")
+        if not set(fields["policy"]) <= known or not all(
+            type(number) is int for number in fields["policy"].values()
+        ):
+            raise UsageError(f"a policy has numbers for some of {', '.join(sorted(known))}")
+        policy = Policy(**fields["policy"]) if fields["policy"] else None
+        verdicts = home.forget(fields["names"], policy, dry_run=fields["dry_run"])
+        return [asdict(verdict) for verdict in verdicts]
+
+    @routes.post("/prune")
+    def prune() -> Any:
+        dry_run = _fields(dry_run=bool)["dry_run"]
+        with works.begin(_word()) as progress:
+            return asdict(home.prune(dry_run=dry_run, progress=progress))
+
+    return routes
+
+
+def _works(works: Works) -> flask.Blueprint:
+    routes = flask.Blueprint("works", __name__, url_prefix="/v1/works")
+
+    @routes.get("/<word>")
+    def state(word: str) -> Any:
+        return works.state(word)
+
+    @routes.delete("/<word>")
+    def stop(word: str) -> Any:
+        works.stop(word)
+        return {}
+
+    return routes
 
 
 def _chunks(home: Home) -> flask.Blueprint:
@@ -144,10 +195,10 @@ def _operations(home: Home) -> flask.Blueprint:
     return routes
 
 
-def _checkpoints(home: Home) -> flask.Blueprint:
-    routes = flask.Blueprint("checkpoints", __name__, url_prefix="/v1/services/<name>")
+def _checkpoints(home: Home, works: Works) -> flask.Blueprint:
+    routes = flask.Blueprint("checkpoints", __name__, url_prefix="/v1")
 
-    @routes.get("/checkpoint")
+    @routes.get("/services/<name>/checkpoint")
     def newest(name: str) -> Any:
         service = home.service(name)
         manifest = service.shelf.latest()
@@ -158,11 +209,20 @@ def _checkpoints(home: Home) -> flask.Blueprint:
         signature = service.shelf.signature(manifest.id)
         return {"manifest": manifest.to_bytes().decode(), "signature": signature.decode()}
 
-    @routes.post("/checkpoint")
+    @routes.post("/media/sync")
+    def sync() -> Any:
+        fields = _fields(media=str, services=list)
+        if not all(isinstance(name, str) for name in fields["services"]):
+            raise UsageError("services must be strings")
+        with works.begin(_word()) as progress:
+            return asdict(home.sync(fields["services"], Path(fields["media"]), progress))
+
+    @routes.post("/services/<name>/checkpoint")
     def take(name: str) -> Any:
         media = _fields(media=str)["media"]
         if media:
-            return asdict(home.carry(name, Path(media)))
+            with works.begin(_word()) as progress:
+                return asdict(home.carry(name, Path(media), progress))
         taken = home.service(name).checkpoint()
         return {
             "checkpoint": taken.manifest.id,
@@ -195,6 +255,11 @@ def _fields(**types: type) -> dict[str, Any]:
         wanted = ", ".join(f"{name}: {kind.__name__}" for name, kind in types.items())
         raise UsageError(f"{flask.request.path} needs a JSON object with {wanted}")
     return body
+
+
+def _word() -> str:
+    """What the client calls a long request; empty if it asks for no progress."""
+    return flask.request.args.get("work", "")
 
 
 def _number(name: str, default: int, least: int, most: int) -> int:

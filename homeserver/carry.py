@@ -4,39 +4,55 @@
 
 A return home, in this order, so that a crash at any point leaves media that can be used:
 
-1. operations that only the media has are logged at home and executed
+1. operations that only the media has are logged at home, and executed
 2. a new checkpoint is taken
-3. chunks that the media lacks are added, then the signed manifest
-4. older checkpoints of the service leave the media, then chunks that nothing names
-5. the log on the media is cut up to the checkpoint's operation
+3. the log on the media is led up to that checkpoint, so that it leads on from the old one and
+   from the new one
+4. chunks that the media lacks are added, then the signed manifest, then the commit that makes a
+   generation of them and of the other services' checkpoints
+5. the log on the media is cut up to the older of the two generations
 
-Each step is durable before the next one begins.
+Each step is durable before the next one begins. Bringing home's newest checkpoints onto media
+without taking one (`sync`) is the same without 2.
 """
 
 from __future__ import annotations
 
-import errno
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from chunkstore import ChunkMissing, Media, MediaFull, MediaGone, MediaReadOnly, Store
-from homeserver.records import CheckpointShelf
+from chunkstore import Media, MediaCheckpoint, Store, TableRoot
 from homeserver.service import Checkpoint, Service
 from images import Manifest
-from replay import Log
-from satchel.errors import IntegrityError, SatchelError
+from replay import Log, OperationsCut
+from satchel.errors import IntegrityError, SatchelError, UnsupportedError
 from satchel.ids import CHUNK_REF_SIZE, OperationNumber
-from satchel.names import NAME
 from satchel.progress import Progress, silent
 
 logger = logging.getLogger(__name__)
 
 RECONCILE_BATCH = 64
 """Operations taken from a media's log and logged at home at once."""
+
+LEAD_BATCH = 256
+"""Operations taken from home's log for the media's at once."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """What a new generation took. generation: 0 where the media had everything already.
+
+    chunks: that the new checkpoints name. media_bytes: written to the media's packs. freed_bytes:
+    of packs that no generation needs any more.
+    """
+
+    generation: int
+    chunks: int
+    media_bytes: int
+    freed_bytes: int
 
 
 @dataclass(frozen=True)
@@ -53,6 +69,19 @@ class Carried:
     reconciled: int
     chunks: int
     media_bytes: int
+    generation: int
+
+
+@dataclass(frozen=True)
+class Synced:
+    """What bringing home's newest checkpoints onto media did. checkpoints: their ids by service."""
+
+    checkpoints: dict[str, str]
+    reconciled: int
+    generation: int
+    chunks: int
+    media_bytes: int
+    freed_bytes: int
 
 
 def carry(service: Service, store: Store, root: Path, progress: Progress = silent) -> Carried:
@@ -60,51 +89,53 @@ def carry(service: Service, store: Store, root: Path, progress: Progress = silen
 
     One call at a time on one medium. Raises MediaNotFound, MediaFull, MediaReadOnly, MediaGone,
     NotLaunched, LogBusy when a client uses the media, and what `reconcile` raises. After an error
-    the media has its old checkpoint and its old log, or the new ones, or the new checkpoint and
-    the old log; each leads on to the newest operation.
+    the media has its old generation, or the new one, and a log that leads on from it to the newest
+    operation; another call goes on with what was copied.
     """
     with Media.open(root) as media:
         reconciled = reconcile(service, root)
+        service.wait_executed(service.last_logged)
         taken = service.checkpoint()
-        written, chunks = copy_checkpoint(service.name, store, media, taken, progress)
-        cut_log(root, service.name, taken.manifest.operation)
+        written = _write(store, media, [(service, taken)], progress)
     return Carried(
         checkpoint=taken.manifest.id,
         operation=taken.manifest.operation,
         paused_seconds=taken.paused_seconds,
         reconciled=reconciled,
-        chunks=chunks,
-        media_bytes=written,
+        chunks=written.chunks,
+        media_bytes=written.media_bytes,
+        generation=written.generation,
     )
 
 
-def media_contents(root: Path) -> list[dict[str, object]]:
-    """The checkpoints on media: service, id, operation number, time, last operation logged.
+def sync(
+    services: Sequence[Service], store: Store, root: Path, progress: Progress = silent
+) -> Synced:
+    """Bring the newest checkpoints that home has of these services onto media, all at once.
 
-    Changes nothing. What is damaged is left out and logged. Raises MediaNotFound.
+    No machine is paused, none has to run. A service without a checkpoint is passed over. Raises as
+    `carry` does.
     """
-    Media.open(root).close()
-    rows: list[dict[str, object]] = []
-    for service in _services(root):
-        logged = _last_logged(Media.log_folder(root, service))
-        for manifest in _shelf(root, service).readable():
-            rows.append(
-                {
-                    "service": manifest.service,
-                    "checkpoint": manifest.id,
-                    "operation": manifest.operation,
-                    "created": manifest.created,
-                    "logged": logged,
-                }
-            )
-    return rows
+    with Media.open(root) as media:
+        reconciled = sum(reconcile(service, root) for service in services)
+        found = [(service, newest) for service in services if (newest := service.newest())]
+        written = _write(store, media, found, progress)
+    return Synced(
+        checkpoints={service.name: newest.manifest.id for service, newest in found},
+        reconciled=reconciled,
+        generation=written.generation,
+        chunks=written.chunks,
+        media_bytes=written.media_bytes,
+        freed_bytes=written.freed_bytes,
+    )
 
 
 def reconcile(service: Service, root: Path) -> int:
-    """Execute at home what only the log on the media has; how many operations those were.
+    """Log at home what only the log on the media has; how many operations those were. A replica
+    that runs at home executes them.
 
     Raises OperationsDiffer when home has another operation where the two logs meet, OperationGap
-    when they do not meet, LogBusy, LogCorrupt, and what waiting for the replica raises.
+    when they do not meet, LogBusy, LogCorrupt.
     """
     folder = Media.log_folder(root, service.name)
     if not service.record.stateful or not folder.exists():
@@ -115,78 +146,111 @@ def reconcile(service: Service, root: Path) -> int:
         operations = log.read(OperationNumber(max(known, 0)))
         while batch := list(islice(operations, RECONCILE_BATCH)):
             service.append(batch)
-    service.wait_executed(service.last_logged)
     return service.last_logged - before
 
 
-def copy_checkpoint(
-    name: str, store: Store, media: Media, taken: Checkpoint, progress: Progress = silent
-) -> tuple[int, int]:
-    """Put a checkpoint onto media in place of its older ones: bytes written, chunks named."""
-    refs = store.reachable(taken.manifest.roots())
-    written = media.add(store, refs, progress)
-    shelf = _shelf(media.root, name)
-    with _writing_to(media.root):
-        shelf.add(taken.manifest, taken.signature)
-        shelf.keep([taken.manifest.id])
-    try:
-        media.retain(refs + _others(store, media.root, taken.manifest))
-    except (ChunkMissing, IntegrityError) as error:
-        logger.warning("no chunks are removed from %s: %s", media.root, error)
-    return written, len(refs) // CHUNK_REF_SIZE
+def _write(
+    store: Store, media: Media, new: Sequence[tuple[Service, Checkpoint]], progress: Progress
+) -> Written:
+    """Make a generation of these checkpoints and of what the media has of other services."""
+    for service, taken in new:
+        _lead_log(service, media.root, taken.manifest.operation)
+    written = write_checkpoints(store, media, [taken for _, taken in new], progress)
+    for service, taken in new:
+        _cut_log(service.name, media, taken.manifest.operation)
+    return written
 
 
-def cut_log(root: Path, service: str, upto: OperationNumber) -> None:
-    """Forget the operations on media that a checkpoint there has executed."""
-    folder = Media.log_folder(root, service)
-    if folder.exists():
-        with Log.open(folder) as log:
-            log.cut(upto)
+def write_checkpoints(
+    store: Store, media: Media, new: Sequence[Checkpoint], progress: Progress = silent
+) -> Written:
+    """Add what the media lacks of these checkpoints and commit them with the other services'.
+
+    Writes nothing where the newest generation has them all.
+    """
+    ids = {taken.manifest.service: taken.manifest.id for taken in new}
+    base = current(media)
+    roots = [root for taken in new for root in taken.manifest.roots()]
+    refs = store.reachable(roots)
+    chunks = len(refs) // CHUNK_REF_SIZE
+    there = {checkpoint.service: checkpoint.id for checkpoint in base}
+    if ids.items() <= there.items() and not media.missing(*roots):
+        return Written(0, chunks, 0, 0)
+    media_bytes = media.add(store, refs, progress)
+    kept = [one for one in base if one.service not in ids]
+    carried, keep_packs = _roots_of(media, kept)
+    for taken in new:
+        manifest = taken.manifest
+        media.put_checkpoint(manifest.service, manifest.id, manifest.to_bytes(), taken.signature)
+    named = [MediaCheckpoint(s, i, (), whole=True) for s, i in sorted(ids.items())]
+    generation, freed = media.commit([*kept, *named], roots, carried=carried, keep_packs=keep_packs)
+    return Written(generation, chunks, media_bytes, freed)
 
 
-def _others(store: Store, root: Path, manifest: Manifest) -> bytes:
-    """Every reference that another checkpoint on the media names. Raises ChunkMissing when it is
-    another home's and its tables are not here, an IntegrityError when one cannot be read."""
-    roots = [
-        one
-        for service in _services(root)
-        for other in _shelf(root, service).all()
-        if other.id != manifest.id
-        for one in other.roots()
-    ]
-    return store.reachable(roots)
+def current(media: Media) -> list[MediaCheckpoint]:
+    """The checkpoints of the newest whole generation; of the newest one where none is whole."""
+    generations = media.generations()
+    best = next((g for g in generations if g.whole), generations[0] if generations else None)
+    return [c for c in media.checkpoints() if best and best.number in c.generations]
 
 
-@contextmanager
-def _writing_to(root: Path) -> Iterator[None]:
-    """An error of the system becomes one of the media."""
-    try:
-        yield
-    except OSError as error:
-        kind: type[SatchelError] = MediaGone
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            kind = MediaFull
-        elif error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
-            kind = MediaReadOnly
-        raise kind(f"cannot write to the media at {root}", why=str(error)) from error
+def read_manifest(media: Media, checkpoint: MediaCheckpoint) -> Manifest:
+    """What the media has under that name. Raises MediaDamaged, and what a manifest raises."""
+    manifest = Manifest.from_bytes(media.signed(checkpoint)[0])
+    if (manifest.service, manifest.id) != (checkpoint.service, checkpoint.id):
+        raise IntegrityError(
+            f"the manifest {checkpoint.id} of {checkpoint.service} on {media.root} is another one",
+            why=f"it is {manifest.id} of {manifest.service}",
+        )
+    return manifest
 
 
-def _services(root: Path) -> Iterator[str]:
-    folder = Media.checkpoints_folder(root, "any").parent
-    if folder.is_dir():
-        yield from sorted(p.name for p in folder.iterdir() if NAME.fullmatch(p.name) and p.is_dir())
+def _roots_of(media: Media, kept: list[MediaCheckpoint]) -> tuple[list[TableRoot], bool]:
+    """The roots of checkpoints that stay on the media, and whether some could not be told. One
+    that cannot be read goes from `kept`; one of a newer version stays."""
+    roots: list[TableRoot] = []
+    unknown = False
+    for checkpoint in list(kept):
+        try:
+            roots += read_manifest(media, checkpoint).roots()
+        except UnsupportedError:
+            unknown = True
+        except IntegrityError as error:
+            logger.warning("%s: it is left out of the next generation", error)
+            kept.remove(checkpoint)
+            unknown = True
+    return roots, unknown
 
 
-def _shelf(root: Path, service: str) -> CheckpointShelf:
-    return CheckpointShelf(Media.checkpoints_folder(root, service))
+def _lead_log(service: Service, root: Path, upto: OperationNumber) -> None:
+    """Give the log on the media what home has up to a checkpoint's operation. Where home has no
+    history that long, it is left to be begun anew."""
+    folder = Media.log_folder(root, service.name)
+    if not service.record.stateful or not folder.exists():
+        return
+    with Log.open(folder) as log:
+        while log.last < upto:
+            try:
+                found = service.operations(log.last, min(LEAD_BATCH, upto - log.last))
+            except OperationsCut as error:
+                logger.info("home has no history after operation %d: %s", log.last, error)
+                return
+            for operation in found:
+                log.append(operation)
+            if not found:
+                return
 
 
-def _last_logged(folder: Path) -> int | None:
+def _cut_log(service: str, media: Media, upto: OperationNumber) -> None:
+    """Forget the operations on media that every checkpoint of its generations has executed."""
+    folder = Media.log_folder(media.root, service)
     if not folder.exists():
-        return None
-    try:
-        with Log.open(folder, read_only=True) as log:
-            return log.last
-    except SatchelError as error:
-        logger.warning("%s", error)
-        return None
+        return
+    oldest = upto
+    for checkpoint in media.checkpoints(service):
+        try:
+            oldest = min(oldest, read_manifest(media, checkpoint).operation)
+        except SatchelError as error:
+            logger.warning("%s", error)
+    with Log.open(folder) as log:
+        log.cut(oldest if log.last >= upto else upto)

@@ -5,13 +5,15 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from chunkstore import Store
-from homeserver.carry import Carried, carry
+from chunkstore import Catalog, PruneReport, Store
+from homeserver.carry import Carried, Synced, carry, sync
 from homeserver.machines import HomeClosing, Machines
 from homeserver.records import ServiceRecord, ServiceShelf
+from homeserver.retention import Verdict, forget_volumes, judge_volumes, require_known
 from homeserver.service import Service
 from homeserver.settings import HomeSettings
 from homeserver.settling import BackgroundSettling
@@ -20,6 +22,8 @@ from images import SIGNATURE_NAMESPACE, BuiltImage
 from replay import Log
 from satchel.errors import ConflictError, NotFoundError
 from satchel.names import check_name
+from satchel.progress import Progress, silent
+from satchel.retention import Policy
 from wire import Identity, allowed_signers_line
 
 
@@ -92,11 +96,45 @@ class Home:
         with self._lock:
             return [self.service(name) for name in self._shelf.names()]
 
-    def carry(self, name: str, root: Path) -> Carried:
+    def carry(self, name: str, root: Path, progress: Progress = silent) -> Carried:
         """Bring media mounted at `root` up to date with a new checkpoint of a service."""
         service = self.service(name)
         with self._carrying:
-            return carry(service, self.store, root)
+            return carry(service, self.store, root, progress)
+
+    def sync(self, names: Sequence[str], root: Path, progress: Progress = silent) -> Synced:
+        """Bring the newest checkpoints of these services, or of all, onto media at `root`."""
+        services = [self.service(name) for name in names] or self.services()
+        with self._carrying:
+            return sync(services, self.store, root, progress)
+
+    def forget(
+        self, names: Sequence[str], policy: Policy | None, *, dry_run: bool = False
+    ) -> list[Verdict]:
+        """Apply a policy to volumes and services of these names, or to all of them; without one,
+        forget the volumes of these names (NAME or NAME@VERSION).
+
+        The chunks stay until the next prune. Raises NameNotFound for a name of neither, UsageError.
+        """
+        catalog = Catalog(self.store)
+        if policy is None:
+            return forget_volumes(catalog, names, dry_run=dry_run)
+        services = [s for s in self.services() if not names or s.name in names]
+        known = {entry.name for entry in catalog.versions()} | {s.name for s in services}
+        require_known(names, known)
+        verdicts = judge_volumes(catalog, names, policy, dry_run=dry_run)
+        for service in services:
+            verdicts += service.forget(policy, dry_run=dry_run)
+        return verdicts
+
+    def prune(self, *, dry_run: bool = False, progress: Progress = silent) -> PruneReport:
+        """Remove the chunks that no volume, no checkpoint and no machine needs.
+
+        Checkpoints may be taken meanwhile: none that is being made loses anything.
+        """
+        with self.store.making():
+            keep = [*Catalog(self.store).roots(), *self._shelf.roots()]
+            return self.store.prune(keep, dry_run=dry_run, progress=progress)
 
     def close(self) -> None:
         """Stop every replica, also those that are starting, and close the store.

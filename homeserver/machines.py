@@ -10,6 +10,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,10 @@ class Machines:
         self._lock = threading.Lock()
         self._closing = False
         self._replicas: list[Replica] = []
+
+    def making(self) -> AbstractContextManager[None]:
+        """Within it no prune takes what is made, until it has a name. See Store.making."""
+        return self._store.making()
 
     def first_boot(self, record: ServiceRecord) -> Prepared:
         """Of the service's image as it is now. Raises ImageNotBuilt, ImageDamaged."""

@@ -152,7 +152,7 @@ class ServiceShelf:
         return [
             root
             for name in self.names()
-            for manifest in self.checkpoints(name).all()
+            for manifest in self.checkpoints(name).present()
             for root in manifest.roots()
         ]
 
@@ -192,6 +192,18 @@ class CheckpointShelf:
     def all(self) -> list[Manifest]:
         """Every checkpoint, the newest last. Raises as `get` does for one that is damaged."""
         return sorted((self.get(checkpoint) for checkpoint in self.ids()), key=_age)
+
+    def present(self) -> list[Manifest]:
+        """As `all`, beside somebody who forgets checkpoints: one that goes meanwhile may be left
+        out."""
+        found = []
+        for checkpoint in self.ids():
+            try:
+                found.append(self.get(checkpoint))
+            except CheckpointNotFound:
+                if checkpoint in self.ids():
+                    raise
+        return found
 
     def readable(self) -> list[Manifest]:
         """Every checkpoint that can be read, the newest last; the others are logged."""

@@ -22,12 +22,14 @@ from datetime import UTC, datetime
 from homeserver.lease import Lease
 from homeserver.machines import Machines, Prepared
 from homeserver.records import CheckpointShelf, ServiceRecord
+from homeserver.retention import Verdict, require_policy
 from homeserver.settings import HomeSettings
 from images import Manifest
 from replay import Log, Operation, Response
 from replica import Replica, ReplicaFailed, ReplicaState
 from satchel.errors import ConflictError, SatchelError, StateError, UnavailableError
-from satchel.ids import OperationNumber
+from satchel.ids import CheckpointId, OperationNumber
+from satchel.retention import Policy, select
 
 logger = logging.getLogger(__name__)
 
@@ -84,7 +86,7 @@ class Checkpoint:
 
     manifest: Manifest
     signature: bytes
-    paused_seconds: float
+    paused_seconds: float = 0.0
 
 
 class Service:
@@ -147,7 +149,7 @@ class Service:
         is followed by a checkpoint, so that the next launch does not boot. Raises what boots and
         resumes raise, ReplicaFailed when it was stopped meanwhile.
         """
-        with self._life:
+        with self._life, self._machines.making():
             if self._prepared and self._prepared.replica.state is ReplicaState.READY:
                 return
             self._drop()
@@ -248,7 +250,7 @@ class Service:
         still leads on from the oldest checkpoint that is kept. Raises NotLaunched, ReplicaFailed,
         and what the store raises.
         """
-        with self._life:
+        with self._life, self._machines.making():
             prepared, parent = self._ready(), self.shelf.latest()
             replica = prepared.replica
             frozen = replica.checkpoint()
@@ -267,19 +269,40 @@ class Service:
             )
             signature = self._sign(manifest.to_bytes())
             self.shelf.add(manifest, signature)
-            self._forget(manifest)
+            self._forget_old()
             return Checkpoint(manifest, signature, frozen.paused_seconds)
+
+    def newest(self) -> Checkpoint | None:
+        """The newest checkpoint that is kept, or None when there is none."""
+        manifest = self.shelf.latest()
+        return Checkpoint(manifest, self.shelf.signature(manifest.id)) if manifest else None
 
     def replica(self) -> Replica:
         """The running replica. Raises NotLaunched, ReplicaFailed."""
         return self._ready().replica
 
-    def _forget(self, newest: Manifest) -> None:
-        older = [m for m in self.shelf.all() if m.id != newest.id]
-        kept = [*older, newest][-self._settings.keep_checkpoints :]
-        self.shelf.keep([manifest.id for manifest in kept])
+    def forget(self, policy: Policy, *, dry_run: bool = False) -> list[Verdict]:
+        """Forget the checkpoints that a policy does not keep, never the newest; what it says of
+        each, the newest first. Raises UsageError for a policy that keeps nothing."""
+        require_policy(policy)
+        with self._life:
+            chosen = select(self.shelf.all(), _moment, policy)
+            verdicts = []
+            for index, (manifest, kept) in enumerate(chosen):
+                reasons = kept or (("newest",) if index == 0 else ())
+                verdicts.append(
+                    Verdict("service", self.name, manifest.id, manifest.created, reasons)
+                )
+            if not dry_run:
+                self.shelf.keep([CheckpointId(v.version) for v in verdicts if v.kept])
+            return verdicts
+
+    def _forget_old(self) -> None:
+        """What the settings do not keep; then the log up to where the newest of them lead on."""
+        self.forget(self._settings.policy)
         if self._log:
-            self._log.cut(min(manifest.operation for manifest in kept))
+            newest = self.shelf.all()[-self._settings.keep_checkpoints :]
+            self._log.cut(min(manifest.operation for manifest in newest))
 
     def _compare(self, operation: Operation) -> None:
         assert self._log is not None
@@ -367,6 +390,10 @@ class Service:
                 self._answers.keep(response)
                 self._executed = response.number
                 self._changed.notify_all()
+
+
+def _moment(manifest: Manifest) -> datetime:
+    return datetime.fromisoformat(manifest.created)
 
 
 class _Answers:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from satchel.paths import cache_dir, data_dir, runtime_dir
+from satchel.retention import Policy
 from satchel.settings import SettingsError
 
 
@@ -18,7 +19,13 @@ class HomeSettings:
     data:              the store, services and keys
     images:            built images; they can be built again
     run:               sockets and what lives as long as a machine; keep the path short
-    keep_checkpoints:  how many checkpoints of a service are kept, the newest first
+    keep_checkpoints:  how many checkpoints of a service are kept, the newest first; the log leads
+        on from these
+    keep_hourly:       for so many hours, the newest checkpoint of each is kept too
+    keep_daily:        the same for days
+    keep_weekly:       the same for weeks
+    keep_monthly:      the same for months
+    keep_yearly:       the same for years
     threads:           requests answered at once
     operation_seconds: how long one operation may take in the guest
     lease_seconds:     after how long without a word a client no longer holds its service
@@ -30,6 +37,11 @@ class HomeSettings:
     run: Path = field(default_factory=lambda: runtime_dir() / "home")
     images: Path = field(default_factory=lambda: cache_dir() / "images")
     keep_checkpoints: int = 2
+    keep_hourly: int = 0
+    keep_daily: int = 0
+    keep_weekly: int = 0
+    keep_monthly: int = 0
+    keep_yearly: int = 0
     threads: int = 16
     operation_seconds: float = 300.0
     lease_seconds: float = 60.0
@@ -40,6 +52,19 @@ class HomeSettings:
             if getattr(self, name) <= 0:
                 key = name.replace("_", "-")
                 raise SettingsError(f"{key} must be positive", why=f"it is {getattr(self, name)}")
+        _ = self.policy  # its numbers are checked
+
+    @property
+    def policy(self) -> Policy:
+        """Which checkpoints stay when a new one is taken."""
+        return Policy(
+            last=self.keep_checkpoints,
+            hourly=self.keep_hourly,
+            daily=self.keep_daily,
+            weekly=self.keep_weekly,
+            monthly=self.keep_monthly,
+            yearly=self.keep_yearly,
+        )
 
     @property
     def socket(self) -> Path:

@@ -8,8 +8,19 @@
 - `paths`: where data, configuration and sockets of a program live (XDG)
 - `progress`: how a long step tells a program what it has done
 - `names`: names that become file names, URLs and host names
+- `retention`: which versions of a thing to keep
 - `files`: small files that are never seen half-written
 - `deferred`: packages whose modules are imported when something of them is first used
 """
 
-__all__ = ["deferred", "errors", "files", "ids", "names", "paths", "progress", "settings"]
+__all__ = [
+    "deferred",
+    "errors",
+    "files",
+    "ids",
+    "names",
+    "paths",
+    "progress",
+    "retention",
+    "settings",
+]

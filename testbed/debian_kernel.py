@@ -74,14 +74,21 @@ def require() -> None:
         )
 
 
-def run(argv: Sequence[str], *, seconds: float, output: int | None = None) -> int:
+def run(
+    argv: Sequence[str],
+    *,
+    seconds: float,
+    output: int | None = None,
+    modules: Sequence[str] = (),
+) -> int:
     """Run `argv` in this folder under Debian's cloud kernel; its exit code. Needs root.
 
-    What it says goes to the descriptor `output`, by default ours. Raises UnsupportedError,
-    GuestFailed after `seconds` too, and what getting the kernel from Debian raises.
+    modules: of the kernel, loaded before, beside MODULES. What it says goes to the descriptor
+    `output`, by default ours. Raises UnsupportedError, GuestFailed after `seconds` too, and what
+    getting the kernel from Debian raises.
     """
     require()
-    kernel = _kernel()
+    kernel = _kernel((*MODULES, *modules))
     with tempfile.TemporaryDirectory(prefix="satchel-guest-") as name:
         folder = Path(name)
         lines = [
@@ -139,14 +146,14 @@ def _shared_root(folder: Path) -> Iterator[Path]:
         server.wait()
 
 
-def _kernel() -> Path:
+def _kernel(modules: Sequence[str]) -> Path:
     """A folder with `vmlinuz` and `initrd`, made when it is first needed."""
-    key = hashlib.sha256("\n".join([INIT, *MODULES]).encode()).hexdigest()
+    key = hashlib.sha256("\n".join([INIT, *modules]).encode()).hexdigest()
     folder = cache_folder() / "layers" / f"testbed-kernel-{key[:12]}"
     if folder.is_dir():
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
-    files = debian_kernel(MODULES, INIT)
+    files = debian_kernel(modules, INIT)
     with tempfile.TemporaryDirectory(dir=folder.parent) as name:
         made = Path(name) / "kernel"
         made.mkdir()
@@ -159,9 +166,10 @@ def _kernel() -> Path:
 @click.command(context_settings={"ignore_unknown_options": True})
 @click.argument("argv", metavar="COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.option("--seconds", default=1800.0, help="When to give up.")
-def program(argv: tuple[str, ...], seconds: float) -> None:
+@click.option("--module", "modules", multiple=True, help="Of the kernel, to load; repeatable.")
+def program(argv: tuple[str, ...], seconds: float, modules: tuple[str, ...]) -> None:
     """Run COMMAND in this folder under Debian's cloud kernel."""
-    sys.exit(run(argv, seconds=seconds))
+    sys.exit(run(argv, seconds=seconds, modules=modules))
 
 
 if __name__ == "__main__":

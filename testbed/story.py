@@ -301,8 +301,9 @@ class Story:
 
     def working_set_bytes(self, service: str) -> int:
         """Of the service's checkpoint on the stick."""
-        (path,) = (self.stick.root / "satchel" / "checkpoints" / service).glob("*.json")
-        working_set = Manifest.from_bytes(path.read_bytes()).working_set
+        paths = (self.stick.root / "satchel" / "checkpoints" / service).glob("*.json")
+        manifests = (Manifest.from_bytes(path.read_bytes()) for path in paths)
+        working_set = max(manifests, key=lambda m: (m.operation, m.created)).working_set
         return working_set.size if working_set else 0
 
     def _await_response(self, service: str, surrogate: str) -> dict[str, int]:

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "chunkstore/core/media.h"
 
+#include <pybind11/stl.h>
 #include <pybind11/stl/filesystem.h>
 
 #include <utility>
@@ -28,6 +29,10 @@ struct PyMedia {
 
 void Init(const path& root, const std::string& uuid) {
   Run(kMedia, [&] { return Media::Init(PosixEnv(), root.string(), uuid); });
+}
+
+void Redescribe(const path& root, const std::string& uuid) {
+  Run(kMedia, [&] { return Media::Redescribe(PosixEnv(), root.string(), uuid); });
 }
 
 std::unique_ptr<PyMedia> Open(const path& root) {
@@ -81,15 +86,83 @@ uint64_t Add(const PyMedia& self, const PyStore& from, const py::object& refs,
   return written;
 }
 
-// (bytes freed, references of damaged ones)
-py::tuple Retain(const PyMedia& self, const py::object& refs) {
+// (number, nanoseconds, [(path, bytes, SHA-256)], packs, bytes of packs, what is lacking), newest
+// first
+py::list Generations(const PyMedia& self) {
+  py::list out;
+  for (const MediaGeneration& generation : self.Get()->generations()) {
+    const MediaCommit& commit = generation.commit;
+    py::list files;
+    for (const MediaFile& file : commit.files) {
+      const auto* digest = reinterpret_cast<const char*>(file.digest.data());
+      files.append(py::make_tuple(file.path, file.size, py::bytes(digest, file.digest.size())));
+    }
+    uint64_t bytes = 0;
+    for (const MediaPack& pack : commit.packs) bytes += pack.size;
+    out.append(py::make_tuple(commit.generation, commit.created, files, commit.packs.size(), bytes,
+                              generation.why));
+  }
+  return out;
+}
+
+void PutFile(const PyMedia& self, const std::string& name, const py::object& data) {
   const auto media = self.Get();
-  const Bytes bytes(refs);
-  const ChunkRef* wanted = bytes.refs();
+  const Bytes bytes(data);
+  const std::string content(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  Run(kMedia, [&] { return media->PutFile(name, content); });
+}
+
+// (generation, bytes freed, references of damaged ones)
+py::tuple Commit(const PyMedia& self, const std::vector<std::string>& paths,
+                 const py::iterable& roots, const py::iterable& carried, bool keep_packs,
+                 uint64_t created) {
+  const auto media = self.Get();
+  MediaDraft draft;
+  draft.paths = paths;
+  draft.roots = RootsOf(roots);
+  draft.carried = RootsOf(carried);
+  draft.keep_packs = keep_packs;
+  uint64_t generation = 0;
   uint64_t freed = 0;
   MediaNotes notes;
-  Run(kMedia, [&] { return media->Retain(wanted, bytes.ref_count(), &freed, &notes); });
-  return py::make_tuple(freed, RefsToBytes(notes.damaged));
+  Run(kMedia, [&] { return media->Commit(draft, created, &generation, &freed, &notes); });
+  return py::make_tuple(generation, freed, RefsToBytes(notes.damaged));
+}
+
+py::bytes Missing(const PyMedia& self, const py::iterable& roots) {
+  const auto media = self.Get();
+  const std::vector<TableRoot> from = RootsOf(roots);
+  std::vector<ChunkRef> refs;
+  Run(kMedia, [&] { return media->Missing(from, &refs); });
+  return RefsToBytes(refs);
+}
+
+// (records, bytes, [(pack, offset, why)], references of damaged ones)
+template <typename Act>
+py::tuple ReadAll(const PyMedia& self, py::object progress, const Act& act) {
+  const auto media = self.Get();
+  MediaReport report;
+  Progress fn(std::move(progress));
+  RunWith(kMedia, &fn, [&](const ProgressFn& f) { return act(media.get(), f, &report); });
+  py::list bad;
+  for (const MediaBadRecord& record : report.bad) {
+    bad.append(py::make_tuple(record.pack, record.offset, record.why));
+  }
+  return py::make_tuple(report.records, report.bytes, bad, RefsToBytes(report.damaged));
+}
+
+py::tuple Verify(const PyMedia& self, py::object progress) {
+  return ReadAll(self, std::move(progress),
+                 [](Media* media, const ProgressFn& f, MediaReport* report) {
+                   return media->Verify(f, report);
+                 });
+}
+
+py::tuple RebuildIndexes(const PyMedia& self, py::object progress) {
+  return ReadAll(self, std::move(progress),
+                 [](Media* media, const ProgressFn& f, MediaReport* report) {
+                   return media->RebuildIndexes(f, report);
+                 });
 }
 
 uint64_t FreeBytes(const PyMedia& self) {
@@ -104,12 +177,19 @@ uint64_t FreeBytes(const PyMedia& self) {
 void init_media(py::module_& m) {
   py::class_<PyMedia>(m, "Media")
       .def_static("init", &Init, py::arg("root"), py::arg("uuid"))
+      .def_static("redescribe", &Redescribe, py::arg("root"), py::arg("uuid"))
       .def_static("open", &Open, py::arg("root"))
       .def("close", [](PyMedia& self) { self.media.reset(); })
       .def("has", &Has, py::arg("refs"))
       .def("records", &Records, py::arg("refs"))
       .def("add", &Add, py::arg("store"), py::arg("refs"), py::arg("progress"))
-      .def("retain", &Retain, py::arg("refs"))
+      .def("put_file", &PutFile, py::arg("path"), py::arg("data"))
+      .def("commit", &Commit, py::arg("paths"), py::arg("roots"), py::arg("carried"),
+           py::arg("keep_packs"), py::arg("created"))
+      .def("generations", &Generations)
+      .def("missing", &Missing, py::arg("roots"))
+      .def("verify", &Verify, py::arg("progress"))
+      .def("rebuild_indexes", &RebuildIndexes, py::arg("progress"))
       .def("free_bytes", &FreeBytes)
       .def("chunks", [](const PyMedia& self) { return self.Get()->chunks(); });
 }

@@ -169,6 +169,7 @@ py::bytes Resolve(const PyStore& self, const py::object& ref, uint64_t size, con
   const auto mapped = map.Get();
   const TableRoot root = RootOf(Bytes(ref), size);
   std::vector<ChunkRef> missing;
+  store->in_use()->Attach(mapped, root);
   Run(kStore, [&] { return store->Resolve(root, mapped.get(), first, count, &missing); });
   return RefsToBytes(missing);
 }
@@ -201,6 +202,7 @@ py::tuple Commit(const PyStore& self, const py::object& ref, uint64_t size, cons
   const TableRoot root = RootOf(Bytes(ref), size);
   const std::unique_ptr<File> file = OpenFile(*store, overlay, OpenMode::kReadWrite);
   TableRoot new_root;
+  store->in_use()->Attach(mapped, root);
   Run(kStore, [&] { return store->Commit(root, mapped.get(), file.get(), &new_root); });
   return RootToTuple(new_root);
 }
@@ -245,8 +247,21 @@ void RebuildIndex(const PyStore& self, py::object progress) {
   RunWith(kStore, &fn, [&](const ProgressFn& f) { return store->RebuildIndex(f); });
 }
 
+// A store that is closed needs to be told nothing: what makes roots finds out by itself.
+uint64_t BeginMaking(const PyStore& self) {
+  return self.store == nullptr ? 0 : self.store->in_use()->Begin();
+}
+
+void EndMaking(const PyStore& self, uint64_t maker) {
+  if (self.store != nullptr) self.store->in_use()->End(maker);
+}
+
+void Keep(const PyStore& self, const py::iterable& roots) {
+  for (const TableRoot& root : RootsOf(roots)) self.Get()->in_use()->Made(root);
+}
+
 py::dict Prune(const PyStore& self, const py::iterable& keep, const py::iterable& maps,
-               bool partial, py::object progress) {
+               bool partial, bool dry_run, py::object progress) {
   const auto store = self.Get();
   const std::vector<TableRoot> roots = RootsOf(keep);
   std::vector<std::shared_ptr<BlockMap>> held;
@@ -257,14 +272,20 @@ py::dict Prune(const PyStore& self, const py::iterable& keep, const py::iterable
   }
   PruneReport report;
   Progress fn(std::move(progress));
-  RunWith(kStore, &fn,
-          [&](const ProgressFn& f) { return store->Prune(roots, pinned, partial, f, &report); });
+  RunWith(kStore, &fn, [&](const ProgressFn& f) {
+    return store->Prune(roots, pinned, partial, dry_run, f, &report);
+  });
   py::dict out;
   out["kept"] = report.kept;
   out["removed"] = report.removed;
   out["bytes_before"] = report.bytes_before;
   out["bytes_after"] = report.bytes_after;
   return out;
+}
+
+void Rewrite(const PyStore& self, const std::vector<uint32_t>& packs) {
+  const auto store = self.Get();
+  Run(kStore, [&] { return store->Rewrite(packs); });
 }
 
 py::dict Settle(const PyStore& self, const py::iterable& maps, bool background,
@@ -350,7 +371,11 @@ void init_store(py::module_& m) {
       .def("verify", &Verify, py::arg("progress"))
       .def("rebuild_index", &RebuildIndex, py::arg("progress"))
       .def("prune", &Prune, py::arg("keep"), py::arg("maps"), py::arg("partial"),
-           py::arg("progress"))
+           py::arg("dry_run"), py::arg("progress"))
+      .def("begin_making", &BeginMaking)
+      .def("end_making", &EndMaking, py::arg("maker"))
+      .def("keep", &Keep, py::arg("roots"))
+      .def("rewrite", &Rewrite, py::arg("packs"))
       .def("settle", &Settle, py::arg("maps"), py::arg("background"), py::arg("progress"))
       .def("stats", &Stats);
 }

@@ -61,7 +61,8 @@ Status DumpIndex(Env* env, const std::string& path, const Show& show) {
   std::string data;
   std::vector<MediaIndexEntry> entries;
   SATCHEL_RETURN_IF_ERROR(ReadFile(env, path, kMediaIndexLimit, &data));
-  SATCHEL_RETURN_IF_ERROR(DecodeMediaIndex(data, &entries));
+  uint64_t of = 0;
+  SATCHEL_RETURN_IF_ERROR(DecodeMediaIndex(data, &entries, &of));
   SATCHEL_RETURN_IF_ERROR(
       show({0, kMediaIndexHeaderSize, "header", Number(entries.size()) + " entries"}));
   uint64_t at = kMediaIndexHeaderSize;

@@ -101,6 +101,13 @@ void NameBlocks(const uint8_t* blocks, size_t n, ChunkRef* refs) {
   HashWaiting(waiting, place, count, refs);
 }
 
+std::array<uint8_t, kDigestSize> Sha256(const void* data, size_t n) {
+  static const EVP_MD* const sha256 = Fetch("SHA256");
+  std::array<uint8_t, kDigestSize> digest{};
+  if (EVP_Digest(data, n, digest.data(), nullptr, sha256, nullptr) != 1) std::abort();
+  return digest;
+}
+
 uint64_t Checksum64(const void* data, size_t n) { return XXH3_64bits(data, n); }
 
 }  // namespace satchel

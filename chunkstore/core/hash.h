@@ -5,6 +5,7 @@
 #ifndef SATCHEL_CHUNKSTORE_CORE_HASH_H_
 #define SATCHEL_CHUNKSTORE_CORE_HASH_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -23,6 +24,9 @@ ChunkRef NameBlock(const uint8_t* block);
 
 // NameBlock of each of the `n` blocks that lie one behind the other; faster than one by one.
 void NameBlocks(const uint8_t* blocks, size_t n, ChunkRef* refs);
+
+// SHA-256 of `n` bytes.
+std::array<uint8_t, kDigestSize> Sha256(const void* data, size_t n);
 
 // XXH3-64 of `n` bytes: guards against accidents, not against enemies.
 uint64_t Checksum64(const void* data, size_t n);

@@ -168,20 +168,33 @@ class Pruner {
   Pruner(Chunks* chunks, const RefSet& keep, std::set<uint32_t> pinned, PruneReport* report)
       : chunks_(chunks), keep_(keep), pinned_(std::move(pinned)), report_(report) {}
 
-  // `sizes`: bytes of each pack on disk. *remove: packs that nothing points to afterwards.
-  Status Run(const std::map<uint32_t, uint64_t>& sizes, std::vector<uint32_t>* remove) {
-    std::map<uint32_t, uint64_t> live;
-    SATCHEL_RETURN_IF_ERROR(SumLive(&live));
-    const uint32_t newest = chunks_->end().pack;
-    std::set<uint32_t> rewrite;
+  // Decides which packs are rewritten. `sizes`: bytes of each pack on disk.
+  Status Choose(const std::map<uint32_t, uint64_t>& sizes) {
+    SATCHEL_RETURN_IF_ERROR(SumLive());
     for (const auto& [pack, size] : sizes) {
       if (pinned_.count(pack) != 0) continue;
-      const uint64_t garbage = size - std::min(size, live[pack] + kPackHeaderSize);
-      if (live[pack] == 0 || garbage * 4 >= size) rewrite.insert(pack);
+      const uint64_t garbage = size - std::min(size, live_[pack] + kPackHeaderSize);
+      if (live_[pack] == 0 || garbage * 4 >= size) rewrite_.insert(pack);
     }
-    if (rewrite.count(newest) != 0) SATCHEL_RETURN_IF_ERROR(chunks_->EndPack());
-    SATCHEL_RETURN_IF_ERROR(Sweep(rewrite));
-    remove->assign(rewrite.begin(), rewrite.end());
+    return {};
+  }
+
+  // What Run would do; the copies may share packs, so it is right but for their headers.
+  Status Foretell(const std::map<uint32_t, uint64_t>& sizes) {
+    for (const auto& [pack, size] : sizes) {
+      report_->bytes_after += rewrite_.count(pack) != 0 ? live_[pack] : size;
+    }
+    return chunks_->index()->ForEach([&](const ChunkRef& ref, const Location&) {
+      ++(Kept(ref) ? report_->kept : report_->removed);
+      return Status();
+    });
+  }
+
+  // *remove: packs that nothing points to afterwards.
+  Status Run(std::vector<uint32_t>* remove) {
+    if (rewrite_.count(chunks_->end().pack) != 0) SATCHEL_RETURN_IF_ERROR(chunks_->EndPack());
+    SATCHEL_RETURN_IF_ERROR(Sweep(rewrite_));
+    remove->assign(rewrite_.begin(), rewrite_.end());
     return {};
   }
 
@@ -189,7 +202,7 @@ class Pruner {
   bool Kept(const ChunkRef& ref) const { return keep_.Find(ref) != nullptr; }
 
   // Bytes of each pack that are kept; of a frame, the part of its chunks that are.
-  Status SumLive(std::map<uint32_t, uint64_t>* live) {
+  Status SumLive() {
     struct Slots {
       uint8_t kept = 0;
       uint8_t count = 0;
@@ -203,13 +216,13 @@ class Pruner {
         slots.count = std::max<uint8_t>(slots.count, at.slot + 1);
         if (Kept(ref)) ++slots.kept;
       } else if (Kept(ref)) {
-        (*live)[at.pack] += at.size();
+        live_[at.pack] += at.size();
       }
       return Status();
     }));
     for (const auto& [word, slots] : frames) {
       const Location at = DecodeLocation(word);
-      (*live)[at.pack] += uint64_t{at.size()} * slots.kept / slots.count;
+      live_[at.pack] += uint64_t{at.size()} * slots.kept / slots.count;
     }
     return {};
   }
@@ -244,6 +257,8 @@ class Pruner {
   const RefSet& keep_;
   const std::set<uint32_t> pinned_;
   PruneReport* const report_;
+  std::map<uint32_t, uint64_t> live_;  // bytes of kept records by pack
+  std::set<uint32_t> rewrite_;
 };
 
 void Pin(const BlockMap& map, std::set<uint32_t>* pinned) {
@@ -302,7 +317,7 @@ Status Store::RebuildIndex(const ProgressFn& progress) {
 }
 
 Status Store::Prune(const std::vector<TableRoot>& keep, const std::vector<const BlockMap*>& maps,
-                    bool partial, const ProgressFn& progress, PruneReport* report) {
+                    bool partial, bool dry_run, const ProgressFn& progress, PruneReport* report) {
   ++wanting_alone_;
   const std::unique_lock gate(gate_);
   --wanting_alone_;
@@ -310,7 +325,12 @@ Status Store::Prune(const std::vector<TableRoot>& keep, const std::vector<const 
   if (progress && !progress(0, 0)) return Status::Make(Kind::kCancelled, "stopped by the caller");
   SATCHEL_RETURN_IF_ERROR(chunks_->Sync());
   RefSet reachable;
+  std::vector<TableRoot> young;
+  std::vector<TableRoot> attached;
+  in_use_.Collect(&young, &attached);
   SATCHEL_RETURN_IF_ERROR(CollectReachable(chunks_.get(), keep, partial, &reachable));
+  SATCHEL_RETURN_IF_ERROR(CollectReachable(chunks_.get(), young, partial, &reachable));
+  SATCHEL_RETURN_IF_ERROR(CollectReachable(chunks_.get(), attached, true, &reachable));
   std::set<uint32_t> pinned;
   for (const BlockMap* map : maps) Pin(*map, &pinned);
   PinPacks(&pinned);
@@ -318,9 +338,11 @@ Status Store::Prune(const std::vector<TableRoot>& keep, const std::vector<const 
   std::map<uint32_t, uint64_t> sizes;
   SATCHEL_RETURN_IF_ERROR(PackSizes(&sizes));
   for (const auto& [pack, size] : sizes) report->bytes_before += size;
+  Pruner pruner(chunks_.get(), reachable, std::move(pinned), report);
+  SATCHEL_RETURN_IF_ERROR(pruner.Choose(sizes));
+  if (dry_run) return pruner.Foretell(sizes);
   std::vector<uint32_t> remove;
-  SATCHEL_RETURN_IF_ERROR(
-      Pruner(chunks_.get(), reachable, std::move(pinned), report).Run(sizes, &remove));
+  SATCHEL_RETURN_IF_ERROR(pruner.Run(&remove));
   for (const uint32_t pack : remove) {
     chunks_->reader()->Forget(pack);
     SATCHEL_RETURN_IF_ERROR(env_->Remove(PackPath(pack)));
@@ -332,6 +354,37 @@ Status Store::Prune(const std::vector<TableRoot>& keep, const std::vector<const 
   for (const auto& [pack, size] : sizes) report->bytes_after += size;
   if (progress) (void)progress(report->bytes_before, report->bytes_before);
   return {};
+}
+
+Status Store::Rewrite(const std::vector<uint32_t>& packs) {
+  ++wanting_alone_;
+  const std::unique_lock gate(gate_);
+  --wanting_alone_;
+  if (chunks_ == nullptr) return Status::Make(Kind::kState, "store " + path_ + " has no index");
+  SATCHEL_RETURN_IF_ERROR(chunks_->Sync());
+  std::set<uint32_t> pinned;
+  PinPacks(&pinned);
+  std::map<uint32_t, uint64_t> sizes;
+  SATCHEL_RETURN_IF_ERROR(PackSizes(&sizes));
+  std::set<uint32_t> rewrite;
+  for (const uint32_t pack : packs) {
+    if (sizes.count(pack) != 0 && pinned.count(pack) == 0) rewrite.insert(pack);
+  }
+  if (rewrite.count(chunks_->end().pack) != 0) SATCHEL_RETURN_IF_ERROR(chunks_->EndPack());
+  std::vector<Index::Entry> move;
+  SATCHEL_RETURN_IF_ERROR(chunks_->index()->ForEach([&](const ChunkRef& ref, const Location& at) {
+    if (rewrite.count(at.pack) != 0) move.push_back({ref, at});
+    return Status();
+  }));
+  std::sort(move.begin(), move.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.value.pack, a.value.offset) < std::pair(b.value.pack, b.value.offset);
+  });
+  SATCHEL_RETURN_IF_ERROR(chunks_->Move(move));
+  for (const uint32_t pack : rewrite) {
+    chunks_->reader()->Forget(pack);
+    SATCHEL_RETURN_IF_ERROR(env_->Remove(PackPath(pack)));
+  }
+  return env_->SyncDir(PacksPath());
 }
 
 Status Store::Stats(StoreStats* stats) {

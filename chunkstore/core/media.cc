@@ -1,224 +1,62 @@
 // SPDX-FileCopyrightText: 2026 The Satchel authors
 // SPDX-License-Identifier: Apache-2.0
+//
+// Finding out what a medium has, and reading it.
 #include "chunkstore/core/media.h"
 
 #include <algorithm>
 #include <cstdio>
-#include <cstring>
-#include <set>
 #include <utility>
 
 #include "chunkstore/core/description.h"
+#include "chunkstore/core/hash.h"
 #include "chunkstore/core/pack_scan.h"
 
 namespace satchel {
 namespace {
 
 constexpr char kFormat[] = "satchel-media";
-constexpr int kVersion = 1;
-
-// Kept free beyond what is counted: the tables of the file system, the manifest, the log.
-constexpr uint64_t kReserve = uint64_t{1} << 20;
+constexpr int kVersion = 2;  // 1 had no generations
+constexpr size_t kDescriptionLimit = 4096;
 
 std::string Described(const std::string& root) { return root + "/satchel/media.json"; }
 
-// "000123.pack" is number 123 with the suffix ".pack".
-bool ParseName(const std::string& name, uint32_t* pack, std::string* suffix) {
-  const size_t dot = name.find('.');
-  if (dot == std::string::npos) return false;
-  *suffix = name.substr(dot);
-  return ParsePackName(name.substr(0, dot) + ".pack", pack);
+Status MakeDescribed(Env* env, const std::string& root, const std::string& uuid) {
+  const std::string text = MakeDescription(kFormat, kVersion, ", \"uuid\": \"" + uuid + "\"");
+  std::unique_ptr<File> file;
+  SATCHEL_RETURN_IF_ERROR(env->Open(Described(root), OpenMode::kCreate, &file));
+  Status status = file->WriteAt(0, text.data(), text.size());
+  if (status.ok()) status = file->Sync();
+  if (status.ok()) status = env->SyncDir(root + "/satchel");
+  if (status.ok()) status = env->SyncDir(root);
+  if (!status.ok()) (void)env->Remove(Described(root));
+  return status;
+}
+
+Status CheckDescribed(Env* env, const std::string& root) {
+  return CheckDescription(env, Described(root), kFormat, kVersion, "the medium at " + root);
+}
+
+bool IsEmpty(Env* env, const std::string& folder) {
+  std::vector<std::string> names;
+  return !env->List(folder, &names).ok() || names.empty();
+}
+
+std::string FormatUuid(const std::array<uint8_t, 16>& uuid) {
+  std::string text;
+  for (size_t i = 0; i < uuid.size(); ++i) {
+    char digits[3];
+    std::snprintf(digits, sizeof digits, "%02x", uuid[i]);
+    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    text += digits;
+  }
+  return text;
 }
 
 }  // namespace
 
-// A pack on its way to the medium.
-class Media::PackFile {
- public:
-  explicit PackFile(Media* media) : media_(media) {}
-
-  ~PackFile() {
-    if (file_ == nullptr) return;
-    file_.reset();
-    (void)media_->env_->Remove(media_->PathOf(pack_, ".tmp"));
-  }
-  PackFile(const PackFile&) = delete;
-  PackFile& operator=(const PackFile&) = delete;
-
-  // Closes the pack first when the record does not fit.
-  Status Append(const RecordView& record, const uint8_t* data) {
-    if (file_ != nullptr && size_ + record.size() > kMediaPackLimit) {
-      SATCHEL_RETURN_IF_ERROR(Close());
-    }
-    if (file_ == nullptr) SATCHEL_RETURN_IF_ERROR(Start());
-    entries_.push_back({record.ref, static_cast<uint32_t>(size_), record.length});
-    buffer_.append(reinterpret_cast<const char*>(data), record.size());
-    size_ += record.size();
-    return buffer_.size() < kBufferSize ? Status() : Flush();
-  }
-
-  // The pack is durable under its name, its index beside it, and its chunks can be asked for.
-  Status Close() {
-    if (file_ == nullptr) return {};
-    SATCHEL_RETURN_IF_ERROR(Flush());
-    SATCHEL_RETURN_IF_ERROR(file_->Sync());
-    Env* env = media_->env_;
-    SATCHEL_RETURN_IF_ERROR(
-        env->Rename(media_->PathOf(pack_, ".tmp"), media_->PathOf(pack_, ".pack")));
-    file_.reset();
-    SATCHEL_RETURN_IF_ERROR(env->SyncDir(media_->PacksPath()));
-    const std::string index = EncodeMediaIndex(&entries_, size_);
-    SATCHEL_RETURN_IF_ERROR(WriteFileDurably(env, media_->PathOf(pack_, ".idx"), index));
-    written_ += size_ + index.size();
-    {
-      const std::lock_guard lock(media_->mutex_);
-      media_->sizes_[pack_] = size_;
-      media_->AddEntries(pack_, entries_);
-    }
-    entries_.clear();
-    return {};
-  }
-
-  uint64_t written() const { return written_; }  // bytes of closed packs and their indexes
-
- private:
-  static constexpr size_t kBufferSize = 1 << 20;
-
-  Status Start() {
-    SATCHEL_RETURN_IF_ERROR(media_->RemoveLeftovers(&pack_));
-    SATCHEL_RETURN_IF_ERROR(
-        media_->env_->Open(media_->PathOf(pack_, ".tmp"), OpenMode::kCreate, &file_));
-    buffer_.assign(kPackHeaderSize, '\0');
-    std::memcpy(buffer_.data(), kPackMagic, sizeof kPackMagic);
-    std::memcpy(buffer_.data() + sizeof kPackMagic, &kPackVersion, sizeof kPackVersion);
-    flushed_ = 0;
-    size_ = kPackHeaderSize;
-    return {};
-  }
-
-  Status Flush() {
-    SATCHEL_RETURN_IF_ERROR(file_->WriteAt(flushed_, buffer_.data(), buffer_.size()));
-    flushed_ += buffer_.size();
-    buffer_.clear();
-    return {};
-  }
-
-  Media* const media_;
-  uint32_t pack_ = 0;
-  std::unique_ptr<File> file_;
-  std::string buffer_;
-  uint64_t flushed_ = 0;
-  uint64_t size_ = 0;
-  uint64_t written_ = 0;
-  std::vector<MediaIndexEntry> entries_;
-};
-
-// One Add: what to copy, whether it fits, the copying.
-class Media::Adder {
- public:
-  Adder(Media* media, Chunks* from, MediaNotes* notes)
-      : media_(media), from_(from), notes_(notes) {}
-
-  // kMissing if the store lacks one.
-  Status Plan(const ChunkRef* refs, size_t n) {
-    RefSet wanted;
-    {
-      const std::lock_guard lock(media_->mutex_);
-      for (size_t i = 0; i < n; ++i) {
-        if (!refs[i].IsZero() && media_->places_.Find(refs[i]) == nullptr) {
-          wanted.Insert(refs[i], {});
-        }
-      }
-    }
-    plan_.reserve(wanted.size());
-    for (const auto& entry : wanted.entries()) {
-      Location at;
-      bool found = false;
-      Status status = from_->Locate(&entry.ref, 1, &at, &found);
-      if (status.ok() && !found) status = Status::Missing(entry.ref, "the store lacks it");
-      SATCHEL_RETURN_IF_ERROR(OfStore(std::move(status)));
-      plan_.push_back({entry.ref, at});
-      total_ += at.size();
-    }
-    return {};
-  }
-
-  Status CheckRoom() const {
-    if (plan_.empty()) return {};
-    uint64_t free = 0;
-    SATCHEL_RETURN_IF_ERROR(media_->FreeBytes(&free));
-    const uint64_t beside = plan_.size() * kMediaIndexEntrySize + kReserve;
-    if (total_ + beside <= free) return {};
-    uint64_t need = 0;
-    SATCHEL_RETURN_IF_ERROR(Measure(&need));
-    need += beside;
-    if (need <= free) return {};
-    return Status::Make(
-        Kind::kFull, "cannot copy to the medium at " + media_->root_,
-        std::to_string(need) + " bytes are needed and " + std::to_string(free) + " are free");
-  }
-
-  Status Copy(const ProgressFn& progress, uint64_t* written) {
-    PackFile pack(media_);
-    std::string bytes;
-    uint64_t done = 0;
-    uint64_t reported = 0;
-    for (const auto& item : plan_) {
-      SATCHEL_RETURN_IF_ERROR(ReadFromStore(item, &bytes));
-      const auto* data = reinterpret_cast<const uint8_t*>(bytes.data());
-      RecordView record;
-      SATCHEL_RETURN_IF_ERROR(ParseRecord(data, bytes.size(), &record));
-      SATCHEL_RETURN_IF_ERROR(pack.Append(record, data));
-      done += item.value.size();
-      if (progress && done - reported >= kReportEvery) {
-        reported = done;
-        if (!progress(done, total_)) return Status::Make(Kind::kCancelled, "stopped by the caller");
-      }
-    }
-    SATCHEL_RETURN_IF_ERROR(pack.Close());
-    *written = pack.written();
-    if (progress) (void)progress(total_, total_);
-    return {};
-  }
-
- private:
-  static constexpr uint64_t kReportEvery = 1 << 20;
-
-  // Bytes that the records will take: what is raw in the store gets shorter on its way.
-  Status Measure(uint64_t* bytes) const {
-    *bytes = 0;
-    std::string record;
-    for (const auto& item : plan_) {
-      SATCHEL_RETURN_IF_ERROR(ReadFromStore(item, &record));
-      *bytes += record.size();
-    }
-    return {};
-  }
-
-  // *bytes becomes the record. The medium must not get what the store has lost.
-  Status ReadFromStore(const Index::Entry& item, std::string* bytes) const {
-    bytes->clear();
-    const Status status = from_->AppendForOthers(item.ref, item.value, bytes);
-    const bool lost = status.Is(Kind::kDamaged) || status.Is(Kind::kInvalid);
-    if (!lost && !status.Is(Kind::kNotFound)) return OfStore(status);
-    SATCHEL_RETURN_IF_ERROR(OfStore(from_->Forget(item.ref, item.value)));
-    return OfStore(Status::Invalid(item.ref, "its record in the store is damaged"));
-  }
-
-  Status OfStore(Status status) const {
-    if (!status.ok()) notes_->store_failed = true;
-    return status;
-  }
-
-  Media* const media_;
-  Chunks* const from_;
-  MediaNotes* const notes_;
-  std::vector<Index::Entry> plan_;
-  uint64_t total_ = 0;  // bytes of the records in the store
-};
-
-Media::Media(Env* env, std::string root)
-    : env_(env), root_(std::move(root)), reader_(env, PacksPath()) {}
+Media::Media(Env* env, std::string root, std::array<uint8_t, 16> uuid)
+    : env_(env), root_(std::move(root)), uuid_(uuid), reader_(env, PacksPath()) {}
 
 std::string Media::PathOf(uint32_t pack, const char* suffix) const {
   char name[32];
@@ -227,61 +65,165 @@ std::string Media::PathOf(uint32_t pack, const char* suffix) const {
 }
 
 Status Media::Init(Env* env, const std::string& root, const std::string& uuid) {
+  const std::string what = "cannot make a medium at " + root;
+  std::array<uint8_t, 16> bytes;
+  if (!ParseUuid(uuid, &bytes)) return Status::Make(Kind::kUsage, what, uuid + " is no UUID");
+  const std::string folder = root + "/satchel";
   if (env->Exists(Described(root))) {
-    return Status::Make(Kind::kExists, "cannot make a medium at " + root, "there is one already");
+    const bool cut_short = CheckDescribed(env, root).Is(Kind::kDamaged) &&
+                           IsEmpty(env, folder + "/packs") && IsEmpty(env, folder + "/commits");
+    if (!cut_short) return Status::Make(Kind::kExists, what, "there is one already");
+    SATCHEL_RETURN_IF_ERROR(env->Remove(Described(root)));
   }
-  SATCHEL_RETURN_IF_ERROR(env->MakeDir(root + "/satchel"));
-  SATCHEL_RETURN_IF_ERROR(env->MakeDir(root + "/satchel/packs"));
-  Status status = WriteFileDurably(
-      env, Described(root), MakeDescription(kFormat, kVersion, ", \"uuid\": \"" + uuid + "\""));
-  if (status.ok()) status = env->SyncDir(root);
-  if (!status.ok() && env->Exists(Described(root))) (void)env->Remove(Described(root));
-  return status;
+  for (const char* part : {"", "/packs", "/commits"}) {
+    SATCHEL_RETURN_IF_ERROR(env->MakeDir(folder + part));
+  }
+  return MakeDescribed(env, root, uuid);
+}
+
+Status Media::Redescribe(Env* env, const std::string& root, const std::string& uuid) {
+  std::array<uint8_t, 16> bytes;
+  const Status found = ReadUuid(env, root, &bytes);
+  if (!found.Is(Kind::kDamaged) && !found.Is(Kind::kNotFound)) return found;
+  std::vector<std::string> names;
+  if (IsEmpty(env, root + "/satchel/packs")) return found;
+  SATCHEL_RETURN_IF_ERROR(env->MakeDir(root + "/satchel/commits"));
+  SATCHEL_RETURN_IF_ERROR(env->List(root + "/satchel/commits", &names));
+  std::string known = uuid;
+  for (const std::string& name : names) {
+    std::string data;
+    MediaCommit commit;
+    const Status read = ReadFile(env, root + "/satchel/commits/" + name, kMediaCommitLimit, &data);
+    if (read.ok() && DecodeMediaCommit(data, &commit).ok()) known = FormatUuid(commit.uuid);
+  }
+  if (env->Exists(Described(root))) SATCHEL_RETURN_IF_ERROR(env->Remove(Described(root)));
+  return MakeDescribed(env, root, known);
+}
+
+Status Media::ReadUuid(Env* env, const std::string& root, std::array<uint8_t, 16>* uuid) {
+  SATCHEL_RETURN_IF_ERROR(CheckDescribed(env, root));
+  std::string text;
+  SATCHEL_RETURN_IF_ERROR(ReadFile(env, Described(root), kDescriptionLimit, &text));
+  const std::string key = "\"uuid\": \"";
+  const size_t at = text.find(key);
+  if (at != std::string::npos && ParseUuid(text.substr(at + key.size(), 36), uuid)) return {};
+  return Status::Make(Kind::kDamaged, "cannot open the medium at " + root,
+                      Described(root) + " has no UUID");
 }
 
 Status Media::Open(Env* env, const std::string& root, std::unique_ptr<Media>* media) {
-  SATCHEL_RETURN_IF_ERROR(
-      CheckDescription(env, Described(root), kFormat, kVersion, "the medium at " + root));
-  std::unique_ptr<Media> made(new Media(env, root));
-  SATCHEL_RETURN_IF_ERROR(made->Judge(made->LoadPacks()));
+  std::array<uint8_t, 16> uuid;
+  SATCHEL_RETURN_IF_ERROR(ReadUuid(env, root, &uuid));
+  std::unique_ptr<Media> made(new Media(env, root, uuid));
+  SATCHEL_RETURN_IF_ERROR(made->Judge(made->Load()));
   *media = std::move(made);
   return {};
 }
 
-Status Media::LoadPacks() {
+Status Media::Load() {
+  SATCHEL_RETURN_IF_ERROR(LoadCommits());
+  return LoadPacks();
+}
+
+// A commit file of another medium, or of another name than its own, is none of this one's.
+Status Media::LoadCommits() {
   std::vector<std::string> names;
-  SATCHEL_RETURN_IF_ERROR(env_->List(PacksPath(), &names));
+  SATCHEL_RETURN_IF_ERROR(env_->List(Below("commits"), &names));
+  std::vector<MediaGeneration> found;
+  uint64_t last = 0;
   for (const std::string& name : names) {
-    uint32_t pack = 0;
-    if (!ParsePackName(name, &pack)) continue;
-    const Status status = LoadPack(pack);
-    if (!status.Is(Kind::kNotFound)) SATCHEL_RETURN_IF_ERROR(status);
+    uint64_t number = 0;
+    if (!ParseMediaCommitName(name, &number)) continue;
+    last = std::max(last, number);
+    std::string data;
+    MediaGeneration generation;
+    Status status = ReadFile(env_, Below("commits/") + name, kMediaCommitLimit, &data);
+    if (status.ok()) status = DecodeMediaCommit(data, &generation.commit);
+    if (status.Is(Kind::kUnsupported)) return status;
+    SATCHEL_RETURN_IF_ERROR(Excuse(status));
+    const MediaCommit& commit = generation.commit;
+    if (!status.ok() || commit.generation != number || commit.uuid != uuid_) continue;
+    generation.why = Lacks(commit);
+    found.push_back(std::move(generation));
+  }
+  std::sort(found.begin(), found.end(),
+            [](const auto& a, const auto& b) { return a.commit.generation > b.commit.generation; });
+  const std::lock_guard lock(mutex_);
+  generations_ = std::move(found);
+  last_generation_ = last;
+  return {};
+}
+
+// Empty if everything is there: packs with their sizes, files with their content.
+std::string Media::Lacks(const MediaCommit& commit) {
+  for (const MediaPack& pack : commit.packs) {
+    std::unique_ptr<File> file;
+    uint64_t size = 0;
+    const std::string name = PackName(pack.number);
+    if (!env_->Open(PathOf(pack.number, ".pack"), OpenMode::kRead, &file).ok()) {
+      return name + " is not there";
+    }
+    if (!file->Size(&size).ok() || size != pack.size) return name + " is cut off";
+  }
+  for (const MediaFile& wanted : commit.files) {
+    std::string data;
+    if (!ReadFile(env_, Below(wanted.path), kMediaFileLimit, &data).ok()) {
+      return wanted.path + " cannot be read";
+    }
+    if (data.size() != wanted.size || Sha256(data.data(), data.size()) != wanted.digest) {
+      return wanted.path + " is damaged";
+    }
   }
   return {};
 }
 
-Status Media::LoadPack(uint32_t pack) {
-  std::unique_ptr<File> file;
-  SATCHEL_RETURN_IF_ERROR(env_->Open(PathOf(pack, ".pack"), OpenMode::kRead, &file));
-  uint64_t size = 0;
-  SATCHEL_RETURN_IF_ERROR(file->Size(&size));
-  std::string data;
-  std::vector<MediaIndexEntry> entries;
-  Status status = ReadFile(env_, PathOf(pack, ".idx"), kMediaIndexLimit, &data);
-  if (status.ok()) status = DecodeMediaIndex(data, &entries);
-  if (status.Is(Kind::kNotFound) || status.Is(Kind::kDamaged) || status.Is(Kind::kUnsupported)) {
-    entries.clear();
-    status = ScanInto(pack, &entries);
+// Packs that no commit names are of a writer that did not come to its end: what it completed has
+// an index.
+Status Media::LoadPacks() {
+  std::vector<std::string> names;
+  SATCHEL_RETURN_IF_ERROR(env_->List(PacksPath(), &names));
+  const std::set<uint32_t> named = Named();
+  for (const std::string& name : names) {
+    uint32_t pack = 0;
+    if (!ParsePackName(name, &pack)) continue;
+    SATCHEL_RETURN_IF_ERROR(LoadPack(pack, named.count(pack) != 0));
   }
-  SATCHEL_RETURN_IF_ERROR(status);
+  return {};
+}
+
+Status Media::LoadPack(uint32_t pack, bool scan) {
+  uint64_t size = 0;
+  std::vector<MediaIndexEntry> entries;
+  SATCHEL_RETURN_IF_ERROR(Excuse(ReadEntries(pack, scan, &size, &entries)));
+  if (entries.empty()) return {};
   const std::lock_guard lock(mutex_);
   if (places_.size() + entries.size() > kMediaChunkLimit) {
     return Status::Make(Kind::kDamaged, "cannot use the medium at " + root_,
                         "its indexes name too many chunks");
   }
-  sizes_[pack] = size;
-  AddEntries(pack, entries);
+  AddEntries(pack, size, entries);
   return {};
+}
+
+// From the index; without a usable one, if `scan`, from the pack, as far as it can be read.
+Status Media::ReadEntries(uint32_t pack, bool scan, uint64_t* size,
+                          std::vector<MediaIndexEntry>* entries) {
+  std::unique_ptr<File> file;
+  SATCHEL_RETURN_IF_ERROR(env_->Open(PathOf(pack, ".pack"), OpenMode::kRead, &file));
+  SATCHEL_RETURN_IF_ERROR(file->Size(size));
+  const Status status = ReadIndex(pack, *size, entries);
+  if (status.ok()) return {};
+  entries->clear();
+  SATCHEL_RETURN_IF_ERROR(Excuse(status));
+  return scan ? ScanInto(pack, entries) : Status();
+}
+
+Status Media::ReadIndex(uint32_t pack, uint64_t size, std::vector<MediaIndexEntry>* entries) {
+  std::string data;
+  SATCHEL_RETURN_IF_ERROR(ReadFile(env_, PathOf(pack, ".idx"), kMediaIndexLimit, &data));
+  uint64_t of = 0;
+  SATCHEL_RETURN_IF_ERROR(DecodeMediaIndex(data, entries, &of));
+  return of == size ? Status() : Status::Make(Kind::kDamaged, "it is the index of another pack");
 }
 
 Status Media::ScanInto(uint32_t pack, std::vector<MediaIndexEntry>* entries) {
@@ -300,10 +242,30 @@ Status Media::ScanInto(uint32_t pack, std::vector<MediaIndexEntry>* entries) {
   return ScanPack(file.get(), kPackHeaderSize, size, visitor);
 }
 
-void Media::AddEntries(uint32_t pack, const std::vector<MediaIndexEntry>& entries) {
+void Media::AddEntries(uint32_t pack, uint64_t size, const std::vector<MediaIndexEntry>& entries) {
+  packs_[pack] = {size, static_cast<uint32_t>(entries.size())};
   for (const MediaIndexEntry& entry : entries) {
     places_.Insert(entry.ref, Location{pack, entry.offset, entry.length});
   }
+}
+
+std::map<uint32_t, Media::PackInfo> Media::packs() {
+  const std::lock_guard lock(mutex_);
+  return packs_;
+}
+
+std::set<uint32_t> Media::Named() {
+  const std::lock_guard lock(mutex_);
+  std::set<uint32_t> named;
+  for (const MediaGeneration& generation : generations_) {
+    for (const MediaPack& pack : generation.commit.packs) named.insert(pack.number);
+  }
+  return named;
+}
+
+std::vector<MediaGeneration> Media::generations() {
+  const std::lock_guard lock(mutex_);
+  return generations_;
 }
 
 void Media::Has(const ChunkRef* refs, size_t n, bool* has) {
@@ -334,109 +296,73 @@ Status Media::ReadWhole(const ChunkRef& ref, const Location& at, uint8_t* buffer
   const Status status = reader_.ReadRaw(at, buffer, record);
   *whole = status.ok() && record->ref == ref;
   if (*whole) return {};
-  if (!status.ok() && !status.Is(Kind::kDamaged)) {
-    const Status judged = Judge(status);
-    if (!judged.ok()) return judged;
-  }
+  SATCHEL_RETURN_IF_ERROR(Excuse(status));
   notes->damaged.push_back(ref);
   return {};
 }
 
-Status Media::Add(Chunks* from, const ChunkRef* refs, size_t n, const ProgressFn& progress,
-                  uint64_t* written, MediaNotes* notes) {
-  const std::lock_guard writer(write_mutex_);
-  *written = 0;
-  Adder adder(this, from, notes);
-  SATCHEL_RETURN_IF_ERROR(adder.Plan(refs, n));
-  SATCHEL_RETURN_IF_ERROR(adder.CheckRoom());
-  Status status = adder.Copy(progress, written);
-  if (notes->store_failed || status.ok()) return status;
-  status = Judge(status);
-  return status.ok() ? Status::Make(Kind::kIo, "a pack vanished from the medium at " + root_)
-                     : status;
-}
-
-Status Media::Retain(const ChunkRef* refs, size_t n, uint64_t* freed, MediaNotes* notes) {
-  const std::lock_guard writer(write_mutex_);
-  *freed = 0;
-  RefSet keep;
-  for (size_t i = 0; i < n; ++i) keep.Insert(refs[i], {});
-
-  std::map<uint32_t, std::vector<Index::Entry>> live;
-  std::map<uint32_t, uint64_t> sizes;
-  uint64_t room = 0;
-  SATCHEL_RETURN_IF_ERROR(FreeBytes(&room));
+Status Media::GetPage(const ChunkRef& ref, unsigned level, std::shared_ptr<const Page>* page) {
+  Location at;
   {
     const std::lock_guard lock(mutex_);
-    sizes = sizes_;
-    for (const auto& entry : places_.entries()) {
-      if (keep.Find(entry.ref) != nullptr) live[entry.value.pack].push_back(entry);
-    }
+    const Location* found = places_.Find(ref);
+    if (found == nullptr) return Status::Missing(ref, "the medium lacks it");
+    at = *found;
   }
-  std::set<uint32_t> remove;
-  uint64_t removed = 0;
-  uint64_t copied = 0;
-  for (const auto& [pack, size] : sizes) {
-    uint64_t bytes = 0;
-    for (const auto& entry : live[pack]) bytes += entry.value.size() + kMediaIndexEntrySize;
-    const bool copy = bytes > 0 && bytes * 2 < size && bytes + kReserve < room;
-    if (copy) {
-      SATCHEL_RETURN_IF_ERROR(Judge(Repack(live[pack], notes)));
-      copied += bytes;
-      room -= bytes;
-    }
-    if (bytes > 0 && !copy) continue;
-    remove.insert(pack);
-    removed += size;
-  }
-  *freed = removed - copied;
-  for (const uint32_t pack : remove) SATCHEL_RETURN_IF_ERROR(Judge(RemovePack(pack)));
-  if (remove.empty()) return {};
-  SATCHEL_RETURN_IF_ERROR(Judge(env_->SyncDir(PacksPath())));
-  {
-    const std::lock_guard lock(mutex_);
-    places_.Clear();
-    sizes_.clear();
-  }
-  return Judge(LoadPacks());
-}
-
-Status Media::Repack(const std::vector<Index::Entry>& live, MediaNotes* notes) {
-  std::vector<Index::Entry> order = live;
-  std::sort(order.begin(), order.end(),
-            [](const auto& a, const auto& b) { return a.value.offset < b.value.offset; });
-  PackFile pack(this);
   uint8_t buffer[kMaxRecordSize];
-  for (const auto& entry : order) {
-    RecordView record;
-    bool whole = false;
-    SATCHEL_RETURN_IF_ERROR(ReadWhole(entry.ref, entry.value, buffer, &record, &whole, notes));
-    if (whole) SATCHEL_RETURN_IF_ERROR(pack.Append(record, buffer));
+  uint8_t block[kBlockSize];
+  RecordView record;
+  bool whole = false;
+  MediaNotes notes;
+  SATCHEL_RETURN_IF_ERROR(ReadWhole(ref, at, buffer, &record, &whole, &notes));
+  if (!whole || !VerifyRecord(record, block).ok()) {
+    return Status::Missing(ref, "its record on the medium is damaged");
   }
-  return pack.Close();
+  auto decoded = std::make_shared<Page>();
+  SATCHEL_RETURN_IF_ERROR(DecodePage(ref, block, level, decoded.get()));
+  *page = std::move(decoded);
+  return {};
 }
 
-Status Media::RemovePack(uint32_t pack) {
-  reader_.Forget(pack);
-  // An index without its pack is ignored; a pack without its index would have to be scanned.
-  SATCHEL_RETURN_IF_ERROR(env_->Remove(PathOf(pack, ".pack")));
-  const std::string index = PathOf(pack, ".idx");
-  return env_->Exists(index) ? env_->Remove(index) : Status();
+Status Media::Missing(const std::vector<TableRoot>& roots, std::vector<ChunkRef>* refs) {
+  RefSet pages;  // met already
+  RefSet missing;
+  TableVisitor visitor;
+  visitor.on_zero = [](uint64_t, uint64_t) { return Status(); };
+  visitor.on_page = [&](const ChunkRef& ref, bool* descend) {
+    *descend = pages.Insert(ref, {}).second;
+    return Status();
+  };
+  visitor.on_missing = [&](const ChunkRef& ref) {
+    missing.Insert(ref, {});
+    return Status();
+  };
+  visitor.on_blocks = [&](uint64_t, const ChunkRef* found, uint32_t count) {
+    bool here[kPageFanout];
+    Has(found, count, here);
+    for (uint32_t i = 0; i < count; ++i) {
+      if (!here[i]) missing.Insert(found[i], {});
+    }
+    return Status();
+  };
+  for (const TableRoot& root : roots) {
+    SATCHEL_RETURN_IF_ERROR(Judge(WalkTable(this, root, 0, root.blocks(), visitor)));
+  }
+  refs->clear();
+  for (const auto& entry : missing.entries()) refs->push_back(entry.ref);
+  return {};
 }
 
-// Also gives the number for the next pack: above every number that is or was in use.
-Status Media::RemoveLeftovers(uint32_t* next) {
+// Above every number that is or was in use.
+Status Media::NextPack(uint32_t* pack) {
   std::vector<std::string> names;
   SATCHEL_RETURN_IF_ERROR(env_->List(PacksPath(), &names));
-  *next = 1;
+  *pack = 1;
+  for (const uint32_t number : Named()) *pack = std::max(*pack, number + 1);
   for (const std::string& name : names) {
-    uint32_t pack = 0;
-    std::string suffix;
-    if (!ParseName(name, &pack, &suffix)) continue;
-    *next = std::max(*next, pack + 1);
-    if (suffix == ".tmp" || suffix == ".idx.tmp") {
-      SATCHEL_RETURN_IF_ERROR(env_->Remove(PacksPath() + "/" + name));
-    }
+    uint32_t number = 0;
+    const std::string as_pack = name.substr(0, name.find('.')) + ".pack";
+    if (ParsePackName(as_pack, &number)) *pack = std::max(*pack, number + 1);
   }
   return {};
 }
@@ -446,6 +372,14 @@ Status Media::FreeBytes(uint64_t* bytes) { return Judge(env_->FreeBytes(root_, b
 size_t Media::chunks() {
   const std::lock_guard lock(mutex_);
   return places_.size();
+}
+
+Status Media::Excuse(const Status& status) {
+  if (status.ok() || status.Is(Kind::kDamaged)) return {};
+  std::array<uint8_t, 16> uuid;
+  const bool here = !status.Is(Kind::kGone) && ReadUuid(env_, root_, &uuid).ok() && uuid == uuid_;
+  if (here) return {};
+  return Status::Make(Kind::kGone, "the medium at " + root_ + " is gone", status.ToString());
 }
 
 Status Media::Judge(const Status& status) {

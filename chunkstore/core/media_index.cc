@@ -46,7 +46,8 @@ std::string EncodeMediaIndex(std::vector<MediaIndexEntry>* entries, uint64_t pac
   return out;
 }
 
-Status DecodeMediaIndex(const std::string& data, std::vector<MediaIndexEntry>* entries) {
+Status DecodeMediaIndex(const std::string& data, std::vector<MediaIndexEntry>* entries,
+                        uint64_t* pack_size) {
   if (data.size() < kMediaIndexHeaderSize + 8) return Damaged("it is too short");
   const char* at = data.data();
   if (std::memcmp(at, kMediaIndexMagic, sizeof kMediaIndexMagic) != 0)
@@ -57,6 +58,7 @@ Status DecodeMediaIndex(const std::string& data, std::vector<MediaIndexEntry>* e
                         "its version is " + std::to_string(version));
   }
   const uint64_t count = Take<uint32_t>(at + 12);
+  *pack_size = Take<uint64_t>(at + 16);
   const size_t body = data.size() - 8;
   if (body != kMediaIndexHeaderSize + count * kMediaIndexEntrySize) {
     return Damaged("its size does not fit its count");

@@ -38,8 +38,10 @@ struct MediaIndexEntry {
 // Sorts `entries`.
 std::string EncodeMediaIndex(std::vector<MediaIndexEntry>* entries, uint64_t pack_size);
 
-// kDamaged unless size, header and checksum agree. Order and places are not checked.
-Status DecodeMediaIndex(const std::string& data, std::vector<MediaIndexEntry>* entries);
+// kDamaged unless size, header and checksum agree. Order and places are not checked. *pack_size is
+// what the header says.
+Status DecodeMediaIndex(const std::string& data, std::vector<MediaIndexEntry>* entries,
+                        uint64_t* pack_size);
 
 }  // namespace satchel
 

@@ -304,7 +304,9 @@ Status Store::Import(BlockSource* source, const TableRoot* base, const ProgressF
   const Counted counted(&foreground_);
   return WithChunks([&](Chunks* chunks) {
     SATCHEL_RETURN_IF_ERROR(ImportVolume(chunks, source, base, progress, root));
-    return chunks->Sync();
+    SATCHEL_RETURN_IF_ERROR(chunks->Sync());
+    in_use_.Made(*root);
+    return Status();
   });
 }
 
@@ -361,8 +363,12 @@ Status Store::Place(BlockMap* map, const uint32_t* numbers, size_t n, const uint
 Status Store::Commit(const TableRoot& root, BlockMap* map, File* overlay, TableRoot* new_root) {
   Regard(map);
   const Counted counted(&foreground_);
-  return WithChunks(
-      [&](Chunks* chunks) { return CommitVolume(chunks, root, map, overlay, new_root); });
+  return WithChunks([&](Chunks* chunks) {
+    SATCHEL_RETURN_IF_ERROR(CommitVolume(chunks, root, map, overlay, new_root));
+    in_use_.Made(*new_root);
+    in_use_.Changed(map, *new_root);
+    return Status();
+  });
 }
 
 Status Store::Reachable(const std::vector<TableRoot>& roots, std::vector<ChunkRef>* refs) {

@@ -27,6 +27,7 @@
 
 #include "chunkstore/core/block_map_file.h"
 #include "chunkstore/core/chunks.h"
+#include "chunkstore/core/roots_in_use.h"
 #include "chunkstore/core/settle.h"
 #include "chunkstore/core/volume.h"
 
@@ -110,12 +111,16 @@ class Store {
 
   Status RebuildIndex(const ProgressFn& progress);
 
-  // Removes chunks that are not reachable from `keep`. Packs that the `maps` point into stay as
-  // they are. A page under `keep` that is not here is kMissing and nothing is removed, unless
-  // `partial` says that this store is a cache. The caller sees to it that no root which is to live
-  // is being made meanwhile.
+  // Removes chunks that are not reachable from `keep`, from a young root or from an attached one
+  // (see in_use). Packs that the `maps` or attached ones point into stay as they are. A page under
+  // `keep` that is not here is kMissing and nothing is removed, unless `partial` says that this
+  // store is a cache. `dry_run`: changes nothing, and tells what would be.
   Status Prune(const std::vector<TableRoot>& keep, const std::vector<const BlockMap*>& maps,
-               bool partial, const ProgressFn& progress, PruneReport* report);
+               bool partial, bool dry_run, const ProgressFn& progress, PruneReport* report);
+
+  // Copies what is whole and indexed out of these packs to new ones, and removes them: garbage in
+  // them is gone then. Packs that attached maps point into stay.
+  Status Rewrite(const std::vector<uint32_t>& packs);
 
   // As in settle.h. Runs beside everything else; a second call waits for the first.
   Status Settle(const SettleOptions& options, const ProgressFn& progress, SettleReport* report);
@@ -125,6 +130,10 @@ class Store {
   void Regard(BlockMap* map);
 
   Status Stats(StoreStats* stats);
+
+  // What makes roots says so there before and after, and so does who prunes; volumes that are
+  // attached are told to it.
+  RootsInUse* in_use() { return &in_use_; }
 
   Env* env() { return env_; }
   const std::string& path() const { return path_; }
@@ -168,6 +177,7 @@ class Store {
   Env* const env_;
   const std::string path_;
   const ChunkOptions options_;
+  RootsInUse in_use_;
   std::unique_ptr<FileLock> lock_;
   std::shared_mutex gate_;  // shared: operations; exclusive: prune, rebuild
   std::unique_ptr<Chunks> chunks_;

@@ -484,7 +484,7 @@ Status CommitVolume(Chunks* chunks, const TableRoot& root, BlockMap* map, File* 
   return {};
 }
 
-Status CollectReachable(Chunks* chunks, const std::vector<TableRoot>& roots, bool partial,
+Status CollectReachable(PageSource* pages, const std::vector<TableRoot>& roots, bool partial,
                         RefSet* refs) {
   TableVisitor visitor;
   if (partial) visitor.on_missing = [](const ChunkRef&) { return Status(); };
@@ -500,7 +500,7 @@ Status CollectReachable(Chunks* chunks, const std::vector<TableRoot>& roots, boo
     return Status();
   };
   for (const TableRoot& root : roots) {
-    SATCHEL_RETURN_IF_ERROR(WalkTable(chunks, root, 0, root.blocks(), visitor));
+    SATCHEL_RETURN_IF_ERROR(WalkTable(pages, root, 0, root.blocks(), visitor));
   }
   return {};
 }

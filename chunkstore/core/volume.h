@@ -86,7 +86,7 @@ Status CommitVolume(Chunks* chunks, const TableRoot& root, BlockMap* map, File* 
 // Adds the references of all pages and chunks under `roots` in the order of the tables, a page
 // before what is under it. A page that is not here is kMissing, or, if `partial`, has nothing
 // under it.
-Status CollectReachable(Chunks* chunks, const std::vector<TableRoot>& roots, bool partial,
+Status CollectReachable(PageSource* pages, const std::vector<TableRoot>& roots, bool partial,
                         RefSet* refs);
 
 // The references under `roots` that are not here, none twice. Of a missing page, only the page.

@@ -27,6 +27,7 @@ COMMANDS = {
     "ls": "ls",
     "media": "media",
     "prune": "prune",
+    "repair": "repair",
     "serve": "serve",
     "serve-volume": "serve_volume",
     "service": "service",

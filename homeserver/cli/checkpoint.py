@@ -4,25 +4,25 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from console import json_option, show
 from homeserver.cli.context import Context, pass_context
+from homeserver.media import find_media
 
 
 @click.command("checkpoint")
 @click.argument("service")
 @click.option(
     "--media",
-    type=click.Path(path_type=Path, exists=True, file_okay=False, resolve_path=True),
-    help="Media to bring up to date: its log is reconciled, the new checkpoint put onto it.",
+    help="Media, by path or UUID, to bring up to date: their log is reconciled, the new "
+    "checkpoint put onto them.",
 )
 @json_option
 @pass_context
-def command(context: Context, service: str, media: Path | None, as_json: bool) -> None:
+def command(context: Context, service: str, media: str | None, as_json: bool) -> None:
     """Take a checkpoint of SERVICE; its machine pauses for a moment."""
-    body = {"media": str(media) if media else ""}
-    answer = context.daemon().post_json(f"/v1/services/{service}/checkpoint", body, timeout=None)
+    body = {"media": str(find_media(media)) if media else ""}
+    path = f"/v1/services/{service}/checkpoint"
+    answer = context.follow(f"checkpoint {service}", path, body, quiet=as_json)
     show(answer, as_json=as_json)

@@ -4,18 +4,27 @@
 
 from __future__ import annotations
 
+import secrets
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, TimeoutError, wait
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from chunkstore import Store
+from console import bar
 from homeserver.settings import HomeSettings
-from satchel.errors import UnavailableError
+from satchel.errors import SatchelError, UnavailableError
 
 if TYPE_CHECKING:
+    from homeserver.home import Home
     from wire import HttpClient
+
+LOOK_SECONDS = 0.2
+"""How often a long request is asked how far it is."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +48,58 @@ class Context:
         from wire import HttpClient  # most commands get by without it
 
         return HttpClient(self.settings.socket, peer="the home server")
+
+    @property
+    def serving(self) -> bool:
+        """Whether a daemon answers: what it has open has to be done by it."""
+        if not self.settings.socket.exists():
+            return False
+        try:
+            self.daemon().get_json("/v1/services")
+        except UnavailableError:
+            return False
+        return True
+
+    @property
+    def has_home(self) -> bool:
+        """Whether the store is that of a home, with its services."""
+        return self.settings.identity.exists() and self.store == self.settings.store
+
+    @property
+    def serves_store(self) -> bool:
+        """Whether the daemon has the store open."""
+        return self.has_home and self.serving
+
+    @contextmanager
+    def home(self) -> Iterator[Home]:
+        """The home itself, for a command that works without the daemon. No machine is started."""
+        from homeserver.home import Home  # as `daemon` does: what most commands need not wait for
+        from hypervisor import QemuDriver
+
+        home = Home(self.settings, QemuDriver())
+        try:
+            yield home
+        finally:
+            home.close()
+
+    def follow(self, title: str, path: str, body: Any, *, quiet: bool) -> Any:
+        """What the daemon answers to a long request, with a bar meanwhile. Ctrl-C stops the work
+        there, and waits for what it has begun to be put away."""
+        daemon, word = self.daemon(), secrets.token_hex(8)
+        with ThreadPoolExecutor(max_workers=1) as pool, bar(title, quiet=quiet) as progress:
+            call = pool.submit(daemon.post_json, f"{path}?work={word}", body, timeout=None)
+            try:
+                while not call.done():
+                    with suppress(SatchelError):
+                        progress(**daemon.get_json(f"/v1/works/{word}"))
+                    with suppress(TimeoutError):
+                        call.exception(LOOK_SECONDS)
+            except KeyboardInterrupt:
+                with suppress(SatchelError):
+                    daemon.delete(f"/v1/works/{word}")
+                wait([call])
+                raise
+            return call.result()
 
 
 pass_context = click.make_pass_decorator(Context)

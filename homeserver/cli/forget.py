@@ -1,22 +1,94 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""`satchel-home forget`: take a volume's name away."""
+"""`satchel-home forget`: take names away, of volumes and of services' checkpoints."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
 
 import click
 
 from chunkstore import Catalog
 from console import json_option, show
 from homeserver.cli.context import Context, pass_context
+from homeserver.cli.prune import prune
+from homeserver.retention import forget_volumes, judge_volumes, require_known
+from satchel.retention import Policy
+
+RULES = {
+    "last": "the newest N",
+    "hourly": "the newest of each hour, for N hours that have one",
+    "daily": "the same for days",
+    "weekly": "for weeks",
+    "monthly": "for months",
+    "yearly": "for years",
+}
+COLUMNS = ("kind", "name", "version", "created", "kept")
+
+
+def _keep_options(command: Any) -> Any:
+    for rule, text in reversed(RULES.items()):
+        option = click.option(
+            f"--keep-{rule}", rule, type=int, default=0, metavar="N", help=f"Keep {text}; -1: all."
+        )
+        command = option(command)
+    return command
 
 
 @click.command("forget")
-@click.argument("name")
+@click.argument("names", nargs=-1)
+@_keep_options
+@click.option("--dry-run", is_flag=True, help="Only say what would be forgotten.")
+@click.option("--prune", "pruned", is_flag=True, help="Then remove the chunks that nothing needs.")
 @json_option
 @pass_context
-def command(context: Context, name: str, as_json: bool) -> None:
-    """Forget volume NAME. Its chunks stay until `prune`."""
+def command(
+    context: Context,
+    /,
+    names: tuple[str, ...],
+    dry_run: bool,
+    pruned: bool,
+    as_json: bool,
+    **rules: int,
+) -> None:
+    """Forget what the --keep options do not keep, of volumes and services NAMES, or of all.
+
+    Each volume with its versions, and each service with its checkpoints, is a series of its own;
+    what any option keeps stays, and the newest checkpoint of a service always does. Without --keep
+    options: forget the volumes NAMES, or single versions NAME@VERSION. The chunks stay until
+    `prune`.
+    """
+    policy = Policy(**rules)
+    rows = _forget(context, names, None if policy.empty else policy, dry_run=dry_run)
+    answer: dict[str, Any] = {
+        "forgotten": [row for row in rows if not row["kept"]],
+        "kept": [row for row in rows if row["kept"]],
+    }
+    if pruned and not dry_run:
+        answer["pruned"] = prune(context, dry_run=False, quiet=as_json)
+    if as_json:
+        show(answer, as_json=True)
+    else:
+        show(rows, as_json=False, columns=COLUMNS)
+
+
+def _forget(
+    context: Context, names: Sequence[str], policy: Policy | None, *, dry_run: bool
+) -> list[dict[str, Any]]:
+    if context.serves_store:
+        rules = asdict(policy) if policy else {}
+        body = {"names": list(names), "policy": rules, "dry_run": dry_run}
+        return list(context.daemon().post_json("/v1/forget", body))
+    if context.has_home:
+        with context.home() as home:
+            return [asdict(v) for v in home.forget(names, policy, dry_run=dry_run)]
     with context.open_store() as store:
-        Catalog(store).remove(name)
-    show({"forgotten": name}, as_json=as_json)
+        catalog = Catalog(store)
+        if policy is None:
+            verdicts = forget_volumes(catalog, names, dry_run=dry_run)
+        else:
+            require_known(names, {entry.name for entry in catalog.versions()})
+            verdicts = judge_volumes(catalog, names, policy, dry_run=dry_run)
+        return [asdict(verdict) for verdict in verdicts]

@@ -12,6 +12,7 @@ from chunkstore import Catalog
 from console import bar, json_option, show
 from homeserver.cli.context import Context, pass_context
 from images import raw_view
+from satchel.names import check_name
 
 
 @click.command("import")
@@ -20,12 +21,15 @@ from images import raw_view
 @json_option
 @pass_context
 def command(context: Context, file: Path, name: str, as_json: bool) -> None:
-    """Import FILE (raw or qcow2) into the store as volume NAME. Durable when it returns."""
+    """Import FILE (raw or qcow2) into the store as the newest version of volume NAME.
+
+    Durable when it returns. Older versions of NAME stay until `forget`.
+    """
+    check_name(name, "volume")
     with context.open_store() as store:
-        catalog = Catalog(store)
-        catalog.require_absent(name)
         with raw_view(file) as raw, bar(f"import {name}", quiet=as_json) as progress:
+            catalog = Catalog(store)
             base = catalog.newest_of(raw.stat().st_size)
             root = store.import_file(raw, base=base, progress=progress)
-        catalog.add(name, root)
-    show({"name": name, **root.to_json()}, as_json=as_json)
+        entry = catalog.add(name, root)
+    show({"name": name, "version": entry.version, **root.to_json()}, as_json=as_json)

@@ -12,13 +12,20 @@ from homeserver.cli.context import Context, pass_context
 
 
 @click.command("ls")
+@click.option("--all", "every", is_flag=True, help="Every version, not just the newest.")
 @json_option
 @pass_context
-def command(context: Context, as_json: bool) -> None:
-    """List the volumes of the store."""
+def command(context: Context, every: bool, as_json: bool) -> None:
+    """List the volumes of the store. NAME@VERSION is one version of a volume."""
     with context.open_store() as store:
+        catalog = Catalog(store)
         rows = [
-            {"name": entry.name, "size": entry.root.size, "created": entry.created}
-            for entry in Catalog(store).list()
+            {
+                "name": entry.name,
+                "version": entry.version,
+                "size": entry.root.size,
+                "created": entry.created,
+            }
+            for entry in (catalog.versions() if every else catalog.list())
         ]
-    show(rows, as_json=as_json, columns=("name", "size", "created"))
+    show(rows, as_json=as_json, columns=("name", "version", "size", "created"))

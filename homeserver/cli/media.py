@@ -1,23 +1,33 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""`satchel-home media`: portable media."""
+"""`satchel-home media`: portable media. MEDIA is where it is mounted, or its UUID."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 
 import click
 
 from chunkstore import Media
-from console import json_option, show
-from homeserver.carry import media_contents
+from console import bar, json_option, show
+from homeserver.cli.context import Context, pass_context
+from homeserver.media import (
+    eject_media,
+    find_media,
+    media_contents,
+    mounted_media,
+    recover_media,
+    verify_media,
+)
+from satchel.errors import IntegrityError
 
 ROOT = click.Path(path_type=Path, exists=True, file_okay=False)
 
 
 @click.group("media")
 def group() -> None:
-    """Portable media: anything mounted that holds files."""
+    """Portable media: anything mounted that holds files. MEDIA is its path or its UUID."""
 
 
 @group.command("init")
@@ -25,13 +35,74 @@ def group() -> None:
 @json_option
 def init(root: Path, as_json: bool) -> None:
     """Prepare the media mounted at ROOT. Other files on it are left alone."""
-    Media.init(root)
-    show({"media": str(root)}, as_json=as_json)
+    with Media.init(root) as media:
+        show({"media": str(root), "uuid": media.uuid}, as_json=as_json)
 
 
 @group.command("ls")
-@click.argument("root", type=ROOT)
+@click.argument("media", required=False)
 @json_option
-def ls(root: Path, as_json: bool) -> None:
-    """List the checkpoints on the media mounted at ROOT."""
-    show(media_contents(root), as_json=as_json)
+def ls(media: str | None, as_json: bool) -> None:
+    """List the checkpoints on MEDIA; without it, the media that are mounted."""
+    show(media_contents(find_media(media)) if media else mounted_media(), as_json=as_json)
+
+
+@group.command("sync")
+@click.argument("media")
+@click.option("--service", "services", multiple=True, help="Of these only; repeatable.")
+@json_option
+@pass_context
+def sync(context: Context, media: str, services: tuple[str, ...], as_json: bool) -> None:
+    """Bring the newest checkpoints that home has onto MEDIA. No machine is paused.
+
+    Only chunks that it lacks are written. Ctrl-C, or pulling it out, leaves what was there before,
+    and the next sync goes on from what was copied.
+    """
+    root = find_media(media)
+    if context.serving:
+        body = {"media": str(root), "services": list(services)}
+        answer = context.follow("sync", "/v1/media/sync", body, quiet=as_json)
+    else:
+        with context.home() as home, bar("sync", quiet=as_json) as progress:
+            answer = asdict(home.sync(services, root, progress))
+    show(answer, as_json=as_json)
+
+
+@group.command("verify")
+@click.argument("media")
+@json_option
+def verify(media: str, as_json: bool) -> None:
+    """Read everything on MEDIA and check it. Changes nothing."""
+    root = find_media(media)
+    with bar("verify", quiet=as_json) as progress:
+        report = verify_media(root, progress)
+    show(report, as_json=as_json)
+    if not report["ok"]:
+        hurt = "; ".join(f"{name}: {why}" for name, why in report["hurt"].items())
+        raise IntegrityError(
+            f"the medium at {root} is damaged",
+            why=hurt or f"{len(report['bad'])} places are no records; no checkpoint needs them",
+            fix=f"`satchel-home media recover {media}`, then `satchel-home media sync {media}`",
+        )
+
+
+@group.command("eject")
+@click.argument("media")
+@json_option
+def eject(media: str, as_json: bool) -> None:
+    """Write out everything that waits for MEDIA and unmount it, so that it can be pulled out."""
+    show(eject_media(find_media(media)), as_json=as_json)
+
+
+@group.command("recover")
+@click.argument("media")
+@json_option
+def recover(media: str, as_json: bool) -> None:
+    """Make a generation of what is whole on MEDIA.
+
+    For media whose indexes or commits are damaged or lost: every pack is read, and the newest whole
+    checkpoint of each service is committed. Nothing that a generation names is removed.
+    """
+    root = find_media(media)
+    with bar("recover", quiet=as_json) as progress:
+        show(asdict(recover_media(root, progress)), as_json=as_json)

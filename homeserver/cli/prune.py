@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import Any
 
 import click
 
@@ -15,12 +16,23 @@ from homeserver.records import ServiceShelf
 
 
 @click.command("prune")
+@click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
 @json_option
 @pass_context
-def command(context: Context, as_json: bool) -> None:
-    """Remove the chunks that no volume and no checkpoint names. The daemon must not run."""
+def command(context: Context, dry_run: bool, as_json: bool) -> None:
+    """Remove the chunks that no volume, no checkpoint and no machine needs.
+
+    While the daemon runs, it does this, and checkpoints may be taken meanwhile.
+    """
+    show(prune(context, dry_run=dry_run, quiet=as_json), as_json=as_json)
+
+
+def prune(context: Context, *, dry_run: bool, quiet: bool) -> dict[str, Any]:
+    """The report of a prune, by the daemon where it has the store."""
+    if context.serves_store:
+        answer = context.follow("prune", "/v1/prune", {"dry_run": dry_run}, quiet=quiet)
+        return dict(answer)
     with context.open_store() as store:
         keep = [*Catalog(store).roots(), *ServiceShelf.beside(store.path).roots()]
-        with bar("prune", quiet=as_json) as progress:
-            report = store.prune(keep, progress=progress)
-    show(asdict(report), as_json=as_json)
+        with bar("prune", quiet=quiet) as progress:
+            return asdict(store.prune(keep, dry_run=dry_run, progress=progress))

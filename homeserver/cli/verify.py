@@ -23,5 +23,5 @@ def command(context: Context, as_json: bool) -> None:
         raise IntegrityError(
             f"the store at {context.store} is damaged",
             why=f"{len(report.bad)} records are not what they should be",
-            fix="import the affected volumes again, or fetch them from media",
+            fix="`satchel-home repair --from` a store, media or a peer; or import again",
         )

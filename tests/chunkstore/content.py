@@ -3,13 +3,14 @@
 """Content that is the same on every run, and ways to harm files."""
 
 import hashlib
+import json
 import random
 import struct
 from pathlib import Path
 
-from chunkstore import Store, TableRoot
+from chunkstore import Media, MediaCheckpoint, Store, TableRoot
 from chunkstore._native._core import checksum64
-from satchel.ids import BLOCK_SIZE, CHUNK_REF_SIZE
+from satchel.ids import BLOCK_SIZE, CHUNK_REF_SIZE, CheckpointId
 
 COLLISIONS = tuple(
     (Path(__file__).parent.parent / "data" / f"sha1-collision-{n}.bin").read_bytes() for n in (1, 2)
@@ -82,6 +83,33 @@ def zstd_record(ref: bytes, payload: bytes) -> bytes:
 def _record(codec: int, ref: bytes, payload: bytes) -> bytes:
     head = struct.pack("<IBBH", 0x52544153, codec, 0, len(payload)) + ref
     return head + struct.pack("<I", checksum64(head + payload) & 0xFFFFFFFF) + payload
+
+
+def commit_volumes(
+    store: Store, media: Media, volumes: dict[str, TableRoot], number: int = 1
+) -> list[MediaCheckpoint]:
+    """Make a generation whose checkpoints, one for each name, are these volumes."""
+    named = []
+    media.add(store, store.reachable(volumes.values()))
+    for name, root in volumes.items():
+        checkpoint = CheckpointId(f"{number:016x}")
+        media.put_checkpoint(name, checkpoint, json.dumps(root.to_json()).encode(), b"signature")
+        named.append(MediaCheckpoint(name, checkpoint, (), whole=True))
+    media.commit(named, list(volumes.values()))
+    return named
+
+
+def read_volumes(media: Media, store: Store) -> dict[str, bytes]:
+    """What `commit_volumes` put into the newest whole generation, read by way of another store."""
+    whole = next(generation for generation in media.generations() if generation.whole)
+    found = {}
+    for checkpoint in media.checkpoints():
+        if whole.number in checkpoint.generations:
+            root = TableRoot.from_json(json.loads(media.signed(checkpoint)[0]))
+            while missing := store.missing(root):
+                assert store.admit(media.records(missing)), "the medium lacks chunks"
+            found[checkpoint.service] = store.read(root)
+    return found
 
 
 def fetch_all(source: Store, target: Store, root: TableRoot, batch: int = 1000) -> int:

@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names of volumes."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from chunkstore import Catalog, NameNotFound, NameTaken, Store, StoreDamaged
+from chunkstore import Catalog, NameNotFound, Store, StoreDamaged
 from satchel.names import BadName
 from tests.chunkstore.content import noise
 
@@ -32,19 +33,27 @@ def test_names_are_listed_in_order_and_removed(store: Store) -> None:
     assert [entry.name for entry in catalog.list()] == ["a", "c"]
 
 
-def test_a_name_is_given_once(store: Store) -> None:
+def test_versions_of_a_name(store: Store) -> None:
     catalog = Catalog(store)
-    root = store.import_bytes(noise(1, 3))
-    first = catalog.add("a", root)
-    with pytest.raises(NameTaken, match="forget a"):
-        catalog.add("a", store.import_bytes(noise(2, 3)))
-    assert catalog.get("a") == first
-    with pytest.raises(NameNotFound):
-        catalog.get("b")
-    with pytest.raises(NameNotFound):
-        catalog.remove("b")
+    roots = [store.import_bytes(noise(seed, 3)) for seed in (1, 2, 3)]
+    days = [datetime(2026, 3, day, 12, tzinfo=UTC) for day in (1, 3, 2)]
+    entries = [catalog.add("a", root, created=day) for root, day in zip(roots, days, strict=True)]
+    assert [entry.root for entry in catalog.versions()] == [roots[0], roots[2], roots[1]]
+    assert catalog.get("a") == entries[1]
+    assert catalog.list() == [entries[1]]
+    assert catalog.get(entries[0].label) == entries[0]
+    assert catalog.remove(entries[1].label) == [entries[1]]
+    assert catalog.get("a") == entries[2]
+    assert set(catalog.roots()) == {roots[0], roots[2]}
+    for absent in ("b", "a@00000000", "a@"):
+        with pytest.raises(NameNotFound):
+            catalog.get(absent)
+        with pytest.raises(NameNotFound):
+            catalog.remove(absent)
+    catalog.remove("a")
+    assert catalog.versions() == []
     with pytest.raises(BadName):
-        catalog.add("../a", root)
+        catalog.add("../a", roots[0])
 
 
 @pytest.mark.parametrize(
@@ -53,10 +62,17 @@ def test_a_name_is_given_once(store: Store) -> None:
 def test_a_damaged_entry_is_not_overlooked(store: Store, content: bytes) -> None:
     """A prune that did would remove the volume."""
     catalog = Catalog(store)
-    catalog.add("a", store.import_bytes(noise(1, 3)))
-    (store.path / "names" / "a.json").write_bytes(content)
-    with pytest.raises(StoreDamaged, match=r"a\.json"):
+    label = catalog.add("a", store.import_bytes(noise(1, 3))).label
+    (store.path / "names" / f"{label}.json").write_bytes(content)
+    with pytest.raises(StoreDamaged, match=label):
         catalog.list()
+
+
+def test_an_entry_of_an_older_version_is_not_overlooked(store: Store) -> None:
+    (store.path / "names").mkdir()
+    (store.path / "names" / "a.json").write_bytes(b"{}")
+    with pytest.raises(StoreDamaged, match=r"a\.json"):
+        Catalog(store).roots()
 
 
 def test_what_a_prune_is_to_keep_is_durable_first(

@@ -4,12 +4,14 @@
 
 import hashlib
 import struct
+import time
+import uuid
 from pathlib import Path
 
 from chunkstore import BlockMap, Media, Store, split_refs
 from chunkstore._native._core import checksum64
 from satchel.ids import BLOCK_SIZE
-from tests.chunkstore.content import noise, packs, reference, text
+from tests.chunkstore.content import commit_volumes, noise, packs, reference, text
 
 BLOCK = b"".join(hashlib.sha256(bytes([number])).digest() for number in range(128))
 """Does not compress, so that its record does not depend on the version of zstd."""
@@ -81,10 +83,31 @@ def test_media_index(store: Store, media: Media) -> None:
     assert (media.root / "satchel/packs/000001.pack").stat().st_size == size
 
 
+def test_media_commit(store: Store, media: Media) -> None:
+    root = store.import_bytes(BLOCK)
+    (checkpoint,) = commit_volumes(store, media, {"notes": root})
+    data = (media.root / "satchel/commits/000001.commit").read_bytes()
+    assert data[:16] == bytes.fromhex("53415447454e0000 01000000 00000000")
+    assert data[16:32] == uuid.UUID(media.uuid).bytes
+    number, created, packs_, files, reserved = struct.unpack_from("<QQIIQ", data, 32)
+    assert (number, packs_, files, reserved) == (1, 1, 2, 0)
+    assert 0 <= time.time_ns() - created < 3600 * 10**9
+    pack = media.root / "satchel/packs/000001.pack"
+    assert data[64:80] == struct.pack("<IIQ", 1, 2, pack.stat().st_size)
+    at = 80
+    for path in checkpoint.paths:
+        content = (media.root / "satchel" / path).read_bytes()
+        head = struct.pack("<IHH", len(content), 0, len(path)) + hashlib.sha256(content).digest()
+        assert data[at : at + 40 + len(path)] == head + path.encode()
+        at += 40 + len(path)
+    assert checkpoint.paths[1] == "checkpoints/notes/0000000000000001.sig"
+    assert data[at:] == struct.pack("<Q", checksum64(data[:at]))
+
+
 def test_descriptions(store: Store, media: Media) -> None:
     assert (store.path / "store.json").read_text() == '{"format": "satchel-store", "version": 2}\n'
     assert (media.root / "satchel/media.json").read_text() == (
-        f'{{"format": "satchel-media", "version": 1, "uuid": "{media.uuid}"}}\n'
+        f'{{"format": "satchel-media", "version": 2, "uuid": "{media.uuid}"}}\n'
     )
 
 

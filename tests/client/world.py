@@ -170,6 +170,13 @@ class World:
         self.settings.run.mkdir(parents=True)
         self._closing: list[Callable[[], None]] = []
 
+    def mislabel(self, service: str, name: str) -> None:
+        """Put the checkpoint of a service onto the stick under another service's name."""
+        with Media.open(self.stick) as media:
+            (checkpoint,) = media.checkpoints(service)
+            media.put_checkpoint(name, checkpoint.id, *media.signed(checkpoint))
+            media.commit([dataclasses.replace(checkpoint, service=name)], [], keep_packs=True)
+
     def runner(
         self,
         service: str = "notes",

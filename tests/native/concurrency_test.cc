@@ -126,7 +126,7 @@ TEST_F(Concurrency, PruneVerifyAndImportAtTheSameTimeLoseNothing) {
     while (!over) {
       const std::lock_guard lock(mutex);
       PruneReport report;
-      const Status status = store_->Prune(roots, {}, false, nullptr, &report);
+      const Status status = store_->Prune(roots, {}, false, false, nullptr, &report);
       ASSERT_TRUE(status.ok()) << status.ToString();
     }
   });

@@ -39,7 +39,7 @@ class SmallDisk {
     const auto source = MemorySource(Bytes(&content), content.size());
     SATCHEL_RETURN_IF_ERROR(store->Import(source.get(), nullptr, nullptr, &root));
     PruneReport report;
-    SATCHEL_RETURN_IF_ERROR(store->Prune({root}, {}, false, nullptr, &report));
+    SATCHEL_RETURN_IF_ERROR(store->Prune({root}, {}, false, false, nullptr, &report));
     SATCHEL_RETURN_IF_ERROR(store->Reachable({root}, &refs));
     SATCHEL_RETURN_IF_ERROR(Media::Init(&disk, kMediaPath, kUuid));
     std::unique_ptr<Media> media;
@@ -49,6 +49,11 @@ class SmallDisk {
     SATCHEL_RETURN_IF_ERROR(store->WithChunks([&](Chunks* chunks) {
       return media->Add(chunks, refs.data(), refs.size(), nullptr, &written, &notes);
     }));
+    MediaDraft draft;
+    draft.roots = {root};
+    uint64_t generation = 0;
+    uint64_t freed = 0;
+    SATCHEL_RETURN_IF_ERROR(media->Commit(draft, 0, &generation, &freed, &notes));
     store.reset();
     image = disk.Live();
     return {};

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/native/inspect.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -121,7 +122,8 @@ class Inspection {
   std::string CheckMedia() {
     std::unique_ptr<Media> media;
     Status status = Media::Open(disk_, kMediaPath, &media);
-    if (status.Is(Kind::kNotFound) && !promises_->media.Holds(position_)) {
+    if ((status.Is(Kind::kNotFound) || status.Is(Kind::kDamaged)) &&
+        !promises_->media.Holds(position_)) {
       status = Media::Init(disk_, kMediaPath, "00000000-0000-4000-8000-000000000001");
       SATCHEL_RETURN_IF_FAULT(Failed("making the medium", status));
       status = Media::Open(disk_, kMediaPath, &media);
@@ -130,7 +132,83 @@ class Inspection {
     for (const PromisedChunk& chunk : promises_->on_media) {
       SATCHEL_RETURN_IF_FAULT(OnMedia(media.get(), chunk));
     }
+    SATCHEL_RETURN_IF_FAULT(CheckGenerations(media.get()));
+    return CommitAgain(media.get());
+  }
+
+  // Every generation that opens is whole to the last byte, and none that was promised is lost.
+  std::string CheckGenerations(Media* media) {
+    const std::vector<MediaGeneration> found = media->generations();
+    for (const PromisedGeneration& promised : promises_->generations) {
+      if (!promised.when.Holds(position_)) continue;
+      if (found.empty() || found[0].commit.generation < promised.number) {
+        return "generation " + std::to_string(promised.number) + " of the medium is lost";
+      }
+    }
+    for (const MediaGeneration& generation : found) {
+      if (!generation.why.empty()) {
+        return "generation " + std::to_string(generation.commit.generation) +
+               " of the medium is not whole: " + generation.why;
+      }
+      TableRoot root;
+      SATCHEL_RETURN_IF_FAULT(RootOf(generation, &root));
+      std::vector<ChunkRef> lacking;
+      SATCHEL_RETURN_IF_FAULT(Failed("walking a generation", media->Missing({root}, &lacking)));
+      if (!lacking.empty()) return "a generation of the medium lacks chunks";
+      RefSet refs;
+      SATCHEL_RETURN_IF_FAULT(
+          Failed("walking a generation", CollectReachable(media, {root}, false, &refs)));
+      for (const auto& entry : refs.entries()) {
+        SATCHEL_RETURN_IF_FAULT(Serves(media, entry.ref));
+      }
+    }
     return {};
+  }
+
+  std::string RootOf(const MediaGeneration& generation, TableRoot* root) {
+    if (generation.commit.files.size() != 1) return "a commit names other files than were given";
+    const std::string path =
+        std::string(kMediaPath) + "/satchel/" + generation.commit.files[0].path;
+    std::string text;
+    SATCHEL_RETURN_IF_FAULT(Failed("reading a manifest", ReadFile(disk_, path, 4096, &text)));
+    return ParseName(text, root) ? std::string() : "a manifest of the medium is WRONG";
+  }
+
+  std::string Serves(Media* media, const ChunkRef& ref) {
+    std::string data;
+    MediaNotes notes;
+    SATCHEL_RETURN_IF_FAULT(Failed("reading the medium", media->Records(&ref, 1, &data, &notes)));
+    RecordView record;
+    std::string block(kBlockSize, '\0');
+    const bool right = ParseRecord(Bytes(&data), data.size(), &record).ok() && record.ref == ref &&
+                       VerifyRecord(record, Bytes(&block)).ok();
+    return right ? std::string() : "a generation of the medium serves a chunk that is not whole";
+  }
+
+  // The next writer comes to its end. Nothing but this generation is kept by it.
+  std::string CommitAgain(Media* media) {
+    const std::vector<MediaGeneration> found = media->generations();
+    if (found.empty()) return {};
+    MediaDraft draft;
+    draft.paths = {found[0].commit.files[0].path};
+    draft.roots.emplace_back();
+    SATCHEL_RETURN_IF_FAULT(RootOf(found[0], &draft.roots[0]));
+    RefSet kept;
+    SATCHEL_RETURN_IF_FAULT(
+        Failed("walking a generation", CollectReachable(media, draft.roots, false, &kept)));
+    for (PromisedChunk& chunk : promises_->on_media) {
+      if (kept.Find(chunk.ref) == nullptr) {
+        chunk.when.until = std::min(chunk.when.until, disk_->Position());
+      }
+    }
+    uint64_t generation = 0;
+    uint64_t freed = 0;
+    MediaNotes notes;
+    const Status status = media->Commit(draft, 0, &generation, &freed, &notes);
+    SATCHEL_RETURN_IF_FAULT(Failed("committing to the medium again", status));
+    if (generation <= found[0].commit.generation) return "a generation has an older one's number";
+    promises_->generations.push_back({generation, {disk_->Position()}});
+    return CheckGenerations(media);
   }
 
   std::string OnMedia(Media* media, const PromisedChunk& chunk) {

@@ -14,6 +14,7 @@ Promises Promises::At(size_t position) const {
   for (auto& [name, volume] : settled.volumes) settle(&volume.when);
   for (PromisedChunk& chunk : settled.chunks) settle(&chunk.when);
   for (PromisedChunk& chunk : settled.on_media) settle(&chunk.when);
+  for (PromisedGeneration& generation : settled.generations) settle(&generation.when);
   return settled;
 }
 

@@ -38,12 +38,19 @@ struct PromisedChunk {
   Interval when;
 };
 
+// A generation of a medium: from then on this one, or a later one, opens.
+struct PromisedGeneration {
+  uint64_t number;
+  Interval when;
+};
+
 struct Promises {
   Interval store;                                 // the store is there
   std::map<std::string, PromisedVolume> volumes;  // by name
   std::vector<PromisedChunk> chunks;
   Interval media;                       // the medium is there
   std::vector<PromisedChunk> on_media;  // can be had from the medium alone
+  std::vector<PromisedGeneration> generations;
 
   // What holds at `position`, as promised from the beginning; the rest as never promised.
   Promises At(size_t position) const;

@@ -73,9 +73,12 @@ Image EmptyDisk() {
   return disk.Live();
 }
 
+std::string NameText(const TableRoot& root) {
+  return std::to_string(root.size) + " " + Hex(root.ref) + "\n";
+}
+
 Status WriteName(Env* env, const std::string& name, const TableRoot& root) {
-  const std::string text = std::to_string(root.size) + " " + Hex(root.ref) + "\n";
-  return WriteFileDurably(env, std::string(kNamesPath) + "/" + name, text);
+  return WriteFileDurably(env, std::string(kNamesPath) + "/" + name, NameText(root));
 }
 
 bool ParseName(const std::string& text, TableRoot* root) {
@@ -185,7 +188,7 @@ Status Workload::Prune() {
     if (ParseName(text, &root)) keep.push_back(root);
   }
   PruneReport report;
-  return store_->Prune(keep, {}, false, nullptr, &report);
+  return store_->Prune(keep, {}, false, false, nullptr, &report);
 }
 
 Status Workload::Verify() {
@@ -212,6 +215,7 @@ Status Workload::OpenMedia() {
   return Media::Open(disk_, kMediaPath, &media_);
 }
 
+// A generation of one volume, whose name stands for a manifest.
 Status Workload::Carry(const std::string& name) {
   std::vector<ChunkRef> refs;
   SATCHEL_RETURN_IF_ERROR(Reachable(name, &refs));
@@ -221,27 +225,29 @@ Status Workload::Carry(const std::string& name) {
   SATCHEL_RETURN_IF_ERROR(store_->WithChunks([&](Chunks* chunks) {
     return media_->Add(chunks, refs.data(), refs.size(), nullptr, &written, &notes);
   }));
+  RefSet kept;
+  for (const ChunkRef& ref : refs) kept.Insert(ref, {});
+  for (PromisedChunk& chunk : promises_->on_media) {
+    if (kept.Find(chunk.ref) == nullptr) {
+      chunk.when.until = std::min(chunk.when.until, disk_->Position());
+    }
+  }
+  const PromisedVolume& volume = promises_->volumes[name];
+  const std::string path = "checkpoints/" + name + "/1.json";
+  SATCHEL_RETURN_IF_ERROR(media_->PutFile(path, NameText(volume.root)));
+  MediaDraft draft;
+  draft.paths = {path};
+  draft.roots = {volume.root};
+  uint64_t generation = 0;
+  uint64_t freed = 0;
+  SATCHEL_RETURN_IF_ERROR(media_->Commit(draft, 0, &generation, &freed, &notes));
+  promises_->generations.push_back({generation, {disk_->Position()}});
   for (const ChunkRef& ref : refs) {
     auto block = std::make_shared<std::string>(kBlockSize, '\0');
     SATCHEL_RETURN_IF_ERROR(store_->Get(ref, reinterpret_cast<uint8_t*>(block->data())));
     promises_->on_media.push_back({ref, block, {disk_->Position()}});
   }
   return {};
-}
-
-Status Workload::Retain(const std::string& name) {
-  std::vector<ChunkRef> refs;
-  SATCHEL_RETURN_IF_ERROR(Reachable(name, &refs));
-  if (media_ == nullptr) return Status::Make(Kind::kState, "the medium is not open");
-  RefSet kept;
-  for (const ChunkRef& ref : refs) kept.Insert(ref, {});
-  for (PromisedChunk& chunk : promises_->on_media) {
-    if (kept.Find(chunk.ref) != nullptr) continue;
-    chunk.when.until = std::min(chunk.when.until, disk_->Position());
-  }
-  uint64_t freed = 0;
-  MediaNotes notes;
-  return media_->Retain(refs.data(), refs.size(), &freed, &notes);
 }
 
 std::vector<Workload::Step> Workload::Steps() {
@@ -272,10 +278,12 @@ std::vector<Workload::Step> Workload::Steps() {
       {"checkpoint b to d", [this] { return Checkpoint("b", "d", 5); }},
       {"carry d", [this] { return Carry("d"); }},
       {"forget b", [this] { return Forget("b"); }},
-      {"retain d", [this] { return Retain("d"); }},
       {"rebuild", rebuild},
       {"prune again", [this] { return Prune(); }},
       {"import a again", [this] { return Import("e", 2, 70, "d"); }},
+      {"carry e", [this] { return Carry("e"); }},
+      {"reopen medium", [this] { return OpenMedia(); }},
+      {"carry c", [this] { return Carry("c"); }},
       {"reopen", [this] { return OpenStore(); }},
       {"put last", [this] { return PutChunks(7, 3); }},
   };

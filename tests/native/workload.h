@@ -35,6 +35,7 @@ std::string MakeContent(uint64_t seed, uint64_t blocks);
 Image EmptyDisk();
 
 // A name for a root, as a file that is written like a manifest.
+std::string NameText(const TableRoot& root);
 Status WriteName(Env* env, const std::string& name, const TableRoot& root);
 bool ParseName(const std::string& text, TableRoot* root);
 
@@ -60,7 +61,6 @@ class Workload {
   Status Verify();
   Status OpenMedia();
   Status Carry(const std::string& name);
-  Status Retain(const std::string& name);
   Status Reachable(const std::string& name, std::vector<ChunkRef>* refs);
   Status Name(const std::string& name, const TableRoot& root, std::string content);
   Status NeedStore() const;

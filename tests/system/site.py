@@ -240,7 +240,7 @@ class Site:
         new = dataclasses.replace(old, machine={**old.machine, **machine}).to_bytes()
         owner = Identity.open(self.home.folder / "data" / "identity" / "owner")
         manifest.write_bytes(new)
-        manifest.with_name(manifest.name + ".sig").write_bytes(owner.sign(new, SIGNATURE_NAMESPACE))
+        manifest.with_suffix(".sig").write_bytes(owner.sign(new, SIGNATURE_NAMESPACE))
 
     def cut_home(self, *, silent: bool) -> None:
         """Nobody reaches home any more, and hears that at once unless it is `silent`."""

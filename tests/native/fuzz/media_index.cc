@@ -14,7 +14,8 @@ using satchel::fuzz::Require;
 // Bytes with a right checksum, so that the fuzzer gets behind it.
 static void Decode(const std::string& data) {
   std::vector<satchel::MediaIndexEntry> entries;
-  if (!satchel::DecodeMediaIndex(data, &entries).ok()) return;
+  uint64_t of = 0;
+  if (!satchel::DecodeMediaIndex(data, &entries, &of).ok()) return;
   Require(entries.size() * satchel::kMediaIndexEntrySize < data.size());
 }
 

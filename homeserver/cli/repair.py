@@ -1,0 +1,47 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""`satchel-home repair`: take what the store has lost from whoever has it."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import asdict
+
+import click
+
+from console import bar, json_option, show
+from homeserver.cli.context import Context, pass_context
+from homeserver.repair import open_source, repair
+from satchel.errors import IntegrityError
+
+
+@click.command("repair")
+@click.option(
+    "--from",
+    "sources",
+    multiple=True,
+    metavar="SOURCE",
+    help="Who may have it: the folder of a store, media (path or UUID), the socket of a home or a "
+    "surrogate, or user@host:/path/of/socket; repeatable, asked in this order.",
+)
+@json_option
+@pass_context
+def command(context: Context, sources: tuple[str, ...], as_json: bool) -> None:
+    """Read the whole store, and take damaged and lost chunks from other places.
+
+    Says which volumes and checkpoints are hurt by what nobody has. Without --from it only looks.
+    The daemon must not run.
+    """
+    with ExitStack() as stack:
+        store = stack.enter_context(context.open_store())
+        opened = [stack.enter_context(open_source(source)) for source in sources]
+        with bar("repair", quiet=as_json) as progress:
+            done = repair(store, opened, progress)
+    show({"ok": done.ok, **asdict(done)}, as_json=as_json)
+    if not done.ok:
+        hurt = "; ".join(f"{h['kind']} {h['name']}@{h['version']}: {h['why']}" for h in done.hurt)
+        raise IntegrityError(
+            f"the store at {context.store} lacks chunks",
+            why=hurt,
+            fix="name another source with --from, or import what is hurt again",
+        )

@@ -1,0 +1,203 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Repair: what a store has lost is taken from whoever has it.
+
+A chunk is lost when its record is not whole any more, or when a volume or a checkpoint names it and
+the store has it not. Another store, a medium, a home or a surrogate may have it; each is asked in
+turn, and believed nothing: the store checks both hashes of what it gives. A lost page of a table
+hides what is below it, so this goes on until nobody has anything more to give.
+"""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from stat import S_ISSOCK
+from typing import Any
+
+from chunkstore import (
+    Catalog,
+    ChunkInvalid,
+    ChunkMissing,
+    Media,
+    Store,
+    TableRoot,
+    split_refs,
+)
+from homeserver.media import find_media
+from homeserver.records import ServiceShelf
+from satchel.errors import NotFoundError, SatchelError, UsageError
+from satchel.ids import CHUNK_REF_SIZE, ChunkRef, chunk_id
+from satchel.paths import config_dir
+from satchel.progress import Progress, silent
+from wire import BATCH_LIMIT, ChunkClient, HttpClient, SshHost, SshLink
+
+logger = logging.getLogger(__name__)
+
+Fetch = Callable[[bytes], bytes]
+"""References in, the pack records of those that the source has out."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Somebody who may have what is lost. label: as the user named it."""
+
+    label: str
+    fetch: Fetch
+
+
+@dataclass(frozen=True)
+class Need:
+    """A named thing that has to be whole. kind: `volume` or `checkpoint`."""
+
+    kind: str
+    name: str
+    version: str
+    roots: tuple[TableRoot, ...]
+
+
+@dataclass
+class Repaired:
+    """What a repair found and did.
+
+    records: whole ones that were read. lost: chunks that were, and how many of them each source
+    gave back. unrepaired: ids of those that nobody had. hurt: which volumes and checkpoints lack
+    chunks still, and how many that are known of each; behind a lost page there may be more.
+    """
+
+    records: int = 0
+    lost: int = 0
+    repaired: dict[str, int] = field(default_factory=dict)
+    unrepaired: list[str] = field(default_factory=list)
+    hurt: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        """Whether everything that has a name is whole."""
+        return not self.hurt
+
+
+def needs_of(store: Store) -> tuple[list[Need], list[dict[str, Any]]]:
+    """Everything that has a name in a store and in the home beside it; and what is hurt because
+    its manifest cannot be read."""
+    needs = [Need("volume", e.name, e.version, (e.root,)) for e in Catalog(store).versions()]
+    hurt: list[dict[str, Any]] = []
+    shelf = ServiceShelf.beside(store.path)
+    for name in shelf.names():
+        checkpoints = shelf.checkpoints(name)
+        for checkpoint in checkpoints.ids():
+            try:
+                roots = tuple(checkpoints.get(checkpoint).roots())
+                needs.append(Need("checkpoint", name, checkpoint, roots))
+            except SatchelError as error:
+                hurt.append(_hurt("checkpoint", name, checkpoint, str(error)))
+    return needs, hurt
+
+
+def repair(store: Store, sources: Sequence[Source], progress: Progress = silent) -> Repaired:
+    """Read all of a store, and take from the sources what is lost. What was damaged on disk is
+    gone from it afterwards where nothing is lost any more.
+
+    Raises StoreFull, StoreDenied; a source that fails is passed over, and logged.
+    """
+    report = store.verify(progress)
+    done = Repaired(records=report.records)
+    for ref in report.lost:
+        with suppress(ChunkInvalid, ChunkMissing):
+            store.get(ref)  # finds out for itself, and counts it as missing from then on
+    needs, done.hurt = needs_of(store)
+    roots = [root for need in needs for root in need.roots]
+    lost: set[ChunkRef] = set(report.lost)
+    asked = list(sources)
+    while asked and (missing := set(split_refs(store.missing(*roots))) | _absent(store, lost)):
+        lost |= missing
+        given = sum(_take(store, source, missing, done) for source in asked)
+        if not given:
+            break
+    store.sync()
+    lost |= set(split_refs(store.missing(*roots)))
+    done.lost = len(lost)
+    done.unrepaired = [chunk_id(ref).hex() for ref in sorted(_absent(store, lost))]
+    for need in needs:
+        if count := len(store.missing(*need.roots)) // CHUNK_REF_SIZE:
+            done.hurt.append(_hurt(need.kind, need.name, need.version, f"{count} chunks are lost"))
+    if not done.unrepaired:
+        store.rewrite({bad.pack for bad in report.bad})
+    return done
+
+
+@contextmanager
+def open_source(text: str) -> Iterator[Source]:
+    """The store, medium or peer that a user means: a folder, a UUID, a socket, or
+    `user@host:/path/of/socket`. Raises NotFoundError, StoreLocked, and what links raise."""
+    path = Path(text)
+    host, colon, remote = text.partition(":")
+    if (path / "store.json").exists():
+        with Store.open(path) as store:
+            yield Source(text, store.records)
+    elif path.exists() and S_ISSOCK(path.stat().st_mode):
+        with HttpClient(path, peer=text) as http:
+            yield Source(text, ChunkClient(http).fetch)
+    elif colon and remote.startswith("/") and not path.exists():
+        with _far(host, remote) as local, HttpClient(local, peer=text) as http:
+            yield Source(text, ChunkClient(http).fetch)
+    elif path.exists() and not (path / "satchel").is_dir():
+        raise NotFoundError(f"{text} has no chunks", why="it is no store, no medium, no socket")
+    else:
+        with Media.open(find_media(text)) as media:
+            yield Source(text, media.records)
+
+
+@contextmanager
+def _far(destination: str, remote: str) -> Iterator[Path]:
+    """A socket here that leads to one there, by OpenSSH, with the keys of the configuration."""
+    if not destination:
+        raise UsageError(f"no host before :{remote}")
+    with tempfile.TemporaryDirectory(prefix="satchel-") as name:
+        local = Path(name) / "peer.sock"
+        host = SshHost(
+            "source", destination, config_dir() / "id_ed25519", config_dir() / "known_hosts"
+        )
+        link = SshLink.open(host, Path(name), forwards_local={local: remote})
+        try:
+            yield local
+        finally:
+            link.close()
+
+
+def _take(store: Store, source: Source, wanted: set[ChunkRef], done: Repaired) -> int:
+    """How many of those that are absent a source gave. What it gives wrong is not asked again."""
+    left = sorted(_absent(store, wanted))
+    given = 0
+    while left:
+        batch, left = left[:BATCH_LIMIT], left[BATCH_LIMIT:]
+        while batch:
+            try:
+                store.admit(source.fetch(b"".join(batch)))
+                bad = None
+            except ChunkInvalid as error:
+                logger.warning("%s gave a wrong chunk: %s", source.label, error)
+                bad = error.ref
+            except SatchelError as error:
+                logger.warning("%s gives nothing more: %s", source.label, error)
+                bad, left = None, []
+            here = [ref for ref in batch if store.has(ref)[0]]
+            given += len(here)
+            batch = sorted(set(batch) - set(here) - {bad}) if bad in batch else []
+    if given:
+        done.repaired[source.label] = done.repaired.get(source.label, 0) + given
+    return given
+
+
+def _absent(store: Store, refs: set[ChunkRef]) -> set[ChunkRef]:
+    order = sorted(refs)
+    here = store.has(b"".join(order))
+    return {ref for ref, there in zip(order, here, strict=True) if not there}
+
+
+def _hurt(kind: str, name: str, version: str, why: str) -> dict[str, Any]:
+    return {"kind": kind, "name": name, "version": version, "why": why}

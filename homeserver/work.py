@@ -1,0 +1,73 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Long requests: how far they are, and how they are stopped from outside.
+
+Whoever asks for something long names it with a word of its own choosing, and asks with that word
+how far it is, or stops it. What a work that is stopped leaves is the business of what it does.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from satchel.errors import ConflictError, NotFoundError, StateError
+from satchel.progress import Progress
+
+
+class WorkStopped(StateError):
+    """Somebody stopped it. The same request goes on from what it left."""
+
+
+class Works:
+    """The long requests of one daemon that are under way. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._going: dict[str, _Work] = {}
+
+    @contextmanager
+    def begin(self, word: str) -> Iterator[Progress]:
+        """What to hand to the long step. Without a word nobody can ask for it.
+
+        Raises ConflictError when another one has that word.
+        """
+        work = _Work()
+        with self._lock:
+            if word in self._going:
+                raise ConflictError(f"there is a work {word} already")
+            if word:
+                self._going[word] = work
+        try:
+            yield work.report
+        finally:
+            with self._lock:
+                self._going.pop(word, None)
+
+    def state(self, word: str) -> dict[str, int]:
+        """done and total, as a Progress is told them. Raises NotFoundError when it is over."""
+        work = self._get(word)
+        return {"done": work.done, "total": work.total}
+
+    def stop(self, word: str) -> None:
+        """Let it end with WorkStopped the next time that it reports. Raises NotFoundError."""
+        self._get(word).stopped = True
+
+    def _get(self, word: str) -> _Work:
+        with self._lock:
+            if word not in self._going:
+                raise NotFoundError(f"no work {word} is under way")
+            return self._going[word]
+
+
+class _Work:
+    def __init__(self) -> None:
+        self.done = 0
+        self.total = 0
+        self.stopped = False
+
+    def report(self, done: int, total: int) -> None:
+        self.done, self.total = done, total
+        if self.stopped:
+            raise WorkStopped("it was stopped", fix="ask again: it goes on from what is done")
