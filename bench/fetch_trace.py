@@ -22,15 +22,14 @@ from pathlib import Path
 
 import click
 
+from bench.notes import add_note
 from chunkstore import Store
 from homeserver import Home, HomeSettings
 from hypervisor import MachineSpec, QemuDriver
 from images import Manifest
 from overlay import Resolver, Volume, local_resolver
-from replay import Operation
-from replay.adapters import http
 from replica import Frozen, Replica
-from satchel.ids import BLOCK_SIZE, OperationNumber, ReplicaId
+from satchel.ids import BLOCK_SIZE, ReplicaId
 from testbed import built
 
 FOLDER = Path(__file__).parent / "traces"
@@ -141,10 +140,10 @@ def _resume(store: Store, manifest: Manifest, folder: Path) -> Trace:
     clock = _Clock(local_resolver(store))
     try:
         replica.resume(frozen, clock, store.read)
-        _operate(replica)
+        replica.execute(add_note(replica.last + 1))
         response = len(clock.touches)
         for _ in range(OPERATIONS):
-            _operate(replica)
+            replica.execute(add_note(replica.last + 1))
         touches = tuple(clock.touches)
     finally:
         replica.stop()
@@ -155,14 +154,6 @@ def _resume(store: Store, manifest: Manifest, folder: Path) -> Trace:
         touches=touches,
         response=response,
     )
-
-
-def _operate(replica: Replica) -> None:
-    number, now = OperationNumber(replica.last + 1), time.time_ns()
-    body = b'{"title": "a note", "text": "of the bench"}'
-    headers = [("Content-Type", "application/json")]
-    payload = http.encode("POST", "/api/notes", headers, body, number=number, time_ns=now, seed=1)
-    replica.execute(Operation(number, now, 1, payload))
 
 
 def _data(

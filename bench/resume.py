@@ -16,14 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.harness import Figure, figure
+from bench.notes import add_note
 from chunkstore import Below, Store, records_below
 from homeserver import Home, HomeSettings
 from hypervisor import MachineSpec, QemuDriver
 from images import Manifest
-from replay import Operation
-from replay.adapters import http
 from replica import Frozen, Replica
-from satchel.ids import OperationNumber, ReplicaId
+from satchel.ids import ReplicaId
 from surrogate import Fetcher, Prefetcher, Prior
 from testbed import built
 from wire import Priority
@@ -163,21 +162,13 @@ def _measure(
     resolver = prefetcher.resolve if prefetcher else fetcher.resolve
     replica.resume(frozen, resolver, fetcher.read, start)
     running = time.monotonic() - began
-    _operate(replica)
+    replica.execute(add_note(replica.last + 1))
     response = time.monotonic() - began
     requests, size = source.requests, source.bytes
     for _ in range(WARM_OPERATIONS):
-        _operate(replica)
+        replica.execute(add_note(replica.last + 1))
     began = time.monotonic()
     for _ in range(WARM_OPERATIONS):
-        _operate(replica)
+        replica.execute(add_note(replica.last + 1))
     warm = (time.monotonic() - began) / WARM_OPERATIONS
     return Resumed(running, response, requests, size, warm)
-
-
-def _operate(replica: Replica) -> None:
-    number, now = OperationNumber(replica.last + 1), time.time_ns()
-    body = b'{"title": "a note", "text": "of the bench"}'
-    headers = [("Content-Type", "application/json")]
-    payload = http.encode("POST", "/api/notes", headers, body, number=number, time_ns=now, seed=1)
-    replica.execute(Operation(number, now, 1, payload))

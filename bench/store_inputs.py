@@ -12,18 +12,17 @@ import os
 import random
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import images
+from bench.notes import add_note
 from homeserver import Home, HomeSettings, Service
 from hypervisor import QemuDriver
 from images import Recipe
-from replay import Operation, agent_program
-from replay.adapters import http
-from satchel.ids import BLOCK_SIZE, OperationNumber
+from replay import agent_program
+from satchel.ids import BLOCK_SIZE
 from testbed import built
 
 RECIPES = Path(__file__).resolve().parent / "recipes"
@@ -137,7 +136,7 @@ def _record_ram(fresh: Path, used: Path) -> None:
             service = home.service(SERVICE)
             service.launch()
             _export_ram(home, service, fresh)
-            service.submit([_operation(number) for number in range(1, OPERATIONS + 1)])
+            service.submit([add_note(number) for number in range(1, OPERATIONS + 1)])
             _export_ram(home, service, used)
             service.stop()
         finally:
@@ -147,14 +146,6 @@ def _record_ram(fresh: Path, used: Path) -> None:
 def _export_ram(home: Home, service: Service, target: Path) -> None:
     manifest = service.checkpoint().manifest
     home.store.export_file(manifest.volumes["ram"], target)
-
-
-def _operation(number: int) -> Operation:
-    now = time.time_ns()
-    body = b'{"title": "a note", "text": "number %d of the bench"}' % number
-    headers = [("Content-Type", "application/json")]
-    payload = http.encode("POST", "/api/notes", headers, body, number=number, time_ns=now, seed=1)
-    return Operation(OperationNumber(number), now, 1, payload)
 
 
 def _data(path: Path) -> int:

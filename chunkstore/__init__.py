@@ -19,7 +19,14 @@ Words of this package:
 The engine is chunkstore/core (C++17, no Python in it), its binding chunkstore/binding.
 """
 
-from chunkstore.below import Below, decode_places, encode_places, places_missing, records_below
+from chunkstore.below import (
+    Below,
+    answering_places,
+    decode_places,
+    encode_places,
+    places_missing,
+    records_below,
+)
 from chunkstore.block_map import BlockEntry, BlockMap, BlockState
 from chunkstore.catalog import Catalog, CatalogEntry
 from chunkstore.dump import DumpedPart, dump
@@ -102,6 +109,7 @@ __all__ = [
     "StoreVersion",
     "TableRoot",
     "VerifyReport",
+    "answering_places",
     "decode_places",
     "dump",
     "encode_places",

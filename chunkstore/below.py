@@ -105,13 +105,19 @@ def records_below(provider: Provider, places: Sequence[Below]) -> bytes:
     return b"".join(answer)
 
 
+def answering_places(provider: Provider) -> Provider:
+    """From encoded places, of anybody, to the records there. Raises StoreUsage as
+    `decode_places` does, and what the provider raises."""
+    return lambda places: records_below(provider, decode_places(places))
+
+
 def places_missing(
     store: Store, root: TableRoot, first: int, count: int, most: int = PLACE_BLOCKS
 ) -> list[Below]:
     """Where to ask for the blocks [first, first + count) of a volume as far as pages are missing
     in the store; empty where none is. At most `most` blocks for each page. A page
     that is none counts as missing."""
-    level = _root_level(root.blocks)
+    level = _core.root_level(root.blocks)
     end = min(first + count, root.blocks)
     if root.ref == ZERO_REF or first >= end:
         return []
@@ -151,10 +157,3 @@ def _entries(place: Below, refs: bytes) -> Iterator[tuple[ChunkRef, int, int]]:
         if ref and ref != ZERO_REF:
             begin = max(place.first, index * span)
             yield ref, begin - index * span, min(end, (index + 1) * span) - begin
-
-
-def _root_level(blocks: int) -> int:
-    level = 0
-    while FANOUT ** (level + 1) < blocks:
-        level += 1
-    return level

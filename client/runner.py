@@ -277,7 +277,7 @@ class Runner:
             replica=replica,
             running_seconds=running,
             joined_seconds=time.monotonic() - began,
-            fetched_bytes=endpoint.status().fetched_bytes,
+            fetched_bytes=_fetched(endpoint, status),
             replayed=session.journal.last - cursor if session.stateful else 0,
         )
 
@@ -349,6 +349,15 @@ class Runner:
 def _chunks_link(name: str) -> str:
     """The name of the link that carries chunks to or from that host."""
     return f"{name}-chunks"
+
+
+def _fetched(endpoint: SurrogateEndpoint, before: ReplicaStatus) -> dict[str, int]:
+    """By source, now, or as it was before where the surrogate is gone already: a replica that has
+    joined and is lost is the session's affair, and no reason to end it."""
+    try:
+        return endpoint.status().fetched_bytes
+    except UnavailableError:
+        return before.fetched_bytes
 
 
 def _status(endpoint: SurrogateEndpoint) -> dict[str, Any]:

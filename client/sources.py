@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from flask import Flask
 
-from chunkstore import Media, decode_places, records_below
+from chunkstore import Media, answering_places
 from wire import ChunkClient, Turnstile, chunk_routes, install_errors, requested_priority
 
 Provider = Callable[[bytes], bytes]
@@ -28,7 +28,7 @@ def media_app(media: Media) -> Flask:
     turnstile = Turnstile(MEDIA_READERS)
     return _app(
         turnstile.in_turn(media.records),
-        turnstile.in_turn(lambda places: records_below(media.records, decode_places(places))),
+        turnstile.in_turn(answering_places(media.records)),
     )
 
 

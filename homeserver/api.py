@@ -32,7 +32,7 @@ from typing import Any
 
 import flask
 
-from chunkstore import decode_places, records_below
+from chunkstore import answering_places
 from homeserver.home import Home
 from homeserver.records import CheckpointNotFound
 from homeserver.service import Service
@@ -115,10 +115,7 @@ def _works(works: Works) -> flask.Blueprint:
 
 def _chunks(home: Home) -> flask.Blueprint:
     records, turnstile = home.store.records, Turnstile(CHUNK_READERS)
-    return chunk_routes(
-        turnstile.in_turn(records),
-        turnstile.in_turn(lambda places: records_below(records, decode_places(places))),
-    )
+    return chunk_routes(turnstile.in_turn(records), turnstile.in_turn(answering_places(records)))
 
 
 def _services(home: Home) -> flask.Blueprint:

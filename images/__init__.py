@@ -13,56 +13,13 @@ the background, so fewer pages change between checkpoints, and a boot takes seco
 the same. What the agent starts is plain Debian.
 """
 
-from typing import TYPE_CHECKING
-
-from satchel.deferred import deferred
-
-if TYPE_CHECKING:
-    from images.builder import BuiltImage, ImageDamaged, ImageNotBuilt, build
-    from images.initrd import KernelFiles, debian_kernel
-    from images.manifest import SIGNATURE_NAMESPACE, Manifest, ManifestInvalid, ManifestUnsupported
-    from images.raw_view import DiskImageInvalid, raw_view
-    from images.recipe import Recipe, RecipeInvalid, RecipeNotFound, Rehearsal, recipes
-    from images.sources import SourcesMissing
-    from images.utterances import PHRASES, speak
-
-__getattr__ = deferred(
-    __name__,
-    {
-        "builder": (
-            "BuiltImage",
-            "ImageDamaged",
-            "ImageNotBuilt",
-            "build",
-        ),
-        "initrd": (
-            "KernelFiles",
-            "debian_kernel",
-        ),
-        "manifest": (
-            "SIGNATURE_NAMESPACE",
-            "Manifest",
-            "ManifestInvalid",
-            "ManifestUnsupported",
-        ),
-        "raw_view": (
-            "DiskImageInvalid",
-            "raw_view",
-        ),
-        "recipe": (
-            "Recipe",
-            "RecipeInvalid",
-            "RecipeNotFound",
-            "Rehearsal",
-            "recipes",
-        ),
-        "sources": ("SourcesMissing",),
-        "utterances": (
-            "PHRASES",
-            "speak",
-        ),
-    },
-)
+from images.builder import BuiltImage, ImageDamaged, ImageNotBuilt, build
+from images.initrd import KernelFiles, debian_kernel
+from images.manifest import SIGNATURE_NAMESPACE, Manifest, ManifestInvalid, ManifestUnsupported
+from images.raw_view import DiskImageInvalid, raw_view
+from images.recipe import Recipe, RecipeInvalid, RecipeNotFound, Rehearsal, recipes
+from images.sources import SourcesMissing
+from images.utterances import PHRASES, speak
 
 __all__ = [
     "PHRASES",

@@ -6,6 +6,9 @@ A command that takes 0.1 s must not wait 0.3 s for parts that only the daemon ne
 imports what it exports under TYPE_CHECKING, and names the places again:
 
     __getattr__ = deferred(__name__, {"home": ("Home",), "service": ("Service",)})
+
+Not for a package that exports something under the name of one of its modules: whoever imports the
+module first would hide it.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from flask import Flask
 
-from chunkstore import Media, Store, decode_places, records_below
+from chunkstore import Media, Store, answering_places
 from satchel.errors import SatchelError
 from surrogate.fetching import Exchange, Supplier
 from surrogate.settings import SurrogateSettings
@@ -117,7 +117,7 @@ def peer_app(store: Store) -> Flask:
     app.register_blueprint(
         chunk_routes(
             turnstile.in_turn(store.records),
-            turnstile.in_turn(lambda places: records_below(store.records, decode_places(places))),
+            turnstile.in_turn(answering_places(store.records)),
         )
     )
     return app

@@ -78,16 +78,7 @@ class ChunkClient:
         raises.
         """
         count = _count(refs, CHUNK_REF_SIZE, BATCH_LIMIT)
-        if count == 0:
-            return b""
-        return self._http.post_bytes(
-            PATH,
-            refs,
-            headers={PRIORITY_HEADER: priority.value},
-            timeout=timeout,
-            limit=count * RECORD_LIMIT,
-            idempotent=True,
-        )
+        return self._ask(PATH, refs, priority, timeout, count)
 
     def below(
         self,
@@ -100,15 +91,21 @@ class ChunkClient:
 
         As `fetch`; raises NotFoundError where the peer knows no such request.
         """
-        count = _count(places, PLACE_SIZE, PLACES_LIMIT)
-        if count == 0:
+        count = _count(places, PLACE_SIZE, PLACES_LIMIT) * PLACE_RECORDS
+        return self._ask(BELOW_PATH, places, priority, timeout, count)
+
+    def _ask(
+        self, path: str, body: bytes, priority: Priority, timeout: float | None, records: int
+    ) -> bytes:
+        """One request, for so many records at most; none where that is 0."""
+        if records == 0:
             return b""
         return self._http.post_bytes(
-            BELOW_PATH,
-            places,
+            path,
+            body,
             headers={PRIORITY_HEADER: priority.value},
             timeout=timeout,
-            limit=count * PLACE_RECORDS * RECORD_LIMIT,
+            limit=records * RECORD_LIMIT,
             idempotent=True,
         )
 

@@ -46,6 +46,7 @@ py::list ReadPages(const py::object& records, unsigned level) {
 
 void init_pages(py::module_& m) {
   m.attr("PAGE_FANOUT") = kPageFanout;
+  m.def("root_level", &RootLevel, py::arg("blocks"));
   m.def("read_pages", &ReadPages, py::arg("records"), py::arg("level"));
 }
 

@@ -179,7 +179,7 @@ Status Store::RecoverPack(Index* index, const Unindexed& part, const ProgressFn&
   SATCHEL_RETURN_IF_ERROR(file->Sync());
   SATCHEL_RETURN_IF_ERROR(env_->SyncDir(PacksPath()));
   const uint64_t size = *end;
-  SATCHEL_RETURN_IF_ERROR(IndexRecords(index, part, file.get(), size, progress, end));
+  SATCHEL_RETURN_IF_ERROR(IndexRecords(index, part, file.get(), header.ok(), size, progress, end));
   if (*end >= size) return {};
   if (*end < part.sure && !part.newest) {
     *end = size;
@@ -189,9 +189,10 @@ Status Store::RecoverPack(Index* index, const Unindexed& part, const ProgressFn&
   return file->Sync();
 }
 
-// *good is where the last record or frame that was indexed ends.
-Status Store::IndexRecords(Index* index, const Unindexed& part, File* file, uint64_t size,
-                           const ProgressFn& progress, uint64_t* good) {
+// *good is where the last record or frame that was indexed ends. trusted: the header of the pack
+// is sound, so that records which chain need no look at their content.
+Status Store::IndexRecords(Index* index, const Unindexed& part, File* file, bool trusted,
+                           uint64_t size, const ProgressFn& progress, uint64_t* good) {
   *good = part.from;
   std::vector<Index::Entry> entries;
   const auto write = [&] {
@@ -207,7 +208,6 @@ Status Store::IndexRecords(Index* index, const Unindexed& part, File* file, uint
     }
     return Status();
   };
-  const bool trusted = CheckPackHeader(file).ok();
   ScanVisitor visitor;
   visitor.on_record = [&](uint64_t offset, const RecordView& record, bool chained) {
     uint8_t block[kBlockSize];

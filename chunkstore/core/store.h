@@ -171,7 +171,7 @@ class Store {
                      PackPosition* end);
   Status RecoverPack(Index* index, const Unindexed& part, const ProgressFn& progress,
                      uint64_t* end);
-  Status IndexRecords(Index* index, const Unindexed& part, File* file, uint64_t size,
+  Status IndexRecords(Index* index, const Unindexed& part, File* file, bool trusted, uint64_t size,
                       const ProgressFn& progress, uint64_t* good);
 
   Env* const env_;

@@ -16,7 +16,7 @@ from console import json_option, show
 from replay import scan_segment
 from replica import decode_working_set, directory_size
 from satchel.errors import NotFoundError
-from satchel.ids import ZERO_REF
+from satchel.ids import ZERO_REF, OperationNumber
 
 _WORKING_SET = b"SATW"
 _LOG = b"SATCHLOG"
@@ -68,7 +68,7 @@ def _working_set(data: bytes) -> Iterator[DumpedPart]:
 def _segment(path: Path) -> Iterator[DumpedPart]:
     segment, fault = scan_segment(path)
     for number in range(segment.first, segment.last + 1):
-        offset, size = segment.extent(type(segment.first)(number))
+        offset, size = segment.extent(OperationNumber(number))
         yield DumpedPart(offset, size, "operation", str(number))
     if fault:
         left = path.stat().st_size - fault.offset

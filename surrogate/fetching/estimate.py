@@ -73,6 +73,13 @@ class Estimate:
         self._flow_starts = False
         self._bytes = self._seconds = 0.0
 
+    def __str__(self) -> str:
+        """One line for a log."""
+        return (
+            f"round trip {self.round_trip * 1e3:.1f} ms, rate {self.rate / 1e6:.2f} MB/s"
+            f"{'' if self.rate_known else ' (assumed)'}, slowest answer {self.slowest:.1f} s"
+        )
+
     @property
     def bandwidth_delay(self) -> float:
         """Bytes that are under way while the link is busy; 0 while that is not known."""
