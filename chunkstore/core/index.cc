@@ -163,9 +163,14 @@ Status Index::ForEach(const std::function<Status(const ChunkRef&, const Location
   return FromLevelDb(it->status());
 }
 
+// LevelDB tells of an error in a compaction when it refuses the next write, one without content
+// too.
 Status Index::Compact() {
   db_->CompactRange(nullptr, nullptr);
-  return {};
+  leveldb::WriteBatch nothing;
+  leveldb::WriteOptions options;
+  options.sync = true;
+  return FromLevelDb(db_->Write(options, &nothing));
 }
 
 Status Index::End(PackPosition* end, bool* complete) const {

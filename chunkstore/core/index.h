@@ -55,7 +55,8 @@ class Index {
   // In the order of the references. An error from `visit` ends it.
   Status ForEach(const std::function<Status(const ChunkRef&, const Location&)>& visit) const;
 
-  // Brings what was written in many pieces together; afterwards it takes the least space.
+  // Brings what was written in many pieces together; afterwards it takes the least space. After an
+  // error the index takes no more writes until it is opened again; what it has stays.
   Status Compact();
 
   // {0, 0} where there is none. `complete` (may be null): whether there is one.

@@ -17,7 +17,6 @@
 #include <tuple>
 #include <utility>
 
-#include "chunkstore/core/frame.h"
 #include "chunkstore/core/hash.h"
 #include "chunkstore/core/store.h"
 #include "chunkstore/core/table.h"
@@ -69,7 +68,7 @@ class Making {
 
   Status Work() {
     if (plan_.options.background) StepBack();
-    FrameEncoder encoder;
+    FrameEncoder encoder(plan_.options.level);
     std::vector<uint8_t> blocks(kFrameChunks * kBlockSize);
     for (;;) {
       const auto made = std::make_shared<Made>();

@@ -33,12 +33,14 @@
 
 #include "chunkstore/core/block_map_file.h"
 #include "chunkstore/core/chunks.h"
+#include "chunkstore/core/frame.h"
 #include "chunkstore/core/volume.h"
 
 namespace satchel {
 
 struct SettleOptions {
   bool background = false;  // its threads take only what nobody else wants of CPU and disk
+  int level = kFrameLevel;  // of zstd
 };
 
 struct SettleReport {

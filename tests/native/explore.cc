@@ -68,6 +68,7 @@ class Explorer {
     SimDisk disk(walk.Crash(number, &random));
     Depth depth;
     depth.verify = number < 2 || random.Chance(30);
+    depth.settle = number < 2 || random.Chance(10);
     depth.reopen = number < 2 || random.Chance(30);
     depth.rebuild = number < 2 || random.Chance(10);
     Promises promises = promises_.At(place);
@@ -86,7 +87,8 @@ class Explorer {
     Durability walk(disk.base());
     for (size_t i = 0; i < place; ++i) walk.Advance(journal[i]);
     SimDisk left(walk.Crash(random->Below(4), random));
-    const Depth depth{random->Chance(30), random->Chance(30), random->Chance(10)};
+    const Depth depth{random->Chance(30), random->Chance(10), random->Chance(30),
+                      random->Chance(10)};
     const std::string fault = Inspect(&left, place, depth, promises);
     if (fault.empty()) return {};
     return fault + "\n  after a second power cut, at " + std::to_string(place) + " of the " +

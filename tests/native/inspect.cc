@@ -37,6 +37,11 @@ class Inspection {
     if (depth.verify) SATCHEL_RETURN_IF_FAULT(CheckVerify());
     SATCHEL_RETURN_IF_FAULT(CheckMedia());
     SATCHEL_RETURN_IF_FAULT(Use());
+    if (depth.settle) {
+      SettleReport report;
+      SATCHEL_RETURN_IF_FAULT(Failed("settling", SettleQuickly(store_.get(), &report)));
+      SATCHEL_RETURN_IF_FAULT(Look("after settling"));
+    }
     if (depth.reopen) {
       SATCHEL_RETURN_IF_FAULT(OpenStore());
       SATCHEL_RETURN_IF_FAULT(Look("after opening again"));

@@ -16,6 +16,7 @@ namespace satchel::sim {
 // the store afterwards always are.
 struct Depth {
   bool verify = true;   // verify finds nothing lost
+  bool settle = true;   // all again after the store was settled
   bool reopen = true;   // all again after the store was closed and opened
   bool rebuild = true;  // all again after the index was rebuilt
 };

@@ -46,6 +46,12 @@ ChunkOptions SmallOptions() {
   return options;
 }
 
+Status SettleQuickly(Store* store, SettleReport* report) {
+  SettleOptions options;
+  options.level = 1;
+  return store->Settle(options, nullptr, report);
+}
+
 std::string MakeBlock(uint64_t seed, uint64_t number) {
   Random random(seed * 1'000'003 + number);
   const uint64_t kind = random.Below(10);
@@ -99,7 +105,9 @@ Status Workload::NeedStore() const {
 
 Status Workload::OpenStore() {
   store_.reset();
-  return Store::Open(disk_, kStorePath, SmallOptions(), &store_);
+  SATCHEL_RETURN_IF_ERROR(Store::Open(disk_, kStorePath, SmallOptions(), &store_));
+  if (attached_ != nullptr) store_->Regard(attached_.get());
+  return {};
 }
 
 Status Workload::PutChunks(uint64_t seed, size_t n) {
@@ -199,6 +207,47 @@ Status Workload::Verify() {
   return Status::Make(Kind::kDamaged, "verify found damage");
 }
 
+// From now on the volume is in use, by a process that outlives this store's.
+Status Workload::Attach(const std::string& name) {
+  SATCHEL_RETURN_IF_ERROR(NeedStore());
+  const auto found = promises_->volumes.find(name);
+  if (found == promises_->volumes.end()) return Status::Make(Kind::kState, name + " is not there");
+  const TableRoot& root = found->second.root;
+  SATCHEL_RETURN_IF_ERROR(MakeMap(root.blocks(), &attached_));
+  attached_content_ = found->second.content;
+  std::vector<ChunkRef> missing;
+  return store_->Resolve(root, attached_.get(), 0, root.blocks(), &missing);
+}
+
+std::string Workload::LookAtAttached() const {
+  if (attached_ == nullptr) return {};
+  PackReader reader(disk_, std::string(kStorePath) + "/packs");
+  std::string block(kBlockSize, '\0');
+  for (uint64_t i = 0; i < attached_->blocks(); ++i) {
+    const BlockEntry entry = attached_->Load(i);
+    if (entry.state != BlockState::kPacked) continue;
+    const Status status = reader.ReadBlock(entry.at, reinterpret_cast<uint8_t*>(block.data()));
+    if (!status.ok()) return "block " + std::to_string(i) + " is lost: " + status.ToString();
+    if (attached_content_->compare(i * kBlockSize, kBlockSize, block) != 0) {
+      return "block " + std::to_string(i) + " is WRONG";
+    }
+  }
+  return {};
+}
+
+// Nothing is put meanwhile, so one call settles all.
+Status Workload::Settle() {
+  SATCHEL_RETURN_IF_ERROR(NeedStore());
+  SettleReport report;
+  SATCHEL_RETURN_IF_ERROR(SettleQuickly(store_.get(), &report));
+  StoreStats stats;
+  SATCHEL_RETURN_IF_ERROR(store_->Stats(&stats));
+  if (stats.settled != stats.chunks || report.damaged > 0) {
+    return Status::Make(Kind::kDamaged, "settling left chunks in records");
+  }
+  return report.pinned == 0 ? Status() : Status::Make(Kind::kState, "settling left a pack");
+}
+
 Status Workload::Reachable(const std::string& name, std::vector<ChunkRef>* refs) {
   SATCHEL_RETURN_IF_ERROR(NeedStore());
   const auto found = promises_->volumes.find(name);
@@ -270,6 +319,8 @@ std::vector<Workload::Step> Workload::Steps() {
       {"carry b", [this] { return Carry("b"); }},
       {"reopen", [this] { return OpenStore(); }},
       {"import c", [this] { return Import("c", 4, 40, "b"); }},
+      {"attach c", [this] { return Attach("c"); }},
+      {"settle", [this] { return Settle(); }},
       {"put more", [this] { return PutChunks(5, 5); }},
       {"forget a", [this] { return Forget("a"); }},
       {"prune", [this] { return Prune(); }},
@@ -281,6 +332,7 @@ std::vector<Workload::Step> Workload::Steps() {
       {"rebuild", rebuild},
       {"prune again", [this] { return Prune(); }},
       {"import a again", [this] { return Import("e", 2, 70, "d"); }},
+      {"settle again", [this] { return Settle(); }},
       {"carry e", [this] { return Carry("e"); }},
       {"reopen medium", [this] { return OpenMedia(); }},
       {"carry c", [this] { return Carry("c"); }},

@@ -26,6 +26,9 @@ constexpr char kMediaPath[] = "/media";
 // Small packs, so that a few dozen chunks fill several.
 ChunkOptions SmallOptions();
 
+// Settles all of the store, with little compression.
+Status SettleQuickly(Store* store, SettleReport* report);
+
 // Blocks of volumes: a mix of what does not compress, what does, and zeros. Equal seeds give equal
 // content; a block depends on the seed and its number only.
 std::string MakeBlock(uint64_t seed, uint64_t number);
@@ -51,6 +54,10 @@ class Workload {
   // In the order in which they are to be done.
   std::vector<Step> Steps();
 
+  // Reads the attached volume through its block map, as the nbdkit plugin does: from the packs,
+  // without asking the store. Empty, or what is wrong with it.
+  std::string LookAtAttached() const;
+
  private:
   Status OpenStore();
   Status PutChunks(uint64_t seed, size_t n);
@@ -59,6 +66,8 @@ class Workload {
   Status Forget(const std::string& name);
   Status Prune();
   Status Verify();
+  Status Attach(const std::string& name);
+  Status Settle();
   Status OpenMedia();
   Status Carry(const std::string& name);
   Status Reachable(const std::string& name, std::vector<ChunkRef>* refs);
@@ -69,6 +78,8 @@ class Workload {
   Promises* const promises_;
   std::unique_ptr<Store> store_;
   std::unique_ptr<Media> media_;
+  std::unique_ptr<BlockMap> attached_;
+  std::shared_ptr<const std::string> attached_content_;
 };
 
 // Does all steps on an empty disk without faults. The error of the first step that fails.
