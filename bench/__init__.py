@@ -4,6 +4,7 @@
 
 - figure: one measured number with what it was compared with, its goal and whether that holds
 - bench: a module with a generator `figures()`; its name is what `./scripts/bench` takes
+- part: some of a bench's figures, which `./scripts/bench NAME.PART` measures alone
 - contestant: one of several ways to do the same, measured alternately
 
 Each figure is one JSON line on standard output as soon as it is known.

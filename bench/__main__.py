@@ -11,7 +11,7 @@ from console import run_program
 
 
 @click.command()
-@click.argument("name", metavar="|".join(sorted(BENCHES)))
+@click.argument("name", metavar="|".join(sorted(BENCHES)) + "[.PART]")
 @click.option("--quick", is_flag=True, help="Small inputs, one round: for development.")
 def program(name: str, *, quick: bool) -> int:
     """Measure one thing: a JSON line for each figure. Exits with 1 if a goal is missed."""

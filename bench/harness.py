@@ -11,6 +11,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from types import ModuleType
 
 from satchel.errors import NotFoundError, UsageError
 
@@ -24,6 +25,7 @@ BENCHES = {
 """Name to module. A module is imported when its bench is run.
 
 `figures()` of it yields the figures; `quick_figures()`, where there is one, a rough idea of them.
+`PARTS`, where there is one, has parts that can be run alone as NAME.PART: functions of `quick`.
 """
 
 
@@ -97,14 +99,26 @@ def alternate(contestants: Mapping[str, Callable[[], object]], rounds: int) -> d
 
 
 def figures_of(name: str, *, quick: bool = False) -> Iterator[Figure]:
-    """Run a bench: its figures as they become known. quick: small inputs, for development.
+    """Run a bench, or the part NAME.PART of one: its figures as they become known.
 
-    Raises NotFoundError for an unknown name, UsageError for one that has no quick way.
+    quick: small inputs, for development. Raises NotFoundError for an unknown name, UsageError for
+    a bench that has no quick way.
     """
-    if name not in BENCHES:
-        raise NotFoundError(f"there is no bench {name}", fix=f"there are {', '.join(BENCHES)}")
-    module = importlib.import_module(BENCHES[name])
+    bench, _, part = name.partition(".")
+    if bench not in BENCHES:
+        raise NotFoundError(f"there is no bench {bench}", fix=f"there are {', '.join(BENCHES)}")
+    module = importlib.import_module(BENCHES[bench])
     if quick and not hasattr(module, "quick_figures"):
-        raise UsageError(f"bench {name} has no quick way", fix="run it without --quick")
+        raise UsageError(f"bench {bench} has no quick way", fix="run it without --quick")
+    if part:
+        return _part(module, bench, part)(quick)
     figures: Iterator[Figure] = module.quick_figures() if quick else module.figures()
     return figures
+
+
+def _part(module: ModuleType, bench: str, part: str) -> Callable[[bool], Iterator[Figure]]:
+    parts: Mapping[str, Callable[[bool], Iterator[Figure]]] = getattr(module, "PARTS", {})
+    if part in parts:
+        return parts[part]
+    known = ", ".join(f"{bench}.{name}" for name in parts) or f"only the whole of {bench}"
+    raise NotFoundError(f"bench {bench} has no part {part}", fix=f"there is {known}")

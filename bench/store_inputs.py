@@ -8,6 +8,7 @@ inputs are the disks of the shipped services, so that a bench of a minute needs 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import subprocess
@@ -88,6 +89,29 @@ def changed_blocks(image: Input) -> dict[int, bytes]:
     numbers = [number for number, _ in data_blocks(image.path)]
     chosen = dice.sample(numbers, max(1, int(len(numbers) * CHANGED)))
     return {number: dice.randbytes(BLOCK_SIZE) for number in sorted(chosen)}
+
+
+def warm(path: Path) -> None:
+    """Bring what is not a hole into the page cache."""
+    buffer = bytearray(_PIECE)
+    with path.open("rb", buffering=0) as file:
+        at, end = 0, os.fstat(file.fileno()).st_size
+        while at < end:
+            try:
+                at = os.lseek(file.fileno(), at, os.SEEK_DATA)
+            except OSError:
+                return
+            hole = os.lseek(file.fileno(), at, os.SEEK_HOLE)
+            while at < hole:
+                at += os.preadv(file.fileno(), [buffer], at)
+
+
+@contextlib.contextmanager
+def run_folder() -> Iterator[Path]:
+    """A folder for one run, on the disk of the inputs."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="run-", dir=FOLDER) as name:
+        yield Path(name).resolve()
 
 
 def _disks(quick: bool) -> list[Path]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -29,6 +30,7 @@ class Run:
     """What one command took."""
 
     seconds: float
+    processor: float  # seconds of all its threads
     peak_mb: float
 
 
@@ -40,6 +42,7 @@ def run(argv: Iterable[str | Path], folder: Path, environment: Mapping[str, str]
     os.sync()
     output = folder / "output"
     with output.open("w+b") as log:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         began = time.perf_counter()
         process = subprocess.Popen(
             [str(word) for word in argv],
@@ -58,7 +61,9 @@ def run(argv: Iterable[str | Path], folder: Path, environment: Mapping[str, str]
     if process.returncode != 0:
         why = output.read_text(encoding="utf-8", errors="replace")[-1000:]
         raise SatchelError(f"{process.args!r} failed", why=why)
-    return Run(seconds, peak)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    processor = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return Run(seconds, processor, peak)
 
 
 def peak_mb(pid: int) -> float:
@@ -78,8 +83,6 @@ class Keeper(ABC):
 
     name: str
     deduplicates = True
-    slow = False
-    """Whether it is measured once instead of in every round."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -129,6 +132,17 @@ class Satchel(Keeper):
 
     def _home(self, *words: str | Path) -> Run:
         return self._run(Path(sys.executable).parent / "satchel-home", "--store", self.kept, *words)
+
+
+class SatchelSettled(Satchel):
+    """What the background does after an import is not in its time, but in its size."""
+
+    name = "satchel, settled"
+
+    def put(self, image: Path) -> Run:
+        run = super().put(image)
+        self._home("settle")
+        return run
 
 
 class Copy(Keeper):
@@ -188,7 +202,6 @@ class BorgBlocks(Borg):
 class Restic(Keeper):
     name = "restic"
     program = "restic"
-    slow = True
 
     def init(self) -> None:
         self._restic("init", "--repository-version=2")
@@ -211,7 +224,6 @@ class Restic(Keeper):
 class Casync(Keeper):
     name = "casync"
     program = "casync"
-    slow = True
 
     def init(self) -> None:
         self.kept.mkdir()
@@ -228,7 +240,6 @@ class Casync(Keeper):
 class Desync(Keeper):
     name = "desync, 64 KB chunks"
     program = "desync"
-    slow = True
 
     def init(self) -> None:
         self.kept.mkdir()
@@ -247,7 +258,6 @@ class Desync(Keeper):
 class Zpaq(Keeper):
     name = "zpaq -m1"
     program = "zpaq"
-    slow = True
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -286,7 +296,6 @@ class Qcow2(Keeper):
     name = "qemu-img, qcow2 with zstd"
     program = "qemu-img"
     deduplicates = False
-    slow = True
 
     def init(self) -> None:
         self.kept.mkdir()
@@ -302,7 +311,5 @@ class Qcow2(Keeper):
         return self._run("qemu-img", "convert", "-f", "qcow2", "-O", "raw", source, target)
 
 
-KEEPERS: tuple[type[Keeper], ...] = (
-    Satchel, BorgFixed, BorgBlocks, Restic, Casync, Desync, Zpaq, Zstd, Qcow2, Copy,
-)  # fmt: skip
-"""Satchel's first; the others are measured where the machine has them."""
+OTHERS: tuple[type[Keeper], ...] = (Restic, Casync, Desync, Zpaq, Zstd, Qcow2, Copy)
+"""Those that take long or do not deduplicate, measured where the machine has them."""

@@ -14,6 +14,7 @@ import mmap
 import random
 import statistics
 import subprocess
+import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Iterator
@@ -21,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.harness import Figure, figure
-from bench.store_inputs import SEED, Input
+from bench.store_inputs import SEED, Input, make_inputs
 from chunkstore import Store
 from hypervisor import RamMount
 from overlay import serve_stored
@@ -37,59 +38,98 @@ PART = 4
 
 FAULTS = 4000
 STARTS_WITHIN_SECONDS = 20
+ROUNDS = 3
+SECONDS = 5
 
 
 @dataclass(frozen=True)
 class Load:
-    """One way to read: what fio is told, and how many times as fast as a server we want to be."""
+    """One way to read: what fio is told."""
 
     name: str
     unit: str
     options: tuple[str, ...]
-    goals: dict[str, float]
 
 
 LOADS = (
-    Load("4 KB random, depth 1", "reads/s", ("--rw=randread", "--bs=4k", "--iodepth=1"),
-         {QEMU: 3.0, NBDKIT: 0.9}),
-    Load("4 KB random, depth 16", "reads/s", ("--rw=randread", "--bs=4k", "--iodepth=16"),
-         {QEMU: 4.0, NBDKIT: 0.9}),
-    Load("1 MB sequential", "MB/s", ("--rw=read", "--bs=1m", "--iodepth=1"),
-         {QEMU: 1.0, NBDKIT: 0.7}),
-)  # fmt: skip
+    Load("4 KB random, depth 1", "reads/s", ("--rw=randread", "--bs=4k", "--iodepth=1")),
+    Load("4 KB random, depth 16", "reads/s", ("--rw=randread", "--bs=4k", "--iodepth=16")),
+    Load("1 MB sequential", "MB/s", ("--rw=read", "--bs=1m", "--iodepth=1")),
+)
+CACHE_GOALS = (0.9, 0.9, 0.7)
+"""Of `nbdkit file`, in the order of LOADS."""
+
+SETTLED_GOALS = (3.0, 4.0, 1.0)
+"""Of the compressed qcow2."""
+
 FAULT_GOAL = 1.15
 
 
-def read_figures(image: Input, folder: Path, rounds: int, seconds: int) -> Iterator[Figure]:
-    """The figures; `folder` is empty, and its path short enough for sockets."""
-    size = image.path.stat().st_size
-    part = (OFFSET, size // PART)
+def read_figures(quick: bool) -> Iterator[Figure]:
+    """From a surrogate's cache, which has chunks as they are."""
+    with _servers(quick, settle=False) as served:
+        uris = {SATCHEL: served.satchel, NBDKIT: served.nbdkit}
+        yield from _load_figures("store read", uris, served, CACHE_GOALS)
+        faults: dict[str, list[float]] = defaultdict(list)
+        for _ in range(served.rounds):
+            for name, uri in uris.items():
+                faults[name].append(_fault(uri, served.folder / "mounted", served.part))
+        fault, other = (statistics.median(faults[name]) * 1e6 for name in (SATCHEL, NBDKIT))
+        against = (f"nbdfuse over {NBDKIT}", other)
+        yield figure("store read, page fault", fault, "us", against=against, at_most=FAULT_GOAL)
+
+
+def settled_read_figures(quick: bool) -> Iterator[Figure]:
+    """From a home store that is settled."""
+    with _servers(quick, settle=True) as served, _qemu(served) as qemu:
+        uris = {SATCHEL: served.satchel, QEMU: qemu, NBDKIT: served.nbdkit}
+        yield from _load_figures("store read, settled", uris, served, SETTLED_GOALS)
+
+
+@dataclass(frozen=True)
+class Served:
+    """One image over NBD, by us and as a raw file. `folder`: its path is short enough for
+    sockets."""
+
+    image: Input
+    folder: Path
+    satchel: str
+    nbdkit: str
+    rounds: int
+    seconds: int
+
+    @property
+    def part(self) -> tuple[int, int]:
+        return OFFSET, self.image.path.stat().st_size // PART
+
+
+@contextlib.contextmanager
+def _servers(quick: bool, *, settle: bool) -> Iterator[Served]:
+    image = make_inputs(quick)["second"]
+    with tempfile.TemporaryDirectory(prefix="satchel-bench-") as name:
+        folder = Path(name)
+        with _satchel(image, folder, settle=settle) as satchel, _nbdkit(image, folder) as nbdkit:
+            rounds, seconds = (1, 1) if quick else (ROUNDS, SECONDS)
+            yield Served(image, folder, satchel, nbdkit, rounds, seconds)
+
+
+def _load_figures(
+    title: str, uris: dict[str, str], served: Served, goals: tuple[float, ...]
+) -> Iterator[Figure]:
+    """Goals are against the second of `uris`; all of them are read once before."""
     rates: dict[tuple[str, str], list[float]] = defaultdict(list)
-    faults: dict[str, list[float]] = defaultdict(list)
-    with contextlib.ExitStack() as stack:
-        uris = {
-            SATCHEL: stack.enter_context(_satchel(image, folder)),
-            NBDKIT: stack.enter_context(_nbdkit(image, folder)),
-            QEMU: stack.enter_context(_qemu(image, folder)),
-        }
-        for uri in uris.values():
-            _fio(uri, part, ("--rw=read", "--bs=1m", "--iodepth=4"))
-        for _ in range(rounds):
-            for load in LOADS:
-                for name, uri in uris.items():
-                    timed = (*load.options, "--time_based", f"--runtime={seconds}")
-                    rates[name, load.name].append(_rate(load, _fio(uri, part, timed)))
-            for name in (SATCHEL, NBDKIT):
-                faults[name].append(_fault(uris[name], folder / "mounted", part))
-    for load in LOADS:
-        mine = statistics.median(rates[SATCHEL, load.name])
-        for name in (NBDKIT, QEMU):
-            against = (name, statistics.median(rates[name, load.name]))
-            title = f"store read, {load.name}"
-            yield figure(title, mine, load.unit, against=against, at_least=load.goals[name])
-    fault, other = (statistics.median(faults[name]) * 1e6 for name in (SATCHEL, NBDKIT))
-    against = (f"nbdfuse over {NBDKIT}", other)
-    yield figure("store read, page fault", fault, "us", against=against, at_most=FAULT_GOAL)
+    for uri in uris.values():
+        _fio(uri, served.part, ("--rw=read", "--bs=1m", "--iodepth=4"))
+    for _ in range(served.rounds):
+        for load in LOADS:
+            for name, uri in uris.items():
+                timed = (*load.options, "--time_based", f"--runtime={served.seconds}")
+                rates[name, load.name].append(_rate(load, _fio(uri, served.part, timed)))
+    for load, goal in zip(LOADS, goals, strict=True):
+        mine, *others = (statistics.median(rates[name, load.name]) for name in uris)
+        for name, other, least in zip(list(uris)[1:], others, (goal, None), strict=False):
+            against = (name, other)
+            yield figure(f"{title}, {load.name}", mine, load.unit, against=against, at_least=least)
 
 
 def _rate(load: Load, report: dict[str, float]) -> float:
@@ -126,9 +166,12 @@ def _fault(uri: str, mountpoint: Path, part: tuple[int, int]) -> float:
 
 
 @contextlib.contextmanager
-def _satchel(image: Input, folder: Path) -> Iterator[str]:
-    with Store.create(folder / "store") as store:
+def _satchel(image: Input, folder: Path, *, settle: bool) -> Iterator[str]:
+    Store.create(folder / "store").close()
+    with Store.open(folder / "store", level=0) as store:
         root = store.import_file(image.path)
+        if settle:
+            store.settle()
         with serve_stored(store, "volume", root, folder / "satchel.sock") as server:
             yield server.uri("volume")
 
@@ -142,10 +185,10 @@ def _nbdkit(image: Input, folder: Path) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def _qemu(image: Input, folder: Path) -> Iterator[str]:
-    disk, socket = folder / "disk.qcow2", folder / "qemu.sock"
+def _qemu(served: Served) -> Iterator[str]:
+    disk, socket = served.folder / "disk.qcow2", served.folder / "qemu.sock"
     argv = ["qemu-img", "convert", "-c", "-f", "raw", "-O", "qcow2", "-o", "compression_type=zstd"]
-    subprocess.run([*argv, str(image.path), str(disk)], check=True)
+    subprocess.run([*argv, str(served.image.path), str(disk)], check=True)
     argv = ["qemu-nbd", "--read-only", "--persistent", "--shared=8", "--format=qcow2"]
     with _server([*argv, f"--socket={socket}", str(disk)], socket):
         yield f"nbd+unix:///?socket={socket}"

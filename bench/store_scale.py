@@ -19,32 +19,42 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from bench.harness import Figure, figure
+from bench.store_inputs import run_folder
 from bench.store_keepers import peak_mb
 from chunkstore import Store, split_refs
 from satchel.ids import BLOCK_SIZE, CHUNK_REF_SIZE
 
+SIZES = (1_024_000, 4_096_000, 16_384_000)
 BATCH = 256
 SAMPLE = 100 * BATCH
 READS = 10_000
+LEVEL = 1
+"""Compressed, because 16 million raw chunks would take 67 GB of disk."""
+
 MEMORY_MB = 64.0
 CHUNK_BYTES = 12
 BUFFER_MB = (BATCH * BLOCK_SIZE) / 1e6
 """What this bench itself holds: one batch of blocks."""
 
 
-def scale_figures(folder: Path, sizes: tuple[int, ...]) -> Iterator[Figure]:
-    """Figures for each number of chunks, ascending; `folder` is not there yet."""
-    for chunks in sizes:
-        argv = [sys.executable, "-m", "bench.store_scale", str(folder), str(chunks)]
-        done = subprocess.run(argv, check=True, capture_output=True, text=True)
-        measured: dict[str, float] = json.loads(done.stdout)
-        name = f"store of {chunks / 1e6:g} million chunks"
-        goal = MEMORY_MB + CHUNK_BYTES * chunks / 1e6
-        yield figure(f"{name}: memory", measured["peak"] - BUFFER_MB, "MB", at_most=goal)
-        yield figure(f"{name}: opened and loaded", measured["open"], "s")
-        for what, unit in (("put", "chunks/s"), ("found", "chunks/s"), ("not found", "chunks/s")):
-            yield figure(f"{name}: {what}", measured[what], unit)
-        yield figure(f"{name}: read, one by one", measured["read"], "chunks/s")
+def scale_figures(quick: bool) -> Iterator[Figure]:
+    """Figures for each number of chunks, ascending."""
+    with run_folder() as folder:
+        for size in SIZES:
+            yield from _figures_at(folder / "store", size // (20 if quick else 1))
+
+
+def _figures_at(folder: Path, chunks: int) -> Iterator[Figure]:
+    argv = [sys.executable, "-m", "bench.store_scale", str(folder), str(chunks)]
+    done = subprocess.run(argv, check=True, capture_output=True, text=True)
+    measured: dict[str, float] = json.loads(done.stdout)
+    name = f"store of {chunks / 1e6:g} million chunks"
+    goal = MEMORY_MB + CHUNK_BYTES * chunks / 1e6
+    yield figure(f"{name}: memory", measured["peak"] - BUFFER_MB, "MB", at_most=goal)
+    yield figure(f"{name}: opened and loaded", measured["open"], "s")
+    for what, unit in (("put", "chunks/s"), ("found", "chunks/s"), ("not found", "chunks/s")):
+        yield figure(f"{name}: {what}", measured[what], unit)
+    yield figure(f"{name}: read, one by one", measured["read"], "chunks/s")
 
 
 def _blocks(first: int) -> bytes:
@@ -60,11 +70,11 @@ def _measure(folder: Path, chunks: int) -> dict[str, float]:
     if not folder.exists():
         Store.create(folder).close()
     measured: dict[str, float] = {}
-    with Store.open(folder) as store:
+    with Store.open(folder, level=LEVEL) as store:
         here = store.stats().chunks
         measured["put"] = _rate(chunks - here, lambda: _put(store, range(here, chunks, BATCH)))
     began = time.perf_counter()
-    with Store.open(folder) as store:
+    with Store.open(folder, level=LEVEL) as store:
         store.has(bytes(CHUNK_REF_SIZE))
         measured["open"] = time.perf_counter() - began
         dice = random.Random(chunks)

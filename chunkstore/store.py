@@ -253,6 +253,10 @@ class Store:
         _require_folder(Path(path))
         self.native.export_file(root.ref, root.size, path, progress)
 
+    def check(self, root: TableRoot, progress: Progress = silent) -> None:
+        """Read every chunk of a volume, as an export does. Raises ChunkMissing, ChunkInvalid."""
+        self.native.check(root.ref, root.size, progress)
+
     def read(self, root: TableRoot, offset: int = 0, length: int | None = None) -> bytes:
         """Bytes of a volume, by default all of it; for small ones. Raises ChunkMissing."""
         count = root.size - offset if length is None else length

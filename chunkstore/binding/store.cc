@@ -150,6 +150,13 @@ void ExportFile(const PyStore& self, const py::object& ref, uint64_t size, const
           [&](const ProgressFn& fn) { return store->ExportFile(root, file.string(), fn); });
 }
 
+void CheckWhole(const PyStore& self, const py::object& ref, uint64_t size, py::object progress) {
+  const auto store = self.Get();
+  const TableRoot root = RootOf(Bytes(ref), size);
+  Progress report(std::move(progress));
+  RunWith(kStore, &report, [&](const ProgressFn& fn) { return store->Check(root, fn); });
+}
+
 py::bytes Read(const PyStore& self, const py::object& ref, uint64_t size, uint64_t offset,
                uint64_t length) {
   const auto store = self.Get();
@@ -359,6 +366,7 @@ void init_store(py::module_& m) {
       .def("import_bytes", &ImportBytes, py::arg("data"))
       .def("export_file", &ExportFile, py::arg("ref"), py::arg("size"), py::arg("path"),
            py::arg("progress"))
+      .def("check", &CheckWhole, py::arg("ref"), py::arg("size"), py::arg("progress"))
       .def("read", &Read, py::arg("ref"), py::arg("size"), py::arg("offset"), py::arg("length"))
       .def("resolve", &Resolve, py::arg("ref"), py::arg("size"), py::arg("map"), py::arg("first"),
            py::arg("count"))

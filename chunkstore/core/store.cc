@@ -337,6 +337,10 @@ Status Store::ExportFile(const TableRoot& root, const std::string& path,
   return env_->SyncDir(Parent(path));
 }
 
+Status Store::Check(const TableRoot& root, const ProgressFn& progress) {
+  return WithChunks([&](Chunks* chunks) { return CheckVolume(chunks, root, progress); });
+}
+
 Status Store::Read(const TableRoot& root, uint64_t offset, uint64_t length, uint8_t* out) {
   return WithChunks([&](Chunks* chunks) { return ReadVolume(chunks, root, offset, length, out); });
 }

@@ -94,6 +94,9 @@ class Store {
   // Export into a temporary file beside `path`, which is renamed to it when it is complete.
   Status ExportFile(const TableRoot& root, const std::string& path, const ProgressFn& progress);
 
+  // Export without a file: reads and checks every chunk of the volume.
+  Status Check(const TableRoot& root, const ProgressFn& progress);
+
   Status Read(const TableRoot& root, uint64_t offset, uint64_t length, uint8_t* out);
   Status Resolve(const TableRoot& root, BlockMap* map, uint64_t first, uint64_t count,
                  std::vector<ChunkRef>* missing);

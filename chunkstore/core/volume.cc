@@ -265,9 +265,10 @@ void PunchBlocks(const std::vector<uint64_t>& blocks, const BlockMap& map, File*
   punch();
 }
 
-// Writes the blocks [first, first + count) of a volume where they are not zero.
+// Reads the blocks of a volume and writes those that are not zero, if there is where to.
 class Exporter {
  public:
+  // `out` may be null.
   Exporter(Chunks* chunks, const TableRoot& root, File* out)
       : chunks_(chunks), root_(root), out_(out), workers_(root.size) {}
 
@@ -297,7 +298,7 @@ class Exporter {
 
   Status Write(uint64_t first, const ChunkRef* refs, uint32_t count, uint8_t* buffer) {
     SATCHEL_RETURN_IF_ERROR(chunks_->GetTogether(refs, count, buffer));
-    for (uint32_t i = 0; i < count;) {
+    for (uint32_t i = 0; out_ != nullptr && i < count;) {
       uint32_t end = i;
       while (end < count && !refs[end].IsZero()) ++end;
       if (end > i) {
@@ -364,6 +365,11 @@ Status ExportVolume(Chunks* chunks, const TableRoot& root, File* out, const Prog
   SATCHEL_RETURN_IF_ERROR(CheckRoot(root));
   SATCHEL_RETURN_IF_ERROR(out->Truncate(root.size));
   return Exporter(chunks, root, out).Run(progress);
+}
+
+Status CheckVolume(Chunks* chunks, const TableRoot& root, const ProgressFn& progress) {
+  SATCHEL_RETURN_IF_ERROR(CheckRoot(root));
+  return Exporter(chunks, root, /*out=*/nullptr).Run(progress);
 }
 
 Status ReadVolume(Chunks* chunks, const TableRoot& root, uint64_t offset, uint64_t length,

@@ -58,6 +58,9 @@ Status ImportVolume(Chunks* chunks, BlockSource* source, const TableRoot* base,
 // checked. Not synced.
 Status ExportVolume(Chunks* chunks, const TableRoot& root, File* out, const ProgressFn& progress);
 
+// The same without writing: whether all of it is here and whole.
+Status CheckVolume(Chunks* chunks, const TableRoot& root, const ProgressFn& progress);
+
 // Bytes [offset, offset + length); kUsage if the volume is shorter.
 Status ReadVolume(Chunks* chunks, const TableRoot& root, uint64_t offset, uint64_t length,
                   uint8_t* out);

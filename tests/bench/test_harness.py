@@ -49,6 +49,19 @@ def test_every_bench_has_figures(name: str) -> None:
     assert inspect.isgeneratorfunction(importlib.import_module(BENCHES[name]).figures)
 
 
+def test_a_part_of_a_bench_is_known_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = importlib.import_module(BENCHES["store"])
+    monkeypatch.setitem(
+        store.PARTS, "size", lambda quick: iter([figure("size", float(quick), "MB")])
+    )
+    assert [each.value for each in figures_of("store.size", quick=True)] == [1.0]
+    assert [each.value for each in figures_of("store.size")] == [0.0]
+    with pytest.raises(NotFoundError, match=r"no part moon; there is .*store\.import"):
+        figures_of("store.moon")
+    with pytest.raises(NotFoundError, match="only the whole of link"):
+        figures_of("link.store")
+
+
 def test_an_unknown_bench_is_named_with_those_that_are() -> None:
     with pytest.raises(NotFoundError, match=r"no bench moon; there are .*link.*store"):
         figures_of("moon")

@@ -197,6 +197,9 @@ def test_missing_things_are_named(store: Store, other: Store, tmp_path: Path) ->
     assert root.ref[:20].hex() in str(caught.value)
     with pytest.raises(ChunkMissing):
         other.export_file(root, tmp_path / "output")
+    with pytest.raises(ChunkMissing):
+        other.check(root)
+    store.check(root)
     with pytest.raises(FileMissing):
         store.import_file(tmp_path / "nothing")
     with pytest.raises(FileMissing):

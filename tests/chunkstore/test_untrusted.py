@@ -111,6 +111,8 @@ def test_a_table_that_is_no_table(store: Store, tmp_path: Path) -> None:
         store.reachable([root])
     with pytest.raises(ChunkInvalid):
         store.export_file(root, tmp_path / "output")
+    with pytest.raises(ChunkInvalid):
+        store.check(root)
 
 
 def test_a_table_page_of_a_wrong_level(store: Store) -> None:

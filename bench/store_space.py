@@ -1,0 +1,77 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""The space that a settled store takes, and reading whole images out of a store, beside others."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Iterator
+
+from bench.harness import Figure, figure
+from bench.store_inputs import make_inputs, run_folder
+from bench.store_keepers import BorgFixed, Casync, Keeper, Restic, Satchel, SatchelSettled
+from bench.store_race import EXPORT, Race
+from chunkstore import Catalog, Store
+
+SIZE_GOALS = {
+    "first": {Casync.name: 1.0},
+    "second": {Casync.name: 1.0},
+    "changed": {Casync.name: 0.9, Restic.name: 0.7},
+}
+EXPORT_GOALS = {Restic.name: 2.2, Casync.name: 2.2}
+LIMIT_GOAL = 0.7
+EXPORTED = "second"
+ROUNDS = 3
+
+
+def size_figures(quick: bool) -> Iterator[Figure]:
+    """Bytes of all files of a store that is settled after each image."""
+    inputs = make_inputs(quick)
+    with run_folder() as folder:
+        race = Race(inputs, folder, (SatchelSettled, Casync, Restic))
+        entered = race.enter()
+        for step, goals in SIZE_GOALS.items():
+            race.put(entered, step)
+            size = race.sizes[SatchelSettled.name, step] / 1e6
+            for kind in race.peers:
+                against = (kind.name, race.sizes[kind.name, step] / 1e6)
+                goal = goals.get(kind.name)
+                name = f"store size after {step}, settled"
+                yield figure(name, size, "MB", against=against, at_most=goal)
+
+
+def export_figures(quick: bool) -> Iterator[Figure]:
+    """Of a store as an import leaves it, and of one that is settled."""
+    inputs = make_inputs(quick)
+    data = inputs[EXPORTED].data / 1e6
+    limits: dict[str, list[float]] = {Satchel.name: [], SatchelSettled.name: []}
+    with run_folder() as folder:
+        race = Race(inputs, folder, (Satchel, SatchelSettled, Restic, Casync, BorgFixed))
+        entered = race.enter()
+        race.put(entered, EXPORTED)
+        for _ in range(1 if quick else ROUNDS):
+            race.get(entered, EXPORTED)
+            for keeper in entered[:2]:
+                limits[keeper.name].append(_check_seconds(keeper))
+    for name, title in ((Satchel.name, "fresh"), (SatchelSettled.name, "settled")):
+        rate = data / race.seconds(name, EXPORT)
+        for kind in race.kinds[2:]:
+            against = (kind.name, data / race.seconds(kind.name, EXPORT))
+            goal = EXPORT_GOALS.get(kind.name)
+            yield figure(f"store export, {title}", rate, "MB/s", against=against, at_least=goal)
+        against = (
+            "reading, decompressing and hashing alone, two threads",
+            data / statistics.median(limits[name]),
+        )
+        yield figure(f"store export, {title}", rate, "MB/s", against=against, at_least=LIMIT_GOAL)
+
+
+def _check_seconds(keeper: Keeper) -> float:
+    """What reading and checking every chunk of the exported volume takes when packs are cached."""
+    with Store.open(keeper.kept) as store:
+        root = Catalog(store).get(EXPORTED).root
+        store.check(root)
+        began = time.perf_counter()
+        store.check(root)
+        return time.perf_counter() - began
