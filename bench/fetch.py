@@ -2,34 +2,32 @@
 # SPDX-License-Identifier: Apache-2.0
 """How long a resumed machine stands still, over emulated links: recorded touches, replayed.
 
-Each touch of a trace comes as long after the answer to the one before as the real machine ran in
-between. What is compared with is the fetcher that went from source to source, nearest first, in
+What is compared with is the fetcher that went from source to source, nearest first, in
 the same run. The bound of a first response is the machine's own time and the bytes of what it
 touched over the link's rate. Needs root, for the links.
 """
 
 from __future__ import annotations
 
+import functools
 import random
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Protocol
 
+from bench.fetch_operations import operation_figures
+from bench.fetch_replay import Make, Replayed, Resume, learning, nearest
 from bench.fetch_trace import FOLDER, Trace
-from bench.fetch_world import SEED, Origin, World, make_origin, world
+from bench.fetch_world import SEED, SOCKETS, Origin, World, make_origin, world
 from bench.harness import Figure, figure
-from bench.nearest_first import NearestFirst
-from chunkstore import BlockState, Store
-from overlay import Volume, create_volume
+from chunkstore import Store
+from overlay import create_volume
 from satchel.ids import BLOCK_SIZE
-from surrogate import Fetcher, Prefetcher, SocketSource, StoreSource
+from surrogate import Fetcher, StoreSource
 from testbed import PAPER, TODAY, Profile
 
-READAHEAD_BLOCKS = 32
 SERVICES = ("notes",)
 
 HANG_TOUCHES = 100
@@ -39,45 +37,8 @@ HANG_AT = 40
 NO_WORSE = 1.1
 """Where both contestants wait for the link's rate, neither can be better."""
 
-LEAST_SLEEP = 0.001
-"""A sleep is a little too long each time: gaps are saved up to this many seconds."""
-
 OVERHEAD_GOAL_MS = 1.0
 OVERHEAD_MISSES = 400
-
-
-class _Fetching(Protocol):
-    """What both contestants have."""
-
-    def resolve(self, volume: Volume, first: int, count: int) -> None: ...
-    def close(self) -> None: ...
-
-
-Make = Callable[[Store, list[SocketSource]], _Fetching]
-
-
-@dataclass
-class Replayed:
-    """seconds: until the first response; stalls: of each touch that had to wait."""
-
-    seconds: float = 0.0
-    stalls: list[float] = field(default_factory=list)
-
-    @property
-    def stalled(self) -> float:
-        return sum(self.stalls)
-
-    @property
-    def longest(self) -> float:
-        return max(self.stalls, default=0.0)
-
-
-def _learning(store: Store, sources: list[SocketSource]) -> _Fetching:
-    return Fetcher(store, sources, READAHEAD_BLOCKS)
-
-
-def _nearest(store: Store, sources: list[SocketSource]) -> _Fetching:
-    return NearestFirst(store, sources, READAHEAD_BLOCKS)
 
 
 def figures() -> Iterator[Figure]:
@@ -99,7 +60,8 @@ def _figures(profiles: tuple[Profile, ...]) -> Iterator[Figure]:
                 with world(folder, profile, origin) as links:
                     bench = _Bench(folder, trace, origin, links, profile)
                     yield from bench.compare()
-                for path in ("h", "hc", "r", "m", "sm", "sh"):
+                    yield from operation_figures(folder, trace, origin, links, profile)
+                for path in SOCKETS:
                     (folder / path).unlink(missing_ok=True)
             origin.media.close()
             origin.store.close()
@@ -154,58 +116,18 @@ class _Bench:
 
     def _pair(self, *, stream: bool, home: bool, hang: bool = False) -> tuple[Replayed, Replayed]:
         """The same with either fetcher, one after the other."""
-        mine = self._replay(_learning, stream=stream, home=home, hang=hang)
-        return mine, self._replay(_nearest, stream=stream, home=home, hang=hang)
+        run = functools.partial(self._replay, stream=stream, home=home, hang=hang)
+        return run(learning), run(nearest)
 
     def _replay(self, make: Make, *, stream: bool, home: bool, hang: bool) -> Replayed:
-        with tempfile.TemporaryDirectory(dir=self._folder) as name:
-            folder = Path(name)
-            with Store.create(folder / "cache") as cache:
-                sources = [SocketSource("media", self._links.media)]
-                if home:
-                    sources.append(SocketSource("home", self._links.home))
-                fetcher = make(cache, sources)
-                volumes = {
-                    name: create_volume(folder, name, root)
-                    for name, root in self._origin.roots.items()
-                }
-                ahead = Prefetcher(cache, fetcher, self._origin.working_set)  # type: ignore[arg-type]
-                try:
-                    if stream:
-                        ahead.start(volumes)
-                    resolve = ahead.resolve if stream else fetcher.resolve
-                    return self._touch(volumes, resolve, hang=hang)
-                finally:
-                    fetcher.close()
-                    self._links.restore()
-                    ahead.join()
-                    for volume in volumes.values():
-                        volume.remove()
-
-    def _touch(
-        self,
-        volumes: dict[str, Volume],
-        resolve: Callable[[Volume, int, int], None],
-        *,
-        hang: bool,
-    ) -> Replayed:
-        found = Replayed()
-        began = due = time.monotonic()
-        for number, touch in enumerate(self._touches):
+        def before(number: int) -> None:
             if hang and number == HANG_AT:
                 self._links.hang()
-            due += touch.gap
-            if (early := due - time.monotonic()) > LEAST_SLEEP:
-                time.sleep(early)
-            volume = volumes[touch.volume]
-            blocks = range(touch.first, touch.first + touch.count)
-            if any(volume.map.entry(block).state is BlockState.ABSENT for block in blocks):
-                missed = time.monotonic()
-                resolve(volume, touch.first, touch.count)
-                found.stalls.append(time.monotonic() - missed)
-                due += found.stalls[-1]
-        found.seconds = time.monotonic() - began
-        return found
+
+        sockets = {"media": self._links.media} | ({"home": self._links.home} if home else {})
+        origin = self._origin
+        resume = Resume(origin.roots, origin.working_set, self._touches, sockets, before)
+        return resume.replay(self._folder, make, stream=stream, ended=self._links.restore)
 
 
 def _overhead() -> Figure:

@@ -13,25 +13,31 @@ import contextlib
 import random
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import flask
 from flask import Flask
 
 from bench.fetch_trace import Trace
 from chunkstore import Media, Store, TableRoot
-from client import media_app, relay_app
+from client import Foreground, media_app, relay_app
 from replica import Run, encode_working_set
 from satchel.ids import BLOCK_SIZE
 from testbed import Host, Profile, Testbed
 from wire import ChunkClient, HttpClient, serve
 
-HOTSPOT = "a"
+HOTSPOT, OTHER = "a", "b"
 PORT = 7000
+SOCKETS = ("h", "hc", "r", "m", "sm", "sh", "o", "co")
 THREADS = 16
 MAX_BODY = 1 << 20
 SEED = 20
+
+OPERATION_SECONDS = 0.02
+"""What `notes` takes in a warm guest, about."""
 
 
 @dataclass(frozen=True)
@@ -46,10 +52,13 @@ class Origin:
 
 @dataclass(frozen=True)
 class World:
-    """The sockets at the surrogate, and a way to have the stick answer no more."""
+    """The sockets at the surrogate, the client's to a replica at another hotspot, and a way to have
+    the stick answer no more. operations: those that go to that replica."""
 
     media: Path
     home: Path
+    replica: Path
+    operations: Foreground
     hang: Callable[[], None]
     restore: Callable[[], None]
 
@@ -86,21 +95,25 @@ def _volume(folder: Path, trace: Trace, name: str) -> Path:
 def world(folder: Path, profile: Profile, origin: Origin) -> Iterator[World]:
     """Links of a profile with the origin behind them. Needs root."""
     with contextlib.ExitStack() as stack:
-        bed = stack.enter_context(Testbed(profile, hotspots=(HOTSPOT,)))
+        bed = stack.enter_context(Testbed(profile, hotspots=(HOTSPOT, OTHER)))
         client, home = bed.client, bed.host("home")
         surrogate = bed.host(f"surrogate-{HOTSPOT}")
-        tap = _Tap(origin.media)
+        operations = Foreground()
+        tap = _Tap(origin.media, operations)
         stack.callback(tap.restore)
         at_home = _serve(stack, folder / "h", relay_of_store(origin.store))
         far = _door(stack, home, at_home)
         near_home = _window(stack, folder / "hc", client, far)
         http = stack.enter_context(HttpClient(near_home))
-        at_client = _serve(stack, folder / "r", relay_app(ChunkClient(http)))
+        at_client = _serve(stack, folder / "r", relay_app(ChunkClient(http), operations))
         at_stick = _serve(stack, folder / "m", tap.app())
         relay = _door(stack, client, at_client, PORT + 1)
+        replica = _door(stack, bed.host(f"surrogate-{OTHER}"), _serve(stack, folder / "o", _echo()))
         yield World(
             media=_window(stack, folder / "sm", surrogate, _door(stack, client, at_stick)),
             home=_window(stack, folder / "sh", surrogate, relay),
+            replica=_window(stack, folder / "co", client, replica),
+            operations=operations,
             hang=tap.hang,
             restore=tap.restore,
         )
@@ -108,19 +121,33 @@ def world(folder: Path, profile: Profile, origin: Origin) -> Iterator[World]:
 
 def relay_of_store(store: Store) -> Flask:
     """Home's chunk routes."""
-    return media_app(store)  # type: ignore[arg-type]
+    return media_app(store, Foreground())  # type: ignore[arg-type]
+
+
+def _echo() -> Flask:
+    """A replica that takes OPERATION_SECONDS for each operation."""
+    app = Flask("satchel-bench")
+
+    @app.post("/operation")
+    def operate() -> bytes:
+        body = flask.request.get_data()
+        time.sleep(OPERATION_SECONDS)
+        return body
+
+    return app
 
 
 class _Tap:
     """A medium that can be made to say nothing."""
 
-    def __init__(self, media: Media) -> None:
+    def __init__(self, media: Media, operations: Foreground) -> None:
         self._media = media
+        self._operations = operations
         self._flows = threading.Event()
         self._flows.set()
 
     def app(self) -> Flask:
-        return media_app(self)  # type: ignore[arg-type]
+        return media_app(self, self._operations)  # type: ignore[arg-type]
 
     def records(self, refs: bytes) -> bytes:
         self._flows.wait()

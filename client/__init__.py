@@ -7,6 +7,7 @@
 - session: one service in use: journal, feeds, first response wins
 - links: the OpenSSH connections to home and to surrogates, made again when they break
 - endpoints: a replica at home or on a surrogate, as a feed sees it
+- foreground: operations first, on the way from the client
 - sources: chunks of the media and of home, offered to a surrogate
 - runner: a session from its start to its end; bring up, move, drop
 - proxy: a local port on which an unmodified program uses the service
@@ -14,9 +15,10 @@
 - cli: the commands, one file each
 """
 
+from client.foreground import Foreground
 from client.runner import Runner
 from client.session import Session
 from client.settings import ClientSettings
 from client.sources import media_app, relay_app
 
-__all__ = ["ClientSettings", "Runner", "Session", "media_app", "relay_app"]
+__all__ = ["ClientSettings", "Foreground", "Runner", "Session", "media_app", "relay_app"]

@@ -296,10 +296,10 @@ class Runner:
         even while it cannot be reached: the surrogate asks again."""
         sources: list[tuple[str, Flask]] = []
         if self._chunks is not None and use_media:
-            sources.append(("media", media_app(self._chunks)))
+            sources.append(("media", media_app(self._chunks, self.session.operations)))
         if self._home is not None:
             bulk = self._links.get(_chunks_link(HOME), self.settings.home, Lane.BULK)
-            sources.append((HOME, relay_app(ChunkClient(bulk.http))))
+            sources.append((HOME, relay_app(ChunkClient(bulk.http), self.session.operations)))
         return tuple(SourceAddress(n, link.offer(n, app, folder)) for n, app in sources)
 
     def _await_running(self, endpoint: SurrogateEndpoint, began: float) -> ReplicaStatus:

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 
 from client.endpoints import HOME
 from client.feed import Endpoint, Feed, FeedState
+from client.foreground import Foreground
 from client.journal import Encode, Journal
 from replay import Operation, Response
 from satchel.errors import ConflictError, IntegrityError, SatchelError, StateError, UnavailableError
@@ -92,6 +93,7 @@ class Session:
         self.journal = journal
         self.stateful = stateful
         self.tally = Tally()
+        self.operations = Foreground()
         self._response_seconds = response_seconds
         self._changed = threading.Condition()  # guards all below; taken before the journal's
         self._pending: dict[OperationNumber, Pending] = {}
@@ -120,16 +122,20 @@ class Session:
             pending.operation = operation
             self._pending[operation.number] = pending
 
-        operation = self.journal.append(encode, promise)
+        with self.operations.operation():
+            operation = self.journal.append(encode, promise)
+            return self._await(pending, operation.number)
+
+    def _await(self, pending: Pending, number: OperationNumber) -> Answer:
         with self._changed:
             done = self._changed.wait_for(
-                lambda: self._acknowledged(pending, operation.number) or self._refusal,
+                lambda: self._acknowledged(pending, number) or self._refusal,
                 pending.began + self._response_seconds - time.monotonic(),
             )
-            self._settle(operation.number)
-            if pending.answer is None or not self._acknowledged(pending, operation.number):
+            self._settle(number)
+            if pending.answer is None or not self._acknowledged(pending, number):
                 raise self._refusal if done and self._refusal else self._unanswered(pending)
-            stable = self.journal.stable >= operation.number
+            stable = self.journal.stable >= number
             return dataclasses.replace(pending.answer, stable=stable)
 
     def add(self, endpoint: Endpoint, cursor: OperationNumber | None) -> Feed:

@@ -3,8 +3,9 @@
 """Streams a checkpoint's working set ahead of the machine, in the order of first touch.
 
 Three threads fetch frame after frame, so that the link is busy while frames are unpacked. A miss of
-the machine in a frame that is still to come waits for that frame, which is fetched next; any other
-miss is fetched beside the stream, whose requests are so small that it never waits long.
+the machine in a frame that is still to come fetches that frame itself, as urgently as any other
+miss; what the stream has of it under way is not asked for again. Other misses are fetched beside
+the stream, whose requests are so small that they never wait long.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ class Prefetcher:
         self._frames: list[Frame] = []
         self._queue: deque[int] = deque()
         self._coming: dict[tuple[str, int], int] = {}
+        self._urgent: set[int] = set()
 
     def start(self, volumes: Mapping[str, Volume]) -> None:
         """Begin, with the volumes of a machine that is about to be loaded."""
@@ -65,10 +67,13 @@ class Prefetcher:
         blocks = [(volume.name, block) for block in range(first, first + count)]
         with self._changed:
             self._changed.wait_for(lambda: not self._learning)
-            for frame in {self._coming[block] for block in blocks if block in self._coming}:
-                if frame in self._queue:
-                    self._queue.remove(frame)
-                    self._queue.appendleft(frame)
+            awaited = {self._coming[block] for block in blocks if block in self._coming}
+            mine = awaited - self._urgent
+            self._urgent |= mine
+            self._queue = deque(number for number in self._queue if number not in mine)
+        for number in sorted(mine):
+            self._bring(number, Priority.DEMAND)
+        with self._changed:
             self._changed.wait_for(lambda: not any(block in self._coming for block in blocks))
         if any(volume.map.entry(block).state is BlockState.ABSENT for _, block in blocks):
             self._fetcher.resolve(volume, first, count)
@@ -109,16 +114,20 @@ class Prefetcher:
 
     def _stream(self) -> None:
         while (number := self._next()) is not None:
-            frame = self._frames[number]
-            try:
-                self._bring(frame)
-            except Exception as error:
-                _tell("prefetch ended early", error)
-                self._give_up()
-            with self._changed:
-                for block in (b for run in frame.runs for b in run.blocks()):
-                    self._coming.pop(block, None)
-                self._changed.notify_all()
+            self._bring(number, Priority.PREFETCH)
+
+    def _bring(self, number: int, priority: Priority) -> None:
+        """Have a frame in its place. Where that fails, the stream ends and misses go on alone."""
+        frame = self._frames[number]
+        try:
+            self._place(frame, priority)
+        except Exception as error:
+            _tell("prefetch ended early", error)
+            self._give_up()
+        with self._changed:
+            for block in (b for run in frame.runs for b in run.blocks()):
+                self._coming.pop(block, None)
+            self._changed.notify_all()
 
     def _next(self) -> int | None:
         with self._changed:
@@ -130,8 +139,8 @@ class Prefetcher:
             self._queue.clear()
             self._coming.clear()
 
-    def _bring(self, frame: Frame) -> None:
-        data = self._fetcher.read(self._blob, frame.offset, frame.length, Priority.PREFETCH)
+    def _place(self, frame: Frame, priority: Priority) -> None:
+        data = self._fetcher.read(self._blob, frame.offset, frame.length, priority)
         content = memoryview(frame.expand(data))
         for name, runs in itertools.groupby(frame.runs, key=lambda run: run.volume):
             numbers = [block for run in runs for _, block in run.blocks()]

@@ -532,7 +532,9 @@ def test_close_ends_a_replica_that_is_being_brought_up(
             held.set()
 
     runner._chunks = Held()  # type: ignore[assignment]
-    monkeypatch.setattr("client.runner.relay_app", lambda home: media_app(Held()))
+    monkeypatch.setattr(
+        "client.runner.relay_app", lambda home, operations: media_app(Held(), operations)
+    )
     errors: list[Exception] = []
 
     def move() -> None:

@@ -13,6 +13,7 @@ import flask
 import pytest
 
 from chunkstore import Below, Media, Store, TableRoot, places_missing, split_refs
+from client.foreground import Foreground
 from client.sources import media_app
 from homeserver.api import home_app
 from satchel.errors import SatchelError
@@ -64,7 +65,7 @@ def made(kind: str, folder: Path, store: Store, refs: bytes) -> tuple[Source, Ca
     media.add(store, refs)
     if kind == "plugged":
         return MediaSource(kind, media), media.close
-    return over_socket(kind, media_app(media), folder)
+    return over_socket(kind, media_app(media, Foreground()), folder)
 
 
 class _Home:

@@ -1,0 +1,125 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""A machine that resumes, without the machine: a trace's touches, each as long after the answer to
+the one before as the real machine ran in between, resolved over the links of a world."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from bench.fetch_trace import Touch
+from bench.nearest_first import NearestFirst
+from chunkstore import BlockState, Store, TableRoot
+from overlay import Volume, create_volume
+from surrogate import Fetcher, Prefetcher, SocketSource
+
+READAHEAD_BLOCKS = 32
+
+LEAST_SLEEP = 0.001
+"""A sleep is a little too long each time: gaps are saved up to this many seconds."""
+
+
+class _Fetching(Protocol):
+    """What both contestants have."""
+
+    def resolve(self, volume: Volume, first: int, count: int) -> None: ...
+    def close(self) -> None: ...
+
+
+Make = Callable[[Store, list[SocketSource]], _Fetching]
+
+
+def learning(store: Store, sources: list[SocketSource]) -> _Fetching:
+    """What surrogates have."""
+    return Fetcher(store, sources, READAHEAD_BLOCKS)
+
+
+def nearest(store: Store, sources: list[SocketSource]) -> _Fetching:
+    """What they had before."""
+    return NearestFirst(store, sources, READAHEAD_BLOCKS)
+
+
+@dataclass
+class Replayed:
+    """seconds: until the first response; stalls: of each touch that had to wait."""
+
+    seconds: float = 0.0
+    stalls: list[float] = field(default_factory=list)
+
+    @property
+    def stalled(self) -> float:
+        return sum(self.stalls)
+
+    @property
+    def longest(self) -> float:
+        return max(self.stalls, default=0.0)
+
+
+@dataclass(frozen=True)
+class Resume:
+    """What is resumed, in which order it is touched, and from where it comes, nearest first.
+
+    before: called before each touch, with its number
+    """
+
+    roots: Mapping[str, TableRoot]
+    working_set: TableRoot
+    touches: Sequence[Touch]
+    sockets: Mapping[str, Path]
+    before: Callable[[int], None] | None = None
+
+    def replay(
+        self, folder: Path, make: Make, *, stream: bool, ended: Callable[[], None] = lambda: None
+    ) -> Replayed:
+        """With an empty cache, as surrogates have it. stream: the working set comes by itself.
+        ended: called once nothing more is wanted."""
+        with (
+            tempfile.TemporaryDirectory(dir=folder) as name,
+            _empty(Path(name) / "cache") as cache,
+        ):
+            sources = [SocketSource(label, path) for label, path in self.sockets.items()]
+            fetcher = make(cache, sources)
+            volumes = {n: create_volume(Path(name), n, root) for n, root in self.roots.items()}
+            ahead = Prefetcher(cache, fetcher, self.working_set)  # type: ignore[arg-type]
+            try:
+                if stream:
+                    ahead.start(volumes)
+                return self._touch(volumes, ahead.resolve if stream else fetcher.resolve)
+            finally:
+                fetcher.close()
+                ended()
+                ahead.join()
+                for volume in volumes.values():
+                    volume.remove()
+
+    def _touch(
+        self, volumes: dict[str, Volume], resolve: Callable[[Volume, int, int], None]
+    ) -> Replayed:
+        found = Replayed()
+        began = due = time.monotonic()
+        for number, touch in enumerate(self.touches):
+            if self.before:
+                self.before(number)
+            due += touch.gap
+            if (early := due - time.monotonic()) > LEAST_SLEEP:
+                time.sleep(early)
+            volume = volumes[touch.volume]
+            blocks = range(touch.first, touch.first + touch.count)
+            if any(volume.map.entry(block).state is BlockState.ABSENT for block in blocks):
+                missed = time.monotonic()
+                resolve(volume, touch.first, touch.count)
+                found.stalls.append(time.monotonic() - missed)
+                due += found.stalls[-1]
+        found.seconds = time.monotonic() - began
+        return found
+
+
+def _empty(path: Path) -> Store:
+    """A cache as surrogates open it: nothing in it is compressed."""
+    Store.create(path).close()
+    return Store.open(path, level=0)
