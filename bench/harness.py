@@ -75,7 +75,7 @@ def figure(
     measured, prefix, suffix = value, "", f" {unit}"
     if against is not None:
         compared_with, other = against
-        ratio = value / other if other else float("inf")
+        ratio = value / other if other else float("inf") if value else 1.0
         measured, prefix, suffix = ratio, "ratio ", ""
     if at_most is not None:
         goal, holds = f"{prefix}<= {at_most:g}{suffix}", measured <= at_most

@@ -24,7 +24,7 @@ class StoreSource:
     in blocks below pages.
 
     dead: it does not answer. spoil: what it makes of an answer. silent: it hangs until that is set.
-    slow: seconds before each answer.
+    slow: seconds before each answer. gives_way: what no miss waits for hangs until that is set.
     """
 
     def __init__(self, name: str, store: Store, spoil: Spoil = lambda records: records) -> None:
@@ -35,6 +35,7 @@ class StoreSource:
         self.dead = False
         self.slow = 0.0
         self.silent: threading.Event | None = None
+        self.gives_way: threading.Event | None = None
         self.asked: list[int] = []
         self.places: list[int] = []
         self.urgency: list[Priority] = []
@@ -44,17 +45,19 @@ class StoreSource:
     ) -> bytes:
         self.asked.append(len(split_refs(refs)))
         self.urgency.append(priority)
-        return self._answer(lambda: self.store.records(refs))
+        return self._answer(priority, lambda: self.store.records(refs))
 
     def below(self, places: Sequence[Below], priority: Priority, silence: float) -> bytes:
         self.places.append(sum(place.count for place in places))
         self.urgency.append(priority)
-        return self._answer(lambda: records_below(self.store.records, places))
+        return self._answer(priority, lambda: records_below(self.store.records, places))
 
     def close(self) -> None:
         """The store stays."""
 
-    def _answer(self, records: Callable[[], bytes]) -> bytes:
+    def _answer(self, priority: Priority, records: Callable[[], bytes]) -> bytes:
+        if self.gives_way and priority is not Priority.DEMAND:
+            self.gives_way.wait(30)
         if self.slow:
             time.sleep(self.slow)
         if self.silent:

@@ -152,6 +152,22 @@ def test_the_frame_of_a_miss_comes_next(bench: Bench) -> None:
     assert bench.present() == BLOCKS
 
 
+def test_the_frame_of_a_miss_is_as_urgent_as_the_miss(bench: Bench) -> None:
+    """A request for what is fetched ahead gives way to operations, and the machine that stands
+    still for this frame may be what an operation waits for."""
+    bench.source.gives_way = threading.Event()
+    prefetcher = bench.prefetcher(bench.blob(Run("disk0", 0, BLOCKS)))
+    prefetcher.start({"disk0": bench.volume})
+    last = BLOCKS - 1
+    miss = threading.Thread(target=prefetcher.resolve, args=(bench.volume, last, 1))
+    miss.start()
+    miss.join(20.0)
+    assert bench.volume.map.entry(last).state is BlockState.PACKED
+    assert bench.volume.map.entry(0).state is BlockState.ABSENT
+    bench.source.gives_way.set()
+    prefetcher.join()
+
+
 def test_a_miss_does_not_wait_for_a_stream_that_ended_early(bench: Bench) -> None:
     blob = bench.blob(Run("disk0", 0, 100))
     frames = bench.home.read(blob)
