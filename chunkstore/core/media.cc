@@ -78,6 +78,7 @@ Status Media::Init(Env* env, const std::string& root, const std::string& uuid) {
   for (const char* part : {"", "/packs", "/commits"}) {
     SATCHEL_RETURN_IF_ERROR(env->MakeDir(folder + part));
   }
+  SATCHEL_RETURN_IF_ERROR(env->SyncDir(folder));  // where media.json is, the folders are
   return MakeDescribed(env, root, uuid);
 }
 

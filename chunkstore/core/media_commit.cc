@@ -117,7 +117,7 @@ Status DecodeMediaCommit(const std::string& data, MediaCommit* commit) {
   commit->created = in.Take<uint64_t>();
   const auto packs = in.Take<uint32_t>();
   const auto files = in.Take<uint32_t>();
-  (void)in.Take<uint64_t>();
+  if (in.Take<uint64_t>() != 0) return Damaged("a reserved field is not zero");
   if (packs > in.left() / kMediaCommitPackSize || files > in.left() / kMediaCommitFileSize) {
     return Damaged("its counts do not fit its size");
   }

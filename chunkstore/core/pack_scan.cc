@@ -16,7 +16,9 @@ constexpr uint64_t kPiece = uint64_t{1} << 20;  // bytes
 // many bytes are left.
 class Window {
  public:
-  Window(File* file, uint64_t end) : file_(file), end_(end), bytes_(kCapacity) {}
+  // For offsets from `begin` on.
+  Window(File* file, uint64_t begin, uint64_t end)
+      : file_(file), end_(end), bytes_(begin < end ? std::min(kCapacity, end - begin) : 0) {}
 
   Status MoveTo(uint64_t offset) {
     if (offset >= start_ && (offset + kMaxUnit <= start_ + size_ || at_end_)) {
@@ -28,7 +30,7 @@ class Window {
     start_ = offset;
     position_ = 0;
     const uint64_t left = offset < end_ ? end_ - offset : 0;
-    const size_t want = static_cast<size_t>(std::min<uint64_t>(kCapacity, left));
+    const size_t want = static_cast<size_t>(std::min<uint64_t>(bytes_.size(), left));
     SATCHEL_RETURN_IF_ERROR(file_->ReadAt(offset, want, bytes_.data(), &size_));
     at_end_ = size_ < kCapacity;
     return {};
@@ -38,7 +40,7 @@ class Window {
   size_t size() const { return size_ - position_; }
 
  private:
-  static constexpr size_t kCapacity = 1 << 20;
+  static constexpr uint64_t kCapacity = 1 << 20;  // bytes
 
   File* const file_;
   const uint64_t end_;
@@ -86,7 +88,7 @@ Status CheckPackHeader(File* file) {
 }
 
 Status ScanPack(File* file, uint64_t begin, uint64_t end, const ScanVisitor& visitor) {
-  Window window(file, end);
+  Window window(file, begin, end);
   uint64_t offset = begin;
   uint64_t garbage = 0;  // bytes before `offset` that are no record
   bool chained = true;

@@ -82,6 +82,7 @@ Status Store::Create(Env* env, const std::string& path) {
   SATCHEL_RETURN_IF_ERROR(env->MakeDir(path));
   SATCHEL_RETURN_IF_ERROR(CheckEmpty(env, path));
   SATCHEL_RETURN_IF_ERROR(env->MakeDir(path + "/packs"));
+  SATCHEL_RETURN_IF_ERROR(env->SyncDir(path));  // where store.json is, packs/ is
   const std::string described = path + "/store.json";
   Status status = WriteFileDurably(env, described, MakeDescription(kFormat, kVersion, ""));
   if (status.ok()) status = env->SyncDir(Parent(path));

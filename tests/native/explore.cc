@@ -3,6 +3,7 @@
 #include "tests/native/explore.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <mutex>
 #include <thread>
@@ -15,6 +16,12 @@ namespace {
 
 constexpr uint64_t kSeed = 20261121;
 constexpr size_t kEnough = 5;  // faults
+
+// States of a place that are looked at before the next place. All places have had so many before
+// one gets more, so a long exploration that is cut short has been everywhere.
+constexpr uint64_t kRound = 64;
+
+constexpr uint64_t kReportEvery = 100'000;  // states
 
 uint64_t Seed() {
   const char* text = std::getenv("SATCHEL_CRASH_SEED");
@@ -49,6 +56,12 @@ class Explorer {
 
  private:
   void Work(unsigned worker, unsigned workers) {
+    for (uint64_t first = 0; first < each_ && !Enough(); first += kRound) {
+      Round(worker, workers, first);
+    }
+  }
+
+  void Round(unsigned worker, unsigned workers, uint64_t first) {
     Durability walk(base_);
     for (size_t place = 0; place <= journal_.size() && !Enough(); ++place) {
       if (place > 0) walk.Advance(journal_[place - 1]);
@@ -56,7 +69,8 @@ class Explorer {
       if (only_place_ != kNever && place != only_place_) continue;
       // With nothing pending all states of a place are one.
       const uint64_t numbers = walk.pending() == 0 ? std::min<uint64_t>(each_, 8) : each_;
-      for (uint64_t number = 0; number < numbers && !Enough(); ++number) {
+      const uint64_t end = std::min(numbers, first + kRound);
+      for (uint64_t number = first; number < end && !Enough(); ++number) {
         if (only_place_ != kNever && number != only_number_) continue;
         LookAt(walk, place, number);
       }
@@ -97,8 +111,13 @@ class Explorer {
 
   void Count(size_t place, uint64_t number, bool again, const std::string& fault) {
     const std::lock_guard lock(mutex_);
+    const uint64_t before = found_.states;
     found_.states += again ? 2 : 1;
     found_.again += again ? 1 : 0;
+    if (before / kReportEvery != found_.states / kReportEvery) {
+      printf("%lu states so far\n", found_.states);
+      fflush(stdout);
+    }
     if (fault.empty()) return;
     found_.faults.push_back("SATCHEL_CRASH_SEED=" + std::to_string(Seed()) +
                             " SATCHEL_CRASH_STATE=" + std::to_string(place) + ":" +

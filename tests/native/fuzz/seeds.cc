@@ -10,6 +10,7 @@
 #include "chunkstore/core/description.h"
 #include "chunkstore/core/frame.h"
 #include "chunkstore/core/hash.h"
+#include "chunkstore/core/media_commit.h"
 #include "chunkstore/core/media_index.h"
 #include "chunkstore/core/record.h"
 #include "chunkstore/core/table.h"
@@ -67,6 +68,18 @@ std::string Table() {
   return out;
 }
 
+// Without its checksum, which the fuzzer adds.
+std::string Commit() {
+  MediaCommit commit;
+  commit.uuid.fill(7);
+  commit.generation = 3;
+  commit.packs = {{1, 40, 60'000}, {2, 3, 5'000}};
+  commit.files = {{"checkpoints/notes/1.json", 900, Sha256("", 0)}, {"log.sig", 1, Sha256("", 0)}};
+  std::string out = EncodeMediaCommit(commit);
+  out.resize(out.size() - sizeof(uint64_t));
+  return out;
+}
+
 std::string Map() {
   std::string out(kBlockMapHeaderSize, '\0');
   std::memcpy(out.data(), kBlockMapMagic, sizeof kBlockMapMagic);
@@ -100,6 +113,7 @@ int main(int argc, char** argv) {
   Write(folder, "pack_scan", pack);
   Write(folder, "frame", Frame());
   Write(folder, "media_index", EncodeMediaIndex(&entries, pack.size()));
+  Write(folder, "media_commit", Commit());
   Write(folder, "table_page", Table());
   Write(folder, "block_map", Map());
   Write(folder, "description", MakeDescription("satchel-store", 1, ""));
