@@ -53,10 +53,13 @@ def _drawn(title: str, steps: bool) -> Iterator[Progress]:
     )
     with RichProgress(*columns, console=console, transient=True) as progress:
         task = progress.add_task(title, total=None)
-        drawn = 0.0
+        drawn, last = 0.0, 0
 
         def update(done: int, total: int) -> None:
-            nonlocal drawn
+            nonlocal drawn, last
+            if done < last:
+                progress.reset(task)
+            last = done
             now = time.monotonic()
             if done < total and now - drawn < REDRAW_SECONDS:
                 return

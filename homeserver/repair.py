@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from stat import S_ISSOCK
 from typing import Any
+from urllib.parse import urlsplit
 
 from chunkstore import (
     Catalog,
@@ -31,12 +32,14 @@ from chunkstore import (
 from homeserver.media import find_media
 from homeserver.records import ServiceShelf
 from satchel.errors import NotFoundError, SatchelError, UsageError
-from satchel.ids import CHUNK_REF_SIZE, ChunkRef, chunk_id
+from satchel.ids import BLOCK_SIZE, CHUNK_REF_SIZE, ChunkRef, chunk_id
 from satchel.paths import config_dir
 from satchel.progress import Progress, silent
 from wire import BATCH_LIMIT, ChunkClient, HttpClient, SshHost, SshLink
 
 logger = logging.getLogger(__name__)
+
+SSH_PORT = 22
 
 Fetch = Callable[[bytes], bytes]
 """References in, the pack records of those that the source has out."""
@@ -100,7 +103,8 @@ def needs_of(store: Store) -> tuple[list[Need], list[dict[str, Any]]]:
 
 def repair(store: Store, sources: Sequence[Source], progress: Progress = silent) -> Repaired:
     """Read all of a store, and take from the sources what is lost. What was damaged on disk is
-    gone from it afterwards where nothing is lost any more.
+    gone from it afterwards where nothing is lost any more. `progress` goes over the store first,
+    then, from 0 again, over what is lost.
 
     Raises StoreFull, StoreDenied; a source that fails is passed over, and logged.
     """
@@ -115,7 +119,7 @@ def repair(store: Store, sources: Sequence[Source], progress: Progress = silent)
     asked = list(sources)
     while asked and (missing := set(split_refs(store.missing(*roots))) | _absent(store, lost)):
         lost |= missing
-        given = sum(_take(store, source, missing, done) for source in asked)
+        given = sum(_take(store, source, missing, done, progress) for source in asked)
         if not given:
             break
     store.sync()
@@ -133,17 +137,17 @@ def repair(store: Store, sources: Sequence[Source], progress: Progress = silent)
 @contextmanager
 def open_source(text: str) -> Iterator[Source]:
     """The store, medium or peer that a user means: a folder, a UUID, a socket, or
-    `user@host:/path/of/socket`. Raises NotFoundError, StoreLocked, and what links raise."""
+    `ssh://USER@HOST[:PORT]/PATH/OF/SOCKET`. Raises NotFoundError, StoreLocked, UsageError, and what
+    links raise."""
     path = Path(text)
-    host, colon, remote = text.partition(":")
-    if (path / "store.json").exists():
+    if text.startswith("ssh://"):
+        with _far(text) as local, HttpClient(local, peer=text) as http:
+            yield Source(text, ChunkClient(http).fetch)
+    elif (path / "store.json").exists():
         with Store.open(path) as store:
             yield Source(text, store.records)
     elif path.exists() and S_ISSOCK(path.stat().st_mode):
         with HttpClient(path, peer=text) as http:
-            yield Source(text, ChunkClient(http).fetch)
-    elif colon and remote.startswith("/") and not path.exists():
-        with _far(host, remote) as local, HttpClient(local, peer=text) as http:
             yield Source(text, ChunkClient(http).fetch)
     elif path.exists() and not (path / "satchel").is_dir():
         raise NotFoundError(f"{text} has no chunks", why="it is no store, no medium, no socket")
@@ -153,27 +157,36 @@ def open_source(text: str) -> Iterator[Source]:
 
 
 @contextmanager
-def _far(destination: str, remote: str) -> Iterator[Path]:
+def _far(url: str) -> Iterator[Path]:
     """A socket here that leads to one there, by OpenSSH, with the keys of the configuration."""
-    if not destination:
-        raise UsageError(f"no host before :{remote}")
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port or SSH_PORT
+    except ValueError as error:
+        raise UsageError(f"cannot read {url}", why=str(error)) from error
+    if not host or not parts.path.startswith("/"):
+        raise UsageError(f"cannot read {url}", why="it must be ssh://USER@HOST/PATH/OF/SOCKET")
+    destination = f"{parts.username}@{host}" if parts.username else host
+    keys = config_dir()
+    far = SshHost("source", destination, keys / "id_ed25519", keys / "known_hosts", port)
     with tempfile.TemporaryDirectory(prefix="satchel-") as name:
         local = Path(name) / "peer.sock"
-        host = SshHost(
-            "source", destination, config_dir() / "id_ed25519", config_dir() / "known_hosts"
-        )
-        link = SshLink.open(host, Path(name), forwards_local={local: remote})
+        link = SshLink.open(far, Path(name), forwards_local={local: parts.path})
         try:
             yield local
         finally:
             link.close()
 
 
-def _take(store: Store, source: Source, wanted: set[ChunkRef], done: Repaired) -> int:
+def _take(
+    store: Store, source: Source, wanted: set[ChunkRef], done: Repaired, progress: Progress
+) -> int:
     """How many of those that are absent a source gave. What it gives wrong is not asked again."""
     left = sorted(_absent(store, wanted))
+    total = len(left)
     given = 0
     while left:
+        progress((total - len(left)) * BLOCK_SIZE, total * BLOCK_SIZE)
         batch, left = left[:BATCH_LIMIT], left[BATCH_LIMIT:]
         while batch:
             try:

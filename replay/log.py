@@ -11,7 +11,7 @@ A failed append that could be taken back leaves the log OPEN (a full medium); on
 nobody knows what is on the medium makes it FAILED: open the log anew. Either way the operation
 does not count as logged, and `durable` says what is on the medium.
 
-The torn end that a crash leaves is cut off by `Log.open`. Damage with valid records after it is
+The torn end that a crash leaves is cleared by `Log.open`. Damage with valid records after it is
 LogCorrupt. Damage of the very last record cannot be told from a torn end: `torn` reports both.
 """
 
@@ -33,11 +33,13 @@ from typing import Literal
 from replay.operations import Operation, OperationGap, RecordInvalid
 from replay.segments import (
     BASE,
+    SEGMENT_HEADER_SIZE,
     TEMPORARY_SUFFIX,
     LogCorrupt,
     LogReadOnly,
     MediaError,
     Segment,
+    clear,
     media_error,
     on_media,
     scan,
@@ -51,7 +53,9 @@ from satchel.ids import OperationNumber
 Durability = Literal["each", "interval", "off"]
 """When an append is on the medium: as it returns, within `interval_s`, or when the system likes."""
 
-SEGMENT_BYTES = 16 << 20
+SEGMENT_BYTES = 1 << 20
+"""What a segment has from its beginning. A new one begins where a record does not fit."""
+
 RECENT_BYTES = 32 << 20
 RECENT_COUNT = 4096
 """How much of the newest operations is kept in memory: reading those needs no medium."""
@@ -77,7 +81,7 @@ class LogState(enum.Enum):
 
 @dataclass(frozen=True)
 class TornEnd:
-    """What `Log.open` cut off: the name of the file, from which byte on, how many bytes."""
+    """What `Log.open` cleared: the name of the file, from which byte on, how many bytes."""
 
     segment: str
     offset: int
@@ -133,7 +137,7 @@ class Log:
             try:
                 segments, torn = _load(folder, repair=not read_only)
                 if not segments and not read_only:
-                    segments = [_fresh(folder, after)]
+                    segments = [_fresh(folder, after, segment_bytes)]
                 log = cls(folder, segments, durability, segment_bytes)
                 log.torn = torn
                 log._lock_fd = lock_fd
@@ -184,8 +188,8 @@ class Log:
                 raise OperationGap(
                     f"cannot log in {self.folder}", number=operation.number, last=self._last
                 )
-            if self._segments[-1].end >= self._segment_bytes:
-                self._roll()
+            if self._segments[-1].full(operation.record_size, self._segment_bytes):
+                self._roll(operation.record_size)
             self._write(operation)
             with self._changed:
                 self._segments[-1].add(operation.record_size)
@@ -269,7 +273,7 @@ class Log:
             with on_media(f"cannot start operation log {self.folder} anew"):
                 for old in self._segments:
                     old.path.unlink(missing_ok=True)
-                made = _fresh(self.folder, base)
+                made = _fresh(self.folder, base, self._segment_bytes)
                 self._use(made)
             with self._changed:
                 self._segments = [made]
@@ -372,13 +376,15 @@ class Log:
         except OSError as error:
             raise self._fail(what, error) from error
 
-    def _roll(self) -> None:
-        """Goes on in a new segment. What can run short of room comes before what changes."""
+    def _roll(self, record_size: int) -> None:
+        """Goes on in a new segment, which has room for a record of that size. What can run short of
+        room comes before what changes."""
         self._sync("cannot finish a segment")
         first = OperationNumber(self._last + 1)
         path = self.folder / segment_name(first)
         with on_media(f"cannot start a segment in {self.folder}"):
-            write_segment(path, first, 0)
+            size = max(self._segment_bytes, SEGMENT_HEADER_SIZE + record_size)
+            write_segment(path, first, 0, size=size)
             self._use(segment := Segment(path, first))
         with self._changed:
             self._segments = [*self._segments, segment]
@@ -396,7 +402,7 @@ class Log:
                 return self._segments[index:]
             if segment.first < first <= segment.last:
                 return [self._split(segment, first), *self._segments[index + 1 :]]
-        return [_fresh(self.folder, upto)]
+        return [_fresh(self.folder, upto, self._segment_bytes)]
 
     def _drop(self, old: list[Segment], kept: list[Segment]) -> None:
         """Forgets segments, the oldest first, so that a crash leaves no hole."""
@@ -419,7 +425,7 @@ class Log:
         made = Segment(self.folder / segment_name(first), first, base=True)
         for number in range(first, segment.last + 1):
             made.add(segment.extent(OperationNumber(number))[1])
-        write_segment(made.path, first, BASE, records)
+        write_segment(made.path, first, BASE, records, size=self._segment_bytes)
         return made
 
     def _start_flusher(self, interval_s: float) -> None:
@@ -480,11 +486,11 @@ def _make_folder(folder: Path) -> None:
         sync_folder(path)
 
 
-def _fresh(folder: Path, after: OperationNumber) -> Segment:
-    """Makes an empty segment that a log starts with."""
+def _fresh(folder: Path, after: OperationNumber, size: int) -> Segment:
+    """Makes an empty segment of `size` bytes that a log starts with."""
     first = OperationNumber(after + 1)
     path = folder / segment_name(first)
-    write_segment(path, first, BASE)
+    write_segment(path, first, BASE, size=size)
     return Segment(path, first, base=True)
 
 
@@ -526,7 +532,7 @@ def _load(folder: Path, *, repair: bool) -> tuple[list[Segment], TornEnd | None]
         if fault is not None:
             if segments or not fault.torn or (fault.offset == 0 and not paths):
                 raise LogCorrupt(segment.path, fault.offset, fault.why, segment.last)
-            size = segment.path.stat().st_size - fault.offset
+            size = len(segment.path.read_bytes().rstrip(b"\0")) - fault.offset
             torn = TornEnd(segment.path.name, fault.offset, size, fault.why)
             if repair:
                 _repair(segment.path, fault.offset)
@@ -543,11 +549,9 @@ def _load(folder: Path, *, repair: bool) -> tuple[list[Segment], TornEnd | None]
 
 
 def _repair(path: Path, end: int) -> None:
-    """Cuts a torn end off; a segment that has not even a header goes."""
-    if end == 0:
-        path.unlink()
-        sync_folder(path.parent)
+    """Makes room of a torn end; a segment that has not even a header goes."""
+    if end > 0:
+        clear(path, end)
         return
-    with path.open("r+b") as file:
-        file.truncate(end)
-        os.fsync(file.fileno())
+    path.unlink()
+    sync_folder(path.parent)

@@ -4,12 +4,16 @@
 
 offset size
  0     8   magic, "SATCHLOG"
- 8     4   version, 1
+ 8     4   version, 2; 1 had no room at its end
 12     4   flags; bit 0 (BASE): everything before `first` was cut, older segments are leftovers
 16     8   number of the first operation, which is also the file's name
 24     4   0
 28     4   CRC-32 (zlib) of bytes 0 to 27
 32         records; see replay/operations.py
+           zeros: room for more records, until the end of the file; there may be none
+
+The room is there from the beginning, so that an append changes a file's content and nothing else:
+FAT has no journal, and a file that gets another cluster may come apart when the power goes.
 """
 
 from __future__ import annotations
@@ -22,6 +26,7 @@ from array import array
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from io import RawIOBase
 from pathlib import Path
 
 from replay.operations import (
@@ -41,11 +46,13 @@ from satchel.errors import (
 from satchel.ids import OperationNumber
 
 SEGMENT_MAGIC = b"SATCHLOG"
-SEGMENT_VERSION = 1
+SEGMENT_VERSION = 2
 SEGMENT_HEADER_SIZE = 32
 BASE = 1
 SUFFIX = ".log"
 TEMPORARY_SUFFIX = ".tmp"
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 _FIELDS = struct.Struct("<8sIIQI")
 _CRC = struct.Struct("<I")
@@ -91,7 +98,7 @@ class LogGone(UnavailableError):
 def media_error(what: str, error: OSError) -> MediaError:
     """The error that says whose fault an OSError on media is."""
     why = error.strerror or str(error)
-    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+    if error.errno in NO_ROOM:
         return LogFull(what, why=why, fix="free space on the media, or cut the log")
     if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
         return LogReadOnly(what, why=why, fix="mount the media writable")
@@ -126,6 +133,11 @@ class Segment:
         """The number of its last operation; `first - 1` if it has none."""
         return OperationNumber(self.first + len(self.offsets) - 1)
 
+    def full(self, record_size: int, limit: int) -> bool:
+        """Whether a record belongs into the next segment. One that is larger than a segment has one
+        of its own."""
+        return len(self.offsets) > 0 and self.end + record_size > limit
+
     def add(self, record_size: int) -> None:
         """A record was appended."""
         self.offsets.append(self.end)
@@ -159,14 +171,21 @@ def encode_header(first: int, flags: int) -> bytes:
     return fields + _CRC.pack(zlib.crc32(fields))
 
 
-def write_segment(path: Path, first: int, flags: int, records: bytes = b"") -> None:
-    """Makes a segment that is there whole or not at all, durably. OSError if it cannot."""
+def write_segment(path: Path, first: int, flags: int, records: bytes = b"", *, size: int) -> None:
+    """Makes a segment of at least `size` bytes that is there whole or not at all, durably; on a
+    full medium, one without room. OSError if it cannot."""
     temporary = path.with_suffix(TEMPORARY_SUFFIX)
+    content = encode_header(first, flags) + records
     try:
-        with temporary.open("wb") as file:
-            file.write(encode_header(first, flags))
-            file.write(records)
-            file.flush()
+        with temporary.open("wb", buffering=0) as file:
+            try:
+                _write_all(file, content.ljust(size, b"\0"))
+            except OSError as error:
+                if error.errno not in NO_ROOM:
+                    raise
+                file.seek(0)
+                file.truncate()
+                _write_all(file, content)
             os.fsync(file.fileno())
             temporary.replace(path)
             # On FAT the new name has no size before the file is written back once more, and syncing
@@ -176,6 +195,22 @@ def write_segment(path: Path, first: int, flags: int, records: bytes = b"") -> N
         temporary.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
+
+
+def clear(path: Path, start: int) -> None:
+    """Makes room of what follows a segment's byte `start`, durably. OSError if it cannot."""
+    with path.open("r+b") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(start)
+        file.write(bytes(size - start))
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _write_all(file: RawIOBase, data: bytes) -> None:
+    left = memoryview(data)
+    while left:
+        left = left[file.write(left) or 0 :]
 
 
 def sync_folder(folder: Path) -> None:
@@ -201,7 +236,8 @@ def scan(path: Path) -> tuple[Segment, Fault | None]:
     why = _check_header(data[:SEGMENT_HEADER_SIZE], segment)
     if why:
         return segment, Fault(0, why, torn=not _record_follows(data, 0, segment.first))
-    while segment.end < len(data):
+    used = len(data.rstrip(b"\0"))
+    while segment.end < used:
         try:
             segment.add(_check_record(data, segment.end, segment.last + 1))
         except RecordInvalid as error:

@@ -11,7 +11,8 @@ class Progress(Protocol):
     """Called from the thread that does the work, often: implementations must be cheap.
 
     done and total are in bytes (or in items where a step counts items); total is 0 while it is
-    not known. Raising from it stops the step as an interrupt would.
+    not known. Where done goes back, another part of the step begins. Raising from it stops the step
+    as an interrupt would.
     """
 
     def __call__(self, done: int, total: int) -> None: ...

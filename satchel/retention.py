@@ -4,7 +4,9 @@
 
 `keep-last n` keeps the newest n. `keep-daily n` keeps the newest of each day, for the n newest days
 that have one; hourly, weekly (ISO 8601), monthly and yearly likewise. A version stays if any rule
-keeps it. Days begin at midnight in the time zone of who decides.
+keeps it, and counts for each rule that does: that is restic's way; in borg what a finer rule keeps
+does not count for the coarser ones. Both keep the oldest as well where a rule is not used up; here
+it stays only if a rule has it. Days begin at midnight in the time zone of who decides.
 """
 
 from __future__ import annotations

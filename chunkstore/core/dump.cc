@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "chunkstore/core/block_map_file.h"
+#include "chunkstore/core/media_commit.h"
 #include "chunkstore/core/media_index.h"
+#include "chunkstore/core/pack_reader.h"
 #include "chunkstore/core/pack_scan.h"
 #include "chunkstore/core/table.h"
 
@@ -18,6 +20,13 @@ namespace {
 using Show = std::function<Status(const DumpedPart&)>;
 
 std::string Number(uint64_t n) { return std::to_string(n); }
+
+std::string Hex(const uint8_t* bytes, size_t n) {
+  static constexpr char kDigits[] = "0123456789abcdef";
+  std::string text;
+  for (size_t i = 0; i < n; ++i) text += {kDigits[bytes[i] >> 4], kDigits[bytes[i] & 15]};
+  return text;
+}
 
 // Whether the content is what the record says.
 std::string State(const RecordView& record) {
@@ -71,6 +80,33 @@ Status DumpIndex(Env* env, const std::string& path, const Show& show) {
                                   entry.ref.IdHex() + " at " + Number(entry.offset) + ", " +
                                       Number(entry.length) + " bytes"}));
     at += kMediaIndexEntrySize;
+  }
+  return show({at, data.size() - at, "checksum", "right"});
+}
+
+Status DumpCommit(Env* env, const std::string& path, const Show& show) {
+  std::string data;
+  MediaCommit commit;
+  SATCHEL_RETURN_IF_ERROR(ReadFile(env, path, kMediaCommitLimit, &data));
+  SATCHEL_RETURN_IF_ERROR(DecodeMediaCommit(data, &commit));
+  SATCHEL_RETURN_IF_ERROR(
+      show({0, kMediaCommitHeaderSize, "header",
+            "generation " + Number(commit.generation) + " of " + FormatUuid(commit.uuid) +
+                ", created " + Number(commit.created) + " ns, " + Number(commit.packs.size()) +
+                " packs, " + Number(commit.files.size()) + " files"}));
+  uint64_t at = kMediaCommitHeaderSize;
+  for (const MediaPack& pack : commit.packs) {
+    SATCHEL_RETURN_IF_ERROR(show({at, kMediaCommitPackSize, "pack",
+                                  PackName(pack.number) + ", " + Number(pack.chunks) + " chunks, " +
+                                      Number(pack.size) + " bytes"}));
+    at += kMediaCommitPackSize;
+  }
+  for (const MediaFile& file : commit.files) {
+    const uint64_t size = kMediaCommitFileSize + file.path.size();
+    SATCHEL_RETURN_IF_ERROR(show({at, size, "file",
+                                  file.path + ", " + Number(file.size) + " bytes, SHA-256 " +
+                                      Hex(file.digest.data(), file.digest.size())}));
+    at += size;
   }
   return show({at, data.size() - at, "checksum", "right"});
 }
@@ -136,6 +172,7 @@ Status DumpFile(Env* env, const std::string& path, const Show& show) {
   };
   if (begins(kPackMagic, sizeof kPackMagic)) return DumpPack(file.get(), size, show);
   if (begins(kMediaIndexMagic, sizeof kMediaIndexMagic)) return DumpIndex(env, path, show);
+  if (begins(kMediaCommitMagic, sizeof kMediaCommitMagic)) return DumpCommit(env, path, show);
   if (begins(kBlockMapMagic, sizeof kBlockMapMagic)) return DumpMap(path, show);
   if (magic == kPageMagic && size == kBlockSize && got == kBlockSize) return DumpPage(head, show);
   if (magic == kRecordMagic || magic == kFrameMagic) return DumpRecords(file.get(), 0, size, show);

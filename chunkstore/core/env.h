@@ -40,6 +40,13 @@ class File {
   // Makes everything written so far durable, the size included.
   virtual Status Sync() = 0;
 
+  // The system begins to write [offset, offset + length), so that Sync has less to wait for. A
+  // hint.
+  virtual void StartWriting(uint64_t offset, uint64_t length) {
+    (void)offset;
+    (void)length;
+  }
+
   // The system need not keep what is durable of [offset, offset + length) in memory. A hint.
   virtual void DropCached(uint64_t offset, uint64_t length) {
     (void)offset;

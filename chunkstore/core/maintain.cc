@@ -190,10 +190,11 @@ class Pruner {
     });
   }
 
-  // *remove: packs that nothing points to afterwards.
-  Status Run(std::vector<uint32_t>* remove) {
+  // *remove: packs that nothing points to afterwards. When `progress` stops it, nothing is removed,
+  // and what was copied need not be copied again.
+  Status Run(const ProgressFn& progress, std::vector<uint32_t>* remove) {
     if (rewrite_.count(chunks_->end().pack) != 0) SATCHEL_RETURN_IF_ERROR(chunks_->EndPack());
-    SATCHEL_RETURN_IF_ERROR(Sweep(rewrite_));
+    SATCHEL_RETURN_IF_ERROR(Sweep(rewrite_, progress));
     remove->assign(rewrite_.begin(), rewrite_.end());
     return {};
   }
@@ -227,7 +228,7 @@ class Pruner {
     return {};
   }
 
-  Status Sweep(const std::set<uint32_t>& rewrite) {
+  Status Sweep(const std::set<uint32_t>& rewrite, const ProgressFn& progress) {
     std::vector<Index::Entry> move;
     std::vector<ChunkRef> erase;
     SATCHEL_RETURN_IF_ERROR(chunks_->index()->ForEach([&](const ChunkRef& ref, const Location& at) {
@@ -243,7 +244,7 @@ class Pruner {
     std::sort(move.begin(), move.end(), [](const auto& a, const auto& b) {
       return std::pair(a.value.pack, a.value.offset) < std::pair(b.value.pack, b.value.offset);
     });
-    SATCHEL_RETURN_IF_ERROR(chunks_->Move(move));
+    SATCHEL_RETURN_IF_ERROR(Move(move, progress));
     for (size_t i = 0; i < erase.size(); i += kIndexBatch) {
       const auto begin = erase.begin() + static_cast<ptrdiff_t>(i);
       const auto end =
@@ -252,6 +253,23 @@ class Pruner {
     }
     return {};
   }
+
+  // In pieces that do not divide a frame.
+  Status Move(const std::vector<Index::Entry>& move, const ProgressFn& progress) {
+    for (size_t i = 0; i < move.size();) {
+      if (progress && !progress(i * kBlockSize, move.size() * kBlockSize)) {
+        return Status::Make(Kind::kCancelled, "stopped by the caller");
+      }
+      size_t end = std::min(i + kMovePiece, move.size());
+      while (end < move.size() && move[end].value.SamePlace(move[end - 1].value)) ++end;
+      const auto begin = move.begin() + static_cast<ptrdiff_t>(i);
+      SATCHEL_RETURN_IF_ERROR(chunks_->Move({begin, move.begin() + static_cast<ptrdiff_t>(end)}));
+      i = end;
+    }
+    return {};
+  }
+
+  static constexpr size_t kMovePiece = 2048;  // chunks
 
   Chunks* const chunks_;
   const RefSet& keep_;
@@ -342,7 +360,7 @@ Status Store::Prune(const std::vector<TableRoot>& keep, const std::vector<const 
   SATCHEL_RETURN_IF_ERROR(pruner.Choose(sizes));
   if (dry_run) return pruner.Foretell(sizes);
   std::vector<uint32_t> remove;
-  SATCHEL_RETURN_IF_ERROR(pruner.Run(&remove));
+  SATCHEL_RETURN_IF_ERROR(pruner.Run(progress, &remove));
   for (const uint32_t pack : remove) {
     chunks_->reader()->Forget(pack);
     SATCHEL_RETURN_IF_ERROR(env_->Remove(PackPath(pack)));

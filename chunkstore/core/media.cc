@@ -19,6 +19,16 @@ constexpr char kFormat[] = "satchel-media";
 constexpr int kVersion = 2;  // 1 had no generations
 constexpr size_t kDescriptionLimit = 4096;
 
+// Names that only take room: a FAT needs 20 entries of 32 bytes for one of 247 characters.
+constexpr char kRoomName[] = "room-";
+constexpr size_t kRoomLength = 19 * 13;
+constexpr uint64_t kRoomBytes = 20 * 32;
+
+// How many packs a medium may come to have: most are full, some are of small checkpoints.
+constexpr uint64_t kPackAtLeast = uint64_t{16} << 20;  // bytes of most
+constexpr uint64_t kFewestPacks = 64;
+constexpr uint64_t kMostPacks = 8192;
+
 std::string Described(const std::string& root) { return root + "/satchel/media.json"; }
 
 Status MakeDescribed(Env* env, const std::string& root, const std::string& uuid) {
@@ -42,17 +52,6 @@ bool IsEmpty(Env* env, const std::string& folder) {
   return !env->List(folder, &names).ok() || names.empty();
 }
 
-std::string FormatUuid(const std::array<uint8_t, 16>& uuid) {
-  std::string text;
-  for (size_t i = 0; i < uuid.size(); ++i) {
-    char digits[3];
-    std::snprintf(digits, sizeof digits, "%02x", uuid[i]);
-    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
-    text += digits;
-  }
-  return text;
-}
-
 }  // namespace
 
 Media::Media(Env* env, std::string root, std::array<uint8_t, 16> uuid)
@@ -74,12 +73,44 @@ Status Media::Init(Env* env, const std::string& root, const std::string& uuid) {
                            IsEmpty(env, folder + "/packs") && IsEmpty(env, folder + "/commits");
     if (!cut_short) return Status::Make(Kind::kExists, what, "there is one already");
     SATCHEL_RETURN_IF_ERROR(env->Remove(Described(root)));
+    SATCHEL_RETURN_IF_ERROR(env->SyncDir(folder));
   }
-  for (const char* part : {"", "/packs", "/commits"}) {
+  uint64_t free = 0;
+  SATCHEL_RETURN_IF_ERROR(env->FreeBytes(root, &free));
+  const uint64_t packs = std::min(kFewestPacks + free / kPackAtLeast, kMostPacks);
+  SATCHEL_RETURN_IF_ERROR(env->MakeDir(folder));
+  const std::pair<const char*, uint64_t> parts[] = {{"/packs", packs * kMediaPackRoom},
+                                                    {"/commits", kMediaFolderRoom},
+                                                    {"/checkpoints", kMediaFolderRoom},
+                                                    {"/log", kMediaFolderRoom}};
+  for (const auto& [part, room] : parts) {
     SATCHEL_RETURN_IF_ERROR(env->MakeDir(folder + part));
+    SATCHEL_RETURN_IF_ERROR(MakeRoom(env, folder + part, room));
   }
   SATCHEL_RETURN_IF_ERROR(env->SyncDir(folder));  // where media.json is, the folders are
   return MakeDescribed(env, root, uuid);
+}
+
+// Names are made and removed again, which costs a folder of FAT nothing but the room. Where that
+// was cut off, it is done again.
+Status Media::MakeRoom(Env* env, const std::string& folder, uint64_t bytes) {
+  std::vector<std::string> names;
+  SATCHEL_RETURN_IF_ERROR(env->List(folder, &names));
+  const auto of_room = [](const std::string& name) { return name.rfind(kRoomName, 0) == 0; };
+  if (!names.empty() && std::none_of(names.begin(), names.end(), of_room)) return {};
+  for (uint64_t i = 0; i * kRoomBytes < bytes; ++i) {
+    std::string name = kRoomName + std::to_string(i) + "-";
+    name.resize(kRoomLength, '0');
+    std::unique_ptr<File> file;
+    const Status made = env->Open(folder + "/" + name, OpenMode::kCreate, &file);
+    if (!made.ok() && !made.Is(Kind::kExists)) return made;
+  }
+  SATCHEL_RETURN_IF_ERROR(env->SyncDir(folder));
+  SATCHEL_RETURN_IF_ERROR(env->List(folder, &names));
+  for (const std::string& name : names) {
+    if (of_room(name)) SATCHEL_RETURN_IF_ERROR(env->Remove(folder + "/" + name));
+  }
+  return env->SyncDir(folder);
 }
 
 Status Media::Redescribe(Env* env, const std::string& root, const std::string& uuid) {
@@ -129,7 +160,7 @@ Status Media::Load() {
 // A commit file of another medium, or of another name than its own, is none of this one's.
 Status Media::LoadCommits() {
   std::vector<std::string> names;
-  SATCHEL_RETURN_IF_ERROR(env_->List(Below("commits"), &names));
+  SATCHEL_RETURN_IF_ERROR(AllowAbsent(env_->List(Below("commits"), &names)));
   std::vector<MediaGeneration> found;
   uint64_t last = 0;
   for (const std::string& name : names) {
@@ -182,7 +213,7 @@ std::string Media::Lacks(const MediaCommit& commit) {
 // an index.
 Status Media::LoadPacks() {
   std::vector<std::string> names;
-  SATCHEL_RETURN_IF_ERROR(env_->List(PacksPath(), &names));
+  SATCHEL_RETURN_IF_ERROR(AllowAbsent(env_->List(PacksPath(), &names)));
   const std::set<uint32_t> named = Named();
   for (const std::string& name : names) {
     uint32_t pack = 0;
@@ -385,7 +416,10 @@ Status Media::Excuse(const Status& status) {
 
 Status Media::Judge(const Status& status) {
   if (!status.Is(Kind::kNotFound)) return status;
-  if (env_->Exists(Described(root_))) return {};
+  if (env_->Exists(Described(root_))) {
+    return Status::Make(Kind::kDamaged, "the medium at " + root_ + " is damaged",
+                        status.ToString());
+  }
   return Status::Make(Kind::kGone, "the medium at " + root_ + " is gone", status.ToString());
 }
 

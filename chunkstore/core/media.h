@@ -23,6 +23,9 @@
 //   commit file n + 1                           n + 1
 //   files that only n - 1 named                 n + 1, and n; the next writer removes the rest
 //
+// A folder of FAT that gets another cluster may come apart, too. FAT folders never shrink, so each
+// has the room that it will need from its beginning (MakeRoom).
+//
 // A pack without a usable index file is scanned if a commit names it. A pack that is cut off or
 // garbage gives fewer chunks, never wrong ones: whoever receives a record checks its hashes.
 #ifndef SATCHEL_CHUNKSTORE_CORE_MEDIA_H_
@@ -50,6 +53,10 @@ constexpr size_t kMediaGenerations = 2;
 
 // Chunks that the indexes of one medium may name: an enemy's medium must not fill the memory.
 constexpr size_t kMediaChunkLimit = size_t{1} << 24;
+
+// Room for names in a folder, in bytes, and what a pack and its index take of it on FAT.
+constexpr uint64_t kMediaFolderRoom = 4096;
+constexpr uint64_t kMediaPackRoom = 128;
 
 // Bytes of a manifest, a signature or the like.
 constexpr size_t kMediaFileLimit = size_t{1} << 20;
@@ -163,6 +170,7 @@ class Media final : public PageSource {
   std::string PathOf(uint32_t pack, const char* suffix) const;
 
   // media.cc
+  static Status MakeRoom(Env* env, const std::string& folder, uint64_t bytes);
   static Status ReadUuid(Env* env, const std::string& root, std::array<uint8_t, 16>* uuid);
   Status Load();
   Status LoadCommits();
@@ -180,7 +188,12 @@ class Media final : public PageSource {
   std::set<uint32_t> Named();
   Status NextPack(uint32_t* pack);
 
-  // A file that vanished means that the medium did.
+  // kNotFound is all right.
+  static Status AllowAbsent(const Status& status) {
+    return status.Is(Kind::kNotFound) ? Status() : status;
+  }
+
+  // What vanished from a medium that is still there is damage; else the medium is gone.
   Status Judge(const Status& status);
 
   // Of reading one file: ok where the medium is still there, so that only this file is of no use.

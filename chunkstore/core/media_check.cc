@@ -122,7 +122,7 @@ Status Media::Verify(const ProgressFn& progress, MediaReport* report) {
 Status Media::RebuildIndexes(const ProgressFn& progress, MediaReport* report) {
   const std::lock_guard writer(write_mutex_);
   std::vector<std::string> names;
-  SATCHEL_RETURN_IF_ERROR(Judge(env_->List(PacksPath(), &names)));
+  SATCHEL_RETURN_IF_ERROR(AllowAbsent(env_->List(PacksPath(), &names)));
   std::vector<uint32_t> numbers;
   for (const std::string& name : names) {
     uint32_t pack = 0;

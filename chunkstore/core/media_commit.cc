@@ -117,7 +117,10 @@ Status DecodeMediaCommit(const std::string& data, MediaCommit* commit) {
   commit->created = in.Take<uint64_t>();
   const auto packs = in.Take<uint32_t>();
   const auto files = in.Take<uint32_t>();
-  if (in.Take<uint64_t>() != 0) return Damaged("a reserved field is not zero");
+  if (in.Take<uint64_t>() != 0) {
+    return Status::Make(Kind::kUnsupported, "cannot read a commit file",
+                        "a reserved field is not zero");
+  }
   if (packs > in.left() / kMediaCommitPackSize || files > in.left() / kMediaCommitFileSize) {
     return Damaged("its counts do not fit its size");
   }
@@ -183,6 +186,17 @@ bool ParseUuid(const std::string& text, std::array<uint8_t, 16>* uuid) {
     ++digits;
   }
   return true;
+}
+
+std::string FormatUuid(const std::array<uint8_t, 16>& uuid) {
+  std::string text;
+  for (size_t i = 0; i < uuid.size(); ++i) {
+    char digits[3];
+    std::snprintf(digits, sizeof digits, "%02x", uuid[i]);
+    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    text += digits;
+  }
+  return text;
 }
 
 }  // namespace satchel

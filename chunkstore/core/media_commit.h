@@ -71,6 +71,7 @@ bool ParseMediaCommitName(const std::string& name, uint64_t* generation);
 
 // 8-4-4-4-12 hex digits, as media.json has it. false for anything else.
 bool ParseUuid(const std::string& text, std::array<uint8_t, 16>* uuid);
+std::string FormatUuid(const std::array<uint8_t, 16>& uuid);
 
 }  // namespace satchel
 

@@ -66,6 +66,10 @@ Status DecodeMediaIndex(const std::string& data, std::vector<MediaIndexEntry>* e
   if (Take<uint64_t>(at + body) != Checksum64(at, body)) {
     return Damaged("the checksum does not agree");
   }
+  if (Take<uint64_t>(at + 24) != 0) {
+    return Status::Make(Kind::kUnsupported, "cannot read a pack index",
+                        "a reserved field is not zero");
+  }
   entries->resize(count);
   at += kMediaIndexHeaderSize;
   for (MediaIndexEntry& entry : *entries) {

@@ -7,6 +7,8 @@
 // sync, then what it named, a sync.
 #include <algorithm>
 #include <cstring>
+#include <deque>
+#include <future>
 #include <utility>
 
 #include "chunkstore/core/hash.h"
@@ -18,13 +20,15 @@ namespace {
 // Kept free beyond what is counted: clusters that files do not fill, the commit, the log.
 constexpr uint64_t kReserve = uint64_t{1} << 20;
 
+// Of what is copied, that part is counted for the last clusters of packs and indexes, which they do
+// not fill: two of at most 128 KiB for each pack.
+constexpr uint64_t kClusterShare = 256;
+
 // Packs below that size are copied together once there are so many of them.
 constexpr uint64_t kSmallPack = uint64_t{4} << 20;
 constexpr size_t kManySmall = 16;
 
 std::string FolderOf(const std::string& path) { return path.substr(0, path.rfind('/')); }
-
-Status OnlyNotFound(const Status& status) { return status.Is(Kind::kNotFound) ? Status() : status; }
 
 }  // namespace
 
@@ -92,6 +96,7 @@ class Media::PackFile {
 
   Status Flush() {
     SATCHEL_RETURN_IF_ERROR(file_->WriteAt(flushed_, buffer_.data(), buffer_.size()));
+    file_->StartWriting(flushed_, buffer_.size());
     flushed_ += buffer_.size();
     buffer_.clear();
     return {};
@@ -187,10 +192,11 @@ class Media::Adder {
 
  private:
   static constexpr uint64_t kReportEvery = 1 << 20;
-  static constexpr size_t kTogether = 256;
+  static constexpr size_t kTogether = 256;  // chunks in a batch
+  static constexpr size_t kAhead = 2;       // batches
 
   uint64_t Need(uint64_t bytes) const {
-    return bytes + plan_.size() * kMediaIndexEntrySize + kReserve;
+    return bytes + bytes / kClusterShare + plan_.size() * kMediaIndexEntrySize + kReserve;
   }
 
   // Bytes that the generations before the newest whole one could give back.
@@ -208,17 +214,28 @@ class Media::Adder {
     return bytes;
   }
 
-  // The medium must not get what the store has lost.
+  struct Batch {
+    Status status;
+    std::string records;
+  };
+
+  // Two batches are made while the one before them is written: compressing may take longer than
+  // that. Without a policy std::async does the work in get() where there are no threads left, and
+  // throws nothing. The medium must not get what the store has lost.
   template <typename Visit>
   Status ForEachRecord(const Visit& visit) {
-    std::string records;
+    std::deque<std::future<Batch>> ahead;
+    size_t next = 0;
     for (size_t start = 0; start < plan_.size(); start += kTogether) {
-      const size_t count = std::min(kTogether, plan_.size() - start);
-      records.clear();
-      SATCHEL_RETURN_IF_ERROR(OfStore(from_->Records(&plan_[start], count, &records)));
-      const auto* at = reinterpret_cast<const uint8_t*>(records.data());
-      size_t left = records.size();
-      for (size_t i = start; i < start + count; ++i) {
+      for (; next < plan_.size() && ahead.size() <= kAhead; next += kTogether) {
+        ahead.push_back(std::async([this, next] { return Take(next); }));
+      }
+      const Batch batch = ahead.front().get();
+      ahead.pop_front();
+      SATCHEL_RETURN_IF_ERROR(OfStore(batch.status));
+      const auto* at = reinterpret_cast<const uint8_t*>(batch.records.data());
+      size_t left = batch.records.size();
+      for (size_t i = start; i < std::min(start + kTogether, plan_.size()); ++i) {
         RecordView record;
         if (!ParseRecord(at, left, &record).ok() || record.ref != plan_[i]) {
           return OfStore(Status::Invalid(plan_[i], "its record in the store is damaged"));
@@ -229,6 +246,13 @@ class Media::Adder {
       }
     }
     return {};
+  }
+
+  Batch Take(size_t start) {
+    Batch batch;
+    const size_t count = std::min(kTogether, plan_.size() - start);
+    batch.status = from_->Records(&plan_[start], count, &batch.records);
+    return batch;
   }
 
   Status OfStore(Status status) {
@@ -253,10 +277,7 @@ Status Media::Add(Chunks* from, const ChunkRef* all, size_t n, const ProgressFn&
   if (status.ok()) status = adder.Plan(all, n);
   if (status.ok()) status = adder.MakeRoom();
   if (status.ok()) status = adder.Copy(progress, written);
-  if (notes->store_failed || status.ok()) return status;
-  status = Judge(status);
-  return status.ok() ? Status::Make(Kind::kIo, "a pack vanished from the medium at " + root_)
-                     : status;
+  return notes->store_failed ? status : Judge(status);
 }
 
 // Before the first write: it is still the same medium, and what an earlier writer left unfinished
@@ -269,6 +290,7 @@ Status Media::Prepare() {
                         found.ok() ? "another one is there now" : found.ToString());
   }
   if (prepared_) return {};
+  for (const char* folder : {"packs/", "commits/"}) SATCHEL_RETURN_IF_ERROR(MakeFolders(folder));
   SATCHEL_RETURN_IF_ERROR(RemoveTorn());
   SATCHEL_RETURN_IF_ERROR(RemoveUnfinished());
   prepared_ = true;
@@ -354,7 +376,7 @@ Status Media::WriteNew(const std::string& path, const std::string& data) {
   return status;
 }
 
-// A folder that is there may be one whose making was never synced.
+// A folder that is there may be one whose making was never synced, or came to no end.
 Status Media::MakeFolders(const std::string& path) {
   for (size_t slash = path.find('/'); slash != std::string::npos;
        slash = path.find('/', slash + 1)) {
@@ -362,6 +384,7 @@ Status Media::MakeFolders(const std::string& path) {
     if (durable_folders_.count(folder) != 0) continue;
     SATCHEL_RETURN_IF_ERROR(env_->MakeDir(folder));
     SATCHEL_RETURN_IF_ERROR(env_->SyncDir(FolderOf(folder)));
+    SATCHEL_RETURN_IF_ERROR(MakeRoom(env_, folder, kMediaFolderRoom));
     durable_folders_.insert(folder);
   }
   return {};
@@ -510,7 +533,7 @@ Status Media::DropGenerations(size_t keep, const std::set<uint32_t>& spare, uint
   if (kept.empty()) return {};
   std::set<std::string> unneeded;
   for (const MediaGeneration& generation : dropped) {
-    SATCHEL_RETURN_IF_ERROR(OnlyNotFound(env_->Remove(CommitPath(generation.commit.generation))));
+    SATCHEL_RETURN_IF_ERROR(AllowAbsent(env_->Remove(CommitPath(generation.commit.generation))));
     for (const MediaFile& file : generation.commit.files) unneeded.insert(file.path);
   }
   if (!dropped.empty()) SATCHEL_RETURN_IF_ERROR(env_->SyncDir(Below("commits")));
@@ -523,7 +546,7 @@ Status Media::DropGenerations(size_t keep, const std::set<uint32_t>& spare, uint
   }
   std::set<std::string> folders;
   for (const std::string& path : unneeded) {
-    SATCHEL_RETURN_IF_ERROR(OnlyNotFound(env_->Remove(Below(path))));
+    SATCHEL_RETURN_IF_ERROR(AllowAbsent(env_->Remove(Below(path))));
     folders.insert(FolderOf(Below(path)));
   }
   for (const std::string& folder : folders) SATCHEL_RETURN_IF_ERROR(env_->SyncDir(folder));
@@ -551,8 +574,8 @@ Status Media::RemovePacks(const std::set<uint32_t>& packs, uint64_t* freed) {
 Status Media::RemovePack(uint32_t pack) {
   reader_.Forget(pack);
   // A pack without its index and without a commit does not count.
-  SATCHEL_RETURN_IF_ERROR(OnlyNotFound(env_->Remove(PathOf(pack, ".idx"))));
-  return OnlyNotFound(env_->Remove(PathOf(pack, ".pack")));
+  SATCHEL_RETURN_IF_ERROR(AllowAbsent(env_->Remove(PathOf(pack, ".idx"))));
+  return AllowAbsent(env_->Remove(PathOf(pack, ".pack")));
 }
 
 }  // namespace satchel

@@ -60,6 +60,11 @@ class PosixFile final : public File {
 
   Status Sync() override { return fdatasync(fd_) == 0 ? Status() : Error("cannot sync"); }
 
+  void StartWriting(uint64_t offset, uint64_t length) override {
+    (void)sync_file_range(fd_, static_cast<off64_t>(offset), static_cast<off64_t>(length),
+                          SYNC_FILE_RANGE_WRITE);
+  }
+
   void DropCached(uint64_t offset, uint64_t length) override {
     (void)posix_fadvise(fd_, static_cast<off_t>(offset), static_cast<off_t>(length),
                         POSIX_FADV_DONTNEED);

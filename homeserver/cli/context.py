@@ -95,9 +95,10 @@ class Context:
                     with suppress(TimeoutError):
                         call.exception(LOOK_SECONDS)
             except KeyboardInterrupt:
-                with suppress(SatchelError):
-                    daemon.delete(f"/v1/works/{word}")
-                wait([call])
+                while not call.done():  # the daemon may not have begun with it yet
+                    with suppress(SatchelError):
+                        daemon.delete(f"/v1/works/{word}")
+                    wait([call], LOOK_SECONDS)
                 raise
             return call.result()
 

@@ -26,8 +26,8 @@ _LOG = b"SATCHLOG"
 @click.argument("file", type=click.Path(path_type=Path))
 @json_option
 def command(file: Path, as_json: bool) -> None:
-    """Show what is in FILE: a pack, a pack's index, a block map, a table page, a working set, a
-    segment of an operation log, a manifest or a description."""
+    """Show what is in FILE: a pack, a pack's index, a medium's commit, a block map, a table page, a
+    working set, a segment of an operation log, a manifest or a description."""
     try:
         with file.open("rb") as opened:
             head = opened.read(8)

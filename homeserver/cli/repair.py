@@ -22,7 +22,7 @@ from satchel.errors import IntegrityError
     multiple=True,
     metavar="SOURCE",
     help="Who may have it: the folder of a store, media (path or UUID), the socket of a home or a "
-    "surrogate, or user@host:/path/of/socket; repeatable, asked in this order.",
+    "surrogate, or ssh://USER@HOST:PORT/PATH/OF/SOCKET; repeatable, asked in this order.",
 )
 @json_option
 @pass_context

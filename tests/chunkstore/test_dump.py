@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files of the store in words."""
 
+import hashlib
 from pathlib import Path
 
 import pytest
 
 from chunkstore import BlockMap, Media, Store, StoreDamaged, dump
-from tests.chunkstore.content import flip, noise, packs, reference, text
+from tests.chunkstore.content import commit_volumes, flip, noise, packs, reference, text
 
 
 def test_a_pack_is_shown_record_by_record_and_damage_as_garbage(store: Store) -> None:
@@ -37,6 +38,24 @@ def test_batches_indexes_maps_and_pages(store: Store, media: Media, tmp_path: Pa
         store.resolve(root, map, 0, 4)
     words = [part.text.split()[4] for part in dump(tmp_path / "map")[1:]]
     assert words == ["packed", "packed", "zero", "packed"]
+
+
+def test_a_commit_file(store: Store, media: Media) -> None:
+    root = store.import_bytes(noise(1, 2))
+    commit_volumes(store, media, {"disk": root})
+    header, pack, manifest, signature, checksum = dump(media.root / "satchel/commits/000001.commit")
+    assert header.text.startswith(f"generation 1 of {media.uuid}, created ")
+    assert header.text.endswith(" ns, 1 packs, 2 files")
+    size = (media.root / "satchel/packs/000001.pack").stat().st_size
+    assert (pack.kind, pack.text) == ("pack", f"000001.pack, 3 chunks, {size} bytes")
+    assert manifest.text.startswith("checkpoints/disk/0000000000000001.json, ")
+    digest = hashlib.sha256(b"signature").hexdigest()
+    assert signature.text == f"checkpoints/disk/0000000000000001.sig, 9 bytes, SHA-256 {digest}"
+    assert [header.offset, pack.offset, manifest.offset] == [0, 64, 80]
+    assert (checksum.kind, checksum.size) == ("checksum", 8)
+    flip(media.root / "satchel/commits/000001.commit", 70)
+    with pytest.raises(StoreDamaged, match="checksum"):
+        dump(media.root / "satchel/commits/000001.commit")
 
 
 def test_another_file_is_refused(tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 """Generations of a medium: the old one or the new one, whatever happens in between."""
 
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -22,7 +24,7 @@ from chunkstore._native._core import checksum64
 from satchel.errors import SatchelError
 from satchel.ids import CheckpointId
 from tests.chunkstore.content import commit_volumes, flip, noise, packs, read_volumes
-from tests.chunkstore.mounts import tmpfs
+from tests.chunkstore.mounts import exfat, tmpfs
 from tests.conftest import requires
 
 
@@ -189,11 +191,28 @@ def test_a_manifest_that_a_generation_needs_is_not_replaced(store: Store, media:
     media.put_checkpoint("notes", CheckpointId("f" * 16), b"another", b"signature")
 
 
-@requires("root", "mount")
-def test_older_generations_make_room(store: Store, other: Store, tmp_path: Path) -> None:
+@contextmanager
+def small(kind: str, folder: Path) -> Iterator[Path]:
+    """A file system with room for two generations of 500 blocks, not for three."""
+    if kind == "exfat":
+        with exfat(folder, 8 << 20) as root:
+            yield root
+    else:
+        root = folder / "small"
+        with tmpfs(root, "6m"):
+            yield root
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param("tmpfs", marks=requires("root", "mount")),
+        pytest.param("exfat", marks=requires("root", "loop", "fuse", "mount.exfat-fuse")),
+    ],
+)
+def test_older_generations_make_room(kind: str, store: Store, other: Store, tmp_path: Path) -> None:
     """Two generations fit, three do not; and what does not fit at all costs nothing."""
-    root = tmp_path / "small"
-    with tmpfs(root, "6m"), Media.init(root) as media:
+    with small(kind, tmp_path) as root, Media.init(root) as media:
         for number in (1, 2):
             commit_volumes(store, media, {"notes": store.import_bytes(noise(number, 500))}, number)
         with pytest.raises(MediaFull):

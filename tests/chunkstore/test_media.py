@@ -5,6 +5,7 @@
 import logging
 import os
 import resource
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -24,6 +25,8 @@ from chunkstore import (
     MediaVersion,
     Store,
     StoreState,
+    StoreVersion,
+    dump,
 )
 from chunkstore._native._core import checksum64
 from satchel.names import BadName
@@ -293,6 +296,49 @@ def test_a_medium_that_is_pulled_out_and_comes_back(store: Store, media: Media) 
             Media.open(media.root)
         away.rename(media.root)
         assert opened.records(refs) == store.records(refs)
+
+
+def test_a_folder_that_is_lost_is_damage_and_made_again(store: Store, media: Media) -> None:
+    root = store.import_bytes(noise(1, 9))
+    (checkpoint,) = commit_volumes(store, media, {"disk": root})
+    shutil.rmtree(media.root / "satchel" / "commits")
+    with pytest.raises(MediaDamaged, match="is damaged"):
+        media.commit([checkpoint], [root])
+    with Media.open(media.root) as again:
+        assert again.generations() == []
+        again.commit([checkpoint], [root])
+    with Media.open(media.root) as again:
+        assert [generation.whole for generation in again.generations()] == [True]
+        assert again.missing(root) == b""
+
+
+def test_what_a_later_version_put_into_a_reserved_field_is_refused(
+    store: Store, media: Media
+) -> None:
+    commit_volumes(store, media, {"disk": store.import_bytes(noise(1))})
+    for name, at in (("packs/000001.idx", 24), ("commits/000001.commit", 56)):
+        path = media.root / "satchel" / name
+        data = bytearray(path.read_bytes())
+        data[at] = 1
+        data[-8:] = checksum64(data[:-8]).to_bytes(8, "little")
+        path.write_bytes(data)
+        with pytest.raises(StoreVersion, match="reserved"):
+            dump(path)
+    with pytest.raises(MediaVersion):
+        Media.open(media.root)
+
+
+def test_folders_have_their_room_from_the_beginning(store: Store, media: Media) -> None:
+    """Nothing of what takes the room is left, also after it was cut off."""
+    folder = media.root / "satchel" / "checkpoints"
+    assert list(folder.iterdir()) == []
+    (folder / "notes").mkdir()
+    for number in (0, 3, 99):
+        (folder / "notes" / f"room-{number}").write_bytes(b"")
+    commit_volumes(store, media, {"notes": store.import_bytes(noise(1))})
+    assert len(list((folder / "notes").iterdir())) == 2
+    names = {path.name for path in (media.root / "satchel").rglob("*")}
+    assert not [name for name in names if name.startswith("room")]
 
 
 @requires("root", "mount")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
+from chunkstore import Media
 from homeserver.cli.dump import command
 from replay import Log, Operation
 from replica import Run, encode_working_set
@@ -41,3 +42,14 @@ def test_a_segment_of_a_log(tmp_path: Path) -> None:
 def test_a_description(tmp_path: Path) -> None:
     (tmp_path / "store.json").write_text('{"format": "satchel-store", "version": 1}\n')
     assert [part["text"] for part in shown(tmp_path / "store.json")] == ["satchel-store", "1"]
+
+
+def test_what_a_medium_consists_of(tmp_path: Path) -> None:
+    with Media.init(tmp_path) as media:
+        media.commit([], [])
+        uuid = media.uuid
+    described = {part["kind"]: part["text"] for part in shown(tmp_path / "satchel" / "media.json")}
+    assert described == {"format": "satchel-media", "version": "2", "uuid": uuid}
+    header, checksum = shown(tmp_path / "satchel" / "commits" / "000001.commit")
+    assert str(header["text"]).startswith(f"generation 1 of {uuid}")
+    assert checksum["kind"] == "checksum"

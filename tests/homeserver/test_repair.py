@@ -14,11 +14,12 @@ from chunkstore import Catalog, Media, Store, split_refs
 from homeserver.repair import Source, open_source, repair
 from satchel.errors import NotFoundError
 from satchel.ids import ChunkRef, chunk_id
+from testbed.sshd import Sshd
 from tests.chunkstore.content import flip, noise, packs, text
 from tests.homeserver.conftest import Bench
 from tests.homeserver.program import Program
 from tests.needs import requires
-from wire import chunk_routes, serve
+from wire import Identity, chunk_routes, serve
 
 CONTENT = {"disk": noise(1, 300), "other": noise(1, 100) + text(2, 200), "third": noise(3, 50)}
 
@@ -117,6 +118,30 @@ def test_from_a_peer_that_lies_and_one_that_does_not(program: Program, short_pat
     assert read(program.folder / "store") == CONTENT
 
 
+@requires("sshd", "ssh", "ssh-keygen")
+def test_from_a_far_peer(program: Program, short_path: Path) -> None:
+    harm(program.folder / "store")
+    keys = program.folder / "config" / "satchel"
+    keys.mkdir(parents=True)
+    mine = Identity.create(keys / "id_ed25519", comment="owner")
+    app = flask.Flask("peer")
+    with Sshd.start(short_path / "sshd", authorized=[mine.public]) as sshd:
+        there = f"ssh://{sshd.user}@{sshd.address}:{sshd.port}{short_path / 'peer'}"
+        unknown = program.run("repair", "--from", there)
+        assert unknown.returncode not in (0, 6), unknown.stderr
+        (keys / "known_hosts").write_text(sshd.known_hosts_line + "\n")
+        with Store.open(program.folder / "copy") as copy:
+            app.register_blueprint(chunk_routes(copy.records))
+            with serve(app, short_path / "peer", threads=2, max_body=1 << 24):
+                done = program.run("repair", "--from", there, "--json")
+    assert done.returncode == 6, done.stderr
+    report = json.loads(done.stdout)
+    assert report["repaired"][there] > 20
+    assert {hurt["name"] for hurt in report["hurt"]} == {"third"}
+    assert len(report["unrepaired"]) == report["lost"] - report["repaired"][there] > 0
+    assert program.run("repair", "--from", "ssh://:x/y").returncode == 2
+
+
 def test_a_lost_page_hides_what_is_below_it(program: Program) -> None:
     with Store.open(program.folder / "store") as store:
         root = Catalog(store).get("disk").root
@@ -185,7 +210,7 @@ def test_a_source_that_is_none(program: Program) -> None:
         (program.folder / "config").mkdir(exist_ok=True)
         assert program.fails(3, "repair", "--from", source)["code"] == "not-found"
     assert program.fails(5, "repair", "--from", program.folder / "store")["code"] == "conflict"
-    with pytest.raises(NotFoundError), open_source("a@b:/run/x.sock"):
+    with pytest.raises(NotFoundError), open_source("ssh://a@b/run/x.sock"):
         pass
 
 

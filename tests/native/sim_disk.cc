@@ -13,7 +13,7 @@ namespace satchel::sim {
 namespace {
 
 constexpr uint64_t kRoot = 1;
-constexpr uint64_t kFreeBytes = uint64_t{1} << 40;
+constexpr uint64_t kFreeBytes = uint64_t{1} << 28;
 
 // The content of `node`, unshared.
 std::string* Own(Node* node) {

@@ -23,7 +23,7 @@ from satchel.errors import StateError
 from satchel.ids import OperationNumber
 from tests.replay.logs import content, files, filled, operation
 
-GOLDEN_HEADER = bytes.fromhex("53415443484c4f47 01000000 01000000 0100000000000000 00000000")
+GOLDEN_HEADER = bytes.fromhex("53415443484c4f47 02000000 01000000 0100000000000000 00000000")
 
 
 def number(value: int) -> OperationNumber:
@@ -36,7 +36,7 @@ def test_golden_bytes(tmp_path: Path) -> None:
     record = struct.pack("<4sIQQQI", b"SATO", 5, 1, 2, 3, zlib.crc32(b"hello"))
     expected = GOLDEN_HEADER + struct.pack("<I", zlib.crc32(GOLDEN_HEADER))
     expected += record + struct.pack("<I", zlib.crc32(record)) + b"hello"
-    assert (tmp_path / "log" / "00000001.log").read_bytes() == expected
+    assert (tmp_path / "log" / "00000001.log").read_bytes() == expected.ljust(1 << 20, b"\0")
 
 
 def test_an_empty_log(tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_one_writer(tmp_path: Path) -> None:
 def test_a_log_opened_to_be_read_changes_nothing(tmp_path: Path) -> None:
     filled(tmp_path, 3).close()
     path = max(tmp_path.iterdir())
-    path.write_bytes(path.read_bytes()[:-1])
+    path.write_bytes(path.read_bytes().rstrip(b"\0")[:-1])
     before = {p: p.read_bytes() for p in tmp_path.iterdir()}
     with Log.open(tmp_path, read_only=True) as log:
         assert (log.last, log.torn is not None) == (2, True)
@@ -225,9 +225,9 @@ def test_readers_and_a_writer_that_cuts(tmp_path: Path, monkeypatch: pytest.Monk
 def test_a_newer_version_is_left_alone(tmp_path: Path) -> None:
     filled(tmp_path, 0).close()
     header = bytearray((tmp_path / "00000001.log").read_bytes()[:28])
-    header[8] = 2
+    header[8] = 3
     (tmp_path / "00000001.log").write_bytes(header + struct.pack("<I", zlib.crc32(header)))
-    with pytest.raises(LogUnsupported, match="version 2"):
+    with pytest.raises(LogUnsupported, match="version 3"):
         Log.open(tmp_path)
     assert files(tmp_path) == ["00000001.log"]
 

@@ -32,11 +32,13 @@ from tests.replay.logs import content, files, filled, operation
 
 
 def single_segment(folder: Path, count: int) -> Path:
-    """A log in one file, closed; the path of the file."""
+    """A log in one file without room, closed; the path of the file."""
     with Log.open(folder) as log:
         for number in range(1, count + 1):
             log.append(operation(number))
-    return folder / "00000001.log"
+    path = folder / "00000001.log"
+    path.write_bytes(path.read_bytes().rstrip(b"\0"))
+    return path
 
 
 def record_starts(count: int) -> list[int]:
@@ -63,7 +65,7 @@ def test_torn_at_every_byte_of_the_last_records(tmp_path: Path) -> None:
             assert content(log) == [operation(n) for n in range(1, expected + 2)]
 
 
-@pytest.mark.parametrize("tail", [bytes(700), random.Random(8).randbytes(700), b"SATO" * 200])
+@pytest.mark.parametrize("tail", [random.Random(8).randbytes(700), b"SATO" * 200])
 def test_torn_with_noise_at_the_end(tmp_path: Path, tail: bytes) -> None:
     path = single_segment(tmp_path, 5)
     good = path.stat().st_size
@@ -72,7 +74,64 @@ def test_torn_with_noise_at_the_end(tmp_path: Path, tail: bytes) -> None:
         assert log.last == 5
         assert log.torn is not None
         assert (log.torn.segment, log.torn.offset, log.torn.size) == (path.name, good, len(tail))
-    assert path.stat().st_size == good
+    assert path.read_bytes()[good:] == bytes(len(tail))
+
+
+def test_a_segment_has_its_room_from_the_beginning(tmp_path: Path) -> None:
+    """An append changes no size, no place, no folder: what FAT could lose is left alone."""
+    with Log.open(tmp_path, segment_bytes=1000) as log:
+        (path,) = tmp_path.iterdir()
+        for number in range(1, 6):
+            before = path.stat()
+            log.append(operation(number))
+            after = path.stat()
+            assert (after.st_size, after.st_blocks) == (before.st_size, before.st_blocks)
+        large = Operation(OperationNumber(6), 0, 0, b"x" * 5000)
+        log.append(large)
+        log.append(operation(7))
+    sizes = [(tmp_path / name).stat().st_size for name in files(tmp_path)]
+    assert sizes == [1000, large.record_size + 32, 1000]
+    with Log.open(tmp_path) as log:
+        assert (log.last, log.torn) == (7, None)
+        assert content(log) == [*(operation(n) for n in range(1, 6)), large, operation(7)]
+
+
+def test_torn_within_the_room_of_a_segment(tmp_path: Path) -> None:
+    """Any sectors of the last record may be there, and any may be zeros still."""
+    with Log.open(tmp_path, segment_bytes=4096) as log:
+        log.append(operation(1))
+    path = tmp_path / "00000001.log"
+    whole = path.read_bytes()
+    start = len(whole.rstrip(b"\0"))
+    record = Operation(OperationNumber(2), 0, 0, random.Random(4).randbytes(1400)).encode()
+    places = [range(at, min(at + 512, len(record))) for at in range(0, len(record), 512)]
+    for which in range(1, 1 << len(places)):
+        torn = bytearray(whole)
+        for index, place in enumerate(places):
+            if which >> index & 1:
+                torn[start + place.start : start + place.stop] = record[place.start : place.stop]
+        path.write_bytes(torn)
+        complete = which == (1 << len(places)) - 1
+        with Log.open(tmp_path, segment_bytes=4096) as log:
+            assert (log.last, log.torn is None) == ((2, True) if complete else (1, False))
+            log.append(operation(log.last + 1))
+        assert path.stat().st_size == 4096
+        with Log.open(tmp_path) as log:
+            assert log.torn is None
+
+
+@requires("root")
+def test_a_full_medium_gets_segments_without_room(medium: Path) -> None:
+    with (medium / "film").open("wb") as film:
+        film.truncate(56 << 10)
+        os.posix_fallocate(film.fileno(), 0, 56 << 10)
+    with Log.open(medium / "log") as log:
+        log.append(operation(1))
+        with pytest.raises(LogFull):
+            log.append(Operation(OperationNumber(2), 0, 0, bytes(9000)))
+        log.append(operation(2))
+    with Log.open(medium / "log") as log:
+        assert content(log) == [operation(1), operation(2)]
 
 
 def test_torn_with_an_old_record_at_the_end(tmp_path: Path) -> None:
@@ -115,7 +174,7 @@ def test_flipped_bytes_are_noticed_wherever_they_are(tmp_path: Path) -> None:
 def test_damage_in_an_older_segment_is_not_a_torn_end(tmp_path: Path) -> None:
     filled(tmp_path, 20).close()
     oldest = tmp_path / files(tmp_path)[0]
-    oldest.write_bytes(oldest.read_bytes()[:-1])
+    oldest.write_bytes(oldest.read_bytes().rstrip(b"\0")[:-1])
     with pytest.raises(LogCorrupt, match=oldest.name):
         Log.open(tmp_path)
 
