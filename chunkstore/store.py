@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,6 +19,8 @@ from chunkstore.errors import FileExists, FileMissing
 from chunkstore.table import TableRoot
 from satchel.ids import BLOCK_SIZE, CHUNK_REF_SIZE, ChunkRef, chunk_id
 from satchel.progress import Progress, silent
+
+logger = logging.getLogger(__name__)
 
 Buffer = bytes | bytearray | memoryview
 
@@ -124,11 +127,15 @@ class Store:
     Thread-safe: the GIL is released around all IO and hashing. One object in one process has a
     store open. Every method may raise StoreFailed, StoreDenied, StoreFull, and StoreState once
     the store is closed or after a failed sync. References are passed as n * 52 bytes.
+
+    collisions: blocks stored since it was opened that have the SHA-1 of another chunk here. Both
+        are kept, and told apart by their SHA-256. Somebody has made them, so it is logged.
     """
 
     def __init__(self, path: Path, native: _core.Store) -> None:
         self._path = path
         self.native = native
+        self.collisions = 0
 
     @classmethod
     def create(cls, path: str | os.PathLike[str]) -> Store:
@@ -186,7 +193,9 @@ class Store:
 
     def put(self, blocks: Buffer) -> bytes:
         """Store n * 4096 bytes, give back n references; ZERO_REF for a zero block."""
-        return self.native.put(blocks)
+        refs = self.native.put(blocks)
+        self._tell_collisions()
+        return refs
 
     def get(self, ref: ChunkRef) -> bytes:
         """The 4096 bytes of a chunk, both hashes checked. Raises ChunkMissing, ChunkInvalid.
@@ -212,7 +221,10 @@ class Store:
         Checksum, decompression, SHA-1 and SHA-256 of each are checked. Raises ChunkInvalid at the
         first that is not right; those before it stay admitted.
         """
-        return self.native.admit(records)
+        try:
+            return self.native.admit(records)
+        finally:
+            self._tell_collisions()
 
     def sync(self) -> None:
         """Make everything put and admitted so far durable."""
@@ -233,11 +245,15 @@ class Store:
         """
         ref = base.ref if base is not None else None
         size = base.size if base is not None else 0
-        return _root(self.native.import_file(path, ref, size, progress))
+        root = _root(self.native.import_file(path, ref, size, progress))
+        self._tell_collisions()
+        return root
 
     def import_bytes(self, data: Buffer) -> TableRoot:
         """Store a small volume that is in memory. Durable on return."""
-        return _root(self.native.import_bytes(data))
+        root = _root(self.native.import_bytes(data))
+        self._tell_collisions()
+        return root
 
     def export_file(
         self, root: TableRoot, path: str | os.PathLike[str], progress: Progress = silent
@@ -286,6 +302,7 @@ class Store:
         has not.
         """
         self.native.place(map.native, numbers, blocks)
+        self._tell_collisions()
 
     def commit(
         self, root: TableRoot, map: BlockMap, overlay_path: str | os.PathLike[str]
@@ -296,7 +313,9 @@ class Store:
         The machine is paused and the volume flushed. Raises ChunkMissing when a table page on the
         way is not here; after an error map and overlay are as before.
         """
-        return _root(self.native.commit(root.ref, root.size, map.native, overlay_path))
+        made = _root(self.native.commit(root.ref, root.size, map.native, overlay_path))
+        self._tell_collisions()
+        return made
 
     def reachable(self, roots: Iterable[TableRoot]) -> bytes:
         """References of all pages and chunks, in the order of the tables, none twice.
@@ -391,6 +410,15 @@ class Store:
     def stats(self) -> StoreStats:
         """Count what is in the store. Goes through the whole index."""
         return StoreStats(**self.native.stats())
+
+    def _tell_collisions(self) -> None:
+        for ref in split_refs(self.native.take_namesakes()):
+            self.collisions += 1
+            logger.warning(
+                "two different blocks have the SHA-1 %s; both are stored, each as itself: "
+                "somebody has made them so",
+                chunk_id(ref).hex(),
+            )
 
 
 def name_blocks(blocks: Buffer) -> bytes:

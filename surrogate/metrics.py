@@ -52,6 +52,11 @@ class HostCollector(Collector):
         for kind, space in (("memory", status.memory), ("disk", status.disk)):
             what = f"Bytes of {kind} that are free for replicas."
             yield GaugeMetricFamily(f"satchel_{kind}_free_bytes", what, value=space.free)
+        yield CounterMetricFamily(
+            "satchel_collisions",
+            "Chunks that came and have the SHA-1 of another chunk in the cache.",
+            value=self._host.store.collisions,
+        )
 
 
 def _fetching(tally: Tally) -> Iterable[Metric]:

@@ -327,6 +327,16 @@ py::dict Stats(const PyStore& self) {
   return out;
 }
 
+py::bytes TakeNamesakes(const PyStore& self) {
+  const auto store = self.Get();
+  std::vector<ChunkRef> refs;
+  {
+    const py::gil_scoped_release released;
+    refs = store->TakeNamesakes();
+  }
+  return RefsToBytes(refs);
+}
+
 py::bytes NamesOf(const py::object& blocks) {
   const Bytes bytes(blocks);
   if (bytes.size() % kBlockSize != 0) throw py::value_error("blocks are 4096 bytes each");
@@ -385,7 +395,8 @@ void init_store(py::module_& m) {
       .def("keep", &Keep, py::arg("roots"))
       .def("rewrite", &Rewrite, py::arg("packs"))
       .def("settle", &Settle, py::arg("maps"), py::arg("background"), py::arg("progress"))
-      .def("stats", &Stats);
+      .def("stats", &Stats)
+      .def("take_namesakes", &TakeNamesakes);
 }
 
 }  // namespace satchel

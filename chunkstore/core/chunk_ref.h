@@ -28,6 +28,12 @@ struct ChunkRef {
     return std::memcmp(bytes, kZero, kChunkRefSize) == 0;
   }
 
+  // The same SHA-1, another SHA-256.
+  bool IsNamesakeOf(const ChunkRef& other) const {
+    return std::memcmp(id(), other.id(), kChunkIdSize) == 0 &&
+           std::memcmp(digest(), other.digest(), kChunkRefSize - kChunkIdSize) != 0;
+  }
+
   std::string IdHex() const {
     static constexpr char kDigits[] = "0123456789abcdef";
     std::string text;

@@ -355,11 +355,25 @@ Status Chunks::Reserve(RecordBatch batch, std::vector<Location>* at) {
   return status;
 }
 
-// Another thread may have put it and synced it since it was looked up. Called with the mutex held.
+// Another thread may have put it and synced it since it was looked up. Where it is new, the chunks
+// that are here are looked through for one with its SHA-1: that costs a lookup in the index only
+// where 32 bits of it agree. Called with the mutex held.
 Status Chunks::FindSynced(const ChunkRef& ref, Location* at, bool* found) {
   Candidates candidates;
   candidates.count = table_loaded_ ? table_.Find(ref, candidates.at) : 0;
-  return candidates.count > 0 ? Confirm(ref, candidates, at, found) : Status();
+  if (candidates.count > 0) SATCHEL_RETURN_IF_ERROR(Confirm(ref, candidates, at, found));
+  if (*found) return {};
+  bool namesake = pending_.HasNamesake(ref) || syncing_.HasNamesake(ref);
+  if (!namesake && candidates.count > 0) {
+    SATCHEL_RETURN_IF_ERROR(index_->HasNamesake(ref, &namesake));
+  }
+  if (namesake && namesakes_.size() < kMaxNamesakes) namesakes_.push_back(ref);
+  return {};
+}
+
+std::vector<ChunkRef> Chunks::TakeNamesakes() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(namesakes_, {});
 }
 
 Status Chunks::Write() {

@@ -120,6 +120,11 @@ class Chunks final : public PageSource {
   // Every chunk that was located can be read from its pack file by another process.
   Status Flush();
 
+  // Chunks that were stored since this was last asked, while another with the same SHA-1 was here:
+  // somebody has made them so. At most kMaxNamesakes of them.
+  std::vector<ChunkRef> TakeNamesakes();
+  static constexpr size_t kMaxNamesakes = 64;
+
   // Everything put so far is durable and in the index.
   Status Sync();
 
@@ -212,6 +217,7 @@ class Chunks final : public PageSource {
   RefMap<Location> syncing_;
   LocationTable table_;  // what is in the index, once it is loaded
   bool table_loaded_ = false;
+  std::vector<ChunkRef> namesakes_;
   Status broken_;                    // why writes are refused
   std::condition_variable wake_;     // of the syncer
   std::condition_variable written_;  // a queued piece was written, or not

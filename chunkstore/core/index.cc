@@ -115,6 +115,16 @@ Status Index::Get(const ChunkRef& ref, Location* at, bool* found) const {
   return DecodeValue(value, at);
 }
 
+Status Index::HasNamesake(const ChunkRef& ref, bool* found) const {
+  const leveldb::Slice name(reinterpret_cast<const char*>(ref.id()), kChunkIdSize);
+  const std::unique_ptr<leveldb::Iterator> it(db_->NewIterator(Checked()));
+  *found = false;
+  for (it->Seek(name); it->Valid() && it->key().starts_with(name) && !*found; it->Next()) {
+    *found = it->key() != Key(ref);
+  }
+  return FromLevelDb(it->status());
+}
+
 Status Index::Write(const std::vector<Entry>& put, const std::vector<ChunkRef>& erase,
                     PackPosition end) {
   return Write(put, erase, &end);

@@ -46,6 +46,9 @@ class Index {
 
   Status Get(const ChunkRef& ref, Location* at, bool* found) const;
 
+  // Whether it has another chunk with the same SHA-1.
+  Status HasNamesake(const ChunkRef& ref, bool* found) const;
+
   // Durable on return, all or nothing. The records must be durable already.
   Status Write(const std::vector<Entry>& put, const std::vector<ChunkRef>& erase, PackPosition end);
 

@@ -44,6 +44,15 @@ class RefMap {
     return at == kFree ? nullptr : &entries_[at].value;
   }
 
+  // Whether another reference with the same SHA-1 is there.
+  bool HasNamesake(const ChunkRef& ref) const {
+    const size_t mask = slots_.size() - 1;
+    for (size_t i = Mix(ref) & mask; !slots_.empty() && slots_[i] != kFree; i = (i + 1) & mask) {
+      if (entries_[slots_[i]].ref.IsNamesakeOf(ref)) return true;
+    }
+    return false;
+  }
+
   void Clear() {
     entries_.clear();
     slots_.clear();

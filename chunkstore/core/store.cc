@@ -269,6 +269,11 @@ Status Store::WithChunks(const std::function<Status(Chunks*)>& act) {
   return act(chunks_.get());
 }
 
+std::vector<ChunkRef> Store::TakeNamesakes() {
+  const std::shared_lock gate(gate_);
+  return chunks_ == nullptr ? std::vector<ChunkRef>() : chunks_->TakeNamesakes();
+}
+
 Status Store::Put(const uint8_t* blocks, size_t n, ChunkRef* refs) {
   const Counted counted(&foreground_);
   return WithChunks([&](Chunks* chunks) { return chunks->Put(blocks, n, refs); });

@@ -134,6 +134,9 @@ class Store {
 
   Status Stats(StoreStats* stats);
 
+  // As in Chunks.
+  std::vector<ChunkRef> TakeNamesakes();
+
   // What makes roots says so there before and after, and so does who prunes; volumes that are
   // attached are told to it.
   RootsInUse* in_use() { return &in_use_; }

@@ -23,7 +23,8 @@ from satchel.names import check_name
 def command(context: Context, file: Path, name: str, as_json: bool) -> None:
     """Import FILE (raw or qcow2) into the store as the newest version of volume NAME.
 
-    Durable when it returns. Older versions of NAME stay until `forget`.
+    Durable when it returns. Older versions of NAME stay until `forget`. With --json, `collisions`
+    says how many new blocks have the SHA-1 of another one; they are stored all the same.
     """
     check_name(name, "volume")
     with context.open_store() as store:
@@ -32,4 +33,6 @@ def command(context: Context, file: Path, name: str, as_json: bool) -> None:
             base = catalog.newest_of(raw.stat().st_size)
             root = store.import_file(raw, base=base, progress=progress)
         entry = catalog.add(name, root)
-    show({"name": name, "version": entry.version, **root.to_json()}, as_json=as_json)
+        collisions = store.collisions
+    answer = {"name": name, "version": entry.version, **root.to_json(), "collisions": collisions}
+    show(answer, as_json=as_json)

@@ -5,6 +5,8 @@
 import hashlib
 from pathlib import Path
 
+import pytest
+
 from chunkstore import BlockMap, Media, Store, split_refs
 from tests.chunkstore.content import COLLISIONS, fetch_all, noise, reference
 
@@ -24,6 +26,31 @@ def test_both_are_stored_and_told_apart(store: Store) -> None:
     assert store.stats().variants == 1
     store.put(TWO + ONE)
     assert store.stats().chunks == 2
+
+
+def test_it_is_reported_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """In one batch, before the first is in the index, and after it is."""
+    name = hashlib.sha1(ONE).hexdigest()
+    with Store.create(tmp_path / "together") as store:
+        store.import_bytes(noise(1) + ONE + noise(2) + TWO + ONE)
+        store.import_bytes(TWO + noise(3) + ONE)
+        assert store.collisions == 1
+    with Store.create(tmp_path / "apart") as store:
+        store.put(noise(1, 300) + ONE)
+        store.sync()
+        store.put(noise(2, 300))
+        assert store.collisions == 0
+        (tmp_path / "file").write_bytes(noise(2, 100) + TWO + noise(1, 300))
+        store.import_file(tmp_path / "file")
+        assert store.collisions == 1
+    with Store.open(tmp_path / "apart") as store, Store.create(tmp_path / "third") as third:
+        store.put(ONE + TWO)
+        assert store.collisions == 0
+        third.admit(store.records(reference(TWO)))
+        third.admit(store.records(reference(ONE) + reference(TWO)))
+        assert third.collisions == 1
+    told = [record.message for record in caplog.records]
+    assert [name in message for message in told] == [True, True, True]
 
 
 def test_the_second_is_new_to_a_store_that_synced_the_first(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 """The storage commands of `satchel-home`, as a person runs them."""
 
 import contextlib
+import hashlib
 import json
 import os
 import random
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.chunkstore.content import COLLISIONS, noise
 from tests.homeserver.program import PROGRAM, Program, wait_until
 from tests.leftovers import below
 from tests.needs import requires
@@ -57,6 +59,18 @@ def test_import_export_gives_the_same_bytes(home: Program, disk: Path) -> None:
     assert home.json("export", "disk", out)["size"] == disk.stat().st_size
     assert out.read_bytes() == disk.read_bytes()
     assert out.stat().st_blocks * 512 < 8 * MIB  # sparse
+
+
+def test_two_blocks_with_one_sha1_are_told_of_and_kept(home: Program) -> None:
+    content = COLLISIONS[0] + noise(1) + COLLISIONS[1]
+    (home.folder / "both").write_bytes(content)
+    done = home.run("import", home.folder / "both", "disk", "--json")
+    assert json.loads(done.stdout)["collisions"] == 1
+    assert f"have the SHA-1 {hashlib.sha1(COLLISIONS[0]).hexdigest()}" in done.stderr
+    assert home.json("import", home.folder / "both", "again")["collisions"] == 0
+    assert home.json("stats")["variants"] == 1
+    home.json("export", "disk", home.folder / "out")
+    assert (home.folder / "out").read_bytes() == content
 
 
 @requires("qemu-img")

@@ -158,6 +158,7 @@ def test_metrics_are_what_prometheus_reads(site: Site) -> None:
     assert values["satchel_stall_seconds_count",] == stalls.count > 0
     assert values["satchel_stall_seconds_bucket", "+Inf"] == stalls.count
     assert values["satchel_memory_free_bytes",] > 0
+    assert values["satchel_collisions_total",] == 0
 
 
 def test_a_clients_names_make_no_series(site: Site, client: HttpClient) -> None:
