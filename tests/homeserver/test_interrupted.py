@@ -177,6 +177,40 @@ def test_onto_media(bench: Bench, media: Path, program: Program, command: str) -
 
 
 @requires("nbdkit", "nbdfuse", "fuse", "ssh-keygen")
+def test_a_sync_by_a_daemon_that_nobody_holds(
+    bench: Bench, program: Program, tmp_path: Path
+) -> None:
+    """Its own process, at its own pace; where it was quicker than Ctrl-C, another medium."""
+    disk = bench.settings.images / "speech" / "disk"
+    disk.write_bytes(random.Random(9).randbytes(160 * MIB))
+    bench.running("speech").stop()
+    bench.home.close()
+    serving = program.start("serve")
+    try:
+        wait_until(lambda: "answers at" in program.log.read_text())
+        for number in range(5):
+            root = tmp_path / f"stick-{number}"
+            root.mkdir()
+            Media.init(root).close()
+            terminal = Terminal(program, "media", "sync", root)
+            terminal.wait_for("MiB")
+            if terminal.interrupt() == 130:
+                break
+        else:
+            raise AssertionError("it was too quick, five times")
+        with Media.open(root) as opened:
+            assert opened.generations() == []
+            copied = opened.chunks
+        assert copied > 200
+        answer = program.json("media", "sync", root)
+    finally:
+        serving.send_signal(signal.SIGTERM)
+        serving.wait(SECONDS)
+    assert 0 < answer["media_bytes"] < (answer["chunks"] - copied + 20) * 4300
+    assert verify_media(root)["ok"]
+
+
+@requires("nbdkit", "nbdfuse", "fuse", "ssh-keygen")
 def test_a_prune_by_the_daemon(bench: Bench, program: Program) -> None:
     service = bench.running()
     for number in range(1, 4):
