@@ -42,6 +42,7 @@ from replay.segments import (
     clear,
     media_error,
     on_media,
+    remove,
     scan,
     segment_name,
     sync_folder,
@@ -272,7 +273,7 @@ class Log:
                 return
             with on_media(f"cannot start operation log {self.folder} anew"):
                 for old in self._segments:
-                    old.path.unlink(missing_ok=True)
+                    remove(old.path)
                 made = _fresh(self.folder, base, self._segment_bytes)
                 self._use(made)
             with self._changed:
@@ -414,8 +415,7 @@ class Log:
                 self._recent_bytes -= len(self._recent.pop(number).payload)
             self._changed.notify_all()
         for segment in old:
-            segment.path.unlink(missing_ok=True)
-            sync_folder(self.folder)
+            remove(segment.path)
 
     def _split(self, segment: Segment, first: OperationNumber) -> Segment:
         offset, _ = segment.extent(first)
@@ -544,7 +544,7 @@ def _load(folder: Path, *, repair: bool) -> tuple[list[Segment], TornEnd | None]
         segments.insert(0, segment)
     if repair:
         for leftover in [*paths, *folder.glob("*" + TEMPORARY_SUFFIX)]:
-            leftover.unlink(missing_ok=True)
+            remove(leftover)
     return segments, torn
 
 
@@ -553,5 +553,4 @@ def _repair(path: Path, end: int) -> None:
     if end > 0:
         clear(path, end)
         return
-    path.unlink()
-    sync_folder(path.parent)
+    remove(path)

@@ -24,7 +24,7 @@ import struct
 import zlib
 from array import array
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from io import RawIOBase
 from pathlib import Path
@@ -186,6 +186,7 @@ def write_segment(path: Path, first: int, flags: int, records: bytes = b"", *, s
                 file.seek(0)
                 file.truncate()
                 _write_all(file, content)
+            sync_folder(path.parent)  # on FAT: the clusters, before a name has them
             os.fsync(file.fileno())
             temporary.replace(path)
             # On FAT the new name has no size before the file is written back once more, and syncing
@@ -205,6 +206,14 @@ def clear(path: Path, start: int) -> None:
         file.write(bytes(size - start))
         file.flush()
         os.fsync(file.fileno())
+
+
+def remove(path: Path) -> None:
+    """Removes a file durably; it need not be there. A power cut leaves no name whose clusters are
+    free, which FAT cannot bear: a file that is open keeps them. OSError if it cannot."""
+    with suppress(FileNotFoundError), path.open("rb"):
+        path.unlink()
+        sync_folder(path.parent)
 
 
 def _write_all(file: RawIOBase, data: bytes) -> None:

@@ -36,6 +36,7 @@ Status MakeDescribed(Env* env, const std::string& root, const std::string& uuid)
   std::unique_ptr<File> file;
   SATCHEL_RETURN_IF_ERROR(env->Open(Described(root), OpenMode::kCreate, &file));
   Status status = file->WriteAt(0, text.data(), text.size());
+  if (status.ok()) status = env->SyncDir(root + "/satchel");
   if (status.ok()) status = file->Sync();
   if (status.ok()) status = env->SyncDir(root + "/satchel");
   if (status.ok()) status = env->SyncDir(root);

@@ -212,7 +212,6 @@ class Media final : public PageSource {
   Status DescribeFiles(const MediaDraft& draft, std::vector<MediaFile>* files);
   Status DropGenerations(size_t keep, const std::set<uint32_t>& spare, uint64_t* freed);
   Status RemovePacks(const std::set<uint32_t>& packs, uint64_t* freed);
-  Status RemovePack(uint32_t pack);
 
   Env* const env_;
   const std::string root_;

@@ -7,6 +7,7 @@
 
 #include "chunkstore/core/media.h"
 #include "chunkstore/core/pack_scan.h"
+#include "chunkstore/core/removal.h"
 
 namespace satchel {
 
@@ -138,10 +139,9 @@ Status Media::RebuildIndexes(const ProgressFn& progress, MediaReport* report) {
     const Status read = ReadFile(env_, path, kMediaIndexLimit, &found);
     if (read.ok() && found == wanted) continue;
     if (entries.empty() && read.Is(Kind::kNotFound)) continue;
-    if (!read.Is(Kind::kNotFound)) {
-      SATCHEL_RETURN_IF_ERROR(Judge(env_->Remove(path)));
-      SATCHEL_RETURN_IF_ERROR(Judge(env_->SyncDir(PacksPath())));
-    }
+    Removal removal(env_);
+    SATCHEL_RETURN_IF_ERROR(Judge(removal.Add(path)));
+    SATCHEL_RETURN_IF_ERROR(Judge(removal.Sync()));
     SATCHEL_RETURN_IF_ERROR(Judge(WriteNew(path, wanted)));
   }
   {

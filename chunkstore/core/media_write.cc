@@ -5,6 +5,11 @@
 //
 // Every step is durable before the next begins. Removing goes the other way: the commit file, a
 // sync, then what it named, a sync.
+//
+// On FAT a name whose chain of clusters is not whole is worse than garbage: who reads or removes it
+// makes the kernel mount the medium read-only, until somebody checks it. So the chain is durable
+// before the name has it: syncing a folder writes all of the FAT, and of the files in it what was
+// there when they were made. And it is there for as long as the name is (removal.h).
 #include <algorithm>
 #include <cstring>
 #include <deque>
@@ -13,6 +18,7 @@
 
 #include "chunkstore/core/hash.h"
 #include "chunkstore/core/media.h"
+#include "chunkstore/core/removal.h"
 
 namespace satchel {
 namespace {
@@ -39,8 +45,8 @@ class Media::PackFile {
 
   ~PackFile() {
     if (file_ == nullptr) return;
-    file_.reset();
     (void)media_->env_->Remove(media_->PathOf(pack_, ".pack"));
+    (void)media_->env_->SyncDir(media_->PacksPath());
   }
   PackFile(const PackFile&) = delete;
   PackFile& operator=(const PackFile&) = delete;
@@ -61,6 +67,7 @@ class Media::PackFile {
   Status Close() {
     if (file_ == nullptr) return {};
     SATCHEL_RETURN_IF_ERROR(Flush());
+    SATCHEL_RETURN_IF_ERROR(media_->env_->SyncDir(media_->PacksPath()));
     SATCHEL_RETURN_IF_ERROR(file_->Sync());
     SATCHEL_RETURN_IF_ERROR(media_->env_->SyncDir(media_->PacksPath()));
     const std::string index = EncodeMediaIndex(&entries_, size_);
@@ -305,14 +312,13 @@ Status Media::RemoveTorn() {
   }
   std::vector<std::string> names;
   SATCHEL_RETURN_IF_ERROR(env_->List(Below("commits"), &names));
-  bool removed = false;
+  Removal removal(env_);
   for (const std::string& name : names) {
     uint64_t number = 0;
     if (!ParseMediaCommitName(name, &number) || whole.count(number) != 0) continue;
-    SATCHEL_RETURN_IF_ERROR(env_->Remove(Below("commits/") + name));
-    removed = true;
+    SATCHEL_RETURN_IF_ERROR(removal.Add(Below("commits/") + name));
   }
-  return removed ? env_->SyncDir(Below("commits")) : Status();
+  return removal.Sync();
 }
 
 // Packs that no commit names and that are not whole, and indexes without a pack.
@@ -334,11 +340,11 @@ Status Media::RemoveUnfinished() {
     if (name != stem + ".pack" && name != stem + ".idx") continue;
     if (ParsePackName(stem + ".pack", &pack) && keep.count(pack) == 0) unfinished.insert(name);
   }
+  Removal removal(env_);
   for (const std::string& name : unfinished) {
-    SATCHEL_RETURN_IF_ERROR(env_->Remove(PacksPath() + "/" + name));
+    SATCHEL_RETURN_IF_ERROR(removal.Add(PacksPath() + "/" + name));
   }
-  if (unfinished.empty()) return {};
-  SATCHEL_RETURN_IF_ERROR(env_->SyncDir(PacksPath()));
+  SATCHEL_RETURN_IF_ERROR(removal.Sync());
   if (broken.empty()) return {};
   {
     const std::lock_guard lock(mutex_);
@@ -369,10 +375,14 @@ Status Media::CheckWhole(uint32_t pack, bool* whole) {
 Status Media::WriteNew(const std::string& path, const std::string& data) {
   std::unique_ptr<File> file;
   SATCHEL_RETURN_IF_ERROR(env_->Open(path, OpenMode::kCreate, &file));
+  const std::string folder = FolderOf(path);
   Status status = file->WriteAt(0, data.data(), data.size());
+  if (status.ok()) status = env_->SyncDir(folder);
   if (status.ok()) status = file->Sync();
-  if (status.ok()) status = env_->SyncDir(FolderOf(path));
-  if (!status.ok()) (void)env_->Remove(path);
+  if (status.ok()) status = env_->SyncDir(folder);
+  if (status.ok()) return {};
+  (void)env_->Remove(path);
+  (void)env_->SyncDir(folder);
   return status;
 }
 
@@ -411,8 +421,9 @@ Status Media::PutFile(const std::string& path, const std::string& data) {
       return Status::Make(Kind::kExists, what, "an older generation needs what is there");
     }
   }
-  SATCHEL_RETURN_IF_ERROR(env_->Remove(Below(path)));
-  SATCHEL_RETURN_IF_ERROR(env_->SyncDir(FolderOf(Below(path))));
+  Removal removal(env_);
+  SATCHEL_RETURN_IF_ERROR(removal.Add(Below(path)));
+  SATCHEL_RETURN_IF_ERROR(removal.Sync());
   return Judge(WriteNew(Below(path), data));
 }
 
@@ -532,11 +543,12 @@ Status Media::DropGenerations(size_t keep, const std::set<uint32_t>& spare, uint
   }
   if (kept.empty()) return {};
   std::set<std::string> unneeded;
+  Removal removal(env_);
   for (const MediaGeneration& generation : dropped) {
-    SATCHEL_RETURN_IF_ERROR(AllowAbsent(env_->Remove(CommitPath(generation.commit.generation))));
+    SATCHEL_RETURN_IF_ERROR(removal.Add(CommitPath(generation.commit.generation)));
     for (const MediaFile& file : generation.commit.files) unneeded.insert(file.path);
   }
-  if (!dropped.empty()) SATCHEL_RETURN_IF_ERROR(env_->SyncDir(Below("commits")));
+  SATCHEL_RETURN_IF_ERROR(removal.Sync());
   for (const MediaGeneration& generation : kept) {
     for (const MediaFile& file : generation.commit.files) unneeded.erase(file.path);
   }
@@ -544,12 +556,8 @@ Status Media::DropGenerations(size_t keep, const std::set<uint32_t>& spare, uint
     const std::lock_guard lock(mutex_);
     generations_ = std::move(kept);
   }
-  std::set<std::string> folders;
-  for (const std::string& path : unneeded) {
-    SATCHEL_RETURN_IF_ERROR(AllowAbsent(env_->Remove(Below(path))));
-    folders.insert(FolderOf(Below(path)));
-  }
-  for (const std::string& folder : folders) SATCHEL_RETURN_IF_ERROR(env_->SyncDir(folder));
+  for (const std::string& path : unneeded) SATCHEL_RETURN_IF_ERROR(removal.Add(Below(path)));
+  SATCHEL_RETURN_IF_ERROR(removal.Sync());
   const std::set<uint32_t> named = Named();
   std::set<uint32_t> remove;
   for (const auto& [pack, info] : packs()) {
@@ -560,8 +568,15 @@ Status Media::DropGenerations(size_t keep, const std::set<uint32_t>& spare, uint
 
 Status Media::RemovePacks(const std::set<uint32_t>& packs, uint64_t* freed) {
   if (packs.empty()) return {};
-  for (const uint32_t pack : packs) SATCHEL_RETURN_IF_ERROR(RemovePack(pack));
-  SATCHEL_RETURN_IF_ERROR(env_->SyncDir(PacksPath()));
+  Removal removal(env_);
+  for (const uint32_t pack : packs) {
+    reader_.Forget(pack);
+    // A pack without its index and without a commit does not count.
+    for (const char* suffix : {".idx", ".pack"}) {
+      SATCHEL_RETURN_IF_ERROR(removal.Add(PathOf(pack, suffix)));
+    }
+  }
+  SATCHEL_RETURN_IF_ERROR(removal.Sync());
   {
     const std::lock_guard lock(mutex_);
     for (const uint32_t pack : packs) *freed += packs_[pack].size;
@@ -569,13 +584,6 @@ Status Media::RemovePacks(const std::set<uint32_t>& packs, uint64_t* freed) {
     packs_.clear();
   }
   return LoadPacks();
-}
-
-Status Media::RemovePack(uint32_t pack) {
-  reader_.Forget(pack);
-  // A pack without its index and without a commit does not count.
-  SATCHEL_RETURN_IF_ERROR(AllowAbsent(env_->Remove(PathOf(pack, ".idx"))));
-  return AllowAbsent(env_->Remove(PathOf(pack, ".pack")));
 }
 
 }  // namespace satchel

@@ -87,7 +87,7 @@ def loop(image: Path) -> Iterator[str]:
 @contextmanager
 def mounted(kind: str, device: str) -> Iterator[Path]:
     root = FOLDER / "mnt"
-    root.mkdir(exist_ok=True)
+    root.mkdir(parents=True, exist_ok=True)
     run("mount", "-t", kind, device, root)
     try:
         yield root
