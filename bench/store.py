@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from bench.harness import Figure
 from bench.store_checkpoint import checkpoint_figures
 from bench.store_import import import_figures, peer_figures
+from bench.store_media import media_figures
 from bench.store_reads import read_figures, settled_read_figures
 from bench.store_scale import scale_figures
 from bench.store_space import export_figures, size_figures
@@ -22,6 +23,7 @@ PARTS: dict[str, Callable[[bool], Iterator[Figure]]] = {
     "size": size_figures,
     "export": export_figures,
     "checkpoint": checkpoint_figures,
+    "media": media_figures,
     "scale": scale_figures,
     "reads": read_figures,
     "settled-reads": settled_read_figures,

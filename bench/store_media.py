@@ -1,0 +1,145 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Carrying onto media, against writing as many bytes into one file of the same file system.
+
+The medium is a model, so that the machine's disk has no say: an ext4 without a journal on a loop
+device whose file nbdkit serves no faster than a given rate. A stick with exFAT is used by the
+kernel in the same way: through its memory, in large writes, with a flush where one is asked for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import statistics
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from bench.harness import Figure, figure
+from bench.store_inputs import make_inputs, run_folder
+from chunkstore import Media, Store, TableRoot
+
+GOAL = 0.9
+RATES = (40, 100)
+"""MB/s that a medium takes: a cheap stick, a good one."""
+
+ROUNDS = 3
+SIZE = 4 << 30
+BURST_SECONDS = 3
+"""For so long nbdkit's filter lets through more than the rate after a pause; it allows for 2."""
+
+_PIECE = 1 << 20
+
+
+def media_figures(quick: bool) -> Iterator[Figure]:
+    """All onto an empty medium, from a store as imports leave it and from a settled one, then
+    what 1 % of changed blocks add."""
+    inputs = make_inputs(quick)
+    with run_folder() as folder:
+        Store.create(folder / "store").close()
+        with Store.open(folder / "store", level=0) as store:
+            second = store.import_file(inputs["second"].path)
+            for state in ("fresh", "settled"):
+                if state == "settled":
+                    store.settle()
+                for rate in RATES:
+                    with _medium(folder, rate) as root:
+                        rounds = 1 if quick else ROUNDS
+                        runs = [_against_one_file(root, rate, store, second) for _ in range(rounds)]
+                    yield _figure(f"media export, {state}, at {rate} MB/s", runs)
+            changed = store.import_file(inputs["changed"].path, base=second)
+            with _medium(folder, RATES[-1]) as root, Media.init(root) as media:
+                _carry(media, store, second)
+                yield _figure(
+                    f"media sync of 1 % changed, at {RATES[-1]} MB/s",
+                    [_timed(root, RATES[-1], media, store, changed)],
+                )
+
+
+def _figure(name: str, runs: list[tuple[int, float, float]]) -> Figure:
+    """Of (bytes, our seconds, those of one file)."""
+    ours = statistics.median(size / seconds for size, seconds, _ in runs) / 1e6
+    plain = statistics.median(size / seconds for size, _, seconds in runs) / 1e6
+    return figure(
+        name, ours, "MB/s", against=("one file of as many bytes, synced", plain), at_least=GOAL
+    )
+
+
+def _against_one_file(
+    root: Path, rate: int, store: Store, volume: TableRoot
+) -> tuple[int, float, float]:
+    place = root / "medium"
+    place.mkdir()
+    with Media.init(place) as media:
+        run = _timed(root, rate, media, store, volume)
+    subprocess.run(["rm", "-r", place], check=True)
+    return run
+
+
+def _timed(
+    root: Path, rate: int, media: Media, store: Store, volume: TableRoot
+) -> tuple[int, float, float]:
+    _exhaust(root, rate)
+    began = time.perf_counter()
+    size = _carry(media, store, volume)
+    ours = time.perf_counter() - began
+    _exhaust(root, rate)
+    return size, ours, _write_file(root / "plain", size)
+
+
+def _carry(media: Media, store: Store, volume: TableRoot) -> int:
+    """What a checkpoint does with its chunks; the bytes that were written."""
+    size = media.add(store, store.reachable([volume]))
+    media.commit([], [volume])
+    return size
+
+
+def _exhaust(root: Path, rate: int) -> None:
+    """Nothing is left of what was saved up in a pause."""
+    _write_file(root / "plain", rate * 10**6 * BURST_SECONDS)
+
+
+def _write_file(path: Path, size: int) -> float:
+    """Seconds until it is durable; it is removed then."""
+    piece = os.urandom(_PIECE)
+    began = time.perf_counter()
+    with path.open("wb", buffering=0) as file:
+        for start in range(0, size, _PIECE):
+            file.write(piece[: size - start])
+        os.fsync(file.fileno())
+    seconds = time.perf_counter() - began
+    path.unlink()
+    return seconds
+
+
+@contextlib.contextmanager
+def _medium(folder: Path, rate: int) -> Iterator[Path]:
+    """A mounted medium that takes `rate` MB/s. Needs root."""
+    image, device, root = folder / "image", folder / "device", folder / "mount"
+    with image.open("wb") as file:
+        file.truncate(SIZE)
+    options = ["-O", "^has_journal", "-E", "lazy_itable_init=0"]
+    _run("mkfs.ext4", "-q", "-F", *options, str(image))
+    device.touch()
+    root.mkdir(exist_ok=True)
+    nbdkit = ["nbdkit", "--exit-with-parent", "--filter=rate", "file", f"file={image}"]
+    argv = ["nbdfuse", str(device), "[", *nbdkit, f"rate={rate * 8}M", "]"]
+    with contextlib.ExitStack() as stack:
+        serving = subprocess.Popen(argv)
+        stack.callback(serving.wait)
+        stack.callback(_run, "fusermount3", "-u", str(device))
+        while device.stat().st_size == 0:
+            if serving.poll() is not None:
+                raise RuntimeError(f"nbdfuse ended with {serving.returncode}")
+            time.sleep(0.01)
+        loop = _run("losetup", "--find", "--show", str(device))
+        stack.callback(_run, "losetup", "--detach", loop)
+        _run("mount", "-t", "ext4", loop, str(root))
+        stack.callback(_run, "umount", str(root))
+        yield root
+
+
+def _run(*argv: str) -> str:
+    return subprocess.run(argv, check=True, capture_output=True, text=True).stdout.strip()
