@@ -74,11 +74,13 @@ class BlockMap:
 
     def count(self, state: BlockState) -> int:
         """How many blocks are in that state now."""
-        return self.native.counts()[state]
+        return self.counts()[state]
 
-    def counts(self) -> dict[BlockState, int]:
-        """How many blocks are in each state now."""
-        return dict(zip(BlockState, self.native.counts(), strict=True))
+    def counts(self, first: int = 0, count: int | None = None) -> dict[BlockState, int]:
+        """How many blocks are in each state now, of `count` from `first` on, by default of all.
+        Raises IndexError."""
+        found = self.native.counts(first, self.blocks - first if count is None else count)
+        return dict(zip(BlockState, found, strict=True))
 
     def dirty_blocks(self) -> int:
         """How many blocks a checkpoint would have to store."""

@@ -50,6 +50,10 @@ STATUS_SECONDS = 3.0
 """How long `status` waits for a surrogate."""
 
 
+OF_SURROGATES = ("fetched_bytes", "faults", "stalls", "sources", "volumes", "quiet_seconds")
+"""What a replica's row has from its surrogate."""
+
+
 @dataclass(frozen=True)
 class BroughtUp:
     """What bringing up a replica took. Seconds count from the request; bytes are by source."""
@@ -335,13 +339,7 @@ class Runner:
                 "error": str(feed.error) if feed.error else None,
             }
         return [
-            row
-            | {
-                "fetched_bytes": surrogates.get(name, {}).get("fetched_bytes"),
-                "faults": surrogates.get(name, {}).get("faults"),
-                "stalls": surrogates.get(name, {}).get("stalls"),
-                "sources": surrogates.get(name, {}).get("sources"),
-            }
+            row | {key: surrogates.get(name, {}).get(key) for key in OF_SURROGATES}
             for name, row in rows.items()
         ]
 

@@ -9,7 +9,7 @@
 """
 
 from console.logs import log_to_stderr
-from console.output import age, show, size
+from console.output import age, print_table, show, size
 from console.program import deaf_to_signals, json_option, run_program, serve_until_signal, wait_for
 from console.progress import bar
 
@@ -19,6 +19,7 @@ __all__ = [
     "deaf_to_signals",
     "json_option",
     "log_to_stderr",
+    "print_table",
     "run_program",
     "serve_until_signal",
     "show",

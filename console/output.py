@@ -7,9 +7,12 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 PIPE_WIDTH = 10_000
 """Columns where the output is no terminal: a row is a line, for `grep` and `cut`."""
@@ -26,7 +29,6 @@ def show(rows: Any, *, as_json: bool, columns: Sequence[str] | None = None) -> N
     if as_json:
         click.echo(json.dumps(rows, indent=2))
         return
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
@@ -41,6 +43,13 @@ def show(rows: Any, *, as_json: bool, columns: Sequence[str] | None = None) -> N
             table.add_column(name.replace("_", " "))
         for row in rows:
             table.add_row(*(Text(_cell(name, row.get(name))) for name in names))
+    print_table(table)
+
+
+def print_table(table: Table) -> None:
+    """On standard output: as wide as the terminal, a row a line where it is none."""
+    from rich.console import Console
+
     console = Console()
     if not console.is_terminal:
         console = Console(width=PIPE_WIDTH)

@@ -61,6 +61,14 @@ class Prefetcher:
         for thread in self._threads:
             thread.join(END_SECONDS)
 
+    @property
+    def remaining(self) -> int | None:
+        """Bytes that are still to come; None before that is known."""
+        with self._changed:
+            if self._learning or not self._began:
+                return None
+            return sum(self._frames[number].length for number in set(self._coming.values()))
+
     def resolve(self, volume: Volume, first: int, count: int) -> None:
         """The resolver of a replica with a working set: makes blocks present. Raises as the
         fetcher's."""
@@ -140,13 +148,15 @@ class Prefetcher:
             self._coming.clear()
 
     def _place(self, frame: Frame, priority: Priority) -> None:
-        data = self._fetcher.read(self._blob, frame.offset, frame.length, priority)
-        content = memoryview(frame.expand(data))
-        for name, runs in itertools.groupby(frame.runs, key=lambda run: run.volume):
-            numbers = [block for run in runs for _, block in run.blocks()]
-            size = len(numbers) * BLOCK_SIZE
-            self._store.place(self._volumes[name].map, numbers, content[:size])
-            content = content[size:]
+        spans = [(self._volumes[run.volume], run.first, run.count) for run in frame.runs]
+        with self._fetcher.coverage.coming(spans) as came:
+            data = self._fetcher.read(self._blob, frame.offset, frame.length, priority, came)
+            content = memoryview(frame.expand(data))
+            for name, runs in itertools.groupby(frame.runs, key=lambda run: run.volume):
+                numbers = [block for run in runs for _, block in run.blocks()]
+                size = len(numbers) * BLOCK_SIZE
+                self._store.place(self._volumes[name].map, numbers, content[:size])
+                content = content[size:]
 
 
 def _tell(what: str, error: Exception) -> None:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import errno
 import logging
 import threading
@@ -16,11 +17,11 @@ from images import Manifest
 from overlay import ReadAbandoned, Volume
 from replay import Operation, Response
 from replica import Frozen, Replica, ReplicaFailed, ReplicaState, WrongReplicaState
-from satchel.errors import ROOTS, CapacityError, SatchelError, UnavailableError
+from satchel.errors import ROOTS, CapacityError, SatchelError, StateError, UnavailableError
 from satchel.ids import ReplicaId
 from surrogate.fetching import Fetcher, Tally
 from surrogate.prefetch import Prefetcher
-from wire import ErrorReport, ReplicaStatus, SourceNumbers, StallNumbers
+from wire import ErrorReport, ReplicaStatus, SourceNumbers, StallNumbers, VolumeNumbers
 
 logger = logging.getLogger(__name__)
 
@@ -52,6 +53,7 @@ class Tenant:
         self._created = self._heard = time.monotonic()
         self._started_seconds: float | None = None
         self._first_response: tuple[float, dict[str, int]] | None = None
+        self._volumes: tuple[Volume, ...] = ()
         self._error: SatchelError | None = None
         self._fetch_error: SatchelError | None = None
         self._stopping = threading.Lock()
@@ -88,6 +90,8 @@ class Tenant:
             error=ErrorReport.of(error) if error else None,
             sources=_sources(self.fetcher.tally),
             stalls=_stalls(self.fetcher.tally),
+            volumes=self._coverage(),
+            quiet_seconds=self._quiet_seconds(),
         )
 
     def touch(self) -> None:
@@ -137,10 +141,8 @@ class Tenant:
     def _resume(self) -> None:
         manifest = self.manifest
         frozen = Frozen(manifest.operation, manifest.device_state, manifest.volumes)
-        prefetcher = self._prefetcher
-        ahead = prefetcher.start if prefetcher else _nothing
         try:
-            self.replica.resume(frozen, self._resolve, self._read, ahead)
+            self.replica.resume(frozen, self._resolve, self._read, self._attached)
             self._started_seconds = time.monotonic() - self._created
         except SatchelError as error:
             self._error = self._cause(error)
@@ -152,6 +154,24 @@ class Tenant:
             self._error = SatchelError(f"replica {self.id} cannot be resumed", why=repr(error))
         if self._error and not self._stop.is_set():
             logger.error("replica %s: %s", self.id, self._error)
+
+    def _attached(self, volumes: Mapping[str, Volume]) -> None:
+        self._volumes = tuple(volumes.values())
+        if self._prefetcher:
+            self._prefetcher.start(volumes)
+
+    def _coverage(self) -> tuple[VolumeNumbers, ...]:
+        """Of the volumes while they are attached."""
+        with contextlib.suppress(StateError):
+            return tuple(self.fetcher.coverage.numbers(volume) for volume in self._volumes)
+        return ()
+
+    def _quiet_seconds(self) -> float | None:
+        remaining = self._prefetcher.remaining if self._prefetcher else 0
+        rate = self.fetcher.rate
+        if remaining and rate:
+            return remaining / rate
+        return 0.0 if remaining == 0 else None
 
     def _resolve(self, volume: Volume, first: int, count: int) -> None:
         source = self._prefetcher or self.fetcher
@@ -187,10 +207,6 @@ class Tenant:
             if concurrent.futures.wait([found], LOOK_SECONDS).done:
                 return found.result()
         raise ReplicaFailed(f"replica {self.id} cannot go on", why="it was stopped")
-
-
-def _nothing(volumes: Mapping[str, Volume]) -> None:
-    """A checkpoint without a working set has nothing to fetch ahead."""
 
 
 def _sources(tally: Tally) -> tuple[SourceNumbers, ...]:

@@ -41,12 +41,14 @@ from wire.messages import (
     HostStatus,
     Lease,
     Message,
+    PartNumbers,
     ReplicaStatus,
     ServiceStatus,
     SourceAddress,
     SourceNumbers,
     Space,
     StallNumbers,
+    VolumeNumbers,
 )
 from wire.openssh import Lane, Ran, SshHost
 from wire.server import Server, client_gone, install_errors, serve, serve_local
@@ -69,6 +71,7 @@ __all__ = [
     "LinkState",
     "LocalProtocolError",
     "Message",
+    "PartNumbers",
     "PeerTimeout",
     "PeerUnreachable",
     "Priority",
@@ -86,6 +89,7 @@ __all__ = [
     "SshLink",
     "StallNumbers",
     "Turnstile",
+    "VolumeNumbers",
     "WrongKey",
     "allowed_signers_line",
     "chunk_routes",

@@ -18,6 +18,9 @@ from satchel.paths import SOCKET_PATH_LIMIT
 from wire import codec
 from wire.errors import ErrorReport, LocalProtocolError
 
+PARTS_LIMIT = 1024
+"""Parts of a volume in a status."""
+
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _CHECKPOINT = re.compile(r"[0-9a-f]{16}")
 
@@ -121,6 +124,39 @@ class StallNumbers(Message):
 
 
 @dataclass(frozen=True)
+class PartNumbers(Message):
+    """Blocks of a part of a volume by what is known of them, absent without those that are being
+    fetched, and the source that most of them came from; None while none came."""
+
+    absent: int
+    fetching: int
+    present: int
+    dirty: int
+    source: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("absent", "fetching", "present", "dirty"):
+            _check_count(getattr(self, name), name)
+        if self.source is not None:
+            check_name(self.source, "source name")
+
+
+@dataclass(frozen=True)
+class VolumeNumbers(Message):
+    """How much of a volume of so many blocks is at a replica, by parts of equal size, in order."""
+
+    name: str
+    blocks: int
+    parts: tuple[PartNumbers, ...]
+
+    def __post_init__(self) -> None:
+        check_name(self.name, "volume name")
+        _check_count(self.blocks, "blocks")
+        if len(self.parts) > PARTS_LIMIT:
+            raise LocalProtocolError("too many parts", why=f"{len(self.parts)} of {self.name}")
+
+
+@dataclass(frozen=True)
 class ReplicaStatus(Message):
     """One replica as its host sees it.
 
@@ -129,6 +165,8 @@ class ReplicaStatus(Message):
     and stalls: the same in detail.
     started_seconds: from the request until it ran; first_response_seconds: until its first
     response, first_response_bytes: `fetched_bytes` at that moment. None: not yet.
+    volumes: while they are attached; quiet_seconds: until what is fetched ahead will be there,
+    None while that is not known.
     """
 
     replica: ReplicaId
@@ -143,6 +181,8 @@ class ReplicaStatus(Message):
     error: ErrorReport | None = None
     sources: tuple[SourceNumbers, ...] = ()
     stalls: StallNumbers = field(default_factory=StallNumbers)
+    volumes: tuple[VolumeNumbers, ...] = ()
+    quiet_seconds: float | None = None
 
     def __post_init__(self) -> None:
         check_name(self.replica, "replica id")

@@ -29,12 +29,13 @@ void CheckRange(const BlockMap& map, uint64_t first, uint64_t count) {
   }
 }
 
-py::tuple Counts(const PyBlockMap& self) {
+py::tuple Counts(const PyBlockMap& self, uint64_t first, uint64_t count) {
   const auto map = self.Get();
+  CheckRange(*map, first, count);
   BlockMap::Counts counts;
   {
     const py::gil_scoped_release released;
-    counts = map->Count();
+    counts = map->Count(first, count);
   }
   return py::make_tuple(counts.by_state[0], counts.by_state[1], counts.by_state[2],
                         counts.by_state[3]);
@@ -67,7 +68,7 @@ void init_block_map(py::module_& m) {
       .def_static("open", &Open, py::arg("path"))
       .def("close", [](PyBlockMap& self) { self.map.reset(); })
       .def_property_readonly("blocks", [](const PyBlockMap& self) { return self.Get()->blocks(); })
-      .def("counts", &Counts)
+      .def("counts", &Counts, py::arg("first"), py::arg("count"))
       .def("entry", &Entry, py::arg("block"))
       .def("mark_dirty", &MarkDirty, py::arg("first"), py::arg("count"));
 }

@@ -109,9 +109,9 @@ uint64_t BlockMap::Repoint(uint32_t pack, const Moves& moves) {
   return left;
 }
 
-BlockMap::Counts BlockMap::Count() const {
+BlockMap::Counts BlockMap::Count(uint64_t first, uint64_t count) const {
   Counts counts{};
-  for (uint64_t i = 0; i < blocks_; ++i) {
+  for (uint64_t i = first; i < first + count; ++i) {
     ++counts.by_state[entries_[i].load(std::memory_order_relaxed) & 3];
   }
   return counts;

@@ -71,7 +71,10 @@ class BlockMap {
 
     uint64_t of(BlockState state) const { return by_state[static_cast<size_t>(state)]; }
   };
-  Counts Count() const;
+  Counts Count() const { return Count(0, blocks_); }
+
+  // Of the `count` blocks from `first` on.
+  Counts Count(uint64_t first, uint64_t count) const;
 
  private:
   BlockMap(void* base, size_t size, uint64_t blocks);

@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from client.cli.context import Context, pass_context
+from client.cli.livemap import live
 from client.control import control_app, control_socket, only_session
 from client.proxy import Proxy
 from client.runner import Runner
@@ -45,7 +46,8 @@ def command(
 ) -> None:
     """Use SERVICE on a local port until Ctrl-C or `satchel stop`.
 
-    Home answers from the first moment on; a surrogate's replica joins when it has caught up.
+    Home answers from the first moment on; a surrogate's replica joins when it has caught up. On a
+    terminal a map shows how its volumes fill, and from where.
     """
     settings = context.settings
     if media is None and settings.media:
@@ -64,6 +66,7 @@ def command(
             stack.enter_context(serve(app, place, threads=CONTROL_THREADS, max_body=MAX_BODY))
             url = f"http://127.0.0.1:{proxy.port}/"
             show({"service": service, "url": url}, as_json=as_json)
+            stack.enter_context(live(runner.status))
             if surrogate:
                 runner.move(surrogate)
             wait_for(stop)

@@ -4,16 +4,20 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import click
 
 from client.cli.context import Context, pass_context
-from client.control import running_session
-from console import json_option, show
+from client.cli.livemap import live, volume_table
+from client.control import running_session, session_runs
+from console import json_option, print_table, show
 
 FOR_PROGRAMS = ("replicas", "surrogates", "divergences")
 """What people are shown in another way."""
+
+LOOK_SECONDS = 0.5
 
 COLUMNS = (
     "name",
@@ -41,11 +45,13 @@ SOURCE_COLUMNS = (
 
 @click.command("status")
 @click.argument("service")
+@click.option("--follow", is_flag=True, help="Go on showing how volumes fill, until Ctrl-C.")
 @json_option
 @pass_context
-def command(context: Context, service: str, as_json: bool) -> None:
-    """Show the session of SERVICE: replicas, who answers first, what is stable."""
-    status = running_session(context.settings, service).get_json("/v1/status")
+def command(context: Context, service: str, follow: bool, as_json: bool) -> None:
+    """Show the session of SERVICE: replicas, who answers first, what is stable, what is here."""
+    session = running_session(context.settings, service)
+    status = session.get_json("/v1/status")
     if as_json:
         show(status, as_json=True)
         return
@@ -55,12 +61,20 @@ def command(context: Context, service: str, as_json: bool) -> None:
     click.echo()
     rows = [row | {"first_responses": firsts.get(row["name"], 0)} for row in replicas]
     show([_for_people(row) for row in rows], as_json=False, columns=COLUMNS)
+    if table := volume_table(replicas):
+        click.echo()
+        print_table(table)
     if sources := [{"replica": r["name"]} | s for r in replicas for s in r["sources"] or ()]:
         click.echo()
         show(sources, as_json=False, columns=SOURCE_COLUMNS)
     for row in replicas:
         if row.get("error"):
             click.echo(f"\n{row['name']}: {row['error']}")
+
+    if follow:
+        with live(lambda: session.get_json("/v1/status")):
+            while session_runs(context.settings, service):
+                time.sleep(LOOK_SECONDS)
 
 
 def _for_people(row: dict[str, Any]) -> dict[str, Any]:

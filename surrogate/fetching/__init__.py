@@ -11,8 +11,10 @@
 - ticket: somebody's wait for some wants
 - fetcher: the exchange as one replica uses it
 - tally: what is counted of that
+- coverage: how much of a replica's volumes is here, and where it came from
 """
 
+from surrogate.fetching.coverage import CACHE, Coverage, Span
 from surrogate.fetching.estimate import Estimate, Prior
 from surrogate.fetching.exchange import Exchange, Supplier, Ticket, Unasked
 from surrogate.fetching.fetcher import ChunksUnavailable, Fetcher
@@ -22,9 +24,11 @@ from surrogate.fetching.standing import Dispatch, Key, Standing, Want
 from surrogate.fetching.tally import STALL_BOUNDS, Count, Stalls, Tally
 
 __all__ = [
+    "CACHE",
     "STALL_BOUNDS",
     "ChunksUnavailable",
     "Count",
+    "Coverage",
     "Dispatch",
     "Estimate",
     "Exchange",
@@ -33,6 +37,7 @@ __all__ = [
     "Prior",
     "Schedule",
     "Source",
+    "Span",
     "Stalls",
     "Standing",
     "Supplier",

@@ -16,6 +16,7 @@ import functools
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
@@ -75,11 +76,15 @@ class _Flight:
 
 
 class Ticket:
-    """Somebody's wait for some wants. Made and changed by the exchange, under its lock."""
+    """Somebody's wait for some wants. Made and changed by the exchange, under its lock.
+
+    came: how many of them came, by source
+    """
 
     def __init__(self, keys: Sequence[Key], tally: Tally) -> None:
         self.missing = set(keys)
         self.tally = tally
+        self.came: Counter[str] = Counter()
         self.error: Exception | None = None
         self.moved_at = time.monotonic()
         self.changed = threading.Event()
@@ -219,7 +224,7 @@ class Exchange:
         self._count(flight, size, len(admitted), now)
         with self._lock:
             self._schedule.answered(dispatch, size, got, now)
-            self._arrived(got)
+            self._arrived(got, flight.supplier.source.name)
             if odd:
                 self._schedule.leave_alone(dispatch.standing, now)
         if odd:
@@ -239,7 +244,7 @@ class Exchange:
         with self._lock:
             supplier.invalid += 1
             self._schedule.answered(dispatch, size, got, now, asked_for - got)
-            self._arrived(got)
+            self._arrived(got, supplier.source.name)
             if supplier.invalid > INVALID_LIMIT:
                 self._schedule.leave_alone(dispatch.standing, now, MISTRUST_SECONDS)
             elif not asked_for:
@@ -260,11 +265,13 @@ class Exchange:
         ):
             tally.answer(name, dispatch.priority, size, chunks, took, late=late)
 
-    def _arrived(self, keys: Iterable[Key]) -> None:
+    def _arrived(self, keys: Iterable[Key], source: str | None = None) -> None:
         for key in keys:
             self._schedule.forget(key)
             for ticket in self._tickets.pop(key, ()):
                 ticket.missing.discard(key)
+                if source:
+                    ticket.came[source] += _most_chunks(key)
                 ticket.moved_at = time.monotonic()
                 if ticket.done:
                     ticket.changed.set()

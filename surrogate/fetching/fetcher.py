@@ -11,12 +11,14 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Sequence
 
 from chunkstore import Store, TableRoot, places_missing, split_refs
 from overlay import ReadAbandoned, Volume
 from satchel.errors import UnavailableError
 from satchel.ids import BLOCK_SIZE, CHUNK_REF_SIZE
+from surrogate.fetching.coverage import Coverage
 from surrogate.fetching.exchange import Exchange, Supplier, Ticket
 from surrogate.fetching.source import Source
 from surrogate.fetching.standing import Key
@@ -72,6 +74,7 @@ class Fetcher:
         self._tickets: set[Ticket] = set()
         self._closed = threading.Event()
         self.tally = Tally()
+        self.coverage = Coverage()
 
     def close(self) -> None:
         """Make every fetch to come and under way fail at once; log what was learnt.
@@ -108,8 +111,10 @@ class Fetcher:
         start = first - first % window
         end = min(volume.blocks, -(-(first + count) // window) * window)
         root = volume.root
-        while missing := self._store.resolve(root, volume.map, start, end - start):
-            self._bring(self._wanted(root, start, end - start, missing), Priority.DEMAND)
+        count = end - start
+        with self.coverage.coming([(volume, start, count)]) as came:
+            while missing := self._store.resolve(root, volume.map, start, count):
+                came.update(self._bring(self._wanted(root, start, count, missing), Priority.DEMAND))
         stalled = time.monotonic() - began
         self.tally.stall(stalled)
         self._exchange.tally.stall(stalled)
@@ -120,14 +125,19 @@ class Fetcher:
         offset: int = 0,
         length: int | None = None,
         priority: Priority = Priority.DEMAND,
+        came: Counter[str] | None = None,
     ) -> bytes:
-        """Bytes of a volume, by default all of it; for small ones. Raises ChunksUnavailable."""
+        """Bytes of a volume, by default all of it; for small ones. Raises ChunksUnavailable.
+
+        came: where chunks that came are counted, by source
+        """
+        came = Counter() if came is None else came
         length = root.size - offset if length is None else length
         first = offset // BLOCK_SIZE
         count = -(-min(offset + length, root.size) // BLOCK_SIZE) - first
         while missing := self._store.missing_in(root, offset, length):
             wanted = self._wanted(root, first, count, missing, priority)
-            self._bring(wanted, priority)
+            came.update(self._bring(wanted, priority))
         return self._store.read(root, offset, length)
 
     def bring(self, refs: bytes, priority: Priority = Priority.DEMAND) -> None:
@@ -159,7 +169,8 @@ class Fetcher:
             return {p: p.count * each + (p.level + 1) * PAGE_BYTES for p in places}
         return dict.fromkeys(split_refs(missing)[:AT_ONCE], each)
 
-    def _bring(self, wanted: dict[Key, int], priority: Priority) -> None:
+    def _bring(self, wanted: dict[Key, int], priority: Priority) -> Counter[str]:
+        """Have it here; how many chunks came, by source."""
         if self._closed.is_set():
             raise _abandoned()
         everyone = [*self._exchange.shared(), *self._suppliers]
@@ -179,6 +190,12 @@ class Fetcher:
             with self._lock:
                 self._tickets.discard(ticket)
             self._exchange.drop(ticket)
+        return ticket.came
+
+    @property
+    def rate(self) -> float:
+        """Bytes a second that the nearest source gives, as far as is known; 0 without one."""
+        return max((s.standing.estimate.rate for s in self._near()), default=0.0)
 
     def _window(self) -> int:
         """Blocks to fetch for a missing one: as many as the nearest source's link has room for

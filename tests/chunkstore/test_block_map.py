@@ -80,6 +80,9 @@ def volume(store: Store, tmp_path: Path) -> Iterator[Attached]:
 
 def test_resolve_fills_the_range_and_nothing_else(store: Store, volume: Attached) -> None:
     assert store.resolve(volume.root, volume.map, 90, 20) == b""
+    assert sum(volume.map.counts(1, 2).values()) == 2
+    with pytest.raises(IndexError):
+        volume.map.counts(BLOCKS, 1)
     assert volume.map.counts() == {
         BlockState.ABSENT: BLOCKS - 20,
         BlockState.ZERO: 10,

@@ -4,6 +4,9 @@
 
 import contextlib
 import json
+import os
+import pty
+import select
 import signal
 import socket
 import subprocess
@@ -162,6 +165,30 @@ def test_status_is_readable_for_people(person: Person) -> None:
     assert "media" in near
     assert "KiB" in near or " B" in near
     assert any(row.startswith("stable operation 1") for row in rows)
+    (status,) = [r for r in person.sees("status", "notes")["replicas"] if r["name"] == "a"]
+    assert [volume["name"] for volume in status["volumes"]] == ["disk0", "ram"]
+    maps = [row for row in rows if row.startswith(("a disk0 ", "a ram "))]
+    assert len(maps) == 2
+    assert any("100.0%" in row or "%" in row for row in maps)
+
+
+def test_a_terminal_shows_how_volumes_fill(person: Person) -> None:
+    person.runs("notes", "--media", str(person.world.stick))
+    person.sees("move", "notes", "--to", "a")
+    ours, theirs = pty.openpty()
+    words = [SATCHEL, "--config", person.config, "status", "notes", "--follow"]
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=theirs) as process:
+        os.close(theirs)
+        shown = b""
+        while not (b"ram" in shown and b"disk0" in shown):
+            assert select.select([ours], [], [], 10.0)[0], shown
+            shown += os.read(ours, 4096)
+        person.sees("stop", "notes")
+        with contextlib.suppress(OSError):  # the other end is closed
+            while os.read(ours, 4096):
+                pass
+        assert process.wait(10) == 0
+    os.close(ours)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

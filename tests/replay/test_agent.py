@@ -31,6 +31,7 @@ from replay.frames import Frame, FrameReader, FrameStatus, FrameType
 from satchel.errors import UsageError
 from tests.conftest import requires
 from tests.replay.agents import RunningAgent, body, http, running_agent
+from tests.waiting import eventually
 
 
 def raw_socket(agent: RunningAgent) -> socket.socket:
@@ -147,9 +148,11 @@ def test_a_service_that_is_not_there_executes_nothing(short_path: Path) -> None:
 
 def test_a_service_that_keeps_dying_is_restarted_ever_later(short_path: Path) -> None:
     with running_agent(short_path, "exit 7") as agent, agent.connect() as channel:
-        time.sleep(1.0)
+        began = time.monotonic()
+        assert eventually(lambda: channel.hello().restarts >= 4)
         status = channel.hello()
-        assert 2 <= status.restarts <= 4
+        pauses = 0.1 * (2**status.restarts - 1)
+        assert time.monotonic() - began > pauses - 0.5
         assert (status.ready, status.exit) == (False, "exit 7")
 
 

@@ -142,6 +142,18 @@ def test_a_failed_machine_is_told_to_the_next_who_asks(site: Site, client: HttpC
         client.post_bytes("/v1/replicas/r1/operations", operation(4).encode())
 
 
+def test_a_replica_says_how_much_of_its_volumes_is_here(site: Site, client: HttpClient) -> None:
+    site.create()
+    status = ReplicaStatus.from_json(client.get_json("/v1/replicas/r1?wait=30"))
+    volumes = {volume.name: volume for volume in status.volumes}
+    assert set(volumes) == {"disk0", "ram"}
+    for volume in volumes.values():
+        parts = volume.parts
+        told = sum(part.absent + part.fetching + part.present + part.dirty for part in parts)
+        assert told == volume.blocks
+    assert status.quiet_seconds == 0.0
+
+
 def test_metrics_are_what_prometheus_reads(site: Site) -> None:
     site.create()
     with HttpClient.in_process(surrogate_app(site.host)) as client:

@@ -98,7 +98,7 @@ def test_a_first_operation_may_wait_long_for_its_blocks(
         time.sleep(0.1)
         return records
 
-    limit = 1.0
+    limit = 0.3
     spot = Spot(short_path, notes_checkpoint, operation_seconds=limit)
     try:
         spot.source.spoil = slow

@@ -25,6 +25,7 @@ from testbed.built import cache_folder
 from testbed.media import Stick
 from testbed.namespaces import ip
 from testbed.roles import PROGRAMS, Role, Roles, listens
+from tests.waiting import eventually
 from wire import HttpClient, Identity
 
 PATIENCE_SECONDS = 40.0
@@ -266,6 +267,8 @@ class Site:
         for session in self._sessions:
             session.wait(PATIENCE_SECONDS)
         self.mend_home()
+        # An ssh whose session was interrupted while it connected ends a moment after it.
+        eventually(lambda: not self.left_by_sessions())
         left = self.left_by_sessions()
         for role in (self.home, *self.spots.values()):
             role.stop()
