@@ -34,6 +34,13 @@ class File {
   // Reads up to `n` bytes; fewer only at the end of the file.
   virtual Status ReadAt(uint64_t offset, size_t n, void* out, size_t* got) = 0;
   virtual Status WriteAt(uint64_t offset, const void* data, size_t n) = 0;
+
+  // The same, of much that is not read soon: it need not stay in the system's memory, nor go
+  // through it. By several threads at once, if no two write to the same bytes.
+  virtual Status WriteUncached(uint64_t offset, const void* data, size_t n) {
+    return WriteAt(offset, data, n);
+  }
+
   virtual Status Truncate(uint64_t size) = 0;
   virtual Status PunchHole(uint64_t offset, uint64_t length) = 0;
 

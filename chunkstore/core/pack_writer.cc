@@ -50,7 +50,14 @@ void PackWriter::Done(PackWrite* write, bool written) {
   write->taken = false;
   if (!written) return;
   PendingSync::Part* const part = MarkUnsynced(write->file);
-  if (write->bulk) part->bulk.push_back({write->offset, write->offset + write->bytes.size()});
+  if (write->bulk) {
+    const uint64_t end = write->offset + write->bytes.size();
+    if (!part->bulk.empty() && part->bulk.back().end == write->offset) {
+      part->bulk.back().end = end;
+    } else {
+      part->bulk.push_back({write->offset, end});
+    }
+  }
   const auto is_it = [write](const PackWrite& other) { return &other == write; };
   queue_.erase(std::find_if(queue_.begin(), queue_.end(), is_it));
 }

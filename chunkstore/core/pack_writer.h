@@ -63,7 +63,10 @@ struct PackWrite {
   bool bulk;           // part of much, which is not read soon
   bool taken = false;  // somebody is writing it
 
-  Status Run() const { return file->WriteAt(offset, bytes.data(), bytes.size()); }
+  Status Run() const {
+    return bulk ? file->WriteUncached(offset, bytes.data(), bytes.size())
+                : file->WriteAt(offset, bytes.data(), bytes.size());
+  }
 };
 
 class PackWriter {

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bitset>
+#include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <utility>
@@ -279,54 +282,49 @@ class Exporter {
  private:
   static constexpr uint64_t kGroup = kBatchBlocks;
 
+  struct Free {
+    void operator()(uint8_t* memory) const { std::free(memory); }
+  };
+
   Status Work() {
-    std::vector<uint8_t> buffer(kPageFanout * kBlockSize);
+    // Aligned to blocks, so that it can be written from where it is.
+    const std::unique_ptr<uint8_t, Free> buffer(
+        static_cast<uint8_t*>(std::aligned_alloc(kBlockSize, kGroup * kBlockSize)));
+    if (buffer == nullptr) return Status::FromErrno("cannot export", ENOMEM);
     while (!workers_.stopped()) {
       const uint64_t first = next_.fetch_add(kGroup);
       if (first >= root_.blocks()) break;
+      std::bitset<kGroup> filled;
       TableVisitor visitor;
       visitor.on_zero = [](uint64_t, uint64_t) { return Status(); };
       visitor.on_blocks = [&](uint64_t from, const ChunkRef* refs, uint32_t count) {
-        return Write(from, refs, count, buffer.data());
+        for (uint32_t i = 0; i < count; ++i) filled[from - first + i] = !refs[i].IsZero();
+        return chunks_->GetTogether(refs, count, buffer.get() + (from - first) * kBlockSize);
       };
       SATCHEL_RETURN_IF_ERROR(WalkTable(chunks_, root_, first, kGroup, visitor));
-      const uint64_t offset = first * kBlockSize;
-      workers_.Done(std::min(kGroup * kBlockSize, root_.size - offset));
+      if (out_ != nullptr) SATCHEL_RETURN_IF_ERROR(Write(first, filled, buffer.get()));
+      workers_.Done(std::min(kGroup * kBlockSize, root_.size - first * kBlockSize));
     }
     return {};
   }
 
-  Status Write(uint64_t first, const ChunkRef* refs, uint32_t count, uint8_t* buffer) {
-    SATCHEL_RETURN_IF_ERROR(chunks_->GetTogether(refs, count, buffer));
-    for (uint32_t i = 0; out_ != nullptr && i < count;) {
-      uint32_t end = i;
-      while (end < count && !refs[end].IsZero()) ++end;
+  Status Write(uint64_t first, const std::bitset<kGroup>& filled, const uint8_t* blocks) {
+    for (uint64_t i = 0; i < kGroup;) {
+      uint64_t end = i;
+      while (end < kGroup && filled[end]) ++end;
       if (end > i) {
         const uint64_t offset = (first + i) * kBlockSize;
-        const uint64_t n = std::min(uint64_t{end - i} * kBlockSize, root_.size - offset);
-        SATCHEL_RETURN_IF_ERROR(out_->WriteAt(offset, buffer + size_t{i} * kBlockSize, n));
-        SATCHEL_RETURN_IF_ERROR(Wrote(n));
+        const uint64_t n = std::min((end - i) * kBlockSize, root_.size - offset);
+        SATCHEL_RETURN_IF_ERROR(out_->WriteUncached(offset, blocks + i * kBlockSize, n));
       }
       i = end + 1;
     }
     return {};
   }
 
-  // What is durable is dropped from the system's memory, as an import does with its packs.
-  Status Wrote(uint64_t n) {
-    const uint64_t before = written_.fetch_add(n);
-    if (before / kSyncEvery == (before + n) / kSyncEvery) return {};
-    SATCHEL_RETURN_IF_ERROR(out_->Sync());
-    out_->DropCached(0, root_.size);
-    return {};
-  }
-
-  static constexpr uint64_t kSyncEvery = uint64_t{32} << 20;  // bytes
-
   Chunks* const chunks_;
   const TableRoot root_;
   File* const out_;
-  std::atomic<uint64_t> written_{0};
   Workers workers_;
   std::atomic<uint64_t> next_{0};
 };
