@@ -16,7 +16,8 @@ Words of this package:
 - catalog: names given to roots
 - media: a removable device with packs and checkpoints; trusted by nobody
 
-The engine is chunkstore/core (C++17, no Python in it), its binding chunkstore/binding.
+The engine is chunkstore/core (C++17, no Python in it; its README.md says where to begin), its
+binding chunkstore/binding.
 """
 
 from chunkstore.below import (
@@ -54,7 +55,7 @@ from chunkstore.errors import (
     StoreUsage,
     StoreVersion,
 )
-from chunkstore.media import Generation, Media, MediaCheckpoint, MediaReport
+from chunkstore.media import Generation, Media, MediaCheckpoint, MediaReport, media_uuid
 from chunkstore.store import (
     BadRecord,
     PruneReport,
@@ -113,6 +114,7 @@ __all__ = [
     "decode_places",
     "dump",
     "encode_places",
+    "media_uuid",
     "name_blocks",
     "places_missing",
     "records_below",

@@ -37,6 +37,7 @@ from satchel.progress import Progress, silent
 
 logger = logging.getLogger(__name__)
 
+_DESCRIPTION_LIMIT = 4096
 FILE_LIMIT = 1 << 20
 """Bytes of a manifest or a signature that are read."""
 
@@ -93,6 +94,20 @@ class MediaReport:
     bytes: int
     bad: tuple[BadRecord, ...]
     damaged: tuple[ChunkRef, ...]
+
+
+def media_uuid(root: Path) -> str:
+    """The UUID of the medium at `root`, which anybody may have written. Raises MediaDamaged,
+    MediaGone."""
+    path = root / "satchel" / "media.json"
+    try:
+        with path.open("rb") as file:
+            data = file.read(_DESCRIPTION_LIMIT)
+        return str(uuid.UUID(json.loads(data)["uuid"]))
+    except OSError as error:
+        raise MediaGone(f"cannot read {path}", why=str(error)) from error
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise MediaDamaged(f"cannot read {path}", why="it has no uuid") from error
 
 
 class Media:
@@ -158,14 +173,7 @@ class Media:
     @property
     def uuid(self) -> str:
         """What identifies the medium, wherever it is mounted. Raises MediaDamaged, MediaGone."""
-        path = self._root / "satchel" / "media.json"
-        try:
-            value = json.loads(path.read_bytes())["uuid"]
-        except OSError as error:
-            raise MediaGone(f"cannot read {path}", why=str(error)) from error
-        except (ValueError, KeyError, TypeError) as error:
-            raise MediaDamaged(f"cannot read {path}", why="it has no uuid") from error
-        return str(value)
+        return media_uuid(self._root)
 
     @property
     def damaged(self) -> int:

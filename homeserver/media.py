@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ctypes
 import errno
-import json
 import logging
 import os
 import re
@@ -20,7 +19,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from chunkstore import Media, MediaCheckpoint, MediaGone, MediaNotFound, MediaReport
+from chunkstore import (
+    Media,
+    MediaCheckpoint,
+    MediaDamaged,
+    MediaGone,
+    MediaNotFound,
+    MediaReport,
+    media_uuid,
+)
 from homeserver.carry import read_manifest
 from images import Manifest
 from replay import Log, LogBusy
@@ -284,8 +291,8 @@ def _mounted() -> Iterator[Path]:
 
 def _uuid_at(root: Path) -> str | None:
     try:
-        return str(json.loads((root / "satchel" / "media.json").read_bytes())["uuid"])
-    except (OSError, ValueError, KeyError, TypeError):
+        return media_uuid(root)
+    except (MediaDamaged, MediaGone):
         return None
 
 

@@ -53,10 +53,10 @@ def forget_volumes(catalog: Catalog, labels: Sequence[str], *, dry_run: bool) ->
     first one goes. Raises NameNotFound, UsageError without any."""
     if not labels:
         raise UsageError("forget what?", fix="give names of volumes, or --keep options")
-    gone = [entry for label in labels for entry in catalog.matching(label)]
-    for label in labels if not dry_run else ():
+    gone = {entry.label: entry for label in labels for entry in catalog.matching(label)}
+    for label in gone if not dry_run else ():
         catalog.remove(label)
-    return [Verdict("volume", e.name, e.version, e.created, ()) for e in gone]
+    return [Verdict("volume", e.name, e.version, e.created, ()) for e in gone.values()]
 
 
 def judge_volumes(

@@ -28,15 +28,18 @@ class SettingsError(UsageError):
 def load(cls: type[T], path: Path) -> T:
     """Read `path` into an instance of the frozen dataclass `cls`.
 
-    Raises SettingsError for malformed TOML, an unknown key or a value of the wrong type.
+    Raises SettingsError for a file that cannot be read, malformed TOML, an unknown key or a value
+    of the wrong type.
     """
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         return cls()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"cannot read {path}", why=str(error)) from error
     try:
         table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise SettingsError(f"cannot read {path}", why=str(error)) from error
     return _build(cls, table, path, "")
 
@@ -74,13 +77,22 @@ def _convert(hint: Any, value: Any, path: Path, key: str) -> Any:
         }
     if kind is typing.Literal and value in inner:
         return value
+    if hint is Path and isinstance(value, str):
+        return _path(value, path, key)
     if kind is None and _is_plain(hint, value):
-        return Path(value).expanduser() if hint is Path else hint(value)
+        return hint(value)
     name = getattr(hint, "__name__", str(hint))
     raise SettingsError(f"{path}: {key} must be {name}", why=f"it is {value!r}")
 
 
+def _path(value: str, path: Path, key: str) -> Path:
+    try:
+        return Path(value).expanduser()
+    except RuntimeError as error:
+        raise SettingsError(f"{path}: {key} is no path: {value!r}", why=str(error)) from error
+
+
 def _is_plain(hint: Any, value: Any) -> bool:
-    """Whether TOML's `value` stands for a str, int, float, bool or Path."""
-    accepted: Any = {Path: str, float: (int, float)}.get(hint, hint)
+    """Whether TOML's `value` stands for a str, int, float or bool."""
+    accepted: Any = (int, float) if hint is float else hint
     return isinstance(value, accepted) and isinstance(value, bool) == (hint is bool)

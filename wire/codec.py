@@ -5,7 +5,8 @@
 Fields are str, int, float, bool, an identity (NewType), Any (a JSON value kept as it is), a nested
 dataclass, tuple[T, ...], dict[str, T] or T | None. Refused by `decode`: unknown and missing keys,
 values of another type (no conversion, except an int where a float is expected), integers beyond
-64 bits, numbers that are not finite; refused by `loads`: malformed, too deep or repeated keys.
+64 bits, numbers that are not finite; refused by `loads`: malformed, too deep, repeated
+keys, strings that are no Unicode.
 
 Why not a library: cattrs converts ("5" becomes 5) unless each type is given a hook, msgspec refuses
 unknown keys only for its own Struct classes, and what is needed is these few lines.
@@ -38,7 +39,11 @@ def dumps(value: Any) -> bytes:
 def loads(data: bytes) -> Any:
     """The JSON value in `data`. Raises RemoteProtocolError."""
     try:
-        return json.loads(data, object_pairs_hook=_unique, parse_constant=_no_constant)
+        text = data.decode("utf-8")
+        value = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
+        if "\\u" in text:
+            json.dumps(value, ensure_ascii=False).encode("utf-8")  # half a surrogate pair cannot
+        return value
     except (ValueError, RecursionError) as error:
         raise RemoteProtocolError("the peer sent malformed JSON", why=str(error)[:200]) from error
 

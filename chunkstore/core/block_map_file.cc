@@ -47,7 +47,7 @@ BlockMap::BlockMap(void* base, size_t size, uint64_t blocks)
 
 BlockMap::~BlockMap() {
   {
-    const std::lock_guard lock(handle_->mutex);
+    const MutexLock lock(&handle_->mutex);
     handle_->map = nullptr;
   }
   munmap(base_, size_);

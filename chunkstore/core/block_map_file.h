@@ -9,11 +9,11 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <unordered_map>
 
 #include "chunkstore/core/block_map.h"
+#include "chunkstore/core/mutex.h"
 #include "chunkstore/core/status.h"
 
 namespace satchel {
@@ -28,8 +28,8 @@ class BlockMap;
 
 // Leads to a map as long as it is there.
 struct BlockMapHandle {
-  std::mutex mutex;
-  BlockMap* map;  // null once it is gone; used with the mutex held
+  Mutex mutex;
+  BlockMap* map GUARDED_BY(mutex);  // null once it is gone
 };
 
 // Thread-safe, but for destruction. Block numbers are below blocks(): the caller's duty.

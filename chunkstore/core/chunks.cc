@@ -62,9 +62,9 @@ Chunks::Chunks(Env* env, std::string packs, std::unique_ptr<Index> index, PackPo
 
 Chunks::~Chunks() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     stopping_ = true;
-    wake_.notify_all();
+    wake_.NotifyAll();
   }
   if (syncer_.joinable()) syncer_.join();
 }
@@ -149,7 +149,7 @@ Status Chunks::GetTogether(const ChunkRef* refs, size_t n, uint8_t* blocks) {
 
 // Where each chunk most likely is; pack 0 where it is not, or where it is zero.
 Status Chunks::Guess(const ChunkRef* refs, size_t n, Location* at) {
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(&mutex_);
   SATCHEL_RETURN_IF_ERROR(LoadTable());
   Location candidates[LocationTable::kMaxCandidates];
   bool flush = false;
@@ -159,7 +159,7 @@ Status Chunks::Guess(const ChunkRef* refs, size_t n, Location* at) {
     if (!FindFresh(refs[i], &at[i]) && table_.Find(refs[i], candidates) > 0) at[i] = candidates[0];
     flush = flush || (at[i].pack != 0 && writer_.IsQueued(at[i]));
   }
-  return flush ? WriteAllBefore(writer_.next_number(), &lock) : Status();
+  return flush ? WriteAllBefore(writer_.next_number()) : Status();
 }
 
 // Decodes the chunks that are in frames, each frame once. One that cannot be had becomes zero.
@@ -199,7 +199,7 @@ void Chunks::DecodeSpan(const Location* at, size_t n, uint8_t* blocks) {
 Status Chunks::Locate(const ChunkRef* refs, size_t n, Location* at, bool* found) {
   std::vector<Candidates> settle;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     SATCHEL_RETURN_IF_ERROR(LoadTable());
     Candidates candidates;
     for (size_t i = 0; i < n; ++i) {
@@ -234,7 +234,7 @@ Status Chunks::Confirm(const ChunkRef& ref, const Candidates& candidates, Locati
 }
 
 Status Chunks::MaybeHere(const ChunkRef* refs, size_t n, bool* maybe) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   SATCHEL_RETURN_IF_ERROR(LoadTable());
   Location at[LocationTable::kMaxCandidates];
   for (size_t i = 0; i < n; ++i) {
@@ -330,7 +330,7 @@ Status Chunks::Reserve(RecordBatch batch, std::vector<Location>* at) {
   size_t begin = 0;  // bytes[begin, end) have places, from `first` on, and are not queued
   size_t end = 0;
   Location first{};
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   Status status = broken_;
   for (size_t i = 0; i < batch.items.size() && status.ok(); ++i) {
     const RecordBatch::Item& item = batch.items[i];
@@ -357,7 +357,7 @@ Status Chunks::Reserve(RecordBatch batch, std::vector<Location>* at) {
 
 // Another thread may have put it and synced it since it was looked up. Where it is new, the chunks
 // that are here are looked through for one with its SHA-1: that costs a lookup in the index only
-// where 32 bits of it agree. Called with the mutex held.
+// where 32 bits of it agree.
 Status Chunks::FindSynced(const ChunkRef& ref, Location* at, bool* found) {
   Candidates candidates;
   candidates.count = table_loaded_ ? table_.Find(ref, candidates.at) : 0;
@@ -372,14 +372,14 @@ Status Chunks::FindSynced(const ChunkRef& ref, Location* at, bool* found) {
 }
 
 std::vector<ChunkRef> Chunks::TakeNamesakes() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   return std::exchange(namesakes_, {});
 }
 
 Status Chunks::Write() {
   {
-    std::unique_lock lock(mutex_);
-    SATCHEL_RETURN_IF_ERROR(WriteQueued(&lock));
+    const MutexLock lock(&mutex_);
+    SATCHEL_RETURN_IF_ERROR(WriteQueued());
     if (pending_.size() < options_.max_pending) return {};
     BeginSync();
     if (pending_.size() < 2 * options_.max_pending) return {};
@@ -387,29 +387,28 @@ Status Chunks::Write() {
   return Sync();
 }
 
-// Writes what nobody else is writing. Holds the mutex before and after.
-Status Chunks::WriteQueued(std::unique_lock<std::mutex>* lock) {
+// Writes what nobody else is writing. Gives the mutex up meanwhile.
+Status Chunks::WriteQueued() {
   while (PackWrite* const write = writer_.Take()) {
-    lock->unlock();
+    mutex_.Unlock();
     const Status status = write->Run();
-    lock->lock();
+    mutex_.Lock();
     writer_.Done(write, status.ok());
-    written_.notify_all();
+    written_.NotifyAll();
     SATCHEL_RETURN_IF_ERROR(status);
   }
   return {};
 }
 
-// Holds the mutex before and after. A piece that somebody else fails to write is tried again here.
-Status Chunks::WriteAllBefore(uint64_t number, std::unique_lock<std::mutex>* lock) {
+// Gives the mutex up meanwhile. A piece that somebody else fails to write is tried again here.
+Status Chunks::WriteAllBefore(uint64_t number) {
   for (;;) {
-    SATCHEL_RETURN_IF_ERROR(WriteQueued(lock));
+    SATCHEL_RETURN_IF_ERROR(WriteQueued());
     if (!writer_.HasQueuedBefore(number)) return {};
-    written_.wait(*lock);
+    written_.Wait(&mutex_);
   }
 }
 
-// Called with the mutex held.
 void Chunks::BeginSync() {
   if (!syncer_.joinable()) {
     try {
@@ -418,45 +417,47 @@ void Chunks::BeginSync() {
       return;  // whoever puts has to do it
     }
   }
-  wake_.notify_all();
+  wake_.NotifyAll();
 }
 
 // An error stays in `broken_` for the next that puts or syncs.
 void Chunks::SyncInBackground() {
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(&mutex_);
   for (;;) {
-    wake_.wait(lock, [this] { return stopping_ || pending_.size() >= options_.max_pending; });
+    while (!stopping_ && pending_.size() < options_.max_pending) wake_.Wait(&mutex_);
     if (stopping_ || !broken_.ok()) return;
-    lock.unlock();
+    mutex_.Unlock();
     (void)Sync();
-    lock.lock();
+    mutex_.Lock();
   }
 }
 
 Status Chunks::Flush() {
-  std::unique_lock lock(mutex_);
-  return WriteAllBefore(writer_.next_number(), &lock);
+  const MutexLock lock(&mutex_);
+  return WriteAllBefore(writer_.next_number());
 }
 
+// Only a Sync changes `syncing_`; others look things up in it meanwhile.
 Status Chunks::Sync() {
-  const std::lock_guard one_at_a_time(sync_mutex_);
-  std::unique_lock lock(mutex_);
+  const MutexLock one_at_a_time(&sync_mutex_);
+  const MutexLock lock(&mutex_);
   SATCHEL_RETURN_IF_ERROR(broken_);
   std::swap(pending_, syncing_);
   const PackPosition end = writer_.end();
-  if (Status status = WriteAllBefore(writer_.next_number(), &lock); !status.ok()) {
+  if (Status status = WriteAllBefore(writer_.next_number()); !status.ok()) {
     TakeBack();
     return status;
   }
   const PendingSync pending = writer_.TakeUnsynced();
   if (pending.parts.empty() && syncing_.size() == 0) return {};
-  lock.unlock();
+  const std::vector<Index::Entry>& entries = syncing_.entries();
+  mutex_.Unlock();
   Status status = pending.Run(env_);
-  if (status.ok()) status = index_->Write(syncing_.entries(), {}, end);
-  lock.lock();
+  if (status.ok()) status = index_->Write(entries, {}, end);
+  mutex_.Lock();
   if (status.ok()) {
     if (table_loaded_) {
-      for (const auto& entry : syncing_.entries()) table_.Add(entry.ref, entry.value);
+      for (const auto& entry : entries) table_.Add(entry.ref, entry.value);
     }
     syncing_.Clear();
   } else {
@@ -466,7 +467,7 @@ Status Chunks::Sync() {
   return status;
 }
 
-// What was to be synced waits again. Called with the mutex held.
+// What was to be synced waits again.
 void Chunks::TakeBack() {
   for (const auto& entry : syncing_.entries()) pending_.Insert(entry.ref, entry.value);
   syncing_.Clear();
@@ -474,7 +475,7 @@ void Chunks::TakeBack() {
 
 Status Chunks::EndPack() {
   SATCHEL_RETURN_IF_ERROR(Sync());
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   writer_.Roll();
   return {};
 }
@@ -485,7 +486,7 @@ Status Chunks::Erase(const std::vector<ChunkRef>& refs) {
   SATCHEL_RETURN_IF_ERROR(index_->End(&durable));
   SATCHEL_RETURN_IF_ERROR(index_->Write({}, refs, durable));
   pages_.Clear();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   table_ = LocationTable();
   table_loaded_ = false;
   return {};
@@ -493,7 +494,7 @@ Status Chunks::Erase(const std::vector<ChunkRef>& refs) {
 
 Status Chunks::Forget(const ChunkRef& ref, const Location& at) {
   SATCHEL_RETURN_IF_ERROR(Sync());
-  const std::lock_guard one_at_a_time(sync_mutex_);
+  const MutexLock one_at_a_time(&sync_mutex_);
   Location now;
   bool found = false;
   SATCHEL_RETURN_IF_ERROR(index_->Get(ref, &now, &found));
@@ -502,7 +503,7 @@ Status Chunks::Forget(const ChunkRef& ref, const Location& at) {
   PackPosition durable;
   SATCHEL_RETURN_IF_ERROR(index_->End(&durable));
   SATCHEL_RETURN_IF_ERROR(index_->Write({}, {ref}, durable));
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   table_.Remove(ref, at);
   return {};
 }
@@ -552,7 +553,7 @@ int Chunks::LevelFor(uint64_t bytes) const {
 }
 
 PackPosition Chunks::end() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   return writer_.end();
 }
 
@@ -560,10 +561,11 @@ PackPosition Chunks::end() {
 Status Chunks::LoadTable() {
   if (table_loaded_) return {};
   table_ = LocationTable();
-  SATCHEL_RETURN_IF_ERROR(index_->ForEach([this](const ChunkRef& ref, const Location& at) {
-    table_.Load(ref, at);
-    return Status();
-  }));
+  SATCHEL_RETURN_IF_ERROR(
+      index_->ForEach([this](const ChunkRef& ref, const Location& at) REQUIRES(mutex_) {
+        table_.Load(ref, at);
+        return Status();
+      }));
   table_.Seal();
   table_loaded_ = true;
   return {};
@@ -577,9 +579,8 @@ bool Chunks::FindFresh(const ChunkRef& ref, Location* at) const {
 }
 
 Status Chunks::Readable(const Location& at) {
-  std::unique_lock lock(mutex_);
-  if (!writer_.IsQueued(at)) return {};
-  return WriteAllBefore(writer_.next_number(), &lock);
+  const MutexLock lock(&mutex_);
+  return writer_.IsQueued(at) ? WriteAllBefore(writer_.next_number()) : Status();
 }
 
 }  // namespace satchel

@@ -28,15 +28,14 @@
 #define SATCHEL_CHUNKSTORE_CORE_CHUNKS_H_
 
 #include <atomic>
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "chunkstore/core/index.h"
 #include "chunkstore/core/location_table.h"
+#include "chunkstore/core/mutex.h"
 #include "chunkstore/core/pack_reader.h"
 #include "chunkstore/core/pack_writer.h"
 #include "chunkstore/core/page_cache.h"
@@ -161,6 +160,9 @@ class Chunks final : public PageSource {
   // it is lost.
   Status ReadChunk(const ChunkRef& ref, const Location& at, uint8_t* block);
 
+  // Which chunk is at `at`, whether or not the index has it there. Errors as ReadChunk.
+  Status NameAt(const Location& at, ChunkRef* ref);
+
   // Appends the record of the chunk `ref`, which is at `at`, as others get it: never raw if it gets
   // shorter, because what carries it is slower than compressing. Both hashes are as ReadChunk says
   // if the chunk is in a frame, else the name alone is compared. Errors as ReadChunk.
@@ -185,20 +187,20 @@ class Chunks final : public PageSource {
     Location at[LocationTable::kMaxCandidates];
   };
 
-  Status WriteQueued(std::unique_lock<std::mutex>* lock);
-  Status WriteAllBefore(uint64_t number, std::unique_lock<std::mutex>* lock);
-  void TakeBack();
-  void BeginSync();
+  Status WriteQueued() REQUIRES(mutex_);
+  Status WriteAllBefore(uint64_t number) REQUIRES(mutex_);
+  void TakeBack() REQUIRES(mutex_);
+  void BeginSync() REQUIRES(mutex_);
   void SyncInBackground();
-  Status LoadTable();
+  Status LoadTable() REQUIRES(mutex_);
   Status Guess(const ChunkRef* refs, size_t n, Location* at);
   void DecodeSpan(const Location* at, size_t n, uint8_t* blocks);
   void DecodeSlots(const Location* at, size_t n, uint8_t* blocks);
   Status Confirm(const ChunkRef& ref, const Candidates& candidates, Location* at, bool* found);
-  Status FindSynced(const ChunkRef& ref, Location* at, bool* found);
+  Status FindSynced(const ChunkRef& ref, Location* at, bool* found) REQUIRES(mutex_);
   Status MoveFrame(const Index::Entry* entries, size_t n, RecordBatch* batch,
                    std::vector<ChunkRef>* lost);
-  bool FindFresh(const ChunkRef& ref, Location* at) const;
+  bool FindFresh(const ChunkRef& ref, Location* at) const REQUIRES(mutex_);
   Status Readable(const Location& at);
 
   Env* const env_;
@@ -209,20 +211,20 @@ class Chunks final : public PageSource {
   PageCache pages_;
   std::atomic<uint64_t> damaged_{0};  // records found bad since the store was opened
 
-  std::mutex sync_mutex_;  // one Sync at a time; taken before mutex_
+  Mutex sync_mutex_ ACQUIRED_BEFORE(mutex_);  // one Sync at a time
 
-  std::mutex mutex_;  // guards everything below
-  PackWriter writer_;
-  RefMap<Location> pending_;
-  RefMap<Location> syncing_;
-  LocationTable table_;  // what is in the index, once it is loaded
-  bool table_loaded_ = false;
-  std::vector<ChunkRef> namesakes_;
-  Status broken_;                    // why writes are refused
-  std::condition_variable wake_;     // of the syncer
-  std::condition_variable written_;  // a queued piece was written, or not
-  bool stopping_ = false;
-  std::thread syncer_;  // from the first time that it is of use
+  Mutex mutex_;
+  PackWriter writer_ GUARDED_BY(mutex_);
+  RefMap<Location> pending_ GUARDED_BY(mutex_);
+  RefMap<Location> syncing_ GUARDED_BY(mutex_);
+  LocationTable table_ GUARDED_BY(mutex_);  // what is in the index, once it is loaded
+  bool table_loaded_ GUARDED_BY(mutex_) = false;
+  std::vector<ChunkRef> namesakes_ GUARDED_BY(mutex_);
+  Status broken_ GUARDED_BY(mutex_);  // why writes are refused
+  CondVar wake_;                      // of the syncer
+  CondVar written_;                   // a queued piece was written, or not
+  bool stopping_ GUARDED_BY(mutex_) = false;
+  std::thread syncer_ GUARDED_BY(mutex_);  // from the first time that it is of use
 };
 
 }  // namespace satchel

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Any file of the engine in words: a pack, a batch of records, a frame, the index of a pack, a
-// block map, a table page. Told apart by their first bytes and read with the functions that the
-// engine reads them with, so that what is shown is what the engine sees.
+// commit file, a block map, a table page. Told apart by their first bytes and read with the
+// functions that the engine reads them with, so that what is shown is what the engine sees.
 #ifndef SATCHEL_CHUNKSTORE_CORE_DUMP_H_
 #define SATCHEL_CHUNKSTORE_CORE_DUMP_H_
 

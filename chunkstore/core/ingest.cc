@@ -6,10 +6,10 @@
 #include <cassert>
 #include <cstring>
 #include <memory>
-#include <mutex>
 #include <utility>
 
 #include "chunkstore/core/hash.h"
+#include "chunkstore/core/mutex.h"
 #include "chunkstore/core/workers.h"
 
 namespace satchel {
@@ -118,7 +118,7 @@ class Ingest : private PageSink {
   }
 
   Status Take(Batch* batch) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     batch->ticket = next_ticket_++;
     return plan_.next(&batch->jobs);
   }
@@ -265,8 +265,8 @@ class Ingest : private PageSink {
   const IngestPlan& plan_;
   Workers workers_;
 
-  std::mutex mutex_;  // guards plan_.next and next_ticket_
-  uint64_t next_ticket_ = 0;
+  Mutex mutex_;  // also one call of plan_.next at a time
+  uint64_t next_ticket_ GUARDED_BY(mutex_) = 0;
 
   // Used by whoever has the turn.
   TableRewriter rewriter_;

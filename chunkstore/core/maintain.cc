@@ -9,11 +9,11 @@
 #include <algorithm>
 #include <atomic>
 #include <map>
-#include <mutex>
 #include <set>
 #include <unordered_map>
 #include <utility>
 
+#include "chunkstore/core/mutex.h"
 #include "chunkstore/core/pack_scan.h"
 #include "chunkstore/core/store.h"
 #include "chunkstore/core/workers.h"
@@ -42,6 +42,7 @@ class Verifier {
 
   Status Run(const ProgressFn& progress) {
     SATCHEL_RETURN_IF_ERROR(workers_.Run([this] { return Work(); }, progress));
+    const MutexLock lock(&mutex_);
     std::sort(report_->bad.begin(), report_->bad.end(), [](const auto& a, const auto& b) {
       return std::pair(a.pack, a.offset) < std::pair(b.pack, b.offset);
     });
@@ -121,7 +122,7 @@ class Verifier {
       if (!found) unindexed.push_back(ref);
       if (found && at == here) ++whole;
     }
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     report_->records += entries.size();
     report_->bytes += bytes;
     report_->unindexed.insert(report_->unindexed.end(), unindexed.begin(), unindexed.end());
@@ -130,24 +131,26 @@ class Verifier {
   }
 
   void AddBad(uint32_t pack, uint64_t offset, std::string why) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     report_->bad.push_back(BadRecord{pack, offset, std::move(why)});
   }
 
   // Only packs whose numbers disagree are looked at entry by entry.
-  Status FindDangling() {
+  Status FindDangling() REQUIRES(mutex_) {
     const PackPosition end = chunks_->end();
-    SATCHEL_RETURN_IF_ERROR(chunks_->index()->ForEach([&](const ChunkRef&, const Location& at) {
+    const auto count = [&](const ChunkRef&, const Location& at) REQUIRES(mutex_) {
       if (at.pack <= end.pack) ++tally_[at.pack].indexed;
       return Status();
-    }));
-    return chunks_->index()->ForEach([&](const ChunkRef& ref, const Location& at) {
+    };
+    SATCHEL_RETURN_IF_ERROR(chunks_->index()->ForEach(count));
+    const auto look = [&](const ChunkRef& ref, const Location& at) REQUIRES(mutex_) {
       const PackTally& tally = tally_[at.pack];
       if (tally.indexed == tally.whole) return Status();
       uint8_t block[kBlockSize];
       if (!chunks_->ReadChunk(ref, at, block).ok()) report_->dangling.push_back(ref);
       return Status();
-    });
+    };
+    return chunks_->index()->ForEach(look);
   }
 
   Env* const env_;
@@ -157,9 +160,9 @@ class Verifier {
   Workers workers_;
   std::atomic<size_t> next_{0};
 
-  std::mutex mutex_;  // guards what follows
-  VerifyReport* const report_;
-  std::map<uint32_t, PackTally> tally_;
+  Mutex mutex_;
+  VerifyReport* const report_ PT_GUARDED_BY(mutex_);
+  std::map<uint32_t, PackTally> tally_ GUARDED_BY(mutex_);
 };
 
 // One prune; runs alone on the store.
@@ -289,9 +292,9 @@ void Pin(const BlockMap& map, std::set<uint32_t>* pinned) {
 }  // namespace
 
 void Store::PinPacks(std::set<uint32_t>* pinned) {
-  const std::lock_guard lock(maps_mutex_);
+  const MutexLock lock(&maps_mutex_);
   for (const auto& handle : maps_) {
-    const std::lock_guard held(handle->mutex);
+    const MutexLock held(&handle->mutex);
     if (handle->map != nullptr) Pin(*handle->map, pinned);
   }
 }
@@ -321,7 +324,7 @@ Status Store::Verify(const ProgressFn& progress, VerifyReport* report) {
 
 Status Store::RebuildIndex(const ProgressFn& progress) {
   ++wanting_alone_;
-  const std::unique_lock gate(gate_);
+  const AloneLock gate(&gate_);
   --wanting_alone_;
   PackPosition acknowledged;
   bool known = false;
@@ -337,7 +340,7 @@ Status Store::RebuildIndex(const ProgressFn& progress) {
 Status Store::Prune(const std::vector<TableRoot>& keep, const std::vector<const BlockMap*>& maps,
                     bool partial, bool dry_run, const ProgressFn& progress, PruneReport* report) {
   ++wanting_alone_;
-  const std::unique_lock gate(gate_);
+  const AloneLock gate(&gate_);
   --wanting_alone_;
   if (chunks_ == nullptr) return Status::Make(Kind::kState, "store " + path_ + " has no index");
   if (progress && !progress(0, 0)) return Status::Make(Kind::kCancelled, "stopped by the caller");
@@ -376,7 +379,7 @@ Status Store::Prune(const std::vector<TableRoot>& keep, const std::vector<const 
 
 Status Store::Rewrite(const std::vector<uint32_t>& packs) {
   ++wanting_alone_;
-  const std::unique_lock gate(gate_);
+  const AloneLock gate(&gate_);
   --wanting_alone_;
   if (chunks_ == nullptr) return Status::Make(Kind::kState, "store " + path_ + " has no index");
   SATCHEL_RETURN_IF_ERROR(chunks_->Sync());

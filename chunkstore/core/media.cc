@@ -181,7 +181,7 @@ Status Media::LoadCommits() {
   }
   std::sort(found.begin(), found.end(),
             [](const auto& a, const auto& b) { return a.commit.generation > b.commit.generation; });
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   generations_ = std::move(found);
   last_generation_ = last;
   return {};
@@ -229,7 +229,7 @@ Status Media::LoadPack(uint32_t pack, bool scan) {
   std::vector<MediaIndexEntry> entries;
   SATCHEL_RETURN_IF_ERROR(Excuse(ReadEntries(pack, scan, &size, &entries)));
   if (entries.empty()) return {};
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   if (places_.size() + entries.size() > kMediaChunkLimit) {
     return Status::Make(Kind::kDamaged, "cannot use the medium at " + root_,
                         "its indexes name too many chunks");
@@ -283,12 +283,12 @@ void Media::AddEntries(uint32_t pack, uint64_t size, const std::vector<MediaInde
 }
 
 std::map<uint32_t, Media::PackInfo> Media::packs() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   return packs_;
 }
 
 std::set<uint32_t> Media::Named() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   std::set<uint32_t> named;
   for (const MediaGeneration& generation : generations_) {
     for (const MediaPack& pack : generation.commit.packs) named.insert(pack.number);
@@ -297,12 +297,12 @@ std::set<uint32_t> Media::Named() {
 }
 
 std::vector<MediaGeneration> Media::generations() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   return generations_;
 }
 
 void Media::Has(const ChunkRef* refs, size_t n, bool* has) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   for (size_t i = 0; i < n; ++i) has[i] = refs[i].IsZero() || places_.Find(refs[i]) != nullptr;
 }
 
@@ -311,7 +311,7 @@ Status Media::Records(const ChunkRef* refs, size_t n, std::string* out, MediaNot
   for (size_t i = 0; i < n; ++i) {
     Location at;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(&mutex_);
       const Location* found = places_.Find(refs[i]);
       if (found == nullptr) continue;
       at = *found;
@@ -337,7 +337,7 @@ Status Media::ReadWhole(const ChunkRef& ref, const Location& at, uint8_t* buffer
 Status Media::GetPage(const ChunkRef& ref, unsigned level, std::shared_ptr<const Page>* page) {
   Location at;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     const Location* found = places_.Find(ref);
     if (found == nullptr) return Status::Missing(ref, "the medium lacks it");
     at = *found;
@@ -403,7 +403,7 @@ Status Media::NextPack(uint32_t* pack) {
 Status Media::FreeBytes(uint64_t* bytes) { return Judge(env_->FreeBytes(root_, bytes)); }
 
 size_t Media::chunks() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   return places_.size();
 }
 

@@ -34,7 +34,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
 #include <vector>
@@ -42,6 +41,7 @@
 #include "chunkstore/core/chunks.h"
 #include "chunkstore/core/media_commit.h"
 #include "chunkstore/core/media_index.h"
+#include "chunkstore/core/mutex.h"
 #include "chunkstore/core/volume.h"
 
 namespace satchel {
@@ -181,7 +181,8 @@ class Media final : public PageSource {
   Status ReadIndex(uint32_t pack, uint64_t size, std::vector<MediaIndexEntry>* entries);
   Status ScanInto(uint32_t pack, std::vector<MediaIndexEntry>* entries);
   std::string Lacks(const MediaCommit& commit);
-  void AddEntries(uint32_t pack, uint64_t size, const std::vector<MediaIndexEntry>& entries);
+  void AddEntries(uint32_t pack, uint64_t size, const std::vector<MediaIndexEntry>& entries)
+      REQUIRES(mutex_);
   Status ReadWhole(const ChunkRef& ref, const Location& at, uint8_t* buffer, RecordView* record,
                    bool* whole, MediaNotes* notes);
   std::map<uint32_t, PackInfo> packs();
@@ -200,33 +201,35 @@ class Media final : public PageSource {
   // A file system without a journal gives errors for what was being written when it was pulled out.
   Status Excuse(const Status& status);
 
-  // media_write.cc; the caller holds the write mutex
-  Status Prepare();
-  Status RemoveTorn();
-  Status RemoveUnfinished();
-  Status WriteNew(const std::string& path, const std::string& data);
-  Status MakeFolders(const std::string& path);
+  // media_write.cc
+  Status Prepare() REQUIRES(write_mutex_);
+  Status RemoveTorn() REQUIRES(write_mutex_);
+  Status RemoveUnfinished() REQUIRES(write_mutex_);
+  Status WriteNew(const std::string& path, const std::string& data) REQUIRES(write_mutex_);
+  Status MakeFolders(const std::string& path) REQUIRES(write_mutex_);
   Status CheckWhole(uint32_t pack, bool* whole);
   Status CollectNeeded(const MediaDraft& draft, RefSet* needed, bool* all_known);
-  Status Gather(const RefSet& needed, std::set<uint32_t>* keep, MediaNotes* notes);
+  Status Gather(const RefSet& needed, std::set<uint32_t>* keep, MediaNotes* notes)
+      REQUIRES(write_mutex_);
   Status DescribeFiles(const MediaDraft& draft, std::vector<MediaFile>* files);
-  Status DropGenerations(size_t keep, const std::set<uint32_t>& spare, uint64_t* freed);
-  Status RemovePacks(const std::set<uint32_t>& packs, uint64_t* freed);
+  Status DropGenerations(size_t keep, const std::set<uint32_t>& spare, uint64_t* freed)
+      REQUIRES(write_mutex_);
+  Status RemovePacks(const std::set<uint32_t>& packs, uint64_t* freed) REQUIRES(write_mutex_);
 
   Env* const env_;
   const std::string root_;
   const std::array<uint8_t, 16> uuid_;
   PackReader reader_;
 
-  std::mutex write_mutex_;  // held by whoever writes; guards the next two lines
-  bool prepared_ = false;
-  std::set<std::string> durable_folders_;
+  Mutex write_mutex_ ACQUIRED_BEFORE(mutex_);  // whoever writes has it
+  bool prepared_ GUARDED_BY(write_mutex_) = false;
+  std::set<std::string> durable_folders_ GUARDED_BY(write_mutex_);
 
-  std::mutex mutex_;  // guards everything below
-  RefMap<Location> places_;
-  std::map<uint32_t, PackInfo> packs_;
-  std::vector<MediaGeneration> generations_;  // the newest first
-  uint64_t last_generation_ = 0;              // also of commit files that are torn
+  Mutex mutex_;
+  RefMap<Location> places_ GUARDED_BY(mutex_);
+  std::map<uint32_t, PackInfo> packs_ GUARDED_BY(mutex_);
+  std::vector<MediaGeneration> generations_ GUARDED_BY(mutex_);  // the newest first
+  uint64_t last_generation_ GUARDED_BY(mutex_) = 0;  // also of commit files that are torn
 };
 
 }  // namespace satchel

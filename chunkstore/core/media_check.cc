@@ -102,12 +102,12 @@ class Media::Checker {
 };
 
 Status Media::Verify(const ProgressFn& progress, MediaReport* report) {
-  const std::lock_guard writer(write_mutex_);
+  const MutexLock writer(&write_mutex_);
   std::set<uint32_t> numbers = Named();
   for (const auto& [pack, info] : packs()) numbers.insert(pack);
   Checker checker(this, progress, report);
   SATCHEL_RETURN_IF_ERROR(checker.Run({numbers.begin(), numbers.end()}));
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   const RefMap<Location> named = std::move(places_);
   places_ = RefMap<Location>();
   packs_.clear();
@@ -121,7 +121,7 @@ Status Media::Verify(const ProgressFn& progress, MediaReport* report) {
 }
 
 Status Media::RebuildIndexes(const ProgressFn& progress, MediaReport* report) {
-  const std::lock_guard writer(write_mutex_);
+  const MutexLock writer(&write_mutex_);
   std::vector<std::string> names;
   SATCHEL_RETURN_IF_ERROR(AllowAbsent(env_->List(PacksPath(), &names)));
   std::vector<uint32_t> numbers;
@@ -145,7 +145,7 @@ Status Media::RebuildIndexes(const ProgressFn& progress, MediaReport* report) {
     SATCHEL_RETURN_IF_ERROR(Judge(WriteNew(path, wanted)));
   }
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     places_.Clear();
     packs_.clear();
   }

@@ -41,7 +41,7 @@ std::string FolderOf(const std::string& path) { return path.substr(0, path.rfind
 // A pack on its way to the medium. Without its index it does not count.
 class Media::PackFile {
  public:
-  explicit PackFile(Media* media) : media_(media) {}
+  explicit PackFile(Media* media) REQUIRES(media->write_mutex_) : media_(media) {}
 
   ~PackFile() {
     if (file_ == nullptr) return;
@@ -65,6 +65,7 @@ class Media::PackFile {
 
   // The pack is durable, its index beside it, and its chunks can be asked for.
   Status Close() {
+    media_->write_mutex_.AssertHeld();
     if (file_ == nullptr) return {};
     SATCHEL_RETURN_IF_ERROR(Flush());
     SATCHEL_RETURN_IF_ERROR(media_->env_->SyncDir(media_->PacksPath()));
@@ -76,7 +77,7 @@ class Media::PackFile {
     written_ += size_ + index.size();
     closed_.insert(pack_);
     {
-      const std::lock_guard lock(media_->mutex_);
+      const MutexLock lock(&media_->mutex_);
       media_->AddEntries(pack_, size_, entries_);
     }
     entries_.clear();
@@ -124,14 +125,14 @@ class Media::PackFile {
 // them to others.
 class Media::Adder {
  public:
-  Adder(Media* media, Chunks* from, MediaNotes* notes)
+  Adder(Media* media, Chunks* from, MediaNotes* notes) REQUIRES(media->write_mutex_)
       : media_(media), from_(from), notes_(notes) {}
 
   // kMissing if the store lacks one.
   Status Plan(const ChunkRef* refs, size_t n) {
     RefSet lacking;
     {
-      const std::lock_guard lock(media_->mutex_);
+      const MutexLock lock(&media_->mutex_);
       for (size_t i = 0; i < n; ++i) {
         if (refs[i].IsZero()) continue;
         const Location* at = media_->places_.Find(refs[i]);
@@ -154,6 +155,7 @@ class Media::Adder {
 
   // What the store does not hold compressed is measured only where that decides.
   Status MakeRoom() {
+    media_->write_mutex_.AssertHeld();
     if (plan_.empty()) return {};
     uint64_t free = 0;
     SATCHEL_RETURN_IF_ERROR(media_->FreeBytes(&free));
@@ -177,6 +179,7 @@ class Media::Adder {
   }
 
   Status Copy(const ProgressFn& progress, uint64_t* written) {
+    media_->write_mutex_.AssertHeld();
     PackFile pack(media_);
     uint64_t done = 0;
     uint64_t reported = 0;
@@ -277,7 +280,7 @@ class Media::Adder {
 
 Status Media::Add(Chunks* from, const ChunkRef* all, size_t n, const ProgressFn& progress,
                   uint64_t* written, MediaNotes* notes) {
-  const std::lock_guard writer(write_mutex_);
+  const MutexLock writer(&write_mutex_);
   *written = 0;
   Adder adder(this, from, notes);
   Status status = Prepare();
@@ -347,7 +350,7 @@ Status Media::RemoveUnfinished() {
   SATCHEL_RETURN_IF_ERROR(removal.Sync());
   if (broken.empty()) return {};
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     places_.Clear();
     packs_.clear();
   }
@@ -403,7 +406,7 @@ Status Media::MakeFolders(const std::string& path) {
 // What no generation names is written anew, whatever it contains: nobody knows whether it is
 // durable.
 Status Media::PutFile(const std::string& path, const std::string& data) {
-  const std::lock_guard writer(write_mutex_);
+  const MutexLock writer(&write_mutex_);
   const std::string what = "cannot write " + Below(path);
   if (!IsMediaPath(path) || data.size() > kMediaFileLimit) {
     return Status::Make(Kind::kUsage, what, "no medium may have such a file");
@@ -429,7 +432,7 @@ Status Media::PutFile(const std::string& path, const std::string& data) {
 
 Status Media::Commit(const MediaDraft& draft, uint64_t created, uint64_t* generation,
                      uint64_t* freed, MediaNotes* notes) {
-  const std::lock_guard writer(write_mutex_);
+  const MutexLock writer(&write_mutex_);
   *freed = 0;
   SATCHEL_RETURN_IF_ERROR(Prepare());
   RefSet needed;
@@ -447,7 +450,7 @@ Status Media::Commit(const MediaDraft& draft, uint64_t created, uint64_t* genera
   made.commit.created = created;
   SATCHEL_RETURN_IF_ERROR(DescribeFiles(draft, &made.commit.files));
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     made.commit.generation = ++last_generation_;
     for (const uint32_t pack : keep) {
       made.commit.packs.push_back({pack, packs_[pack].chunks, packs_[pack].size});
@@ -457,7 +460,7 @@ Status Media::Commit(const MediaDraft& draft, uint64_t created, uint64_t* genera
   SATCHEL_RETURN_IF_ERROR(
       Judge(WriteNew(CommitPath(made.commit.generation), EncodeMediaCommit(made.commit))));
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     generations_.insert(generations_.begin(), std::move(made));
   }
   return Judge(DropGenerations(kMediaGenerations, {}, freed));
@@ -482,7 +485,7 @@ Status Media::CollectNeeded(const MediaDraft& draft, RefSet* needed, bool* all_k
 Status Media::Gather(const RefSet& needed, std::set<uint32_t>* keep, MediaNotes* notes) {
   std::map<uint32_t, std::vector<Index::Entry>> live;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     for (const auto& entry : places_.entries()) {
       if (needed.Find(entry.ref) != nullptr) live[entry.value.pack].push_back(entry);
     }
@@ -553,7 +556,7 @@ Status Media::DropGenerations(size_t keep, const std::set<uint32_t>& spare, uint
     for (const MediaFile& file : generation.commit.files) unneeded.erase(file.path);
   }
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     generations_ = std::move(kept);
   }
   for (const std::string& path : unneeded) SATCHEL_RETURN_IF_ERROR(removal.Add(Below(path)));
@@ -578,7 +581,7 @@ Status Media::RemovePacks(const std::set<uint32_t>& packs, uint64_t* freed) {
   }
   SATCHEL_RETURN_IF_ERROR(removal.Sync());
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     for (const uint32_t pack : packs) *freed += packs_[pack].size;
     places_.Clear();
     packs_.clear();

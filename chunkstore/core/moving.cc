@@ -6,6 +6,7 @@
 
 #include "chunkstore/core/chunks.h"
 #include "chunkstore/core/frame.h"
+#include "chunkstore/core/hash.h"
 #include "chunkstore/core/record.h"
 
 namespace satchel {
@@ -86,7 +87,7 @@ Status Chunks::MoveFrame(const Index::Entry* entries, size_t n, RecordBatch* bat
 
 Status Chunks::AppendFrame(std::string frame, const ChunkRef* refs, unsigned count, Location* at) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     SATCHEL_RETURN_IF_ERROR(broken_);
     const auto size = static_cast<uint32_t>(frame.size());
     SATCHEL_RETURN_IF_ERROR(writer_.Place(size, at));
@@ -101,8 +102,15 @@ Status Chunks::AppendFrame(std::string frame, const ChunkRef* refs, unsigned cou
   return Write();
 }
 
+Status Chunks::NameAt(const Location& at, ChunkRef* ref) {
+  uint8_t block[kBlockSize];
+  SATCHEL_RETURN_IF_ERROR(ReadBlock(at, block));
+  *ref = NameBlock(block);
+  return {};
+}
+
 void Chunks::LeavePack(uint32_t pack) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   table_.RemovePack(pack);
   reader_.Forget(pack);
 }

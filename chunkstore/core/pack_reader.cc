@@ -7,7 +7,6 @@
 #include <atomic>
 #include <cstdio>
 #include <cstring>
-#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -160,13 +159,13 @@ bool PackReader::IsFrame(const Location& at) {
 }
 
 void PackReader::Forget(uint32_t pack) {
-  std::unique_lock lock(mutex_);
+  const AloneLock lock(&mutex_);
   files_.erase(pack);
 }
 
 Status PackReader::Find(uint32_t pack, std::shared_ptr<File>* file) {
   {
-    std::shared_lock lock(mutex_);
+    const SharedLock lock(&mutex_);
     const auto found = files_.find(pack);
     if (found != files_.end()) {
       *file = found->second;
@@ -175,7 +174,7 @@ Status PackReader::Find(uint32_t pack, std::shared_ptr<File>* file) {
   }
   std::unique_ptr<File> opened;
   SATCHEL_RETURN_IF_ERROR(env_->Open(folder_ + "/" + PackName(pack), OpenMode::kRead, &opened));
-  std::unique_lock lock(mutex_);
+  const AloneLock lock(&mutex_);
   // A file that another thread is reading stays open until that thread drops it.
   if (files_.size() >= kMaxOpen) files_.erase(files_.begin());
   *file = files_.emplace(pack, std::move(opened)).first->second;

@@ -8,12 +8,12 @@
 
 #include <cstdint>
 #include <memory>
-#include <shared_mutex>
 #include <string>
 #include <unordered_map>
 
 #include "chunkstore/core/env.h"
 #include "chunkstore/core/location.h"
+#include "chunkstore/core/mutex.h"
 #include "chunkstore/core/record.h"
 
 namespace satchel {
@@ -71,8 +71,8 @@ class PackReader {
   Env* const env_;
   const uint64_t number_;  // of this reader among all of the process
   const std::string folder_;
-  std::shared_mutex mutex_;
-  std::unordered_map<uint32_t, std::shared_ptr<File>> files_;  // guarded by mutex_
+  SharedMutex mutex_;
+  std::unordered_map<uint32_t, std::shared_ptr<File>> files_ GUARDED_BY(mutex_);
 };
 
 }  // namespace satchel

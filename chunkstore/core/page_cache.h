@@ -9,10 +9,10 @@
 #include <cstring>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <unordered_map>
 #include <utility>
 
+#include "chunkstore/core/mutex.h"
 #include "chunkstore/core/table.h"
 
 namespace satchel {
@@ -22,7 +22,7 @@ class PageCache {
  public:
   // Null if it is not there as a page of `level`.
   std::shared_ptr<const Page> Find(const ChunkRef& ref, unsigned level) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     const auto found = places_.find(ref);
     if (found == places_.end() || found->second->level != level) return nullptr;
     order_.splice(order_.begin(), order_, found->second);
@@ -30,7 +30,7 @@ class PageCache {
   }
 
   void Insert(const ChunkRef& ref, unsigned level, std::shared_ptr<const Page> page) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     if (places_.count(ref) != 0) return;
     order_.push_front(Entry{ref, level, std::move(page)});
     places_[ref] = order_.begin();
@@ -40,7 +40,7 @@ class PageCache {
   }
 
   void Clear() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     places_.clear();
     order_.clear();
   }
@@ -62,9 +62,9 @@ class PageCache {
     }
   };
 
-  std::mutex mutex_;
-  std::list<Entry> order_;
-  std::unordered_map<ChunkRef, std::list<Entry>::iterator, Hash> places_;
+  Mutex mutex_;
+  std::list<Entry> order_ GUARDED_BY(mutex_);
+  std::unordered_map<ChunkRef, std::list<Entry>::iterator, Hash> places_ GUARDED_BY(mutex_);
 };
 
 }  // namespace satchel

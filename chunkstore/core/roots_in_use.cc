@@ -7,13 +7,13 @@
 namespace satchel {
 
 uint64_t RootsInUse::Begin() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   begun_.insert(++clock_);
   return clock_;
 }
 
 void RootsInUse::End(uint64_t maker) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   begun_.erase(maker);
   const uint64_t now = ++clock_;
   const uint64_t oldest = begun_.empty() ? now : *begun_.begin();
@@ -27,25 +27,25 @@ void RootsInUse::End(uint64_t maker) {
 }
 
 void RootsInUse::Made(const TableRoot& root) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   if (!begun_.empty()) young_.push_back({root, ++clock_, 0});
 }
 
 void RootsInUse::Attach(const std::shared_ptr<BlockMap>& map, const TableRoot& root) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   Attached& attached = attached_[map.get()];
   if (attached.map.expired()) attached.map = map;  // also where a new map has an old one's place
   attached.root = root;
 }
 
 void RootsInUse::Changed(const BlockMap* map, const TableRoot& root) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   const auto found = attached_.find(map);
   if (found != attached_.end()) found->second.root = root;
 }
 
 void RootsInUse::Collect(std::vector<TableRoot>* young, std::vector<TableRoot>* attached) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   for (const Young& each : young_) young->push_back(each.root);
   for (auto at = attached_.begin(); at != attached_.end();) {
     if (at->second.map.expired()) {

@@ -21,11 +21,11 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <vector>
 
 #include "chunkstore/core/block_map_file.h"
+#include "chunkstore/core/mutex.h"
 #include "chunkstore/core/table.h"
 
 namespace satchel {
@@ -61,11 +61,11 @@ class RootsInUse {
     TableRoot root;
   };
 
-  std::mutex mutex_;  // guards everything below
-  uint64_t clock_ = 0;
-  std::set<uint64_t> begun_;  // and not ended
-  std::vector<Young> young_;
-  std::map<const BlockMap*, Attached> attached_;
+  Mutex mutex_;
+  uint64_t clock_ GUARDED_BY(mutex_) = 0;
+  std::set<uint64_t> begun_ GUARDED_BY(mutex_);  // and not ended
+  std::vector<Young> young_ GUARDED_BY(mutex_);
+  std::map<const BlockMap*, Attached> attached_ GUARDED_BY(mutex_);
 };
 
 }  // namespace satchel

@@ -11,13 +11,13 @@
 #include <cstring>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <thread>
 #include <tuple>
 #include <utility>
 
 #include "chunkstore/core/hash.h"
+#include "chunkstore/core/mutex.h"
 #include "chunkstore/core/store.h"
 #include "chunkstore/core/table.h"
 #include "chunkstore/core/workers.h"
@@ -29,6 +29,8 @@ constexpr auto kPause = std::chrono::milliseconds(10);
 
 // In the background a pack of which less than this part is records stays as it is.
 constexpr uint64_t kLeastPart = 16;
+
+constexpr int kTries = 2;
 
 // The calling thread gets what nobody else wants. Where that is refused it does no harm.
 void StepBack() {
@@ -42,14 +44,17 @@ void StepBack() {
 // One call of MakeFrames.
 class Making {
  public:
-  Making(Chunks* chunks, const FramePlan& plan, Moves* moves, SettleReport* report)
-      : chunks_(chunks), plan_(plan), workers_(Bytes(plan)), moves_(moves), report_(report) {}
+  Making(Chunks* chunks, const FramePlan& plan, SettleReport* report)
+      : chunks_(chunks), plan_(plan), workers_(Bytes(plan)), report_(report) {}
 
   Status Run(const ProgressFn& progress) {
     return workers_.Run([this] { return Work(); }, progress);
   }
 
-  bool complete() const { return next_ >= plan_.entries.size(); }
+  bool complete() {
+    const MutexLock lock(&mutex_);
+    return AllTaken();
+  }
 
  private:
   struct Made {
@@ -83,11 +88,13 @@ class Making {
     }
   }
 
+  bool AllTaken() const REQUIRES(mutex_) { return next_ >= plan_.entries.size(); }
+
   // The entries of the next frame; false when there is no more to do.
   bool Take(Made* made) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     for (;;) {
-      if (workers_.stopped() || complete()) return false;
+      if (workers_.stopped() || AllTaken()) return false;
       const Turn turn = plan_.turn();
       if (turn == Turn::kGo) break;
       if (turn == Turn::kEnd) return false;
@@ -134,10 +141,6 @@ class Making {
     for (unsigned i = 0; i < count; ++i) refs[i] = made->entries[i].ref;
     Location at;
     SATCHEL_RETURN_IF_ERROR(chunks_->AppendFrame(std::move(made->frame), refs, count, &at));
-    for (unsigned i = 0; i < count; ++i) {
-      at.slot = static_cast<uint8_t>(i);
-      (*moves_)[EncodeLocation(made->entries[i].value)] = EncodeLocation(at);
-    }
     report_->chunks += count;
     return {};
   }
@@ -146,13 +149,11 @@ class Making {
   const FramePlan& plan_;
   Workers workers_;
 
-  std::mutex mutex_;  // guards next_ and next_ticket_
-  size_t next_ = 0;
-  uint64_t next_ticket_ = 0;
+  Mutex mutex_;
+  size_t next_ GUARDED_BY(mutex_) = 0;
+  uint64_t next_ticket_ GUARDED_BY(mutex_) = 0;
 
-  // Used by whoever has the turn.
-  Moves* const moves_;
-  SettleReport* const report_;
+  SettleReport* const report_;  // used by whoever has the turn
 };
 
 // The smallest reference in a page.
@@ -172,9 +173,9 @@ bool IsPage(const uint8_t* block) {
 
 }  // namespace
 
-Status MakeFrames(Chunks* chunks, const FramePlan& plan, const ProgressFn& progress, Moves* moves,
+Status MakeFrames(Chunks* chunks, const FramePlan& plan, const ProgressFn& progress,
                   SettleReport* report, bool* complete) {
-  Making making(chunks, plan, moves, report);
+  Making making(chunks, plan, report);
   SATCHEL_RETURN_IF_ERROR(making.Run(progress));
   *complete = making.complete();
   return {};
@@ -288,7 +289,7 @@ class Store::Settling {
                 [](const PageEntry& a, const PageEntry& b) { return a.key < b.key; });
       FramePlan plan = NewPlan(FrameCodec::kPages);
       for (const PageEntry& page : pages) plan.entries.push_back(page.entry);
-      return Make(chunks, plan, &page_moves_, complete);
+      return Make(chunks, plan, complete);
     });
   }
 
@@ -296,7 +297,7 @@ class Store::Settling {
     return store_->WithChunks([&](Chunks* chunks) {
       FramePlan plan = NewPlan(FrameCodec::kBlocks);
       SATCHEL_RETURN_IF_ERROR(EntriesOf(chunks->index(), pack, &plan.entries));
-      return Make(chunks, plan, &moves_, complete);
+      return Make(chunks, plan, complete);
     });
   }
 
@@ -304,7 +305,7 @@ class Store::Settling {
     return FramePlan{{}, codec, [this] { return store_->SettleTurn(); }, options_};
   }
 
-  Status Make(Chunks* chunks, const FramePlan& plan, Moves* moves, bool* complete) {
+  Status Make(Chunks* chunks, const FramePlan& plan, bool* complete) {
     uint64_t stored = 0;
     for (const auto& entry : plan.entries) stored += entry.value.size();
     ProgressFn progress;
@@ -313,37 +314,65 @@ class Store::Settling {
         return progress_(std::min(done_ + done, total_), total_);
       };
     }
-    SATCHEL_RETURN_IF_ERROR(MakeFrames(chunks, plan, progress, moves, report_, complete));
+    SATCHEL_RETURN_IF_ERROR(MakeFrames(chunks, plan, progress, report_, complete));
     SATCHEL_RETURN_IF_ERROR(chunks->Sync());
     if (*complete) done_ += stored;
     return {};
   }
 
-  // Removes a pack that the index has nothing in, unless a block map points there.
+  // Removes a pack that the index has nothing in, unless a block map points there. A call that
+  // looked a chunk up before it moved may set an entry to its old place after the first try, but
+  // none does after the second.
   Status Finish(uint32_t pack) {
-    std::vector<Index::Entry> left;
-    SATCHEL_RETURN_IF_ERROR(store_->WithChunks(
-        [&](Chunks* chunks) { return EntriesOf(chunks->index(), pack, &left); }));
-    Moves moves = std::exchange(moves_, {});
-    if (!left.empty()) return {};  // damaged; verify names them
-    {
-      std::unique_lock gate(store_->gate_, std::defer_lock);
-      while (!gate.try_lock()) {
-        if (progress_ && !progress_(done_, total_)) return Cancelled();
-        std::this_thread::sleep_for(kPause);
-      }
-      if (store_->chunks_ == nullptr) return {};
-      uint64_t pins = store_->RepointMaps(pack, moves);
-      if (pins > 0) pins = store_->RepointMaps(pack, page_moves_);
-      if (pins > 0) {
-        ++report_->pinned;
-        return {};
-      }
-      store_->chunks_->LeavePack(pack);
+    bool left = false;
+    for (int i = 0; i < kTries && !left; ++i) {
+      Moves moves;
+      bool settled = true;
+      SATCHEL_RETURN_IF_ERROR(store_->WithChunks(
+          [&](Chunks* chunks) { return Trace(chunks, pack, &moves, &settled); }));
+      if (!settled) return {};  // damaged; verify names them
+      SATCHEL_RETURN_IF_ERROR(Leave(pack, moves, &left));
+    }
+    if (!left) {
+      ++report_->pinned;
+      return {};
     }
     const Status removed = store_->env_->Remove(store_->PackPath(pack));
     if (!removed.ok() && !removed.Is(Kind::kNotFound)) return removed;
     return store_->env_->SyncDir(store_->PacksPath());
+  }
+
+  // Where the chunks are now that block maps look for in `pack`; *settled: the index looks for none
+  // there.
+  Status Trace(Chunks* chunks, uint32_t pack, Moves* moves, bool* settled) {
+    std::vector<Index::Entry> entries;
+    SATCHEL_RETURN_IF_ERROR(EntriesOf(chunks->index(), pack, &entries));
+    *settled = entries.empty();
+    std::vector<Location> wanted;
+    if (*settled) store_->FindInMaps(pack, &wanted);
+    for (const Location& old : wanted) {
+      ChunkRef ref;
+      const Status named = chunks->NameAt(old, &ref);
+      if (IsLost(named)) continue;
+      SATCHEL_RETURN_IF_ERROR(named);
+      Location now;
+      bool found = false;
+      SATCHEL_RETURN_IF_ERROR(chunks->index()->Get(ref, &now, &found));
+      if (found) (*moves)[EncodeLocation(old)] = EncodeLocation(now);
+    }
+    return {};
+  }
+
+  // *left: nothing points into the pack any more.
+  Status Leave(uint32_t pack, const Moves& moves, bool* left) {
+    while (!store_->gate_.TryLock()) {
+      if (progress_ && !progress_(done_, total_)) return Cancelled();
+      std::this_thread::sleep_for(kPause);
+    }
+    *left = store_->chunks_ != nullptr && store_->RepointMaps(pack, moves) == 0;
+    if (*left) store_->chunks_->LeavePack(pack);
+    store_->gate_.Unlock();
+    return {};
   }
 
   // Lets somebody who wants the store alone have it.
@@ -363,15 +392,13 @@ class Store::Settling {
   SettleReport* const report_;
   std::vector<uint32_t> packs_;  // to be settled, in order
   std::set<uint32_t> tried_;
-  Moves moves_;  // of the pack that is being settled
-  Moves page_moves_;
   uint64_t done_ = 0;
   uint64_t total_ = 0;
 };
 
 Status Store::Settle(const SettleOptions& options, const ProgressFn& progress,
                      SettleReport* report) {
-  const std::lock_guard one_at_a_time(settle_mutex_);
+  const MutexLock one_at_a_time(&settle_mutex_);
   return Settling(this, options, progress, report).Run();
 }
 

@@ -19,8 +19,10 @@
 // It runs beside everything else. Its threads wait between two frames while an import or a
 // checkpoint runs; for whoever wants the store alone (prune) they end the pack early and come
 // back. A block map that points into a pack that goes is made to point to the frames, a word at a
-// time; the nbdkit plugin expects that of any entry (block_map.h). A pack is removed only when no
-// map that this store knows points there.
+// time; the nbdkit plugin expects that of any entry (block_map.h). Where the chunk of an entry went
+// is found as any chunk is: its name is read in the old pack, its place in the index. So it does
+// not matter who settled it, and whether that came to its end. A pack is removed only when no map
+// that this store knows points there.
 //
 // Not done: a frame is never made again for being badly filled; prune takes apart those of which
 // much is garbage, and the next settling makes new ones of them.
@@ -58,16 +60,15 @@ enum class Turn : uint8_t {
   kEnd,   // somebody wants the store alone
 };
 
-// Puts `entries`, in the order in which they are to stand, into frames. *moves gets where they
-// went. Not synced. *complete becomes false when `turn`, which is asked before each frame, ends it
-// early; that is no error.
+// Puts `entries`, in the order in which they are to stand, into frames. Not synced. *complete
+// becomes false when `turn`, which is asked before each frame, ends it early; that is no error.
 struct FramePlan {
   std::vector<Index::Entry> entries;
   FrameCodec codec = FrameCodec::kBlocks;
   std::function<Turn()> turn;
   SettleOptions options;
 };
-Status MakeFrames(Chunks* chunks, const FramePlan& plan, const ProgressFn& progress, Moves* moves,
+Status MakeFrames(Chunks* chunks, const FramePlan& plan, const ProgressFn& progress,
                   SettleReport* report, bool* complete);
 
 // What of `pack` the index has, in the order of the pack.

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <mutex>
 #include <utility>
 
 #include "chunkstore/core/description.h"
@@ -101,7 +100,10 @@ Status Store::Open(Env* env, const std::string& path, const ChunkOptions& option
     return Status::Make(Kind::kLocked, "cannot open store " + path, status.why());
   }
   SATCHEL_RETURN_IF_ERROR(status);
-  SATCHEL_RETURN_IF_ERROR(made->Load(nullptr, nullptr));
+  {
+    const AloneLock gate(&made->gate_);
+    SATCHEL_RETURN_IF_ERROR(made->Load(nullptr, nullptr));
+  }
   *store = std::move(made);
   return {};
 }
@@ -238,19 +240,35 @@ Status Store::IndexRecords(Index* index, const Unindexed& part, File* file, bool
 }
 
 void Store::Regard(BlockMap* map) {
-  const std::lock_guard lock(maps_mutex_);
+  const MutexLock lock(&maps_mutex_);
   const auto handle = map->handle();
   if (std::find(maps_.begin(), maps_.end(), handle) != maps_.end()) return;
   maps_.push_back(handle);
 }
 
+// The places in the pack that entries of the maps lead to, each once.
+void Store::FindInMaps(uint32_t pack, std::vector<Location>* places) {
+  const MutexLock lock(&maps_mutex_);
+  std::set<uint64_t> words;
+  for (const std::shared_ptr<BlockMapHandle>& handle : maps_) {
+    const MutexLock held(&handle->mutex);
+    const BlockMap* const map = handle->map;
+    for (uint64_t i = 0; map != nullptr && i < map->blocks(); ++i) {
+      const BlockEntry entry = map->Load(i);
+      if (entry.state != BlockState::kPacked || entry.at.pack != pack) continue;
+      words.insert(EncodeLocation(entry.at));
+    }
+  }
+  for (const uint64_t word : words) places->push_back(DecodeLocation(word));
+}
+
 // How many entries of the maps still lead into the pack. Forgets the maps that are gone.
 uint64_t Store::RepointMaps(uint32_t pack, const Moves& moves) {
-  const std::lock_guard lock(maps_mutex_);
+  const MutexLock lock(&maps_mutex_);
   uint64_t left = 0;
   for (size_t i = 0; i < maps_.size();) {
     const std::shared_ptr<BlockMapHandle> handle = maps_[i];
-    const std::lock_guard held(handle->mutex);
+    const MutexLock held(&handle->mutex);
     if (handle->map == nullptr) {
       maps_.erase(maps_.begin() + static_cast<ptrdiff_t>(i));
       continue;
@@ -262,7 +280,7 @@ uint64_t Store::RepointMaps(uint32_t pack, const Moves& moves) {
 }
 
 Status Store::WithChunks(const std::function<Status(Chunks*)>& act) {
-  const std::shared_lock gate(gate_);
+  const SharedLock gate(&gate_);
   if (chunks_ == nullptr) {
     return Status::Make(Kind::kState, "store " + path_ + " has no index", "rebuilding it failed");
   }
@@ -270,7 +288,7 @@ Status Store::WithChunks(const std::function<Status(Chunks*)>& act) {
 }
 
 std::vector<ChunkRef> Store::TakeNamesakes() {
-  const std::shared_lock gate(gate_);
+  const SharedLock gate(&gate_);
   return chunks_ == nullptr ? std::vector<ChunkRef>() : chunks_->TakeNamesakes();
 }
 

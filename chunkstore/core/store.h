@@ -19,14 +19,13 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <set>
-#include <shared_mutex>
 #include <string>
 #include <vector>
 
 #include "chunkstore/core/block_map_file.h"
 #include "chunkstore/core/chunks.h"
+#include "chunkstore/core/mutex.h"
 #include "chunkstore/core/roots_in_use.h"
 #include "chunkstore/core/settle.h"
 #include "chunkstore/core/volume.h"
@@ -162,6 +161,7 @@ class Store {
   class Settling;
 
   Turn SettleTurn() const;
+  void FindInMaps(uint32_t pack, std::vector<Location>* places);
   uint64_t RepointMaps(uint32_t pack, const Moves& moves);
   void PinPacks(std::set<uint32_t>* pinned);
 
@@ -171,7 +171,7 @@ class Store {
   Status ListPacks(std::vector<uint32_t>* packs);
 
   // `acknowledged`: how far the packs are; null where only the index could tell.
-  Status Load(const ProgressFn& progress, const PackPosition* acknowledged);
+  Status Load(const ProgressFn& progress, const PackPosition* acknowledged) REQUIRES(gate_);
   Status PackSizes(std::map<uint32_t, uint64_t>* sizes);
   Status RecoverTail(Index* index, const ProgressFn& progress, const PackPosition* acknowledged,
                      PackPosition* end);
@@ -185,15 +185,15 @@ class Store {
   const ChunkOptions options_;
   RootsInUse in_use_;
   std::unique_ptr<FileLock> lock_;
-  std::shared_mutex gate_;  // shared: operations; exclusive: prune, rebuild
-  std::unique_ptr<Chunks> chunks_;
+  Mutex settle_mutex_ ACQUIRED_BEFORE(gate_);  // one Settle at a time
+  SharedMutex gate_;                           // shared: operations; alone: prune, rebuild
+  std::unique_ptr<Chunks> chunks_ GUARDED_BY(gate_);
 
-  std::mutex settle_mutex_;            // one Settle at a time; taken before gate_
   std::atomic<int> foreground_{0};     // operations that settling waits for
   std::atomic<int> wanting_alone_{0};  // operations that wait for gate_
 
-  std::mutex maps_mutex_;  // guards maps_
-  std::vector<std::shared_ptr<BlockMapHandle>> maps_;
+  Mutex maps_mutex_;
+  std::vector<std::shared_ptr<BlockMapHandle>> maps_ GUARDED_BY(maps_mutex_);
 };
 
 }  // namespace satchel

@@ -8,30 +8,41 @@
 #include <utility>
 
 namespace satchel {
+namespace {
+
+constexpr auto kReportEvery = std::chrono::milliseconds(100);
+
+}  // namespace
 
 Status Workers::Run(const std::function<Status()>& body, const ProgressFn& progress) {
   std::vector<std::thread> threads;
   if (Status status = Start(body, &threads); !status.ok()) Fail(std::move(status));
-  std::unique_lock lock(mutex_);
-  while (running_ > 0) {
-    changed_.wait_for(lock, std::chrono::milliseconds(100), [this] { return running_ == 0; });
-    if (!progress || stopped_) continue;
-    lock.unlock();
-    if (!progress(done_, std::max(total_, done_.load()))) {
-      Fail(Status::Make(Kind::kCancelled, "stopped by the caller"));
-    }
-    lock.lock();
-  }
-  lock.unlock();
+  Wait(progress);
   for (std::thread& thread : threads) thread.join();
+  const MutexLock lock(&mutex_);
   return status_;
+}
+
+// Until all bodies have returned.
+void Workers::Wait(const ProgressFn& progress) {
+  for (;;) {
+    {
+      const MutexLock lock(&mutex_);
+      const auto until = std::chrono::steady_clock::now() + kReportEvery;
+      while (running_ > 0 && changed_.WaitUntil(&mutex_, until)) {
+      }
+      if (running_ == 0) return;
+    }
+    if (!progress || stopped_ || progress(done_, std::max(total_, done_.load()))) continue;
+    Fail(Status::Make(Kind::kCancelled, "stopped by the caller"));
+  }
 }
 
 Status Workers::Start(const std::function<Status()>& body, std::vector<std::thread>* threads) {
   const unsigned count = std::clamp(std::thread::hardware_concurrency(), 1u, 8u);
   threads->reserve(count);
   for (unsigned i = 0; i < count; ++i) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     try {
       threads->emplace_back([this, &body] { Work(body); });
     } catch (const std::system_error& error) {
@@ -46,19 +57,19 @@ Status Workers::Start(const std::function<Status()>& body, std::vector<std::thre
 void Workers::Work(const std::function<Status()>& body) {
   Status status = body();
   if (!status.ok()) Fail(std::move(status));
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   --running_;
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 
 bool Workers::WaitForRoom(uint64_t ticket) {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return ticket < turn_ + kRoom || stopped_; });
+  const MutexLock lock(&mutex_);
+  while (ticket >= turn_ + kRoom && !stopped_) changed_.Wait(&mutex_);
   return !stopped_;
 }
 
 Status Workers::InOrder(uint64_t ticket, std::function<Status()> act) {
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(&mutex_);
   queued_.emplace(ticket, std::move(act));
   if (acting_) return {};
   acting_ = true;
@@ -66,21 +77,21 @@ Status Workers::InOrder(uint64_t ticket, std::function<Status()> act) {
   while (status.ok() && !stopped_ && !queued_.empty() && queued_.begin()->first == turn_) {
     const std::function<Status()> next = std::move(queued_.begin()->second);
     queued_.erase(queued_.begin());
-    lock.unlock();
+    mutex_.Unlock();
     status = next();
-    lock.lock();
+    mutex_.Lock();
     ++turn_;
-    changed_.notify_all();
+    changed_.NotifyAll();
   }
   acting_ = !status.ok();  // nobody goes on behind an error
   return status;           // Run stops the others
 }
 
 void Workers::Fail(Status status) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   if (status_.ok()) status_ = std::move(status);
   stopped_ = true;
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 
 }  // namespace satchel

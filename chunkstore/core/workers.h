@@ -6,14 +6,13 @@
 #define SATCHEL_CHUNKSTORE_CORE_WORKERS_H_
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <thread>
 #include <vector>
 
+#include "chunkstore/core/mutex.h"
 #include "chunkstore/core/status.h"
 #include "chunkstore/core/volume.h"
 
@@ -43,8 +42,9 @@ class Workers {
 
  private:
   Status Start(const std::function<Status()>& body, std::vector<std::thread>* threads);
+  void Wait(const ProgressFn& progress);
   void Work(const std::function<Status()>& body);
-  void Fail(Status status);
+  void Fail(Status status) EXCLUDES(mutex_);
 
   static constexpr uint64_t kRoom = 4;
 
@@ -52,13 +52,13 @@ class Workers {
   std::atomic<uint64_t> done_{0};
   std::atomic<bool> stopped_{false};
 
-  std::mutex mutex_;  // guards everything below
-  std::condition_variable changed_;
-  uint64_t turn_ = 0;
-  bool acting_ = false;
-  std::map<uint64_t, std::function<Status()>> queued_;  // from turn_ on
-  unsigned running_ = 0;
-  Status status_;
+  Mutex mutex_;
+  CondVar changed_;
+  uint64_t turn_ GUARDED_BY(mutex_) = 0;
+  bool acting_ GUARDED_BY(mutex_) = false;
+  std::map<uint64_t, std::function<Status()>> queued_ GUARDED_BY(mutex_);  // from turn_ on
+  unsigned running_ GUARDED_BY(mutex_) = 0;
+  Status status_ GUARDED_BY(mutex_);
 };
 
 }  // namespace satchel

@@ -79,7 +79,7 @@ def _document(data: bytes) -> Iterator[DumpedPart]:
     """A manifest, or another small JSON file, one part for each member."""
     try:
         members = json.loads(data)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         yield DumpedPart(0, len(data), "garbage", str(error))
         return
     for name, value in members.items():

@@ -8,13 +8,18 @@ import time
 import uuid
 from pathlib import Path
 
-from chunkstore import BlockMap, Media, Store, split_refs
+from chunkstore import BlockMap, Media, Store, dump, split_refs
 from chunkstore._native._core import checksum64
 from satchel.ids import BLOCK_SIZE
 from tests.chunkstore.content import commit_volumes, noise, packs, reference, text
 
 BLOCK = b"".join(hashlib.sha256(bytes([number])).digest() for number in range(128))
 """Does not compress, so that its record does not depend on the version of zstd."""
+
+FRAME = bytes.fromhex(
+    "53415446 02 02 2500 bbe22e34a1194c92"
+    "001805 0100a8 736174636865 6c0a 757272 6f67617465203132 3334 0200ef77f18ffdfb970b"
+)
 
 NAME = "648e306ffab29f60d5b00ae2a5961331c422710c"
 RECORD_CHECKSUM = "4fbf02de"
@@ -45,6 +50,15 @@ def test_compressed_record(store: Store) -> None:
     assert record[64:68] == bytes.fromhex("28b52ffd")  # the magic of a zstd frame
     (checksum,) = struct.unpack_from("<I", record, 60)
     assert checksum == checksum64(record[:60] + record[64:]) & 0xFFFFFFFF
+
+
+def test_frame(tmp_path: Path) -> None:
+    """The example of docs/formats/pack.md, whatever a newer zstd would make of the two blocks."""
+    (tmp_path / "frame").write_bytes(FRAME)
+    (frame,) = dump(tmp_path / "frame")
+    first = hashlib.sha1(b"satchel\n" * 512).hexdigest()
+    assert (frame.kind, frame.size) == ("frame", 53)
+    assert frame.text == f"2 chunks {first} dc460ca7156eff76ff8ba52889b3f974305e9917"
 
 
 def test_table_page(store: Store) -> None:

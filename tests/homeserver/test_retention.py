@@ -65,6 +65,16 @@ def test_one_name_one_version_and_what_is_not_there(program: Program) -> None:
     assert len(program.json("ls", "--all")) == 10
 
 
+def test_a_volume_that_is_named_twice_goes_once(program: Program) -> None:
+    (version,) = (r["version"] for r in program.json("ls") if r["name"] == "other")
+    labels = ("other", f"other@{version}", "disk", "other")
+    told = program.json("forget", *labels, "--dry-run")
+    gone = program.json("forget", *labels)
+    assert gone == told
+    assert [row["name"] for row in gone["forgotten"]] == ["other"] + ["disk"] * 10
+    assert program.json("ls", "--all") == []
+
+
 @NEEDS
 def test_a_policy_over_the_checkpoints_of_a_service(bench: Bench) -> None:
     bench.reopen(keep_checkpoints=9)

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <functional>
 
+#include "chunkstore/core/frame.h"
 #include "chunkstore/core/media.h"
 #include "chunkstore/core/store.h"
 #include "tests/native/workload.h"
@@ -57,6 +58,17 @@ class SmallDisk {
     store.reset();
     image = disk.Live();
     return {};
+  }
+
+  Status Settle() {
+    SimDisk disk(image);
+    std::unique_ptr<Store> store;
+    SATCHEL_RETURN_IF_ERROR(Store::Open(&disk, kStorePath, SmallOptions(), &store));
+    SettleReport report;
+    SATCHEL_RETURN_IF_ERROR(SettleQuickly(store.get(), &report));
+    store.reset();
+    image = disk.Live();
+    return report.chunks == refs.size() ? Status() : Status::Make(Kind::kState, "some are left");
   }
 
   Image image;
@@ -140,6 +152,26 @@ class Corruption : public testing::Test {
     EXPECT_EQ(ReadAll(store), 0u) << "storing it again has not mended it";
   }
 
+  // Of every pack of the store, which consist of pieces of at most `unit` bytes.
+  void ExpectPackBytesNamed(uint64_t unit) {
+    const auto packs = [](const std::string& path) { return path.rfind("/store/packs/", 0) == 0; };
+    FlipAll(packs, [this, unit](SimDisk* disk, const std::string& path, size_t at) {
+      std::unique_ptr<Store> store;
+      const Status opened = Store::Open(disk, kStorePath, SmallOptions(), &store);
+      ASSERT_TRUE(opened.ok()) << opened.ToString();
+      VerifyReport report;
+      const Status status = store->Verify(nullptr, &report);
+      ASSERT_TRUE(status.ok()) << status.ToString();
+      ASSERT_FALSE(report.bad.empty()) << "verify finds nothing";
+      EXPECT_EQ("/store/packs/" + PackName(report.bad[0].pack), path);
+      EXPECT_LE(report.bad[0].offset, at);
+      EXPECT_GT(report.bad[0].offset + unit, at);
+      const size_t errors = ReadAll(store.get());
+      EXPECT_TRUE(at >= kPackHeaderSize || errors == 0);
+      ExpectMended(store.get());
+    });
+  }
+
   SmallDisk small_;
 };
 
@@ -147,23 +179,12 @@ bool EndsWith(const std::string& text, const std::string& end) {
   return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
 }
 
-TEST_F(Corruption, EveryByteOfAPackIsNamedByVerify) {
-  const auto packs = [](const std::string& path) { return path.rfind("/store/packs/", 0) == 0; };
-  FlipAll(packs, [this](SimDisk* disk, const std::string& path, size_t at) {
-    std::unique_ptr<Store> store;
-    const Status opened = Store::Open(disk, kStorePath, SmallOptions(), &store);
-    ASSERT_TRUE(opened.ok()) << opened.ToString();
-    VerifyReport report;
-    const Status status = store->Verify(nullptr, &report);
-    ASSERT_TRUE(status.ok()) << status.ToString();
-    ASSERT_FALSE(report.bad.empty()) << "verify finds nothing";
-    EXPECT_EQ("/store/packs/" + PackName(report.bad[0].pack), path);
-    EXPECT_LE(report.bad[0].offset, at);
-    EXPECT_GT(report.bad[0].offset + kMaxRecordSize, at);
-    const size_t errors = ReadAll(store.get());
-    EXPECT_TRUE(at >= kPackHeaderSize || errors == 0);
-    ExpectMended(store.get());
-  });
+TEST_F(Corruption, EveryByteOfAPackIsNamedByVerify) { ExpectPackBytesNamed(kMaxRecordSize); }
+
+TEST_F(Corruption, EveryByteOfASettledPackIsNamedByVerify) {
+  const Status status = small_.Settle();
+  ASSERT_TRUE(status.ok()) << status.ToString();
+  ExpectPackBytesNamed(kMaxFrameSize);
 }
 
 TEST_F(Corruption, NoByteOfTheIndexLeadsToAWrongChunk) {
@@ -203,6 +224,18 @@ TEST_F(Corruption, EveryByteOfADescriptionIsNoticed) {
     const size_t version = disk->Live().Find(path)->data->find(", \"uuid\": ") + 2;
     if (!of_store && opened.ok() && at > version) return;
     EXPECT_TRUE(opened.Is(Kind::kDamaged) || opened.Is(Kind::kUnsupported)) << opened.ToString();
+  });
+}
+
+TEST_F(Corruption, NoByteOfACommitFileMakesAnotherGeneration) {
+  const auto commits = [](const std::string& path) {
+    return path.rfind("/media/satchel/commits/", 0) == 0;
+  };
+  FlipAll(commits, [](SimDisk* disk, const std::string&, size_t) {
+    std::unique_ptr<Media> media;
+    const Status opened = Media::Open(disk, kMediaPath, &media);
+    ASSERT_TRUE(opened.ok()) << opened.ToString();
+    EXPECT_TRUE(media->generations().empty());
   });
 }
 

@@ -9,6 +9,7 @@
 // believes the next one loses what it acknowledges.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <map>
@@ -157,6 +158,36 @@ TEST(Faults, AReadThatFailsOnce) {
 
 TEST(Faults, ADiskThatCannotBeReadAnyMore) {
   FailEverySite(Kind(Fault::Calls::kReads, true, false, EIO), 7);
+}
+
+// What is settled when the error comes is no longer where the map of an attached volume says.
+TEST(Faults, ASettlingThatFailsLeavesNoPackThatTheNextCannotRemove) {
+  uint64_t failed = 0;
+  for (uint64_t call = 0;; ++call) {
+    SimDisk disk(EmptyDisk());
+    Promises promises;
+    Workload workload(&disk, &promises);
+    const std::vector<Workload::Step> steps = workload.Steps();
+    size_t i = 0;
+    for (; std::string(steps[i].name) != "settle"; ++i) ASSERT_TRUE(steps[i].act().ok());
+    Fault fault;
+    fault.site = disk.Calls(Fault::Calls::kChanges) + call;
+    disk.SetFault(fault);
+    const bool noticed = !steps[i].act().ok();
+    if (!disk.failed()) break;
+    failed += noticed ? 1 : 0;
+    const std::string what = "after " + disk.FailedCall() + " failed: ";
+    disk.Heal();
+    for (const char* name : {"reopen", "settle"}) {
+      const auto step = std::find_if(steps.begin(), steps.end(), [&](const Workload::Step& each) {
+        return std::string(each.name) == name;
+      });
+      const Status status = step->act();
+      EXPECT_TRUE(status.ok()) << what << status.ToString();
+    }
+    EXPECT_EQ(workload.LookAtAttached(), "") << what;
+  }
+  EXPECT_GT(failed, 10u);
 }
 
 // LevelDB compacts without an answer, and refuses all writes after an error.

@@ -121,6 +121,12 @@ def test_malformed_json_is_refused(data: bytes) -> None:
         ServiceStatus.from_bytes(data)
 
 
+@pytest.mark.parametrize("socket", [b"/\\ud800", b"/\xed\xa0\x80"])
+def test_half_a_surrogate_pair_is_refused(socket: bytes) -> None:
+    with pytest.raises(RemoteProtocolError):
+        SourceAddress.from_bytes(b'{"name":"media","socket":"' + socket + b'"}')
+
+
 @pytest.mark.parametrize("number", ["1e999", "NaN", "-Infinity"])
 def test_numbers_that_are_not_finite_are_refused(number: str) -> None:
     with pytest.raises(RemoteProtocolError):

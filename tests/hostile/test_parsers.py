@@ -1,0 +1,246 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Parsers in Python of what strangers write: any bytes give a value or the documented error, and
+no more memory than a multiple of what was given.
+
+The parsers in C++ have fuzzers (tests/native/fuzz). SATCHEL_EXAMPLES=100000 is a longer run, which
+draws others each time.
+"""
+
+import json
+import os
+import tempfile
+import tracemalloc
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from chunkstore import MediaDamaged, StoreUsage, TableRoot, decode_places, media_uuid
+from client.settings import ClientSettings
+from homeserver.settings import HomeSettings
+from images import Manifest, ManifestInvalid, ManifestUnsupported
+from replay.batch import decode_operations, decode_responses, encode_operations, encode_responses
+from replay.frames import Frame, FrameReader
+from replay.operations import Operation, RecordInvalid, Response
+from replay.segments import LogCorrupt, LogUnsupported, encode_header, scan, segment_name
+from replica import decode_working_set
+from replica.working_set import WorkingSetInvalid, directory_size
+from satchel.ids import ChunkRef, OperationNumber
+from satchel.settings import SettingsError, load
+from surrogate.settings import SurrogateSettings
+from tests.images.test_manifest import GOLDEN as MANIFEST
+from tests.replica.test_working_set import DIRECTORY, VOLUMES
+from tests.wire.test_messages import MESSAGES
+from wire import RemoteProtocolError
+from wire.codec import loads
+
+EXAMPLES = int(os.environ.get("SATCHEL_EXAMPLES", "100"))
+UNIT = 128
+"""Bytes of memory for each byte of input: an empty list in JSON takes three bytes, and 88 here."""
+FIXED = 1 << 20
+
+drawn = settings(
+    max_examples=EXAMPLES,
+    derandomize="SATCHEL_EXAMPLES" not in os.environ,
+    database=None,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
+
+
+@dataclass(frozen=True)
+class Parser:
+    """parse: bytes of a stranger to a value. errors: what it documents. seed: what it takes."""
+
+    name: str
+    parse: Callable[[bytes], object]
+    errors: tuple[type[Exception], ...]
+    seed: bytes
+
+
+def in_file(name: str, parse: Callable[[Path], object]) -> Callable[[bytes], object]:
+    """A parser of a file of that name."""
+
+    def parse_bytes(data: bytes) -> object:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / name
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(data)
+            return parse(path)
+
+    return parse_bytes
+
+
+def settings_of(cls: type[object]) -> Callable[[bytes], object]:
+    return in_file("settings.toml", lambda path: load(cls, path))
+
+
+def table_root(data: bytes) -> object:
+    with suppress(ValueError, RecursionError):
+        return TableRoot.from_json(json.loads(data))
+    return None
+
+
+ROOT = TableRoot(ChunkRef(bytes(range(52))), 4097)
+OPERATIONS = [
+    Operation(OperationNumber(7), 5, 6, b"GET / HTTP/1.1\r\n\r\n"),
+    Operation(OperationNumber(8), 9, 2**64 - 1, b"\xc0\xdb" * 20),
+]
+RESPONSES = [Response(OperationNumber(7), b"200"), Response(OperationNumber(8), b"")]
+FRAME = Frame(type=2, id=1, number=7, payload=b"\xc0\xdb\xdc")
+UUID = "01234567-89ab-4cde-8f01-23456789abcd"
+TOML = b'name = "phone"\nmedia = "~/stick"\n[home]\nport = 22\n[surrogates.cafe]\nsocket = "/s"\n'
+
+PARSERS = [
+    Parser("json", loads, (RemoteProtocolError,), b'{"a":[1,2.5,null,"\\ud800x"]}'),
+    *(
+        Parser(f"{type(m).__name__}-{n}", type(m).from_bytes, (RemoteProtocolError,), m.to_bytes())
+        for n, m in enumerate(MESSAGES)
+    ),
+    Parser("manifest", Manifest.from_bytes, (ManifestInvalid, ManifestUnsupported), MANIFEST),
+    Parser("table-root", table_root, (StoreUsage,), json.dumps(ROOT.to_json()).encode()),
+    Parser("places", decode_places, (StoreUsage,), bytes(52) + bytes([1, 0, 8, 0] + [0] * 8)),
+    Parser(
+        "working-set",
+        lambda data: (directory_size(data), decode_working_set(data, 1 << 20, VOLUMES)),
+        (WorkingSetInvalid,),
+        DIRECTORY,
+    ),
+    Parser("operations", decode_operations, (RecordInvalid,), encode_operations(OPERATIONS)),
+    Parser("responses", decode_responses, (RecordInvalid,), encode_responses(RESPONSES)),
+    Parser("agent-frames", lambda data: list(FrameReader().feed(data)), (), FRAME.encode()),
+    Parser("client.toml", settings_of(ClientSettings), (SettingsError,), TOML),
+    Parser("home.toml", settings_of(HomeSettings), (SettingsError,), b"settle = false\n"),
+    Parser("surrogate.toml", settings_of(SurrogateSettings), (SettingsError,), b'name = "a"\n'),
+    Parser(
+        "media.json",
+        in_file("satchel/media.json", lambda path: media_uuid(path.parents[1])),
+        (MediaDamaged,),
+        json.dumps({"format": "satchel-media", "version": 2, "uuid": UUID}).encode(),
+    ),
+    Parser(
+        "log-segment",
+        in_file(segment_name(7), scan),
+        (LogCorrupt, LogUnsupported),
+        encode_header(7, 1) + encode_operations(OPERATIONS),
+    ),
+]
+
+SPLICES = st.tuples(st.integers(0, 2**16), st.integers(0, 12), st.binary(max_size=12))
+LEAVES = (
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(), max_size=8)
+)
+VALUES = st.recursive(LEAVES, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner))
+DEEP = st.integers(1, 5_000).map(lambda depth: b"[" * depth) | st.integers(1, 5_000).map(
+    lambda depth: b"a=" + b"[" * depth
+)
+
+
+def spliced(seed: bytes, splices: list[tuple[int, int, bytes]]) -> bytes:
+    for at, length, replacement in splices:
+        begin = at % (len(seed) + 1)
+        seed = seed[:begin] + replacement + seed[begin + length :]
+    return seed
+
+
+def replaced(value: Any, draw: Callable[[st.SearchStrategy[Any]], Any]) -> Any:
+    """The JSON value with something else at one place."""
+    if isinstance(value, dict) and value and draw(st.integers(0, 3)):
+        key = draw(st.sampled_from(sorted(value)))
+        return {**value, key: replaced(value[key], draw)}
+    if isinstance(value, list) and value and draw(st.integers(0, 3)):
+        at = draw(st.integers(0, len(value) - 1))
+        return [*value[:at], replaced(value[at], draw), *value[at + 1 :]]
+    return draw(VALUES)
+
+
+def inputs(parser: Parser) -> st.SearchStrategy[bytes]:
+    """Anything, what it takes but for a few bytes, and for JSON but for a value."""
+    kinds = [
+        st.binary(max_size=200),
+        DEEP,
+        st.lists(SPLICES, max_size=4).map(lambda splices: spliced(parser.seed, splices)),
+    ]
+    if parser.seed.startswith(b"{"):
+        value = json.loads(parser.seed)
+        compact = {"sort_keys": True, "separators": (",", ":")}
+        other = st.composite(lambda draw: replaced(value, draw))()
+        kinds.append(other.map(lambda v: json.dumps(v, **compact).encode() + b"\n"))  # type: ignore[arg-type]
+    return st.one_of(kinds)
+
+
+@pytest.mark.parametrize("parser", PARSERS, ids=lambda parser: parser.name)
+def test_any_bytes_give_a_value_or_the_documented_error(parser: Parser) -> None:
+    with suppress(RemoteProtocolError):  # the sample for `loads` is one that it refuses
+        parser.parse(parser.seed)
+
+    @drawn
+    @given(inputs(parser))
+    def check(data: bytes) -> None:
+        tracemalloc.start()
+        try:
+            with suppress(*parser.errors):
+                parser.parse(data)
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert peak < FIXED + UNIT * len(data)
+
+    check()
+
+
+NUMBERS = st.integers(0, 2**64 - 1)
+ONES = st.integers(1, 2**64 - 1).map(OperationNumber)
+PAYLOADS = st.binary(max_size=300)
+
+
+@drawn
+@given(st.lists(st.builds(Operation, ONES, NUMBERS, NUMBERS, PAYLOADS)))
+def test_operations_come_back(operations: list[Operation]) -> None:
+    assert decode_operations(encode_operations(operations)) == operations
+
+
+@drawn
+@given(st.lists(st.builds(Response, ONES, PAYLOADS)))
+def test_responses_come_back(responses: list[Response]) -> None:
+    assert decode_responses(encode_responses(responses)) == responses
+
+
+@drawn
+@given(
+    st.lists(
+        st.builds(
+            Frame, st.integers(0, 255), st.integers(0, 2**32 - 1), number=NUMBERS, payload=PAYLOADS
+        )
+    ),
+    st.integers(1, 64),
+)
+def test_frames_come_back_in_whatever_pieces(frames: list[Frame], piece: int) -> None:
+    stream = b"".join(frame.encode() for frame in frames)
+    reader = FrameReader()
+    pieces = [stream[at : at + piece] for at in range(0, len(stream), piece)]
+    assert [frame for part in pieces for frame in reader.feed(part)] == frames
+
+
+@drawn
+@given(st.builds(TableRoot, st.binary(min_size=52, max_size=52), st.integers(0, 2**52)))
+def test_table_roots_come_back(root: TableRoot) -> None:
+    assert TableRoot.from_json(json.loads(json.dumps(root.to_json()))) == root
+
+
+@drawn
+@given(st.lists(st.tuples(NUMBERS, NUMBERS, PAYLOADS)), st.integers(1, 2**32))
+def test_a_segment_of_a_log_comes_back(contents: list[tuple[int, int, bytes]], first: int) -> None:
+    operations = [
+        Operation(OperationNumber(first + n), *content) for n, content in enumerate(contents)
+    ]
+    data = encode_header(first, 0) + encode_operations(operations)
+    segment, fault = in_file(segment_name(first), scan)(data)  # type: ignore[misc]
+    assert fault is None
+    assert (segment.end, len(segment.offsets)) == (len(data), len(operations))
