@@ -203,7 +203,7 @@ class Media::Adder {
  private:
   static constexpr uint64_t kReportEvery = 1 << 20;
   static constexpr size_t kTogether = 256;  // chunks in a batch
-  static constexpr size_t kAhead = 2;       // batches
+  static constexpr size_t kAhead = 8;       // batches
 
   uint64_t Need(uint64_t bytes) const {
     return bytes + bytes / kClusterShare + plan_.size() * kMediaIndexEntrySize + kReserve;
@@ -229,7 +229,7 @@ class Media::Adder {
     std::string records;
   };
 
-  // Two batches are made while the one before them is written: compressing may take longer than
+  // Batches are made while those before them are written: compressing may take longer than
   // that. Without a policy std::async does the work in get() where there are no threads left, and
   // throws nothing. The medium must not get what the store has lost.
   template <typename Visit>
