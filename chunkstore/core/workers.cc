@@ -23,15 +23,16 @@ Status Workers::Run(const std::function<Status()>& body, const ProgressFn& progr
   return status_;
 }
 
-// Until all bodies have returned.
+// Until all bodies have returned. Asks `progress` at least once: many short operations can be
+// stopped, too.
 void Workers::Wait(const ProgressFn& progress) {
-  for (;;) {
+  for (bool running = true; running;) {
     {
       const MutexLock lock(&mutex_);
       const auto until = std::chrono::steady_clock::now() + kReportEvery;
       while (running_ > 0 && changed_.WaitUntil(&mutex_, until)) {
       }
-      if (running_ == 0) return;
+      running = running_ > 0;
     }
     if (!progress || stopped_ || progress(done_, std::max(total_, done_.load()))) continue;
     Fail(Status::Make(Kind::kCancelled, "stopped by the caller"));
