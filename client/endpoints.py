@@ -13,11 +13,10 @@ from collections.abc import Callable, Sequence
 
 from client.home import HomeService, answers_limit
 from client.journal import Journal, JournalParted
-from client.links import Link
 from replay import Operation, Response, decode_responses, encode_operations
 from satchel.errors import ConflictError, NotFoundError, UnavailableError
 from satchel.ids import OperationNumber, ReplicaId
-from wire import ReplicaStatus
+from wire import Link, ReplicaStatus
 
 HOME = "home"
 """The name of home's replica among the feeds."""

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from client.links import Link
 from replay import (
     MAX_PAYLOAD,
     Operation,
@@ -17,7 +16,7 @@ from replay import (
 )
 from satchel.errors import IntegrityError
 from satchel.ids import OperationNumber
-from wire import ServiceStatus
+from wire import Link, ServiceStatus
 
 HISTORY_BATCH = 64
 

@@ -12,10 +12,10 @@ import json
 import logging
 from pathlib import Path
 
-from client.links import Link
 from satchel.errors import NotFoundError, SatchelError
 from satchel.files import write_durably
 from satchel.ids import ReplicaId
+from wire import Link
 
 logger = logging.getLogger(__name__)
 

@@ -28,7 +28,6 @@ from client.feed import FINAL, FeedState
 from client.home import HomeService
 from client.journal import Journal
 from client.leftovers import Leftovers
-from client.links import Link, Links
 from client.session import Session
 from client.settings import ClientSettings
 from client.sources import media_app, relay_app
@@ -36,7 +35,16 @@ from images import Manifest
 from satchel.errors import ConflictError, SatchelError, StateError, UnavailableError
 from satchel.ids import ReplicaId
 from satchel.names import check_name
-from wire import ChunkClient, CreateReplica, HostStatus, Lane, ReplicaStatus, SourceAddress
+from wire import (
+    ChunkClient,
+    CreateReplica,
+    HostStatus,
+    Lane,
+    Link,
+    Links,
+    ReplicaStatus,
+    SourceAddress,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -77,7 +85,7 @@ class Runner:
         self.settings = settings
         self.service = check_name(service, "service")
         self.media = media
-        self._links = Links(settings, service)
+        self._links = Links(settings.run / "l" / service)
         self._leftovers = Leftovers(settings.run / f"{service}.replicas")
         self._chunks: Media | None = None
         self._home: HomeService | None = None

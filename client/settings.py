@@ -11,22 +11,9 @@ from replay import Durability
 from satchel.errors import NotFoundError
 from satchel.names import BadName, check_name, host_name
 from satchel.paths import config_dir, data_dir, runtime_dir
+from wire import Peer
 
 RESERVED = "home"
-
-
-@dataclass(frozen=True)
-class Peer:
-    """A host that the client reaches by OpenSSH, and where the daemon answers there.
-
-    destination: `user@host`; socket: the path of the daemon's Unix socket on that host
-    """
-
-    destination: str = ""
-    port: int = 22
-    identity: Path = field(default_factory=lambda: config_dir() / "id_ed25519")
-    known_hosts: Path = field(default_factory=lambda: config_dir() / "known_hosts")
-    socket: str = ""
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,11 @@ PROGRAMS = {
 }
 SETTINGS = (
     ("client.toml", "client.settings", "ClientSettings"),
-    ("client.toml, `home` and each of `surrogates`", "client.settings", "Peer"),
+    (
+        "client.toml, `home` and each of `surrogates`; surrogate.toml, each of `peers`",
+        "wire",
+        "Peer",
+    ),
     ("home.toml", "homeserver.settings", "HomeSettings"),
     ("surrogate.toml", "surrogate.settings", "SurrogateSettings"),
 )

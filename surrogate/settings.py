@@ -9,6 +9,7 @@ from pathlib import Path
 
 from satchel.names import check_name
 from satchel.paths import cache_dir, runtime_dir
+from wire import Peer
 
 
 @dataclass(frozen=True)
@@ -31,9 +32,9 @@ class SurrogateSettings:
                        is there is heard of several times a minute
     media:             folders in which removable media appear when they are plugged in here; those
                        found directly in them, or one folder deeper, serve every replica's chunks
-    peers:             other surrogates of this site, by name: the Unix socket at which the chunks
-                       of each are reached, which its or our operator forwards with OpenSSH from its
-                       `peers.sock`. Where any is named, ours is served to them
+    peers:             other surrogates of this site, by name; `socket` is `peers.sock` in the run
+                       folder of each. Where any is named, ours is served to them. One without a
+                       destination has its socket on this host, forwarded by an operator
     """
 
     data: Path = field(default_factory=lambda: cache_dir() / "surrogate")
@@ -47,7 +48,7 @@ class SurrogateSettings:
     readahead_blocks: int = 32
     idle_minutes: float = 15.0
     media: tuple[Path, ...] = (Path("/media"), Path("/run/media"))
-    peers: dict[str, Path] = field(default_factory=dict)
+    peers: dict[str, Peer] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Raises BadName for names that cannot be used."""

@@ -4,8 +4,9 @@
 
 Both serve every replica here. That gives nothing away: a chunk is had only by who names it with
 its SHA-256, which only somebody knows who has a table that names it, and what comes is verified.
-A peer answers on a Unix socket which its operator, or ours, forwards with OpenSSH; the socket
-offers chunks and nothing else. In return this host offers its cache to its peers.
+A peer answers on a Unix socket which this host reaches over an OpenSSH link of its own, or which
+an operator forwards; the socket offers chunks and nothing else. In return this host offers its
+cache to its peers.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from satchel.errors import SatchelError
 from surrogate.fetching import Exchange, Supplier
 from surrogate.settings import SurrogateSettings
 from surrogate.sources import PEER, MediaSource, SocketSource
-from wire import Turnstile, chunk_routes, install_errors
+from wire import Lane, Links, Peer, Turnstile, chunk_routes, install_errors
 
 logger = logging.getLogger(__name__)
 
@@ -46,9 +47,10 @@ class Site:
         self._lock = threading.Lock()
         self._media: dict[Path, Supplier] = {}
         self._refused: dict[Path, str] = {}
+        self._links = Links(settings.run / "l")
         self._peers = [
-            Supplier(SocketSource(f"peer-{name}", socket, PEER), shared=True)
-            for name, socket in settings.peers.items()
+            Supplier(SocketSource(f"peer-{name}", self._reach(name, peer), PEER), shared=True)
+            for name, peer in settings.peers.items()
         ]
         for peer in self._peers:
             exchange.join(peer)
@@ -83,6 +85,15 @@ class Site:
                 self._end(supplier)
             self._media.clear()
             self._peers.clear()
+        self._links.close()
+
+    def _reach(self, name: str, peer: Peer) -> Path:
+        """Where a peer's chunks are on this host, as soon as they can be had."""
+        if not peer.destination:
+            return Path(peer.socket)
+        link = self._links.get(name, peer, Lane.BULK)
+        link.want()
+        return link.socket
 
     def _watch(self) -> None:
         while not self._closing.wait(LOOK_SECONDS):

@@ -5,6 +5,7 @@
 - peer: the program at the other end of a connection; never trusted with more than its key allows
 - host: a machine that ssh reaches (`SshHost`), known by its host key
 - link: one persistent ssh connection to a host (`SshLink`); forwards carry Unix sockets over it
+- links: those of a program (`Links`), each made again when it breaks (`Link`)
 - lane: what a link is for, operations or bulk; two lanes to a host are two links
 - message: a frozen dataclass that travels as strict JSON (`messages`, codec in `codec`)
 - report: an error as it travels (`ErrorReport`); it is raised at the other side as its root class
@@ -36,6 +37,7 @@ from wire.identity import (
     verify_signature,
     verify_signer,
 )
+from wire.links import Link, Links, Peer
 from wire.messages import (
     CreateReplica,
     HostStatus,
@@ -68,10 +70,13 @@ __all__ = [
     "Identity",
     "Lane",
     "Lease",
+    "Link",
     "LinkState",
+    "Links",
     "LocalProtocolError",
     "Message",
     "PartNumbers",
+    "Peer",
     "PeerTimeout",
     "PeerUnreachable",
     "Priority",

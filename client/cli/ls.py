@@ -12,10 +12,10 @@ import click
 from client.cli.context import Context, pass_context
 from client.control import session_runs
 from client.endpoints import HOME
-from client.links import Links
 from client.settings import ClientSettings
 from console import json_option, show
 from satchel.errors import SatchelError
+from wire import Links
 
 COLUMNS = ("service", "where", "state", "operation")
 
@@ -36,7 +36,7 @@ def command(context: Context, as_json: bool) -> None:
 
 def _at_home(settings: ClientSettings) -> list[dict[str, Any]]:
     """Home's services, or one row that says why they are not known."""
-    with Links(settings, f"ls-{os.getpid()}") as links:
+    with Links(settings.run / "l" / f"ls-{os.getpid()}") as links:
         try:
             services = links.open(HOME, settings.home).http.get_json("/v1/services")
             return [_row(s["name"], HOME, s["state"], s["last_executed"]) for s in services]

@@ -18,10 +18,10 @@ from typing import Any
 
 import pytest
 
-from client.settings import Peer
 from tests.client.world import World
 from tests.needs import requires
 from tests.waiting import eventually
+from wire import Peer
 
 pytestmark = requires("nbdkit", "nbdfuse", "fusermount3", "fuse", "sshd", "ssh")
 

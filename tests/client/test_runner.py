@@ -15,7 +15,6 @@ from chunkstore import Media, MediaNotFound
 from client import Runner
 from client.checkpoints import CheckpointDamaged, CheckpointRefused
 from client.proxy import Proxy
-from client.settings import Peer
 from client.sources import media_app
 from replica import ReplicaState
 from satchel.errors import (
@@ -31,7 +30,7 @@ from satchel.ids import OperationNumber
 from tests.client.world import World, post
 from tests.needs import requires
 from tests.waiting import eventually
-from wire import Identity
+from wire import Identity, Peer
 
 pytestmark = requires("nbdkit", "nbdfuse", "fusermount3", "fuse", "sshd", "ssh")
 

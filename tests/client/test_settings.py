@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from client import ClientSettings
-from client.settings import Peer
 from satchel.errors import NotFoundError, UsageError
 from satchel.names import host_name
 from satchel.settings import SettingsError, load
+from wire import Peer
 
 TEXT = """
 name = "laptop"

@@ -15,7 +15,6 @@ import httpx
 from chunkstore import Media
 from client import ClientSettings, Runner
 from client.proxy import Proxy
-from client.settings import Peer
 from homeserver import Home, HomeSettings
 from homeserver.api import MAX_BODY, home_app
 from homeserver.carry import carry
@@ -24,7 +23,7 @@ from surrogate import Host, SurrogateSettings
 from surrogate.api import surrogate_app
 from testbed.sshd import Sshd
 from tests.scripted import scripted_driver
-from wire import Identity, Server, serve
+from wire import Identity, Peer, Server, serve
 
 SERVICES = {"notes": True, "speech": False}
 """By name: whether it keeps state."""

@@ -9,14 +9,17 @@ from pathlib import Path
 import pytest
 
 from chunkstore import Media, Store, TableRoot, split_refs
+from satchel.ids import CHUNK_REF_SIZE
 from satchel.names import BadName
 from surrogate import SurrogateSettings
 from surrogate.fetching import Exchange, Fetcher
 from surrogate.site import Site, peer_app
 from surrogate.sources import SocketSource
+from testbed.sshd import Sshd
 from tests.chunkstore.content import noise
+from tests.needs import requires
 from tests.surrogate.sources import StoreSource
-from wire import Priority, serve
+from wire import Identity, Peer, Priority, serve
 
 
 class Spot:
@@ -40,8 +43,9 @@ class Spot:
             media.add(self.home, refs)
             return media.uuid
 
-    def site(self, **peers: Path) -> Site:
-        settings = SurrogateSettings(media=(self.mounts,), peers=peers)
+    def site(self, **peers: Path | Peer) -> Site:
+        there = {n: p if isinstance(p, Peer) else Peer(socket=str(p)) for n, p in peers.items()}
+        settings = SurrogateSettings(media=(self.mounts,), peers=there, run=self.folder / "run")
         self.sites.append(Site(settings, self.exchange))
         return self.sites[-1]
 
@@ -140,6 +144,28 @@ def test_a_peer_that_is_not_there_costs_nothing_but_its_fault(spot: Spot) -> Non
     assert set(fetcher.faults()) <= {"peer-west"}
 
 
+@requires("ssh", "sshd")
+def test_a_peer_is_reached_over_a_link_of_our_own_also_after_it_broke(spot: Spot) -> None:
+    key = Identity.create(spot.folder / "me")
+    place = spot.folder / "peers.sock"
+    with (
+        Sshd.start(spot.folder / "sshd", authorized=[key.public]) as sshd,
+        serve(peer_app(spot.home), place, threads=4, max_body=1 << 20),
+    ):
+        host = sshd.host("east", key.path, spot.folder / "known_hosts")
+        peer = Peer(host.destination, host.port, key.path, host.known_hosts, str(place))
+        assert spot.site(east=peer).names() == ["peer-east"]
+        fetcher = spot.fetcher()
+        half = len(spot.refs) // 2 // CHUNK_REF_SIZE * CHUNK_REF_SIZE
+        fetcher.bring(spot.refs[:half])
+        sshd.drop_sessions()
+        fetcher.bring(spot.refs[half:])
+        assert all(spot.cache.has(spot.refs))
+        assert fetcher.bytes_by_source().keys() == {"peer-east"}
+        spot.close()
+        assert not list((spot.folder / "run").rglob("*"))
+
+
 def test_a_peer_learns_nothing_without_the_whole_reference(spot: Spot) -> None:
     root: TableRoot = spot.home.import_bytes(noise(3, 5))
     place = spot.folder / "peers.sock"
@@ -153,4 +179,4 @@ def test_a_peer_learns_nothing_without_the_whole_reference(spot: Spot) -> None:
 
 def test_a_peer_needs_a_name() -> None:
     with pytest.raises(BadName):
-        SurrogateSettings(peers={"../x": Path("/run/x")})
+        SurrogateSettings(peers={"../x": Peer(socket="/run/x")})

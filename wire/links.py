@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""The OpenSSH connections to home and to surrogates, made again when they break.
+"""OpenSSH connections to daemons of other hosts, made again when they break.
 
 A person moves: the connection from the old address hears nothing more, and TCP notices only after
 minutes. A link's watcher therefore looks twice a second from which address the peer would be
@@ -18,14 +18,18 @@ import secrets
 import shutil
 import socket
 import threading
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from flask import Flask
 
-from client.settings import ClientSettings, Peer
 from satchel.errors import SatchelError, StateError
-from wire import HttpClient, Lane, LinkState, Server, SshHost, SshLink, serve
+from satchel.paths import config_dir
+from wire.client import HttpClient
+from wire.openssh import Lane, SshHost
+from wire.server import Server, serve
+from wire.ssh import LinkState, SshLink
 
 logger = logging.getLogger(__name__)
 
@@ -42,6 +46,20 @@ SOURCE_THREADS = 16
 """Requests for chunks that are served at once: as many as one surrogate has under way."""
 
 SOURCE_MAX_BODY = 1 << 20
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A host that is reached by OpenSSH, and where the daemon answers there.
+
+    destination: `user@host`; socket: the path of the daemon's Unix socket on that host
+    """
+
+    destination: str = ""
+    port: int = 22
+    identity: Path = field(default_factory=lambda: config_dir() / "id_ed25519")
+    known_hosts: Path = field(default_factory=lambda: config_dir() / "known_hosts")
+    socket: str = ""
 
 
 class Link:
@@ -72,6 +90,11 @@ class Link:
     def alive(self) -> bool:
         """Whether the connection stands, as far as anybody knows."""
         return self._ssh is not None and self._ssh.alive()
+
+    @property
+    def socket(self) -> Path:
+        """Where the daemon is reached on this host, while the connection stands."""
+        return self._socket
 
     def connect(self) -> None:
         """Have a connection. Raises HostUnreachable, WrongKey, HostKeyMismatch."""
@@ -176,11 +199,11 @@ class Link:
 
 
 class Links:
-    """Every link of one program of a client, by name. Thread-safe."""
+    """Every link of one program, by name. Thread-safe."""
 
-    def __init__(self, settings: ClientSettings, program: str) -> None:
-        """program: names the folder of the links' sockets"""
-        self._run = settings.run / "l" / program
+    def __init__(self, run: Path) -> None:
+        """run: the folder of the links' sockets, which is this object's alone"""
+        self._run = run
         self._run.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._lock = threading.Lock()
         self._links: dict[str, Link] = {}

@@ -11,9 +11,6 @@ from pathlib import Path
 import flask
 import pytest
 
-from client import ClientSettings
-from client.links import Link, Links
-from client.settings import Peer
 from satchel.errors import AccessError, SatchelError, StateError, UnavailableError
 from testbed.sshd import Sshd
 from tests.needs import requires
@@ -23,6 +20,9 @@ from wire import (
     HttpClient,
     Identity,
     Lane,
+    Link,
+    Links,
+    Peer,
     Server,
     chunk_routes,
     install_errors,
@@ -57,7 +57,7 @@ class Peerage:
             known_hosts=self.known_hosts,
             socket=str(self.socket),
         )
-        self.links = Links(ClientSettings(run=folder / "run"), "notes")
+        self.links = Links(folder / "run" / "l" / "notes")
 
     def serve(self) -> Server:
         app = flask.Flask("daemon")
