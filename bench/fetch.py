@@ -37,6 +37,8 @@ HANG_AT = 40
 NO_WORSE = 1.1
 """Where both contestants wait for the link's rate, neither can be better."""
 
+OVER_FETCH_GOAL = 0.25
+
 OVERHEAD_GOAL_MS = 1.0
 OVERHEAD_MISSES = 400
 
@@ -88,6 +90,7 @@ class _Bench:
         yield from self._told("on demand, from media", *lazy)
         streamed = self._pair(stream=True, home=True)
         yield from self._told("with the stream", *streamed)
+        yield from self._foreseen(*streamed[0].foresight)
         bound = ran + self._origin.working_set.size / self._rate
         yield figure(
             f"{self._label}: with the stream: first response, and the bound",
@@ -113,6 +116,13 @@ class _Bench:
         yield figure(f"{label}: stalls", mine.stalled, "s", against=stalled, at_most=NO_WORSE)
         response = f"{label}: first response"
         yield figure(response, mine.seconds, "s", against=seconds, at_most=NO_WORSE)
+
+    def _foreseen(self, touched: int, foreseen: int, used: int) -> Iterator[Figure]:
+        label = f"{self._label}: with the stream: brought ahead"
+        of_used, of_touched = ("and used", used), ("touched", touched)
+        vain = float(foreseen - used)
+        yield figure(f"{label} in vain", vain, "blocks", against=of_used, at_most=OVER_FETCH_GOAL)
+        yield figure(f"{label} and used", used, "blocks", against=of_touched)
 
     def _pair(self, *, stream: bool, home: bool, hang: bool = False) -> tuple[Replayed, Replayed]:
         """The same with either fetcher, one after the other."""

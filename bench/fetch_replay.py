@@ -14,7 +14,7 @@ from typing import Protocol
 
 from bench.fetch_trace import Touch
 from bench.nearest_first import NearestFirst
-from chunkstore import BlockState, Store, TableRoot
+from chunkstore import BlockState, Foresight, Store, TableRoot
 from overlay import Volume, create_volume
 from surrogate import Fetcher, Prefetcher, SocketSource
 
@@ -46,10 +46,12 @@ def nearest(store: Store, sources: list[SocketSource]) -> _Fetching:
 
 @dataclass
 class Replayed:
-    """seconds: until the first response; stalls: of each touch that had to wait."""
+    """seconds: until the first response; stalls: of each touch that had to wait; foresight: at the
+    end."""
 
     seconds: float = 0.0
     stalls: list[float] = field(default_factory=list)
+    foresight: Foresight = field(default_factory=lambda: Foresight(0, 0, 0))
 
     @property
     def stalled(self) -> float:
@@ -89,7 +91,10 @@ class Resume:
             try:
                 if stream:
                     ahead.start(volumes)
-                return self._touch(volumes, ahead.resolve if stream else fetcher.resolve)
+                found = self._touch(volumes, ahead.resolve if stream else fetcher.resolve)
+                sums = zip(*(volume.map.foresight() for volume in volumes.values()), strict=True)
+                found.foresight = Foresight(*map(sum, sums))
+                return found
             finally:
                 fetcher.close()
                 ended()
@@ -109,6 +114,7 @@ class Resume:
             if (early := due - time.monotonic()) > LEAST_SLEEP:
                 time.sleep(early)
             volume = volumes[touch.volume]
+            volume.map.touch(touch.first, touch.count)
             blocks = range(touch.first, touch.first + touch.count)
             if any(volume.map.entry(block).state is BlockState.ABSENT for block in blocks):
                 missed = time.monotonic()

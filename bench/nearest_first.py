@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Sequence
 
 from chunkstore import Store, TableRoot, split_refs
 from overlay import Volume
 from satchel.errors import SatchelError, UnavailableError
 from satchel.ids import BLOCK_SIZE, CHUNK_REF_SIZE
-from surrogate import Source
+from surrogate import Coverage, Source
 from wire import Priority
 
 BATCH = 512
@@ -64,6 +65,7 @@ class NearestFirst:
         self._records = [_Record(source) for source in sources]
         self._readahead = readahead_blocks
         self._closed = threading.Event()
+        self.coverage = Coverage()
 
     def close(self) -> None:
         self._closed.set()
@@ -83,6 +85,7 @@ class NearestFirst:
         offset: int = 0,
         length: int | None = None,
         priority: Priority = Priority.DEMAND,
+        came: Counter[str] | None = None,
     ) -> bytes:
         length = root.size - offset if length is None else length
         while missing := self._store.missing_in(root, offset, length):

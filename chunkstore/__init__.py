@@ -28,7 +28,7 @@ from chunkstore.below import (
     places_missing,
     records_below,
 )
-from chunkstore.block_map import BlockEntry, BlockMap, BlockState
+from chunkstore.block_map import BlockEntry, BlockMap, BlockState, Foresight
 from chunkstore.catalog import Catalog, CatalogEntry
 from chunkstore.dump import DumpedPart, dump
 from chunkstore.errors import (
@@ -82,6 +82,7 @@ __all__ = [
     "DumpedPart",
     "FileExists",
     "FileMissing",
+    "Foresight",
     "Generation",
     "Media",
     "MediaCheckpoint",

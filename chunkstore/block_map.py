@@ -36,6 +36,15 @@ class BlockEntry(NamedTuple):
     slot: int = 0
 
 
+class Foresight(NamedTuple):
+    """Blocks that a machine has touched, blocks that were brought before it did or are there in
+    vain, and those that are both."""
+
+    touched: int
+    foreseen: int
+    used: int
+
+
 class BlockMap:
     """A block map file, mapped into this process. Thread-safe; StoreState once it is closed."""
 
@@ -81,6 +90,23 @@ class BlockMap:
         Raises IndexError."""
         found = self.native.counts(first, self.blocks - first if count is None else count)
         return dict(zip(BlockState, found, strict=True))
+
+    def foresight(self) -> Foresight:
+        """What bringing blocks ahead of the machine is worth so far."""
+        return Foresight(*self.native.foresight())
+
+    def touched(self) -> list[int]:
+        """The blocks that the machine has read or written, in the order of the first time."""
+        return self.native.touched()
+
+    def foresee(self, first: int, count: int = 1) -> None:
+        """Note that those of these blocks that are absent and untouched are about to be brought.
+        Raises IndexError."""
+        self.native.foresee(first, count)
+
+    def touch(self, first: int, count: int = 1) -> None:
+        """Note that the machine touches blocks, as the plugin does. Raises IndexError."""
+        self.native.touch(first, count)
 
     def dirty_blocks(self) -> int:
         """How many blocks a checkpoint would have to store."""

@@ -58,7 +58,15 @@ STATUS_SECONDS = 3.0
 """How long `status` waits for a surrogate."""
 
 
-OF_SURROGATES = ("fetched_bytes", "faults", "stalls", "sources", "volumes", "quiet_seconds")
+OF_SURROGATES = (
+    "fetched_bytes",
+    "faults",
+    "stalls",
+    "sources",
+    "volumes",
+    "quiet_seconds",
+    "foresight",
+)
 """What a replica's row has from its surrogate."""
 
 

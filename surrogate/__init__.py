@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A hotspot's daemon: second-class replicas of strangers' services, resumed lazily.
 
-A surrogate holds no key of anyone. Every source that it fetches chunks from is a Unix socket that
-the client forwarded to it, and what it may ask there is limited to chunks whose SHA-256 it knows.
+A surrogate holds no key to a home or a client. What it fetches of theirs comes through Unix
+sockets that the client forwarded to it, and what it may ask there is limited to chunks whose
+SHA-256 it knows.
 
 - fetching: from which source each chunk comes, and what is done about one that lies or dies
 - sources: the kinds of sources
@@ -16,13 +17,14 @@ the client forwarded to it, and what it may ask there is limited to chunks whose
 - cli: the commands, one file each
 """
 
-from surrogate.fetching import Fetcher, Prior, Source
+from surrogate.fetching import Coverage, Fetcher, Prior, Source
 from surrogate.host import Host
 from surrogate.prefetch import Prefetcher
 from surrogate.settings import SurrogateSettings
 from surrogate.sources import MediaSource, SocketSource, StoreSource
 
 __all__ = [
+    "Coverage",
     "Fetcher",
     "Host",
     "MediaSource",

@@ -35,6 +35,13 @@ COUNTS = {
 }
 
 
+FORESIGHT = {
+    "touched": "Blocks that the machines here have touched.",
+    "foreseen": "Blocks that were brought ahead of the machines here.",
+    "used": "Blocks that were, and were touched: the precision of foreseen, the recall of touched.",
+}
+
+
 class HostCollector(Collector):
     """What a registry asks for a host's numbers."""
 
@@ -49,6 +56,9 @@ class HostCollector(Collector):
         for state, count in states.items():
             replicas.add_metric([state], count)
         yield replicas
+        for name, what in FORESIGHT.items():
+            count = sum(getattr(replica.foresight, name) for replica in status.replicas)
+            yield GaugeMetricFamily(f"satchel_{name}_blocks", what, value=count)
         for kind, space in (("memory", status.memory), ("disk", status.disk)):
             what = f"Bytes of {kind} that are free for replicas."
             yield GaugeMetricFamily(f"satchel_{kind}_free_bytes", what, value=space.free)

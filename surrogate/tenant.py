@@ -21,7 +21,14 @@ from satchel.errors import ROOTS, CapacityError, SatchelError, StateError, Unava
 from satchel.ids import ReplicaId
 from surrogate.fetching import Fetcher, Tally
 from surrogate.prefetch import Prefetcher
-from wire import ErrorReport, ReplicaStatus, SourceNumbers, StallNumbers, VolumeNumbers
+from wire import (
+    ErrorReport,
+    ForesightNumbers,
+    ReplicaStatus,
+    SourceNumbers,
+    StallNumbers,
+    VolumeNumbers,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -92,6 +99,7 @@ class Tenant:
             stalls=_stalls(self.fetcher.tally),
             volumes=self._coverage(),
             quiet_seconds=self._quiet_seconds(),
+            foresight=self._foresight(),
         )
 
     def touch(self) -> None:
@@ -165,6 +173,12 @@ class Tenant:
         with contextlib.suppress(StateError):
             return tuple(self.fetcher.coverage.numbers(volume) for volume in self._volumes)
         return ()
+
+    def _foresight(self) -> ForesightNumbers:
+        with contextlib.suppress(StateError):
+            found = [volume.map.foresight() for volume in self._volumes]
+            return ForesightNumbers(*(sum(numbers) for numbers in zip(*found, strict=True)))
+        return ForesightNumbers()
 
     def _quiet_seconds(self) -> float | None:
         remaining = self._prefetcher.remaining if self._prefetcher else 0

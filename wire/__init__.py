@@ -40,6 +40,7 @@ from wire.identity import (
 from wire.links import Link, Links, Peer
 from wire.messages import (
     CreateReplica,
+    ForesightNumbers,
     HostStatus,
     Lease,
     Message,
@@ -63,6 +64,7 @@ __all__ = [
     "ChunkClient",
     "CreateReplica",
     "ErrorReport",
+    "ForesightNumbers",
     "HostKeyMismatch",
     "HostStatus",
     "HostUnreachable",

@@ -157,6 +157,20 @@ class VolumeNumbers(Message):
 
 
 @dataclass(frozen=True)
+class ForesightNumbers(Message):
+    """What bringing blocks ahead of a machine was worth: blocks that it touched, blocks that were
+    brought, or were about to be, before it did, and those that are both."""
+
+    touched: int = 0
+    foreseen: int = 0
+    used: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("touched", "foreseen", "used"):
+            _check_count(getattr(self, name), name)
+
+
+@dataclass(frozen=True)
 class ReplicaStatus(Message):
     """One replica as its host sees it.
 
@@ -165,8 +179,8 @@ class ReplicaStatus(Message):
     and stalls: the same in detail.
     started_seconds: from the request until it ran; first_response_seconds: until its first
     response, first_response_bytes: `fetched_bytes` at that moment. None: not yet.
-    volumes: while they are attached; quiet_seconds: until what is fetched ahead will be there,
-    None while that is not known.
+    volumes, foresight: while they are attached; quiet_seconds: until what is fetched ahead will be
+    there, None while that is not known.
     """
 
     replica: ReplicaId
@@ -183,6 +197,7 @@ class ReplicaStatus(Message):
     stalls: StallNumbers = field(default_factory=StallNumbers)
     volumes: tuple[VolumeNumbers, ...] = ()
     quiet_seconds: float | None = None
+    foresight: ForesightNumbers = field(default_factory=ForesightNumbers)
 
     def __post_init__(self) -> None:
         check_name(self.replica, "replica id")

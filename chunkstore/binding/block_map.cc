@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "chunkstore/binding/block_map.h"
 
+#include <pybind11/stl.h>
 #include <pybind11/stl/filesystem.h>
 
 #include "chunkstore/binding/convert.h"
@@ -41,6 +42,26 @@ py::tuple Counts(const PyBlockMap& self, uint64_t first, uint64_t count) {
                         counts.by_state[3]);
 }
 
+py::tuple Foresight(const PyBlockMap& self) {
+  const auto map = self.Get();
+  const py::gil_scoped_release released;
+  const BlockMap::Foresight found = map->CountForesight();
+  const py::gil_scoped_acquire held;
+  return py::make_tuple(found.touched, found.foreseen, found.used);
+}
+
+void Touch(const PyBlockMap& self, uint64_t first, uint64_t count) {
+  const auto map = self.Get();
+  CheckRange(*map, first, count);
+  map->Touch(first, count);
+}
+
+void Foresee(const PyBlockMap& self, uint64_t first, uint64_t count) {
+  const auto map = self.Get();
+  CheckRange(*map, first, count);
+  map->Foresee(first, count);
+}
+
 py::tuple Entry(const PyBlockMap& self, uint64_t block) {
   const auto map = self.Get();
   CheckRange(*map, block, 1);
@@ -69,6 +90,10 @@ void init_block_map(py::module_& m) {
       .def("close", [](PyBlockMap& self) { self.map.reset(); })
       .def_property_readonly("blocks", [](const PyBlockMap& self) { return self.Get()->blocks(); })
       .def("counts", &Counts, py::arg("first"), py::arg("count"))
+      .def("foresight", &Foresight)
+      .def("foresee", &Foresee, py::arg("first"), py::arg("count"))
+      .def("touch", &Touch, py::arg("first"), py::arg("count"))
+      .def("touched", [](const PyBlockMap& self) { return self.Get()->Touched(); })
       .def("entry", &Entry, py::arg("block"))
       .def("mark_dirty", &MarkDirty, py::arg("first"), py::arg("count"));
 }

@@ -4,16 +4,20 @@
 // The block map: where each block of an attached volume is, in a file that the daemon and the
 // nbdkit plugin both map. It lives as long as the attachment and is no persistent format.
 //
-//   map     := header (4096)  entry*            one 8-byte entry per block
-//   header  := magic "SATBMAP\0" (8)  blocks u64 (8)  zero
+//   map     := header (4096)  entry*  touch*    8 bytes and 4 bytes per block
+//   header  := magic "SATBMAP\0" (8)  blocks u64 (8)  touches u64 (8)  zero
 //   entry   := state (bits 0-1)  location (bits 2-63, location.h)
+//
+//   touch   := order (bits 0-30): 0, or when the machine touched the block first, from 1 on
+//              foreseen (bit 31): it was brought, or about to be, before that
 //
 // An entry is read and written as one atomic 64-bit word. Who writes:
 //   absent -> zero | packed   the daemon, once the chunk is in a local pack and synced to readers
 //   any    -> dirty           the plugin, after the bytes are in the overlay file
 //   dirty  -> zero | packed   the daemon, at a checkpoint, while the machine is paused and flushed
 // A daemon that fills an absent entry uses compare-and-swap from absent, so that it never undoes a
-// plugin's dirty.
+// plugin's dirty. The order of touches is the plugin's, what was foreseen the daemon's: what
+// bringing blocks ahead of the machine is worth is measured by them.
 #ifndef SATCHEL_CHUNKSTORE_CORE_BLOCK_MAP_H_
 #define SATCHEL_CHUNKSTORE_CORE_BLOCK_MAP_H_
 
@@ -25,6 +29,10 @@ namespace satchel {
 
 constexpr char kBlockMapMagic[8] = {'S', 'A', 'T', 'B', 'M', 'A', 'P', '\0'};
 constexpr uint64_t kBlockMapHeaderSize = 4096;
+
+constexpr uint32_t kForeseen = uint32_t{1} << 31;
+
+constexpr uint64_t BlockMapSize(uint64_t blocks) { return kBlockMapHeaderSize + blocks * (8 + 4); }
 
 enum class BlockState : uint8_t {
   kAbsent = 0,  // ask the daemon

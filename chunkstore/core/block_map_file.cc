@@ -7,8 +7,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
+#include <utility>
 
 #include "chunkstore/core/table.h"
 
@@ -21,13 +24,14 @@ static_assert(sizeof(std::atomic<uint64_t>) == 8 && std::atomic<uint64_t>::is_al
 struct Header {
   char magic[8];
   uint64_t blocks;
+  uint64_t touches;
 };
 
 Status WriteHeader(int fd, const std::string& path, uint64_t blocks) {
-  Header header;
+  Header header{};
   std::memcpy(header.magic, kBlockMapMagic, sizeof header.magic);
   header.blocks = blocks;
-  const auto size = static_cast<off_t>(kBlockMapHeaderSize + blocks * 8);
+  const auto size = static_cast<off_t>(BlockMapSize(blocks));
   if (ftruncate(fd, size) != 0) return Status::FromErrno("cannot resize " + path, errno);
   if (pwrite(fd, &header, sizeof header, 0) == static_cast<ssize_t>(sizeof header)) return {};
   return Status::FromErrno("cannot write " + path, errno);
@@ -39,8 +43,11 @@ BlockMap::BlockMap(void* base, size_t size, uint64_t blocks)
     : base_(base),
       size_(size),
       blocks_(blocks),
+      touch_count_(reinterpret_cast<std::atomic<uint64_t>*>(static_cast<char*>(base) +
+                                                            offsetof(Header, touches))),
       entries_(
           reinterpret_cast<std::atomic<uint64_t>*>(static_cast<char*>(base) + kBlockMapHeaderSize)),
+      touches_(reinterpret_cast<std::atomic<uint32_t>*>(entries_ + blocks)),
       handle_(std::make_shared<BlockMapHandle>()) {
   handle_->map = this;
 }
@@ -81,8 +88,7 @@ Status BlockMap::Map(int fd, const std::string& path, std::unique_ptr<BlockMap>*
   Header header{};
   if (pread(fd, &header, sizeof header, 0) != static_cast<ssize_t>(sizeof header) ||
       std::memcmp(header.magic, kBlockMapMagic, sizeof header.magic) != 0 ||
-      header.blocks > kMaxVolumeSize / kBlockSize ||
-      size != kBlockMapHeaderSize + header.blocks * 8) {
+      header.blocks > kMaxVolumeSize / kBlockSize || size != BlockMapSize(header.blocks)) {
     return Status::Make(Kind::kDamaged, "cannot open the block map " + path,
                         "it is not a block map, or not of the size that its header says");
   }
@@ -115,6 +121,50 @@ BlockMap::Counts BlockMap::Count(uint64_t first, uint64_t count) const {
     ++counts.by_state[entries_[i].load(std::memory_order_relaxed) & 3];
   }
   return counts;
+}
+
+// Of two threads that touch it at once the first one's number stays.
+void BlockMap::TouchFirst(uint64_t block) {
+  const uint64_t last = touch_count_->fetch_add(1, std::memory_order_relaxed);
+  const auto number = static_cast<uint32_t>(std::min<uint64_t>(last + 1, kForeseen - 1));
+  uint32_t word = touches_[block].load(std::memory_order_relaxed);
+  while ((word & ~kForeseen) == 0 &&
+         !touches_[block].compare_exchange_weak(word, word | number, std::memory_order_relaxed)) {
+  }
+}
+
+void BlockMap::Foresee(uint64_t first, uint64_t count) {
+  for (uint64_t i = first; i < first + count; ++i) {
+    uint32_t untouched = 0;
+    if (Load(i).state != BlockState::kAbsent) continue;
+    touches_[i].compare_exchange_strong(untouched, kForeseen, std::memory_order_relaxed);
+  }
+}
+
+BlockMap::Foresight BlockMap::CountForesight() const {
+  Foresight found{};
+  for (uint64_t i = 0; i < blocks_; ++i) {
+    const uint32_t word = touches_[i].load(std::memory_order_relaxed);
+    const bool touched = (word & ~kForeseen) != 0;
+    const bool foreseen = (word & kForeseen) != 0;
+    found.touched += touched ? 1 : 0;
+    found.foreseen += foreseen ? 1 : 0;
+    found.used += touched && foreseen ? 1 : 0;
+  }
+  return found;
+}
+
+std::vector<uint64_t> BlockMap::Touched() const {
+  std::vector<std::pair<uint32_t, uint64_t>> found;
+  for (uint64_t i = 0; i < blocks_; ++i) {
+    const uint32_t number = touches_[i].load(std::memory_order_relaxed) & ~kForeseen;
+    if (number != 0) found.emplace_back(number, i);
+  }
+  std::sort(found.begin(), found.end());
+  std::vector<uint64_t> blocks;
+  blocks.reserve(found.size());
+  for (const auto& [number, block] : found) blocks.push_back(block);
+  return blocks;
 }
 
 }  // namespace satchel

@@ -11,6 +11,7 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "chunkstore/core/block_map.h"
 #include "chunkstore/core/mutex.h"
@@ -60,6 +61,27 @@ class BlockMap {
     entries_[block].store(EncodeEntry(kDirtyEntry), std::memory_order_release);
   }
 
+  // The machine reads or writes these blocks.
+  void Touch(uint64_t first, uint64_t count) {
+    for (uint64_t i = first; i < first + count; ++i) {
+      if ((touches_[i].load(std::memory_order_relaxed) & ~kForeseen) == 0) TouchFirst(i);
+    }
+  }
+
+  // Those of these blocks that are absent and that it has not touched are about to be brought.
+  void Foresee(uint64_t first, uint64_t count);
+
+  // Blocks that it has touched, blocks that were foreseen, and those that are both.
+  struct Foresight {
+    uint64_t touched;
+    uint64_t foreseen;
+    uint64_t used;
+  };
+  Foresight CountForesight() const;
+
+  // All that it has touched, in the order of the first time.
+  std::vector<uint64_t> Touched() const;
+
   // Points entries that lead into `pack` to where `moves` has their chunks. How many still do.
   uint64_t Repoint(uint32_t pack, const Moves& moves);
 
@@ -78,12 +100,15 @@ class BlockMap {
 
  private:
   BlockMap(void* base, size_t size, uint64_t blocks);
+  void TouchFirst(uint64_t block);
   static Status Map(int fd, const std::string& path, std::unique_ptr<BlockMap>* map);
 
   void* const base_;
   const size_t size_;
   const uint64_t blocks_;
+  std::atomic<uint64_t>* const touch_count_;
   std::atomic<uint64_t>* const entries_;
+  std::atomic<uint32_t>* const touches_;
   const std::shared_ptr<BlockMapHandle> handle_;
 };
 

@@ -123,8 +123,9 @@ std::string InWords(const BlockEntry& entry) {
 Status DumpMap(const std::string& path, const Show& show) {
   std::unique_ptr<BlockMap> map;
   SATCHEL_RETURN_IF_ERROR(BlockMap::Open(path, &map));
-  SATCHEL_RETURN_IF_ERROR(
-      show({0, kBlockMapHeaderSize, "header", "map of " + Number(map->blocks()) + " blocks"}));
+  SATCHEL_RETURN_IF_ERROR(show({0, kBlockMapHeaderSize, "header",
+                                "map of " + Number(map->blocks()) + " blocks, " +
+                                    Number(map->CountForesight().touched) + " of them touched"}));
   for (uint64_t i = 0; i < map->blocks();) {
     const BlockEntry entry = map->Load(i);
     uint64_t end = i + 1;

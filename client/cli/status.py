@@ -13,6 +13,7 @@ from client.cli.context import Context, pass_context
 from client.cli.livemap import live, volume_table
 from client.control import running_session, session_runs
 from console import json_option, print_table, show
+from satchel.ids import BLOCK_SIZE
 
 FOR_PROGRAMS = ("replicas", "surrogates", "divergences")
 """What people are shown in another way."""
@@ -29,6 +30,8 @@ COLUMNS = (
     "faults",
     "stalls",
     "stalled_seconds",
+    "foreseen",
+    "in_vain_bytes",
 )
 
 SOURCE_COLUMNS = (
@@ -78,7 +81,16 @@ def command(context: Context, service: str, follow: bool, as_json: bool) -> None
 
 
 def _for_people(row: dict[str, Any]) -> dict[str, Any]:
-    """Bytes by source as `media 1.2 MiB, home 0 B`; nothing where nothing was fetched."""
+    """Bytes by source as `media 1.2 MiB, home 0 B`; nothing where nothing was fetched. foreseen: of
+    the blocks that the machine touched; in vain: what was brought ahead and is not touched so far.
+    """
     stalls = row["stalls"] or {"count": None, "seconds": None}
+    foresight = row["foresight"]
+    if foresight and foresight["touched"]:
+        in_vain = (foresight["foreseen"] - foresight["used"]) * BLOCK_SIZE
+        row |= {
+            "foreseen": f"{foresight['used'] / foresight['touched']:.0%}",
+            "in_vain_bytes": in_vain,
+        }
     counted = row | {"stalls": stalls["count"], "stalled_seconds": stalls["seconds"]}
     return {key: None if value == {} else value for key, value in counted.items()}

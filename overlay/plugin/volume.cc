@@ -38,6 +38,7 @@ Volume::Volume(VolumeConfig config, uint32_t index, PackReader* packs, MissClien
     : config_(std::move(config)), index_(index), packs_(packs), misses_(misses) {}
 
 Status Volume::Read(uint64_t offset, uint64_t count, char* out) {
+  Touch(offset, count);
   while (count > 0) {
     const uint64_t block = BlockOf(offset);
     const uint64_t skip = offset % kBlockSize;
@@ -77,6 +78,7 @@ Status Volume::Read(uint64_t offset, uint64_t count, char* out) {
 }
 
 Status Volume::Write(uint64_t offset, uint64_t count, const char* data) {
+  Touch(offset, count);
   return ForEachSpan(offset, count, [&](const Span& span) {
     const char* piece = data + (span.offset - offset);
     return span.whole ? WriteWhole(span, piece) : WritePart(span, piece);
@@ -84,6 +86,7 @@ Status Volume::Write(uint64_t offset, uint64_t count, const char* data) {
 }
 
 Status Volume::Zero(uint64_t offset, uint64_t count) {
+  Touch(offset, count);
   return ForEachSpan(offset, count, [&](const Span& span) {
     return span.whole ? ZeroWhole(span) : WritePart(span, kZeroBlock);
   });
@@ -111,6 +114,11 @@ void Volume::Extents(
     if (!visit(offset, next - offset, zero)) return;
     offset = next;
   }
+}
+
+void Volume::Touch(uint64_t offset, uint64_t count) {
+  const uint64_t first = BlockOf(offset);
+  map_->Touch(first, BlocksIn(offset + count) - first);
 }
 
 // The blocks' bytes are in the overlay already.

@@ -90,6 +90,7 @@ class Volume {
   Volume(VolumeConfig config, uint32_t index, PackReader* packs, MissClient* misses);
 
   BlockState StateOf(uint64_t block) const { return map_->Load(block).state; }
+  void Touch(uint64_t offset, uint64_t count);
   void MarkDirty(uint64_t first, uint64_t end);
   uint64_t RunEnd(uint64_t block, uint64_t end, BlockState state) const;
   Status Fetch(uint64_t first, uint64_t count);

@@ -111,6 +111,8 @@ class Fetcher:
         start = first - first % window
         end = min(volume.blocks, -(-(first + count) // window) * window)
         root = volume.root
+        volume.map.foresee(start, first - start)
+        volume.map.foresee(first + count, max(0, end - first - count))
         count = end - start
         with self.coverage.coming([(volume, start, count)]) as came:
             while missing := self._store.resolve(root, volume.map, start, count):

@@ -5,6 +5,7 @@
 import os
 import random
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -98,6 +99,31 @@ def test_resolve_fills_the_range_and_nothing_else(store: Store, volume: Attached
             volume.block(store, number)
             == volume.content[number * BLOCK_SIZE : (number + 1) * BLOCK_SIZE]
         )
+
+
+def test_touches_are_kept_in_the_order_of_the_first_time(volume: Attached) -> None:
+    volume.map.touch(7, 2)
+    volume.map.touch(3)
+    volume.map.touch(7)
+    assert volume.map.touched() == [7, 8, 3]
+    with pytest.raises(IndexError):
+        volume.map.touch(BLOCKS)
+
+
+def test_what_was_foreseen_was_absent_and_untouched_then(store: Store, volume: Attached) -> None:
+    volume.map.touch(1)
+    store.resolve(volume.root, volume.map, 2, 1)
+    volume.map.foresee(0, 5)
+    assert volume.map.foresight() == (1, 3, 0)
+    volume.map.touch(2, 2)
+    assert volume.map.foresight() == (3, 3, 1)
+    assert volume.map.touched() == [1, 2, 3]
+
+
+def test_many_who_touch_at_once_lose_none(volume: Attached) -> None:
+    with ThreadPoolExecutor(max_workers=8) as pool:
+        list(pool.map(lambda _: volume.map.touch(0, 1000), range(64)))
+    assert sorted(volume.map.touched()) == list(range(1000))
 
 
 def test_a_range_past_the_end_is_cut(store: Store, volume: Attached) -> None:

@@ -44,6 +44,15 @@ def test_neighbours_go_into_one_request(attach: Attach, image: bytes) -> None:
     assert attachment.misses == [(30, 1), (10, 20), (31, 256), (287, 256), (543, 67)]
 
 
+def test_what_the_machine_touches_is_noted_in_its_order(attach: Attach) -> None:
+    attachment = attach()
+    with attachment.connect() as client:
+        client.read(30 * BLOCK_SIZE + 1, BLOCK_SIZE)
+        client.write(7 * BLOCK_SIZE, b"guest")
+        client.read(30 * BLOCK_SIZE, 1)
+    assert attachment.volume.map.touched() == [30, 31, 7]
+
+
 def test_the_whole_volume_with_its_short_last_block(attach: Attach, image: bytes) -> None:
     with attach().connect() as client:
         assert client.read(0, len(image)) == image

@@ -82,6 +82,13 @@ def test_the_working_set_is_brought_and_nothing_else(bench: Bench) -> None:
         assert bench.content_here(number) == bench.content(Run("disk0", number, 1))
 
 
+def test_what_the_machine_never_touches_came_in_vain(bench: Bench) -> None:
+    bench.volume.map.touch(0)
+    bench.prefetch(bench.blob(Run("disk0", 0, 10)))
+    bench.volume.map.touch(4, 3)
+    assert bench.volume.map.foresight() == (4, 9, 3)
+
+
 def test_no_table_page_of_the_volume_is_needed(bench: Bench) -> None:
     bench.prefetch(bench.blob(Run("disk0", 0, BLOCKS)))
     assert bench.present() == BLOCKS

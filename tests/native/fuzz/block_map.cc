@@ -17,7 +17,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::unique_ptr<satchel::BlockMap> map;
   const std::string path = "/proc/self/fd/" + std::to_string(file);
   if (!satchel::BlockMap::Open(path, &map).ok()) return 0;
-  Require(satchel::kBlockMapHeaderSize + map->blocks() * 8 == size);
+  Require(satchel::BlockMapSize(map->blocks()) == size);
   const satchel::BlockMap::Counts counts = map->Count();
   uint64_t sum = 0;
   for (const uint64_t count : counts.by_state) sum += count;
@@ -26,5 +26,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const satchel::BlockEntry entry = map->Load(i);
     Require(satchel::DecodeEntry(satchel::EncodeEntry(entry)).at == entry.at);
   }
+  Require(map->Touched().size() == map->CountForesight().touched);
   return 0;
 }

@@ -88,6 +88,7 @@ std::string Map() {
   Put(EncodeEntry({BlockState::kPacked, {1, 16, 25}}), &out);
   Put(EncodeEntry(kZeroEntry), &out);
   Put(EncodeEntry(kDirtyEntry), &out);
+  out.resize(BlockMapSize(blocks));
   return out;
 }
 
