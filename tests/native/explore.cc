@@ -96,17 +96,19 @@ class Explorer {
 
   // Cuts the power a second time, while the disk was being recovered and used.
   std::string CutRecovery(const SimDisk& disk, Promises* promises, Random* random) {
-    const std::vector<Op> journal = disk.Journal();
-    const size_t place = random->Below(journal.size() + 1);
+    std::vector<Op> journal = disk.Journal();
+    const size_t operations = journal.size();
+    const size_t place = random->Below(operations + 1);
+    journal.resize(place);
     Durability walk(disk.base());
-    for (size_t i = 0; i < place; ++i) walk.Advance(journal[i]);
+    for (const Op& op : journal) walk.Advance(op);
     SimDisk left(walk.Crash(random->Below(4), random));
     const Depth depth{random->Chance(30), random->Chance(10), random->Chance(30),
-                      random->Chance(10)};
+                      random->Chance(10), RebuildsIndex(journal)};
     const std::string fault = Inspect(&left, place, depth, promises);
     if (fault.empty()) return {};
     return fault + "\n  after a second power cut, at " + std::to_string(place) + " of the " +
-           std::to_string(journal.size()) + " operations of the recovery" + Tail(journal, place);
+           std::to_string(operations) + " operations of the recovery" + Tail(journal, place);
   }
 
   void Count(size_t place, uint64_t number, bool again, const std::string& fault) {

@@ -34,7 +34,7 @@ class Inspection {
   std::string Run(const Depth& depth) {
     SATCHEL_RETURN_IF_FAULT(OpenStore());
     SATCHEL_RETURN_IF_FAULT(Look("after opening"));
-    if (depth.verify) SATCHEL_RETURN_IF_FAULT(CheckVerify());
+    if (depth.verify) SATCHEL_RETURN_IF_FAULT(CheckVerify(depth.rebuilt));
     SATCHEL_RETURN_IF_FAULT(CheckMedia());
     SATCHEL_RETURN_IF_FAULT(Use());
     if (depth.settle) {
@@ -105,23 +105,15 @@ class Inspection {
     return {};
   }
 
-  std::string CheckVerify() {
+  std::string CheckVerify(bool rebuilt) {
     VerifyReport report;
     SATCHEL_RETURN_IF_FAULT(Failed("verify", store_->Verify(nullptr, &report)));
     if (!report.dangling.empty()) {
       return std::to_string(report.dangling.size()) + " chunks are in the index only";
     }
-    // A rebuild cannot tell what a power cut tore from what was acknowledged, and so cuts nothing.
-    if (report.bad.empty() || IndexWasRebuilt()) return {};
+    if (report.bad.empty() || rebuilt || RebuildsIndex(disk_->Journal())) return {};
     return "verify calls a crash damage: " + report.bad[0].why + " in pack " +
            std::to_string(report.bad[0].pack) + " at " + std::to_string(report.bad[0].offset);
-  }
-
-  bool IndexWasRebuilt() const {
-    for (const Op& op : disk_->Journal()) {
-      if (op.type == Op::Type::kRename && op.name == "index") return true;
-    }
-    return false;
   }
 
   std::string CheckMedia() {
@@ -270,6 +262,12 @@ class Inspection {
 };
 
 }  // namespace
+
+bool RebuildsIndex(const std::vector<Op>& journal) {
+  return std::any_of(journal.begin(), journal.end(), [](const Op& op) {
+    return op.type == Op::Type::kRename && op.name == "index";
+  });
+}
 
 std::string Inspect(SimDisk* disk, size_t position, const Depth& depth, Promises* promises) {
   return Inspection(disk, position, promises).Run(depth);
