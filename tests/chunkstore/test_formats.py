@@ -130,10 +130,14 @@ def test_block_map(store: Store, tmp_path: Path) -> None:
     with BlockMap.create(tmp_path / "map", 4) as map:
         store.resolve(root, map, 0, 3)
         map.mark_dirty(2)
+        map.foresee(3)
+        map.touch(3)
+        map.touch(1)
         entry = map.entry(0)
     data = (tmp_path / "map").read_bytes()
     assert data[:16] == b"SATBMAP\0" + struct.pack("<Q", 4)
-    assert data[16:4096] == bytes(4080)
+    assert data[16:4096] == struct.pack("<Q", 2) + bytes(4072)
     packed = 2 | entry.length << 2 | entry.pack << 15 | entry.offset << 32
-    assert struct.unpack("<4Q", data[4096:]) == (packed, 1, 3, 0)
+    assert struct.unpack("<4Q", data[4096:4128]) == (packed, 1, 3, 0)
+    assert struct.unpack("<4I", data[4128:]) == (0, 2, 0, 1 << 31 | 1)
     assert (entry.length, entry.pack, entry.offset) == (4096, 1, 16)
