@@ -15,6 +15,9 @@ pytestmark = WHOLE
 
 FLIP_EVERY = 128 << 10
 
+LARGE, LARGE_NOTES = 60_000, 20
+"""Bytes of a note, and how many of them the room of a log's segment, 1 MiB, does not hold."""
+
 
 def fill(site: Site) -> Path:
     """Take every byte that the stick has left."""
@@ -86,8 +89,9 @@ def test_full_in_the_middle_of_a_run(site: Site) -> None:
     with Work(site, port) as work:
         work.more(5)
         ballast = fill(site)
-        body = "x" * 60_000
-        assert [site.add(port, f"large {n}", body).status for n in range(5)] == [201] * 5
+        body = "x" * LARGE
+        replies = [site.add(port, f"large {n}", body) for n in range(LARGE_NOTES)]
+        assert {reply.status for reply in replies} == {201}
         work.more(5)
     assert work.refused == []
     assert said_where_the_log_goes_on(site)
@@ -96,7 +100,7 @@ def test_full_in_the_middle_of_a_run(site: Site) -> None:
     ballast.unlink()
     site.run_with_media()
     assert site.status()["journal_failure"] is None
-    assert {*work.acknowledged, "large 4"} <= site.titles(site.port())
+    assert {*work.acknowledged, f"large {LARGE_NOTES - 1}"} <= site.titles(site.port())
     assert site.sees("stop", "notes") == {"stopped": "notes"}
     made = site.home.command("checkpoint", "notes", "--media", site.media, "--json")
     assert made["operation"] == site.at_home()["last_logged"]
