@@ -55,6 +55,14 @@ def test_nothing_gives_way_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
         operations.give_way(Priority.BACKGROUND)
 
 
+def test_an_operation_that_is_computed_holds_up_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(foreground, "YIELD_SECONDS", 0.0)
+    operations = Foreground()
+    with operations.operation():
+        monkeypatch.setattr(foreground, "YIELD_SECONDS", 3600.0)
+        operations.give_way(Priority.PREFETCH)
+
+
 def test_an_operation_that_fails_holds_up_nothing() -> None:
     operations = Foreground()
     with pytest.raises(ValueError, match="it failed"), operations.operation():
