@@ -17,7 +17,7 @@ from contextlib import contextmanager
 
 from wire import Priority
 
-YIELD_SECONDS = 0.2
+YIELD_SECONDS = 0.05
 """How long after its begin an operation is given way to. One that takes longer is being computed,
 not carried, or waits for what is fetched ahead."""
 
