@@ -119,8 +119,9 @@ def _follow(status: Callable[[], Mapping[str, Any]], ended: threading.Event) -> 
             with contextlib.suppress(SatchelError):  # not begun yet, or being ended
                 replicas = status()["replicas"]
             display.update(volume_table(replicas) or "", refresh=True)
-            moving = any(replica.get("quiet_seconds") != 0.0 for replica in replicas)
-            pause = MOVING_SECONDS if moving else QUIET_SECONDS
+            # Home fetches nothing, and to ask it costs nothing.
+            quiet = {r["quiet_seconds"] for r in replicas if r.get("volumes") is not None}
+            pause = QUIET_SECONDS if quiet == {0.0} else MOVING_SECONDS
 
 
 __all__ = ["live", "volume_table"]
