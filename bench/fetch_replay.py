@@ -51,7 +51,7 @@ class Replayed:
 
     seconds: float = 0.0
     stalls: list[float] = field(default_factory=list)
-    foresight: Foresight = field(default_factory=lambda: Foresight(0, 0, 0))
+    foresight: Foresight = field(default_factory=Foresight)
 
     @property
     def stalled(self) -> float:
@@ -92,8 +92,7 @@ class Resume:
                 if stream:
                     ahead.start(volumes)
                 found = self._touch(volumes, ahead.resolve if stream else fetcher.resolve)
-                sums = zip(*(volume.map.foresight() for volume in volumes.values()), strict=True)
-                found.foresight = Foresight(*map(sum, sums))
+                found.foresight = Foresight.of(volume.map for volume in volumes.values())
                 return found
             finally:
                 fetcher.close()

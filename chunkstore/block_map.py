@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from enum import IntEnum
 from types import TracebackType
 from typing import NamedTuple
@@ -40,9 +41,15 @@ class Foresight(NamedTuple):
     """Blocks that a machine has touched, blocks that were brought before it did or are there in
     vain, and those that are both."""
 
-    touched: int
-    foreseen: int
-    used: int
+    touched: int = 0
+    foreseen: int = 0
+    used: int = 0
+
+    @classmethod
+    def of(cls, maps: Iterable[BlockMap]) -> Foresight:
+        """That of several maps together. Raises StateError for one that is closed."""
+        found = [block_map.foresight() for block_map in maps]
+        return cls(*map(sum, zip(*found, strict=True)))
 
 
 class BlockMap:

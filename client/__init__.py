@@ -5,7 +5,6 @@
 - journal: the operations of one service, durable before any replica sees them
 - feed: one replica's cursor into the journal
 - session: one service in use: journal, feeds, first response wins
-- links: the OpenSSH connections to home and to surrogates, made again when they break
 - endpoints: a replica at home or on a surrogate, as a feed sees it
 - foreground: operations first, on the way from the client
 - sources: chunks of the media and of home, offered to a surrogate

@@ -4,17 +4,14 @@
 
 from __future__ import annotations
 
-import errno
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from chunkstore import BlockMap, Store, TableRoot
-from satchel.errors import CapacityError, NotFoundError, SatchelError, StateError
+from satchel.errors import NO_ROOM, CapacityError, NotFoundError, SatchelError, StateError
 from satchel.ids import BLOCK_SIZE
 from satchel.names import check_name
-
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class AttachFailed(SatchelError):
@@ -88,7 +85,7 @@ def create_volume(run_dir: Path, name: str, root: TableRoot, read_only: bool = F
             file.truncate(root.blocks * BLOCK_SIZE)
     except OSError as error:
         volume.remove()
-        kind = OverlayFull if error.errno in _FULL else AttachFailed
+        kind = OverlayFull if error.errno in NO_ROOM else AttachFailed
         raise kind(f"cannot attach volume {name} in {run_dir}", why=str(error)) from error
     return volume
 

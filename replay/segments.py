@@ -37,6 +37,7 @@ from replay.operations import (
     RecordInvalid,
 )
 from satchel.errors import (
+    NO_ROOM,
     AccessError,
     CapacityError,
     IntegrityError,
@@ -51,8 +52,6 @@ SEGMENT_HEADER_SIZE = 32
 BASE = 1
 SUFFIX = ".log"
 TEMPORARY_SUFFIX = ".tmp"
-
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 _FIELDS = struct.Struct("<8sIIQI")
 _CRC = struct.Struct("<I")

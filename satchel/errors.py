@@ -19,7 +19,11 @@ translation are made from them. A leaf may add typed fields, never a new code.
 
 from __future__ import annotations
 
+import errno
 from typing import ClassVar
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""Numbers of the OSErrors of a write for which there is no room."""
 
 
 class SatchelError(Exception):

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 
-from chunkstore import TableRoot
+from chunkstore import Foresight, TableRoot
 from images import Manifest
 from overlay import ReadAbandoned, Volume
 from replay import Operation, Response
@@ -176,8 +176,7 @@ class Tenant:
 
     def _foresight(self) -> ForesightNumbers:
         with contextlib.suppress(StateError):
-            found = [volume.map.foresight() for volume in self._volumes]
-            return ForesightNumbers(*(sum(numbers) for numbers in zip(*found, strict=True)))
+            return ForesightNumbers(*Foresight.of(volume.map for volume in self._volumes))
         return ForesightNumbers()
 
     def _quiet_seconds(self) -> float | None:

@@ -25,7 +25,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from satchel.errors import UnavailableError, UnsupportedError
-from wire import Identity, SshHost, known_hosts_line
+from wire import Identity, Peer, SshHost, known_hosts_line
 
 _SECONDS = 10.0
 _SEPARATION = Path("/run/sshd")
@@ -146,6 +146,11 @@ class Sshd:
             file.write(self.known_hosts_line + "\n")
         destination = f"{self.user}@{self.address}"
         return SshHost(name, destination, identity, known_hosts, self.port, options)
+
+    def peer(self, name: str, identity: Path, known_hosts: Path, socket: Path) -> Peer:
+        """The same, with the socket of a daemon there."""
+        host = self.host(name, identity, known_hosts)
+        return Peer(host.destination, host.port, identity, known_hosts, str(socket))
 
     def authorize(self, public: str) -> None:
         """Let one more key log in, from now on."""

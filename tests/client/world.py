@@ -53,14 +53,7 @@ class Place:
         self._server: Server | None = None
 
     def peer(self, name: str, known_hosts: Path) -> Peer:
-        host = self.sshd.host(name, self._key.path, known_hosts)
-        return Peer(
-            destination=host.destination,
-            port=host.port,
-            identity=host.identity,
-            known_hosts=known_hosts,
-            socket=str(self.socket),
-        )
+        return self.sshd.peer(name, self._key.path, known_hosts, self.socket)
 
     def cut(self) -> None:
         """Nobody reaches it any more."""

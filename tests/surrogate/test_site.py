@@ -152,8 +152,7 @@ def test_a_peer_is_reached_over_a_link_of_our_own_also_after_it_broke(spot: Spot
         Sshd.start(spot.folder / "sshd", authorized=[key.public]) as sshd,
         serve(peer_app(spot.home), place, threads=4, max_body=1 << 20),
     ):
-        host = sshd.host("east", key.path, spot.folder / "known_hosts")
-        peer = Peer(host.destination, host.port, key.path, host.known_hosts, str(place))
+        peer = sshd.peer("east", key.path, spot.folder / "known_hosts", place)
         assert spot.site(east=peer).names() == ["peer-east"]
         fetcher = spot.fetcher()
         half = len(spot.refs) // 2 // CHUNK_REF_SIZE * CHUNK_REF_SIZE

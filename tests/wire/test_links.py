@@ -22,7 +22,6 @@ from wire import (
     Lane,
     Link,
     Links,
-    Peer,
     Server,
     chunk_routes,
     install_errors,
@@ -49,14 +48,7 @@ class Peerage:
         self.socket = folder / "api"
         self.server = self.serve()
         self.known_hosts = folder / "known_hosts"
-        host = self.sshd.host("spot", self.key.path, self.known_hosts)
-        self.peer = Peer(
-            destination=host.destination,
-            port=host.port,
-            identity=host.identity,
-            known_hosts=self.known_hosts,
-            socket=str(self.socket),
-        )
+        self.peer = self.sshd.peer("spot", self.key.path, self.known_hosts, self.socket)
         self.links = Links(folder / "run" / "l" / "notes")
 
     def serve(self) -> Server:
