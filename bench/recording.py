@@ -1,0 +1,305 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""What guests asked of their volumes, in order, with what stood there: the recorded workloads.
+
+`bench.workloads` records them, docs/workloads.md says which there are and defines the file. A
+recording is what one surrogate would have seen: the lives of machines, one after the other or side
+by side. Content is not in it; a block's content is a number, so that equal blocks are known to be
+equal, in one life and in the next, in memory and on a disk.
+"""
+
+from __future__ import annotations
+
+import json
+import lzma
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.fetch_trace import Touch, Trace
+
+FOLDER = Path(__file__).parent / "traces"
+SUFFIX = ".trace"
+TRAINING = "training"
+HELD_OUT = "held-out"
+RUNS = (TRAINING, HELD_OUT)
+
+MAGIC = b"SATTRACE"
+VERSION = 1
+_HEAD = struct.Struct("<8sII")
+_FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "dict_size": 1 << 24}]
+
+RESUMED = "resumed"
+"""The mark of the moment from which on a life's agent has answered."""
+
+RESPONSE = "first "
+"""What the mark of the end of the first operation of a kind begins with."""
+
+IDLE = "idle"
+STEADY = "steady"
+
+
+@dataclass(frozen=True)
+class Life:
+    """A machine from its boot or resume to its end.
+
+    content: by volume, the number of what each block held when the life began, from 1 on; of all
+    blocks that have any content and lie in a table page of which the machine touched a block. What
+    is not there is zero.
+    """
+
+    service: str
+    booted: bool
+    volumes: dict[str, int]
+    content: dict[str, dict[int, int]]
+
+
+@dataclass(frozen=True)
+class Access:
+    """A request of `count` blocks, `gap` seconds after the end of the one before it."""
+
+    gap: float
+    life: int
+    write: bool
+    volume: str
+    first: int
+    count: int
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What `life` has come to before the access of this number."""
+
+    at: int
+    life: int
+    what: str
+
+
+@dataclass(frozen=True)
+class Recording:
+    """workload and run: which, of `RUNS`; marks in their order."""
+
+    workload: str
+    run: str
+    lives: tuple[Life, ...]
+    accesses: tuple[Access, ...]
+    marks: tuple[Mark, ...]
+
+    def save(self, folder: Path = FOLDER) -> Path:
+        """As WORKLOAD.RUN.trace."""
+        path = folder / f"{self.workload}.{self.run}{SUFFIX}"
+        path.write_bytes(encode(self))
+        return path
+
+    @classmethod
+    def load(cls, path: Path) -> Recording:
+        """Raises ValueError for what is none of this version."""
+        return decode(path.read_bytes())
+
+    def reads(self) -> Iterator[tuple[Access, list[int]]]:
+        """Every read of what stood there when its life began, with the numbers of that content:
+        blocks that are zero or that the machine has written since are left out."""
+        dirty: list[dict[str, set[int]]] = [{n: set() for n in life.volumes} for life in self.lives]
+        for access in self.accesses:
+            written = dirty[access.life][access.volume]
+            blocks = range(access.first, access.first + access.count)
+            if access.write:
+                written.update(blocks)
+                continue
+            content = self.lives[access.life].content[access.volume]
+            numbers = [content[b] for b in blocks if b in content and b not in written]
+            if numbers:
+                yield access, numbers
+
+    def touches(self, number: int) -> Iterator[tuple[int, Touch]]:
+        """The first touches of a life, as misses of a machine of which nothing is present, each
+        with the number of its access: of a request, the run from the first to the last block that
+        is absent."""
+        seen: dict[str, set[int]] = {name: set() for name in self.lives[number].volumes}
+        gap = 0.0
+        for at, access in enumerate(self.accesses):
+            gap += access.gap
+            if access.life != number:
+                continue
+            here = seen[access.volume]
+            blocks = range(access.first, access.first + access.count)
+            new = [block for block in blocks if block not in here]
+            here.update(blocks)
+            if new and not access.write:
+                yield at, Touch(gap, access.volume, new[0], new[-1] - new[0] + 1)
+                gap = 0.0
+
+    def trace(self, number: int) -> Trace:
+        """What `bench fetch` replays of one life. It responds with its first operation's end."""
+        life = self.lives[number]
+        found = list(self.touches(number))
+        answered = [m.at for m in self.marks if m.life == number and m.what.startswith(RESPONSE)]
+        response = sum(at < min(answered) for at, _ in found) if answered else len(found)
+        return Trace(
+            service=life.service,
+            volumes=life.volumes,
+            data={name: frozenset(blocks) for name, blocks in life.content.items()},
+            touches=tuple(touch for _, touch in found),
+            response=response,
+        )
+
+
+def recordings(run: str, folder: Path = FOLDER) -> list[Recording]:
+    """All of TRAINING or of HELD_OUT, by name."""
+    return [Recording.load(path) for path in sorted(folder.glob(f"*.{run}{SUFFIX}"))]
+
+
+def encode(recording: Recording) -> bytes:
+    """The bytes of a file."""
+    head = {
+        "workload": recording.workload,
+        "run": recording.run,
+        "lives": [
+            {"service": life.service, "booted": life.booted, "volumes": life.volumes}
+            for life in recording.lives
+        ],
+        "marks": [[mark.at, mark.life, mark.what] for mark in recording.marks],
+        "accesses": len(recording.accesses),
+    }
+    columns = [*_columns(recording), *_contents(recording.lives)]
+    parts = [json.dumps(head, separators=(",", ":")).encode("ascii"), *map(_varints, columns)]
+    body = b"".join(struct.pack("<I", len(part)) + part for part in parts)
+    packed = lzma.compress(body, lzma.FORMAT_RAW, filters=_FILTERS)
+    return _HEAD.pack(MAGIC, VERSION, len(packed)) + packed
+
+
+def decode(data: bytes) -> Recording:
+    """The reverse. Raises ValueError."""
+    magic, version, size = _HEAD.unpack(data[: _HEAD.size].ljust(_HEAD.size))
+    if magic != MAGIC or version != VERSION or size != len(data) - _HEAD.size:
+        raise ValueError("not a recording of this version")
+    body = lzma.decompress(data[_HEAD.size :], lzma.FORMAT_RAW, filters=_FILTERS)
+    parts = _parts(body)
+    head = json.loads(next(parts))
+    columns = [_numbers(next(parts)) for _ in range(4)]
+    lives = tuple(
+        Life(
+            life["service"],
+            life["booted"],
+            life["volumes"],
+            {name: _content(_numbers(next(parts))) for name in sorted(life["volumes"])},
+        )
+        for life in head["lives"]
+    )
+    return Recording(
+        workload=head["workload"],
+        run=head["run"],
+        lives=lives,
+        accesses=tuple(_accesses(lives, columns)),
+        marks=tuple(Mark(*fields) for fields in head["marks"]),
+    )
+
+
+def _columns(recording: Recording) -> tuple[list[int], list[int], list[int], list[int]]:
+    """Who and how, gaps in microseconds, distance from the end of the last of the same, counts."""
+    ports = _ports(recording.lives)
+    who, gaps, firsts, counts = [], [], [], []
+    ends = [0] * (2 * len(ports))
+    for access in recording.accesses:
+        port = 2 * ports.index((access.life, access.volume)) + access.write
+        who.append(port)
+        gaps.append(round(access.gap * 1e6))
+        firsts.append(_zigzag(access.first - ends[port]))
+        counts.append(access.count)
+        ends[port] = access.first + access.count
+    return who, gaps, firsts, counts
+
+
+def _accesses(lives: Sequence[Life], columns: Sequence[list[int]]) -> Iterator[Access]:
+    ports = _ports(lives)
+    ends = [0] * (2 * len(ports))
+    for port, gap, distance, count in zip(*columns, strict=True):
+        life, volume = ports[port // 2]
+        first = ends[port] + _unzigzag(distance)
+        ends[port] = first + count
+        yield Access(gap / 1e6, life, bool(port % 2), volume, first, count)
+
+
+def _ports(lives: Sequence[Life]) -> list[tuple[int, str]]:
+    return [(number, name) for number, life in enumerate(lives) for name in sorted(life.volumes)]
+
+
+def _contents(lives: Iterable[Life]) -> Iterator[list[int]]:
+    """Of each volume of each life: pairs of distances, from the block and the number before."""
+    for life in lives:
+        for name in sorted(life.volumes):
+            column = []
+            block = number = 0
+            for at, held in sorted(life.content[name].items()):
+                column += [at - block, _zigzag(held - number - 1)]
+                block, number = at, held
+            # Apart they compress better.
+            yield column[::2] + column[1::2]
+
+
+def _content(column: list[int]) -> dict[int, int]:
+    half = len(column) // 2
+    found = {}
+    block = number = 0
+    for distance, change in zip(column[:half], column[half:], strict=True):
+        block += distance
+        number += _unzigzag(change) + 1
+        found[block] = number
+    return found
+
+
+def _varints(numbers: Iterable[int]) -> bytes:
+    found = bytearray()
+    for number in numbers:
+        rest = number
+        while rest > 0x7F:
+            found.append(rest & 0x7F | 0x80)
+            rest >>= 7
+        found.append(rest)
+    return bytes(found)
+
+
+def _numbers(data: bytes) -> list[int]:
+    found = []
+    number = shift = 0
+    for byte in data:
+        number |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            found.append(number)
+            number = shift = 0
+    return found
+
+
+def _parts(body: bytes) -> Iterator[bytes]:
+    at = 0
+    while at < len(body):
+        (size,) = struct.unpack_from("<I", body, at)
+        yield body[at + 4 : at + 4 + size]
+        at += 4 + size
+
+
+def _zigzag(number: int) -> int:
+    return 2 * number if number >= 0 else -2 * number - 1
+
+
+def _unzigzag(number: int) -> int:
+    return number // 2 if number % 2 == 0 else -(number + 1) // 2
+
+
+__all__ = [
+    "FOLDER",
+    "HELD_OUT",
+    "IDLE",
+    "RESPONSE",
+    "RESUMED",
+    "RUNS",
+    "STEADY",
+    "TRAINING",
+    "Access",
+    "Life",
+    "Mark",
+    "Recording",
+    "recordings",
+]
