@@ -10,9 +10,25 @@ differs between them is who fetches a missing chunk, and that is an argument.
 - folder: where a running replica's processes leave what is needed to end them; swept when its
   owner has died
 - working set: the blocks that a resumed machine touches first, with their content, in frames
+- profile: what a service's machines touch, and what after what, learnt over generations (pure)
+- profile format: its bytes
 """
 
 from replica.folder import sweep
+from replica.profile import (
+    IDLE,
+    RESUME,
+    RUN_BLOCKS,
+    STEADY,
+    Access,
+    Profile,
+    Temperature,
+    first_of,
+    observed,
+)
+from replica.profile_format import ProfileInvalid
+from replica.profile_format import decode as decode_profile
+from replica.profile_format import encode as encode_profile
 from replica.replica import (
     Frozen,
     Replica,
@@ -26,18 +42,30 @@ from replica.working_set import decode as decode_working_set
 from replica.working_set import encode as encode_working_set
 
 __all__ = [
+    "IDLE",
+    "RESUME",
+    "RUN_BLOCKS",
+    "STEADY",
+    "Access",
     "Frame",
     "Frozen",
+    "Profile",
+    "ProfileInvalid",
     "Recorder",
     "Replica",
     "ReplicaFailed",
     "ReplicaState",
     "Run",
+    "Temperature",
     "WorkingSetInvalid",
     "WrongGuest",
     "WrongReplicaState",
+    "decode_profile",
     "decode_working_set",
     "directory_size",
+    "encode_profile",
     "encode_working_set",
+    "first_of",
+    "observed",
     "sweep",
 ]

@@ -29,12 +29,14 @@ from replay.batch import decode_operations, decode_responses, encode_operations,
 from replay.frames import Frame, FrameReader
 from replay.operations import Operation, RecordInvalid, Response
 from replay.segments import LogCorrupt, LogUnsupported, encode_header, scan, segment_name
-from replica import decode_working_set
+from replica import ProfileInvalid, decode_profile, decode_working_set
 from replica.working_set import WorkingSetInvalid, directory_size
 from satchel.ids import ChunkRef, OperationNumber
 from satchel.settings import SettingsError, load
 from surrogate.settings import SurrogateSettings
 from tests.images.test_manifest import GOLDEN as MANIFEST
+from tests.replica.test_profile import GOLDEN as PROFILE
+from tests.replica.test_profile import VOLUMES as PROFILED
 from tests.replica.test_working_set import DIRECTORY, VOLUMES
 from tests.wire.test_messages import MESSAGES
 from wire import RemoteProtocolError
@@ -112,6 +114,7 @@ PARSERS = [
         (WorkingSetInvalid,),
         DIRECTORY,
     ),
+    Parser("profile", lambda d: decode_profile(d, PROFILED), (ProfileInvalid,), PROFILE),
     Parser("operations", decode_operations, (RecordInvalid,), encode_operations(OPERATIONS)),
     Parser("responses", decode_responses, (RecordInvalid,), encode_responses(RESPONSES)),
     Parser("agent-frames", lambda data: list(FrameReader().feed(data)), (), FRAME.encode()),

@@ -1,0 +1,305 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a service's machines touch, when, and what after what: learnt at home over generations.
+
+Pure: no IO and no clock; times are arguments, in seconds since the epoch. A profile is a value.
+Its bytes are in replica/profile_format.py.
+
+A volume is looked at in *runs* of 16 blocks. Each observation is what one machine touched, in
+order. It moves the trust in a block: up by two where the machine touched it, to at most three; down
+by one where it should have and did not; at none the block is forgotten. So what two rehearsals in
+three touch stays, and memory that a guest has put to another use goes within three generations. The
+same holds for a run's successors. Only a machine that was resumed within the observation shows
+what it did not touch: to one that has run for long, its memory is mapped already.
+
+(CAFIO's FileContext, with runs of chunks for files: reads, writes, hits, last access with a least
+wait, successors; hot, warm and cold by thirds; decay by the week.)
+"""
+
+from __future__ import annotations
+
+import enum
+import itertools
+import math
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from replica.working_set import Run
+
+RUN_BLOCKS = 16
+
+RUN_LIMIT = 8192
+"""Runs in a profile; the coldest are left out."""
+
+SUCCESSORS = 4
+"""Of a run, at most."""
+
+PHASE_LIMIT = 16
+
+RESUME = "resume"
+STEADY = "steady"
+IDLE = "idle"
+_FIRST = "first "
+KIND_LIMIT = 64
+"""Characters of an operation's kind that count."""
+
+LEAST_WAIT_SECONDS = 5.0
+"""An access to a run sooner after the last one that counted does not count."""
+
+WEEK_SECONDS = 7 * 24 * 3600.0
+WEEKLY = 0.5
+"""What is left of counts after a week."""
+
+MOST_TRUST = 3
+LIKELY = 2
+"""Trust in what was touched the last time, or most times."""
+
+_GAIN = 2
+_BITS = 2
+_MASK = (1 << _BITS) - 1
+
+RunKey = tuple[str, int]
+"""A volume, and which run of it: block number by RUN_BLOCKS."""
+
+
+def first_of(kind: str) -> str:
+    """The phase of the first operation of a kind."""
+    return _FIRST + kind.encode("ascii", "replace")[:KIND_LIMIT].decode("ascii")
+
+
+class Temperature(enum.Enum):
+    """Of a run: by thirds of all runs of its profile."""
+
+    HOT = "hot"
+    WARM = "warm"
+    COLD = "cold"
+
+
+@dataclass(frozen=True)
+class Access:
+    """A machine touched blocks. phase: empty where that is not known; hit: they were there."""
+
+    at: float
+    phase: str
+    volume: str
+    first: int
+    count: int = 1
+    write: bool = False
+    hit: bool = False
+
+    def runs(self) -> Iterator[tuple[RunKey, int]]:
+        """The runs that it touches, with a bit for each block of the run."""
+        end = self.first + self.count
+        for index in range(self.first // RUN_BLOCKS, -(-end // RUN_BLOCKS)):
+            low = max(self.first - index * RUN_BLOCKS, 0)
+            high = min(end - index * RUN_BLOCKS, RUN_BLOCKS)
+            yield (self.volume, index), (1 << high) - (1 << low)
+
+
+class RunContext(NamedTuple):
+    """What is known of a run.
+
+    trust: two bits for each block, the first block's lowest. reads, writes, hits: how often, at
+    most every LEAST_WAIT_SECONDS; a hit found the blocks there. last: the last that counted.
+    successors: the runs touched after it for the first time, with the trust in that, the most
+    trusted first
+    """
+
+    trust: int = 0
+    reads: float = 0.0
+    writes: float = 0.0
+    hits: float = 0.0
+    last: float = -math.inf
+    successors: tuple[tuple[RunKey, int], ...] = ()
+
+    def blocks(self, least: int = 1) -> Iterator[int]:
+        """Numbers in the run of those blocks that are trusted so much."""
+        return (n for n in range(RUN_BLOCKS) if self.trust >> _BITS * n & _MASK >= least)
+
+    @property
+    def score(self) -> float:
+        return self.reads + self.writes + self.hits
+
+
+@dataclass(frozen=True)
+class Profile:
+    """See the module. week: of the counts, since the epoch; phases: each with its runs in the order
+    of first touch."""
+
+    week: int = 0
+    runs: Mapping[RunKey, RunContext] = field(default_factory=dict)
+    phases: Mapping[str, tuple[RunKey, ...]] = field(default_factory=dict)
+
+    def order(self, least: int = LIKELY, phases: Sequence[str] | None = None) -> list[Run]:
+        """The blocks that are trusted so much, in the order of first touch, phase after phase; none
+        twice. By default of all phases: the resume, first operations, steady, idle."""
+        names = sorted(self.phases, key=_rank) if phases is None else phases
+        keys = dict.fromkeys(key for name in names for key in self.phases.get(name, ()))
+        return [run for key in keys for run in self.spans(key, least)]
+
+    def spans(self, key: RunKey, least: int = LIKELY) -> Iterator[Run]:
+        """Of one run the blocks that are trusted so much."""
+        volume, index = key
+        context = self.runs.get(key, RunContext())
+        numbers = list(context.blocks(least))
+        for _, group in itertools.groupby(enumerate(numbers), lambda item: item[1] - item[0]):
+            block = [number for _, number in group]
+            yield Run(volume, index * RUN_BLOCKS + block[0], len(block))
+
+    def follow(self, keys: Iterable[RunKey]) -> Iterator[RunKey]:
+        """The runs that come after these ones, the nearest and most trusted first, each once."""
+        queue = deque(dict.fromkeys(keys))
+        known = set(queue)
+        while queue:
+            for successor, _ in self.runs.get(queue.popleft(), RunContext()).successors:
+                if successor not in known:
+                    known.add(successor)
+                    queue.append(successor)
+                    yield successor
+
+    def temperatures(self) -> dict[RunKey, Temperature]:
+        """Of every run, by thirds: the most used, the others, the least used."""
+        ranked = sorted(self.runs, key=self._heat, reverse=True)
+        third = max(1, -(-len(ranked) // 3))
+        kinds = list(Temperature)
+        return {key: kinds[min(n // third, 2)] for n, key in enumerate(ranked)}
+
+    def hottest(self, limit: int) -> Profile:
+        """With so many runs at most."""
+        if len(self.runs) <= limit:
+            return self
+        kept = set(sorted(self.runs, key=self._heat, reverse=True)[:limit])
+        return _only(self, kept)
+
+    def _heat(self, key: RunKey) -> tuple[float, int, float]:
+        context = self.runs[key]
+        return context.score, context.trust.bit_count(), context.last
+
+
+def decayed(profile: Profile, now: float) -> Profile:
+    """The same with the counts of weeks that have gone by halved for each."""
+    week = int(now // WEEK_SECONDS)
+    if week <= profile.week:
+        return profile
+    left = WEEKLY ** min(week - profile.week, 64)
+    runs = {
+        key: c._replace(reads=c.reads * left, writes=c.writes * left, hits=c.hits * left)
+        for key, c in profile.runs.items()
+    }
+    return replace(profile, week=week, runs=runs)
+
+
+def observed(profile: Profile, accesses: Iterable[Access], now: float) -> Profile:
+    """What is known after one more machine: what it touched, in that order, up to `now`."""
+    profile = decayed(profile, now)
+    seen = _Seen(accesses)
+    if not seen.masks:
+        return profile
+    runs = {**profile.runs, **_counted(profile.runs, seen.accesses)}
+    missing = _expected(profile, seen)
+    for key in missing.keys() | seen.masks.keys():
+        runs[key] = _moved(runs[key], seen.masks.get(key, 0), whole=key in missing)
+    for key, after in seen.after().items():
+        old = dict(runs[key].successors)
+        runs[key] = runs[key]._replace(successors=_successors(old, after))
+    phases = {name: profile.phases.get(name, ()) for name in (*profile.phases, *seen.orders)}
+    for name, order in seen.orders.items():
+        phases[name] = _merged(phases[name], tuple(order))
+    kept = sorted(phases, key=_rank)[: PHASE_LIMIT - 2]
+    kept += [name for name in (STEADY, IDLE) if name in phases and name not in kept]
+    learnt = Profile(profile.week, runs, {name: phases[name] for name in kept})
+    return _only(learnt, {key for key, c in runs.items() if c.trust}).hottest(RUN_LIMIT)
+
+
+class _Seen:
+    """One observation: the blocks of each run, and the runs of each phase in order."""
+
+    def __init__(self, accesses: Iterable[Access]) -> None:
+        self.accesses = list(accesses)
+        self.masks: dict[RunKey, int] = {}
+        self.orders: dict[str, dict[RunKey, None]] = {}
+        self._sequence: dict[RunKey, None] = {}
+        for access in self.accesses:
+            order = self.orders.setdefault(access.phase, {}) if access.phase else {}
+            for key, mask in access.runs():
+                self.masks[key] = self.masks.get(key, 0) | mask
+                if access.phase and key not in self._sequence:
+                    self._sequence[key] = order[key] = None
+
+    def after(self) -> dict[RunKey, tuple[RunKey, ...]]:
+        """The runs that were touched for the first time next after each."""
+        sequence = list(self._sequence)
+        return {
+            key: tuple(sequence[n + 1 : n + 1 + SUCCESSORS // 2]) for n, key in enumerate(sequence)
+        }
+
+
+def _counted(
+    known: Mapping[RunKey, RunContext], accesses: Iterable[Access]
+) -> dict[RunKey, RunContext]:
+    counted: dict[RunKey, RunContext] = {}
+    for access in accesses:
+        for key, _ in access.runs():
+            context = counted.get(key) or known.get(key) or RunContext()
+            if access.at - context.last >= LEAST_WAIT_SECONDS:
+                kind = "hits" if access.hit else "writes" if access.write else "reads"
+                more = {kind: getattr(context, kind) + 1.0, "last": access.at}
+                context = context._replace(**more)
+            counted[key] = context
+    return counted
+
+
+def _expected(profile: Profile, seen: _Seen) -> dict[RunKey, None]:
+    """The runs that the machine should have touched: those of the phases that it went through."""
+    if RESUME not in seen.orders:
+        return {}
+    return dict.fromkeys(key for name in seen.orders for key in profile.phases.get(name, ()))
+
+
+def _moved(context: RunContext, mask: int, *, whole: bool) -> RunContext:
+    trust = 0
+    for n in range(RUN_BLOCKS):
+        old = context.trust >> _BITS * n & _MASK
+        new = min(MOST_TRUST, old + _GAIN) if mask >> n & 1 else max(0, old - whole)
+        trust |= new << _BITS * n
+    return context._replace(trust=trust)
+
+
+def _successors(
+    old: dict[RunKey, int], after: Sequence[RunKey]
+) -> tuple[tuple[RunKey, int], ...]:
+    trusted = {key: trust - 1 for key, trust in old.items() if trust > 1}
+    for key in after:
+        trusted[key] = min(MOST_TRUST, old.get(key, 0) + _GAIN)
+    place = {key: n for n, key in enumerate(dict.fromkeys((*after, *old)))}
+    best = sorted(trusted.items(), key=lambda item: (-item[1], place[item[0]]))
+    return tuple(best[:SUCCESSORS])
+
+
+def _merged(old: tuple[RunKey, ...], new: tuple[RunKey, ...]) -> tuple[RunKey, ...]:
+    """Both orders in one: by the mean of the places, as parts of the whole."""
+    places: dict[RunKey, list[float]] = {}
+    for order in (new, old):
+        for n, key in enumerate(order):
+            places.setdefault(key, []).append(n / len(order))
+    return tuple(sorted(places, key=lambda key: math.fsum(places[key]) / len(places[key])))
+
+
+def _only(profile: Profile, kept: set[RunKey]) -> Profile:
+    runs = {
+        key: context._replace(successors=tuple(s for s in context.successors if s[0] in kept))
+        for key, context in profile.runs.items()
+        if key in kept
+    }
+    phases = {
+        name: tuple(key for key in order if key in kept) for name, order in profile.phases.items()
+    }
+    return replace(profile, runs=runs, phases=phases)
+
+
+def _rank(phase: str) -> tuple[int, str]:
+    """The order of phases in a life: what a service's operations are called does not matter."""
+    ranks = {RESUME: 0, STEADY: 2, IDLE: 3}
+    return ranks.get(phase, 1), "" if phase in ranks else phase
