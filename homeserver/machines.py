@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,21 @@ from images import BuiltImage, Manifest, Rehearsal
 from overlay import local_resolver
 from replay import Operation
 from replay.adapters import http
-from replica import Frozen, Recorder, Replica, ReplicaState, Run, encode_working_set, sweep
+from replica import (
+    Access,
+    Frozen,
+    Profile,
+    ProfileInvalid,
+    Recorder,
+    Replica,
+    ReplicaState,
+    Run,
+    decode_profile,
+    encode_profile,
+    encode_working_set,
+    observed,
+    sweep,
+)
 from satchel.errors import NotFoundError, SatchelError, StateError
 from satchel.ids import BLOCK_SIZE, OperationNumber, ReplicaId
 
@@ -48,12 +62,21 @@ class HomeClosing(StateError):
 
 @dataclass(frozen=True)
 class Prepared:
-    """A replica that has not been started, what starts it, and what its manifests say about
-    operations."""
+    """A replica that has not been started, what watches it, what starts it, and what its manifests
+    say about operations."""
 
     replica: Replica
+    recorder: Recorder
     start: Callable[[], None]
     adapter: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Learnt:
+    """Blobs that go with a checkpoint; no working set where the copy failed."""
+
+    profile: TableRoot | None = None
+    working_set: TableRoot | None = None
 
 
 class Machines:
@@ -81,11 +104,13 @@ class Machines:
         spec = MachineSpec(memory_mib=image.recipe.memory_mib, disks=(SYSTEM_DISK,))
         replica = self._new(record.name, spec, adapter)
 
+        recorder = self._recorder(replica)
+
         def start() -> None:
             disk = self._store.import_file(image.disk)
-            replica.boot({SYSTEM_DISK: disk}, image.boot(), local_resolver(self._store))
+            replica.boot({SYSTEM_DISK: disk}, image.boot(), recorder)
 
-        return Prepared(replica, start, adapter)
+        return Prepared(replica, recorder, start, adapter)
 
     def resume(self, manifest: Manifest) -> Prepared:
         """From a checkpoint, for which the image is not needed any more."""
@@ -93,19 +118,50 @@ class Machines:
         replica = self._new(manifest.service, spec, manifest.adapter)
         frozen = Frozen(manifest.operation, manifest.device_state, manifest.volumes)
 
+        recorder = self._recorder(replica)
+
         def start() -> None:
-            resolver = local_resolver(self._store)
-            replica.resume(frozen, resolver, self._store.read, timeout=RESUME_SECONDS)
+            replica.resume(frozen, recorder, self._store.read, timeout=RESUME_SECONDS)
 
-        return Prepared(replica, start, manifest.adapter)
+        return Prepared(replica, recorder, start, manifest.adapter)
 
-    def rehearse(
-        self, record: ServiceRecord, spec: MachineSpec, adapter: Mapping[str, Any], frozen: Frozen
-    ) -> TableRoot | None:
-        """Resume a copy of a new checkpoint, use it a little, store what it touched; None if the
-        copy failed. The copy is thrown away, so what the requests change does not matter."""
-        recorder = Recorder(local_resolver(self._store))
-        copy = self._new(record.name, spec, adapter)
+    def learn(
+        self, record: ServiceRecord, prepared: Prepared, frozen: Frozen, before: Manifest | None
+    ) -> Learnt:
+        """What goes with a new checkpoint, of the profile of the checkpoint before, of what the
+        replica has touched since, and of what a copy of the new checkpoint touches. Never
+        raises a SatchelError: a checkpoint does without."""
+        learnt = Learnt()
+        try:
+            profile = self._profile(before, frozen)
+            profile = observed(profile, prepared.recorder.take(profile.runs), time.time())
+            touched = self._rehearse(record, prepared, frozen)
+            profile = observed(profile, touched or [], time.time())
+            learnt = Learnt(self._store.import_bytes(encode_profile(profile)))
+            if touched is not None:
+                read = functools.partial(_content, self._store, frozen)
+                blob = encode_working_set(profile.order(), read)
+                learnt = replace(learnt, working_set=self._store.import_bytes(blob))
+        except SatchelError as error:
+            logger.warning("little is learnt of %s: %s", record.name, error)
+        return learnt
+
+    def _profile(self, manifest: Manifest | None, frozen: Frozen) -> Profile:
+        if manifest is None or manifest.profile is None:
+            return Profile()
+        try:
+            return decode_profile(self._store.read(manifest.profile), frozen.volumes)
+        except ProfileInvalid as error:
+            logger.warning("the profile of %s is begun anew: %s", manifest.service, error)
+            return Profile()
+
+    def _rehearse(
+        self, record: ServiceRecord, prepared: Prepared, frozen: Frozen
+    ) -> list[Access] | None:
+        """Resume a copy of a new checkpoint and use it a little: what it touched; None if it
+        failed. The copy is thrown away, so what the requests change does not matter."""
+        copy = self._new(record.name, prepared.replica.spec, prepared.adapter)
+        recorder = self._recorder(copy)
         try:
             copy.resume(frozen, recorder, self._store.read, timeout=RESUME_SECONDS)
             requests = self._requests(record)
@@ -114,8 +170,7 @@ class Machines:
                 for request in requests:
                     number = OperationNumber(copy.last + 1)
                     copy.execute(_operation(request, number), REQUEST_SECONDS)
-            read = functools.partial(_content, self._store, frozen)
-            return self._store.import_bytes(encode_working_set(recorder.runs, read))
+            return recorder.take()
         except SatchelError as error:
             logger.warning("no working set of %s: %s", record.name, error)
             return None
@@ -129,6 +184,9 @@ class Machines:
             replicas, self._replicas = self._replicas, []
         for replica in replicas:
             replica.stop()
+
+    def _recorder(self, replica: Replica) -> Recorder:
+        return Recorder(local_resolver(self._store), lambda: replica.phase)
 
     def _new(self, service: str, spec: MachineSpec, adapter: Mapping[str, Any]) -> Replica:
         replica = Replica(

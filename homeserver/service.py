@@ -254,6 +254,7 @@ class Service:
             prepared, parent = self._ready(), self.shelf.latest()
             replica = prepared.replica
             frozen = replica.checkpoint()
+            learnt = self._machines.learn(self.record, prepared, frozen, parent)
             manifest = Manifest(
                 service=self.name,
                 parent=parent.id if parent else None,
@@ -263,9 +264,8 @@ class Service:
                 adapter=prepared.adapter,
                 device_state=frozen.device_state,
                 volumes=frozen.volumes,
-                working_set=self._machines.rehearse(
-                    self.record, replica.spec, prepared.adapter, frozen
-                ),
+                profile=learnt.profile,
+                working_set=learnt.working_set,
             )
             signature = self._sign(manifest.to_bytes())
             self.shelf.add(manifest, signature)

@@ -25,8 +25,8 @@ from satchel.errors import IntegrityError, SatchelError, UnsupportedError
 from satchel.ids import BLOCK_SIZE, CheckpointId, OperationNumber
 from satchel.names import NAME
 
-VERSION = 1
-"""1: the first one."""
+VERSION = 2
+"""1: without a profile. 2: with one."""
 
 SIGNATURE_NAMESPACE = "satchel-checkpoint"
 """What `ssh-keygen -Y` signs a manifest as."""
@@ -41,13 +41,14 @@ OPERATION_LIMIT = (1 << 63) - 1
 VOLUME_SIZE_LIMIT = 1 << 48
 DEVICE_STATE_LIMIT = 64 << 20
 WORKING_SET_LIMIT = 512 << 20
+PROFILE_LIMIT = 256 << 10
 LIST_LIMIT = 64
 STRING_LIMIT = 200
 _DIGITS_LIMIT = 20
 
 _FIELDS = (
     *("adapter", "algorithms", "created", "device_state", "machine"),
-    *("operation", "parent", "service", "version", "volumes", "working_set"),
+    *("operation", "parent", "profile", "service", "version", "volumes", "working_set"),
 )
 _ADAPTER_FIELDS = {"kind": str, "port": int, "stateful": bool, "state": list, "read_only": list}
 _ID = re.compile(r"[0-9a-f]{16}")
@@ -64,7 +65,7 @@ class ManifestInvalid(IntegrityError):
 
 
 class ManifestUnsupported(UnsupportedError):
-    """A manifest of a newer version of Satchel, or of other algorithms."""
+    """A manifest of another version, or of other algorithms."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,8 @@ class Manifest:
     microseconds, as datetime.isoformat writes it. operation: the last one that the machine has
     executed. machine: a MachineSpec as JSON. adapter: what a recipe says about operations.
     device_state: a blob. volumes: "ram" and the disks of the machine spec. working_set: a blob, the
-    blocks that a resumed machine touches first; None where nobody found out.
+    blocks that a resumed machine touches first; None where nobody found out. profile: a blob, what
+    the service's machines touch and what after what; None as before.
     """
 
     service: str
@@ -87,6 +89,7 @@ class Manifest:
     device_state: TableRoot
     volumes: Mapping[str, TableRoot]
     working_set: TableRoot | None = None
+    profile: TableRoot | None = None
 
     @property
     def id(self) -> CheckpointId:
@@ -96,7 +99,9 @@ class Manifest:
     def roots(self) -> list[TableRoot]:
         """Every table of the checkpoint: what is needed first comes first, the volumes by name."""
         first = [self.working_set] if self.working_set else []
-        return [*first, self.device_state, *(self.volumes[n] for n in sorted(self.volumes))]
+        then = [self.profile] if self.profile else []
+        volumes = (self.volumes[name] for name in sorted(self.volumes))
+        return [*first, self.device_state, *then, *volumes]
 
     def to_json(self) -> dict[str, Any]:
         """The manifest in JSON types."""
@@ -105,6 +110,7 @@ class Manifest:
             "algorithms": ALGORITHMS,
             "service": self.service,
             "parent": self.parent,
+            "profile": self.profile.to_json() if self.profile else None,
             "created": self.created,
             "operation": self.operation,
             "machine": dict(self.machine),
@@ -146,11 +152,12 @@ class Manifest:
         version = fields.get("version")
         if type(version) is not int or version < 1:
             raise ManifestInvalid("version", "it is no version number")
-        if version > VERSION or fields.get("algorithms") != ALGORITHMS:
+        if version != VERSION or fields.get("algorithms") != ALGORITHMS:
+            fix = "take a new checkpoint" if version < VERSION else "install a newer Satchel"
             raise ManifestUnsupported(
                 f"cannot read a manifest of version {str(version)[:_DIGITS_LIMIT]}",
                 why=f"this Satchel knows version {VERSION} with {ALGORITHMS['chunk']}",
-                fix="install a newer Satchel",
+                fix=fix,
             )
         _exactly("", fields, _FIELDS)
         spec = _machine(fields["machine"])
@@ -163,7 +170,8 @@ class Manifest:
             adapter=_adapter(fields["adapter"]),
             device_state=_root("device_state", fields["device_state"], DEVICE_STATE_LIMIT),
             volumes=_volumes(fields["volumes"], spec),
-            working_set=_working_set(fields["working_set"]),
+            working_set=_blob("working_set", fields, WORKING_SET_LIMIT),
+            profile=_blob("profile", fields, PROFILE_LIMIT),
         )
 
 
@@ -216,8 +224,8 @@ def _root(field: str, value: object, limit: int) -> TableRoot:
         raise ManifestInvalid(field, str(error)[:STRING_LIMIT]) from error
 
 
-def _working_set(value: object) -> TableRoot | None:
-    return None if value is None else _root("working_set", value, WORKING_SET_LIMIT)
+def _blob(field: str, fields: Mapping[str, Any], limit: int) -> TableRoot | None:
+    return None if fields[field] is None else _root(field, fields[field], limit)
 
 
 def _parent(value: object) -> CheckpointId | None:

@@ -12,6 +12,7 @@ differs between them is who fetches a missing chunk, and that is an argument.
 - working set: the blocks that a resumed machine touches first, with their content, in frames
 - profile: what a service's machines touch, and what after what, learnt over generations (pure)
 - profile format: its bytes
+- recorder: watches what a machine touches, for the profile
 """
 
 from replica.folder import sweep
@@ -29,6 +30,7 @@ from replica.profile import (
 from replica.profile_format import ProfileInvalid
 from replica.profile_format import decode as decode_profile
 from replica.profile_format import encode as encode_profile
+from replica.recorder import Recorder
 from replica.replica import (
     Frozen,
     Replica,
@@ -37,7 +39,7 @@ from replica.replica import (
     WrongGuest,
     WrongReplicaState,
 )
-from replica.working_set import Frame, Recorder, Run, WorkingSetInvalid, directory_size
+from replica.working_set import Frame, Run, WorkingSetInvalid, directory_size
 from replica.working_set import decode as decode_working_set
 from replica.working_set import encode as encode_working_set
 

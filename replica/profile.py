@@ -267,9 +267,7 @@ def _moved(context: RunContext, mask: int, *, whole: bool) -> RunContext:
     return context._replace(trust=trust)
 
 
-def _successors(
-    old: dict[RunKey, int], after: Sequence[RunKey]
-) -> tuple[tuple[RunKey, int], ...]:
+def _successors(old: dict[RunKey, int], after: Sequence[RunKey]) -> tuple[tuple[RunKey, int], ...]:
     trusted = {key: trust - 1 for key, trust in old.items() if trust > 1}
     for key in after:
         trusted[key] = min(MOST_TRUST, old.get(key, 0) + _GAIN)

@@ -111,7 +111,9 @@ def _run(context: RunContext, own: int, places: Mapping[RunKey, int], end: float
     for count in (context.reads, context.writes, context.hits):
         out += _number(min(round(count * _QUARTERS), _COUNT_LIMIT))
     age = (end - context.last) / _MINUTE
-    out += _number(min(max(math.ceil(age), 0), _COUNT_LIMIT) if math.isfinite(age) else _COUNT_LIMIT)
+    out += _number(
+        min(max(math.ceil(age), 0), _COUNT_LIMIT) if math.isfinite(age) else _COUNT_LIMIT
+    )
     out.append(len(context.successors))
     for key, trust in context.successors:
         out += _number(_zigzag(places[key] - own)) + bytes([trust])

@@ -47,6 +47,7 @@ from replay import (
 )
 from replica.attachment import RAM, Attachment
 from replica.folder import RunFolder
+from replica.profile import IDLE, RESUME, STEADY, first_of
 from satchel.errors import IntegrityError, SatchelError, StateError, UnavailableError
 from satchel.ids import ZERO_REF, OperationNumber, ReplicaId
 
@@ -57,6 +58,9 @@ BOOT_SECONDS = 300.0
 
 RESUME_SECONDS = 600.0
 """How long a resumed guest's agent may take to answer: over a slow link it faults its way there."""
+
+LABEL_LIMIT = 64
+"""Kinds of operations that are told apart."""
 
 STOP_SECONDS = 15.0
 """How long `stop` waits for a checkpoint that writes memory back before it gives that up."""
@@ -132,6 +136,8 @@ class Replica:
         self._state = ReplicaState.STARTING
         self._failure: str | None = None
         self._last = OperationNumber(0)
+        self._labels: set[str] = set()
+        self._phase = ""
         self._folder: RunFolder | None = None
         self._attachment: Attachment | None = None
         self._machine: Machine | None = None
@@ -151,6 +157,12 @@ class Replica:
     def last(self) -> OperationNumber:
         """The last operation that the guest has executed. For a stateless service: how many."""
         return self._last
+
+    @property
+    def phase(self) -> str:
+        """What the machine is at, as profiles call it; empty until a machine that boots is
+        ready."""
+        return self._phase
 
     def failure(self) -> str | None:
         """Why it is FAILED; None when it is not, or was stopped before it failed."""
@@ -184,6 +196,7 @@ class Replica:
         the guest is silent or `stop` was called meanwhile, and what the arguments and attaching
         volumes raise. It is FAILED then (or STOPPED), and nothing is left of it.
         """
+        self._phase = RESUME
         with self._starting():
             machine = self._attach(frozen.volumes, resolver, None, attached)
             path = self._run_dir / "device-state"
@@ -211,11 +224,14 @@ class Replica:
             asked = operation
             if not self.stateful:
                 operation = dataclasses.replace(operation, number=OperationNumber(self._last + 1))
+            self._phase = self._phase_of(operation)
             try:
                 payload = agent.execute(operation, timeout=timeout).payload
             except ServiceTimeout as error:
                 logger.warning("replica %s: %s", self.id, error)
                 payload = b""
+            finally:
+                self._phase = IDLE
             self._last = max(self._last, operation.number)
             return Response(asked.number, self._adapter.normalise(payload, asked))
 
@@ -274,6 +290,7 @@ class Replica:
             self._require(ReplicaState.STARTING)
             try:
                 yield
+                self._phase = IDLE
                 self._become(ReplicaState.READY)
                 self._require(ReplicaState.READY)
             except BaseException as error:
@@ -313,6 +330,13 @@ class Replica:
         self._agent = AgentChannel.connect(self._machine.agent_socket)
         self._require(ReplicaState.STARTING)
         self._last = self._agent.wait_ready(seconds).last
+
+    def _phase_of(self, operation: Operation) -> str:
+        label = self._adapter.label(operation)
+        if label in self._labels or len(self._labels) >= LABEL_LIMIT:
+            return STEADY
+        self._labels.add(label)
+        return first_of(label)
 
     def _freeze(self, machine: Machine) -> Frozen:
         assert self._attachment is not None

@@ -19,13 +19,11 @@ from __future__ import annotations
 
 import lzma
 import struct
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from chunkstore import TableRoot
-from overlay import Resolver, Volume
 from satchel.errors import IntegrityError
 from satchel.ids import BLOCK_SIZE
 
@@ -223,23 +221,3 @@ def _align(size: int) -> int:
 
 def _padded(part: bytes) -> bytes:
     return part + bytes(_align(len(part)) - len(part))
-
-
-class Recorder:
-    """A resolver that notes what it is asked for before it asks another one. Thread-safe."""
-
-    def __init__(self, resolver: Resolver) -> None:
-        self._resolver = resolver
-        self._lock = threading.Lock()
-        self._runs: list[Run] = []
-
-    def __call__(self, volume: Volume, first: int, count: int) -> None:
-        with self._lock:
-            self._runs.append(Run(volume.name, first, count))
-        self._resolver(volume, first, count)
-
-    @property
-    def runs(self) -> list[Run]:
-        """What was asked for so far, in that order."""
-        with self._lock:
-            return list(self._runs)

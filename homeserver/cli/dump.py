@@ -14,11 +14,12 @@ import click
 from chunkstore import MAX_VOLUME_SIZE, DumpedPart, TableRoot, dump
 from console import json_option, show
 from replay import scan_segment
-from replica import decode_working_set, directory_size
+from replica import decode_profile, decode_working_set, directory_size
 from satchel.errors import NotFoundError
 from satchel.ids import ZERO_REF, OperationNumber
 
 _WORKING_SET = b"SATW"
+_PROFILE = b"SATP"
 _LOG = b"SATCHLOG"
 
 
@@ -27,7 +28,7 @@ _LOG = b"SATCHLOG"
 @json_option
 def command(file: Path, as_json: bool) -> None:
     """Show what is in FILE: a pack, a pack's index, a medium's commit, a block map, a table page, a
-    working set, a segment of an operation log, a manifest or a description."""
+    working set, an access profile, a segment of an operation log, a manifest or a description."""
     try:
         with file.open("rb") as opened:
             head = opened.read(8)
@@ -35,6 +36,8 @@ def command(file: Path, as_json: bool) -> None:
         raise NotFoundError(f"cannot read {file}", why=error.strerror or str(error)) from error
     if head.startswith(_WORKING_SET):
         parts = list(_working_set(file.read_bytes()))
+    elif head.startswith(_PROFILE):
+        parts = list(_profile(file.read_bytes()))
     elif head == _LOG:
         parts = list(_segment(file))
     elif head[:1] == b"{":
@@ -63,6 +66,16 @@ def _working_set(data: bytes) -> Iterator[DumpedPart]:
         yield DumpedPart(
             frame.offset, frame.length, "frame", f"{len(frame.expand(content))} bytes: {runs}"
         )
+
+
+def _profile(data: bytes) -> Iterator[DumpedPart]:
+    """One part for each phase, with the blocks that are trusted there."""
+    profile = decode_profile(data, _AnyVolume())
+    yield DumpedPart(0, len(data), "profile", f"{len(profile.runs)} runs, week {profile.week}")
+    for phase in profile.phases:
+        runs = profile.order(phases=(phase,))
+        blocks = ", ".join(f"{run.volume} {run.first}+{run.count}" for run in runs)
+        yield DumpedPart(0, len(data), phase, blocks)
 
 
 def _segment(path: Path) -> Iterator[DumpedPart]:

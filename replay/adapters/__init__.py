@@ -4,7 +4,7 @@
 
 An adapter is a module (or any object) with
 - `kind`, its name in recipes and manifests;
-- `normalise(response, operation)`, see `Adapter`: all that replicas need;
+- `normalise(response, operation)` and `label(operation)`, see `Adapter`: all that replicas need;
 - `encode(..., number=, time_ns=, seed=)` and `decode(normalised response)`, which only the front
   end of that protocol calls, in the client, with whatever arguments suit the protocol.
 

@@ -16,6 +16,10 @@ class Adapter(Protocol):
     def kind(self) -> str:
         """The name in recipes and manifests."""
 
+    def label(self, operation: Operation) -> str:
+        """What operations like this one are called together; a service has few of them. Never
+        raises."""
+
     def normalise(self, response: bytes, operation: Operation) -> bytes:
         """The response as everybody compares and delivers it.
 

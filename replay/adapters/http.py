@@ -45,6 +45,8 @@ _MAX_EVENTS = 1 << 17
 """Interim responses and chunks of one response: what a hostile service may cost in time."""
 _SAFE_IN_TARGET = "/?%:@!$&'()*+,;=[]~-._"
 _END_OF_HEAD = re.compile(rb"\n\r?\n")
+_LABEL_BYTES = 256
+_NAMES_ONE = re.compile("[0-9]")
 _METHOD = re.compile(rb"[!-~]+")
 
 _Headers = list[tuple[bytes, bytes]]
@@ -113,6 +115,15 @@ def encode(
             f"cannot make an operation of {method} {target}", why=str(error)
         ) from error
     return head + body
+
+
+def label(operation: Operation) -> str:
+    """See `Adapter.label`: the method and the path, without the parts that name one thing."""
+    line = operation.payload[:_LABEL_BYTES].split(b"\r\n", 1)[0]
+    method, _, target = line.decode("ascii", "replace").partition(" ")
+    path = target.partition(" ")[0].partition("?")[0]
+    parts = ("*" if _NAMES_ONE.search(part) else part for part in path.split("/"))
+    return f"{method} {'/'.join(parts)}"
 
 
 def normalise(response: bytes, operation: Operation) -> bytes:

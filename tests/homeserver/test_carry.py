@@ -264,6 +264,7 @@ def test_a_foreign_checkpoint_on_the_media_is_not_touched(
                 "volumes": volumes,
                 "device_state": root,
                 "working_set": None,
+                "profile": None,
             }
         )
         with Media.open(media) as opened:

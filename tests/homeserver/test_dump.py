@@ -10,7 +10,16 @@ from click.testing import CliRunner
 from chunkstore import Media
 from homeserver.cli.dump import command
 from replay import Log, Operation
-from replica import Run, encode_working_set
+from replica import (
+    RESUME,
+    STEADY,
+    Access,
+    Profile,
+    Run,
+    encode_profile,
+    encode_working_set,
+    observed,
+)
 from satchel.ids import OperationNumber
 
 
@@ -27,6 +36,17 @@ def test_a_working_set(tmp_path: Path) -> None:
     directory, frame = shown(tmp_path / "set")
     assert directory["kind"] == "directory"
     assert frame["text"] == "8192 bytes: ram 7+2"
+
+
+def test_a_profile(tmp_path: Path) -> None:
+    touched = [Access(7e8, RESUME, "ram", 4, 2), Access(7e8, STEADY, "disk0", 90)]
+    (tmp_path / "profile").write_bytes(encode_profile(observed(Profile(), touched, 7e8)))
+    whole, *phases = shown(tmp_path / "profile")
+    assert whole["kind"] == "profile"
+    assert [(part["kind"], part["text"]) for part in phases] == [
+        ("resume", "ram 4+2"),
+        ("steady", "disk0 90+1"),
+    ]
 
 
 def test_a_segment_of_a_log(tmp_path: Path) -> None:

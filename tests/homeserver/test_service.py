@@ -14,9 +14,18 @@ from homeserver import Service
 from homeserver.machines import HomeClosing
 from homeserver.service import NotExecutedYet, NotLaunched, OperationsDiffer
 from hypervisor import MachineUnsupported
-from images import ImageNotBuilt
+from images import ImageNotBuilt, Manifest
 from replay import OperationGap, OperationsCut, Response
-from replica import ReplicaFailed, ReplicaState, WrongReplicaState
+from replica import (
+    RESUME,
+    Access,
+    Profile,
+    ReplicaFailed,
+    ReplicaState,
+    WrongReplicaState,
+    decode_profile,
+    observed,
+)
 from satchel.errors import ConflictError, NotFoundError
 from satchel.ids import OperationNumber
 from tests.homeserver.conftest import Bench, make_image
@@ -335,7 +344,47 @@ def test_a_checkpoint_whose_copy_does_not_start_has_no_working_set(
     service.submit([operation(1)])
     manifest = service.checkpoint().manifest
     assert manifest.working_set is None
+    assert manifest.profile is not None
     assert len(bench.left()) == 1
+
+
+def profile_of(bench: Bench, manifest: Manifest) -> Profile:
+    assert manifest.profile is not None
+    return decode_profile(bench.home.store.read(manifest.profile), manifest.volumes)
+
+
+def test_what_machines_touch_is_learnt_over_generations(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = bench.running()
+    newest = service.newest()
+    assert newest
+    first = profile_of(bench, newest.manifest)
+    assert first.order(phases=[RESUME])
+    service.stop()
+    service.launch()
+    learnt: list[tuple[Profile, list[str]]] = []
+
+    def spy(profile: Profile, accesses: list[Access], now: float) -> Profile:
+        learnt.append((profile, [access.phase for access in accesses]))
+        return observed(profile, accesses, now)
+
+    monkeypatch.setattr("homeserver.machines.observed", spy)
+    second = profile_of(bench, service.checkpoint().manifest)
+    assert learnt[0][0] == first
+    assert [phases[0] for _, phases in learnt] == [RESUME, RESUME]
+    assert second.phases[RESUME] == first.phases[RESUME]
+
+
+def test_a_damaged_profile_is_begun_anew(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    service = bench.running()
+    with monkeypatch.context() as patch:
+        patch.setattr("homeserver.machines.encode_profile", lambda profile: b"SATP\x07" * 9)
+        service.checkpoint()
+    assert profile_of(bench, service.checkpoint().manifest).order()
+    assert "the profile of notes is begun anew" in caplog.text
 
 
 def test_operations_are_given_in_portions(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

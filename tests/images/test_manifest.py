@@ -24,14 +24,14 @@ GOLDEN = (
     b'"sha256":"0101010101010101010101010101010101010101010101010101010101010101","size":290816},'
     b'"machine":{"accelerator":"tcg","cpu_model":"Westmere-v1","disks":["disk0"],'
     b'"machine_type":"pc-q35-7.2","memory_mib":256,"vcpus":1},"operation":30,'
-    b'"parent":"0123456789abcdef","service":"notes","version":1,'
+    b'"parent":"0123456789abcdef","profile":null,"service":"notes","version":2,'
     b'"volumes":{"disk0":{"sha1":"0202020202020202020202020202020202020202",'
     b'"sha256":"0202020202020202020202020202020202020202020202020202020202020202",'
     b'"size":1073741824},"ram":{"sha1":"0303030303030303030303030303030303030303",'
     b'"sha256":"0303030303030303030303030303030303030303030303030303030303030303",'
     b'"size":268435456}},"working_set":null}\n'
 )
-GOLDEN_ID = "3ce0cd4d0016f4e4"
+GOLDEN_ID = "8134cbe504d75a38"
 
 
 def root(byte: int, size: int) -> TableRoot:
@@ -97,7 +97,9 @@ def test_roots_are_in_the_order_of_need() -> None:
     rehearsed = dataclasses.replace(manifest(), working_set=root(4, 8192))
     assert [each.size for each in manifest().roots()] == [290816, 1 << 30, 256 << 20]
     assert [each.size for each in rehearsed.roots()] == [8192, 290816, 1 << 30, 256 << 20]
-    assert Manifest.from_bytes(rehearsed.to_bytes()) == rehearsed
+    learnt = dataclasses.replace(rehearsed, profile=root(5, 4096))
+    assert [each.size for each in learnt.roots()][:3] == [8192, 290816, 4096]
+    assert Manifest.from_bytes(learnt.to_bytes()) == learnt
 
 
 @pytest.mark.parametrize(
@@ -144,6 +146,8 @@ def test_roots_are_in_the_order_of_need() -> None:
         (changed("volumes", "../disk", to={}), "volumes"),
         (changed("volumes", "ram", "size", to=4096), "volumes.ram"),
         (changed("volumes", "disk0", to=None), "volumes.disk0"),
+        (changed("profile", to=7), "profile"),
+        (changed("profile", to={"size": 1 << 20}), "profile"),
         (changed("working_set", to=7), "working_set"),
         (changed("working_set", to={"size": 1 << 30}), "working_set"),
     ],
@@ -174,7 +178,7 @@ def test_a_hostile_value_is_refused_by_its_field(
         GOLDEN.replace(b'"port":8080', b'"port":NaN'),
         GOLDEN.replace(b'"port":8080', b'"port":1e999'),
         GOLDEN.replace(b'"port":8080', b'"port":' + b"9" * 5000),
-        GOLDEN.replace(b'"version":1', b'"version":1,"version":1'),
+        GOLDEN.replace(b'"version":2', b'"version":2,"version":2'),
         GOLDEN.replace(b"notes", b"n\\u006ftes"),
         b"[" * 60_000,
         b'{"a":' * 10_000,
@@ -189,7 +193,8 @@ def test_bytes_that_are_not_canonical_are_refused(data: bytes) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        changed("version", to=2),
+        changed("version", to=1),
+        changed("version", to=3),
         changed("version", to=10**19),
         changed("algorithms", "chunk", to="blake3"),
         removed("algorithms"),
@@ -200,7 +205,7 @@ def test_what_a_newer_version_wrote_is_unsupported(
 ) -> None:
     value = json.loads(GOLDEN)
     change(value)
-    with pytest.raises(ManifestUnsupported, match="install a newer Satchel"):
+    with pytest.raises(ManifestUnsupported, match=r"newer Satchel|a new checkpoint"):
         Manifest.from_json(value)
 
 

@@ -56,6 +56,26 @@ def test_an_unknown_kind_is_refused() -> None:
         adapters.for_kind("gopher")
 
 
+@pytest.mark.parametrize(
+    ("target", "label"),
+    [
+        ("/", "POST /"),
+        ("/api/notes?x=1&y=/2", "POST /api/notes"),
+        ("/api/notes/17/lines/3f", "POST /api/notes/*/lines/*"),
+    ],
+)
+def test_operations_that_differ_in_numbers_are_one_kind(target: str, label: str) -> None:
+    payload = http.encode("POST", target, [], b"17", number=1, time_ns=2, seed=3)
+    assert http.label(Operation(OperationNumber(1), 2, 3, payload)) == label
+
+
+@EVERY_ADAPTER
+def test_any_operation_has_a_kind(kind: str) -> None:
+    for payload in (b"", b"\xff" * 1000, b"GET", b" \r\n", bytes(9)):
+        adapter = adapters.for_kind(kind)
+        assert isinstance(adapter.label(Operation(OperationNumber(1), 2, 3, payload)), str)
+
+
 def test_a_request_golden_bytes() -> None:
     headers = [("Host", "h:1"), ("Accept", "*/*"), ("Cookie", "a=b")]
     assert request("POST", "/p?q=%20", headers, b"body") == (

@@ -46,7 +46,9 @@ GOLDEN = bytes.fromhex(
 )
 
 
-def touches(*blocks: int, phase: str = RESUME, at: float = NOW, volume: str = "ram") -> list[Access]:
+def touches(
+    *blocks: int, phase: str = RESUME, at: float = NOW, volume: str = "ram"
+) -> list[Access]:
     return [Access(at + n / 1000, phase, volume, block) for n, block in enumerate(blocks)]
 
 
@@ -58,7 +60,9 @@ def learnt(*observations: list[Access]) -> Profile:
 
 
 def blocks(profile: Profile, least: int = 2, **which: tuple[str, ...]) -> list[int]:
-    return [n for run in profile.order(least, **which) for n in range(run.first, run.first + run.count)]
+    return [
+        n for run in profile.order(least, **which) for n in range(run.first, run.first + run.count)
+    ]
 
 
 def example() -> Profile:
@@ -76,7 +80,11 @@ def test_golden_bytes() -> None:
 
 
 def test_blocks_come_in_the_order_of_first_touch_phase_after_phase() -> None:
-    accesses = [*touches(900, 33, 20, 901, 20), *touches(5, 33, phase=STEADY), *touches(70, phase=POST)]
+    accesses = [
+        *touches(900, 33, 20, 901, 20),
+        *touches(5, 33, phase=STEADY),
+        *touches(70, phase=POST),
+    ]
     profile = learnt(accesses)
     assert blocks(profile) == [900, 901, 33, 20, 70, 5]
     assert blocks(profile, phases=(STEADY,)) == [5]

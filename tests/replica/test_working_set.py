@@ -4,16 +4,13 @@
 
 import random
 import struct
-import threading
 from pathlib import Path
 
 import pytest
 
 from chunkstore import Store, TableRoot
-from overlay import Volume
 from replica import (
     Frame,
-    Recorder,
     Run,
     WorkingSetInvalid,
     decode_working_set,
@@ -195,19 +192,6 @@ def test_random_damage_never_does_anything_else() -> None:
         except WorkingSetInvalid:
             continue
         assert all(number < VOLUMES[volume].blocks for volume, number in blocks)
-
-
-def test_a_recorder_notes_and_asks(volume: Volume) -> None:
-    asked: list[tuple[int, int]] = []
-    recorder = Recorder(lambda volume, first, count: asked.append((first, count)))
-    threads = [threading.Thread(target=recorder, args=(volume, n, 2)) for n in range(20)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    recorder(volume, 0, 70000)
-    assert sorted(asked[:20]) == [(n, 2) for n in range(20)]
-    assert recorder.runs[20:] == [Run("ram", 0, 70000)]
 
 
 @requires(*MACHINE)
