@@ -5,12 +5,12 @@
     ROOT/satchel/media.json                        format, version, UUID
     ROOT/satchel/packs/                            packs and their index files, see core/media.h
     ROOT/satchel/commits/                          what each generation consists of
-    ROOT/satchel/checkpoints/SERVICE/ID.json|.sig  manifests and their signatures
-    ROOT/satchel/log/SERVICE/                      the operations since
+    ROOT/satchel/checkpoints/SERVICE-ID.json|.sig  manifests and their signatures
+    ROOT/satchel/log/SERVICE-*                     the operations since
 
 A generation is what `commit` made whole: packs, manifests, signatures. Two are kept. Logs belong to
-none, they are kept by who writes them. All names are lower case, without links, permissions or
-locks.
+none, they are kept by who writes them. All names are lower case, without links or permissions. No
+folder is made but by `init`: FAT cannot do that in one step.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _DESCRIPTION_LIMIT = 4096
 FILE_LIMIT = 1 << 20
 """Bytes of a manifest or a signature that are read."""
 
-_MANIFEST = re.compile(r"checkpoints/([^/]+)/([0-9a-f]{16})\.json")
+_MANIFEST = re.compile(r"checkpoints/([^/]+)-([0-9a-f]{16})\.json")
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class MediaCheckpoint:
     @property
     def paths(self) -> tuple[str, str]:
         """Of the manifest and of its signature, below satchel/."""
-        stem = f"checkpoints/{self.service}/{self.id}"
+        stem = f"checkpoints/{self.service}-{self.id}"
         return f"{stem}.json", f"{stem}.sig"
 
 
@@ -146,8 +146,9 @@ class Media:
         _core.Media.redescribe(root, str(uuid.uuid4()))
 
     @staticmethod
-    def log_folder(root: str | os.PathLike[str], service: str) -> Path:
-        """Where the operation log of a service is; it may not exist. Raises BadName."""
+    def log_path(root: str | os.PathLike[str], service: str) -> Path:
+        """Where the operation log of a service is, what its files' names begin with; there may be
+        none. Raises BadName."""
         return Path(root) / "satchel" / "log" / check_name(service, "service")
 
     def close(self) -> None:
@@ -292,12 +293,13 @@ class Media:
 
     def stray_checkpoints(self) -> list[MediaCheckpoint]:
         """Checkpoints whose files are there, whether or not a generation names them."""
-        folder = self._root / "satchel" / "checkpoints"
+        top = self._root / "satchel"
+        paths = sorted(path.relative_to(top) for path in top.glob("checkpoints/*.json"))
+        found = (_MANIFEST.fullmatch(str(path)) for path in paths)
         return [
-            MediaCheckpoint(path.parent.name, CheckpointId(path.stem), (), whole=False)
-            for path in sorted(folder.glob("*/*.json"))
-            if _MANIFEST.fullmatch(f"checkpoints/{path.parent.name}/{path.name}")
-            and NAME.fullmatch(path.parent.name)
+            MediaCheckpoint(named[1], CheckpointId(named[2]), (), whole=False)
+            for named in found
+            if named and NAME.fullmatch(named[1])
         ]
 
     def missing(self, *roots: TableRoot) -> bytes:

@@ -59,12 +59,12 @@ class JournalParted(ConflictError):
 class Journal:
     """Operations since `base`, in memory and in a log. Thread-safe.
 
-    folder: where the log is, or None for a stateless service
-    spare:  where the log goes on when `folder` fails; the same as `folder` where there is no media
+    path:  where the log is, or None for a stateless service
+    spare: where the log goes on when that fails; the same as `path` where there is no media
     """
 
     def __init__(
-        self, folder: Path | None, spare: Path | None, durability: Durability = "each"
+        self, path: Path | None, spare: Path | None, durability: Durability = "each"
     ) -> None:
         """Raises LogCorrupt, LogBusy, and what the spare place raises when both fail."""
         self._writing = threading.Lock()  # held while the log is written to
@@ -73,13 +73,13 @@ class Journal:
         self._base = FIRST
         self._latest_ns = 0
         self._stable = FIRST
-        self._folder = folder
+        self._path = path
         self._spare = spare
         self._durability = durability
         self._log: Log | None = None
         self.failure: SatchelError | None = None
-        if folder is not None:
-            self._open(folder)
+        if path is not None:
+            self._open(path)
 
     @property
     def base(self) -> OperationNumber:
@@ -133,9 +133,9 @@ class Journal:
         known. Raises JournalParted.
         """
         with self._writing:
-            if self.beside or self._spare is None or self._spare == self._folder:
+            if self.beside or self._spare is None or self._spare == self._path:
                 return True
-            if not self._spare.exists():
+            if not Log.exists(self._spare):
                 return True
             with Log.open(self._spare) as spare:
                 operations = _all(spare)
@@ -218,15 +218,15 @@ class Journal:
     def _last(self) -> OperationNumber:
         return OperationNumber(self._base + len(self._operations))
 
-    def _open(self, folder: Path) -> None:
+    def _open(self, path: Path) -> None:
         try:
-            self._log = Log.open(folder, durability=self._durability)
+            self._log = Log.open(path, durability=self._durability)
             self._load(self._log)
         except (LogFull, LogReadOnly, LogGone) as error:
-            if self._spare in (None, folder):
+            if self._spare in (None, path):
                 raise
-            if folder.exists():
-                with Log.open(folder, read_only=True) as log:
+            if Log.exists(path):
+                with Log.open(path, read_only=True) as log:
                     self._load(log)
             self._go_on_beside(error)
 
@@ -260,7 +260,7 @@ class Journal:
         try:
             self._log.append(operation)
         except (LogFull, LogReadOnly, LogGone) as error:
-            if self.beside or self._spare in (None, self._folder):
+            if self.beside or self._spare in (None, self._path):
                 raise
             self._go_on_beside(error)
             self._log.append(operation)

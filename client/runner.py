@@ -243,8 +243,8 @@ class Runner:
 
     def _journal(self) -> Journal:
         spare = self.settings.data / "log" / self.service
-        folder = Media.log_folder(self.media, self.service) if self.media else spare
-        return Journal(folder, spare, self.settings.durability)
+        path = Media.log_path(self.media, self.service) if self.media else spare
+        return Journal(path, spare, self.settings.durability)
 
     def _join_home(self) -> None:
         if self._home:

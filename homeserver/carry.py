@@ -137,11 +137,11 @@ def reconcile(service: Service, root: Path) -> int:
     Raises OperationsDiffer when home has another operation where the two logs meet, OperationGap
     when they do not meet, LogBusy, LogCorrupt.
     """
-    folder = Media.log_folder(root, service.name)
-    if not service.record.stateful or not folder.exists():
+    path = Media.log_path(root, service.name)
+    if not service.record.stateful or not Log.exists(path):
         return 0
     before = service.last_logged
-    with Log.open(folder) as log:
+    with Log.open(path) as log:
         known = max(before, log.first) - 1
         operations = log.read(OperationNumber(max(known, 0)))
         while batch := list(islice(operations, RECONCILE_BATCH)):
@@ -225,10 +225,10 @@ def _roots_of(media: Media, kept: list[MediaCheckpoint]) -> tuple[list[TableRoot
 def _lead_log(service: Service, root: Path, upto: OperationNumber) -> None:
     """Give the log on the media what home has up to a checkpoint's operation. Where home has no
     history that long, it is left to be begun anew."""
-    folder = Media.log_folder(root, service.name)
-    if not service.record.stateful or not folder.exists():
+    path = Media.log_path(root, service.name)
+    if not service.record.stateful or not Log.exists(path):
         return
-    with Log.open(folder) as log:
+    with Log.open(path) as log:
         while log.last < upto:
             try:
                 found = service.operations(log.last, min(LEAD_BATCH, upto - log.last))
@@ -243,8 +243,8 @@ def _lead_log(service: Service, root: Path, upto: OperationNumber) -> None:
 
 def _cut_log(service: str, media: Media, upto: OperationNumber) -> None:
     """Forget the operations on media that every checkpoint of its generations has executed."""
-    folder = Media.log_folder(media.root, service)
-    if not folder.exists():
+    path = Media.log_path(media.root, service)
+    if not Log.exists(path):
         return
     oldest = upto
     for checkpoint in media.checkpoints(service):
@@ -252,5 +252,5 @@ def _cut_log(service: str, media: Media, upto: OperationNumber) -> None:
             oldest = min(oldest, read_manifest(media, checkpoint).operation)
         except SatchelError as error:
             logger.warning("%s", error)
-    with Log.open(folder) as log:
+    with Log.open(path) as log:
         log.cut(oldest if log.last >= upto else upto)

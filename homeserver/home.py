@@ -152,7 +152,7 @@ class Home:
         self.store.close()
 
     def _open(self, record: ServiceRecord) -> Service:
-        log = Log.open(self._shelf.log_folder(record.name)) if record.stateful else None
+        log = Log.open(self._shelf.log_path(record.name)) if record.stateful else None
         checkpoints = self._shelf.checkpoints(record.name)
         return Service(record, checkpoints, log, self._machines, self._sign, self.settings)
 

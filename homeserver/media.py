@@ -30,7 +30,7 @@ from chunkstore import (
 )
 from homeserver.carry import read_manifest
 from images import Manifest
-from replay import Log, LogBusy
+from replay import Log, LogBusy, logs_in
 from satchel.errors import ConflictError, IntegrityError, SatchelError, UnavailableError
 from satchel.ids import CHUNK_REF_SIZE, OperationNumber
 from satchel.progress import Progress, silent
@@ -125,7 +125,7 @@ def media_contents(root: Path) -> list[dict[str, Any]]:
                     "checkpoint": manifest.id,
                     "operation": manifest.operation,
                     "created": manifest.created,
-                    "logged": _last_logged(Media.log_folder(root, manifest.service)),
+                    "logged": _last_logged(Media.log_path(root, manifest.service)),
                     "generations": list(checkpoint.generations),
                     "whole": checkpoint.whole,
                 }
@@ -201,8 +201,8 @@ def eject_media(root: Path) -> dict[str, Any]:
     """
     with Media.open(root) as media:
         uuid, generations = media.uuid, media.generations()
-    for folder in sorted((root / "satchel" / "log").glob("*")):
-        _require_free(folder)
+    for path in logs_in(root / "satchel" / "log"):
+        _require_free(path)
     _sync_file_system(root)
     unmounted = os.path.ismount(root)
     if unmounted:
@@ -243,13 +243,13 @@ def _lack(media: Media, checkpoint: MediaCheckpoint) -> str:
 
 def _logs_hurt(root: Path) -> dict[str, str]:
     hurt = {}
-    for folder in sorted((root / "satchel" / "log").glob("*")):
+    for path in logs_in(root / "satchel" / "log"):
         try:
-            with Log.open(folder, read_only=True) as log:
+            with Log.open(path, read_only=True) as log:
                 for _ in log.read(OperationNumber(log.first - 1)):
                     pass
         except IntegrityError as error:
-            hurt[f"log of {folder.name}"] = str(error)
+            hurt[f"log of {path.name}"] = str(error)
         except SatchelError as error:
             logger.warning("%s", error)
     return hurt
@@ -271,11 +271,11 @@ def _age(manifest: Manifest) -> tuple[int, str]:
     return manifest.operation, manifest.created
 
 
-def _last_logged(folder: Path) -> int | None:
-    if not folder.exists():
-        return None
+def _last_logged(path: Path) -> int | None:
     try:
-        with Log.open(folder, read_only=True) as log:
+        if not Log.exists(path):
+            return None
+        with Log.open(path, read_only=True) as log:
             return log.last
     except SatchelError as error:
         logger.warning("%s", error)
@@ -296,13 +296,13 @@ def _uuid_at(root: Path) -> str | None:
         return None
 
 
-def _require_free(folder: Path) -> None:
+def _require_free(path: Path) -> None:
     """A client that writes the log has it locked."""
     try:
-        Log.open(folder, read_only=False).close()
+        Log.open(path, read_only=False).close()
     except LogBusy as error:
         raise MediaBusy(
-            f"the medium with {folder} is in use", why=str(error), fix="`satchel stop` ends it"
+            f"the medium with {path} is in use", why=str(error), fix="`satchel stop` ends it"
         ) from error
     except SatchelError as error:
         logger.warning("%s", error)

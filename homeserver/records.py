@@ -5,7 +5,7 @@
     services/NAME/service.json             the description
     services/NAME/checkpoints/ID.json      a manifest, canonical
     services/NAME/checkpoints/ID.json.sig  the owner's signature of it
-    services/NAME/log/                     the operation log
+    services/NAME/log-*                    the operation log
 
 docs/formats/service.md. A service is there when its description is: that is written last and
 removed first. A checkpoint is there when its signature is.
@@ -159,7 +159,7 @@ class ServiceShelf:
     def checkpoints(self, name: str) -> CheckpointShelf:
         return CheckpointShelf(self._folder(name) / "checkpoints")
 
-    def log_folder(self, name: str) -> Path:
+    def log_path(self, name: str) -> Path:
         return self._folder(name) / "log"
 
     def _folder(self, name: str) -> Path:

@@ -38,7 +38,14 @@ from replay.log import Durability, Log, LogBusy, LogState, OperationsCut, TornEn
 from replay.operations import MAX_PAYLOAD, Operation, OperationGap, RecordInvalid, Response
 from replay.player import Executor, play
 from replay.program import AgentMissing, agent_program
-from replay.segments import LogCorrupt, LogFull, LogGone, LogReadOnly, LogUnsupported
+from replay.segments import (
+    LogCorrupt,
+    LogFull,
+    LogGone,
+    LogReadOnly,
+    LogUnsupported,
+    logs_in,
+)
 from replay.segments import scan as scan_segment
 
 __all__ = [
@@ -76,6 +83,7 @@ __all__ = [
     "decode_responses",
     "encode_operations",
     "encode_responses",
+    "logs_in",
     "play",
     "scan_segment",
 ]

@@ -23,7 +23,6 @@ import enum
 import errno
 import fcntl
 import os
-import re
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -34,7 +33,7 @@ from replay.operations import Operation, OperationGap, RecordInvalid
 from replay.segments import (
     BASE,
     SEGMENT_HEADER_SIZE,
-    TEMPORARY_SUFFIX,
+    Fault,
     LogCorrupt,
     LogReadOnly,
     MediaError,
@@ -44,7 +43,8 @@ from replay.segments import (
     on_media,
     remove,
     scan,
-    segment_name,
+    segment_path,
+    segment_paths,
     sync_folder,
     write_segment,
 )
@@ -60,8 +60,6 @@ SEGMENT_BYTES = 1 << 20
 RECENT_BYTES = 32 << 20
 RECENT_COUNT = 4096
 """How much of the newest operations is kept in memory: reading those needs no medium."""
-
-_NAME = re.compile(r"[0-9]{8,20}\.log")
 
 
 class LogBusy(ConflictError):
@@ -91,13 +89,14 @@ class TornEnd:
 
 
 class Log:
-    """The log in one folder. One writer; any number of threads may read meanwhile."""
+    """The log at a path: the segments PATH-NNNNNNNN.log, and PATH.lock for the one writer. Any
+    number of threads may read meanwhile."""
 
     def __init__(
-        self, folder: Path, segments: list[Segment], durability: Durability, segment_bytes: int
+        self, path: Path, segments: list[Segment], durability: Durability, segment_bytes: int
     ) -> None:
         """Not for callers: see `open`."""
-        self.folder = folder
+        self.path = path
         self.torn: TornEnd | None = None
         self._segments = segments
         self._durability = durability
@@ -117,7 +116,7 @@ class Log:
     @classmethod
     def open(
         cls,
-        folder: Path,
+        path: Path,
         *,
         after: OperationNumber = OperationNumber(0),  # noqa: B008
         durability: Durability = "each",
@@ -125,21 +124,21 @@ class Log:
         segment_bytes: int = SEGMENT_BYTES,
         read_only: bool = False,
     ) -> Log:
-        """The log in a folder, which is made if need be; `after`: where a new log starts.
+        """The log at a path, whose folder is made if need be; `after`: where a new log starts.
 
         read_only: changes nothing, not even a torn end, and takes no lock; append raises
         LogReadOnly. Raises LogCorrupt, LogUnsupported, LogBusy, LogFull, LogReadOnly,
         LogGone.
         """
-        with on_media(f"cannot open operation log {folder}"):
+        with on_media(f"cannot open operation log {path}"):
             if not read_only:
-                _make_folder(folder)
-            lock_fd = -1 if read_only else _lock(folder)
+                _make_folder(path.parent)
+            lock_fd = -1 if read_only else _lock(path)
             try:
-                segments, torn = _load(folder, repair=not read_only)
+                segments, torn = _load(path, repair=not read_only)
                 if not segments and not read_only:
-                    segments = [_fresh(folder, after, segment_bytes)]
-                log = cls(folder, segments, durability, segment_bytes)
+                    segments = [_fresh(path, after, segment_bytes)]
+                log = cls(path, segments, durability, segment_bytes)
                 log.torn = torn
                 log._lock_fd = lock_fd
                 if not read_only:
@@ -156,6 +155,12 @@ class Log:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    @staticmethod
+    def exists(path: Path) -> bool:
+        """Whether a log was begun at that path. Raises LogGone."""
+        with on_media(f"cannot look for operation log {path}"):
+            return path.parent.exists() and bool(segment_paths(path))
 
     @property
     def state(self) -> LogState:
@@ -187,7 +192,7 @@ class Log:
             self._check_writable()
             if operation.number != self._last + 1:
                 raise OperationGap(
-                    f"cannot log in {self.folder}", number=operation.number, last=self._last
+                    f"cannot log in {self.path}", number=operation.number, last=self._last
                 )
             if self._segments[-1].full(operation.record_size, self._segment_bytes):
                 self._roll(operation.record_size)
@@ -242,7 +247,7 @@ class Log:
         """
         with self._append_lock:
             self._check_writable()
-            with on_media(f"cannot cut operation log {self.folder}"):
+            with on_media(f"cannot cut operation log {self.path}"):
                 # Whole segments go first: on a full medium that makes room for the rest.
                 whole = [s for s in self._segments[:-1] if s.last <= upto]
                 self._drop(whole, self._segments[len(whole) :])
@@ -265,16 +270,16 @@ class Log:
             self._check_writable()
             if self._last >= self._first():
                 raise StateError(
-                    f"cannot start {self.folder} from operation {base}",
+                    f"cannot start {self.path} from operation {base}",
                     why=f"it has operations {self._first()} to {self._last}",
                     fix="cut the log first",
                 )
             if base == self._last:
                 return
-            with on_media(f"cannot start operation log {self.folder} anew"):
+            with on_media(f"cannot start operation log {self.path} anew"):
                 for old in self._segments:
                     remove(old.path)
-                made = _fresh(self.folder, base, self._segment_bytes)
+                made = _fresh(self.path, base, self._segment_bytes)
                 self._use(made)
             with self._changed:
                 self._segments = [made]
@@ -302,12 +307,12 @@ class Log:
         """Where operation `number` is: in memory, in a segment, or nowhere yet."""
         with self._changed:
             if self._state is LogState.CLOSED:
-                raise StateError(f"cannot read operation log {self.folder}", why="it is closed")
+                raise StateError(f"cannot read operation log {self.path}", why="it is closed")
             if number > self._last:
                 return None
             if number < self._first():
                 raise OperationsCut(
-                    f"operation {number} is not in {self.folder} any more",
+                    f"operation {number} is not in {self.path} any more",
                     why=f"the log starts with {self._first()}",
                     fix="start from a newer checkpoint",
                 )
@@ -330,16 +335,16 @@ class Log:
 
     def _check_writable(self) -> None:
         if self._state is LogState.CLOSED:
-            raise StateError(f"cannot write operation log {self.folder}", why="it is closed")
+            raise StateError(f"cannot write operation log {self.path}", why="it is closed")
         if self._failure is not None:
             failure = self._failure
             raise type(failure)(failure.what, why=failure.why, fix=failure.fix)
         if self._fd < 0:
-            raise LogReadOnly(f"cannot write operation log {self.folder}", why="opened to be read")
+            raise LogReadOnly(f"cannot write operation log {self.path}", why="opened to be read")
 
     def _fail(self, what: str, error: OSError) -> MediaError:
         """Nobody knows any more what is on the medium: the one way to FAILED."""
-        failure = media_error(f"{what} in {self.folder}", error)
+        failure = media_error(f"{what} in {self.path}", error)
         with self._changed:
             self._state, self._failure = LogState.FAILED, failure
             self._changed.notify_all()
@@ -358,7 +363,7 @@ class Log:
                 os.ftruncate(self._fd, end)
             except OSError:
                 raise self._fail(what, error) from error
-            raise media_error(f"{what} in {self.folder}", error) from error
+            raise media_error(f"{what} in {self.path}", error) from error
         if self._durability == "each":
             self._sync_file(what)
 
@@ -382,8 +387,8 @@ class Log:
         room comes before what changes."""
         self._sync("cannot finish a segment")
         first = OperationNumber(self._last + 1)
-        path = self.folder / segment_name(first)
-        with on_media(f"cannot start a segment in {self.folder}"):
+        path = segment_path(self.path, first)
+        with on_media(f"cannot start a segment of {self.path}"):
             size = max(self._segment_bytes, SEGMENT_HEADER_SIZE + record_size)
             write_segment(path, first, 0, size=size)
             self._use(segment := Segment(path, first))
@@ -403,7 +408,7 @@ class Log:
                 return self._segments[index:]
             if segment.first < first <= segment.last:
                 return [self._split(segment, first), *self._segments[index + 1 :]]
-        return [_fresh(self.folder, upto, self._segment_bytes)]
+        return [_fresh(self.path, upto, self._segment_bytes)]
 
     def _drop(self, old: list[Segment], kept: list[Segment]) -> None:
         """Forgets segments, the oldest first, so that a crash leaves no hole."""
@@ -422,7 +427,7 @@ class Log:
         with segment.path.open("rb") as file:
             file.seek(offset)
             records = file.read(segment.end - offset)
-        made = Segment(self.folder / segment_name(first), first, base=True)
+        made = Segment(segment_path(self.path, first), first, base=True)
         for number in range(first, segment.last + 1):
             made.add(segment.extent(OperationNumber(number))[1])
         write_segment(made.path, first, BASE, records, size=self._segment_bytes)
@@ -486,23 +491,23 @@ def _make_folder(folder: Path) -> None:
         sync_folder(path)
 
 
-def _fresh(folder: Path, after: OperationNumber, size: int) -> Segment:
+def _fresh(log: Path, after: OperationNumber, size: int) -> Segment:
     """Makes an empty segment of `size` bytes that a log starts with."""
     first = OperationNumber(after + 1)
-    path = folder / segment_name(first)
+    path = segment_path(log, first)
     write_segment(path, first, BASE, size=size)
     return Segment(path, first, base=True)
 
 
-def _lock(folder: Path) -> int:
-    """A descriptor that holds the folder. On a file system without locks nothing is held."""
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+def _lock(log: Path) -> int:
+    """A descriptor that holds the log. On a file system without locks nothing is held."""
+    fd = os.open(log.with_name(f"{log.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         _let_go(fd)
         raise LogBusy(
-            f"operation log {folder} is in use",
+            f"operation log {log} is in use",
             why="another program writes to it",
             fix="stop that program, or open the log to be read only",
         ) from error
@@ -521,36 +526,38 @@ def _let_go(fd: int) -> None:
             os.close(fd)
 
 
-def _load(folder: Path, *, repair: bool) -> tuple[list[Segment], TornEnd | None]:
+def _load(log: Path, *, repair: bool) -> tuple[list[Segment], TornEnd | None]:
     """Reads the segments from the newest back to the base; repair: and cleans up behind a crash."""
-    names = [path for path in folder.iterdir() if _NAME.fullmatch(path.name)]
-    paths = sorted(names, key=lambda path: int(path.stem))
+    paths = segment_paths(log)
     segments: list[Segment] = []
+    leftovers: list[Path] = []
     torn: TornEnd | None = None
     while paths and not (segments and segments[0].base):
         segment, fault = scan(paths.pop())
+        if segment.void:
+            leftovers.append(segment.path)
+            continue
         if fault is not None:
-            if segments or not fault.torn or (fault.offset == 0 and not paths):
+            if segments or not (fault.torn or _never_counted(segment, fault, paths)):
                 raise LogCorrupt(segment.path, fault.offset, fault.why, segment.last)
             size = len(segment.path.read_bytes().rstrip(b"\0")) - fault.offset
             torn = TornEnd(segment.path.name, fault.offset, size, fault.why)
-            if repair:
-                _repair(segment.path, fault.offset)
             if fault.offset == 0:
+                leftovers.append(segment.path)
                 continue
+            if repair:
+                clear(segment.path, fault.offset)
         if segments and segment.last + 1 != segments[0].first:
             why = f"operations {segment.last + 1} to {segments[0].first - 1} are missing"
             raise LogCorrupt(segment.path, segment.end, why, segment.last)
         segments.insert(0, segment)
     if repair:
-        for leftover in [*paths, *folder.glob("*" + TEMPORARY_SUFFIX)]:
+        for leftover in [*paths, *leftovers]:
             remove(leftover)
     return segments, torn
 
 
-def _repair(path: Path, end: int) -> None:
-    """Makes room of a torn end; a segment that has not even a header goes."""
-    if end > 0:
-        clear(path, end)
-        return
-    remove(path)
+def _never_counted(segment: Segment, fault: Fault, older: list[Path]) -> bool:
+    """Whether a newest segment without a header is one that a cut had not finished: the segment
+    before it has its operations still."""
+    return fault.offset == 0 and bool(older) and scan(older[-1])[0].last >= segment.first

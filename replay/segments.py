@@ -4,8 +4,9 @@
 
 offset size
  0     8   magic, "SATCHLOG"
- 8     4   version, 2; 1 had no room at its end
+ 8     4   version, 3; 2 was named otherwise and renamed when it was made, 1 had no room at its end
 12     4   flags; bit 0 (BASE): everything before `first` was cut, older segments are leftovers
+           bit 1 (VOID): the segment does not count, it is being made or was cut away
 16     8   number of the first operation, which is also the file's name
 24     4   0
 28     4   CRC-32 (zlib) of bytes 0 to 27
@@ -13,13 +14,17 @@ offset size
            zeros: room for more records, until the end of the file; there may be none
 
 The room is there from the beginning, so that an append changes a file's content and nothing else:
-FAT has no journal, and a file that gets another cluster may come apart when the power goes.
+FAT has no journal, and a file that gets another cluster may come apart when the power goes. Nor is
+a file renamed there, as that changes two places of a folder: a segment is made void under its final
+name, and it counts by a write of its header, which is within one sector. One that goes is made void
+first, so that what its clusters are used for next never looks like a segment.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import re
 import struct
 import zlib
 from array import array
@@ -47,14 +52,14 @@ from satchel.errors import (
 from satchel.ids import OperationNumber
 
 SEGMENT_MAGIC = b"SATCHLOG"
-SEGMENT_VERSION = 2
+SEGMENT_VERSION = 3
 SEGMENT_HEADER_SIZE = 32
 BASE = 1
-SUFFIX = ".log"
-TEMPORARY_SUFFIX = ".tmp"
+VOID = 2
 
 _FIELDS = struct.Struct("<8sIIQI")
 _CRC = struct.Struct("<I")
+_NAME = re.compile(r"(.+)-([0-9]{8,20})\.log")
 _MAX_CANDIDATES = 1000
 _RECORD_MAGIC_BYTES = RECORD_MAGIC.to_bytes(4, "little")
 
@@ -69,7 +74,7 @@ class LogCorrupt(IntegrityError):
 
     def __init__(self, segment: Path, offset: int, why: str, last: int) -> None:
         super().__init__(
-            f"operation log {segment.parent} is damaged in {segment.name} at byte {offset}",
+            f"an operation log in {segment.parent} is damaged in {segment.name} at byte {offset}",
             why=why,
             fix=f"operations up to {last} are good; the home server has those that are stable",
         )
@@ -123,6 +128,7 @@ class Segment:
     path: Path
     first: OperationNumber
     base: bool = False
+    void: bool = False
     offsets: array[int] = field(default_factory=lambda: array("Q"))
     end: int = SEGMENT_HEADER_SIZE
     cut: bool = False
@@ -159,9 +165,26 @@ class Fault:
     torn: bool
 
 
-def segment_name(first: int) -> str:
-    """The file name of the segment that starts with that operation."""
-    return f"{first:08d}{SUFFIX}"
+def segment_path(log: Path, first: int) -> Path:
+    """The file of the segment of a log that starts with that operation."""
+    return log.with_name(f"{log.name}-{first:08d}.log")
+
+
+def segment_paths(log: Path) -> list[Path]:
+    """The files that are named as segments of a log are, in order. OSError."""
+    found = ((path, _NAME.fullmatch(path.name)) for path in log.parent.iterdir())
+    return sorted((path for path, named in found if named and named[1] == log.name), key=_first)
+
+
+def logs_in(folder: Path) -> list[Path]:
+    """The logs that have segments in a folder, as `Log.open` takes them. OSError."""
+    named = (_NAME.fullmatch(path.name) for path in folder.iterdir())
+    return sorted({folder / found[1] for found in named if found})
+
+
+def _first(path: Path) -> int:
+    named = _NAME.fullmatch(path.name)
+    return int(named[2]) if named else 0
 
 
 def encode_header(first: int, flags: int) -> bytes:
@@ -173,10 +196,10 @@ def encode_header(first: int, flags: int) -> bytes:
 def write_segment(path: Path, first: int, flags: int, records: bytes = b"", *, size: int) -> None:
     """Makes a segment of at least `size` bytes that is there whole or not at all, durably; on a
     full medium, one without room. OSError if it cannot."""
-    temporary = path.with_suffix(TEMPORARY_SUFFIX)
-    content = encode_header(first, flags) + records
+    remove(path)
+    content = encode_header(first, flags | VOID) + records
     try:
-        with temporary.open("wb", buffering=0) as file:
+        with path.open("xb", buffering=0) as file:
             try:
                 _write_all(file, content.ljust(size, b"\0"))
             except OSError as error:
@@ -185,16 +208,13 @@ def write_segment(path: Path, first: int, flags: int, records: bytes = b"", *, s
                 file.seek(0)
                 file.truncate()
                 _write_all(file, content)
-            sync_folder(path.parent)  # on FAT: the clusters, before a name has them
+            sync_folder(path.parent)  # on FAT: the clusters, before the name has them
             os.fsync(file.fileno())
-            temporary.replace(path)
-            # On FAT the new name has no size before the file is written back once more, and syncing
-            # the folder does not do that.
+            os.pwrite(file.fileno(), encode_header(first, flags), 0)
             os.fsync(file.fileno())
     except OSError:
-        temporary.unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
         raise
-    sync_folder(path.parent)
 
 
 def clear(path: Path, start: int) -> None:
@@ -208,9 +228,14 @@ def clear(path: Path, start: int) -> None:
 
 
 def remove(path: Path) -> None:
-    """Removes a file durably; it need not be there. A power cut leaves no name whose clusters are
-    free, which FAT cannot bear: a file that is open keeps them. OSError if it cannot."""
-    with suppress(FileNotFoundError), path.open("rb"):
+    """Removes a segment durably; it need not be there. OSError if it cannot.
+
+    A power cut leaves no name whose clusters are free, which FAT cannot bear: a file that is open
+    keeps them."""
+    with suppress(FileNotFoundError), path.open("r+b", buffering=0) as file:
+        if os.fstat(file.fileno()).st_size >= SEGMENT_HEADER_SIZE:
+            os.pwrite(file.fileno(), encode_header(_first(path), VOID), 0)
+            os.fsync(file.fileno())
         path.unlink()
         sync_folder(path.parent)
 
@@ -236,14 +261,17 @@ def sync_folder(folder: Path) -> None:
 def scan(path: Path) -> tuple[Segment, Fault | None]:
     """Reads a whole segment and checks every record.
 
-    The media is not trusted: any bytes give a segment and perhaps a fault. OSError if it cannot be
+    The media is not trusted: any bytes give a segment and perhaps a fault. Of a void one no record
+    counts. OSError if it cannot be
     read, LogUnsupported if it has another version, LogCorrupt if its name is another segment's.
     """
-    segment = Segment(path, OperationNumber(int(path.stem)))
+    segment = Segment(path, OperationNumber(_first(path)))
     data = path.read_bytes()
     why = _check_header(data[:SEGMENT_HEADER_SIZE], segment)
     if why:
         return segment, Fault(0, why, torn=not _record_follows(data, 0, segment.first))
+    if segment.void:
+        return segment, None
     used = len(data.rstrip(b"\0"))
     while segment.end < used:
         try:
@@ -268,7 +296,7 @@ def _check_header(header: bytes, segment: Segment) -> str:
         )
     if first != segment.first:
         raise LogCorrupt(segment.path, 0, f"it starts with operation {first}", segment.last)
-    segment.base = bool(flags & BASE)
+    segment.base, segment.void = bool(flags & BASE), bool(flags & VOID)
     return ""
 
 

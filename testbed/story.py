@@ -301,7 +301,7 @@ class Story:
 
     def working_set_bytes(self, service: str) -> int:
         """Of the service's checkpoint on the stick."""
-        paths = (self.stick.root / "satchel" / "checkpoints" / service).glob("*.json")
+        paths = (self.stick.root / "satchel" / "checkpoints").glob(f"{service}-*.json")
         manifests = (Manifest.from_bytes(path.read_bytes()) for path in paths)
         working_set = max(manifests, key=lambda m: (m.operation, m.created)).working_set
         return working_set.size if working_set else 0

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "chunkstore/core/description.h"
+#include "chunkstore/core/fat_order.h"
 #include "chunkstore/core/hash.h"
 #include "chunkstore/core/pack_scan.h"
 
@@ -16,7 +17,7 @@ namespace satchel {
 namespace {
 
 constexpr char kFormat[] = "satchel-media";
-constexpr int kVersion = 2;  // 1 had no generations
+constexpr int kVersion = 3;  // 2 had a folder for each service, 1 no generations
 constexpr size_t kDescriptionLimit = 4096;
 
 // Names that only take room: a FAT needs 20 entries of 32 bytes for one of 247 characters.
@@ -33,15 +34,7 @@ std::string Described(const std::string& root) { return root + "/satchel/media.j
 
 Status MakeDescribed(Env* env, const std::string& root, const std::string& uuid) {
   const std::string text = MakeDescription(kFormat, kVersion, ", \"uuid\": \"" + uuid + "\"");
-  std::unique_ptr<File> file;
-  SATCHEL_RETURN_IF_ERROR(env->Open(Described(root), OpenMode::kCreate, &file));
-  Status status = file->WriteAt(0, text.data(), text.size());
-  if (status.ok()) status = env->SyncDir(root + "/satchel");
-  if (status.ok()) status = file->Sync();
-  if (status.ok()) status = env->SyncDir(root + "/satchel");
-  if (status.ok()) status = env->SyncDir(root);
-  if (!status.ok()) (void)env->Remove(Described(root));
-  return status;
+  return WriteNew(env, Described(root), text);
 }
 
 Status CheckDescribed(Env* env, const std::string& root) {
@@ -76,20 +69,29 @@ Status Media::Init(Env* env, const std::string& root, const std::string& uuid) {
     SATCHEL_RETURN_IF_ERROR(env->Remove(Described(root)));
     SATCHEL_RETURN_IF_ERROR(env->SyncDir(folder));
   }
+  SATCHEL_RETURN_IF_ERROR(MakeFolders(env, root));
+  return MakeDescribed(env, root, uuid);
+}
+
+// Folders that are there stay as they are. Durable on return: where media.json is, the folders are.
+Status Media::MakeFolders(Env* env, const std::string& root) {
+  const std::string top = root + "/satchel";
+  const char* const folders[] = {"/packs", "/commits", "/checkpoints", "/log"};
+  const auto there = [&](const std::string& name) { return env->Exists(top + name); };
+  if (env->Exists(Described(root)) && std::all_of(std::begin(folders), std::end(folders), there)) {
+    return {};
+  }
   uint64_t free = 0;
   SATCHEL_RETURN_IF_ERROR(env->FreeBytes(root, &free));
   const uint64_t packs = std::min(kFewestPacks + free / kPackAtLeast, kMostPacks);
-  SATCHEL_RETURN_IF_ERROR(env->MakeDir(folder));
-  const std::pair<const char*, uint64_t> parts[] = {{"/packs", packs * kMediaPackRoom},
-                                                    {"/commits", kMediaFolderRoom},
-                                                    {"/checkpoints", kMediaFolderRoom},
-                                                    {"/log", kMediaFolderRoom}};
-  for (const auto& [part, room] : parts) {
-    SATCHEL_RETURN_IF_ERROR(env->MakeDir(folder + part));
-    SATCHEL_RETURN_IF_ERROR(MakeRoom(env, folder + part, room));
+  SATCHEL_RETURN_IF_ERROR(env->MakeDir(top));
+  for (const std::string name : folders) {
+    SATCHEL_RETURN_IF_ERROR(env->MakeDir(top + name));
+    const uint64_t room = name == "/packs" ? packs * kMediaPackRoom : kMediaFolderRoom;
+    SATCHEL_RETURN_IF_ERROR(MakeRoom(env, top + name, room));
   }
-  SATCHEL_RETURN_IF_ERROR(env->SyncDir(folder));  // where media.json is, the folders are
-  return MakeDescribed(env, root, uuid);
+  SATCHEL_RETURN_IF_ERROR(env->SyncDir(top));
+  return env->SyncDir(root);
 }
 
 // Names are made and removed again, which costs a folder of FAT nothing but the room. Where that
@@ -120,7 +122,7 @@ Status Media::Redescribe(Env* env, const std::string& root, const std::string& u
   if (!found.Is(Kind::kDamaged) && !found.Is(Kind::kNotFound)) return found;
   std::vector<std::string> names;
   if (IsEmpty(env, root + "/satchel/packs")) return found;
-  SATCHEL_RETURN_IF_ERROR(env->MakeDir(root + "/satchel/commits"));
+  SATCHEL_RETURN_IF_ERROR(MakeFolders(env, root));
   SATCHEL_RETURN_IF_ERROR(env->List(root + "/satchel/commits", &names));
   std::string known = uuid;
   for (const std::string& name : names) {

@@ -8,7 +8,8 @@
 //   ROOT/satchel/packs/NNNNNN.pack       closed packs, as in a store; never changed
 //   ROOT/satchel/packs/NNNNNN.idx        the index of that pack
 //   ROOT/satchel/commits/NNNNNN.commit   what generation NNNNNN consists of
-//   ROOT/satchel/...                     manifests and logs, of those who make them
+//   ROOT/satchel/checkpoints/...         manifests and signatures
+//   ROOT/satchel/log/...                 logs, of those who make them
 //
 // Neither a rename nor a write into an existing file can be relied on where there is no journal, so
 // there is none of them: every file is written once under its final name, synced, then its folder.
@@ -23,8 +24,9 @@
 //   commit file n + 1                           n + 1
 //   files that only n - 1 named                 n + 1, and n; the next writer removes the rest
 //
-// A folder of FAT that gets another cluster may come apart, too. FAT folders never shrink, so each
-// has the room that it will need from its beginning (MakeRoom).
+// A folder of FAT that is made, or gets another cluster, may come apart, too. So there are these
+// four and no more, and each has the room that it will need from its beginning (MakeRoom): FAT
+// folders never shrink.
 //
 // A pack without a usable index file is scanned if a commit names it. A pack that is cut off or
 // garbage gives fewer chunks, never wrong ones: whoever receives a record checks its hashes.
@@ -55,7 +57,7 @@ constexpr size_t kMediaGenerations = 2;
 constexpr size_t kMediaChunkLimit = size_t{1} << 24;
 
 // Room for names in a folder, in bytes, and what a pack and its index take of it on FAT.
-constexpr uint64_t kMediaFolderRoom = 4096;
+constexpr uint64_t kMediaFolderRoom = 16384;
 constexpr uint64_t kMediaPackRoom = 128;
 
 // Bytes of a manifest, a signature or the like.
@@ -128,7 +130,7 @@ class Media final : public PageSource {
   Status Add(Chunks* from, const ChunkRef* all, size_t n, const ProgressFn& progress,
              uint64_t* written, MediaNotes* notes);
 
-  // Writes a small file below satchel/, whose folders are made. One that is there with this
+  // Writes a small file, `path` as IsMediaPath has it. One that is there with this
   // content stays; another one is replaced only if no generation names it, else kExists.
   Status PutFile(const std::string& path, const std::string& data);
 
@@ -170,6 +172,7 @@ class Media final : public PageSource {
   std::string PathOf(uint32_t pack, const char* suffix) const;
 
   // media.cc
+  static Status MakeFolders(Env* env, const std::string& root);
   static Status MakeRoom(Env* env, const std::string& folder, uint64_t bytes);
   static Status ReadUuid(Env* env, const std::string& root, std::array<uint8_t, 16>* uuid);
   Status Load();
@@ -205,8 +208,6 @@ class Media final : public PageSource {
   Status Prepare() REQUIRES(write_mutex_);
   Status RemoveTorn() REQUIRES(write_mutex_);
   Status RemoveUnfinished() REQUIRES(write_mutex_);
-  Status WriteNew(const std::string& path, const std::string& data) REQUIRES(write_mutex_);
-  Status MakeFolders(const std::string& path) REQUIRES(write_mutex_);
   Status CheckWhole(uint32_t pack, bool* whole);
   Status CollectNeeded(const MediaDraft& draft, RefSet* needed, bool* all_known);
   Status Gather(const RefSet& needed, std::set<uint32_t>* keep, MediaNotes* notes)
@@ -223,7 +224,6 @@ class Media final : public PageSource {
 
   Mutex write_mutex_ ACQUIRED_BEFORE(mutex_);  // whoever writes has it
   bool prepared_ GUARDED_BY(write_mutex_) = false;
-  std::set<std::string> durable_folders_ GUARDED_BY(write_mutex_);
 
   Mutex mutex_;
   RefMap<Location> places_ GUARDED_BY(mutex_);

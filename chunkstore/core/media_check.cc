@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "chunkstore/core/fat_order.h"
 #include "chunkstore/core/media.h"
 #include "chunkstore/core/pack_scan.h"
-#include "chunkstore/core/removal.h"
 
 namespace satchel {
 
@@ -142,7 +142,7 @@ Status Media::RebuildIndexes(const ProgressFn& progress, MediaReport* report) {
     Removal removal(env_);
     SATCHEL_RETURN_IF_ERROR(Judge(removal.Add(path)));
     SATCHEL_RETURN_IF_ERROR(Judge(removal.Sync()));
-    SATCHEL_RETURN_IF_ERROR(Judge(WriteNew(path, wanted)));
+    SATCHEL_RETURN_IF_ERROR(Judge(WriteNew(env_, path, wanted)));
   }
   {
     const MutexLock lock(&mutex_);

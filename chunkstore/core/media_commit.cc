@@ -132,25 +132,16 @@ Status DecodeMediaCommit(const std::string& data, MediaCommit* commit) {
 }
 
 bool IsMediaPath(const std::string& path) {
-  if (path.empty() || path.size() > kMediaPathLimit) return false;
-  const size_t slash = path.rfind('/');
-  size_t length = 0;  // of the name so far
-  bool suffix = false;
-  for (size_t i = 0; i < path.size(); ++i) {
-    const char c = path[i];
-    const bool last = slash == std::string::npos || i > slash;
-    if (IsPlain(c)) {
-      ++length;
-    } else if (c == '.' && last && !suffix && length > 0) {
-      suffix = true;
-      length = 0;
-    } else if (c == '/' && length > 0) {
-      length = 0;
-    } else {
-      return false;
-    }
-  }
-  return length > 0;
+  const std::string folder = kMediaFilesFolder;
+  if (path.size() > kMediaPathLimit || path.compare(0, folder.size(), folder) != 0) return false;
+  const std::string name = path.substr(folder.size());
+  const size_t dot = std::min(name.find('.'), name.size());
+  const auto plain = [](auto begin, auto end) {
+    return begin != end && std::all_of(begin, end, IsPlain);
+  };
+  const auto stem_end = name.begin() + static_cast<std::ptrdiff_t>(dot);
+  return plain(name.begin(), stem_end) &&
+         (stem_end == name.end() || plain(stem_end + 1, name.end()));
 }
 
 std::string MediaCommitName(uint64_t generation) {

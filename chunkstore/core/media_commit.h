@@ -35,6 +35,9 @@ constexpr size_t kMediaCommitFileSize = 40;  // and the path
 constexpr size_t kMediaCommitLimit = size_t{16} << 20;
 constexpr size_t kMediaPathLimit = 200;
 
+// Where the files of a generation are, below satchel/.
+constexpr char kMediaFilesFolder[] = "checkpoints/";
+
 // A file that a generation needs beside its packs: a manifest, a signature.
 struct MediaFile {
   std::string path;                         // below satchel/
@@ -62,7 +65,7 @@ std::string EncodeMediaCommit(const MediaCommit& commit);
 // have; kUnsupported for another version or a cipher.
 Status DecodeMediaCommit(const std::string& data, MediaCommit* commit);
 
-// Folders and a file name of [a-z0-9-], one suffix; nothing that leads upwards.
+// A name of [a-z0-9-] in the folder for files, with at most one suffix of the same.
 bool IsMediaPath(const std::string& path);
 
 // "000012.commit" is generation 12.

@@ -4,21 +4,16 @@
 // Writing to a medium: packs, files, the commit, and removing what older generations leave.
 //
 // Every step is durable before the next begins. Removing goes the other way: the commit file, a
-// sync, then what it named, a sync.
-//
-// On FAT a name whose chain of clusters is not whole is worse than garbage: who reads or removes it
-// makes the kernel mount the medium read-only, until somebody checks it. So the chain is durable
-// before the name has it: syncing a folder writes all of the FAT, and of the files in it what was
-// there when they were made. And it is there for as long as the name is (removal.h).
+// sync, then what it named, a sync. What each step is made of is in fat_order.h.
 #include <algorithm>
 #include <cstring>
 #include <deque>
 #include <future>
 #include <utility>
 
+#include "chunkstore/core/fat_order.h"
 #include "chunkstore/core/hash.h"
 #include "chunkstore/core/media.h"
-#include "chunkstore/core/removal.h"
 
 namespace satchel {
 namespace {
@@ -33,8 +28,6 @@ constexpr uint64_t kClusterShare = 256;
 // Packs below that size are copied together once there are so many of them.
 constexpr uint64_t kSmallPack = uint64_t{4} << 20;
 constexpr size_t kManySmall = 16;
-
-std::string FolderOf(const std::string& path) { return path.substr(0, path.rfind('/')); }
 
 }  // namespace
 
@@ -68,11 +61,9 @@ class Media::PackFile {
     media_->write_mutex_.AssertHeld();
     if (file_ == nullptr) return {};
     SATCHEL_RETURN_IF_ERROR(Flush());
-    SATCHEL_RETURN_IF_ERROR(media_->env_->SyncDir(media_->PacksPath()));
-    SATCHEL_RETURN_IF_ERROR(file_->Sync());
-    SATCHEL_RETURN_IF_ERROR(media_->env_->SyncDir(media_->PacksPath()));
+    SATCHEL_RETURN_IF_ERROR(SyncNew(media_->env_, media_->PacksPath(), file_.get()));
     const std::string index = EncodeMediaIndex(&entries_, size_);
-    SATCHEL_RETURN_IF_ERROR(media_->WriteNew(media_->PathOf(pack_, ".idx"), index));
+    SATCHEL_RETURN_IF_ERROR(WriteNew(media_->env_, media_->PathOf(pack_, ".idx"), index));
     file_.reset();
     written_ += size_ + index.size();
     closed_.insert(pack_);
@@ -300,7 +291,7 @@ Status Media::Prepare() {
                         found.ok() ? "another one is there now" : found.ToString());
   }
   if (prepared_) return {};
-  for (const char* folder : {"packs/", "commits/"}) SATCHEL_RETURN_IF_ERROR(MakeFolders(folder));
+  SATCHEL_RETURN_IF_ERROR(MakeFolders(env_, root_));
   SATCHEL_RETURN_IF_ERROR(RemoveTorn());
   SATCHEL_RETURN_IF_ERROR(RemoveUnfinished());
   prepared_ = true;
@@ -375,34 +366,6 @@ Status Media::CheckWhole(uint32_t pack, bool* whole) {
   return {};
 }
 
-Status Media::WriteNew(const std::string& path, const std::string& data) {
-  std::unique_ptr<File> file;
-  SATCHEL_RETURN_IF_ERROR(env_->Open(path, OpenMode::kCreate, &file));
-  const std::string folder = FolderOf(path);
-  Status status = file->WriteAt(0, data.data(), data.size());
-  if (status.ok()) status = env_->SyncDir(folder);
-  if (status.ok()) status = file->Sync();
-  if (status.ok()) status = env_->SyncDir(folder);
-  if (status.ok()) return {};
-  (void)env_->Remove(path);
-  (void)env_->SyncDir(folder);
-  return status;
-}
-
-// A folder that is there may be one whose making was never synced, or came to no end.
-Status Media::MakeFolders(const std::string& path) {
-  for (size_t slash = path.find('/'); slash != std::string::npos;
-       slash = path.find('/', slash + 1)) {
-    const std::string folder = Below(path.substr(0, slash));
-    if (durable_folders_.count(folder) != 0) continue;
-    SATCHEL_RETURN_IF_ERROR(env_->MakeDir(folder));
-    SATCHEL_RETURN_IF_ERROR(env_->SyncDir(FolderOf(folder)));
-    SATCHEL_RETURN_IF_ERROR(MakeRoom(env_, folder, kMediaFolderRoom));
-    durable_folders_.insert(folder);
-  }
-  return {};
-}
-
 // What no generation names is written anew, whatever it contains: nobody knows whether it is
 // durable.
 Status Media::PutFile(const std::string& path, const std::string& data) {
@@ -412,10 +375,9 @@ Status Media::PutFile(const std::string& path, const std::string& data) {
     return Status::Make(Kind::kUsage, what, "no medium may have such a file");
   }
   SATCHEL_RETURN_IF_ERROR(Prepare());
-  SATCHEL_RETURN_IF_ERROR(Judge(MakeFolders(path)));
   std::string old;
   const Status read = ReadFile(env_, Below(path), kMediaFileLimit, &old);
-  if (read.Is(Kind::kNotFound)) return Judge(WriteNew(Below(path), data));
+  if (read.Is(Kind::kNotFound)) return Judge(WriteNew(env_, Below(path), data));
   const auto digest = Sha256(old.data(), old.size());
   for (const MediaGeneration& generation : generations()) {
     for (const MediaFile& file : generation.commit.files) {
@@ -427,7 +389,7 @@ Status Media::PutFile(const std::string& path, const std::string& data) {
   Removal removal(env_);
   SATCHEL_RETURN_IF_ERROR(removal.Add(Below(path)));
   SATCHEL_RETURN_IF_ERROR(removal.Sync());
-  return Judge(WriteNew(Below(path), data));
+  return Judge(WriteNew(env_, Below(path), data));
 }
 
 Status Media::Commit(const MediaDraft& draft, uint64_t created, uint64_t* generation,
@@ -458,7 +420,7 @@ Status Media::Commit(const MediaDraft& draft, uint64_t created, uint64_t* genera
   }
   *generation = made.commit.generation;
   SATCHEL_RETURN_IF_ERROR(
-      Judge(WriteNew(CommitPath(made.commit.generation), EncodeMediaCommit(made.commit))));
+      Judge(WriteNew(env_, CommitPath(made.commit.generation), EncodeMediaCommit(made.commit))));
   {
     const MutexLock lock(&mutex_);
     generations_.insert(generations_.begin(), std::move(made));

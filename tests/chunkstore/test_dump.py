@@ -48,9 +48,9 @@ def test_a_commit_file(store: Store, media: Media) -> None:
     assert header.text.endswith(" ns, 1 packs, 2 files")
     size = (media.root / "satchel/packs/000001.pack").stat().st_size
     assert (pack.kind, pack.text) == ("pack", f"000001.pack, 3 chunks, {size} bytes")
-    assert manifest.text.startswith("checkpoints/disk/0000000000000001.json, ")
+    assert manifest.text.startswith("checkpoints/disk-0000000000000001.json, ")
     digest = hashlib.sha256(b"signature").hexdigest()
-    assert signature.text == f"checkpoints/disk/0000000000000001.sig, 9 bytes, SHA-256 {digest}"
+    assert signature.text == f"checkpoints/disk-0000000000000001.sig, 9 bytes, SHA-256 {digest}"
     assert [header.offset, pack.offset, manifest.offset] == [0, 64, 80]
     assert (checksum.kind, checksum.size) == ("checksum", 8)
     flip(media.root / "satchel/commits/000001.commit", 70)

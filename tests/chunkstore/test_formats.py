@@ -114,14 +114,14 @@ def test_media_commit(store: Store, media: Media) -> None:
         head = struct.pack("<IHH", len(content), 0, len(path)) + hashlib.sha256(content).digest()
         assert data[at : at + 40 + len(path)] == head + path.encode()
         at += 40 + len(path)
-    assert checkpoint.paths[1] == "checkpoints/notes/0000000000000001.sig"
+    assert checkpoint.paths[1] == "checkpoints/notes-0000000000000001.sig"
     assert data[at:] == struct.pack("<Q", checksum64(data[:at]))
 
 
 def test_descriptions(store: Store, media: Media) -> None:
     assert (store.path / "store.json").read_text() == '{"format": "satchel-store", "version": 2}\n'
     assert (media.root / "satchel/media.json").read_text() == (
-        f'{{"format": "satchel-media", "version": 2, "uuid": "{media.uuid}"}}\n'
+        f'{{"format": "satchel-media", "version": 3, "uuid": "{media.uuid}"}}\n'
     )
 
 

@@ -263,7 +263,7 @@ def test_everything_that_is_derived_can_be_lost(store: Store, other: Store, medi
 def test_what_makes_it_a_medium_is_written_again(store: Store, media: Media) -> None:
     commit_volumes(store, media, {"notes": volume(store, 1)}, 1)
     known = media.uuid
-    for harm in (b"", b"{}", b'{"format": "satchel-media", "version": 2}'):
+    for harm in (b"", b"{}", b'{"format": "satchel-media", "version": 3}'):
         (media.root / "satchel" / "media.json").write_bytes(harm)
         with pytest.raises(MediaDamaged):
             Media.open(media.root)

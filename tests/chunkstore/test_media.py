@@ -29,6 +29,8 @@ from chunkstore import (
     dump,
 )
 from chunkstore._native._core import checksum64
+from replay import Log, Operation
+from satchel.ids import OperationNumber
 from satchel.names import BadName
 from tests.chunkstore.content import (
     commit_volumes,
@@ -44,9 +46,15 @@ from tests.conftest import requires
 
 MIB = 1 << 20
 
+FOLDERS = ["checkpoints", "commits", "log", "packs"]
+
 
 def pack_folder(media: Media) -> Path:
     return media.root / "satchel" / "packs"
+
+
+def folders(root: Path) -> list[Path]:
+    return sorted(path for path in root.rglob("*") if path.is_dir())
 
 
 def test_chunks_travel_by_media(store: Store, other: Store, media: Media) -> None:
@@ -248,7 +256,7 @@ def test_a_folder_that_is_no_medium(tmp_path: Path, media: Media) -> None:
     with pytest.raises(MediaExists):
         Media.init(media.root)
     described = media.root / "satchel" / "media.json"
-    described.write_text(described.read_text().replace('"version": 2', '"version": 9'))
+    described.write_text(described.read_text().replace('"version": 3', '"version": 9'))
     with pytest.raises(MediaVersion):
         Media.open(media.root)
     described.write_text("{}")
@@ -265,10 +273,10 @@ def test_init_leaves_other_files_alone(tmp_path: Path) -> None:
 
 
 def test_folders_of_a_service(tmp_path: Path) -> None:
-    assert Media.log_folder(tmp_path, "notes") == tmp_path / "satchel" / "log" / "notes"
+    assert Media.log_path(tmp_path, "notes") == tmp_path / "satchel" / "log" / "notes"
     for bad in ("..", "a/b", "Notes", ""):
         with pytest.raises(BadName):
-            Media.log_folder(tmp_path, bad)
+            Media.log_path(tmp_path, bad)
 
 
 def test_a_closed_medium_says_so(media: Media) -> None:
@@ -329,16 +337,25 @@ def test_what_a_later_version_put_into_a_reserved_field_is_refused(
 
 
 def test_folders_have_their_room_from_the_beginning(store: Store, media: Media) -> None:
-    """Nothing of what takes the room is left, also after it was cut off."""
-    folder = media.root / "satchel" / "checkpoints"
-    assert list(folder.iterdir()) == []
-    (folder / "notes").mkdir()
+    """Nothing of what takes the room is left, also where making the medium was cut off."""
+    top = media.root / "satchel"
+    assert sorted(path.name for path in top.iterdir()) == sorted([*FOLDERS, "media.json"])
+    assert not any(any((top / name).iterdir()) for name in FOLDERS)
+    (top / "media.json").unlink()
     for number in (0, 3, 99):
-        (folder / "notes" / f"room-{number}").write_bytes(b"")
-    commit_volumes(store, media, {"notes": store.import_bytes(noise(1))})
-    assert len(list((folder / "notes").iterdir())) == 2
-    names = {path.name for path in (media.root / "satchel").rglob("*")}
-    assert not [name for name in names if name.startswith("room")]
+        (top / "log" / f"room-{number}").write_bytes(b"")
+    with Media.init(media.root):
+        assert not any(any((top / name).iterdir()) for name in FOLDERS)
+
+
+def test_no_folder_is_made_after_the_medium_was(store: Store, media: Media) -> None:
+    """FAT cannot make one in one step: after a power cut it may hold what its cluster held."""
+    before = folders(media.root)
+    for number, service in enumerate(("notes", "speech", "desktop"), start=1):
+        commit_volumes(store, media, {service: store.import_bytes(noise(number))}, number)
+        with Log.open(Media.log_path(media.root, service)) as log:
+            log.append(Operation(OperationNumber(1), 0, 0, b"x"))
+    assert folders(media.root) == before
 
 
 @requires("root", "mount")

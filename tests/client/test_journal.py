@@ -31,7 +31,7 @@ class Places:
 
     def __init__(self, folder: Path) -> None:
         self.media = folder / "media" / "log"
-        self.media.mkdir(parents=True)
+        self.media.parent.mkdir()
         self.spare = folder / "disk" / "log"
         self._open: list[Journal] = []
 
@@ -42,7 +42,7 @@ class Places:
 
     def logged(self, place: Path) -> list[int]:
         """The numbers in a log."""
-        if not place.exists():
+        if not Log.exists(place):
             return []
         with Log.open(place, read_only=True) as log:
             return [op.number for op in log.read(number(log.first - 1))]
@@ -70,18 +70,18 @@ def places(tmp_path: Path) -> Iterator[Places]:
 
 @pytest.fixture
 def full(monkeypatch: pytest.MonkeyPatch) -> Iterator[set[Path]]:
-    """Folders on which nothing can be written any more."""
-    folders: set[Path] = set()
+    """Logs to which nothing can be written any more."""
+    logs: set[Path] = set()
     real = os.pwrite
 
     def pwrite(fd: int, data: bytes, offset: int) -> int:
-        place = Path(f"/proc/self/fd/{fd}").readlink().parent
-        if place in folders:
+        path = Path(f"/proc/self/fd/{fd}").readlink()
+        if path.with_name(path.name.rpartition("-")[0]) in logs:
             raise OSError(errno.ENOSPC, "No space left on device")
         return real(fd, data, offset)
 
     monkeypatch.setattr(os, "pwrite", pwrite)
-    yield folders
+    yield logs
 
 
 def add(journal: Journal, count: int) -> list[Operation]:
@@ -99,7 +99,7 @@ def test_operations_are_numbered_timed_and_logged_before_anybody_sees_them(place
     assert all(a.time_ns < b.time_ns for a, b in itertools.pairwise(made))
     assert len({op.seed for op in made}) == 5
     assert places.logged(places.media) == [1, 2, 3, 4, 5]
-    assert not places.spare.exists()
+    assert not Log.exists(places.spare)
 
 
 def test_a_journal_that_is_opened_again_has_everything(places: Places) -> None:
@@ -122,7 +122,7 @@ def test_a_damaged_log_is_refused_and_says_what_is_good(places: Places) -> None:
     journal = places.journal()
     add(journal, 9)
     journal.close()
-    path = next(places.media.glob("*.log"))
+    path = next(places.media.parent.glob("log-*.log"))
     data = bytearray(path.read_bytes())
     data[len(data.rstrip(b"\0")) // 2] ^= 1
     path.write_bytes(data)
@@ -224,7 +224,7 @@ def test_what_does_not_follow_is_kept_until_what_is_between_is_known(places: Pla
     beside = add(media, 2)
     media.close()
     shutil.rmtree(places.media.parent)
-    places.media.mkdir(parents=True)
+    places.media.parent.mkdir()
 
     other_stick = places.journal()
     assert not other_stick.merge()
@@ -290,7 +290,7 @@ def test_when_both_places_fail_the_operation_is_refused_and_nothing_is_lost(
 ) -> None:
     journal = places.journal()
     add(journal, 2)
-    places.spare.mkdir(parents=True)
+    places.spare.parent.mkdir(parents=True)
     full |= {places.media, places.spare}
     with pytest.raises(LogFull):
         journal.append(encode)

@@ -414,7 +414,7 @@ def test_a_checkpoint_that_somebody_else_signed_is_refused(carried: World) -> No
 
 
 def manifests(world: World) -> list[Path]:
-    return sorted((world.stick / "satchel" / "checkpoints" / "notes").glob("*.json"))
+    return sorted((world.stick / "satchel" / "checkpoints").glob("notes-*.json"))
 
 
 def test_a_damaged_checkpoint_on_media_gives_way_to_home_s(carried: World) -> None:

@@ -46,8 +46,8 @@ def run(service: Service, first: int, last: int) -> None:
 
 def log_on(media: Path, operations: list[Operation], after: int = 0) -> None:
     """As a client does on the road."""
-    folder = Media.log_folder(media, "notes")
-    with Log.open(folder, after=OperationNumber(after)) as log:
+    path = Media.log_path(media, "notes")
+    with Log.open(path, after=OperationNumber(after)) as log:
         for one in operations:
             log.append(one)
 
@@ -83,9 +83,9 @@ def digest_from(media: Path, scratch: Path) -> tuple[int, str]:
         try:
             frozen = Frozen(manifest.operation, manifest.device_state, manifest.volumes)
             replica.resume(frozen, local_resolver(store), store.read)
-            folder = Media.log_folder(media, "notes")
-            if folder.exists():
-                with Log.open(folder, read_only=True) as log:
+            path = Media.log_path(media, "notes")
+            if Log.exists(path):
+                with Log.open(path, read_only=True) as log:
                     for one in log.read(manifest.operation) if log.last > replica.last else ():
                         replica.execute(one)
             return replica.last, replica.digest(["/state"])
@@ -136,15 +136,15 @@ def test_what_was_done_on_the_road_is_done_at_home(
     assert (carried.reconciled, carried.operation) == (148, 150)
     assert service.last_logged == 150
     assert digest_from(media, short_path / "x") == (150, digest(service))
-    with Log.open(Media.log_folder(media, "notes")) as log:
+    with Log.open(Media.log_path(media, "notes")) as log:
         assert (log.first, log.last) == (151, 150)
     run(service, 151, 160)
     bench.home.carry("notes", media)
-    with Log.open(Media.log_folder(media, "notes")) as log:
+    with Log.open(Media.log_path(media, "notes")) as log:
         assert (log.first, log.last) == (151, 160)  # leads on from both generations
     run(service, 161, 170)
     bench.home.carry("notes", media)
-    with Log.open(Media.log_folder(media, "notes")) as log:
+    with Log.open(Media.log_path(media, "notes")) as log:
         assert (log.first, log.last) == (161, 170)
 
 
@@ -154,7 +154,7 @@ def test_home_went_on_further_than_the_media(bench: Bench, media: Path) -> None:
     run(service, 1, 6)
     carried = bench.home.carry("notes", media)
     assert (carried.reconciled, carried.operation) == (0, 6)
-    with Log.open(Media.log_folder(media, "notes")) as log:
+    with Log.open(Media.log_path(media, "notes")) as log:
         assert (log.first, log.last) == (7, 6)
 
 
@@ -186,7 +186,7 @@ def test_a_media_that_leaves_operations_out(bench: Bench, media: Path) -> None:
 
 def test_a_media_that_a_client_uses(bench: Bench, media: Path) -> None:
     bench.running()
-    with Log.open(Media.log_folder(media, "notes")), pytest.raises(LogBusy):
+    with Log.open(Media.log_path(media, "notes")), pytest.raises(LogBusy):
         bench.home.carry("notes", media)
 
 
@@ -295,7 +295,7 @@ def test_two_services_share_a_media(bench: Bench, media: Path, short_path: Path)
 def test_a_damaged_checkpoint_on_the_media_is_replaced(bench: Bench, media: Path) -> None:
     service = bench.running()
     bench.home.carry("notes", media)
-    (manifest,) = (media / "satchel" / "checkpoints" / "notes").glob("*.json")
+    (manifest,) = (media / "satchel" / "checkpoints").glob("notes-*.json")
     manifest.write_bytes(b"garbage")
     assert media_contents(media) == []
     run(service, 1, 1)

@@ -53,7 +53,7 @@ def test_a_segment_of_a_log(tmp_path: Path) -> None:
     with Log.open(tmp_path / "log") as log:
         for number in (1, 2):
             log.append(Operation(OperationNumber(number), 1, 2, b"request"))
-    (segment,) = (tmp_path / "log").glob("*.log")
+    (segment,) = tmp_path.glob("log-*.log")
     with segment.open("ab") as file:
         file.write(b"torn")
     assert [part["kind"] for part in shown(segment)] == ["operation", "operation", "garbage"]
@@ -69,7 +69,7 @@ def test_what_a_medium_consists_of(tmp_path: Path) -> None:
         media.commit([], [])
         uuid = media.uuid
     described = {part["kind"]: part["text"] for part in shown(tmp_path / "satchel" / "media.json")}
-    assert described == {"format": "satchel-media", "version": "2", "uuid": uuid}
+    assert described == {"format": "satchel-media", "version": "3", "uuid": uuid}
     header, checksum = shown(tmp_path / "satchel" / "commits" / "000001.commit")
     assert str(header["text"]).startswith(f"generation 1 of {uuid}")
     assert checksum["kind"] == "checksum"

@@ -80,7 +80,7 @@ def test_sync_logs_what_was_done_on_the_road_and_leads_on(
     run(service, 8, 12)
     service.checkpoint()
     bench.home.sync(["notes"], media)
-    with Log.open(Media.log_folder(media, "notes"), read_only=True) as log:
+    with Log.open(Media.log_path(media, "notes"), read_only=True) as log:
         assert log.last == 12
     assert digest_from(media, short_path / "y") == (12, digest(service))
 
@@ -224,7 +224,7 @@ def test_recover_takes_the_newest_that_is_whole(
     first = bench.home.carry("notes", media)
     run(service, 1, 2)
     second = bench.home.carry("notes", media)
-    (media / "satchel" / "checkpoints" / "notes" / f"{second.checkpoint}.json").write_bytes(b"{")
+    (media / "satchel" / "checkpoints" / f"notes-{second.checkpoint}.json").write_bytes(b"{")
     mended = program.json("media", "recover", media)
     assert mended["checkpoints"] == {"notes": first.checkpoint}
     assert mended["lost"].keys() == {f"notes/{second.checkpoint}"}
@@ -239,7 +239,7 @@ def test_a_medium_that_a_client_uses_is_not_ejected(
 ) -> None:
     bench.running()
     bench.home.carry("notes", media)
-    with Log.open(Media.log_folder(media, "notes")):
+    with Log.open(Media.log_path(media, "notes")):
         assert "satchel stop" in program.fails(5, "media", "eject", media)["fix"]
     program.json("media", "eject", media)
 

@@ -18,6 +18,7 @@ from homeserver.records import (
 )
 from hypervisor import MachineSpec
 from images import Manifest, ManifestInvalid
+from replay import Log
 from satchel.errors import ConflictError, NotFoundError, UnsupportedError
 from satchel.ids import CheckpointId, ChunkRef, OperationNumber
 from satchel.names import BadName
@@ -123,13 +124,13 @@ def test_a_newer_description(services: ServiceShelf) -> None:
 def test_a_removal_that_was_interrupted_leaves_nothing_to_the_next(services: ServiceShelf) -> None:
     services.add(RECORD)
     services.checkpoints("notes").add(manifest(7), b"signature")
-    services.log_folder("notes").mkdir()
+    Log.open(services.log_path("notes")).close()
     (services.root / "notes" / "service.json").unlink()  # as far as it came
     assert services.all() == []
     assert services.roots() == []
     services.add(RECORD)
     assert services.checkpoints("notes").all() == []
-    assert not services.log_folder("notes").exists()
+    assert not Log.exists(services.log_path("notes"))
 
 
 def test_checkpoints_come_in_the_order_of_their_operations(shelf: CheckpointShelf) -> None:

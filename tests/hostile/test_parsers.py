@@ -28,7 +28,7 @@ from images import Manifest, ManifestInvalid, ManifestUnsupported
 from replay.batch import decode_operations, decode_responses, encode_operations, encode_responses
 from replay.frames import Frame, FrameReader
 from replay.operations import Operation, RecordInvalid, Response
-from replay.segments import LogCorrupt, LogUnsupported, encode_header, scan, segment_name
+from replay.segments import LogCorrupt, LogUnsupported, encode_header, scan
 from replica import ProfileInvalid, decode_profile, decode_working_set
 from replica.working_set import WorkingSetInvalid, directory_size
 from satchel.ids import ChunkRef, OperationNumber
@@ -125,11 +125,11 @@ PARSERS = [
         "media.json",
         in_file("satchel/media.json", lambda path: media_uuid(path.parents[1])),
         (MediaDamaged,),
-        json.dumps({"format": "satchel-media", "version": 2, "uuid": UUID}).encode(),
+        json.dumps({"format": "satchel-media", "version": 3, "uuid": UUID}).encode(),
     ),
     Parser(
         "log-segment",
-        in_file(segment_name(7), scan),
+        in_file("log-00000007.log", scan),
         (LogCorrupt, LogUnsupported),
         encode_header(7, 1) + encode_operations(OPERATIONS),
     ),
@@ -244,6 +244,6 @@ def test_a_segment_of_a_log_comes_back(contents: list[tuple[int, int, bytes]], f
         Operation(OperationNumber(first + n), *content) for n, content in enumerate(contents)
     ]
     data = encode_header(first, 0) + encode_operations(operations)
-    segment, fault = in_file(segment_name(first), scan)(data)  # type: ignore[misc]
+    segment, fault = in_file(f"log-{first:08d}.log", scan)(data)  # type: ignore[misc]
     assert fault is None
     assert (segment.end, len(segment.offsets)) == (len(data), len(operations))

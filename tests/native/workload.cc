@@ -282,7 +282,7 @@ Status Workload::Carry(const std::string& name) {
     }
   }
   const PromisedVolume& volume = promises_->volumes[name];
-  const std::string path = "checkpoints/" + name + "/1.json";
+  const std::string path = "checkpoints/" + name + "-1.json";
   SATCHEL_RETURN_IF_ERROR(media_->PutFile(path, NameText(volume.root)));
   MediaDraft draft;
   draft.paths = {path};

@@ -14,9 +14,9 @@ def operation(number: int) -> Operation:
     return Operation(OperationNumber(number), number * 1000, number * 7, payload)
 
 
-def filled(folder: Path, count: int) -> Log:
+def filled(path: Path, count: int) -> Log:
     """A log with operations 1 to `count`, about five to a segment."""
-    log = Log.open(folder, segment_bytes=400)
+    log = Log.open(path, segment_bytes=400)
     for number in range(1, count + 1):
         log.append(operation(number))
     return log
@@ -27,6 +27,7 @@ def content(log: Log) -> list[Operation]:
     return list(log.read(OperationNumber(log.first - 1)))
 
 
-def files(folder: Path) -> list[str]:
-    """The names in a folder, sorted."""
-    return sorted(path.name for path in folder.iterdir())
+def files(log: Path) -> list[str]:
+    """The names of what lies beside a log's lock, sorted."""
+    lock = f"{log.name}.lock"
+    return sorted(path.name for path in log.parent.iterdir() if path.name != lock)

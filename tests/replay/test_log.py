@@ -23,7 +23,7 @@ from satchel.errors import StateError
 from satchel.ids import OperationNumber
 from tests.replay.logs import content, files, filled, operation
 
-GOLDEN_HEADER = bytes.fromhex("53415443484c4f47 02000000 01000000 0100000000000000 00000000")
+GOLDEN_HEADER = bytes.fromhex("53415443484c4f47 03000000 01000000 0100000000000000 00000000")
 
 
 def number(value: int) -> OperationNumber:
@@ -36,7 +36,7 @@ def test_golden_bytes(tmp_path: Path) -> None:
     record = struct.pack("<4sIQQQI", b"SATO", 5, 1, 2, 3, zlib.crc32(b"hello"))
     expected = GOLDEN_HEADER + struct.pack("<I", zlib.crc32(GOLDEN_HEADER))
     expected += record + struct.pack("<I", zlib.crc32(record)) + b"hello"
-    assert (tmp_path / "log" / "00000001.log").read_bytes() == expected.ljust(1 << 20, b"\0")
+    assert (tmp_path / "log-00000001.log").read_bytes() == expected.ljust(1 << 20, b"\0")
 
 
 def test_an_empty_log(tmp_path: Path) -> None:
@@ -47,10 +47,10 @@ def test_an_empty_log(tmp_path: Path) -> None:
 
 
 def test_what_was_appended_is_read_again(tmp_path: Path) -> None:
-    with filled(tmp_path, 20) as log:
+    with filled(tmp_path / "log", 20) as log:
         assert content(log) == [operation(n) for n in range(1, 21)]
-    assert len(files(tmp_path)) > 3
-    with Log.open(tmp_path) as log:
+    assert len(files(tmp_path / "log")) > 3
+    with Log.open(tmp_path / "log") as log:
         assert (log.first, log.last, log.durable) == (1, 20, 20)
         assert content(log) == [operation(n) for n in range(1, 21)]
         assert [o.number for o in log.read(number(18))] == [19, 20]
@@ -59,7 +59,7 @@ def test_what_was_appended_is_read_again(tmp_path: Path) -> None:
 
 
 def test_numbers_follow_each_other(tmp_path: Path) -> None:
-    with filled(tmp_path, 3) as log:
+    with filled(tmp_path / "log", 3) as log:
         for wrong in (3, 5):
             with pytest.raises(OperationGap) as caught:
                 log.append(operation(wrong))
@@ -68,43 +68,43 @@ def test_numbers_follow_each_other(tmp_path: Path) -> None:
 
 
 def test_a_log_may_begin_after_a_checkpoint(tmp_path: Path) -> None:
-    with Log.open(tmp_path, after=number(100)) as log:
+    with Log.open(tmp_path / "log", after=number(100)) as log:
         assert (log.first, log.last) == (101, 100)
         log.append(operation(101))
-    with Log.open(tmp_path, after=number(5)) as log:
+    with Log.open(tmp_path / "log", after=number(5)) as log:
         assert (log.first, log.last) == (101, 101)
 
 
 @pytest.mark.parametrize("upto", range(21))
 def test_cut(tmp_path: Path, upto: int) -> None:
-    with filled(tmp_path, 20) as log:
+    with filled(tmp_path / "log", 20) as log:
         log.cut(number(upto))
         for _ in range(2):
             assert (log.first, log.last, log.durable) == (upto + 1, 20, 20)
             assert content(log) == [operation(n) for n in range(upto + 1, 21)]
             log.close()
-            log = Log.open(tmp_path)  # noqa: PLW2901
+            log = Log.open(tmp_path / "log")  # noqa: PLW2901
         log.append(operation(21))
         log.close()
 
 
 def test_cut_beyond_the_end(tmp_path: Path) -> None:
-    with filled(tmp_path, 20) as log:
+    with filled(tmp_path / "log", 20) as log:
         log.cut(number(50))
         assert (log.first, log.last, log.durable) == (51, 50, 50)
         log.append(operation(51))
-    assert files(tmp_path) == ["00000051.log"]
+    assert files(tmp_path / "log") == ["log-00000051.log"]
 
 
 def test_operations_that_were_cut_are_not_silently_skipped(tmp_path: Path) -> None:
-    with filled(tmp_path, 20) as log:
+    with filled(tmp_path / "log", 20) as log:
         log.cut(number(10))
         with pytest.raises(OperationsCut):
             next(log.read(number(5)))
 
 
 def test_an_empty_log_starts_anew_anywhere(tmp_path: Path) -> None:
-    with filled(tmp_path, 20) as log:
+    with filled(tmp_path / "log", 20) as log:
         with pytest.raises(StateError):
             log.start_from(number(30))
         log.cut(log.last)
@@ -112,35 +112,35 @@ def test_an_empty_log_starts_anew_anywhere(tmp_path: Path) -> None:
             log.start_from(number(base))
             assert (log.first, log.last, log.durable) == (base + 1, base, base)
         log.append(operation(8))
-    assert files(tmp_path) == ["00000008.log"]
+    assert files(tmp_path / "log") == ["log-00000008.log"]
 
 
 def test_reading_needs_the_medium_only_for_old_operations(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(replay.log, "RECENT_COUNT", 5)
-    with filled(tmp_path, 20) as log:
+    with filled(tmp_path / "log", 20) as log:
         assert content(log) == [operation(n) for n in range(1, 21)]
-        for path in tmp_path.iterdir():
+        for path in tmp_path.glob("*.log"):
             path.unlink()
         assert [o.number for o in log.read(number(15))] == [16, 17, 18, 19, 20]
 
 
 def test_one_writer(tmp_path: Path) -> None:
-    with filled(tmp_path, 3):
+    with filled(tmp_path / "log", 3):
         with pytest.raises(LogBusy):
-            Log.open(tmp_path)
-        with Log.open(tmp_path, read_only=True) as reader:
+            Log.open(tmp_path / "log")
+        with Log.open(tmp_path / "log", read_only=True) as reader:
             assert len(content(reader)) == 3
-    Log.open(tmp_path).close()
+    Log.open(tmp_path / "log").close()
 
 
 def test_a_log_opened_to_be_read_changes_nothing(tmp_path: Path) -> None:
-    filled(tmp_path, 3).close()
-    path = max(tmp_path.iterdir())
+    filled(tmp_path / "log", 3).close()
+    path = max(tmp_path.glob("*.log"))
     path.write_bytes(path.read_bytes().rstrip(b"\0")[:-1])
     before = {p: p.read_bytes() for p in tmp_path.iterdir()}
-    with Log.open(tmp_path, read_only=True) as log:
+    with Log.open(tmp_path / "log", read_only=True) as log:
         assert (log.last, log.torn is not None) == (2, True)
         with pytest.raises(LogReadOnly):
             log.append(operation(3))
@@ -150,7 +150,7 @@ def test_a_log_opened_to_be_read_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_a_closed_log(tmp_path: Path) -> None:
-    log = filled(tmp_path, 3)
+    log = filled(tmp_path / "log", 3)
     log.close()
     log.close()
     assert log.state is LogState.CLOSED
@@ -163,7 +163,7 @@ def test_a_closed_log(tmp_path: Path) -> None:
 
 
 def test_waiting_for_the_next_operation(tmp_path: Path) -> None:
-    with filled(tmp_path, 3) as log:
+    with filled(tmp_path / "log", 3) as log:
         assert log.wait_beyond(number(2), 0)
         assert not log.wait_beyond(number(3), 0.05)
         threading.Timer(0.1, log.append, [operation(4)]).start()
@@ -175,7 +175,7 @@ def test_waiting_for_the_next_operation(tmp_path: Path) -> None:
 
 
 def test_interval_durability(tmp_path: Path) -> None:
-    with Log.open(tmp_path, durability="interval", interval_s=0.1) as log:
+    with Log.open(tmp_path / "log", durability="interval", interval_s=0.1) as log:
         log.append(operation(1))
         assert log.last == 1
         deadline = time.monotonic() + 5
@@ -185,7 +185,7 @@ def test_interval_durability(tmp_path: Path) -> None:
 
 
 def test_no_durability_until_asked(tmp_path: Path) -> None:
-    with Log.open(tmp_path, durability="off") as log:
+    with Log.open(tmp_path / "log", durability="off") as log:
         log.append(operation(1))
         assert (log.last, log.durable) == (1, 0)
         log.sync()
@@ -208,7 +208,7 @@ def test_readers_and_a_writer_that_cuts(tmp_path: Path, monkeypatch: pytest.Monk
             except OperationsCut:
                 last = max(last, log.first - 1)
 
-    with Log.open(tmp_path, segment_bytes=500, durability="off") as log:
+    with Log.open(tmp_path / "log", segment_bytes=500, durability="off") as log:
         threads = [threading.Thread(target=follow) for _ in range(3)]
         for thread in threads:
             thread.start()
@@ -223,19 +223,19 @@ def test_readers_and_a_writer_that_cuts(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_a_newer_version_is_left_alone(tmp_path: Path) -> None:
-    filled(tmp_path, 0).close()
-    header = bytearray((tmp_path / "00000001.log").read_bytes()[:28])
-    header[8] = 3
-    (tmp_path / "00000001.log").write_bytes(header + struct.pack("<I", zlib.crc32(header)))
-    with pytest.raises(LogUnsupported, match="version 3"):
-        Log.open(tmp_path)
-    assert files(tmp_path) == ["00000001.log"]
+    filled(tmp_path / "log", 0).close()
+    header = bytearray((tmp_path / "log-00000001.log").read_bytes()[:28])
+    header[8] = 4
+    (tmp_path / "log-00000001.log").write_bytes(header + struct.pack("<I", zlib.crc32(header)))
+    with pytest.raises(LogUnsupported, match="version 4"):
+        Log.open(tmp_path / "log")
+    assert files(tmp_path / "log") == ["log-00000001.log"]
 
 
 def test_other_files_in_the_folder_are_left_alone(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     (tmp_path / "1.log").write_text("mine")
-    filled(tmp_path, 3).close()
-    with Log.open(tmp_path) as log:
+    filled(tmp_path / "log", 3).close()
+    with Log.open(tmp_path / "log") as log:
         assert log.last == 3
-    assert {"notes.txt", "1.log"} <= set(files(tmp_path))
+    assert {"notes.txt", "1.log"} <= set(files(tmp_path / "log"))

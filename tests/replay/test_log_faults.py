@@ -24,19 +24,21 @@ from replay import (
     LogState,
     Operation,
     OperationsCut,
+    logs_in,
 )
+from replay.segments import BASE, VOID, encode_header
 from satchel.ids import OperationNumber
 from testbed.media import Stick
 from tests.conftest import requires
 from tests.replay.logs import content, files, filled, operation
 
 
-def single_segment(folder: Path, count: int) -> Path:
+def single_segment(log_path: Path, count: int) -> Path:
     """A log in one file without room, closed; the path of the file."""
-    with Log.open(folder) as log:
+    with Log.open(log_path) as log:
         for number in range(1, count + 1):
             log.append(operation(number))
-    path = folder / "00000001.log"
+    path = log_path.with_name("log-00000001.log")
     path.write_bytes(path.read_bytes().rstrip(b"\0"))
     return path
 
@@ -50,27 +52,27 @@ def record_starts(count: int) -> list[int]:
 
 
 def test_torn_at_every_byte_of_the_last_records(tmp_path: Path) -> None:
-    path = single_segment(tmp_path, 5)
+    path = single_segment(tmp_path / "log", 5)
     whole = path.read_bytes()
     starts = record_starts(5)
     for size in range(starts[2], len(whole) + 1):
         path.write_bytes(whole[:size])
         expected = max(n for n in range(6) if starts[n] <= size)
-        with Log.open(tmp_path) as log:
+        with Log.open(tmp_path / "log") as log:
             assert (log.last, log.durable) == (expected, expected)
             assert (log.torn is None) == (size in starts)
             log.append(operation(expected + 1))
-        with Log.open(tmp_path) as log:
+        with Log.open(tmp_path / "log") as log:
             assert log.torn is None
             assert content(log) == [operation(n) for n in range(1, expected + 2)]
 
 
 @pytest.mark.parametrize("tail", [random.Random(8).randbytes(700), b"SATO" * 200])
 def test_torn_with_noise_at_the_end(tmp_path: Path, tail: bytes) -> None:
-    path = single_segment(tmp_path, 5)
+    path = single_segment(tmp_path / "log", 5)
     good = path.stat().st_size
     path.write_bytes(path.read_bytes() + tail)
-    with Log.open(tmp_path) as log:
+    with Log.open(tmp_path / "log") as log:
         assert log.last == 5
         assert log.torn is not None
         assert (log.torn.segment, log.torn.offset, log.torn.size) == (path.name, good, len(tail))
@@ -79,8 +81,8 @@ def test_torn_with_noise_at_the_end(tmp_path: Path, tail: bytes) -> None:
 
 def test_a_segment_has_its_room_from_the_beginning(tmp_path: Path) -> None:
     """An append changes no size, no place, no folder: what FAT could lose is left alone."""
-    with Log.open(tmp_path, segment_bytes=1000) as log:
-        (path,) = tmp_path.iterdir()
+    with Log.open(tmp_path / "log", segment_bytes=1000) as log:
+        (path,) = tmp_path.glob("*.log")
         for number in range(1, 6):
             before = path.stat()
             log.append(operation(number))
@@ -89,18 +91,18 @@ def test_a_segment_has_its_room_from_the_beginning(tmp_path: Path) -> None:
         large = Operation(OperationNumber(6), 0, 0, b"x" * 5000)
         log.append(large)
         log.append(operation(7))
-    sizes = [(tmp_path / name).stat().st_size for name in files(tmp_path)]
+    sizes = [(tmp_path / name).stat().st_size for name in files(tmp_path / "log")]
     assert sizes == [1000, large.record_size + 32, 1000]
-    with Log.open(tmp_path) as log:
+    with Log.open(tmp_path / "log") as log:
         assert (log.last, log.torn) == (7, None)
         assert content(log) == [*(operation(n) for n in range(1, 6)), large, operation(7)]
 
 
 def test_torn_within_the_room_of_a_segment(tmp_path: Path) -> None:
     """Any sectors of the last record may be there, and any may be zeros still."""
-    with Log.open(tmp_path, segment_bytes=4096) as log:
+    with Log.open(tmp_path / "log", segment_bytes=4096) as log:
         log.append(operation(1))
-    path = tmp_path / "00000001.log"
+    path = tmp_path / "log-00000001.log"
     whole = path.read_bytes()
     start = len(whole.rstrip(b"\0"))
     record = Operation(OperationNumber(2), 0, 0, random.Random(4).randbytes(1400)).encode()
@@ -112,11 +114,11 @@ def test_torn_within_the_room_of_a_segment(tmp_path: Path) -> None:
                 torn[start + place.start : start + place.stop] = record[place.start : place.stop]
         path.write_bytes(torn)
         complete = which == (1 << len(places)) - 1
-        with Log.open(tmp_path, segment_bytes=4096) as log:
+        with Log.open(tmp_path / "log", segment_bytes=4096) as log:
             assert (log.last, log.torn is None) == ((2, True) if complete else (1, False))
             log.append(operation(log.last + 1))
         assert path.stat().st_size == 4096
-        with Log.open(tmp_path) as log:
+        with Log.open(tmp_path / "log") as log:
             assert log.torn is None
 
 
@@ -135,24 +137,24 @@ def test_a_full_medium_gets_segments_without_room(medium: Path) -> None:
 
 
 def test_torn_with_an_old_record_at_the_end(tmp_path: Path) -> None:
-    path = single_segment(tmp_path, 5)
+    path = single_segment(tmp_path / "log", 5)
     path.write_bytes(path.read_bytes() + operation(2).encode())
-    with Log.open(tmp_path) as log:
+    with Log.open(tmp_path / "log") as log:
         assert log.last == 5
         assert log.torn is not None
 
 
 def test_torn_in_a_payload_that_holds_records(tmp_path: Path) -> None:
-    path = single_segment(tmp_path, 5)
+    path = single_segment(tmp_path / "log", 5)
     good = path.read_bytes()
     carrier = Operation(OperationNumber(6), 0, 0, operation(6).encode() + operation(7).encode())
     path.write_bytes(good + carrier.encode()[:-1])
-    with Log.open(tmp_path) as log:
+    with Log.open(tmp_path / "log") as log:
         assert log.last == 5
 
 
 def test_flipped_bytes_are_noticed_wherever_they_are(tmp_path: Path) -> None:
-    path = single_segment(tmp_path, 4)
+    path = single_segment(tmp_path / "log", 4)
     whole = path.read_bytes()
     starts = record_starts(4)
     for at in range(len(whole)):
@@ -161,71 +163,110 @@ def test_flipped_bytes_are_noticed_wherever_they_are(tmp_path: Path) -> None:
         path.write_bytes(damaged)
         if at < starts[3]:
             with pytest.raises(LogCorrupt) as caught:
-                Log.open(tmp_path)
+                Log.open(tmp_path / "log")
             start = max([0, *(s for s in starts if s <= at)])
             assert (caught.value.segment, caught.value.offset) == (path.name, start)
             assert path.read_bytes() == damaged
         else:
-            with Log.open(tmp_path, read_only=True) as log:
+            with Log.open(tmp_path / "log", read_only=True) as log:
                 assert log.last == 3
                 assert log.torn is not None
 
 
 def test_damage_in_an_older_segment_is_not_a_torn_end(tmp_path: Path) -> None:
-    filled(tmp_path, 20).close()
-    oldest = tmp_path / files(tmp_path)[0]
+    filled(tmp_path / "log", 20).close()
+    oldest = tmp_path / files(tmp_path / "log")[0]
     oldest.write_bytes(oldest.read_bytes().rstrip(b"\0")[:-1])
     with pytest.raises(LogCorrupt, match=oldest.name):
-        Log.open(tmp_path)
+        Log.open(tmp_path / "log")
 
 
 def test_a_missing_segment_is_noticed(tmp_path: Path) -> None:
-    filled(tmp_path, 20).close()
-    (tmp_path / files(tmp_path)[1]).unlink()
+    filled(tmp_path / "log", 20).close()
+    (tmp_path / files(tmp_path / "log")[1]).unlink()
     with pytest.raises(LogCorrupt, match="are missing"):
-        Log.open(tmp_path)
+        Log.open(tmp_path / "log")
 
 
 def test_a_missing_first_segment_looks_like_a_cut(tmp_path: Path) -> None:
-    filled(tmp_path, 20).close()
-    (tmp_path / files(tmp_path)[0]).unlink()
-    with Log.open(tmp_path) as log:
+    filled(tmp_path / "log", 20).close()
+    (tmp_path / files(tmp_path / "log")[0]).unlink()
+    with Log.open(tmp_path / "log") as log:
         assert log.first > 1
         with pytest.raises(OperationsCut):
             next(log.read(OperationNumber(0)))
 
 
 def test_a_renamed_segment_is_noticed(tmp_path: Path) -> None:
-    path = single_segment(tmp_path, 3)
-    path.rename(tmp_path / "00000002.log")
+    path = single_segment(tmp_path / "log", 3)
+    path.rename(path.with_name("log-00000002.log"))
     with pytest.raises(LogCorrupt, match="starts with operation 1"):
-        Log.open(tmp_path)
+        Log.open(tmp_path / "log")
 
 
 @pytest.mark.parametrize("left", [b"", b"SATCH", bytes(32), bytes(5000)])
 def test_a_last_segment_without_a_header_is_a_torn_end(tmp_path: Path, left: bytes) -> None:
-    filled(tmp_path, 20).close()
-    (tmp_path / "00000021.log").write_bytes(left)
-    with Log.open(tmp_path) as log:
+    filled(tmp_path / "log", 20).close()
+    (tmp_path / "log-00000021.log").write_bytes(left)
+    with Log.open(tmp_path / "log") as log:
         assert log.last == 20
         assert log.torn is not None
         log.append(operation(21))
 
 
-def test_a_log_that_lost_its_only_header_is_not_begun_anew(tmp_path: Path) -> None:
-    with filled(tmp_path, 20) as log:
+@pytest.mark.parametrize("left", [b"", b"SATCH", bytes(5000), encode_header(1, BASE | VOID)])
+def test_a_first_segment_that_was_not_finished_is_begun_anew(tmp_path: Path, left: bytes) -> None:
+    (tmp_path / "log-00000001.log").write_bytes(left)
+    with Log.open(tmp_path / "log") as log:
+        assert (log.first, log.last) == (1, 0)
+        log.append(operation(1))
+
+
+def test_a_segment_of_an_unfinished_cut_gives_way_to_the_one_before(tmp_path: Path) -> None:
+    """Its records are there before its header is: sectors of them, of it, or of what was there."""
+    path = single_segment(tmp_path / "log", 5)
+    half = path.read_bytes()[record_starts(5)[2] :]
+    for header in (bytes(32), b"garbage of thirty-two bytes long", encode_header(3, BASE | VOID)):
+        (tmp_path / "log-00000003.log").write_bytes(header + half)
+        with Log.open(tmp_path / "log") as log:
+            assert content(log) == [operation(n) for n in range(1, 6)]
+        assert files(tmp_path / "log") == ["log-00000001.log"]
+
+
+def test_a_segment_that_is_removed_is_made_void_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What its clusters are used for next never looks like a segment."""
+    left: dict[str, bytes] = {}
+    unlink = Path.unlink
+
+    def look(path: Path, *, missing_ok: bool = False) -> None:
+        left[path.name] = path.read_bytes()[:32]
+        unlink(path, missing_ok=missing_ok)
+
+    with filled(tmp_path / "log", 20) as log:
+        names = files(tmp_path / "log")
+        monkeypatch.setattr(Path, "unlink", look)
         log.cut(log.last)
-    (tmp_path / "00000021.log").write_bytes(b"")
-    with pytest.raises(LogCorrupt):
-        Log.open(tmp_path)
+    assert left == {name: encode_header(int(name[4:12]), VOID) for name in names}
+
+
+def test_logs_whose_names_begin_alike(tmp_path: Path) -> None:
+    names = ("a", "a-1", "a-00000001")
+    for count, name in enumerate(names, start=1):
+        filled(tmp_path / name, count).close()
+    assert logs_in(tmp_path) == sorted(tmp_path / name for name in names)
+    for count, name in enumerate(names, start=1):
+        with Log.open(tmp_path / name) as log:
+            assert log.last == count
 
 
 def test_damage_that_comes_later_is_noticed_by_reading(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("replay.log.RECENT_COUNT", 1)
-    path = single_segment(tmp_path, 5)
-    with Log.open(tmp_path) as log:
+    path = single_segment(tmp_path / "log", 5)
+    with Log.open(tmp_path / "log") as log:
         with path.open("r+b") as file:
             file.seek(record_starts(5)[2] + 50)
             file.write(b"!")
@@ -267,7 +308,6 @@ def crash_after(
         (os, "fsync"),
         (os, "fdatasync"),
         (os, "pwrite"),
-        (Path, "replace"),
         (Path, "unlink"),
     ]:
         wrap(owner, name)
@@ -276,7 +316,7 @@ def crash_after(
 
 def fresh_log(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
-    filled(folder, 20).close()
+    filled(folder / "log", 20).close()
 
 
 @pytest.mark.parametrize("also_after", [False, True])
@@ -284,10 +324,10 @@ def fresh_log(folder: Path) -> None:
 def test_a_crash_at_any_point_of_a_cut(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, upto: int, also_after: bool
 ) -> None:
-    folder = tmp_path / "log"
+    folder = tmp_path / "folder"
     for changes in range(100):
         fresh_log(folder)
-        log = Log.open(folder)
+        log = Log.open(folder / "log")
         with monkeypatch.context() as patched:
             count = crash_after(patched, changes, also_after=also_after)
             try:
@@ -297,7 +337,7 @@ def test_a_crash_at_any_point_of_a_cut(
                 finished = False
             patched.undo()
         _abandon(log)
-        with Log.open(folder) as again:
+        with Log.open(folder / "log") as again:
             assert again.last in (20, max(20, upto))
             assert 1 <= again.first <= upto + 1
             assert content(again) == [operation(n) for n in range(again.first, again.last + 1)]
@@ -312,10 +352,10 @@ def test_a_crash_at_any_point_of_a_cut(
 def test_a_crash_at_any_point_of_a_new_segment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, also_after: bool
 ) -> None:
-    folder = tmp_path / "log"
+    folder = tmp_path / "folder"
     for changes in range(20):
         shutil.rmtree(folder, ignore_errors=True)
-        log = Log.open(folder, segment_bytes=1)
+        log = Log.open(folder / "log", segment_bytes=1)
         log.append(operation(1))
         with monkeypatch.context() as patched:
             crash_after(patched, changes, also_after=also_after)
@@ -326,7 +366,7 @@ def test_a_crash_at_any_point_of_a_new_segment(
                 finished = False
             patched.undo()
         _abandon(log)
-        with Log.open(folder) as again:
+        with Log.open(folder / "log") as again:
             assert again.last in ((2,) if finished else (1, 2))
             assert content(again) == [operation(n) for n in range(1, again.last + 1)]
         if finished:
@@ -353,15 +393,15 @@ def file_size_limit(size: int) -> Iterator[None]:
 
 
 def test_a_write_that_fits_in_part_is_taken_back(tmp_path: Path) -> None:
-    path = single_segment(tmp_path, 3)
+    path = single_segment(tmp_path / "log", 3)
     size = path.stat().st_size
-    with Log.open(tmp_path) as log:
+    with Log.open(tmp_path / "log") as log:
         with file_size_limit(size + 50), pytest.raises(LogFull):
             log.append(operation(4))
         assert (log.state, log.last, log.durable) == (LogState.OPEN, 3, 3)
         assert path.stat().st_size == size
         log.append(operation(4))
-    with Log.open(tmp_path) as log:
+    with Log.open(tmp_path / "log") as log:
         assert (log.last, log.torn) == (4, None)
 
 
@@ -369,7 +409,7 @@ def test_a_sync_that_fails_ends_the_log(tmp_path: Path, monkeypatch: pytest.Monk
     def broken(_: int) -> None:
         raise OSError(errno.EIO, "Input/output error")
 
-    with filled(tmp_path, 3) as log:
+    with filled(tmp_path / "log", 3) as log:
         with monkeypatch.context() as patched:
             patched.setattr(os, "fdatasync", broken)
             with pytest.raises(LogGone, match="Input/output error"):
@@ -381,8 +421,8 @@ def test_a_sync_that_fails_ends_the_log(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_a_folder_that_is_gone_is_noticed(tmp_path: Path) -> None:
-    folder = tmp_path / "log"
-    with filled(folder, 3) as log:
+    folder = tmp_path / "folder"
+    with filled(folder / "log", 3) as log:
         folder.rename(tmp_path / "elsewhere")
         with pytest.raises(LogGone):
             log.append(operation(4))
@@ -395,7 +435,7 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     with pytest.raises(LogGone):
         Log.open(tmp_path / "file" / "log")
     with pytest.raises(LogGone):
-        Log.open(tmp_path / "absent", read_only=True)
+        Log.open(tmp_path / "absent" / "log", read_only=True)
 
 
 @pytest.fixture

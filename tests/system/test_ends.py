@@ -106,7 +106,7 @@ def test_a_port_that_is_taken(site: Site) -> None:
 
 
 def manifest_of(site: Site) -> Path:
-    (path,) = (site.stick.root / "satchel" / "checkpoints" / "notes").glob("*.json")
+    (path,) = (site.stick.root / "satchel" / "checkpoints").glob("notes-*.json")
     return path
 
 

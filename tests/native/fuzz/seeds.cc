@@ -74,7 +74,8 @@ std::string Commit() {
   commit.uuid.fill(7);
   commit.generation = 3;
   commit.packs = {{1, 40, 60'000}, {2, 3, 5'000}};
-  commit.files = {{"checkpoints/notes/1.json", 900, Sha256("", 0)}, {"log.sig", 1, Sha256("", 0)}};
+  commit.files = {{"checkpoints/notes-1.json", 900, Sha256("", 0)},
+                  {"checkpoints/notes-1.sig", 1, Sha256("", 0)}};
   std::string out = EncodeMediaCommit(commit);
   out.resize(out.size() - sizeof(uint64_t));
   return out;
