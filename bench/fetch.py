@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench.fetch_operations import operation_figures
+from bench.fetch_prediction import prediction_figures
 from bench.fetch_replay import Make, Replayed, Resume, learning, nearest
 from bench.fetch_trace import FOLDER, Trace
 from bench.fetch_world import SEED, SOCKETS, Origin, World, make_origin, world
@@ -45,10 +46,15 @@ OVERHEAD_MISSES = 400
 
 def figures() -> Iterator[Figure]:
     yield from _figures((PAPER, TODAY))
+    yield from prediction_figures(False)
 
 
 def quick_figures() -> Iterator[Figure]:
     yield from _figures((TODAY,))
+    yield from prediction_figures(True)
+
+
+PARTS = {"prediction": prediction_figures}
 
 
 def _figures(profiles: tuple[Profile, ...]) -> Iterator[Figure]:

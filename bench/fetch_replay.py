@@ -16,7 +16,7 @@ from bench.fetch_trace import Touch
 from bench.nearest_first import NearestFirst
 from chunkstore import BlockState, Foresight, Store, TableRoot
 from overlay import Volume, create_volume
-from surrogate import Fetcher, Prefetcher, SocketSource
+from surrogate import Fetcher, Prefetcher, Readahead, SocketSource
 
 READAHEAD_BLOCKS = 32
 
@@ -66,7 +66,8 @@ class Replayed:
 class Resume:
     """What is resumed, in which order it is touched, and from where it comes, nearest first.
 
-    before: called before each touch, with its number
+    before: called before each touch, with its number. profile: by which is looked ahead. response:
+    the touch after which seconds and stalls count no more; the last one by default
     """
 
     roots: Mapping[str, TableRoot]
@@ -74,6 +75,8 @@ class Resume:
     touches: Sequence[Touch]
     sockets: Mapping[str, Path]
     before: Callable[[int], None] | None = None
+    profile: TableRoot | None = None
+    response: int | None = None
 
     def replay(
         self, folder: Path, make: Make, *, stream: bool, ended: Callable[[], None] = lambda: None
@@ -88,23 +91,39 @@ class Resume:
             fetcher = make(cache, sources)
             volumes = {n: create_volume(Path(name), n, root) for n, root in self.roots.items()}
             ahead = Prefetcher(cache, fetcher, self.working_set)  # type: ignore[arg-type]
+            further = self._readahead(fetcher, ahead) if stream else None
+            resolve = ahead.resolve if stream else fetcher.resolve
             try:
                 if stream:
                     ahead.start(volumes)
-                found = self._touch(volumes, ahead.resolve if stream else fetcher.resolve)
+                if further:
+                    further.start(volumes)
+                found = self._touch(volumes, resolve, further)
                 found.foresight = Foresight.of(volume.map for volume in volumes.values())
                 return found
             finally:
                 fetcher.close()
+                if further:
+                    further.close()
                 ended()
                 ahead.join()
                 for volume in volumes.values():
                     volume.remove()
 
+    def _readahead(self, fetcher: _Fetching, ahead: Prefetcher) -> Readahead | None:
+        if self.profile is None:
+            return None
+        assert isinstance(fetcher, Fetcher)
+        return Readahead(fetcher, self.profile, ready=lambda: ahead.remaining == 0)
+
     def _touch(
-        self, volumes: dict[str, Volume], resolve: Callable[[Volume, int, int], None]
+        self,
+        volumes: dict[str, Volume],
+        resolve: Callable[[Volume, int, int], None],
+        further: Readahead | None,
     ) -> Replayed:
         found = Replayed()
+        last = len(self.touches) if self.response is None else self.response
         began = due = time.monotonic()
         for number, touch in enumerate(self.touches):
             if self.before:
@@ -117,10 +136,15 @@ class Resume:
             blocks = range(touch.first, touch.first + touch.count)
             if any(volume.map.entry(block).state is BlockState.ABSENT for block in blocks):
                 missed = time.monotonic()
+                if further:
+                    further.look()
                 resolve(volume, touch.first, touch.count)
-                found.stalls.append(time.monotonic() - missed)
-                due += found.stalls[-1]
-        found.seconds = time.monotonic() - began
+                stalled = time.monotonic() - missed
+                due += stalled
+                if number < last:
+                    found.stalls.append(stalled)
+            if number == last - 1:
+                found.seconds = time.monotonic() - began
         return found
 
 

@@ -24,7 +24,8 @@ from flask import Flask
 from bench.fetch_trace import Trace
 from chunkstore import Media, Store, TableRoot
 from client import Foreground, media_app, relay_app
-from replica import Run, encode_working_set
+from replica import Profile as AccessProfile
+from replica import Run, encode_profile, encode_working_set
 from satchel.ids import BLOCK_SIZE
 from testbed import Host, Profile, Testbed
 from wire import ChunkClient, HttpClient, serve
@@ -42,12 +43,13 @@ OPERATION_SECONDS = 0.02
 
 @dataclass(frozen=True)
 class Origin:
-    """What home and the stick hold: volumes by name, and the working set of the trace."""
+    """What home and the stick hold: volumes by name, a working set, and the profile it is from."""
 
     store: Store
     media: Media
     roots: dict[str, TableRoot]
     working_set: TableRoot
+    profile: TableRoot | None = None
 
 
 @dataclass(frozen=True)
@@ -63,8 +65,9 @@ class World:
     restore: Callable[[], None]
 
 
-def make_origin(folder: Path, trace: Trace) -> Origin:
-    """A store and a stick with the volumes of a trace."""
+def make_origin(folder: Path, trace: Trace, profile: AccessProfile | None = None) -> Origin:
+    """A store and a stick with the volumes of a trace, and the working set of a profile, by default
+    that of the trace."""
     store = Store.create(folder / "origin")
     roots = {name: store.import_file(_volume(folder, trace, name)) for name in trace.volumes}
 
@@ -72,11 +75,13 @@ def make_origin(folder: Path, trace: Trace) -> Origin:
         return store.read(roots[run.volume], run.first * BLOCK_SIZE, run.count * BLOCK_SIZE)
 
     runs = [Run(t.volume, t.first, t.count) for t in trace.touches]
+    runs = profile.order() if profile else runs
     blob = store.import_bytes(encode_working_set(runs, content))
+    learnt = store.import_bytes(encode_profile(profile)) if profile else None
     (folder / "stick").mkdir()
     media = Media.init(folder / "stick")
-    media.add(store, store.reachable([*roots.values(), blob]))
-    return Origin(store, media, roots, blob)
+    media.add(store, store.reachable([*roots.values(), blob, *([learnt] if learnt else [])]))
+    return Origin(store, media, roots, blob, learnt)
 
 
 def _volume(folder: Path, trace: Trace, name: str) -> Path:

@@ -102,9 +102,11 @@ class BlockMap:
         """What bringing blocks ahead of the machine is worth so far."""
         return Foresight(*self.native.foresight())
 
-    def touched(self) -> list[int]:
-        """The blocks that the machine has read or written, in the order of the first time."""
-        return self.native.touched()
+    def touched(self, but: int = 0) -> list[int]:
+        """The blocks that the machine has read or written, in the order of the first time, but for
+        the first `but` of them. Who asks for what is new is told of some again where two threads of
+        the machine touched a block at once."""
+        return self.native.touched(but)
 
     def foresee(self, first: int, count: int = 1) -> None:
         """Note that those of these blocks that are absent and untouched are about to be brought.

@@ -23,9 +23,11 @@ from replica.profile import (
     STEADY,
     Access,
     Profile,
+    RunKey,
     Temperature,
     first_of,
     observed,
+    run_of,
 )
 from replica.profile_format import ProfileInvalid
 from replica.profile_format import decode as decode_profile
@@ -58,6 +60,7 @@ __all__ = [
     "ReplicaFailed",
     "ReplicaState",
     "Run",
+    "RunKey",
     "Temperature",
     "WorkingSetInvalid",
     "WrongGuest",
@@ -69,5 +72,6 @@ __all__ = [
     "encode_working_set",
     "first_of",
     "observed",
+    "run_of",
     "sweep",
 ]

@@ -69,6 +69,11 @@ def first_of(kind: str) -> str:
     return _FIRST + kind.encode("ascii", "replace")[:KIND_LIMIT].decode("ascii")
 
 
+def run_of(volume: str, block: int) -> RunKey:
+    """The run that a block is in."""
+    return volume, block // RUN_BLOCKS
+
+
 class Temperature(enum.Enum):
     """Of a run: by thirds of all runs of its profile."""
 

@@ -138,6 +138,7 @@ class Replica:
         self._last = OperationNumber(0)
         self._labels: set[str] = set()
         self._phase = ""
+        self._phases: dict[str, None] = {}
         self._folder: RunFolder | None = None
         self._attachment: Attachment | None = None
         self._machine: Machine | None = None
@@ -163,6 +164,11 @@ class Replica:
         """What the machine is at, as profiles call it; empty until a machine that boots is
         ready."""
         return self._phase
+
+    @property
+    def phases(self) -> tuple[str, ...]:
+        """Those that it has begun so far, each once, in that order."""
+        return tuple(self._phases)
 
     def failure(self) -> str | None:
         """Why it is FAILED; None when it is not, or was stopped before it failed."""
@@ -196,7 +202,7 @@ class Replica:
         the guest is silent or `stop` was called meanwhile, and what the arguments and attaching
         volumes raise. It is FAILED then (or STOPPED), and nothing is left of it.
         """
-        self._phase = RESUME
+        self._enter(RESUME)
         with self._starting():
             machine = self._attach(frozen.volumes, resolver, None, attached)
             path = self._run_dir / "device-state"
@@ -224,14 +230,14 @@ class Replica:
             asked = operation
             if not self.stateful:
                 operation = dataclasses.replace(operation, number=OperationNumber(self._last + 1))
-            self._phase = self._phase_of(operation)
+            self._enter(self._phase_of(operation))
             try:
                 payload = agent.execute(operation, timeout=timeout).payload
             except ServiceTimeout as error:
                 logger.warning("replica %s: %s", self.id, error)
                 payload = b""
             finally:
-                self._phase = IDLE
+                self._enter(IDLE)
             self._last = max(self._last, operation.number)
             return Response(asked.number, self._adapter.normalise(payload, asked))
 
@@ -290,7 +296,7 @@ class Replica:
             self._require(ReplicaState.STARTING)
             try:
                 yield
-                self._phase = IDLE
+                self._enter(IDLE)
                 self._become(ReplicaState.READY)
                 self._require(ReplicaState.READY)
             except BaseException as error:
@@ -330,6 +336,10 @@ class Replica:
         self._agent = AgentChannel.connect(self._machine.agent_socket)
         self._require(ReplicaState.STARTING)
         self._last = self._agent.wait_ready(seconds).last
+
+    def _enter(self, phase: str) -> None:
+        self._phase = phase
+        self._phases[phase] = None
 
     def _phase_of(self, operation: Operation) -> str:
         label = self._adapter.label(operation)

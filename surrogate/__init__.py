@@ -9,6 +9,7 @@ SHA-256 it knows.
 - fetching: from which source each chunk comes, and what is done about one that lies or dies
 - sources: the kinds of sources
 - prefetch: a checkpoint's working set, fetched ahead of the machine
+- readahead: what a machine will touch next, as its profile says; window: how much of it
 - tenant: one client's replica here
 - host: admission, all tenants, the chunk cache
 - site: what serves every replica: media plugged in here, peers
@@ -20,6 +21,7 @@ SHA-256 it knows.
 from surrogate.fetching import Coverage, Fetcher, Prior, Source
 from surrogate.host import Host
 from surrogate.prefetch import Prefetcher
+from surrogate.readahead import Readahead
 from surrogate.settings import SurrogateSettings
 from surrogate.sources import MediaSource, SocketSource, StoreSource
 
@@ -30,6 +32,7 @@ __all__ = [
     "MediaSource",
     "Prefetcher",
     "Prior",
+    "Readahead",
     "SocketSource",
     "Source",
     "StoreSource",

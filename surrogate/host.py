@@ -32,6 +32,7 @@ from satchel.ids import ReplicaId
 from satchel.names import host_name
 from surrogate.fetching import Exchange, Fetcher, Tally
 from surrogate.prefetch import Prefetcher
+from surrogate.readahead import Readahead
 from surrogate.settings import SurrogateSettings
 from surrogate.site import Site
 from surrogate.sources import SocketSource
@@ -158,7 +159,9 @@ class Host:
             fetcher = Fetcher(self.store, sources, self.settings.readahead_blocks, self._exchange)
             ahead = manifest.working_set
             prefetcher = Prefetcher(self.store, fetcher, ahead) if ahead else None
-            tenant = Tenant(manifest, replica, fetcher, prefetcher, self.settings.operation_seconds)
+            readahead = _readahead(manifest, replica, fetcher, prefetcher)
+            limit = self.settings.operation_seconds
+            tenant = Tenant(manifest, replica, fetcher, prefetcher, readahead, limit)
             self._tenants[request.replica] = tenant
         return tenant
 
@@ -256,6 +259,20 @@ class Host:
                     path.unlink(missing_ok=True)
                 except OSError:
                     continue
+
+
+def _readahead(
+    manifest: Manifest, replica: Replica, fetcher: Fetcher, prefetcher: Prefetcher | None
+) -> Readahead | None:
+    """What looks ahead once the working set has come."""
+    if manifest.profile is None:
+        return None
+    return Readahead(
+        fetcher,
+        manifest.profile,
+        lambda: replica.phases,
+        lambda: prefetcher is None or prefetcher.remaining == 0,
+    )
 
 
 def _used_mib(tenants: Iterable[Tenant]) -> int:

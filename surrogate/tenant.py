@@ -21,6 +21,7 @@ from satchel.errors import ROOTS, CapacityError, SatchelError, StateError, Unava
 from satchel.ids import ReplicaId
 from surrogate.fetching import Fetcher, Tally
 from surrogate.prefetch import Prefetcher
+from surrogate.readahead import Readahead
 from wire import (
     ErrorReport,
     ForesightNumbers,
@@ -49,6 +50,7 @@ class Tenant:
         replica: Replica,
         fetcher: Fetcher,
         prefetcher: Prefetcher | None,
+        readahead: Readahead | None,
         operation_seconds: float,
     ) -> None:
         """Begin to resume the replica. The tenant owns all that it is given."""
@@ -56,6 +58,7 @@ class Tenant:
         self.replica = replica
         self.fetcher = fetcher
         self._prefetcher = prefetcher
+        self._readahead = readahead
         self._operation_seconds = operation_seconds
         self._created = self._heard = time.monotonic()
         self._started_seconds: float | None = None
@@ -125,6 +128,8 @@ class Tenant:
             if self.replica.stateful and operation.number < self.replica.last:
                 continue
             first = self._first_response is None
+            if self._readahead:
+                self._readahead.look()
             limit = FIRST_OPERATION_SECONDS if first else self._operation_seconds
             responses.append(self.replica.execute(operation, limit))
             if self._first_response is None:
@@ -141,6 +146,8 @@ class Tenant:
         with self._stopping:
             self._stop.set()
             self.fetcher.close()
+            if self._readahead:
+                self._readahead.close()
             self.replica.stop()
             self._thread.join()
             if self._prefetcher:
@@ -167,6 +174,8 @@ class Tenant:
         self._volumes = tuple(volumes.values())
         if self._prefetcher:
             self._prefetcher.start(volumes)
+        if self._readahead:
+            self._readahead.start(volumes)
 
     def _coverage(self) -> tuple[VolumeNumbers, ...]:
         """Of the volumes while they are attached."""
@@ -188,6 +197,8 @@ class Tenant:
 
     def _resolve(self, volume: Volume, first: int, count: int) -> None:
         source = self._prefetcher or self.fetcher
+        if self._readahead:
+            self._readahead.look()
         try:
             source.resolve(volume, first, count)
         except SatchelError as error:

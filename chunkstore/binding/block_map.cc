@@ -50,6 +50,12 @@ py::tuple Foresight(const PyBlockMap& self) {
   return py::make_tuple(found.touched, found.foreseen, found.used);
 }
 
+std::vector<uint64_t> Touched(const PyBlockMap& self, uint32_t but) {
+  const auto map = self.Get();
+  const py::gil_scoped_release released;
+  return map->Touched(but);
+}
+
 void Touch(const PyBlockMap& self, uint64_t first, uint64_t count) {
   const auto map = self.Get();
   CheckRange(*map, first, count);
@@ -93,7 +99,7 @@ void init_block_map(py::module_& m) {
       .def("foresight", &Foresight)
       .def("foresee", &Foresee, py::arg("first"), py::arg("count"))
       .def("touch", &Touch, py::arg("first"), py::arg("count"))
-      .def("touched", [](const PyBlockMap& self) { return self.Get()->Touched(); })
+      .def("touched", &Touched, py::arg("but") = 0)
       .def("entry", &Entry, py::arg("block"))
       .def("mark_dirty", &MarkDirty, py::arg("first"), py::arg("count"));
 }

@@ -154,11 +154,12 @@ BlockMap::Foresight BlockMap::CountForesight() const {
   return found;
 }
 
-std::vector<uint64_t> BlockMap::Touched() const {
+std::vector<uint64_t> BlockMap::Touched(uint32_t but) const {
   std::vector<std::pair<uint32_t, uint64_t>> found;
+  if (touch_count_->load(std::memory_order_relaxed) <= but) return {};
   for (uint64_t i = 0; i < blocks_; ++i) {
     const uint32_t number = touches_[i].load(std::memory_order_relaxed) & ~kForeseen;
-    if (number != 0) found.emplace_back(number, i);
+    if (number > but) found.emplace_back(number, i);
   }
   std::sort(found.begin(), found.end());
   std::vector<uint64_t> blocks;

@@ -79,8 +79,8 @@ class BlockMap {
   };
   Foresight CountForesight() const;
 
-  // All that it has touched, in the order of the first time.
-  std::vector<uint64_t> Touched() const;
+  // What it has touched but for the first `but` blocks, in the order of the first time.
+  std::vector<uint64_t> Touched(uint32_t but = 0) const;
 
   // Points entries that lead into `pack` to where `moves` has their chunks. How many still do.
   uint64_t Repoint(uint32_t pack, const Moves& moves);

@@ -18,7 +18,7 @@ from chunkstore import Store, TableRoot, places_missing, split_refs
 from overlay import ReadAbandoned, Volume
 from satchel.errors import UnavailableError
 from satchel.ids import BLOCK_SIZE, CHUNK_REF_SIZE
-from surrogate.fetching.coverage import Coverage
+from surrogate.fetching.coverage import Coverage, Span
 from surrogate.fetching.exchange import Exchange, Supplier, Ticket
 from surrogate.fetching.source import Source
 from surrogate.fetching.standing import Key
@@ -121,6 +121,21 @@ class Fetcher:
         self.tally.stall(stalled)
         self._exchange.tally.stall(stalled)
 
+    def ahead(self, spans: Sequence[Span]) -> None:
+        """Make blocks present that nobody waits for, all of them together. Raises as `read`."""
+        for volume, first, count in spans:
+            volume.map.foresee(first, count)
+        with self.coverage.coming(spans) as came:
+            while wanted := self._lacking(spans):
+                came.update(self._bring(wanted, Priority.BACKGROUND))
+
+    def _lacking(self, spans: Sequence[Span]) -> dict[Key, int]:
+        wanted: dict[Key, int] = {}
+        for volume, first, count in spans:
+            if missing := self._store.resolve(volume.root, volume.map, first, count):
+                wanted |= self._wanted(volume.root, first, count, missing)
+        return wanted
+
     def read(
         self,
         root: TableRoot,
@@ -138,7 +153,7 @@ class Fetcher:
         first = offset // BLOCK_SIZE
         count = -(-min(offset + length, root.size) // BLOCK_SIZE) - first
         while missing := self._store.missing_in(root, offset, length):
-            wanted = self._wanted(root, first, count, missing, priority)
+            wanted = self._wanted(root, first, count, missing, self._blob_piece(priority))
             came.update(self._bring(wanted, priority))
         return self._store.read(root, offset, length)
 
@@ -158,14 +173,11 @@ class Fetcher:
         first: int,
         count: int,
         missing: bytes,
-        priority: Priority = Priority.DEMAND,
+        piece: tuple[int, int] = (STORED_BLOCK_BYTES, PLACE_BLOCKS),
     ) -> dict[Key, int]:
-        """What to ask for, with its size: places where pages are missing, else chunks."""
-        each = STORED_BLOCK_BYTES
-        most = PLACE_BLOCKS
-        if priority is not Priority.DEMAND:
-            each = INCOMPRESSIBLE_BYTES
-            most = max(1, self._modest_bytes() // each)
+        """What to ask for, with its size: places where pages are missing, else chunks. piece: bytes
+        of a block, and how many below a page at most."""
+        each, most = piece
         places = places_missing(self._store, root, first, count, most)
         if places:
             return {p: p.count * each + (p.level + 1) * PAGE_BYTES for p in places}
@@ -206,10 +218,12 @@ class Fetcher:
         blocks = max(1, int(worthwhile / STORED_BLOCK_BYTES))
         return min(self._readahead, 1 << (blocks.bit_length() - 1))
 
-    def _modest_bytes(self) -> int:
-        """Bytes of a request that nobody waits for."""
-        sizes = [s.standing.batch_bytes(Priority.PREFETCH) for s in self._near()]
-        return max(sizes, default=STORED_BLOCK_BYTES)
+    def _blob_piece(self, priority: Priority) -> tuple[int, int]:
+        if priority is Priority.DEMAND:
+            return STORED_BLOCK_BYTES, PLACE_BLOCKS
+        sizes = [s.standing.batch_bytes(priority) for s in self._near()]
+        modest = max(sizes, default=STORED_BLOCK_BYTES)
+        return INCOMPRESSIBLE_BYTES, max(1, modest // INCOMPRESSIBLE_BYTES)
 
     def _near(self) -> list[Supplier]:
         """The nearest source that can be asked."""

@@ -28,8 +28,10 @@ URGENT_BATCH_SECONDS = 0.5
 
 ASIDE_SECONDS = 0.05
 ASIDE_BYTES = 100_000
+AHEAD_BYTES = 512 << 10
 ASIDE_LEAST_BYTES = 8 << 10
-"""What a request that nobody waits for may take; what the machine waits for may be behind it."""
+"""What a request that nobody waits for may take; what the machine waits for may be behind it. Where
+it is the only one, as in the background, it may be larger."""
 
 FIRST_BATCH_BYTES = 128 << 10
 LEAST_BATCH_BYTES = 32 << 10
@@ -103,7 +105,8 @@ class Standing:
             return min(max(fits, LEAST_BATCH_BYTES), MOST_BATCH_BYTES)
         if not estimate.rate_known:
             return LEAST_BATCH_BYTES
-        return min(max(int(ASIDE_SECONDS * estimate.rate), ASIDE_LEAST_BYTES), ASIDE_BYTES)
+        most = AHEAD_BYTES if priority is Priority.BACKGROUND else ASIDE_BYTES
+        return min(max(int(ASIDE_SECONDS * estimate.rate), ASIDE_LEAST_BYTES), most)
 
 
 @dataclass(eq=False)

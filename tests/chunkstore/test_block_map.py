@@ -106,6 +106,7 @@ def test_touches_are_kept_in_the_order_of_the_first_time(volume: Attached) -> No
     volume.map.touch(3)
     volume.map.touch(7)
     assert volume.map.touched() == [7, 8, 3]
+    assert [volume.map.touched(but) for but in (1, 3, 9)] == [[8, 3], [], []]
     with pytest.raises(IndexError):
         volume.map.touch(BLOCKS)
 

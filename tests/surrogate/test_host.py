@@ -14,10 +14,18 @@ from typing import Any
 
 import pytest
 
-from chunkstore import StoreLocked, TableRoot
+from chunkstore import BlockState, StoreLocked, TableRoot
 from hypervisor import MachineUnsupported
 from images import ManifestUnsupported
-from replica import ReplicaState, WrongReplicaState
+from replica import (
+    Access,
+    Profile,
+    ReplicaState,
+    WrongReplicaState,
+    encode_profile,
+    first_of,
+    observed,
+)
 from satchel.errors import (
     ConflictError,
     IntegrityError,
@@ -54,6 +62,31 @@ def test_a_replica_is_resumed_lazily_and_goes_on_where_it_was(site: Site) -> Non
     assert status.first_response_bytes == {"home": status.fetched_bytes["home"]}
     assert status.fetched_bytes["home"] > 0
     assert status.faults == {}
+
+
+def readahead_threads() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "readahead"]
+
+
+def test_a_profile_brings_what_a_first_operation_will_touch(site: Site) -> None:
+    accesses = [Access(1e9, first_of("POST /"), "ram", block) for block in (7, 2000, 3)]
+    blob = encode_profile(observed(Profile(), accesses, 1e9))
+    tenant = site.create(profile=site.origin.store.import_bytes(blob))
+    assert eventually(readahead_threads)
+    (volume,) = (volume for volume in tenant._volumes if volume.name == "ram")
+    assert volume.map.entry(2000).state is BlockState.ABSENT
+    tenant.execute([operation(4)])
+    assert eventually(lambda: volume.map.entry(2000).state is not BlockState.ABSENT)
+    site.host.remove("r1")
+    assert eventually(lambda: not readahead_threads())
+
+
+def test_a_profile_that_is_none_is_said_and_does_no_harm(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    tenant = site.create(profile=site.origin.store.import_bytes(b"SATP\x63" + bytes(99)))
+    assert eventually(lambda: "its version is 99" in caplog.text)
+    assert tenant.execute([operation(4)])[0].number == 4
 
 
 def test_operations_are_executed_once_however_often_they_are_sent(site: Site) -> None:
