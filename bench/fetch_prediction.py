@@ -49,7 +49,7 @@ TOUCH_SECONDS = 0.00055
 Recordings were made beside other work: their gaps are shortened to this average, so that a link has
 no more time than it would have."""
 
-HURRIED_SECONDS = 0.002
+HURRIED_SECONDS = 0.0005
 """Between touches after the first response, at most."""
 
 QUICK = ("notes",)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from chunkstore import Store, TableRoot
 from hypervisor import RamMount, Wiring
-from overlay import Resolver, Volume, VolumeServer, create_volume
+from overlay import Resolver, Volume, VolumeServer, create_volume, open_volume
 
 RAM = "ram"
 """The volume that is the machine's memory; every other volume is a disk."""
@@ -53,6 +53,26 @@ class Attachment:
             )
         except BaseException:
             server.stop()
+            raise
+        return cls(run_dir, server, mount, volumes)
+
+    @classmethod
+    def adopt(cls, run_dir: Path, roots: Mapping[str, TableRoot], resolver: Resolver) -> Attachment:
+        """Take over what an earlier process attached in `run_dir`, with the same roots in the same
+        order, and has not committed since. Machines that map it go on, and what they miss is asked
+        of `resolver`.
+
+        Leaves everything as it is when it raises.
+        """
+        volumes: dict[str, Volume] = {}
+        try:
+            for name, root in roots.items():
+                volumes[name] = open_volume(run_dir, name, root)
+            mount = RamMount.adopt(run_dir / "memory")
+            server = VolumeServer.adopt(run_dir, list(volumes.values()), resolver)
+        except BaseException:
+            for volume in volumes.values():
+                volume.map.close()
             raise
         return cls(run_dir, server, mount, volumes)
 

@@ -4,8 +4,8 @@
 
 QEMU, nbdkit and nbdfuse outlive the program that started them. So each replica has a folder of its
 own in which all three leave a pid file, and its owner holds a lock on the file `owner` in it for
-as long as the replica is. A folder whose lock nobody holds is left over: nobody can know what was
-executed there beyond the log, so it is cleared, and the replica starts again from a checkpoint.
+as long as the replica is. A folder whose lock nobody holds is left over. A machine that still runs
+in it can be taken over; else it is cleared, and the replica starts again from a checkpoint.
 """
 
 from __future__ import annotations
@@ -32,21 +32,34 @@ _END_SECONDS = 10.0
 class RunFolder:
     """A private folder that this process owns until `remove`, or until it ends."""
 
-    def __init__(self, path: Path) -> None:
-        """Make it, with its parents. Raises OSError; FileExistsError where something is."""
+    def __init__(self, path: Path, *, left: bool = False) -> None:
+        """Make it, with its parents; or, where it was `left` by an owner that died, take it over.
+        Raises OSError; FileExistsError where something is, BlockingIOError while its owner lives.
+        """
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with _locked(path.parent, fcntl.LOCK_EX):
-            path.mkdir(mode=0o700)
-            self._lock = os.open(path / OWNER, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            fcntl.flock(self._lock, fcntl.LOCK_EX)
+            if not left:
+                path.mkdir(mode=0o700)
+            flags = os.O_RDWR | os.O_CLOEXEC | (0 if left else os.O_CREAT)
+            self._lock = os.open(path / OWNER, flags, 0o600)
+            try:
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                os.close(self._lock)
+                raise
         self.path = path
+
+    def disown(self) -> None:
+        """Let go of it as it is: `sweep` may clear it."""
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
 
     def remove(self) -> None:
         """Remove it with all that is in it, and disown it. Harmless the second time."""
         if self._lock >= 0:
             shutil.rmtree(self.path, ignore_errors=True)
-            os.close(self._lock)
-            self._lock = -1
+            self.disown()
 
 
 def sweep(run_dir: Path) -> int:

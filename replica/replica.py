@@ -59,6 +59,9 @@ BOOT_SECONDS = 300.0
 RESUME_SECONDS = 600.0
 """How long a resumed guest's agent may take to answer: over a slow link it faults its way there."""
 
+ADOPT_SECONDS = 60.0
+"""How long the agent of a machine that is taken over may take to answer."""
+
 LABEL_LIMIT = 64
 """Kinds of operations that are told apart."""
 
@@ -160,6 +163,11 @@ class Replica:
         return self._last
 
     @property
+    def run_dir(self) -> Path:
+        """The replica's folder."""
+        return self._run_dir
+
+    @property
     def phase(self) -> str:
         """What the machine is at, as profiles call it; empty until a machine that boots is
         ready."""
@@ -216,6 +224,38 @@ class Replica:
                     f"replica {self.id} is not what its checkpoint says",
                     why=f"its guest is at operation {self._last}, not {frozen.operation}",
                 )
+
+    def adopt(
+        self,
+        frozen: Frozen,
+        resolver: Resolver,
+        attached: Callable[[Mapping[str, Volume]], None] = lambda volumes: None,
+        *,
+        timeout: float = ADOPT_SECONDS,
+    ) -> None:
+        """Go on with the machine that a process which died had resumed from `frozen` in our
+        `run_dir`, and never checkpointed. It may have executed more since: `last` says.
+
+        Raises what adopting its parts raises, ReplicaFailed where the machine did not run yet. It
+        is FAILED then, and of the machine's folder and processes some may be left for `sweep`.
+        """
+        with self._starting():
+            folder = RunFolder(self._run_dir, left=True)
+            try:
+                self._attachment = Attachment.adopt(self._run_dir, frozen.volumes, resolver)
+                for volume in self._attachment.volumes.values():
+                    # From here on the store takes nothing away that the map leads to.
+                    self._store.resolve(volume.root, volume.map, 0, 1)
+                attached(self._attachment.volumes)
+                self._machine = self._driver.adopt(self.spec, self._attachment.wiring())
+                if self._machine.state is not MachineState.RUNNING:
+                    why = f"its machine is {self._machine.state.value}"
+                    raise ReplicaFailed(f"replica {self.id} cannot be taken over", why=why)
+                self._greet(timeout)
+            except BaseException:
+                folder.disown()
+                raise
+            self._folder = folder
 
     def execute(self, operation: Operation, timeout: float | None = None) -> Response:
         """Execute one operation in the guest, at most once by its number; its normalised response.

@@ -11,7 +11,7 @@ import shutil
 import socket
 import stat
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from pathlib import Path
@@ -36,12 +36,14 @@ from surrogate.readahead import Readahead
 from surrogate.settings import SurrogateSettings
 from surrogate.site import Site
 from surrogate.sources import SocketSource
-from surrogate.tenant import Tenant
+from surrogate.tenant import REQUEST, Tenant
 from wire import CreateReplica, HostStatus, Space
 
 logger = logging.getLogger(__name__)
 
 HOUSEKEEPING_SECONDS = 30.0
+
+TAKE_OVER_SECONDS = 90.0
 
 UNWANTED_KEPT = 1024
 """Ids of replicas that were to be ended before they were there."""
@@ -65,7 +67,8 @@ class NotForwarded(NotFoundError):
 class Host:
     """Admits, runs and ends replicas. Thread-safe; one per process and data folder.
 
-    What an earlier process left that was killed is cleared when it is made.
+    When it is made it takes over the replicas of an earlier process that was killed, and clears
+    what is left of those that cannot go on.
     """
 
     def __init__(self, settings: SurrogateSettings, driver: Driver) -> None:
@@ -84,8 +87,9 @@ class Host:
         self._tenants: dict[ReplicaId, Tenant] = {}
         self._unwanted: dict[str, None] = {}  # the oldest first
         self._closing = threading.Event()
+        self._take_over()
         if count := sweep(self._replicas_dir):
-            logger.warning("%d replicas were left by a surrogate that was killed", count)
+            logger.warning("%d replicas of a surrogate that was killed are cleared", count)
         self._housekeeper = threading.Thread(target=self._keep_house, name="housekeeping")
         self._housekeeper.start()
 
@@ -138,15 +142,6 @@ class Host:
                 fix="its operator may set allow-emulation = true",
             )
         places = [(s.name, self._forwarded(s.socket)) for s in request.sources]
-        replica = Replica(
-            request.replica,
-            spec,
-            self.store,
-            self._driver,
-            self._replicas_dir / secrets.token_hex(3),
-            adapter=manifest.adapter["kind"],
-            stateful=manifest.adapter["stateful"],
-        )
         with self._lock:
             if self._closing.is_set():
                 raise StateError(f"{self.name} is being stopped")
@@ -155,13 +150,8 @@ class Host:
             if request.replica in self._unwanted:
                 raise NotWanted(f"replica {request.replica} is not begun", why="it was ended")
             self._admit(spec)
-            sources = [SocketSource(name, path) for name, path in places]
-            fetcher = Fetcher(self.store, sources, self.settings.readahead_blocks, self._exchange)
-            ahead = manifest.working_set
-            prefetcher = Prefetcher(self.store, fetcher, ahead) if ahead else None
-            readahead = _readahead(manifest, replica, fetcher, prefetcher)
-            limit = self.settings.operation_seconds
-            tenant = Tenant(manifest, replica, fetcher, prefetcher, readahead, limit)
+            folder = self._replicas_dir / secrets.token_hex(3)
+            tenant = self._begin(request, manifest, spec, places, folder)
             self._tenants[request.replica] = tenant
         return tenant
 
@@ -195,6 +185,65 @@ class Host:
         self.site.close()
         self._exchange.close()
         self.store.close()
+
+    def _begin(
+        self,
+        request: CreateReplica,
+        manifest: Manifest,
+        spec: MachineSpec,
+        places: Sequence[tuple[str, Path]],
+        folder: Path,
+        *,
+        adopt: bool = False,
+    ) -> Tenant:
+        replica = Replica(
+            request.replica,
+            spec,
+            self.store,
+            self._driver,
+            folder,
+            adapter=manifest.adapter["kind"],
+            stateful=manifest.adapter["stateful"],
+        )
+        sources = [SocketSource(name, path) for name, path in places]
+        fetcher = Fetcher(self.store, sources, self.settings.readahead_blocks, self._exchange)
+        ahead = manifest.working_set
+        prefetcher = Prefetcher(self.store, fetcher, ahead) if ahead else None
+        return Tenant(
+            manifest,
+            replica,
+            fetcher,
+            prefetcher,
+            _readahead(manifest, replica, fetcher, prefetcher),
+            self.settings.operation_seconds,
+            request.to_bytes(),
+            adopt=adopt,
+        )
+
+    def _take_over(self) -> None:
+        """Go on with the machines that a surrogate left which was killed; all at once, as each may
+        have to wait for blocks before its agent answers."""
+        begun = []
+        for path in sorted(self._replicas_dir.glob(f"*/{REQUEST}")):
+            try:
+                request = CreateReplica.from_bytes(path.read_bytes())
+                manifest = Manifest.from_json(request.manifest)
+                spec = MachineSpec.from_json(manifest.machine)
+            except (SatchelError, OSError) as error:
+                logger.warning("%s: %s", path, error)
+                continue
+            places = []
+            for source in request.sources:
+                with contextlib.suppress(NotForwarded):
+                    places.append((source.name, self._forwarded(source.socket)))
+            begun.append(self._begin(request, manifest, spec, places, path.parent, adopt=True))
+        for tenant in begun:
+            tenant.wait_started(TAKE_OVER_SECONDS)
+            if tenant.replica.state is ReplicaState.READY:
+                logger.info("replica %s goes on at operation %d", tenant.id, tenant.replica.last)
+                self._tenants[tenant.id] = tenant
+            else:
+                tenant.stop()
 
     @property
     def _replicas_dir(self) -> Path:

@@ -149,6 +149,8 @@ class Prefetcher:
 
     def _place(self, frame: Frame, priority: Priority) -> None:
         spans = [(self._volumes[run.volume], run.first, run.count) for run in frame.runs]
+        if not any(v.map.counts(first, count)[BlockState.ABSENT] for v, first, count in spans):
+            return
         for volume, first, count in spans:
             volume.map.foresee(first, count)
         with self._fetcher.coverage.coming(spans) as came:

@@ -37,6 +37,9 @@ FIRST_OPERATION_SECONDS = 3600.0
 """How long the first operation may take. Most of its time the machine waits for blocks, which is
 the link's fault; blocks that nobody delivers end the machine much sooner."""
 
+REQUEST = "request.json"
+"""In a replica's folder: what a client asked for, so that the daemon can take it over."""
+
 LOOK_SECONDS = 0.1
 """How soon the fetch of a device state notices that the replica is being ended."""
 
@@ -52,9 +55,15 @@ class Tenant:
         prefetcher: Prefetcher | None,
         readahead: Readahead | None,
         operation_seconds: float,
+        request: bytes,
+        *,
+        adopt: bool = False,
     ) -> None:
-        """Begin to resume the replica. The tenant owns all that it is given."""
+        """Begin to resume the replica, or to take over the machine that is in its folder already.
+        The tenant owns all that it is given. request: is kept beside the machine, for that."""
         self.manifest = manifest
+        self._request = request
+        self._adopt = adopt
         self.replica = replica
         self.fetcher = fetcher
         self._prefetcher = prefetcher
@@ -155,9 +164,13 @@ class Tenant:
 
     def _resume(self) -> None:
         manifest = self.manifest
-        frozen = Frozen(manifest.operation, manifest.device_state, manifest.volumes)
+        volumes = dict(sorted(manifest.volumes.items()))
+        frozen = Frozen(manifest.operation, manifest.device_state, volumes)
         try:
-            self.replica.resume(frozen, self._resolve, self._read, self._attached)
+            if self._adopt:
+                self.replica.adopt(frozen, self._resolve, self._attached)
+            else:
+                self.replica.resume(frozen, self._resolve, self._read, self._attached)
             self._started_seconds = time.monotonic() - self._created
         except SatchelError as error:
             self._error = self._cause(error)
@@ -172,6 +185,7 @@ class Tenant:
 
     def _attached(self, volumes: Mapping[str, Volume]) -> None:
         self._volumes = tuple(volumes.values())
+        (self.replica.run_dir / REQUEST).write_bytes(self._request)
         if self._prefetcher:
             self._prefetcher.start(volumes)
         if self._readahead:

@@ -22,7 +22,8 @@ PEER_MAX_BODY = 1 << 20
 @click.command("serve")
 @pass_context
 def command(context: Context) -> None:
-    """Run the surrogate until Ctrl-C. Its replicas end with it."""
+    """Run the surrogate until Ctrl-C. Its replicas end with it; those of one that was killed go on
+    under the next."""
     settings = context.settings
     for folder in (settings.run, settings.forwarded):
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from replica import sweep
+from replica.folder import RunFolder
 from tests.leftovers import below
 from tests.needs import requires
 from tests.replica.conftest import Bench
@@ -46,6 +47,22 @@ def test_what_a_living_program_has_is_left_alone(short_path: Path) -> None:
         assert sweep(short_path / "run") == 0
         assert len(below(short_path / "run")) == 3
     assert sweep(short_path / "run") == 1
+
+
+@requires("nbdkit", "nbdfuse", "fuse")
+def test_what_is_taken_over_is_left_alone(short_path: Path) -> None:
+    folder = short_path / "run" / "r0"
+    with a_program_with_a_replica(short_path), pytest.raises(BlockingIOError):
+        RunFolder(folder, left=True)
+    taken = RunFolder(folder, left=True)
+    assert sweep(short_path / "run") == 0
+    assert len(below(short_path / "run")) == 3
+    taken.disown()
+    taken.disown()
+    assert sweep(short_path / "run") == 1
+    assert below(short_path / "run") == []
+    with pytest.raises(FileNotFoundError):
+        RunFolder(folder, left=True)
 
 
 @requires("nbdkit", "nbdfuse", "fuse")

@@ -26,6 +26,7 @@ from replica import (
     first_of,
     observed,
 )
+from replica.folder import OWNER
 from satchel.errors import (
     ConflictError,
     IntegrityError,
@@ -38,6 +39,7 @@ from satchel.ids import ZERO_REF, ChunkRef, OperationNumber
 from surrogate import Host
 from surrogate.fetching import fetcher
 from surrogate.host import UNWANTED_KEPT, NotAdmitted, NotForwarded, NotWanted
+from surrogate.tenant import REQUEST
 from tests.needs import requires
 from tests.scripted import SPEC, body, operation
 from tests.surrogate.conftest import ADAPTER, EXECUTED, Site
@@ -62,6 +64,25 @@ def test_a_replica_is_resumed_lazily_and_goes_on_where_it_was(site: Site) -> Non
     assert status.first_response_bytes == {"home": status.fetched_bytes["home"]}
     assert status.fetched_bytes["home"] > 0
     assert status.faults == {}
+
+
+def test_what_nobody_can_go_on_with_is_cleared(short_path: Path) -> None:
+    """A request that is none, and one whose machine is gone."""
+    left = short_path / "run" / "r"
+    site = Site(short_path)
+    try:
+        whole = site.request().to_bytes()
+        for name, request in (("a", b"{"), ("b", whole[:-1]), ("c", whole)):
+            (left / name).mkdir(parents=True)
+            (left / name / OWNER).touch()
+            (left / name / REQUEST).write_bytes(request)
+        site.host.close()
+        site.host = Host(site.settings, site.driver)
+        assert site.left() == []
+        assert site.host.tenants() == []
+        assert site.create("r9").status().state == "ready"
+    finally:
+        site.close()
 
 
 def readahead_threads() -> list[threading.Thread]:

@@ -1,0 +1,181 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""A surrogate that is killed and started again: its machines go on, and it goes on with them."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import flask
+import pytest
+
+from chunkstore import Store
+from replay import Operation, Response, decode_responses, encode_operations
+from replay.adapters import http
+from replica import sweep
+from satchel.errors import NotFoundError, SatchelError, UnavailableError
+from satchel.ids import OperationNumber, ReplicaId
+from tests.leftovers import below
+from tests.machines import MACHINE, NotesCheckpoint
+from tests.needs import requires
+from tests.surrogate.sources import StoreSource
+from tests.waiting import eventually
+from wire import (
+    CreateReplica,
+    HttpClient,
+    ReplicaStatus,
+    SourceAddress,
+    chunk_routes,
+    install_errors,
+    serve,
+)
+
+pytestmark = [requires(*MACHINE), pytest.mark.machine]
+
+REPLICA = "r1"
+
+
+class Spot:
+    """`satchel-surrogate serve` as a process of its own, and a home in this one."""
+
+    def __init__(self, folder: Path, checkpoint: NotesCheckpoint) -> None:
+        self.folder = folder
+        self.checkpoint = checkpoint
+        self.store = Store.open(checkpoint.copy_store(folder / "home"))
+        self.source = StoreSource("home", self.store)
+        app = flask.Flask("source")
+        install_errors(app)
+        app.register_blueprint(chunk_routes(self.source.fetch))
+        self.run = folder / "run"
+        (self.run / "f").mkdir(parents=True, mode=0o700)
+        self.offer = serve(app, self.run / "f" / "h", threads=4, max_body=1 << 20)
+        settings = f'data = "{folder / "data"}"\nrun = "{self.run}"\nallow-emulation = true\n'
+        (folder / "satchel").mkdir()
+        (folder / "satchel" / "surrogate.toml").write_text(settings)
+        self.http = HttpClient(self.run / "surrogate.sock", peer="the surrogate")
+        self.daemon: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        program = Path(sys.executable).parent / "satchel-surrogate"
+        environment = os.environ | {"XDG_CONFIG_HOME": str(self.folder)}
+        with (self.folder / "log").open("ab") as log:
+            self.daemon = subprocess.Popen([program, "serve"], env=environment, stderr=log)
+        assert eventually(self.answers, 60.0), (self.folder / "log").read_text()
+
+    def answers(self) -> bool:
+        with contextlib.suppress(UnavailableError):
+            self.http.get_json("/v1/status")
+            return True
+        return False
+
+    def kill(self) -> None:
+        assert self.daemon is not None
+        self.daemon.send_signal(signal.SIGKILL)
+        self.daemon.wait()
+
+    def end(self) -> None:
+        assert self.daemon is not None
+        self.daemon.terminate()
+        assert self.daemon.wait(60) == 130
+
+    def create(self) -> ReplicaStatus:
+        manifest = self.checkpoint.manifest.to_json()
+        source = SourceAddress("home", str(self.offer.path))
+        request = CreateReplica(ReplicaId(REPLICA), "notes", manifest, (source,))
+        self.http.post_json("/v1/replicas", request.to_json())
+        return self.status(wait=60)
+
+    def status(self, wait: int = 0) -> ReplicaStatus:
+        answer = self.http.get_json(f"/v1/replicas/{REPLICA}?wait={wait}", timeout=90)
+        return ReplicaStatus.from_json(answer)
+
+    def execute(self, *operations: Operation) -> list[Response]:
+        body = encode_operations(operations)
+        path = f"/v1/replicas/{REPLICA}/operations"
+        return decode_responses(self.http.post_bytes(path, body, timeout=None))
+
+    def pids(self) -> dict[str, str]:
+        return {path.name: path.read_text() for path in (self.run / "r").glob("*/*.pid")}
+
+    def close(self) -> None:
+        if self.daemon and self.daemon.poll() is None:
+            self.daemon.kill()
+            self.daemon.wait()
+        if self.source.silent:
+            self.source.silent.set()
+        sweep(self.run / "r")
+        self.http.close()
+        self.offer.close()
+        self.store.close()
+
+
+@pytest.fixture
+def spot(short_path: Path, notes_checkpoint: NotesCheckpoint) -> Iterator[Spot]:
+    made = Spot(short_path, notes_checkpoint)
+    yield made
+    made.close()
+
+
+def note(number: int) -> Operation:
+    body = f'{{"title": "note {number}", "text": "at the hotspot"}}'.encode()
+    payload = http.encode("POST", "/api/notes", [], body, number=number, time_ns=1, seed=number)
+    return Operation(OperationNumber(number), 1, number, payload)
+
+
+def test_machines_go_on_and_a_miss_under_way_is_answered_by_the_next_daemon(spot: Spot) -> None:
+    spot.start()
+    status = spot.create()
+    assert status.state == "ready", status.error
+    last = status.last_operation
+    assert [answer.number for answer in spot.execute(note(last + 1))] == [last + 1]
+    pids = spot.pids()
+    assert len(pids) == 3
+
+    spot.source.silent = threading.Event()  # the next operation waits for a block
+    lost: list[BaseException] = []
+
+    def ask() -> None:
+        try:
+            spot.http.post_json(f"/v1/replicas/{REPLICA}/digest", {"paths": ["/usr/bin"]})
+        except SatchelError as error:
+            lost.append(error)
+
+    asked = len(spot.source.asked)
+    reader = threading.Thread(target=ask)
+    reader.start()
+    assert eventually(lambda: len(spot.source.asked) > asked)
+    spot.kill()
+    reader.join(30)
+    assert isinstance(lost[0], UnavailableError)
+    spot.source.silent.set()
+    spot.source.silent = None
+
+    spot.start()
+    assert spot.pids() == pids
+    status = spot.status()
+    assert (status.state, status.last_operation) == ("ready", last + 1)
+    again = spot.execute(note(last + 1), note(last + 2))
+    assert [answer.number for answer in again] == [last + 1, last + 2]
+    assert [http.decode(answer.payload).status for answer in again] == [201, 201]
+    assert spot.status().last_operation == last + 2
+    spot.http.delete(f"/v1/replicas/{REPLICA}", timeout=60)
+    assert below(spot.run / "r") == []
+    spot.end()
+
+
+def test_a_machine_that_ended_meanwhile_is_cleared(spot: Spot) -> None:
+    spot.start()
+    assert spot.create().state == "ready"
+    spot.kill()
+    os.kill(int(spot.pids()["qemu.pid"]), signal.SIGKILL)
+    spot.start()
+    with pytest.raises(NotFoundError):
+        spot.status()
+    assert below(spot.run / "r") == []
+    assert list((spot.run / "r").iterdir()) == []
+    spot.end()
