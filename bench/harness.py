@@ -16,6 +16,7 @@ from types import ModuleType
 from satchel.errors import NotFoundError, UsageError
 
 BENCHES = {
+    "cache": "bench.cache",
     "fetch": "bench.fetch",
     "link": "bench.link",
     "move": "bench.move",

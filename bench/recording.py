@@ -98,8 +98,13 @@ class Recording:
         return decode(path.read_bytes())
 
     def reads(self) -> Iterator[tuple[Access, list[int]]]:
-        """Every read of what stood there when its life began, with the numbers of that content:
-        blocks that are zero or that the machine has written since are left out."""
+        """The same as `read_blocks`, without the blocks' own numbers."""
+        for access, blocks in self.read_blocks():
+            yield access, [number for _, number in blocks]
+
+    def read_blocks(self) -> Iterator[tuple[Access, list[tuple[int, int]]]]:
+        """Every read of what stood there when its life began: blocks, and the numbers of their
+        content. Blocks that are zero or that the machine has written since are left out."""
         dirty: list[dict[str, set[int]]] = [{n: set() for n in life.volumes} for life in self.lives]
         for access in self.accesses:
             written = dirty[access.life][access.volume]
@@ -108,7 +113,7 @@ class Recording:
                 written.update(blocks)
                 continue
             content = self.lives[access.life].content[access.volume]
-            numbers = [content[b] for b in blocks if b in content and b not in written]
+            numbers = [(b, content[b]) for b in blocks if b in content and b not in written]
             if numbers:
                 yield access, numbers
 

@@ -58,6 +58,7 @@ from chunkstore.errors import (
 from chunkstore.media import Generation, Media, MediaCheckpoint, MediaReport, media_uuid
 from chunkstore.store import (
     BadRecord,
+    Evicted,
     PruneReport,
     SettleReport,
     Store,
@@ -80,6 +81,7 @@ __all__ = [
     "ChunkInvalid",
     "ChunkMissing",
     "DumpedPart",
+    "Evicted",
     "FileExists",
     "FileMissing",
     "Foresight",

@@ -26,6 +26,20 @@ Buffer = bytes | bytearray | memoryview
 
 
 @dataclass(frozen=True)
+class Evicted:
+    """What became of chunks that a cache wanted to give up.
+
+    chunks: how many are gone
+    pinned: those that a block map points to
+    pack_bytes: of all packs, afterwards
+    """
+
+    chunks: int
+    pinned: tuple[ChunkRef, ...]
+    pack_bytes: int
+
+
+@dataclass(frozen=True)
 class BadRecord:
     """A place in a pack where no whole record is.
 
@@ -372,6 +386,25 @@ class Store:
         """Copy what is whole and needed out of these packs, by number, and remove them, with the
         garbage and the damage in them. Other calls wait."""
         self.native.rewrite(sorted(packs))
+
+    def evict(self, refs: Buffer) -> Evicted:
+        """For a cache: give these chunks up, and the room that they took where there is much of it.
+
+        What maps of attached volumes point to stays. Other calls wait, for the copying of what is
+        left in packs that are mostly garbage. Raises StoreFull where not even that can be copied;
+        the chunks are given up then, their room is not.
+        """
+        count, pinned, size = self.native.evict(refs)
+        return Evicted(count, split_refs(pinned), size)
+
+    def names(self) -> tuple[ChunkRef, ...]:
+        """Every chunk that is here, in the order of the packs, about that of arrival."""
+        return split_refs(self.native.names())
+
+    def names_in(self, map: BlockMap, blocks: Sequence[int]) -> tuple[ChunkRef, ...]:
+        """What stands in the packs where these blocks are, by an attached map; the zero reference
+        for a block that is not packed. Raises IndexError."""
+        return split_refs(self.native.names_in(map.native, blocks))
 
     @contextmanager
     def making(self, *keep: TableRoot) -> Iterator[None]:

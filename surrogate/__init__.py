@@ -6,6 +6,7 @@ A surrogate holds no key to a home or a client. What it fetches of theirs comes 
 sockets that the client forwarded to it, and what it may ask there is limited to chunks whose
 SHA-256 it knows.
 
+- caching: which chunks are kept where not all can be
 - fetching: from which source each chunk comes, and what is done about one that lies or dies
 - sources: the kinds of sources
 - prefetch: a checkpoint's working set, fetched ahead of the machine
@@ -18,6 +19,16 @@ SHA-256 it knows.
 - cli: the commands, one file each
 """
 
+from surrogate.caching import (
+    Key,
+    Policy,
+    Queue,
+    Region,
+    ThreeQueues,
+    cold_regions,
+    region_of,
+    take,
+)
 from surrogate.fetching import Coverage, Fetcher, Prior, Source
 from surrogate.host import Host
 from surrogate.prefetch import Prefetcher
@@ -29,12 +40,20 @@ __all__ = [
     "Coverage",
     "Fetcher",
     "Host",
+    "Key",
     "MediaSource",
+    "Policy",
     "Prefetcher",
     "Prior",
+    "Queue",
     "Readahead",
+    "Region",
     "SocketSource",
     "Source",
     "StoreSource",
     "SurrogateSettings",
+    "ThreeQueues",
+    "cold_regions",
+    "region_of",
+    "take",
 ]

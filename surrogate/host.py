@@ -19,6 +19,7 @@ from pathlib import Path
 from chunkstore import Store
 from hypervisor import Driver, MachineSpec
 from images import Manifest
+from overlay import Volume
 from replica import Replica, ReplicaState, sweep
 from satchel.errors import (
     CapacityError,
@@ -30,6 +31,7 @@ from satchel.errors import (
 )
 from satchel.ids import ReplicaId
 from satchel.names import host_name
+from surrogate.caching import PACK_BYTES, CacheCounts, ChunkCache
 from surrogate.fetching import Exchange, Fetcher, Tally
 from surrogate.prefetch import Prefetcher
 from surrogate.readahead import Readahead
@@ -37,13 +39,18 @@ from surrogate.settings import SurrogateSettings
 from surrogate.site import Site
 from surrogate.sources import SocketSource
 from surrogate.tenant import REQUEST, Tenant
-from wire import CreateReplica, HostStatus, Space
+from wire import CacheNumbers, CreateReplica, HostStatus, Space
 
 logger = logging.getLogger(__name__)
 
 HOUSEKEEPING_SECONDS = 30.0
 
 TAKE_OVER_SECONDS = 90.0
+
+CACHE_PART = 4
+CACHE_BYTES = 4 << 30
+"""The cache takes a quarter of what is free, at most 4 GiB: the daemon needs about 0.4 KB of memory
+for each chunk of 4 KB that the cache has or had."""
 
 UNWANTED_KEPT = 1024
 """Ids of replicas that were to be ended before they were there."""
@@ -80,23 +87,34 @@ class Host:
             settings.store.parent.mkdir(parents=True, exist_ok=True)
             Store.create(settings.store).close()
         settings.forwarded.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self.store = Store.open(settings.store, level=0)
-        self._exchange = Exchange(self.store)
+        self.store = Store.open(settings.store, level=0, pack_limit=PACK_BYTES)
+        self._limit = settings.cache_mib << 20 or min(self._room() // CACHE_PART, CACHE_BYTES)
+        reserve = settings.data / "reserve"
+        self._cache = ChunkCache(self.store, self._cache_limit, self._volumes, reserve)
+        self._exchange = Exchange(self.store, self._make_room)
         self.site = Site(settings, self._exchange)
         self._lock = threading.Lock()
         self._tenants: dict[ReplicaId, Tenant] = {}
         self._unwanted: dict[str, None] = {}  # the oldest first
         self._closing = threading.Event()
+        self._taken_over = threading.Event()
         self._take_over()
         if count := sweep(self._replicas_dir):
             logger.warning("%d replicas of a surrogate that was killed are cleared", count)
         self._housekeeper = threading.Thread(target=self._keep_house, name="housekeeping")
         self._housekeeper.start()
+        self._taken_over.set()
+        self._cache.start()
 
     @property
     def tally(self) -> Tally:
         """What was fetched here for all replicas so far."""
         return self._exchange.tally
+
+    @property
+    def cache(self) -> CacheCounts:
+        """What the chunk cache has, and what it was good for."""
+        return self._cache.counts()
 
     def status(self) -> HostStatus:
         """The host and every replica on it."""
@@ -111,6 +129,7 @@ class Host:
             forwarded=str(self.settings.forwarded),
             replicas=tuple(tenant.status() for tenant in tenants),
             site=tuple(self.site.names()),
+            cache=CacheNumbers(**vars(self.cache)),
         )
 
     def tenants(self) -> list[Tenant]:
@@ -142,6 +161,8 @@ class Host:
                 fix="its operator may set allow-emulation = true",
             )
         places = [(s.name, self._forwarded(s.socket)) for s in request.sources]
+        if _free_mib(self.settings.data) < self.settings.disk_mib:
+            self._cache.look()
         with self._lock:
             if self._closing.is_set():
                 raise StateError(f"{self.name} is being stopped")
@@ -183,6 +204,7 @@ class Host:
             self._tenants.clear()
         self._clear_forwarded()
         self.site.close()
+        self._cache.close()
         self._exchange.close()
         self.store.close()
 
@@ -258,8 +280,6 @@ class Host:
                 fix="end a replica there, or try another surrogate",
             )
         data, keep = self.settings.data, self.settings.disk_mib
-        if _free_mib(data) < keep and not self._tenants:
-            self.store.prune([])
         for folder, wanted in ((data, keep), (self.settings.run, spec.memory_mib)):
             if (free := _free_mib(folder)) < wanted:
                 raise NotAdmitted(
@@ -267,6 +287,22 @@ class Host:
                     why=f"{free} MiB are free at {folder} and {wanted} MiB are needed",
                     fix="try another surrogate, or have its operator make room",
                 )
+
+    def _cache_limit(self) -> int:
+        """Less than what was set where others use the disk: some of it is to stay free."""
+        return max(0, min(self._limit, self._room() - (self.settings.disk_mib << 20)))
+
+    def _room(self) -> int:
+        """Bytes that the cache has and that are free."""
+        packs = sum(path.stat().st_size for path in self.store.packs_path.glob("*.pack"))
+        return packs + (_free_mib(self.settings.data) << 20)
+
+    def _make_room(self) -> bool:
+        """Not before the store knows the maps of all machines that were left running."""
+        return self._taken_over.is_set() and self._cache.make_room()
+
+    def _volumes(self) -> list[Volume]:
+        return [volume for tenant in self.tenants() for volume in tenant.volumes]
 
     def _forwarded(self, path: str) -> Path:
         """A source must be a socket that a client forwarded here, nothing else of this host."""

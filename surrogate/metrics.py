@@ -21,6 +21,7 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
+from surrogate.caching import CacheCounts
 from surrogate.fetching import STALL_BOUNDS, Tally
 from surrogate.host import Host
 
@@ -39,6 +40,17 @@ FORESIGHT = {
     "touched": "Blocks that the machines here have touched.",
     "foreseen": "Blocks that were brought ahead of the machines here.",
     "used": "Blocks that were, and were touched: the precision of foreseen, the recall of touched.",
+}
+
+
+CACHE_BYTES = {
+    "limit": "Bytes that the chunk cache may have.",
+    "size": "Bytes that the chunk cache has.",
+}
+
+CACHE_COUNTS = {
+    "misses": "Chunks that were not here when a machine touched them first.",
+    "evicted": "Chunks that the cache gave up.",
 }
 
 
@@ -62,11 +74,30 @@ class HostCollector(Collector):
         for kind, space in (("memory", status.memory), ("disk", status.disk)):
             what = f"Bytes of {kind} that are free for replicas."
             yield GaugeMetricFamily(f"satchel_{kind}_free_bytes", what, value=space.free)
+        yield from _cache(self._host.cache)
         yield CounterMetricFamily(
             "satchel_collisions",
             "Chunks that came and have the SHA-1 of another chunk in the cache.",
             value=self._host.store.collisions,
         )
+
+
+def _cache(counts: CacheCounts) -> Iterable[Metric]:
+    for name, what in CACHE_BYTES.items():
+        value = getattr(counts, name)
+        yield GaugeMetricFamily(f"satchel_cache_{name}_bytes", what, value=value)
+    for name, what in CACHE_COUNTS.items():
+        yield CounterMetricFamily(f"satchel_cache_{name}", what, value=getattr(counts, name))
+    what = "Whether running replicas need more of the cache than its limit."
+    yield GaugeMetricFamily("satchel_cache_crowded", what, value=counts.crowded)
+    what = "Chunks in the cache, by queue: what is high is given up last."
+    chunks = GaugeMetricFamily("satchel_cache_chunks", what, labels=["queue"])
+    what = "Chunks that were here when a machine touched them first, by their queue then."
+    hits = CounterMetricFamily("satchel_cache_hits", what, labels=["queue"])
+    for family, numbers in ((chunks, counts.chunks), (hits, counts.hits)):
+        for queue, number in numbers.items():
+            family.add_metric([queue], number)
+        yield family
 
 
 def _fetching(tally: Tally) -> Iterable[Metric]:

@@ -21,6 +21,9 @@ class SurrogateSettings:
     name:              what clients see; by default the host's name
     memory_mib:        guest memory that all replicas together may have
     disk_mib:          room that the file system of `data` must keep free
+    cache_mib:         chunks that are kept; 0: a quarter of what is free when the daemon starts, at
+                       most 4096. Less where `disk_mib` would not stay free; more as long as running
+                       replicas need more
     allow_emulation:   run strangers' machines without hardware virtualisation (TCG). QEMU gives
                        no isolation from a hostile guest then, so it is off unless you say so
     threads:           requests answered at once
@@ -42,6 +45,7 @@ class SurrogateSettings:
     name: str = ""
     memory_mib: int = 2048
     disk_mib: int = 1024
+    cache_mib: int = 0
     allow_emulation: bool = False
     threads: int = 16
     operation_seconds: float = 300.0

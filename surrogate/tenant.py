@@ -89,6 +89,11 @@ class Tenant:
         """Since anybody asked for anything."""
         return time.monotonic() - self._heard
 
+    @property
+    def volumes(self) -> tuple[Volume, ...]:
+        """Those of the replica, also of one that has ended."""
+        return self._volumes
+
     def status(self) -> ReplicaStatus:
         """The replica now, with what it fetched by source."""
         seconds, first_bytes = self._first_response or (None, None)

@@ -39,6 +39,7 @@ from wire.identity import (
 )
 from wire.links import Link, Links, Peer
 from wire.messages import (
+    CacheNumbers,
     CreateReplica,
     ForesightNumbers,
     HostStatus,
@@ -61,6 +62,7 @@ from wire.turnstile import Turnstile
 __all__ = [
     "BATCH_LIMIT",
     "Answer",
+    "CacheNumbers",
     "ChunkClient",
     "CreateReplica",
     "ErrorReport",

@@ -223,6 +223,26 @@ class Space(Message):
 
 
 @dataclass(frozen=True)
+class CacheNumbers(Message):
+    """A host's chunk cache. limit, size: bytes. crowded: running replicas need more than the limit.
+    chunks: in each queue, `high`, `normal` or `low`, the last to be given up first; hits: chunks
+    that were here when a machine touched them first, by their queue then; misses: those that were
+    not; evicted: chunks given up."""
+
+    limit: int = 0
+    size: int = 0
+    crowded: bool = False
+    chunks: dict[str, int] = field(default_factory=dict)
+    hits: dict[str, int] = field(default_factory=dict)
+    misses: int = 0
+    evicted: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("limit", "size", "misses", "evicted"):
+            _check_count(getattr(self, name), name)
+
+
+@dataclass(frozen=True)
 class HostStatus(Message):
     """A host that runs replicas. forwarded: the folder in which it accepts the sockets that a
     client forwards to it, empty where it accepts none. site: names of the sources that it has
@@ -235,6 +255,7 @@ class HostStatus(Message):
     replicas: tuple[ReplicaStatus, ...] = ()
     forwarded: str = ""
     site: tuple[str, ...] = ()
+    cache: CacheNumbers = field(default_factory=CacheNumbers)
 
     def __post_init__(self) -> None:
         check_name(self.name, "host name")

@@ -290,6 +290,33 @@ py::dict Prune(const PyStore& self, const py::iterable& keep, const py::iterable
   return out;
 }
 
+py::tuple Evict(const PyStore& self, const py::object& refs) {
+  const auto store = self.Get();
+  const Bytes bytes(refs);
+  const std::vector<ChunkRef> chosen(bytes.refs(), bytes.refs() + bytes.ref_count());
+  EvictReport report;
+  Run(kStore, [&] { return store->Evict(chosen, &report); });
+  return py::make_tuple(report.evicted, RefsToBytes(report.pinned), report.pack_bytes);
+}
+
+py::bytes Names(const PyStore& self) {
+  const auto store = self.Get();
+  std::vector<ChunkRef> refs;
+  Run(kStore, [&] { return store->Names(&refs); });
+  return RefsToBytes(refs);
+}
+
+py::bytes NamesIn(const PyStore& self, const PyBlockMap& map, const std::vector<uint64_t>& blocks) {
+  const auto store = self.Get();
+  const auto held = map.Get();
+  for (const uint64_t block : blocks) {
+    if (block >= held->blocks()) throw py::index_error("no such block");
+  }
+  std::vector<ChunkRef> refs;
+  Run(kStore, [&] { return store->NamesIn(*held, blocks, &refs); });
+  return RefsToBytes(refs);
+}
+
 void Rewrite(const PyStore& self, const std::vector<uint32_t>& packs) {
   const auto store = self.Get();
   Run(kStore, [&] { return store->Rewrite(packs); });
@@ -390,6 +417,9 @@ void init_store(py::module_& m) {
       .def("rebuild_index", &RebuildIndex, py::arg("progress"))
       .def("prune", &Prune, py::arg("keep"), py::arg("maps"), py::arg("partial"),
            py::arg("dry_run"), py::arg("progress"))
+      .def("evict", &Evict, py::arg("refs"))
+      .def("names", &Names)
+      .def("names_in", &NamesIn, py::arg("map"), py::arg("blocks"))
       .def("begin_making", &BeginMaking)
       .def("end_making", &EndMaking, py::arg("maker"))
       .def("keep", &Keep, py::arg("roots"))

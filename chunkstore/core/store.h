@@ -21,6 +21,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "chunkstore/core/block_map_file.h"
@@ -51,6 +52,12 @@ struct PruneReport {
   uint64_t removed = 0;  // chunks
   uint64_t bytes_before = 0;
   uint64_t bytes_after = 0;  // of packs
+};
+
+struct EvictReport {
+  uint64_t evicted = 0;          // chunks
+  std::vector<ChunkRef> pinned;  // that a block map points to
+  uint64_t pack_bytes = 0;       // of packs, after it
 };
 
 struct StoreStats {
@@ -124,6 +131,18 @@ class Store {
   // them is gone then. Packs that attached maps point into stay.
   Status Rewrite(const std::vector<uint32_t>& packs);
 
+  // For a cache: gives these chunks up, but for those that attached maps point to, and the room
+  // that they took where there is much of it. What the maps point to may move. See evict.cc.
+  Status Evict(const std::vector<ChunkRef>& refs, EvictReport* report);
+
+  // Every chunk, in the order in which they stand in the packs.
+  Status Names(std::vector<ChunkRef>* refs);
+
+  // What blocks of an attached map are, by what stands in the packs; the zero reference for one
+  // that is not packed, and for one that moved meanwhile.
+  Status NamesIn(const BlockMap& map, const std::vector<uint64_t>& blocks,
+                 std::vector<ChunkRef>* refs);
+
   // As in settle.h. Runs beside everything else; a second call waits for the first.
   Status Settle(const SettleOptions& options, const ProgressFn& progress, SettleReport* report);
 
@@ -164,6 +183,9 @@ class Store {
   void FindInMaps(uint32_t pack, std::vector<Location>* places);
   uint64_t RepointMaps(uint32_t pack, const Moves& moves);
   void PinPacks(std::set<uint32_t>* pinned);
+  void PlacesInMaps(std::unordered_set<uint64_t>* places);
+  Status FindSparsePacks(std::vector<uint32_t>* packs) REQUIRES(gate_);
+  Status Vacate(uint32_t pack) REQUIRES(gate_);
 
   std::string PacksPath() const { return path_ + "/packs"; }
   std::string IndexPath() const { return path_ + "/index"; }

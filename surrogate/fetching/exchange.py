@@ -17,12 +17,12 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
 from chunkstore import Below, ChunkInvalid, Store, split_refs
-from satchel.errors import IntegrityError, SatchelError
+from satchel.errors import CapacityError, IntegrityError, SatchelError
 from satchel.ids import ChunkRef
 from surrogate.fetching.crew import Crew
 from surrogate.fetching.schedule import Schedule
@@ -100,8 +100,10 @@ class Exchange:
     tally: the numbers of all who fetch here together
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, make_room: Callable[[], bool] = lambda: False) -> None:
+        """make_room: has the store give something up when its disk is full; whether it could."""
         self._store = store
+        self._make_room = make_room
         self._lock = threading.Lock()
         self._schedule = Schedule()
         self._tickets: dict[Key, list[Ticket]] = {}
@@ -215,7 +217,7 @@ class Exchange:
         """Admit an answer; what is in it has arrived, the rest is asked for elsewhere."""
         dispatch, size = flight.dispatch, len(records)
         try:
-            admitted = set(split_refs(self._store.admit(records)))
+            admitted = set(split_refs(self._admit(records)))
         except ChunkInvalid as error:
             self._take_in_invalid(flight, error, size, now)
             return
@@ -230,6 +232,14 @@ class Exchange:
                 self._schedule.leave_alone(dispatch.standing, now)
         if odd:
             self._note_fault(flight, Unasked("a source sent chunks that nobody asked it for"))
+
+    def _admit(self, records: bytes) -> bytes:
+        try:
+            return self._store.admit(records)
+        except CapacityError:
+            if not self._make_room():
+                raise
+        return self._store.admit(records)
 
     def _take_in_invalid(self, flight: _Flight, error: ChunkInvalid, size: int, now: float) -> None:
         """An answer with a chunk that is not itself. What followed it is asked for again: a stick

@@ -129,8 +129,7 @@ def test_every_workload_has_a_run_to_learn_from_and_one_to_be_judged_by() -> Non
         {path.name.split(".")[0] for path in FOLDER.glob(f"*.{run}.trace")}
         for run in (TRAINING, HELD_OUT)
     ]
-    assert names[0] == names[1]
-    assert set() < names[0] <= set(WORKLOADS)
+    assert names[0] == names[1] == set(WORKLOADS)
     assert sum(path.stat().st_size for path in FOLDER.glob("*.trace")) <= 2 << 20
     assert recordings(TRAINING)[0].run == TRAINING
 

@@ -156,6 +156,7 @@ def test_a_replica_says_how_much_of_its_volumes_is_here(site: Site, client: Http
 
 def test_metrics_are_what_prometheus_reads(site: Site) -> None:
     site.create()
+    site.host._cache.look()
     with HttpClient.in_process(surrogate_app(site.host)) as client:
         text = client.get_bytes("/metrics").decode()
     values = {
@@ -171,6 +172,9 @@ def test_metrics_are_what_prometheus_reads(site: Site) -> None:
     assert values["satchel_stall_seconds_bucket", "+Inf"] == stalls.count
     assert values["satchel_memory_free_bytes",] > 0
     assert values["satchel_collisions_total",] == 0
+    assert values["satchel_cache_misses_total",] == site.host.status().cache.misses > 0
+    assert values["satchel_cache_hits_total", "high"] == 0
+    assert 0 < values["satchel_cache_size_bytes",] < values["satchel_cache_limit_bytes",]
 
 
 def test_a_clients_names_make_no_series(site: Site, client: HttpClient) -> None:

@@ -1,0 +1,304 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""The chunk cache: what policies give up, and what of that a store gives up."""
+
+import errno
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bench.cafio import Cafio
+from chunkstore import BlockState, Store, StoreFull, name_blocks
+from overlay import Volume, create_volume
+from satchel.ids import BLOCK_SIZE
+from surrogate.caching import (
+    ChunkCache,
+    Lru,
+    MakePolicy,
+    Queue,
+    ThreeQueues,
+    cold_regions,
+    region_of,
+)
+from surrogate.caching import cache as cache_module
+from surrogate.fetching import Exchange
+from tests.chunkstore.content import noise
+from tests.chunkstore.mounts import tmpfs
+from tests.needs import requires
+
+POLICIES = pytest.mark.parametrize("make", [Lru, ThreeQueues, Cafio])
+CALLS = st.lists(
+    st.tuples(st.sampled_from(["touch", "cold", "bring", "give"]), st.integers(0, 30)),
+    max_size=200,
+)
+
+
+@POLICIES
+@given(calls=CALLS)
+def test_a_policy_knows_what_is_here(make: MakePolicy, calls: list[tuple[str, int]]) -> None:
+    """Held against a set: nothing is lost, nothing is given up twice or while it is pinned."""
+    policy, here = make(8), set[int]()
+    for call, key in calls:
+        if call == "give":
+            pinned = {key}
+            gone = policy.victims(5, pinned)
+            assert len(set(gone)) == len(gone) == min(5, len(here - pinned))
+            assert set(gone) <= here - pinned
+            here -= set(gone)  # type: ignore[arg-type]
+        elif call == "bring":
+            policy.brought(key)
+            here.add(key)
+        else:
+            assert (policy.touched(key, cold=call == "cold") is not None) == (key in here)
+            here.add(key)
+        assert sum(policy.counts().values()) == len(here)
+
+
+def found(make: MakePolicy, keys: list[int], capacity: int, cold: range = range(0)) -> int:
+    policy, hits, size = make(capacity), 0, 0
+    for key in keys:
+        if policy.touched(key, cold=key in cold) is not None:
+            hits += 1
+        elif size == capacity:
+            assert len(policy.victims(1)) == 1
+        else:
+            size += 1
+    return hits
+
+
+def test_part_of_a_loop_that_is_longer_than_the_cache_stays() -> None:
+    loops = [*range(400)] * 6
+    assert found(Lru, loops, 100) == 0
+    assert found(ThreeQueues, loops, 100) >= 5 * 80
+
+
+def test_what_is_used_again_and_again_outlives_a_scan() -> None:
+    keys = [k for n in range(20) for k in (*range(50), *range(1000 + 200 * n, 1200 + 200 * n))]
+    assert found(Lru, keys, 100) == 0
+    assert found(ThreeQueues, keys, 100) >= 17 * 50
+
+
+def test_a_prediction_that_was_wrong_costs_one_miss_each() -> None:
+    keys = [*range(60)] * 10
+    assert found(ThreeQueues, keys, 100, cold=range(60)) == found(ThreeQueues, keys, 100)
+    scanned = [k for n in range(5) for k in (*range(90), *range(1000 + 90 * n, 1090 + 90 * n))]
+    assert found(ThreeQueues, scanned, 100, cold=range(1000, 9999)) >= 4 * 80
+    wrong = found(ThreeQueues, scanned, 100, cold=range(1000))
+    assert wrong >= 2 * 80
+
+
+def test_what_nobody_asked_for_goes_first() -> None:
+    policy = ThreeQueues(10)
+    policy.touched("asked")
+    policy.brought("ahead")
+    assert policy.counts() == {Queue.HIGH: 1, Queue.NORMAL: 0, Queue.LOW: 1}
+    assert policy.victims(1) == ["ahead"]
+    assert policy.touched("asked") is Queue.HIGH
+    policy.brought("ahead")
+    assert policy.touched("ahead") is Queue.LOW
+
+
+def test_regions_that_hindsight_would_not_have_kept_are_cold() -> None:
+    hot, scan = region_of("notes", "disk0", 70), region_of("notes", "ram", 5)
+    assert hot == ("notes", "disk0", 1)
+    accesses = []
+    for turn in range(10):
+        accesses += [(key, hot) for key in range(10)]
+        accesses += [(1000 + 40 * turn + n, scan) for n in range(40)]
+    assert cold_regions(accesses, 20) == {scan}
+
+
+class Machines:
+    """A store whose packs are small, and volumes in use."""
+
+    def __init__(self, folder: Path) -> None:
+        Store.create(folder / "store").close()
+        self.store = Store.open(folder / "store", level=0, pack_limit=256 << 10)
+        self.folder = folder
+        self.volumes: list[Volume] = []
+        self.limit = 1 << 30
+
+    def cache(self) -> ChunkCache:
+        return ChunkCache(self.store, lambda: self.limit, lambda: list(self.volumes))
+
+    def run(self, name: str, content: bytes) -> Volume:
+        """A machine that touches all of its volume."""
+        volume = create_volume(self.folder, name, self.store.import_bytes(content))
+        assert not self.store.resolve(volume.root, volume.map, 0, volume.blocks)
+        volume.map.touch(0, volume.blocks)
+        self.volumes.append(volume)
+        return volume
+
+    def end(self, volume: Volume) -> None:
+        self.volumes.remove(volume)
+        volume.remove()
+
+    def holds(self, content: bytes) -> int:
+        """How many of its chunks are here."""
+        blocks = [content[n : n + BLOCK_SIZE] for n in range(0, len(content), BLOCK_SIZE)]
+        names = set(self.store.names())
+        return sum(self.name(block) in names for block in blocks)
+
+    def name(self, block: bytes) -> bytes:
+        return name_blocks(block)
+
+
+@pytest.fixture
+def machines(tmp_path: Path) -> Iterator[Machines]:
+    made = Machines(tmp_path)
+    yield made
+    for volume in made.volumes:
+        volume.remove()
+    made.store.close()
+
+
+def test_a_cache_keeps_to_its_limit_and_never_takes_what_is_pinned(machines: Machines) -> None:
+    old, running = noise(1, 400), noise(2, 300)
+    cache = machines.cache()
+    gone = machines.run("gone", old)
+    cache.look()
+    machines.end(gone)
+    volume = machines.run("here", running)
+    cache.look()
+    assert machines.holds(old) == 400
+    machines.limit = 2 << 20
+    cache.look()
+    counts = cache.counts()
+    assert counts.size <= machines.limit
+    assert not counts.crowded
+    assert counts.evicted > 150
+    assert machines.holds(running) == 300
+    assert machines.holds(old) < 250
+    assert all(volume.map.entry(n).state is BlockState.PACKED for n in range(300))
+    assert machines.store.verify().ok
+    assert machines.store.names_in(volume.map, range(300)) == tuple(
+        machines.name(running[n * BLOCK_SIZE :][:BLOCK_SIZE]) for n in range(300)
+    )
+
+
+def test_a_cache_that_running_machines_fill_is_crowded_until_they_end(machines: Machines) -> None:
+    content = noise(1, 300)
+    cache = machines.cache()
+    volume = machines.run("here", content)
+    machines.limit = 1 << 20
+    cache.look()
+    cache.look()
+    assert cache.counts().crowded
+    assert machines.holds(content) == 300
+    machines.end(volume)
+    cache.look()
+    assert not cache.counts().crowded
+    assert cache.counts().size <= machines.limit
+    assert 0 < machines.holds(content) < 260
+
+
+def test_replicas_of_one_service_share_the_cache(machines: Machines) -> None:
+    content = noise(1, 200)
+    cache = machines.cache()
+    machines.run("one", content)
+    cache.look()
+    assert cache.counts().misses == 200
+    machines.run("two", content)
+    cache.look()
+    assert sum(cache.counts().hits.values()) == 200
+    assert cache.counts().misses == 200
+    assert cache.counts().size < 250 * BLOCK_SIZE
+
+
+def test_a_restart_of_the_daemon_does_not_lose_the_limit(machines: Machines) -> None:
+    content = noise(3, 400)
+    machines.end(machines.run("gone", content))
+    machines.limit = 1 << 20
+    cache = machines.cache()
+    cache.look()
+    assert cache.counts().size <= machines.limit
+    assert 0 < machines.holds(content) < 260
+
+
+@requires("root", "mount")
+def test_a_full_disk_does_not_break_a_running_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody else has filled it to the last byte; the machine goes on with the reserve."""
+    monkeypatch.setattr(cache_module, "RESERVE_BYTES", 4 << 20)
+    with tmpfs(tmp_path / "disk", "32m"), Store.create(tmp_path / "home") as home:
+        machines = Machines(tmp_path / "disk")
+        reserve = tmp_path / "disk" / "reserve"
+        cache = ChunkCache(machines.store, lambda: 1 << 30, lambda: machines.volumes, reserve)
+        exchange = Exchange(machines.store, cache.make_room)
+        old, running = noise(1, 300), noise(2, 300)
+        gone = machines.run("gone", old)
+        cache.look()
+        assert reserve.stat().st_blocks * 512 == 4 << 20
+        machines.end(gone)
+        volume = machines.run("here", running)
+        cache.look()
+        fill(tmp_path / "disk" / "others")
+        content = noise(3, 400)
+        admitted = b"".join(
+            exchange._admit(home.records(home.put(content[n : n + 100 * BLOCK_SIZE])))
+            for n in range(0, len(content), 100 * BLOCK_SIZE)
+        )
+        assert not reserve.exists()
+        assert all(machines.store.has(admitted))
+        assert machines.holds(running) == 300
+        machines.store.sync()
+        assert machines.store.verify().ok
+        exchange.close()
+        volume.remove()
+        machines.store.close()
+
+
+def fill(path: Path) -> None:
+    """Write until nothing more can be."""
+    with path.open("wb", buffering=0) as file:
+        try:
+            while file.write(bytes(4096)):
+                pass
+        except OSError as error:
+            assert error.errno == errno.ENOSPC
+
+
+class FullOnce:
+    """A store whose disk is full until somebody makes room."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.full = True
+
+    def admit(self, records: bytes) -> bytes:
+        if self.full:
+            raise StoreFull("no space")
+        return self.store.admit(records)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.store, name)
+
+
+@pytest.mark.parametrize("room", [True, False])
+def test_a_full_disk_is_made_room_on_before_a_miss_fails(
+    machines: Machines, tmp_path: Path, room: bool
+) -> None:
+    full = FullOnce(machines.store)
+    asked = []
+
+    def make_room() -> bool:
+        asked.append(True)
+        full.full = not room
+        return room
+
+    exchange = Exchange(full, make_room)  # type: ignore[arg-type]
+    with Store.create(tmp_path / "other") as other:
+        ref = other.put(random.Random(5).randbytes(BLOCK_SIZE))
+        records = other.records(ref)
+    if room:
+        assert exchange._admit(records) == ref
+    else:
+        with pytest.raises(StoreFull):
+            exchange._admit(records)
+    assert asked == [True]
+    exchange.close()
