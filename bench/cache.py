@@ -10,6 +10,7 @@ the three queues of CAFIO with the score of that paper. Belady's optimum knows t
 
 from __future__ import annotations
 
+import functools
 import importlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -52,8 +53,9 @@ class Asked:
                 regions.append(region_of(service, access.volume, block))
         return cls(recording.workload, tuple(keys), tuple(regions))
 
-    @property
+    @functools.cached_property
     def capacity(self) -> int:
+        """Chunks that the cache has room for."""
         return max(1, len(set(self.keys)) // PART)
 
     def cold(self) -> frozenset[Region]:
