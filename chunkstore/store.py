@@ -7,7 +7,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
@@ -204,6 +204,15 @@ class Store:
     def packs_path(self) -> Path:
         """The folder of its packs, which the nbdkit plugin reads."""
         return self._path / "packs"
+
+    @property
+    def pack_bytes(self) -> int:
+        """Bytes of all packs, about, without a look into the index."""
+        size = 0
+        for path in self.packs_path.glob("*.pack"):
+            with suppress(FileNotFoundError):  # it has just been removed
+                size += path.stat().st_size
+        return size
 
     def put(self, blocks: Buffer) -> bytes:
         """Store n * 4096 bytes, give back n references; ZERO_REF for a zero block."""

@@ -294,8 +294,7 @@ class Host:
 
     def _room(self) -> int:
         """Bytes that the cache has and that are free."""
-        packs = sum(path.stat().st_size for path in self.store.packs_path.glob("*.pack"))
-        return packs + (_free_mib(self.settings.data) << 20)
+        return self.store.pack_bytes + (_free_mib(self.settings.data) << 20)
 
     def _make_room(self) -> bool:
         """Not before the store knows the maps of all machines that were left running."""

@@ -107,7 +107,7 @@ class ChunkCache:
         with self._lock:
             return CacheCounts(
                 limit=self._limit(),
-                size=self._size(),
+                size=self._store.pack_bytes,
                 crowded=self._crowded,
                 chunks={queue.value: count for queue, count in self._policy.counts().items()},
                 hits={queue.value: self._hits[queue] for queue in Queue},
@@ -128,13 +128,13 @@ class ChunkCache:
             reserved = self._reserve is not None and self._reserve.exists()
             if self._reserve:
                 self._reserve.unlink(missing_ok=True)
-            before = self._size()
+            before = self._store.pack_bytes
             try:
                 self._note()
                 self._keep_to(before - before // SLACK_PART - PACK_BYTES)
             except SatchelError as error:
                 logger.warning("the disk is full: %s", error)
-            return reserved or self._size() < before
+            return reserved or self._store.pack_bytes < before
 
     def _set_aside(self) -> None:
         path = self._reserve
@@ -163,7 +163,7 @@ class ChunkCache:
                     self._hits[where] += 1
 
     def _keep_to(self, limit: int) -> None:
-        size = self._size()
+        size = self._store.pack_bytes
         if size <= limit:
             self._crowded = False
             return
@@ -187,9 +187,6 @@ class ChunkCache:
             )
         self._crowded = crowded
         self._stuck = set(self._seen), done.pack_bytes // PACK_BYTES
-
-    def _size(self) -> int:
-        return sum(path.stat().st_size for path in self._store.packs_path.glob("*.pack"))
 
     def _run(self) -> None:
         while not self._closing.wait(LOOK_SECONDS):
