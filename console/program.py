@@ -75,10 +75,11 @@ def _report(name: str, error: SatchelError) -> None:
         print(f"{name}: {error}", file=sys.stderr)
 
 
-def serve_until_signal(announcement: str) -> None:
-    """Say that a daemon is ready, then wait. Ctrl-C and SIGTERM end the wait, and the program."""
+def serve_until_signal(announcement: str, until: threading.Event | None = None) -> None:
+    """Say that a daemon is ready, then wait, at most until an event. Ctrl-C and SIGTERM end the
+    wait, and the program."""
     print(announcement, file=sys.stderr, flush=True)
-    wait_for(threading.Event())
+    wait_for(until or threading.Event())
 
 
 def wait_for(event: threading.Event) -> None:

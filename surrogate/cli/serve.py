@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 import contextlib
+import signal
+import threading
 
 import click
 
@@ -22,8 +24,8 @@ PEER_MAX_BODY = 1 << 20
 @click.command("serve")
 @pass_context
 def command(context: Context) -> None:
-    """Run the surrogate until Ctrl-C. Its replicas end with it; those of one that was killed go on
-    under the next."""
+    """Run the surrogate until Ctrl-C. Its replicas end with it. After SIGHUP, or where it was
+    killed, they go on, and the surrogate that is started next goes on with them."""
     settings = context.settings
     for folder in (settings.run, settings.forwarded):
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -37,7 +39,10 @@ def command(context: Context) -> None:
                 peers = peer_app(host.store)
                 place = settings.peers_socket
                 stack.enter_context(serve(peers, place, threads=threads, max_body=PEER_MAX_BODY))
-            serve_until_signal(f"surrogate {host.name} answers at {settings.socket}")
+            left = threading.Event()
+            signal.signal(signal.SIGHUP, lambda *_: left.set())
+            serve_until_signal(f"surrogate {host.name} answers at {settings.socket}", left)
+            host.leave()
     finally:
         settings.socket.unlink(missing_ok=True)  # an interrupt may come while it is being made
         host.close()

@@ -78,6 +78,11 @@ class Spot:
         self.daemon.send_signal(signal.SIGKILL)
         self.daemon.wait()
 
+    def leave(self) -> None:
+        assert self.daemon is not None
+        self.daemon.send_signal(signal.SIGHUP)
+        assert self.daemon.wait(60) == 0
+
     def end(self) -> None:
         assert self.daemon is not None
         self.daemon.terminate()
@@ -163,6 +168,11 @@ def test_machines_go_on_and_a_miss_under_way_is_answered_by_the_next_daemon(spot
     assert [answer.number for answer in again] == [last + 1, last + 2]
     assert [http.decode(answer.payload).status for answer in again] == [201, 201]
     assert spot.status().last_operation == last + 2
+    spot.leave()
+    assert spot.pids() == pids
+    spot.start()
+    assert [answer.number for answer in spot.execute(note(last + 3))] == [last + 3]
+    assert spot.pids() == pids
     spot.http.delete(f"/v1/replicas/{REPLICA}", timeout=60)
     assert below(spot.run / "r") == []
     spot.end()
