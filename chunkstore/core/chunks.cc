@@ -17,7 +17,6 @@ namespace satchel {
 namespace {
 
 constexpr size_t kGroup = 256;  // chunks that are looked up and appended together
-constexpr int kSentLevel = 1;   // of zstd, for what leaves the store
 
 // Content is stored raw where this many times its size is free.
 constexpr uint64_t kRoomForRaw = 3;
@@ -243,7 +242,7 @@ Status Chunks::MaybeHere(const ChunkRef* refs, size_t n, bool* maybe) {
   return {};
 }
 
-Status Chunks::Records(const ChunkRef* refs, size_t n, std::string* out) {
+Status Chunks::Records(const ChunkRef* refs, size_t n, std::string* out, int level) {
   Location at[kGroup];
   bool found[kGroup];
   for (size_t start = 0; start < n; start += kGroup) {
@@ -251,7 +250,7 @@ Status Chunks::Records(const ChunkRef* refs, size_t n, std::string* out) {
     SATCHEL_RETURN_IF_ERROR(Locate(refs + start, count, at, found));
     for (size_t i = 0; i < count; ++i) {
       if (!found[i]) continue;
-      const Status status = AppendForOthers(refs[start + i], at[i], out);
+      const Status status = AppendForOthers(refs[start + i], at[i], level, out);
       if (IsLost(status)) {
         SATCHEL_RETURN_IF_ERROR(Forget(refs[start + i], at[i]));
       } else {
@@ -262,11 +261,12 @@ Status Chunks::Records(const ChunkRef* refs, size_t n, std::string* out) {
   return {};
 }
 
-Status Chunks::AppendForOthers(const ChunkRef& ref, const Location& at, std::string* out) {
+Status Chunks::AppendForOthers(const ChunkRef& ref, const Location& at, int level,
+                               std::string* out) {
   if (at.in_frame()) {
     uint8_t block[kBlockSize];
     SATCHEL_RETURN_IF_ERROR(ReadChunk(ref, at, block));
-    AppendRecord(ref, block, kSentLevel, out);
+    AppendRecord(ref, block, level, out);
     return {};
   }
   uint8_t buffer[kMaxRecordSize];
@@ -274,7 +274,7 @@ Status Chunks::AppendForOthers(const ChunkRef& ref, const Location& at, std::str
   SATCHEL_RETURN_IF_ERROR(ReadRaw(at, buffer, &record));
   if (record.ref != ref) return Status::Invalid(ref, "it is the record of another chunk");
   if (record.codec == Codec::kRaw) {
-    AppendRecord(ref, record.payload, kSentLevel, out);
+    AppendRecord(ref, record.payload, level, out);
   } else {
     out->append(reinterpret_cast<const char*>(buffer), record.size());
   }

@@ -101,8 +101,10 @@ class Chunks final : public PageSource {
   // maybe[i] is false when refs[i] certainly is not here; costs no lookup.
   Status MaybeHere(const ChunkRef* refs, size_t n, bool* maybe);
 
-  // Appends the records of those that are here and whole, in order, as others get them.
-  Status Records(const ChunkRef* refs, size_t n, std::string* out);
+  // Appends the records of those that are here and whole, in order, as others get them: what is
+  // not compressed here is, at that level of zstd.
+  Status Records(const ChunkRef* refs, size_t n, std::string* out, int level = kSentLevel);
+  static constexpr int kSentLevel = 1;
 
   // Takes records from an untrusted source. Those before a bad one stay, and are in *admitted.
   Status Admit(const uint8_t* data, size_t n, std::vector<ChunkRef>* admitted);
@@ -166,7 +168,7 @@ class Chunks final : public PageSource {
   // Appends the record of the chunk `ref`, which is at `at`, as others get it: never raw if it gets
   // shorter, because what carries it is slower than compressing. Both hashes are as ReadChunk says
   // if the chunk is in a frame, else the name alone is compared. Errors as ReadChunk.
-  Status AppendForOthers(const ChunkRef& ref, const Location& at, std::string* out);
+  Status AppendForOthers(const ChunkRef& ref, const Location& at, int level, std::string* out);
 
   // A record as stored, checksum checked. kDamaged if the chunk is in a frame.
   Status ReadRaw(const Location& at, uint8_t* buffer, RecordView* record);

@@ -47,11 +47,12 @@ class File {
   // Makes everything written so far durable, the size included.
   virtual Status Sync() = 0;
 
-  // The system begins to write [offset, offset + length), so that Sync has less to wait for. A
-  // hint.
-  virtual void StartWriting(uint64_t offset, uint64_t length) {
+  // The system begins to write [offset, offset + length), so that Sync has less to wait for;
+  // returns when it has written what begins `behind` bytes before that. A hint.
+  virtual void StartWriting(uint64_t offset, uint64_t length, uint64_t behind) {
     (void)offset;
     (void)length;
+    (void)behind;
   }
 
   // The system need not keep what is durable of [offset, offset + length) in memory. A hint.

@@ -6,6 +6,7 @@
 // Every step is durable before the next begins. Removing goes the other way: the commit file, a
 // sync, then what it named, a sync. What each step is made of is in fat_order.h.
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <deque>
 #include <future>
@@ -80,6 +81,7 @@ class Media::PackFile {
 
  private:
   static constexpr size_t kBufferSize = 1 << 20;
+  static constexpr uint64_t kInFlight = 16 << 20;  // as much keeps any medium at work
 
   Status Start() {
     SATCHEL_RETURN_IF_ERROR(media_->NextPack(&pack_));
@@ -95,7 +97,7 @@ class Media::PackFile {
 
   Status Flush() {
     SATCHEL_RETURN_IF_ERROR(file_->WriteAt(flushed_, buffer_.data(), buffer_.size()));
-    file_->StartWriting(flushed_, buffer_.size());
+    file_->StartWriting(flushed_, buffer_.size(), kInFlight);
     flushed_ += buffer_.size();
     buffer_.clear();
     return {};
@@ -158,6 +160,7 @@ class Media::Adder {
         return Status();
       }));
       need = Need(exact);
+      spare_ = true;
     }
     if (need <= free) return {};
     if (need > free + Stale()) {
@@ -193,8 +196,9 @@ class Media::Adder {
 
  private:
   static constexpr uint64_t kReportEvery = 1 << 20;
-  static constexpr size_t kTogether = 256;  // chunks in a batch
-  static constexpr size_t kAhead = 8;       // batches
+  static constexpr size_t kTogether = 256;                            // chunks in a batch
+  static constexpr size_t kAhead = 8;                                 // batches
+  static constexpr int kLevels[] = {Chunks::kSentLevel, -1, -3, -5};  // of zstd
 
   uint64_t Need(uint64_t bytes) const {
     return bytes + bytes / kClusterShare + plan_.size() * kMediaIndexEntrySize + kReserve;
@@ -220,17 +224,23 @@ class Media::Adder {
     std::string records;
   };
 
-  // Batches are made while those before them are written: compressing may take longer than
-  // that. Without a policy std::async does the work in get() where there are no threads left, and
-  // throws nothing. The medium must not get what the store has lost.
+  // Batches are made while those before them are written. Whenever the medium has to wait for one,
+  // the next ones are compressed less, and whenever not, more: so neither waits for long, and a
+  // slow medium gets the fewest bytes. Without a policy std::async does the work in get() where
+  // there are no threads left, and throws nothing. The medium must not get what the store has lost.
   template <typename Visit>
   Status ForEachRecord(const Visit& visit) {
     std::deque<std::future<Batch>> ahead;
     size_t next = 0;
+    size_t level = 0;
     for (size_t start = 0; start < plan_.size(); start += kTogether) {
       for (; next < plan_.size() && ahead.size() <= kAhead; next += kTogether) {
-        ahead.push_back(std::async([this, next] { return Take(next); }));
+        ahead.push_back(std::async([this, next, level] { return Take(next, kLevels[level]); }));
       }
+      const bool waits =
+          ahead.front().wait_for(std::chrono::seconds(0)) != std::future_status::ready;
+      if (!waits && level > 0) --level;
+      if (waits && !spare_ && level + 1 < std::size(kLevels)) ++level;
       const Batch batch = ahead.front().get();
       ahead.pop_front();
       SATCHEL_RETURN_IF_ERROR(OfStore(batch.status));
@@ -249,10 +259,10 @@ class Media::Adder {
     return {};
   }
 
-  Batch Take(size_t start) {
+  Batch Take(size_t start, int level) {
     Batch batch;
     const size_t count = std::min(kTogether, plan_.size() - start);
-    batch.status = from_->Records(&plan_[start], count, &batch.records);
+    batch.status = from_->Records(&plan_[start], count, &batch.records, level);
     return batch;
   }
 
@@ -267,6 +277,7 @@ class Media::Adder {
   std::vector<ChunkRef> plan_;
   std::set<uint32_t> in_use_;  // packs that have wanted chunks
   uint64_t total_ = 0;         // bytes of records in the store
+  bool spare_ = false;         // room is short: nothing is compressed less
 };
 
 Status Media::Add(Chunks* from, const ChunkRef* all, size_t n, const ProgressFn& progress,

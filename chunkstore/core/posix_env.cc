@@ -80,9 +80,12 @@ class PosixFile final : public File {
 
   Status Sync() override { return fdatasync(fd_) == 0 ? Status() : Error("cannot sync"); }
 
-  void StartWriting(uint64_t offset, uint64_t length) override {
-    (void)sync_file_range(fd_, static_cast<off64_t>(offset), static_cast<off64_t>(length),
-                          SYNC_FILE_RANGE_WRITE);
+  void StartWriting(uint64_t offset, uint64_t length, uint64_t behind) override {
+    const auto size = static_cast<off64_t>(length);
+    (void)sync_file_range(fd_, static_cast<off64_t>(offset), size, SYNC_FILE_RANGE_WRITE);
+    if (offset < behind) return;
+    (void)sync_file_range(fd_, static_cast<off64_t>(offset - behind), size,
+                          SYNC_FILE_RANGE_WAIT_BEFORE);
   }
 
   void DropCached(uint64_t offset, uint64_t length) override {
