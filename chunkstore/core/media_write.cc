@@ -135,24 +135,22 @@ class Media::Adder {
     }
     plan_.reserve(lacking.size());
     for (const auto& entry : lacking.entries()) {
-      Location at;
-      bool found = false;
-      Status status = from_->Locate(&entry.ref, 1, &at, &found);
-      if (status.ok() && !found) status = Status::Missing(entry.ref, "the store lacks it");
+      bool maybe = false;
+      Status status = from_->MaybeHere(&entry.ref, 1, &maybe);
+      if (status.ok() && !maybe) status = Status::Missing(entry.ref, "the store lacks it");
       SATCHEL_RETURN_IF_ERROR(OfStore(std::move(status)));
       plan_.push_back(entry.ref);
-      total_ += std::min(at.size(), kMaxRecordSize);
     }
     return {};
   }
 
-  // What the store does not hold compressed is measured only where that decides.
+  // How much shorter records get is measured only where that decides.
   Status MakeRoom() {
     media_->write_mutex_.AssertHeld();
     if (plan_.empty()) return {};
     uint64_t free = 0;
     SATCHEL_RETURN_IF_ERROR(media_->FreeBytes(&free));
-    uint64_t need = Need(total_);
+    uint64_t need = Need(plan_.size() * uint64_t{kMaxRecordSize});
     if (need > free) {
       uint64_t exact = 0;
       SATCHEL_RETURN_IF_ERROR(ForEachRecord([&](const RecordView& record, const uint8_t*) {
@@ -198,7 +196,7 @@ class Media::Adder {
   static constexpr uint64_t kReportEvery = 1 << 20;
   static constexpr size_t kTogether = 256;                            // chunks in a batch
   static constexpr size_t kAhead = 8;                                 // batches
-  static constexpr int kLevels[] = {Chunks::kSentLevel, -1, -3, -5};  // of zstd
+  static constexpr int kLevels[] = {Chunks::kSentLevel, -1};  // of zstd
 
   uint64_t Need(uint64_t bytes) const {
     return bytes + bytes / kClusterShare + plan_.size() * kMediaIndexEntrySize + kReserve;
@@ -276,7 +274,6 @@ class Media::Adder {
   MediaNotes* const notes_;
   std::vector<ChunkRef> plan_;
   std::set<uint32_t> in_use_;  // packs that have wanted chunks
-  uint64_t total_ = 0;         // bytes of records in the store
   bool spare_ = false;         // room is short: nothing is compressed less
 };
 
