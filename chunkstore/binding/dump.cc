@@ -11,13 +11,14 @@ namespace satchel {
 namespace {
 
 // (offset, size, kind, text) of each part.
-py::list Dump(const std::string& path) {
+py::list Dump(const std::string& path, bool index) {
   std::vector<DumpedPart> parts;
+  const auto keep = [&](const DumpedPart& part) {
+    parts.push_back(part);
+    return Status();
+  };
   Run(Domain::kStore, [&] {
-    return DumpFile(PosixEnv(), path, [&](const DumpedPart& part) {
-      parts.push_back(part);
-      return Status();
-    });
+    return index ? DumpIndexCopy(PosixEnv(), path, keep) : DumpFile(PosixEnv(), path, keep);
   });
   py::list list;
   for (const DumpedPart& part : parts) {
@@ -28,6 +29,6 @@ py::list Dump(const std::string& path) {
 
 }  // namespace
 
-void init_dump(py::module_& m) { m.def("dump", &Dump, py::arg("path")); }
+void init_dump(py::module_& m) { m.def("dump", &Dump, py::arg("path"), py::arg("index") = false); }
 
 }  // namespace satchel

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "chunkstore/core/block_map_file.h"
+#include "chunkstore/core/index.h"
 #include "chunkstore/core/media_commit.h"
 #include "chunkstore/core/media_index.h"
 #include "chunkstore/core/pack_reader.h"
@@ -111,12 +112,15 @@ Status DumpCommit(Env* env, const std::string& path, const Show& show) {
   return show({at, data.size() - at, "checksum", "right"});
 }
 
+std::string InWords(const Location& at) {
+  const std::string text = "in pack " + Number(at.pack) + " at " + Number(at.offset);
+  return at.in_frame() ? text + " slot " + Number(at.slot) : text;
+}
+
 std::string InWords(const BlockEntry& entry) {
   static constexpr const char* kStates[] = {"absent", "zero", "packed", "dirty"};
-  std::string text = kStates[static_cast<size_t>(entry.state)];
-  if (entry.state != BlockState::kPacked) return text;
-  text += " in pack " + Number(entry.at.pack) + " at " + Number(entry.at.offset);
-  return entry.at.in_frame() ? text + " slot " + Number(entry.at.slot) : text;
+  const std::string text = kStates[static_cast<size_t>(entry.state)];
+  return entry.state == BlockState::kPacked ? text + " " + InWords(entry.at) : text;
 }
 
 // Runs of blocks without a place of their own are one part.
@@ -178,6 +182,19 @@ Status DumpFile(Env* env, const std::string& path, const Show& show) {
   if (magic == kPageMagic && size == kBlockSize && got == kBlockSize) return DumpPage(head, show);
   if (magic == kRecordMagic || magic == kFrameMagic) return DumpRecords(file.get(), 0, size, show);
   return Status::Make(Kind::kDamaged, "cannot show " + path, "it is no file of the chunk store");
+}
+
+Status DumpIndexCopy(Env* env, const std::string& path, const Show& show) {
+  std::unique_ptr<Index> index;
+  SATCHEL_RETURN_IF_ERROR(Index::Open(env, path, &index));
+  PackPosition end;
+  bool complete = false;
+  SATCHEL_RETURN_IF_ERROR(index->End(&end, &complete));
+  const std::string where = "packs end in pack " + Number(end.pack) + " at " + Number(end.offset);
+  SATCHEL_RETURN_IF_ERROR(show({0, 0, "end", complete ? where : "it is being rebuilt"}));
+  return index->ForEach([&](const ChunkRef& ref, const Location& at) {
+    return show({at.offset, at.size(), "entry", ref.IdHex() + " " + InWords(at)});
+  });
 }
 
 }  // namespace satchel

@@ -28,6 +28,11 @@ struct DumpedPart {
 Status DumpFile(Env* env, const std::string& path,
                 const std::function<Status(const DumpedPart&)>& show);
 
+// The entries of an index, in the order of the references, and where its packs end; sizes are of
+// what they lead to. LevelDB writes when it opens: `path` is a copy that nobody else needs.
+Status DumpIndexCopy(Env* env, const std::string& path,
+                     const std::function<Status(const DumpedPart&)>& show);
+
 }  // namespace satchel
 
 #endif  // SATCHEL_CHUNKSTORE_CORE_DUMP_H_

@@ -27,11 +27,10 @@ _LOG = b"SATCHLOG"
 @click.argument("file", type=click.Path(path_type=Path))
 @json_option
 def command(file: Path, as_json: bool) -> None:
-    """Show what is in FILE: a pack, a pack's index, a medium's commit, a block map, a table page, a
+    """Show what is in FILE: a pack, a store's or a pack's index, a medium's commit, a block map, a table page, a
     working set, an access profile, a segment of an operation log, a manifest or a description."""
     try:
-        with file.open("rb") as opened:
-            head = opened.read(8)
+        head = b"" if file.is_dir() else _head(file)
     except OSError as error:
         raise NotFoundError(f"cannot read {file}", why=error.strerror or str(error)) from error
     if head.startswith(_WORKING_SET):
@@ -45,6 +44,11 @@ def command(file: Path, as_json: bool) -> None:
     else:
         parts = list(dump(file))
     show([asdict(part) for part in parts], as_json=as_json)
+
+
+def _head(file: Path) -> bytes:
+    with file.open("rb") as opened:
+        return opened.read(8)
 
 
 class _AnyVolume(dict[str, TableRoot]):

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from chunkstore import BlockMap, Media, Store, StoreDamaged, dump
+from chunkstore.store import split_refs
+from satchel.ids import chunk_id
 from tests.chunkstore.content import commit_volumes, flip, noise, packs, reference, text
 
 
@@ -56,6 +58,22 @@ def test_a_commit_file(store: Store, media: Media) -> None:
     flip(media.root / "satchel/commits/000001.commit", 70)
     with pytest.raises(StoreDamaged, match="checksum"):
         dump(media.root / "satchel/commits/000001.commit")
+
+
+def test_the_index_of_a_store(store: Store, tmp_path: Path) -> None:
+    """Beside the store that has it open, without a change to it."""
+    root = store.import_bytes(noise(1, 3))
+    folder = store.packs_path.with_name("index")
+    before = {path.name: path.stat().st_size for path in folder.iterdir()}
+    end, *entries = dump(folder)
+    assert (end.kind, end.text.split()[:4]) == ("end", ["packs", "end", "in", "pack"])
+    ids = sorted(chunk_id(ref).hex() for ref in split_refs(store.reachable([root])))
+    assert [entry.text.split()[0] for entry in entries] == ids
+    offsets = [part.offset for part in dump(packs(store.packs_path)[0]) if part.kind == "record"]
+    assert sorted(entry.offset for entry in entries) == offsets
+    assert {path.name: path.stat().st_size for path in folder.iterdir()} == before
+    with pytest.raises(StoreDamaged, match="no index"):
+        dump(tmp_path)
 
 
 def test_another_file_is_refused(tmp_path: Path) -> None:
