@@ -117,6 +117,10 @@ class BlockMap:
         """Note that the machine touches blocks, as the plugin does. Raises IndexError."""
         self.native.touch(first, count)
 
+    def ask_for_space(self) -> None:
+        """Have the plugin give back the overlay's space of what is not dirty, soon."""
+        self.native.ask_for_space()
+
     def dirty_blocks(self) -> int:
         """How many blocks a checkpoint would have to store."""
         return self.count(BlockState.DIRTY)

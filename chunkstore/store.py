@@ -332,9 +332,9 @@ class Store:
     ) -> TableRoot:
         """Store the dirty blocks of a volume and give its new root. Durable on return.
 
-        Then those entries become packed or zero, and their space in the overlay is given back.
-        The machine is paused and the volume flushed. Raises ChunkMissing when a table page on the
-        way is not here; after an error map and overlay are as before.
+        Then those entries become packed or zero; `map.ask_for_space` has their space in the
+        overlay given back. The machine is paused and the volume flushed. Raises ChunkMissing when
+        a table page on the way is not here; after an error the map is as before.
         """
         made = _root(self.native.commit(root.ref, root.size, map.native, overlay_path))
         self._tell_collisions()

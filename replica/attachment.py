@@ -93,6 +93,11 @@ class Attachment:
             volume.root = store.commit(volume.root, volume.map, volume.overlay)
         return {name: volume.root for name, volume in self.volumes.items()}
 
+    def give_back(self) -> None:
+        """Have the space that a commit made free given back, while the machine goes on."""
+        for volume in self.volumes.values():
+            volume.map.ask_for_space()
+
     def abort(self) -> None:
         """Free whoever waits for the RAM file. Memory is lost; `close` is still needed."""
         self._mount.abort()

@@ -297,6 +297,8 @@ class Replica:
                 machine.resume()
                 raise
             machine.resume()
+            assert self._attachment is not None
+            self._attachment.give_back()
             return frozen
 
     def digest(self, paths: list[str]) -> str:

@@ -101,6 +101,7 @@ void init_block_map(py::module_& m) {
       .def("touch", &Touch, py::arg("first"), py::arg("count"))
       .def("touched", &Touched, py::arg("but") = 0)
       .def("entry", &Entry, py::arg("block"))
+      .def("ask_for_space", [](const PyBlockMap& self) { self.Get()->AskForSpace(); })
       .def("mark_dirty", &MarkDirty, py::arg("first"), py::arg("count"));
 }
 

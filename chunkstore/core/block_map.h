@@ -5,7 +5,7 @@
 // nbdkit plugin both map. It lives as long as the attachment and is no persistent format.
 //
 //   map     := header (4096)  entry*  touch*    8 bytes and 4 bytes per block
-//   header  := magic "SATBMAP\0" (8)  blocks u64 (8)  touches u64 (8)  zero
+//   header  := magic "SATBMAP\0" (8)  blocks u64 (8)  touches u64 (8)  space requests u32 (4)  zero
 //   entry   := state (bits 0-1)  location (bits 2-63, location.h)
 //
 //   touch   := order (bits 0-30): 0, or when the machine touched the block first, from 1 on
@@ -15,6 +15,8 @@
 //   absent -> zero | packed   the daemon, once the chunk is in a local pack and synced to readers
 //   any    -> dirty           the plugin, after the bytes are in the overlay file
 //   dirty  -> zero | packed   the daemon, at a checkpoint, while the machine is paused and flushed
+// After a checkpoint the daemon counts the space requests up, and the plugin gives the space back
+// that blocks have in the overlay which are not dirty.
 // A daemon that fills an absent entry uses compare-and-swap from absent, so that it never undoes a
 // plugin's dirty. The order of touches is the plugin's, what was foreseen the daemon's: what
 // bringing blocks ahead of the machine is worth is measured by them.

@@ -25,6 +25,8 @@ struct Header {
   char magic[8];
   uint64_t blocks;
   uint64_t touches;
+  uint32_t space_requests;
+  uint32_t reserved;
 };
 
 Status WriteHeader(int fd, const std::string& path, uint64_t blocks) {
@@ -45,6 +47,8 @@ BlockMap::BlockMap(void* base, size_t size, uint64_t blocks)
       blocks_(blocks),
       touch_count_(reinterpret_cast<std::atomic<uint64_t>*>(static_cast<char*>(base) +
                                                             offsetof(Header, touches))),
+      space_requests_(reinterpret_cast<std::atomic<uint32_t>*>(static_cast<char*>(base) +
+                                                               offsetof(Header, space_requests))),
       entries_(
           reinterpret_cast<std::atomic<uint64_t>*>(static_cast<char*>(base) + kBlockMapHeaderSize)),
       touches_(reinterpret_cast<std::atomic<uint32_t>*>(entries_ + blocks)),

@@ -61,6 +61,10 @@ class BlockMap {
     entries_[block].store(EncodeEntry(kDirtyEntry), std::memory_order_release);
   }
 
+  // Has the plugin give back the overlay's space of what is not dirty, soon and once.
+  void AskForSpace() { space_requests_->fetch_add(1, std::memory_order_release); }
+  uint32_t SpaceRequests() const { return space_requests_->load(std::memory_order_acquire); }
+
   // The machine reads or writes these blocks.
   void Touch(uint64_t first, uint64_t count) {
     for (uint64_t i = first; i < first + count; ++i) {
@@ -107,6 +111,7 @@ class BlockMap {
   const size_t size_;
   const uint64_t blocks_;
   std::atomic<uint64_t>* const touch_count_;
+  std::atomic<uint32_t>* const space_requests_;
   std::atomic<uint64_t>* const entries_;
   std::atomic<uint32_t>* const touches_;
   const std::shared_ptr<BlockMapHandle> handle_;

@@ -242,32 +242,6 @@ class Resolution {
   RefSet blocks_;
 };
 
-bool AnyDirty(const BlockMap& map, uint64_t begin, uint64_t end) {
-  for (uint64_t i = begin; i < end; ++i) {
-    if (map.Load(i).state == BlockState::kDirty) return true;
-  }
-  return false;
-}
-
-// Gives back the overlay's space of `blocks`, which ascend. Only dirty blocks have bytes there, so
-// a run goes on to the next block that is still dirty: one call instead of one for each block. What
-// cannot be given back costs space only.
-void PunchBlocks(const std::vector<uint64_t>& blocks, const BlockMap& map, File* overlay) {
-  uint64_t begin = 0;
-  uint64_t end = 0;
-  const auto punch = [&] {
-    if (end > begin) (void)overlay->PunchHole(begin * kBlockSize, (end - begin) * kBlockSize);
-  };
-  for (const uint64_t block : blocks) {
-    if (end == begin || AnyDirty(map, end, block)) {
-      punch();
-      begin = block;
-    }
-    end = block + 1;
-  }
-  punch();
-}
-
 // Reads the blocks of a volume and writes those that are not zero, if there is where to.
 class Exporter {
  public:
@@ -476,15 +450,11 @@ Status CommitVolume(Chunks* chunks, const TableRoot& root, BlockMap* map, File* 
   SATCHEL_RETURN_IF_ERROR(RunIngest(chunks, plan, nullptr, new_root));
   SATCHEL_RETURN_IF_ERROR(chunks->Sync());
 
-  // Everything that can fail came before the first entry changes.
-  size_t clean = 0;
+  // Everything that can fail came before the first entry changes. An entry that somebody changed
+  // meanwhile stays as it is.
   for (size_t i = 0; i < blocks.size(); ++i) {
-    // An entry that somebody changed meanwhile keeps its bytes in the overlay.
-    if (!map->Replace(blocks[i], BlockState::kDirty, DecodeEntry(words[i]))) continue;
-    blocks[clean++] = blocks[i];
+    map->Replace(blocks[i], BlockState::kDirty, DecodeEntry(words[i]));
   }
-  blocks.resize(clean);
-  PunchBlocks(blocks, *map, overlay);
   return {};
 }
 

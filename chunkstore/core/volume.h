@@ -81,8 +81,8 @@ Status PlaceBlocks(Chunks* chunks, BlockMap* map, const uint32_t* numbers, size_
                    const uint8_t* data);
 
 // Stores the dirty blocks of the overlay and gives the root that has them. Then makes all of it
-// durable, turns those entries to packed or zero and gives their space in the overlay back. Nobody
-// writes to the volume meanwhile. After an error the map and the overlay are as before.
+// durable and turns those entries to packed or zero. Nobody writes to the volume meanwhile. After
+// an error the map is as before. The overlay stays as it is: BlockMap::AskForSpace.
 Status CommitVolume(Chunks* chunks, const TableRoot& root, BlockMap* map, File* overlay,
                     TableRoot* new_root);
 

@@ -13,6 +13,7 @@
 #include <exception>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "chunkstore/core/env.h"
@@ -98,9 +99,20 @@ int GetReady() {
     for (const VolumeConfig& volume : config.volumes) {
       const auto index = static_cast<uint32_t>(server->volumes.size());
       server->volumes.emplace_back();
-      SATCHEL_RETURN_IF_ERROR(Volume::Open(volume, index, server->packs.get(), server->misses.get(),
-                                           &server->volumes.back()));
+      std::unique_ptr<File> overlay;
+      const OpenMode mode = volume.read_only ? OpenMode::kRead : OpenMode::kReadWrite;
+      SATCHEL_RETURN_IF_ERROR(PosixEnv()->Open(volume.overlay_path, mode, &overlay));
+      SATCHEL_RETURN_IF_ERROR(Volume::Open(volume, index, std::move(overlay), server->packs.get(),
+                                           server->misses.get(), &server->volumes.back()));
     }
+    return Status();
+  });
+}
+
+// Threads of our own begin only here: nbdkit may fork before.
+int AfterFork() {
+  return Guarded(nullptr, [] {
+    for (const auto& volume : server->volumes) SATCHEL_RETURN_IF_ERROR(volume->Start());
     return Status();
   });
 }
@@ -202,6 +214,7 @@ nbdkit_plugin Describe() {
   plugin.config = Configure;
   plugin.config_complete = ConfigComplete;
   plugin.get_ready = GetReady;
+  plugin.after_fork = AfterFork;
   plugin.list_exports = ListExports;
   plugin.default_export = DefaultExport;
   plugin.open = Open;

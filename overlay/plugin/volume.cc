@@ -20,16 +20,17 @@ uint64_t BlocksIn(uint64_t bytes) { return (bytes + kBlockSize - 1) / kBlockSize
 
 }  // namespace
 
-Status Volume::Open(const VolumeConfig& config, uint32_t index, PackReader* packs,
-                    MissClient* misses, std::unique_ptr<Volume>* volume) {
+Status Volume::Open(const VolumeConfig& config, uint32_t index, std::unique_ptr<File> overlay,
+                    PackReader* packs, MissClient* misses, std::unique_ptr<Volume>* volume) {
   std::unique_ptr<Volume> opened(new Volume(config, index, packs, misses));
   SATCHEL_RETURN_IF_ERROR(BlockMap::Open(config.map_path, &opened->map_));
   if (opened->map_->blocks() != BlocksIn(config.size)) {
     return Status::Make(Kind::kDamaged, "cannot use the block map " + config.map_path,
                         "it has " + std::to_string(opened->map_->blocks()) + " blocks");
   }
-  const OpenMode mode = config.read_only ? OpenMode::kRead : OpenMode::kReadWrite;
-  SATCHEL_RETURN_IF_ERROR(PosixEnv()->Open(config.overlay_path, mode, &opened->overlay_));
+  opened->overlay_ = std::move(overlay);
+  opened->reclaimer_ =
+      std::make_unique<Reclaimer>(opened->map_.get(), opened->overlay_.get(), &opened->stripes_);
   *volume = std::move(opened);
   return {};
 }
@@ -208,9 +209,8 @@ Status Volume::ForEachSpan(uint64_t offset, uint64_t count,
     if (skip != 0 || (stop < block_end && stop < size())) {
       span.length = std::min(stop, block_end) - offset;
     } else {
-      const uint64_t stripe = kStripeBlocks * kBlockSize;
       const uint64_t whole_stop = stop == size() ? stop : stop - stop % kBlockSize;
-      span.length = std::min(whole_stop, (offset / stripe + 1) * stripe) - offset;
+      span.length = std::min(whole_stop, Stripes::EndOf(BlockOf(offset)) * kBlockSize) - offset;
       span.whole = true;
     }
     SATCHEL_RETURN_IF_ERROR(visit(span));
@@ -266,10 +266,6 @@ Status Volume::ZeroWhole(const Span& span) {
   SATCHEL_RETURN_IF_ERROR(status);
   MarkDirty(block, end);
   return {};
-}
-
-std::shared_mutex& Volume::StripeOf(uint64_t offset) {
-  return stripes_[BlockOf(offset) / kStripeBlocks % kStripes];
 }
 
 }  // namespace satchel

@@ -16,26 +16,22 @@
 //
 //   * It fills absent entries by compare-and-swap. A plugin's dirty wins over it.
 //   * At a checkpoint, while the machine is paused and no write is under way, it turns dirty into
-//     packed or zero and only then punches the block out of the overlay. So a read of the overlay
-//     counts only if the entry is still dirty afterwards, and a record that cannot be read counts
-//     as an error only if the entry is still the same.
+//     packed or zero; the block's bytes are punched out of the overlay later (reclaimer.h). So a
+//     read of the overlay counts only if the entry is still dirty afterwards, and a record that
+//     cannot be read counts as an error only if the entry is still the same.
 //   * No entry ever becomes absent again.
 //
 // Writes that cover a block whole take that block's stripe lock shared, writes of a part of a block
-// that is not dirty yet take it exclusively (they read, modify and write the whole block). A
-// stripe is a run of kStripeBlocks blocks; nobody holds two of them, and nobody holds one while he
-// waits for the daemon.
+// that is not dirty yet take it exclusively (they read, modify and write the whole block).
 //
 // Not done: no cache of decompressed blocks (the kernel of the guest, and FUSE for RAM, have one
 // above us), and no trim back to the table below (a trimmed block is a dirty zero block).
 #ifndef SATCHEL_OVERLAY_PLUGIN_VOLUME_H_
 #define SATCHEL_OVERLAY_PLUGIN_VOLUME_H_
 
-#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <shared_mutex>
 #include <string>
 
 #include "chunkstore/core/block_map_file.h"
@@ -44,16 +40,25 @@
 #include "chunkstore/core/status.h"
 #include "overlay/plugin/config.h"
 #include "overlay/plugin/miss_client.h"
+#include "overlay/plugin/reclaimer.h"
+#include "overlay/plugin/stripes.h"
 
 namespace satchel {
 
 // All methods are thread-safe. Ranges lie within the volume: nbdkit has checked that.
 class Volume {
  public:
-  // Opens the map and the overlay. `packs` and `misses` outlive the volume; `index` is what the
-  // daemon knows it by.
-  static Status Open(const VolumeConfig& config, uint32_t index, PackReader* packs,
-                     MissClient* misses, std::unique_ptr<Volume>* volume);
+  // Opens the map, over that overlay file. `packs` and `misses` outlive the volume; `index` is what
+  // the daemon knows it by.
+  static Status Open(const VolumeConfig& config, uint32_t index, std::unique_ptr<File> overlay,
+                     PackReader* packs, MissClient* misses, std::unique_ptr<Volume>* volume);
+
+  // Begins what goes on beside requests: giving space back. To be called once, when the process is
+  // the one that serves.
+  Status Start() { return read_only() ? Status() : reclaimer_->Start(); }
+
+  // Gives back the overlay's space of all blocks that are not dirty.
+  Status Reclaim() { return reclaimer_->Reclaim(); }
 
   const std::string& name() const { return config_.name; }
   uint64_t size() const { return config_.size; }
@@ -77,9 +82,6 @@ class Volume {
                const std::function<bool(uint64_t offset, uint64_t length, bool zero)>& visit) const;
 
  private:
-  static constexpr uint64_t kStripeBlocks = 16;
-  static constexpr size_t kStripes = 64;
-
   // A piece of a request: whole blocks of one stripe, or a part of one block.
   struct Span {
     uint64_t offset;
@@ -104,7 +106,7 @@ class Volume {
   Status WriteWhole(const Span& span, const char* data);
   Status WritePart(const Span& span, const char* data);
   Status ZeroWhole(const Span& span);
-  std::shared_mutex& StripeOf(uint64_t offset);
+  std::shared_mutex& StripeOf(uint64_t offset) { return stripes_.Of(offset / kBlockSize); }
 
   const VolumeConfig config_;
   const uint32_t index_;
@@ -112,7 +114,8 @@ class Volume {
   MissClient* const misses_;
   std::unique_ptr<BlockMap> map_;
   std::unique_ptr<File> overlay_;
-  std::array<std::shared_mutex, kStripes> stripes_;
+  Stripes stripes_;
+  std::unique_ptr<Reclaimer> reclaimer_;
 };
 
 }  // namespace satchel
