@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from bench.harness import Figure, figure
-from bench.store_inputs import STEPS, Input, make_inputs, run_folder
+from bench.store_inputs import STEPS, Input, make_inputs, run_folder, warm
 from bench.store_keepers import OTHERS, BorgBlocks, BorgFixed, Keeper, Satchel
 from bench.store_race import EXPORT, Race
 from bench.store_scale import CHUNK_BYTES, MEMORY_MB
@@ -79,10 +79,10 @@ def peer_figures(quick: bool) -> Iterator[Figure]:
         entered = race.enter()
         for step in STEPS:
             race.put(entered, step)
-        race.get(entered, exported)
+        race.get(entered, exported, warm)
     for step in STEPS:
         yield from _speeds(race, inputs[step], step, {})
-    yield from _speeds(race, inputs[exported], EXPORT, {})
+    yield from _speeds(race, inputs[exported], f"{EXPORT}, {warm.__name__}", {})
     for step in ("first", "second", "changed"):
         size = race.sizes[Satchel.name, step] / 1e6
         for kind in race.peers:
@@ -91,7 +91,7 @@ def peer_figures(quick: bool) -> Iterator[Figure]:
 
 
 def _speeds(race: Race, image: Input, step: str, goals: dict[str, float]) -> Iterator[Figure]:
-    name = f"store import {step}" if step != EXPORT else "store export"
+    name = f"store import {step}" if step in STEPS else "store export"
     rate = _rate(race, image, Satchel.name, step)
     if FASTEST in goals:
         fastest = race.fastest(step)

@@ -107,11 +107,14 @@ class Keeper(ABC):
     def get(self, name: str, target: Path) -> Run:
         """Write the image of that name into `target`, which is not there."""
 
+    def files(self) -> list[Path]:
+        """All that it keeps."""
+        found = [self.kept, *self.kept.rglob("*")]
+        return [path for path in found if path.is_file()]
+
     def bytes(self) -> int:
         """Bytes of all files that it keeps."""
-        if self.kept.is_file():
-            return self.kept.stat().st_size
-        return sum(path.stat().st_size for path in self.kept.rglob("*") if path.is_file())
+        return sum(path.stat().st_size for path in self.files())
 
     def _run(self, *argv: str | Path, cwd: Path | None = None, **environment: str) -> Run:
         return run(argv, cwd or self.folder, environment)

@@ -61,11 +61,15 @@ class Race:
         if between is not None:
             between()
 
-    def get(self, entered: Sequence[Keeper], step: str) -> None:
-        """Everybody gives back the image of a step. Raises SatchelError when it is another one."""
+    def get(self, entered: Sequence[Keeper], step: str, before: Callable[[Path], object]) -> None:
+        """Everybody gives back the image of a step. before: done with each file that is kept.
+        Raises SatchelError when it is another one."""
         for keeper in entered:
+            for path in keeper.files():
+                before(path)
             target = keeper.folder / "exported"
-            self.runs[keeper.name, EXPORT].append(keeper.get(step, target))
+            export = f"{EXPORT}, {before.__name__}"
+            self.runs[keeper.name, export].append(keeper.get(step, target))
             if not filecmp.cmp(target, self._inputs[step].path, shallow=False):
                 raise SatchelError(f"{keeper.name} gave back other bytes than it was given")
             target.unlink()

@@ -7,11 +7,11 @@
 #include <cstddef>
 #include <cstring>
 #include <system_error>
-#include <tuple>
 #include <utility>
 
 #include "chunkstore/core/hash.h"
 #include "chunkstore/core/record.h"
+#include "chunkstore/core/workers.h"
 
 namespace satchel {
 namespace {
@@ -29,6 +29,33 @@ Status ClaimedInvalid(const Status& parsed, const uint8_t* data, size_t n) {
     std::memcpy(claimed.bytes, data + offsetof(RecordHeader, id), kChunkRefSize);
   }
   return Status::Invalid(claimed, parsed.what() + ": " + parsed.why());
+}
+
+// Fills an empty table with all that is in the index. On all processors: whoever comes to a store
+// first waits for it.
+Status LoadPlaces(const Index& index, LocationTable* table) {
+  constexpr unsigned kParts = 32;
+  Workers workers(kParts);
+  std::atomic<unsigned> next{0};
+  const auto load = [&] {
+    for (unsigned part = next++; part < kParts && workers.WaitForRoom(part); part = next++) {
+      const auto found = std::make_shared<std::vector<LocationTable::Entry>>();
+      const auto take = [&found](const ChunkRef& ref, const Location& at) {
+        found->push_back(LocationTable::EntryOf(ref, at));
+        return Status();
+      };
+      SATCHEL_RETURN_IF_ERROR(index.ForEachIn(part, kParts, take));
+      const auto add = [found, table] {
+        for (const auto& entry : *found) table->Load(entry);
+        return Status();
+      };
+      SATCHEL_RETURN_IF_ERROR(workers.InOrder(part, add));
+    }
+    return Status();
+  };
+  SATCHEL_RETURN_IF_ERROR(workers.Run(load, nullptr));
+  table->Seal();
+  return {};
 }
 
 }  // namespace
@@ -120,26 +147,12 @@ Status Chunks::ReadChunk(const ChunkRef& ref, const Location& at, uint8_t* block
 }
 
 // What is not found, not whole or not the right chunk goes the long way, which says what is wrong.
-Status Chunks::GetTogether(const ChunkRef* refs, size_t n, uint8_t* blocks) {
-  assert(n <= kMaxTogether);
-  Location at[kMaxTogether];
-  SATCHEL_RETURN_IF_ERROR(Guess(refs, n, at));
-  DecodeSlots(at, n, blocks);
-  for (size_t i = 0; i < n;) {
-    size_t end = i + 1;
-    if (at[i].in_frame()) {
-      i = end;
-      continue;
-    }
-    while (end < n && at[i].pack != 0 && at[end].pack == at[i].pack && !at[end].in_frame() &&
-           at[end].offset == at[end - 1].offset + at[end - 1].size()) {
-      ++end;
-    }
-    DecodeSpan(at + i, end - i, blocks + i * kBlockSize);
-    i = end;
-  }
-  ChunkRef names[kMaxTogether];
-  NameBlocks(blocks, n, names);
+Status Chunks::GetTogether(const ChunkRef* refs, size_t n, BulkReader* reader, uint8_t* blocks) {
+  std::vector<Location> at(n);
+  SATCHEL_RETURN_IF_ERROR(Guess(refs, n, at.data()));
+  reader->Read(at.data(), n, blocks);
+  std::vector<ChunkRef> names(n);
+  NameBlocks(blocks, n, names.data());
   for (size_t i = 0; i < n; ++i) {
     if (names[i] != refs[i]) SATCHEL_RETURN_IF_ERROR(Get(refs[i], blocks + i * kBlockSize));
   }
@@ -159,40 +172,6 @@ Status Chunks::Guess(const ChunkRef* refs, size_t n, Location* at) {
     flush = flush || (at[i].pack != 0 && writer_.IsQueued(at[i]));
   }
   return flush ? WriteAllBefore(writer_.next_number()) : Status();
-}
-
-// Decodes the chunks that are in frames, each frame once. One that cannot be had becomes zero.
-void Chunks::DecodeSlots(const Location* at, size_t n, uint8_t* blocks) {
-  uint32_t order[kMaxTogether];
-  size_t count = 0;
-  for (uint32_t i = 0; i < n; ++i) {
-    if (at[i].in_frame()) order[count++] = i;
-  }
-  std::sort(order, order + count, [at](uint32_t a, uint32_t b) {
-    return std::tie(at[a].pack, at[a].offset, at[a].slot) <
-           std::tie(at[b].pack, at[b].offset, at[b].slot);
-  });
-  for (size_t k = 0; k < count; ++k) {
-    uint8_t* block = blocks + size_t{order[k]} * kBlockSize;
-    if (!reader_.ReadBlock(at[order[k]], block).ok()) std::fill_n(block, kBlockSize, uint8_t{0});
-  }
-}
-
-// Decodes records that follow each other in one pack. A block that cannot be had becomes zero.
-void Chunks::DecodeSpan(const Location* at, size_t n, uint8_t* blocks) {
-  thread_local std::vector<uint8_t> span;
-  const size_t size = at[0].pack == 0 ? 0 : at[n - 1].offset + at[n - 1].size() - at[0].offset;
-  span.resize(std::max(span.size(), size));
-  size_t got = 0;
-  if (!reader_.ReadSpan(at[0].pack, at[0].offset, size, span.data(), &got).ok()) got = 0;
-  for (size_t i = 0; i < n; ++i) {
-    const size_t begin = at[i].offset - at[0].offset;
-    uint8_t* block = blocks + i * kBlockSize;
-    RecordView record;
-    const bool whole = begin < got && ParseRecord(span.data() + begin, got - begin, &record).ok() &&
-                       DecodeRecord(record, block).ok();
-    if (!whole) std::fill_n(block, kBlockSize, uint8_t{0});
-  }
 }
 
 Status Chunks::Locate(const ChunkRef* refs, size_t n, Location* at, bool* found) {
@@ -509,10 +488,15 @@ Status Chunks::Forget(const ChunkRef& ref, const Location& at) {
 }
 
 Status Chunks::GetPage(const ChunkRef& ref, unsigned level, std::shared_ptr<const Page>* page) {
+  return GetPageBy(nullptr, ref, level, page);
+}
+
+Status Chunks::GetPageBy(BulkReader* reader, const ChunkRef& ref, unsigned level,
+                         std::shared_ptr<const Page>* page) {
   *page = pages_.Find(ref, level);
   if (*page != nullptr) return {};
   uint8_t block[kBlockSize];
-  const Status status = Get(ref, block);
+  const Status status = reader == nullptr ? Get(ref, block) : GetTogether(&ref, 1, reader, block);
   if (status.Is(Kind::kInvalid)) return Status::Missing(ref, status.why());
   SATCHEL_RETURN_IF_ERROR(status);
   auto decoded = std::make_shared<Page>();
@@ -561,12 +545,7 @@ PackPosition Chunks::end() {
 Status Chunks::LoadTable() {
   if (table_loaded_) return {};
   table_ = LocationTable();
-  SATCHEL_RETURN_IF_ERROR(
-      index_->ForEach([this](const ChunkRef& ref, const Location& at) REQUIRES(mutex_) {
-        table_.Load(ref, at);
-        return Status();
-      }));
-  table_.Seal();
+  SATCHEL_RETURN_IF_ERROR(LoadPlaces(*index_, &table_));
   table_loaded_ = true;
   return {};
 }

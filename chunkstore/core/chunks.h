@@ -33,6 +33,7 @@
 #include <thread>
 #include <vector>
 
+#include "chunkstore/core/bulk_reader.h"
 #include "chunkstore/core/index.h"
 #include "chunkstore/core/location_table.h"
 #include "chunkstore/core/mutex.h"
@@ -90,10 +91,9 @@ class Chunks final : public PageSource {
   // which the chunk counts as missing, so that it can be fetched again.
   Status Get(const ChunkRef& ref, uint8_t* block);
 
-  // The same for up to kMaxTogether chunks at once, into blocks one behind the other: records that
-  // lie side by side are read together, and hashed together.
-  Status GetTogether(const ChunkRef* refs, size_t n, uint8_t* blocks);
-  static constexpr size_t kMaxTogether = 64;
+  // The same for many chunks, into blocks one behind the other: read by `reader`, which reads these
+  // packs, and hashed together.
+  Status GetTogether(const ChunkRef* refs, size_t n, BulkReader* reader, uint8_t* blocks);
 
   // found[i] says whether refs[i] is here, and then at[i] where. The zero reference is not.
   Status Locate(const ChunkRef* refs, size_t n, Location* at, bool* found);
@@ -153,6 +153,10 @@ class Chunks final : public PageSource {
 
   Status GetPage(const ChunkRef& ref, unsigned level, std::shared_ptr<const Page>* page) override;
 
+  // The same, and what is not cached here is read by `reader`, which reads these packs.
+  Status GetPageBy(BulkReader* reader, const ChunkRef& ref, unsigned level,
+                   std::shared_ptr<const Page>* page);
+
   Status StorePage(const Page& page, unsigned level, RecordBatch* batch, ChunkRef* ref);
 
   // The 4096 bytes at `at`, in whatever form they are there; only the checksum is checked.
@@ -196,8 +200,6 @@ class Chunks final : public PageSource {
   void SyncInBackground();
   Status LoadTable() REQUIRES(mutex_);
   Status Guess(const ChunkRef* refs, size_t n, Location* at);
-  void DecodeSpan(const Location* at, size_t n, uint8_t* blocks);
-  void DecodeSlots(const Location* at, size_t n, uint8_t* blocks);
   Status Confirm(const ChunkRef& ref, const Candidates& candidates, Location* at, bool* found);
   Status FindSynced(const ChunkRef& ref, Location* at, bool* found) REQUIRES(mutex_);
   Status MoveFrame(const Index::Entry* entries, size_t n, RecordBatch* batch,

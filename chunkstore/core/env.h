@@ -33,6 +33,15 @@ class File {
 
   // Reads up to `n` bytes; fewer only at the end of the file.
   virtual Status ReadAt(uint64_t offset, size_t n, void* out, size_t* got) = 0;
+
+  // The same, of much that is not read again soon: what the system does not have in its memory need
+  // not come there. It goes past it where the offset, `n` and `out` are multiples of
+  // kUncachedAlign.
+  virtual Status ReadUncached(uint64_t offset, size_t n, void* out, size_t* got) {
+    return ReadAt(offset, n, out, got);
+  }
+  static constexpr size_t kUncachedAlign = 4096;
+
   virtual Status WriteAt(uint64_t offset, const void* data, size_t n) = 0;
 
   // The same, of much that is not read soon: it need not stay in the system's memory, nor go

@@ -158,11 +158,14 @@ Status Index::Write(const std::vector<Entry>& put, const std::vector<ChunkRef>& 
   return FromLevelDb(db_->Write(options, &batch));
 }
 
-Status Index::ForEach(const std::function<Status(const ChunkRef&, const Location&)>& visit) const {
+Status Index::ForEachIn(unsigned part, unsigned parts, const Visit& visit) const {
   leveldb::ReadOptions options = Checked();
   options.fill_cache = false;
   const std::unique_ptr<leveldb::Iterator> it(db_->NewIterator(options));
-  for (it->SeekToFirst(); it->Valid(); it->Next()) {
+  const auto first = static_cast<char>(part * 256 / parts);
+  const unsigned end = (part + 1) * 256 / parts;
+  for (it->Seek(leveldb::Slice(&first, 1)); it->Valid(); it->Next()) {
+    if (static_cast<uint8_t>(it->key()[0]) >= end) break;
     if (it->key().size() != kChunkRefSize) continue;
     ChunkRef ref;
     Location at;

@@ -56,7 +56,12 @@ class Index {
   Status Fill(const std::vector<Entry>& put);
 
   // In the order of the references. An error from `visit` ends it.
-  Status ForEach(const std::function<Status(const ChunkRef&, const Location&)>& visit) const;
+  using Visit = std::function<Status(const ChunkRef&, const Location&)>;
+  Status ForEach(const Visit& visit) const { return ForEachIn(0, 1, visit); }
+
+  // The same of part `part` of `parts` (a power of two, at most 256) into which the references are
+  // divided by their first bits.
+  Status ForEachIn(unsigned part, unsigned parts, const Visit& visit) const;
 
   // Brings what was written in many pieces together; afterwards it takes the least space. After an
   // error the index takes no more writes until it is opened again; what it has stays.

@@ -9,48 +9,21 @@
 #include <utility>
 
 #include "chunkstore/core/hash.h"
+#include "chunkstore/core/leaves.h"
 #include "chunkstore/core/mutex.h"
 #include "chunkstore/core/workers.h"
 
 namespace satchel {
 namespace {
 
-// Finds the reference of one leaf; zero where the table is zero.
-Status FindLeaf(Chunks* chunks, const TableRoot& root, uint64_t leaf, ChunkRef* ref) {
-  *ref = kZeroRef;
-  unsigned above = RootLevel(root.blocks());  // pages that are met before the leaf
-  TableVisitor visitor;
-  visitor.on_zero = [](uint64_t, uint64_t) { return Status(); };
-  visitor.on_page = [&](const ChunkRef& page, bool* descend) {
-    *descend = above > 0;
-    if (above-- == 0) *ref = page;
-    return Status();
-  };
-  return WalkTable(chunks, root, leaf * kPageFanout, 1, visitor);
-}
-
-// Reads the leaves of the jobs out of a table, together; those that a job does not replace as a
-// whole, or all. `buffer` has room for as many blocks.
-Status ReadLeaves(Chunks* chunks, const TableRoot& root, const std::vector<LeafJob>& jobs, bool all,
-                  uint8_t* buffer, std::vector<Page>* pages) {
-  const size_t n = jobs.size();
-  pages->assign(n, Page{});
-  std::vector<ChunkRef> refs(n, kZeroRef);
-  for (size_t i = 0; i < n; ++i) {
-    if (jobs[i].leaf >= root.leaves()) continue;  // the table ends before it
-    if (!all && jobs[i].mask == ~uint64_t{0}) continue;
-    SATCHEL_RETURN_IF_ERROR(FindLeaf(chunks, root, jobs[i].leaf, &refs[i]));
+// The leaves of the jobs; those that a job replaces as a whole only if `all`.
+std::vector<uint64_t> LeavesOf(const std::vector<LeafJob>& jobs, bool all) {
+  std::vector<uint64_t> leaves;
+  for (const LeafJob& job : jobs) {
+    leaves.push_back(all || job.mask != ~uint64_t{0} ? job.leaf : kNoLeaf);
   }
-  Status status = chunks->GetTogether(refs.data(), n, buffer);
-  if (status.Is(Kind::kInvalid)) status = Status::Missing(status.ref(), status.why());
-  SATCHEL_RETURN_IF_ERROR(status);
-  for (size_t i = 0; i < n; ++i) {
-    if (refs[i].IsZero()) continue;
-    SATCHEL_RETURN_IF_ERROR(DecodePage(refs[i], buffer + i * kBlockSize, 0, &(*pages)[i]));
-  }
-  return {};
+  return leaves;
 }
-static_assert(kBatchLeaves <= Chunks::kMaxTogether, "the leaves of a batch are read at once");
 
 // A block that comes from the source.
 struct Block {
@@ -73,6 +46,9 @@ struct Batch {
 
 // What a worker needs while it makes a batch, kept from one to the next.
 struct Desk {
+  explicit Desk(Chunks* chunks) : leaves(chunks->reader(), BulkReader::Passing::kKeep) {}
+
+  BulkReader leaves;
   std::vector<Block> blocks;
   std::vector<uint8_t> content;  // of the blocks, one behind the other
   std::vector<uint8_t> pages;    // encoded
@@ -102,7 +78,7 @@ class Ingest : private PageSink {
 
  private:
   Status Work() {
-    Desk desk;
+    Desk desk(chunks_);
     desk.pages.resize(size_t{kBatchLeaves} * kBlockSize);
     for (;;) {
       const auto batch = std::make_shared<Batch>();
@@ -128,12 +104,13 @@ class Ingest : private PageSink {
     uint8_t* const buffer = desk->pages.data();
     batch->pages.assign(batch->jobs.size(), Page{});
     if (plan_.rest != nullptr) {
-      SATCHEL_RETURN_IF_ERROR(
-          ReadLeaves(chunks_, *plan_.rest, batch->jobs, /*all=*/false, buffer, &batch->pages));
+      SATCHEL_RETURN_IF_ERROR(ReadLeaves(chunks_, *plan_.rest, LeavesOf(batch->jobs, /*all=*/false),
+                                         &desk->leaves, buffer, batch->pages.data()));
     }
     if (plan_.hint != nullptr) {
-      const Status status =
-          ReadLeaves(chunks_, *plan_.hint, batch->jobs, /*all=*/true, buffer, &desk->hint);
+      desk->hint.resize(batch->jobs.size());
+      const Status status = ReadLeaves(chunks_, *plan_.hint, LeavesOf(batch->jobs, /*all=*/true),
+                                       &desk->leaves, buffer, desk->hint.data());
       if (!status.ok() && !status.Is(Kind::kMissing)) return status;
       if (!status.ok()) desk->hint.assign(batch->jobs.size(), Page{});
     }

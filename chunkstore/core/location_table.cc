@@ -33,10 +33,14 @@ LocationTable::LocationTable() {
   Grow(kMinSlots);
 }
 
-void LocationTable::Load(const ChunkRef& ref, const Location& at) {
+LocationTable::Entry LocationTable::EntryOf(const ChunkRef& ref, const Location& at) {
+  return Entry{Prefix(ref), EncodeLocation(at)};
+}
+
+void LocationTable::Load(const Entry& entry) {
   if (size_ == capacity_) Reserve(std::max(kMinSlots, capacity_ + capacity_ / 8));
-  prefixes_[size_] = Prefix(ref);
-  places_[size_++] = EncodeLocation(at);
+  prefixes_[size_] = entry.prefix;
+  places_[size_++] = entry.place;
 }
 
 void LocationTable::Seal() { MakeDirectory(); }

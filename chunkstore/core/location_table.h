@@ -33,8 +33,15 @@ class LocationTable {
 
   LocationTable();
 
+  // What the table has of one chunk.
+  struct Entry {
+    uint32_t prefix;
+    uint64_t place;
+  };
+  static Entry EntryOf(const ChunkRef& ref, const Location& at);
+
   // Before Find, in the order of the references; then Seal.
-  void Load(const ChunkRef& ref, const Location& at);
+  void Load(const Entry& entry);
   void Seal();
 
   void Add(const ChunkRef& ref, const Location& at);

@@ -137,6 +137,13 @@ Status PackReader::ReadSpan(uint32_t pack, uint64_t offset, size_t n, uint8_t* b
   return file->ReadAt(offset, n, buffer, got);
 }
 
+Status PackReader::ReadSpanUncached(uint32_t pack, uint64_t offset, size_t n, uint8_t* buffer,
+                                    size_t* got) {
+  std::shared_ptr<File> file;
+  SATCHEL_RETURN_IF_ERROR(Find(pack, &file));
+  return file->ReadUncached(offset, n, buffer, got);
+}
+
 bool PackReader::IsRecordOf(const ChunkRef& ref, const Location& at) {
   std::shared_ptr<File> file;
   RecordHeader header;

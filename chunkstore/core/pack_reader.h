@@ -52,6 +52,9 @@ class PackReader {
   // Bytes of a pack, fewer at its end, for a caller that parses several records out of them.
   Status ReadSpan(uint32_t pack, uint64_t offset, size_t n, uint8_t* buffer, size_t* got);
 
+  // The same of bytes that are not read again soon (File::ReadUncached).
+  Status ReadSpanUncached(uint32_t pack, uint64_t offset, size_t n, uint8_t* buffer, size_t* got);
+
   // Whether the record at `at` has this reference and length in its header. Reads nothing else of
   // it, so it says nothing about the payload. false when it cannot be read, and for a frame.
   bool IsRecordOf(const ChunkRef& ref, const Location& at);

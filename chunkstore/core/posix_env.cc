@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -22,7 +23,9 @@ namespace {
 
 class PosixFile final : public File {
  public:
-  PosixFile(int fd, std::string path) : fd_(fd), path_(std::move(path)) {}
+  // `access`: O_RDONLY or O_RDWR.
+  PosixFile(int fd, int access, std::string path)
+      : fd_(fd), access_(access), path_(std::move(path)) {}
   ~PosixFile() override {
     close(fd_);
     if (direct_ >= 0) close(direct_);
@@ -43,6 +46,30 @@ class PosixFile final : public File {
     return {};
   }
 
+  // Filling pages of the system's memory takes the processor longer than hashing what is in them,
+  // so what is not there goes past it where the file system can do that (O_DIRECT). A read that
+  // would rather fail than wait (RWF_NOWAIT) is no way to ask: it begins to read ahead.
+  Status ReadUncached(uint64_t offset, size_t n, void* out, size_t* got) override {
+    const uint64_t together = offset | n | reinterpret_cast<uintptr_t>(out);
+    const bool aligned = n > 0 && together % kUncachedAlign == 0;
+    if (!aligned || InMemory(offset, n) || !OpenDirect()) return ReadAt(offset, n, out, got);
+    *got = 0;
+    // A short read ends at the end of the file, or leaves a rest that is not aligned.
+    while (*got < n && *got % kUncachedAlign == 0) {
+      const ssize_t r = pread(direct_, static_cast<char*>(out) + *got, n - *got,
+                              static_cast<off_t>(offset + *got));
+      if (r < 0 && errno == EINTR) continue;
+      if (r < 0 && errno == EINVAL) direct_works_ = false;  // not here after all
+      if (r < 0 && errno != EINVAL) return Error("cannot read");
+      if (r <= 0) break;
+      *got += static_cast<size_t>(r);
+    }
+    size_t rest = 0;
+    SATCHEL_RETURN_IF_ERROR(ReadAt(offset + *got, n - *got, static_cast<char*>(out) + *got, &rest));
+    *got += rest;
+    return {};
+  }
+
   Status WriteAt(uint64_t offset, const void* data, size_t n) override {
     size_t done = 0;
     while (done < n) {
@@ -55,12 +82,11 @@ class PosixFile final : public File {
     return {};
   }
 
-  // Filling pages of the system's memory takes the processor longer than hashing what is in them,
-  // so whole pages go past it where the file system can do that (O_DIRECT). The ends of a piece,
-  // which share pages with their neighbours, never do: a page is written in one way only at a time.
+  // Whole pages go past the system's memory, as in ReadUncached. The ends of a piece, which share
+  // pages with their neighbours, never do: a page is written in one way only at a time.
   Status WriteUncached(uint64_t offset, const void* data, size_t n) override {
-    const uint64_t begin = (offset + kDirectAlign - 1) / kDirectAlign * kDirectAlign;
-    const uint64_t end = (offset + n) / kDirectAlign * kDirectAlign;
+    const uint64_t begin = (offset + kUncachedAlign - 1) / kUncachedAlign * kUncachedAlign;
+    const uint64_t end = (offset + n) / kUncachedAlign * kUncachedAlign;
     if (begin >= end || !OpenDirect()) return WriteAt(offset, data, n);
     const char* const from = static_cast<const char*>(data);
     SATCHEL_RETURN_IF_ERROR(WriteAt(offset, from, begin - offset));
@@ -118,16 +144,32 @@ class PosixFile final : public File {
   }
 
  private:
-  static constexpr size_t kDirectAlign = 4096;
   static constexpr size_t kDirectPiece = size_t{512} << 10;
+  static constexpr size_t kLooks = 8;
 
   // Through the open file, because its name may be another's by now. -1 where it cannot be had.
   bool OpenDirect() {
     std::call_once(direct_once_, [this] {
       const std::string self = "/proc/self/fd/" + std::to_string(fd_);
-      direct_ = open(self.c_str(), O_WRONLY | O_DIRECT | O_CLOEXEC);
+      direct_ = open(self.c_str(), access_ | O_DIRECT | O_CLOEXEC);
     });
     return direct_ >= 0 && direct_works_;
+  }
+
+  // Whether the system has the range in its memory, going by a few of its pages. A file of which
+  // it does not say so to us (mincore) counts as there.
+  bool InMemory(uint64_t offset, size_t n) const {
+    void* const range = mmap(nullptr, n, PROT_READ, MAP_SHARED, fd_, static_cast<off_t>(offset));
+    if (range == MAP_FAILED) return true;
+    bool there = true;
+    const size_t pages = n / kUncachedAlign;
+    for (size_t i = 0; i < kLooks && there; ++i) {
+      unsigned char page = 0;
+      char* const at = static_cast<char*>(range) + i * pages / kLooks * kUncachedAlign;
+      there = mincore(at, 1, &page) != 0 || (page & 1) != 0;
+    }
+    munmap(range, n);
+    return there;
   }
 
   // Of whole pages.
@@ -136,8 +178,8 @@ class PosixFile final : public File {
       void operator()(void* memory) const { std::free(memory); }
     };
     thread_local const std::unique_ptr<void, Free> buffer(
-        std::aligned_alloc(kDirectAlign, kDirectPiece));
-    const bool aligned = reinterpret_cast<uintptr_t>(data) % kDirectAlign == 0;
+        std::aligned_alloc(kUncachedAlign, kDirectPiece));
+    const bool aligned = reinterpret_cast<uintptr_t>(data) % kUncachedAlign == 0;
     for (size_t done = 0; done < n;) {
       size_t size = n - done;
       const char* from = data + done;
@@ -156,7 +198,7 @@ class PosixFile final : public File {
       if (r < 0) return Error("cannot write");
       done += static_cast<size_t>(r);
       // A short write leaves a rest that is not aligned.
-      if (done % kDirectAlign != 0) return WriteAt(offset + done, data + done, n - done);
+      if (done % kUncachedAlign != 0) return WriteAt(offset + done, data + done, n - done);
     }
     return {};
   }
@@ -166,6 +208,7 @@ class PosixFile final : public File {
   }
 
   const int fd_;
+  const int access_;
   const std::string path_;
   std::once_flag direct_once_;
   int direct_ = -1;  // the same file, past the system's memory
@@ -186,13 +229,11 @@ class PosixLock final : public FileLock {
 class PosixEnvImpl final : public Env {
  public:
   Status Open(const std::string& path, OpenMode mode, std::unique_ptr<File>* file) override {
-    int flags = O_CLOEXEC;
-    if (mode == OpenMode::kRead) flags |= O_RDONLY;
-    if (mode == OpenMode::kReadWrite) flags |= O_RDWR;
-    if (mode == OpenMode::kCreate) flags |= O_RDWR | O_CREAT | O_EXCL;
-    const int fd = open(path.c_str(), flags, 0666);
+    const int access = mode == OpenMode::kRead ? O_RDONLY : O_RDWR;
+    const int create = mode == OpenMode::kCreate ? O_CREAT | O_EXCL : 0;
+    const int fd = open(path.c_str(), access | create | O_CLOEXEC, 0666);
     if (fd < 0) return Status::FromErrno("cannot open " + path, errno);
-    *file = std::make_unique<PosixFile>(fd, path);
+    *file = std::make_unique<PosixFile>(fd, access, path);
     return {};
   }
 

@@ -4,21 +4,20 @@
 
 #include <algorithm>
 #include <atomic>
-#include <bitset>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <numeric>
 #include <utility>
 
 #include "chunkstore/core/ingest.h"
+#include "chunkstore/core/leaves.h"
 #include "chunkstore/core/ref_map.h"
 #include "chunkstore/core/workers.h"
 
 namespace satchel {
 namespace {
-
-static_assert(Chunks::kMaxTogether >= kPageFanout, "a leaf is read at once");
 
 constexpr uint64_t kLeafBytes = uint64_t{kPageFanout} * kBlockSize;
 
@@ -247,14 +246,17 @@ class Exporter {
  public:
   // `out` may be null.
   Exporter(Chunks* chunks, const TableRoot& root, File* out)
-      : chunks_(chunks), root_(root), out_(out), workers_(root.size) {}
+      : chunks_(chunks), root_(root), out_(out), workers_(root.size, kReaders) {}
 
   Status Run(const ProgressFn& progress) {
     return workers_.Run([this] { return Work(); }, progress);
   }
 
  private:
-  static constexpr uint64_t kGroup = kBatchBlocks;
+  static constexpr uint64_t kGroup = 512;  // blocks
+
+  // For each processor: while one waits for the disk, another decompresses.
+  static constexpr unsigned kReaders = 2;
 
   struct Free {
     void operator()(uint8_t* memory) const { std::free(memory); }
@@ -265,27 +267,40 @@ class Exporter {
     const std::unique_ptr<uint8_t, Free> buffer(
         static_cast<uint8_t*>(std::aligned_alloc(kBlockSize, kGroup * kBlockSize)));
     if (buffer == nullptr) return Status::FromErrno("cannot export", ENOMEM);
+    BulkReader reader(chunks_->reader(), BulkReader::Passing::kOnce);
+    std::vector<ChunkRef> wanted;
+    std::vector<Page> leaves(kGroup / kPageFanout);
     while (!workers_.stopped()) {
       const uint64_t first = next_.fetch_add(kGroup);
       if (first >= root_.blocks()) break;
-      std::bitset<kGroup> filled;
-      TableVisitor visitor;
-      visitor.on_zero = [](uint64_t, uint64_t) { return Status(); };
-      visitor.on_blocks = [&](uint64_t from, const ChunkRef* refs, uint32_t count) {
-        for (uint32_t i = 0; i < count; ++i) filled[from - first + i] = !refs[i].IsZero();
-        return chunks_->GetTogether(refs, count, buffer.get() + (from - first) * kBlockSize);
-      };
-      SATCHEL_RETURN_IF_ERROR(WalkTable(chunks_, root_, first, kGroup, visitor));
-      if (out_ != nullptr) SATCHEL_RETURN_IF_ERROR(Write(first, filled, buffer.get()));
+      SATCHEL_RETURN_IF_ERROR(Collect(first, &reader, buffer.get(), &leaves, &wanted));
+      const auto zero = [](const ChunkRef& ref) { return ref.IsZero(); };
+      if (!std::all_of(wanted.begin(), wanted.end(), zero)) {
+        SATCHEL_RETURN_IF_ERROR(chunks_->GetTogether(wanted.data(), kGroup, &reader, buffer.get()));
+        if (out_ != nullptr) SATCHEL_RETURN_IF_ERROR(Write(first, wanted, buffer.get()));
+      }
       workers_.Done(std::min(kGroup * kBlockSize, root_.size - first * kBlockSize));
     }
     return {};
   }
 
-  Status Write(uint64_t first, const std::bitset<kGroup>& filled, const uint8_t* blocks) {
+  // The references of the group's blocks.
+  Status Collect(uint64_t first, BulkReader* reader, uint8_t* buffer, std::vector<Page>* leaves,
+                 std::vector<ChunkRef>* wanted) {
+    std::vector<uint64_t> numbers(leaves->size());
+    std::iota(numbers.begin(), numbers.end(), first / kPageFanout);
+    SATCHEL_RETURN_IF_ERROR(ReadLeaves(chunks_, root_, numbers, reader, buffer, leaves->data()));
+    wanted->clear();
+    for (const Page& leaf : *leaves) {
+      wanted->insert(wanted->end(), std::begin(leaf.refs), std::end(leaf.refs));
+    }
+    return {};
+  }
+
+  Status Write(uint64_t first, const std::vector<ChunkRef>& refs, const uint8_t* blocks) {
     for (uint64_t i = 0; i < kGroup;) {
       uint64_t end = i;
-      while (end < kGroup && filled[end]) ++end;
+      while (end < kGroup && !refs[end].IsZero()) ++end;
       if (end > i) {
         const uint64_t offset = (first + i) * kBlockSize;
         const uint64_t n = std::min((end - i) * kBlockSize, root_.size - offset);

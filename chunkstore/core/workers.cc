@@ -40,7 +40,7 @@ void Workers::Wait(const ProgressFn& progress) {
 }
 
 Status Workers::Start(const std::function<Status()>& body, std::vector<std::thread>* threads) {
-  const unsigned count = std::clamp(std::thread::hardware_concurrency(), 1u, 8u);
+  const unsigned count = std::clamp(share_ * std::thread::hardware_concurrency(), 1u, 8u);
   threads->reserve(count);
   for (unsigned i = 0; i < count; ++i) {
     const MutexLock lock(&mutex_);

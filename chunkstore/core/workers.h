@@ -21,10 +21,11 @@ namespace satchel {
 // The state that the threads of one operation share. The first error wins and stops all.
 class Workers {
  public:
-  explicit Workers(uint64_t total) : total_(total) {}
+  // `total`: bytes that there are to do. `share`: threads for each processor.
+  explicit Workers(uint64_t total, unsigned share = 1) : total_(total), share_(share) {}
 
-  // Runs `body` on each of the machine's processors, at most eight, until all have returned, and
-  // calls `progress` (may be empty) meanwhile. Returns the first error.
+  // Runs `body` on threads for each of the machine's processors, eight at most, until all have
+  // returned, and calls `progress` (may be empty) meanwhile. Returns the first error.
   Status Run(const std::function<Status()>& body, const ProgressFn& progress);
 
   // For bodies: whether to give up, and what was done.
@@ -49,6 +50,7 @@ class Workers {
   static constexpr uint64_t kRoom = 4;
 
   const uint64_t total_;
+  const unsigned share_;
   std::atomic<uint64_t> done_{0};
   std::atomic<bool> stopped_{false};
 

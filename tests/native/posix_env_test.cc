@@ -1,9 +1,16 @@
 // SPDX-FileCopyrightText: 2026 The Satchel authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The real system behind the engine's seam: what a file has after writes that go past its memory.
+// The real system behind the engine's seam: what a file has after writes that go past its memory,
+// and what reads that do so see of it.
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -14,7 +21,8 @@
 namespace satchel {
 namespace {
 
-constexpr size_t kPiece = 7 * 4160;  // as records: no multiple of a page
+constexpr char kDisk[] = "/var/tmp";  // what is in memory alone does not go past it
+constexpr size_t kPiece = 7 * 4160;   // as records: no multiple of a page
 
 std::string Content(size_t n) {
   std::string content(n, '\0');
@@ -46,7 +54,7 @@ void ExpectContent(File* file, const std::string& content) {
 }
 
 TEST(PosixEnv, UncachedWritesOfTwoThreadsThatSharePagesAreAllThere) {
-  const sim::Scratch scratch;
+  const sim::Scratch scratch(kDisk);
   const std::string content = Content(200 * kPiece);
   std::unique_ptr<File> file;
   ASSERT_TRUE(PosixEnv()->Open(scratch.path() + "/file", OpenMode::kCreate, &file).ok());
@@ -62,7 +70,7 @@ TEST(PosixEnv, UncachedWritesOfTwoThreadsThatSharePagesAreAllThere) {
 }
 
 TEST(PosixEnv, AnUncachedWriteReplacesWhatIsInTheSystemsMemory) {
-  const sim::Scratch scratch;
+  const sim::Scratch scratch(kDisk);
   std::unique_ptr<File> file;
   ASSERT_TRUE(PosixEnv()->Open(scratch.path() + "/file", OpenMode::kCreate, &file).ok());
   std::string content(size_t{1} << 20, 'x');
@@ -72,6 +80,78 @@ TEST(PosixEnv, AnUncachedWriteReplacesWhatIsInTheSystemsMemory) {
   content.replace(1234, piece.size(), piece);
   ASSERT_TRUE(file->WriteUncached(1234, piece.data(), piece.size()).ok());
   ExpectContent(file.get(), content);
+}
+
+struct Free {
+  void operator()(char* memory) const { std::free(memory); }
+};
+
+std::unique_ptr<char, Free> Aligned(size_t n) {
+  return std::unique_ptr<char, Free>(
+      static_cast<char*>(std::aligned_alloc(File::kUncachedAlign, n)));
+}
+
+// Pages of the file that are in the system's memory.
+size_t PagesInMemory(const std::string& path, size_t size) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  void* const range = mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, 0);
+  std::vector<unsigned char> pages((size + 4095) / 4096);
+  EXPECT_EQ(mincore(range, size, pages.data()), 0);
+  munmap(range, size);
+  close(fd);
+  const auto there = [](unsigned char page) { return (page & 1) != 0; };
+  return static_cast<size_t>(std::count_if(pages.begin(), pages.end(), there));
+}
+
+// Of a piece of any size and place, as far as the file goes.
+void ExpectUncachedReads(File* file, const std::string& content) {
+  constexpr size_t kRoom = size_t{256} << 10;
+  const auto buffer = Aligned(kRoom);
+  for (const size_t n : {size_t{4096}, size_t{5000}, size_t{65536}, kRoom}) {
+    for (size_t offset = 0; offset < content.size() + 4096; offset += 12288) {
+      for (const size_t skew : {size_t{0}, size_t{100}}) {
+        size_t got = 0;
+        ASSERT_TRUE(file->ReadUncached(offset + skew, n, buffer.get(), &got).ok());
+        const size_t from = std::min(content.size(), offset + skew);
+        ASSERT_EQ(got, std::min(n, content.size() - from));
+        ASSERT_EQ(content.compare(from, got, buffer.get(), got), 0) << n << " at " << offset;
+      }
+    }
+  }
+}
+
+TEST(PosixEnv, AnUncachedReadSeesWhatWasWrittenInAnyWay) {
+  const sim::Scratch scratch(kDisk);
+  const std::string content = Content(20 * kPiece + 77);
+  std::unique_ptr<File> file;
+  ASSERT_TRUE(PosixEnv()->Open(scratch.path() + "/file", OpenMode::kCreate, &file).ok());
+  const size_t half = content.size() / 2;
+  ASSERT_TRUE(file->WriteUncached(0, content.data(), half).ok());
+  ASSERT_TRUE(file->WriteAt(half, &content[half], content.size() - half).ok());
+  ExpectUncachedReads(file.get(), content);
+  ASSERT_TRUE(file->Sync().ok());
+  file->DropCached(0, content.size());
+  ExpectUncachedReads(file.get(), content);
+}
+
+TEST(PosixEnv, AnUncachedReadBringsNothingIntoTheSystemsMemory) {
+  const sim::Scratch scratch(kDisk);
+  const std::string path = scratch.path() + "/file";
+  const std::string content = Content(size_t{4} << 20);
+  std::unique_ptr<File> file;
+  ASSERT_TRUE(PosixEnv()->Open(path, OpenMode::kCreate, &file).ok());
+  ASSERT_TRUE(file->WriteAt(0, content.data(), content.size()).ok());
+  ASSERT_TRUE(file->Sync().ok());
+  file->DropCached(0, content.size());
+  const size_t before = PagesInMemory(path, content.size());
+  if (before == content.size() / 4096) GTEST_SKIP() << kDisk << " keeps its files in memory";
+  const auto buffer = Aligned(content.size());
+  size_t got = 0;
+  ASSERT_TRUE(file->ReadUncached(0, content.size(), buffer.get(), &got).ok());
+  EXPECT_EQ(content.compare(0, got, buffer.get(), got), 0);
+  EXPECT_LE(PagesInMemory(path, content.size()), before);
+  ASSERT_TRUE(file->ReadAt(0, content.size(), buffer.get(), &got).ok());
+  EXPECT_GT(PagesInMemory(path, content.size()), before);
 }
 
 }  // namespace

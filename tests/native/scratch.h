@@ -16,7 +16,9 @@ namespace satchel::sim {
 
 class Scratch {
  public:
-  Scratch() : path_("/dev/shm/satchel-native-XXXXXX") {
+  // In memory, by default.
+  explicit Scratch(const std::string& parent = "/dev/shm")
+      : path_(parent + "/satchel-native-XXXXXX") {
     if (mkdtemp(path_.data()) == nullptr) path_.clear();
   }
   ~Scratch() {
