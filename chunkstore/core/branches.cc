@@ -39,32 +39,71 @@ inline uint32_t FindAddress(const uint8_t* block, uint32_t i) {
   return last == 0x00 || last == 0xff ? begin : 0;
 }
 
-// The next place from `i` on that may begin an instruction with an address.
-inline uint32_t SkipOthers(const uint8_t* block, uint32_t i) {
+// The places of a block that begin an instruction with an address, a bit for each.
+class Candidates {
+ public:
+  explicit Candidates(const uint8_t* block) {
+    uint32_t i = 0;
 #ifdef __SSE2__
-  const auto same = [](__m128i bytes, int mask, int value) {
-    const __m128i masked = _mm_and_si128(bytes, _mm_set1_epi8(static_cast<char>(mask)));
-    return _mm_cmpeq_epi8(masked, _mm_set1_epi8(static_cast<char>(value)));
-  };
-  for (; i + sizeof(__m128i) <= kBlockSize; i += sizeof(__m128i)) {
-    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(block + i));
-    const __m128i any = _mm_or_si128(_mm_or_si128(same(bytes, 0xfe, 0xe8), same(bytes, 0xf9, 0x89)),
-                                     same(bytes, 0xff, 0x0f));
-    const int found = _mm_movemask_epi8(any);
-    if (found != 0) return i + static_cast<uint32_t>(__builtin_ctz(static_cast<unsigned>(found)));
-  }
-#else
-  (void)block;
+    for (; i + kFarthest + 64 <= kBlockSize; i += 64) {
+      bits_[i / 64] = Sixteen(block + i) | Sixteen(block + i + 16) << 16 |
+                      Sixteen(block + i + 32) << 32 | Sixteen(block + i + 48) << 48;
+    }
 #endif
-  return i;
-}
+    for (; i < kBlockSize; i += 64) {
+      bits_[i / 64] = 0;
+      for (uint32_t k = 0; k < 64; ++k) {
+        bits_[i / 64] |= uint64_t{FindAddress(block, i + k) != 0} << k;
+      }
+    }
+  }
+
+  // The next one from `i` on; kBlockSize if there is none.
+  uint32_t Next(uint32_t i) const {
+    if (i >= kBlockSize) return kBlockSize;
+    uint64_t word = bits_[i / 64] >> i % 64 << i % 64;
+    for (i = i / 64 * 64; word == 0; word = bits_[i / 64]) {
+      i += 64;
+      if (i == kBlockSize) return i;
+    }
+    return i + static_cast<uint32_t>(__builtin_ctzll(word));
+  }
+
+ private:
+  static constexpr uint32_t kFarthest = 1 + kAddressSize;  // bytes that an instruction goes on
+
+#ifdef __SSE2__
+  // FindAddress of sixteen places.
+  static uint64_t Sixteen(const uint8_t* at) {
+    const auto load = [at](uint32_t skip) {
+      return _mm_loadu_si128(reinterpret_cast<const __m128i*>(at + skip));
+    };
+    const auto same = [](__m128i bytes, int mask, int value) {
+      const __m128i masked = _mm_and_si128(bytes, _mm_set1_epi8(static_cast<char>(mask)));
+      return _mm_cmpeq_epi8(masked, _mm_set1_epi8(static_cast<char>(value)));
+    };
+    const auto ends = [&](__m128i bytes) {
+      return _mm_or_si128(same(bytes, 0xff, 0x00), same(bytes, 0xff, 0xff));
+    };
+    const __m128i first = load(0);
+    const __m128i second = load(1);
+    const __m128i jump = _mm_and_si128(same(first, 0xff, 0x0f), same(second, 0xf0, 0x80));
+    const __m128i moves = _mm_andnot_si128(same(first, 0xff, 0x8f), same(first, 0xf9, 0x89));
+    const __m128i move = _mm_and_si128(moves, same(second, 0xc7, 0x05));
+    const __m128i two = _mm_and_si128(_mm_or_si128(jump, move), ends(load(kFarthest)));
+    const __m128i one = _mm_and_si128(same(first, 0xfe, 0xe8), ends(load(kFarthest - 1)));
+    return static_cast<uint64_t>(_mm_movemask_epi8(_mm_or_si128(one, two)));
+  }
+#endif
+
+  uint64_t bits_[kBlockSize / 64];
+};
 
 // Adds modulo 2^25 and extends the sign.
 inline void Add(uint8_t* address, uint32_t amount) {
   uint32_t value;
   std::memcpy(&value, address, sizeof value);
-  value = (value + amount) & 0x1ffffff;
-  if ((value & 0x1000000) != 0) value |= 0xff000000;
+  value = static_cast<uint32_t>(static_cast<int32_t>((value + amount) << 7) >> 7);
   std::memcpy(address, &value, sizeof value);
 }
 
@@ -78,11 +117,21 @@ void MakeBranchesAbsolute(uint8_t* block, unsigned slot) {
   }
 }
 
+// An address that is changed may make other instructions of what its bytes belong to: those that
+// begin before its end are looked at anew. Behind it the candidates are as they were.
 void MakeBranchesRelative(uint8_t* block, unsigned slot) {
   const uint32_t base = slot * kBlockSize;
-  for (uint32_t i = SkipOthers(block, 0); i < kBlockSize; i = SkipOthers(block, i + 1)) {
-    const uint32_t begin = FindAddress(block, i);
-    if (begin != 0) Add(block + i + begin, uint32_t{0} - (base + i + begin + kAddressSize));
+  const Candidates candidates(block);
+  for (uint32_t i = candidates.Next(0); i < kBlockSize;) {
+    uint32_t end = i + kKinds[block[i]] + kAddressSize;
+    Add(block + end - kAddressSize, uint32_t{0} - (base + end));
+    for (++i; i < end; ++i) {
+      const uint32_t begin = FindAddress(block, i);
+      if (begin == 0) continue;
+      end = i + begin + kAddressSize;
+      Add(block + end - kAddressSize, uint32_t{0} - (base + end));
+    }
+    i = candidates.Next(i);
   }
 }
 

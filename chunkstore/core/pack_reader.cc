@@ -3,8 +3,6 @@
 #include "chunkstore/core/pack_reader.h"
 
 #include <algorithm>
-#include <array>
-#include <atomic>
 #include <cstdio>
 #include <cstring>
 #include <utility>
@@ -21,42 +19,17 @@ Status ParseWhole(const uint8_t* buffer, size_t got, uint16_t length, RecordView
   return Status::Make(Kind::kDamaged, "bad chunk record", "its length is not the expected one");
 }
 
-struct KeptFrame {
-  uint64_t reader = 0;  // whose it is; 0: nobody's
-  Location at{};
+}  // namespace
+
+struct PackReader::KeptFrame {
+  Location at{};  // pack 0: nothing
   FrameDecoder decoder;
   const std::unique_ptr<uint8_t[]> bytes{new uint8_t[kMaxFrameSize]};
 };
 
-// The last frames of one thread. Two, because a volume that was changed here and there alternates
-// between the frames of its base and those of the changes.
-class KeptFrames {
- public:
-  KeptFrame* Find(uint64_t reader, const Location& at) {
-    for (KeptFrame& frame : frames_) {
-      if (frame.reader != reader || !frame.at.SamePlace(at)) continue;
-      newest_ = &frame;
-      return &frame;
-    }
-    return nullptr;
-  }
+PackReader::PackReader(Env* env, std::string folder) : env_(env), folder_(std::move(folder)) {}
 
-  KeptFrame* Oldest() {
-    newest_ = newest_ == &frames_[0] ? &frames_[1] : &frames_[0];
-    return newest_;
-  }
-
- private:
-  std::array<KeptFrame, 2> frames_;
-  KeptFrame* newest_ = &frames_[0];
-};
-
-std::atomic<uint64_t> readers{0};
-
-}  // namespace
-
-PackReader::PackReader(Env* env, std::string folder)
-    : env_(env), number_(++readers), folder_(std::move(folder)) {}
+PackReader::~PackReader() = default;
 
 std::string PackName(uint32_t pack) {
   char name[32];
@@ -109,12 +82,20 @@ Status PackReader::ReadRun(const Location* at, size_t n, uint8_t* blocks) {
 // What is at a place never changes while its pack is there, and numbers are not used again; so a
 // frame that was read stays right.
 Status PackReader::ReadSlot(const Location& at, uint8_t* block) {
-  thread_local KeptFrames kept;
-  if (KeptFrame* frame = kept.Find(number_, at)) return frame->decoder.Block(at.slot, block);
+  std::unique_ptr<KeptFrame> frame = TakeFrame(at);
+  const Status status = frame->at.SamePlace(at) ? frame->decoder.Block(at.slot, block)
+                                                : ReadFrame(at, frame.get(), block);
+  if (!status.ok()) frame->at = Location{};
+  const MutexLock lock(&frames_mutex_);
+  frames_.push_back(std::move(frame));
+  return status;
+}
+
+// Reads another frame than the one that was kept there, and its slot.
+Status PackReader::ReadFrame(const Location& at, KeptFrame* frame, uint8_t* block) {
+  frame->at = Location{};
   std::shared_ptr<File> file;
   SATCHEL_RETURN_IF_ERROR(Find(at.pack, &file));
-  KeptFrame* const frame = kept.Oldest();
-  frame->reader = 0;
   size_t got = 0;
   FrameView view;
   const size_t size = std::min<size_t>(at.size(), kMaxFrameSize);
@@ -125,9 +106,27 @@ Status PackReader::ReadSlot(const Location& at, uint8_t* block) {
   }
   frame->decoder.Start(view);
   SATCHEL_RETURN_IF_ERROR(frame->decoder.Block(at.slot, block));
-  frame->reader = number_;
   frame->at = at;
   return {};
+}
+
+// The one that has the frame at `at`, if there is one, else one to read it into: the older of the
+// two that were used last, whose memory the processor still has in its caches.
+std::unique_ptr<PackReader::KeptFrame> PackReader::TakeFrame(const Location& at) {
+  {
+    const MutexLock lock(&frames_mutex_);
+    auto taken = frames_.end();
+    for (auto each = frames_.begin(); each != frames_.end(); ++each) {
+      if ((*each)->at.SamePlace(at)) taken = each;
+    }
+    if (taken == frames_.end() && frames_.size() >= kKeptFrames) taken -= kKeptFrames;
+    if (taken != frames_.end()) {
+      std::unique_ptr<KeptFrame> frame = std::move(*taken);
+      frames_.erase(taken);
+      return frame;
+    }
+  }
+  return std::make_unique<KeptFrame>();
 }
 
 Status PackReader::ReadSpan(uint32_t pack, uint64_t offset, size_t n, uint8_t* buffer,

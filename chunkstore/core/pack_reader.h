@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "chunkstore/core/env.h"
 #include "chunkstore/core/location.h"
@@ -27,11 +28,12 @@ class PackReader {
  public:
   // `folder` holds the packs. `env` outlives the reader.
   PackReader(Env* env, std::string folder);
+  ~PackReader();
 
   // Reads the chunk at `at`, in whatever form it is there, to the 4096 bytes at `block`: one pread,
   // a checksum, decompression. kDamaged or kInvalid for what is not whole; kNotFound for a pack
   // that is not there. Does not check the SHA-256: the chunk was verified when it was admitted.
-  // Each thread keeps the frames that it read last, so that neighbours are not read again.
+  // The frames that were read last are kept, so that neighbours are not read again.
   Status ReadBlock(const Location& at, uint8_t* block);
 
   // Reads `n` chunks, at most kMaxRun, to blocks one behind the other, with one pread. They are
@@ -66,14 +68,24 @@ class PackReader {
   void Forget(uint32_t pack);
 
  private:
+  struct KeptFrame;
+
   static constexpr size_t kMaxOpen = 256;
+
+  // Of frames that nobody reads from now. Two, because a volume that was changed here and there
+  // alternates between the frames of its base and those of the changes.
+  static constexpr size_t kKeptFrames = 2;
 
   Status Find(uint32_t pack, std::shared_ptr<File>* file);
   Status ReadSlot(const Location& at, uint8_t* block);
+  Status ReadFrame(const Location& at, KeptFrame* frame, uint8_t* block);
+  std::unique_ptr<KeptFrame> TakeFrame(const Location& at);
 
   Env* const env_;
-  const uint64_t number_;  // of this reader among all of the process
   const std::string folder_;
+  Mutex frames_mutex_;
+  std::vector<std::unique_ptr<KeptFrame>> frames_ GUARDED_BY(frames_mutex_);  // last used last
+
   SharedMutex mutex_;
   std::unordered_map<uint32_t, std::shared_ptr<File>> files_ GUARDED_BY(mutex_);
 };
