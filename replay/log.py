@@ -540,8 +540,7 @@ def _load(log: Path, *, repair: bool) -> tuple[list[Segment], TornEnd | None]:
         if fault is not None:
             if segments or not (fault.torn or _never_counted(segment, fault, paths)):
                 raise LogCorrupt(segment.path, fault.offset, fault.why, segment.last)
-            size = len(segment.path.read_bytes().rstrip(b"\0")) - fault.offset
-            torn = TornEnd(segment.path.name, fault.offset, size, fault.why)
+            torn = TornEnd(segment.path.name, fault.offset, fault.size, fault.why)
             if fault.offset == 0:
                 leftovers.append(segment.path)
                 continue

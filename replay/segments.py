@@ -158,9 +158,11 @@ class Segment:
 
 @dataclass(frozen=True)
 class Fault:
-    """Where a segment stops making sense. torn: nothing valid follows, as a crash leaves it."""
+    """Where a segment stops making sense. size: bytes from there on, without room; torn: nothing
+    valid follows, as a crash leaves it."""
 
     offset: int
+    size: int
     why: str
     torn: bool
 
@@ -267,18 +269,19 @@ def scan(path: Path) -> tuple[Segment, Fault | None]:
     """
     segment = Segment(path, OperationNumber(_first(path)))
     data = path.read_bytes()
+    used = len(data.rstrip(b"\0"))
     why = _check_header(data[:SEGMENT_HEADER_SIZE], segment)
     if why:
-        return segment, Fault(0, why, torn=not _record_follows(data, 0, segment.first))
+        torn = not _record_follows(data, 0, segment.first)
+        return segment, Fault(0, used, why, torn)
     if segment.void:
         return segment, None
-    used = len(data.rstrip(b"\0"))
     while segment.end < used:
         try:
             segment.add(_check_record(data, segment.end, segment.last + 1))
         except RecordInvalid as error:
             torn = not _record_follows(data, segment.end, segment.last + 1)
-            return segment, Fault(segment.end, error.why or error.what, torn)
+            return segment, Fault(segment.end, used - segment.end, error.why or error.what, torn)
     return segment, None
 
 

@@ -15,6 +15,13 @@
 
 namespace satchel {
 
+inline std::string Hex(const uint8_t* bytes, size_t n) {
+  static constexpr char kDigits[] = "0123456789abcdef";
+  std::string text;
+  for (size_t i = 0; i < n; ++i) text += {kDigits[bytes[i] >> 4], kDigits[bytes[i] & 15]};
+  return text;
+}
+
 struct ChunkRef {
   uint8_t bytes[kChunkRefSize];
 
@@ -34,15 +41,7 @@ struct ChunkRef {
            std::memcmp(digest(), other.digest(), kChunkRefSize - kChunkIdSize) != 0;
   }
 
-  std::string IdHex() const {
-    static constexpr char kDigits[] = "0123456789abcdef";
-    std::string text;
-    for (uint32_t i = 0; i < kChunkIdSize; ++i) {
-      text += kDigits[bytes[i] >> 4];
-      text += kDigits[bytes[i] & 15];
-    }
-    return text;
-  }
+  std::string IdHex() const { return Hex(id(), kChunkIdSize); }
 };
 static_assert(sizeof(ChunkRef) == kChunkRefSize && alignof(ChunkRef) == 1, "no padding");
 

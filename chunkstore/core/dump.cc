@@ -22,13 +22,6 @@ using Show = std::function<Status(const DumpedPart&)>;
 
 std::string Number(uint64_t n) { return std::to_string(n); }
 
-std::string Hex(const uint8_t* bytes, size_t n) {
-  static constexpr char kDigits[] = "0123456789abcdef";
-  std::string text;
-  for (size_t i = 0; i < n; ++i) text += {kDigits[bytes[i] >> 4], kDigits[bytes[i] & 15]};
-  return text;
-}
-
 // Whether the content is what the record says.
 std::string State(const RecordView& record) {
   uint8_t block[kBlockSize];

@@ -89,8 +89,7 @@ def _segment(path: Path) -> Iterator[DumpedPart]:
         offset, size = segment.extent(OperationNumber(number))
         yield DumpedPart(offset, size, "operation", str(number))
     if fault:
-        left = path.stat().st_size - fault.offset
-        yield DumpedPart(fault.offset, left, "garbage", fault.why)
+        yield DumpedPart(fault.offset, fault.size, "garbage", fault.why)
 
 
 def _document(data: bytes) -> Iterator[DumpedPart]:
