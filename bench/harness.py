@@ -20,6 +20,7 @@ BENCHES = {
     "fetch": "bench.fetch",
     "link": "bench.link",
     "move": "bench.move",
+    "relocation": "bench.relocation",
     "resume": "bench.resume",
     "store": "bench.store",
 }

@@ -55,7 +55,7 @@ from chunkstore.errors import (
     StoreUsage,
     StoreVersion,
 )
-from chunkstore.media import Generation, Media, MediaCheckpoint, MediaReport, media_uuid
+from chunkstore.media import Generation, Layout, Media, MediaCheckpoint, MediaReport, media_uuid
 from chunkstore.store import (
     BadRecord,
     Evicted,
@@ -86,6 +86,7 @@ __all__ = [
     "FileMissing",
     "Foresight",
     "Generation",
+    "Layout",
     "Media",
     "MediaCheckpoint",
     "MediaDamaged",

@@ -45,6 +45,14 @@ _MANIFEST = re.compile(r"checkpoints/([^/]+)-([0-9a-f]{16})\.json")
 
 
 @dataclass(frozen=True)
+class Layout:
+    """How many chunks of something are on a medium, and in how many pieces."""
+
+    chunks: int
+    pieces: int
+
+
+@dataclass(frozen=True)
 class Generation:
     """What one commit made. number: from 1. created: UTC, ISO 8601.
 
@@ -200,16 +208,19 @@ class Media:
         self._report(damaged)
         return records
 
-    def add(self, store: Store, refs: Buffer, progress: Progress = silent) -> int:
+    def add(
+        self, store: Store, refs: Buffer, progress: Progress = silent, *, again: int = 0
+    ) -> int:
         """Copy the chunks that the medium lacks from a store, in order; bytes written.
 
         They are durable on return. After an error, what was copied in complete packs stays, and
         another call goes on from there; of a call that `progress` stopped, all that was copied.
         `refs` is all of a new generation: where room lacks, generations before the newest one
-        make it. Raises MediaFull (before anything is written if it cannot fit), MediaReadOnly,
+        make it. The first `again` of them are copied also if they are there, so that they lie in
+        one piece. Raises MediaFull (before anything is written if it cannot fit), MediaReadOnly,
         ChunkMissing, ChunkInvalid.
         """
-        return self._native.add(store.native, refs, progress)
+        return self._native.add(store.native, refs, again, progress)
 
     def put_checkpoint(
         self, service: str, checkpoint: CheckpointId, manifest: bytes, signature: bytes
@@ -306,6 +317,10 @@ class Media:
         """References under the roots that are not on the medium; of a missing page, only the
         page."""
         return self._native.missing([(root.ref, root.size) for root in roots])
+
+    def pieces(self, *roots: TableRoot) -> Layout:
+        """How what lies under the roots lies on the medium, read in the order of `reachable`."""
+        return Layout(*self._native.pieces([(root.ref, root.size) for root in roots]))
 
     def verify(self, progress: Progress = silent) -> MediaReport:
         """Read every record and check both hashes. Changes nothing on the medium; from then on

@@ -17,6 +17,7 @@ POST   /v1/services/S/digest                      paths: a digest of the guest's
 POST   /v1/forget                                 names, policy, dry_run
 POST   /v1/prune                                  dry_run
 POST   /v1/media/sync                             newest checkpoints onto media: media, services
+POST   /v1/media/defrag                           what resumes read first, in one piece: media
 POST   /v1/chunks                                 references in, pack records out
 GET    /v1/works/WORD                             how far a long request with ?work=WORD is
 DELETE /v1/works/WORD                             stop it
@@ -213,6 +214,12 @@ def _checkpoints(home: Home, works: Works) -> flask.Blueprint:
             raise UsageError("services must be strings")
         with works.begin(_word()) as progress:
             return asdict(home.sync(fields["services"], Path(fields["media"]), progress))
+
+    @routes.post("/media/defrag")
+    def defrag() -> Any:
+        media = Path(_fields(media=str)["media"])
+        with works.begin(_word()) as progress:
+            return asdict(home.defragment(media, progress))
 
     @routes.post("/services/<name>/checkpoint")
     def take(name: str) -> Any:

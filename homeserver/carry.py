@@ -21,7 +21,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 
 from chunkstore import Media, MediaCheckpoint, Store, TableRoot
@@ -36,6 +36,9 @@ logger = logging.getLogger(__name__)
 
 RECONCILE_BATCH = 64
 """Operations taken from a media's log and logged at home at once."""
+
+PIECE_CHUNKS = 32
+"""What is read first is laid anew where it would lie in pieces smaller than that."""
 
 LEAD_BATCH = 256
 """Operations taken from home's log for the media's at once."""
@@ -130,6 +133,45 @@ def sync(
     )
 
 
+@dataclass(frozen=True)
+class Defragmented:
+    """In how many pieces lay what resumes read first, by service, and in how many it lies now."""
+
+    before: dict[str, int]
+    after: dict[str, int]
+    generation: int
+    media_bytes: int
+    freed_bytes: int
+
+
+def defragment(store: Store, root: Path, progress: Progress = silent) -> Defragmented:
+    """Lay in one piece, on media at `root`, what a resume of each checkpoint of the newest
+    generation reads first; of those of which this store has everything.
+
+    A new generation of the same checkpoints comes of it. Raises as `sync` does; after an error the
+    media has its old generation or the new one.
+    """
+    with Media.open(root) as media:
+        taken = [
+            Checkpoint(read_manifest(media, checkpoint), media.signed(checkpoint)[1])
+            for checkpoint in current(media)
+        ]
+        taken = [one for one in taken if not store.missing(*one.manifest.roots())]
+        before = _pieces(media, taken)
+        written = write_checkpoints(store, media, taken, progress, relocate=True)
+        return Defragmented(
+            before=before,
+            after=_pieces(media, taken),
+            generation=written.generation,
+            media_bytes=written.media_bytes,
+            freed_bytes=written.freed_bytes,
+        )
+
+
+def _pieces(media: Media, taken: Sequence[Checkpoint]) -> dict[str, int]:
+    return {one.manifest.service: media.pieces(*one.manifest.first_roots()).pieces for one in taken}
+
+
 def reconcile(service: Service, root: Path) -> int:
     """Log at home what only the log on the media has; how many operations those were. A replica
     that runs at home executes them.
@@ -162,21 +204,31 @@ def _write(
 
 
 def write_checkpoints(
-    store: Store, media: Media, new: Sequence[Checkpoint], progress: Progress = silent
+    store: Store,
+    media: Media,
+    new: Sequence[Checkpoint],
+    progress: Progress = silent,
+    *,
+    relocate: bool = False,
 ) -> Written:
     """Add what the media lacks of these checkpoints and commit them with the other services'.
 
-    Writes nothing where the newest generation has them all.
+    What a resume reads first (`Manifest.first_roots`) is laid first, in that order, and again where
+    it would lie in many pieces. Writes nothing where the newest generation has them all, unless
+    `relocate` says that what is read first is to be laid anew.
     """
     ids = {taken.manifest.service: taken.manifest.id for taken in new}
     base = current(media)
     roots = [root for taken in new for root in taken.manifest.roots()]
-    refs = store.reachable(roots)
-    chunks = len(refs) // CHUNK_REF_SIZE
+    first = store.reachable([root for taken in new for root in taken.manifest.first_roots()])
+    refs = first + store.reachable(roots)
+    chunks = (len(refs) - len(first)) // CHUNK_REF_SIZE
     there = {checkpoint.service: checkpoint.id for checkpoint in base}
-    if ids.items() <= there.items() and not media.missing(*roots):
+    if ids.items() <= there.items() and not media.missing(*roots) and not relocate:
         return Written(0, chunks, 0, 0)
-    media_bytes = media.add(store, refs, progress)
+    again = relocate or _scattered(media.has(first))
+    count = len(first) // CHUNK_REF_SIZE if again else 0
+    media_bytes = media.add(store, refs, progress, again=count)
     kept = [one for one in base if one.service not in ids]
     carried, keep_packs = _roots_of(media, kept)
     for taken in new:
@@ -185,6 +237,12 @@ def write_checkpoints(
     named = [MediaCheckpoint(s, i, (), whole=True) for s, i in sorted(ids.items())]
     generation, freed = media.commit([*kept, *named], roots, carried=carried, keep_packs=keep_packs)
     return Written(generation, chunks, media_bytes, freed)
+
+
+def _scattered(there: list[bool]) -> bool:
+    """Whether what is added to what is there would make many pieces."""
+    changes = sum(one != other for one, other in pairwise(there))
+    return changes * PIECE_CHUNKS > len(there)
 
 
 def current(media: Media) -> list[MediaCheckpoint]:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from chunkstore import Catalog, PruneReport, Store
-from homeserver.carry import Carried, Synced, carry, sync
+from homeserver.carry import Carried, Defragmented, Synced, carry, defragment, sync
 from homeserver.machines import HomeClosing, Machines
 from homeserver.records import ServiceRecord, ServiceShelf
 from homeserver.retention import Verdict, forget_volumes, judge_volumes, require_known
@@ -107,6 +107,11 @@ class Home:
         services = [self.service(name) for name in names] or self.services()
         with self._carrying:
             return sync(services, self.store, root, progress)
+
+    def defragment(self, root: Path, progress: Progress = silent) -> Defragmented:
+        """Lay in one piece, on media at `root`, what resumes read first."""
+        with self._carrying:
+            return defragment(self.store, root, progress)
 
     def forget(
         self, names: Sequence[str], policy: Policy | None, *, dry_run: bool = False

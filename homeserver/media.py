@@ -107,7 +107,8 @@ def mounted_media() -> list[dict[str, Any]]:
 
 def media_contents(root: Path) -> list[dict[str, Any]]:
     """The checkpoints on media: service, id, operation number, time, last operation logged, the
-    generations that have it, whether one of those is whole. The newest generation's first.
+    generations that have it, whether one of those is whole, in how many pieces there is what a
+    resume reads first. The newest generation's first.
 
     Changes nothing. What is damaged is left out and logged. Raises MediaNotFound.
     """
@@ -128,6 +129,7 @@ def media_contents(root: Path) -> list[dict[str, Any]]:
                     "logged": _last_logged(Media.log_path(root, manifest.service)),
                     "generations": list(checkpoint.generations),
                     "whole": checkpoint.whole,
+                    "pieces": media.pieces(*manifest.first_roots()).pieces,
                 }
             )
     return rows

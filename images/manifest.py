@@ -103,6 +103,10 @@ class Manifest:
         volumes = (self.volumes[name] for name in sorted(self.volumes))
         return [*first, self.device_state, *then, *volumes]
 
+    def first_roots(self) -> list[TableRoot]:
+        """Those that every resume reads whole, in that order."""
+        return self.roots()[: -len(self.volumes)]
+
     def to_json(self) -> dict[str, Any]:
         """The manifest in JSON types."""
         return {

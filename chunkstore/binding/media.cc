@@ -65,7 +65,16 @@ py::tuple Records(const PyMedia& self, const py::object& refs) {
   return py::make_tuple(py::bytes(out), RefsToBytes(notes.damaged));
 }
 
-uint64_t Add(const PyMedia& self, const PyStore& from, const py::object& refs,
+py::tuple Pieces(const PyMedia& self, const py::iterable& roots) {
+  const auto media = self.Get();
+  const std::vector<TableRoot> of = RootsOf(roots);
+  uint64_t chunks = 0;
+  uint64_t pieces = 0;
+  Run(kMedia, [&] { return media->Pieces(of, &chunks, &pieces); });
+  return py::make_tuple(chunks, pieces);
+}
+
+uint64_t Add(const PyMedia& self, const PyStore& from, const py::object& refs, size_t again,
              py::object progress) {
   const auto media = self.Get();
   const auto store = from.Get();
@@ -78,7 +87,7 @@ uint64_t Add(const PyMedia& self, const PyStore& from, const py::object& refs,
   {
     const py::gil_scoped_release released;
     status = store->WithChunks([&](Chunks* chunks) {
-      return media->Add(chunks, wanted, bytes.ref_count(), report.fn(), &written, &notes);
+      return media->Add(chunks, wanted, bytes.ref_count(), again, report.fn(), &written, &notes);
     });
   }
   report.Rethrow();
@@ -182,7 +191,8 @@ void init_media(py::module_& m) {
       .def("close", [](PyMedia& self) { self.media.reset(); })
       .def("has", &Has, py::arg("refs"))
       .def("records", &Records, py::arg("refs"))
-      .def("add", &Add, py::arg("store"), py::arg("refs"), py::arg("progress"))
+      .def("add", &Add, py::arg("store"), py::arg("refs"), py::arg("again"), py::arg("progress"))
+      .def("pieces", &Pieces, py::arg("roots"))
       .def("put_file", &PutFile, py::arg("path"), py::arg("data"))
       .def("commit", &Commit, py::arg("paths"), py::arg("roots"), py::arg("carried"),
            py::arg("keep_packs"), py::arg("created"))

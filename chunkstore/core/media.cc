@@ -280,7 +280,9 @@ Status Media::ScanInto(uint32_t pack, std::vector<MediaIndexEntry>* entries) {
 void Media::AddEntries(uint32_t pack, uint64_t size, const std::vector<MediaIndexEntry>& entries) {
   packs_[pack] = {size, static_cast<uint32_t>(entries.size())};
   for (const MediaIndexEntry& entry : entries) {
-    places_.Insert(entry.ref, Location{pack, entry.offset, entry.length});
+    const Location here{pack, entry.offset, entry.length};
+    const auto [place, made] = places_.Insert(entry.ref, here);
+    if (!made && place->pack < pack) *place = here;  // the newest copy, which may be in order
   }
 }
 

@@ -127,8 +127,14 @@ class Media final : public PageSource {
   // older than the newest whole one make it, but none of these chunks goes. After an error complete
   // packs stay, so that another call goes on from there; when `progress` stops it, what was copied
   // stays. kFull, before anything is written, if they do not fit; kMissing if the store lacks one.
-  Status Add(Chunks* from, const ChunkRef* all, size_t n, const ProgressFn& progress,
+  // The first `again` of them are copied also if they are here: from then on they are found in one
+  // piece.
+  Status Add(Chunks* from, const ChunkRef* all, size_t n, size_t again, const ProgressFn& progress,
              uint64_t* written, MediaNotes* notes);
+
+  // How many chunks under `roots` are here, and in how many pieces they lie, in the order in which
+  // Add copies them: who reads them so moves the head of a disk once for each piece.
+  Status Pieces(const std::vector<TableRoot>& roots, uint64_t* chunks, uint64_t* pieces);
 
   // Writes a small file, `path` as IsMediaPath has it. One that is there with this
   // content stays; another one is replaced only if no generation names it, else kExists.

@@ -122,14 +122,14 @@ class Media::Adder {
       : media_(media), from_(from), notes_(notes) {}
 
   // kMissing if the store lacks one.
-  Status Plan(const ChunkRef* refs, size_t n) {
+  Status Plan(const ChunkRef* refs, size_t n, size_t again) {
     RefSet lacking;
     {
       const MutexLock lock(&media_->mutex_);
       for (size_t i = 0; i < n; ++i) {
         if (refs[i].IsZero()) continue;
         const Location* at = media_->places_.Find(refs[i]);
-        if (at == nullptr) lacking.Insert(refs[i], {});
+        if (at == nullptr || i < again) lacking.Insert(refs[i], {});
         if (at != nullptr) in_use_.insert(at->pack);
       }
     }
@@ -277,13 +277,30 @@ class Media::Adder {
   bool spare_ = false;         // room is short: nothing is compressed less
 };
 
-Status Media::Add(Chunks* from, const ChunkRef* all, size_t n, const ProgressFn& progress,
-                  uint64_t* written, MediaNotes* notes) {
+Status Media::Pieces(const std::vector<TableRoot>& roots, uint64_t* chunks, uint64_t* pieces) {
+  RefSet needed;
+  SATCHEL_RETURN_IF_ERROR(CollectReachable(this, roots, /*partial=*/true, &needed));
+  const MutexLock lock(&mutex_);
+  uint64_t end = 0;
+  uint32_t pack = 0;
+  for (const auto& entry : needed.entries()) {
+    const Location* at = places_.Find(entry.ref);
+    if (at == nullptr) continue;
+    if (*chunks == 0 || at->pack != pack || at->offset != end) ++*pieces;
+    ++*chunks;
+    pack = at->pack;
+    end = uint64_t{at->offset} + at->size();
+  }
+  return {};
+}
+
+Status Media::Add(Chunks* from, const ChunkRef* all, size_t n, size_t again,
+                  const ProgressFn& progress, uint64_t* written, MediaNotes* notes) {
   const MutexLock writer(&write_mutex_);
   *written = 0;
   Adder adder(this, from, notes);
   Status status = Prepare();
-  if (status.ok()) status = adder.Plan(all, n);
+  if (status.ok()) status = adder.Plan(all, n, again);
   if (status.ok()) status = adder.MakeRoom();
   if (status.ok()) status = adder.Copy(progress, written);
   return notes->store_failed ? status : Judge(status);

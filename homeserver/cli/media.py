@@ -68,6 +68,25 @@ def sync(context: Context, media: str, services: tuple[str, ...], as_json: bool)
     show(answer, as_json=as_json)
 
 
+@group.command("defrag")
+@click.argument("media")
+@json_option
+@pass_context
+def defrag(context: Context, media: str, as_json: bool) -> None:
+    """Lay what a resume reads first in one piece on MEDIA, so that a slow medium streams it.
+
+    Says in how many pieces it lay, by service, and lies now. What `checkpoint --media` and `sync`
+    write is in order already; this is for media whose checkpoints share much with those before.
+    """
+    root = find_media(media)
+    if context.serving:
+        answer = context.follow("defrag", "/v1/media/defrag", {"media": str(root)}, quiet=as_json)
+    else:
+        with context.home() as home, bar("defrag", quiet=as_json) as progress:
+            answer = asdict(home.defragment(root, progress))
+    show(answer, as_json=as_json)
+
+
 @group.command("verify")
 @click.argument("media")
 @json_option

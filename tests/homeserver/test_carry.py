@@ -23,7 +23,7 @@ from overlay import local_resolver
 from replay import Log, LogBusy, Operation, OperationGap
 from replica import Frozen, Replica
 from satchel.errors import SatchelError
-from satchel.ids import OperationNumber, ReplicaId
+from satchel.ids import CHUNK_REF_SIZE, OperationNumber, ReplicaId
 from tests.chunkstore.mounts import exfat, remount, tmpfs
 from tests.homeserver.conftest import Bench
 from tests.needs import requires
@@ -110,7 +110,30 @@ def test_a_checkpoint_goes_onto_media(bench: Bench, media: Path, short_path: Pat
         "logged": None,
         "generations": [1],
         "whole": True,
+        "pieces": 1,
     }
+
+
+def test_what_a_resume_reads_first_is_laid_in_one_piece(bench: Bench, media: Path) -> None:
+    service = bench.running()
+    run(service, 1, 3)
+    bench.home.carry("notes", media)
+    (row,) = media_contents(media)
+    assert row["pieces"] == 1
+    with Media.open(media) as opened:
+        first = bench.home.store.reachable(newest(media).first_roots())
+        whole = bench.home.store.reachable(newest(media).roots())
+        middle = first[len(first) // CHUNK_REF_SIZE // 2 * CHUNK_REF_SIZE :][:CHUNK_REF_SIZE]
+        opened.add(bench.home.store, middle, again=1)
+        assert opened.pieces(*newest(media).first_roots()).pieces == 3
+    done = bench.home.defragment(media)
+    assert done.before == {"notes": 3}
+    assert done.after == {"notes": 1}
+    assert done.media_bytes > 0
+    assert [row["pieces"] for row in media_contents(media)] == [1]
+    with Media.open(media) as opened:
+        assert opened.verify().bad == ()
+        assert all(opened.has(whole))
 
 
 def test_the_second_time_only_changes_are_written(bench: Bench, media: Path) -> None:

@@ -48,7 +48,7 @@ class SmallDisk {
     uint64_t written = 0;
     MediaNotes notes;
     SATCHEL_RETURN_IF_ERROR(store->WithChunks([&](Chunks* chunks) {
-      return media->Add(chunks, refs.data(), refs.size(), nullptr, &written, &notes);
+      return media->Add(chunks, refs.data(), refs.size(), 0, nullptr, &written, &notes);
     }));
     MediaDraft draft;
     draft.roots = {root};

@@ -272,7 +272,7 @@ Status Workload::Carry(const std::string& name) {
   uint64_t written = 0;
   MediaNotes notes;
   SATCHEL_RETURN_IF_ERROR(store_->WithChunks([&](Chunks* chunks) {
-    return media_->Add(chunks, refs.data(), refs.size(), nullptr, &written, &notes);
+    return media_->Add(chunks, refs.data(), refs.size(), 0, nullptr, &written, &notes);
   }));
   RefSet kept;
   for (const ChunkRef& ref : refs) kept.Insert(ref, {});
