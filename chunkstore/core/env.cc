@@ -21,6 +21,17 @@ std::string FolderOf(const std::string& path) {
 
 }  // namespace
 
+Status File::ReadPieces(uint64_t offset, const Piece* pieces, size_t n, size_t* got) {
+  *got = 0;
+  for (size_t i = 0; i < n; ++i) {
+    size_t some = 0;
+    SATCHEL_RETURN_IF_ERROR(ReadAt(offset + *got, pieces[i].size, pieces[i].data, &some));
+    *got += some;
+    if (some < pieces[i].size) break;
+  }
+  return {};
+}
+
 Status ReadFile(Env* env, const std::string& path, size_t limit, std::string* out) {
   std::unique_ptr<File> file;
   SATCHEL_RETURN_IF_ERROR(env->Open(path, OpenMode::kRead, &file));

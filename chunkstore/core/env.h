@@ -34,7 +34,14 @@ class File {
   // Reads up to `n` bytes; fewer only at the end of the file.
   virtual Status ReadAt(uint64_t offset, size_t n, void* out, size_t* got) = 0;
 
-  // The same, of much that is not read again soon: what the system does not have in its memory need
+  // The same to several places, one behind the other in the file.
+  struct Piece {
+    void* data;
+    size_t size;
+  };
+  virtual Status ReadPieces(uint64_t offset, const Piece* pieces, size_t n, size_t* got);
+
+  // ReadAt of much that is not read again soon: what the system does not have in its memory need
   // not come there. It goes past it where the offset, `n` and `out` are multiples of
   // kUncachedAlign.
   virtual Status ReadUncached(uint64_t offset, size_t n, void* out, size_t* got) {

@@ -39,7 +39,7 @@ class PackReader {
   // Reads `n` chunks, at most kMaxRun, to blocks one behind the other, with one pread. They are
   // records that Follow each other. Errors as ReadBlock.
   Status ReadRun(const Location* at, size_t n, uint8_t* blocks);
-  static constexpr size_t kMaxRun = 64;
+  static constexpr size_t kMaxRun = 256;
 
   // Whether `next` is a record that begins where the record at `at` ends.
   static bool Follows(const Location& next, const Location& at) {
@@ -77,6 +77,7 @@ class PackReader {
   static constexpr size_t kKeptFrames = 2;
 
   Status Find(uint32_t pack, std::shared_ptr<File>* file);
+  Status ReadRawRun(const Location* at, size_t n, uint8_t* blocks);
   Status ReadSlot(const Location& at, uint8_t* block);
   Status ReadFrame(const Location& at, KeptFrame* frame, uint8_t* block);
   std::unique_ptr<KeptFrame> TakeFrame(const Location& at);

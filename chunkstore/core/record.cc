@@ -92,6 +92,15 @@ Status ParseRecord(const uint8_t* data, size_t n, RecordView* record) {
   return {};
 }
 
+Status CheckRawRecord(const RecordHeader& header, const uint8_t* block) {
+  if (header.magic != kRecordMagic) return Damaged("wrong magic");
+  if (header.reserved != 0) return Damaged("a reserved field is not zero");
+  if (header.codec != Codec::kRaw || header.length != kBlockSize) return Damaged("it is not raw");
+  const auto* bytes = reinterpret_cast<const uint8_t*>(&header);
+  if (RecordChecksum(bytes, block, kBlockSize) == header.checksum) return {};
+  return Damaged("the checksum does not agree");
+}
+
 Status DecodeRecord(const RecordView& record, uint8_t* block) {
   if (record.codec == Codec::kRaw) {
     std::memcpy(block, record.payload, kBlockSize);

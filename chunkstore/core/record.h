@@ -35,6 +35,10 @@ uint16_t AppendRecord(const ChunkRef& ref, const uint8_t* block, int level, std:
 // lies within `n` bytes. kDamaged otherwise. The content is not decoded.
 Status ParseRecord(const uint8_t* data, size_t n, RecordView* record);
 
+// The same of a record whose payload stands elsewhere than behind its header, and which is raw:
+// kDamaged if it is not, or if the checksum does not agree.
+Status CheckRawRecord(const RecordHeader& header, const uint8_t* block);
+
 // Decodes the payload to 4096 bytes at `block`. kInvalid, naming the chunk, if it does not decode.
 Status DecodeRecord(const RecordView& record, uint8_t* block);
 

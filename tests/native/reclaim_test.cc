@@ -143,12 +143,12 @@ TEST_F(Reclaim, WhatIsDirtyStaysAndAllElseIsGivenBack) {
 }
 
 TEST_F(Reclaim, TheThreadDoesWhatIsAskedForAndEndsWhenTheVolumeDoes) {
-  ASSERT_TRUE(volume_->Start().ok());
-  Commit();
   std::promise<void> punched;
   before_punch_ = [&punched, first = true]() mutable {
     if (std::exchange(first, false)) punched.set_value();
   };
+  ASSERT_TRUE(volume_->Start().ok());
+  Commit();
   map_->AskForSpace();
   EXPECT_EQ(punched.get_future().wait_for(std::chrono::seconds(20)), std::future_status::ready);
   volume_.reset();
