@@ -120,6 +120,27 @@ void ExpectUncachedReads(File* file, const std::string& content) {
   }
 }
 
+TEST(PosixEnv, AReadOfManyPiecesEndsWhereTheFileDoes) {
+  const sim::Scratch scratch(kDisk);
+  const std::string content = Content(3 * kPiece);
+  std::unique_ptr<File> file;
+  ASSERT_TRUE(PosixEnv()->Open(scratch.path() + "/file", OpenMode::kCreate, &file).ok());
+  ASSERT_TRUE(file->WriteAt(0, content.data(), content.size()).ok());
+  for (const size_t count : {size_t{1}, size_t{7}, size_t{600}, size_t{3000}}) {
+    constexpr size_t kOffset = 33;
+    const size_t each = 64;
+    std::string read(count * each, '?');
+    std::vector<File::Piece> pieces;  // the last of them first
+    for (size_t i = count; i-- > 0;) pieces.push_back({&read[i * each], each});
+    size_t got = 0;
+    ASSERT_TRUE(file->ReadPieces(kOffset, pieces.data(), count, &got).ok());
+    ASSERT_EQ(got, std::min(read.size(), content.size() - kOffset)) << count;
+    for (size_t i = 0; i < got; ++i) {
+      ASSERT_EQ(read[(count - 1 - i / each) * each + i % each], content[kOffset + i]);
+    }
+  }
+}
+
 TEST(PosixEnv, AnUncachedReadSeesWhatWasWrittenInAnyWay) {
   const sim::Scratch scratch(kDisk);
   const std::string content = Content(20 * kPiece + 77);
