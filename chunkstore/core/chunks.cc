@@ -221,22 +221,51 @@ Status Chunks::MaybeHere(const ChunkRef* refs, size_t n, bool* maybe) {
   return {};
 }
 
-Status Chunks::Records(const ChunkRef* refs, size_t n, std::string* out, int level) {
-  Location at[kGroup];
-  bool found[kGroup];
+Status Chunks::Records(const ChunkRef* refs, size_t n, std::string* out, const Sending& sending) {
+  BulkReader reader(&reader_, sending.passing);
+  std::vector<uint8_t> blocks;
   for (size_t start = 0; start < n; start += kGroup) {
     const size_t count = std::min(kGroup, n - start);
-    SATCHEL_RETURN_IF_ERROR(Locate(refs + start, count, at, found));
+    bool here[kGroup];
+    SATCHEL_RETURN_IF_ERROR(Expand(refs + start, count, &reader, &blocks, here));
+    std::vector<ChunkRef> others;
     for (size_t i = 0; i < count; ++i) {
-      if (!found[i]) continue;
-      const Status status = AppendForOthers(refs[start + i], at[i], level, out);
-      if (IsLost(status)) {
-        SATCHEL_RETURN_IF_ERROR(Forget(refs[start + i], at[i]));
-      } else {
-        SATCHEL_RETURN_IF_ERROR(status);
+      if (!here[i]) others.push_back(refs[start + i]);
+    }
+    Location at[kGroup];
+    bool found[kGroup];
+    SATCHEL_RETURN_IF_ERROR(Locate(others.data(), others.size(), at, found));
+    for (size_t i = 0, k = 0; i < count; ++i) {
+      const ChunkRef& ref = refs[start + i];
+      if (here[i]) {
+        AppendRecord(ref, &blocks[i * kBlockSize], sending.level, out);
+      } else if (const size_t other = k++; found[other]) {
+        const Status status = AppendForOthers(ref, at[other], sending.level, out);
+        SATCHEL_RETURN_IF_ERROR(IsLost(status) ? Forget(ref, at[other]) : status);
       }
     }
   }
+  return {};
+}
+
+// Reads those chunks together that are not in records of their own, compressed. here[i]: the i-th
+// is such a one, and both hashes are right.
+Status Chunks::Expand(const ChunkRef* refs, size_t n, BulkReader* reader,
+                      std::vector<uint8_t>* blocks, bool* here) {
+  Location at[kGroup];
+  SATCHEL_RETURN_IF_ERROR(Guess(refs, n, at));
+  bool any = false;
+  for (size_t i = 0; i < n; ++i) {
+    here[i] = at[i].pack != 0 && at[i].length >= kBlockSize;
+    if (!here[i]) at[i] = Location{};
+    any = any || here[i];
+  }
+  if (!any) return {};
+  blocks->resize(n * kBlockSize);
+  reader->Read(at, n, blocks->data());
+  ChunkRef names[kGroup];
+  NameBlocks(blocks->data(), n, names);
+  for (size_t i = 0; i < n; ++i) here[i] = here[i] && names[i] == refs[i];
   return {};
 }
 

@@ -101,10 +101,16 @@ class Chunks final : public PageSource {
   // maybe[i] is false when refs[i] certainly is not here; costs no lookup.
   Status MaybeHere(const ChunkRef* refs, size_t n, bool* maybe);
 
-  // Appends the records of those that are here and whole, in order, as others get them: what is
-  // not compressed here is, at that level of zstd.
-  Status Records(const ChunkRef* refs, size_t n, std::string* out, int level = kSentLevel);
   static constexpr int kSentLevel = 1;
+
+  // level: of zstd, for what is not in a compressed record of its own here.
+  struct Sending {
+    int level = kSentLevel;
+    BulkReader::Passing passing = BulkReader::Passing::kKeep;
+  };
+
+  // Appends the records of those that are here and whole, in order, as others get them.
+  Status Records(const ChunkRef* refs, size_t n, std::string* out, const Sending& sending);
 
   // Takes records from an untrusted source. Those before a bad one stay, and are in *admitted.
   Status Admit(const uint8_t* data, size_t n, std::vector<ChunkRef>* admitted);
@@ -200,6 +206,8 @@ class Chunks final : public PageSource {
   void SyncInBackground();
   Status LoadTable() REQUIRES(mutex_);
   Status Guess(const ChunkRef* refs, size_t n, Location* at);
+  Status Expand(const ChunkRef* refs, size_t n, BulkReader* reader, std::vector<uint8_t>* blocks,
+                bool* here);
   Status Confirm(const ChunkRef& ref, const Candidates& candidates, Location* at, bool* found);
   Status FindSynced(const ChunkRef& ref, Location* at, bool* found) REQUIRES(mutex_);
   Status MoveFrame(const Index::Entry* entries, size_t n, RecordBatch* batch,

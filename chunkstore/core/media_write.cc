@@ -260,7 +260,8 @@ class Media::Adder {
   Batch Take(size_t start, int level) {
     Batch batch;
     const size_t count = std::min(kTogether, plan_.size() - start);
-    batch.status = from_->Records(&plan_[start], count, &batch.records, level);
+    const Chunks::Sending sending{level, BulkReader::Passing::kOnce};
+    batch.status = from_->Records(&plan_[start], count, &batch.records, sending);
     return batch;
   }
 

@@ -311,7 +311,7 @@ Status Store::Has(const ChunkRef* refs, size_t n, bool* has) {
 }
 
 Status Store::Records(const ChunkRef* refs, size_t n, std::string* out) {
-  return WithChunks([&](Chunks* chunks) { return chunks->Records(refs, n, out); });
+  return WithChunks([&](Chunks* chunks) { return chunks->Records(refs, n, out, {}); });
 }
 
 Status Store::Admit(const uint8_t* data, size_t n, std::vector<ChunkRef>* admitted) {
