@@ -160,7 +160,7 @@ BlockMap::Foresight BlockMap::CountForesight() const {
 
 std::vector<uint64_t> BlockMap::Touched(uint32_t but) const {
   std::vector<std::pair<uint32_t, uint64_t>> found;
-  if (touch_count_->load(std::memory_order_relaxed) <= but) return {};
+  if (but > 0 && touch_count_->load(std::memory_order_relaxed) <= but) return {};
   for (uint64_t i = 0; i < blocks_; ++i) {
     const uint32_t number = touches_[i].load(std::memory_order_relaxed) & ~kForeseen;
     if (number > but) found.emplace_back(number, i);
