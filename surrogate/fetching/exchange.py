@@ -225,7 +225,6 @@ class Exchange:
         odd = len(admitted) > sum(map(_most_chunks, dispatch.keys)) or (admitted and not got)
         self._count(flight, size, len(admitted), now)
         with self._lock:
-            got = self._with_others(got)
             self._schedule.answered(dispatch, size, got, now)
             self._arrived(got, flight.supplier.source.name)
             if odd:
@@ -254,7 +253,6 @@ class Exchange:
         self._note_fault(flight, error)
         with self._lock:
             supplier.invalid += 1
-            got = self._with_others(got)
             self._schedule.answered(dispatch, size, got, now, asked_for - got)
             self._arrived(got, supplier.source.name)
             if supplier.invalid > INVALID_LIMIT:
@@ -276,9 +274,6 @@ class Exchange:
             (self.tally, flight.label),
         ):
             tally.answer(name, dispatch.priority, size, chunks, took, late=late)
-
-    def _with_others(self, came: set[Key]) -> set[Key]:
-        return came.union(*map(self._schedule.beside, came))
 
     def _arrived(self, keys: Iterable[Key], source: str | None = None) -> None:
         for key in keys:

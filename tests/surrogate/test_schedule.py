@@ -132,33 +132,6 @@ def test_two_readers_of_one_chunk_cost_one_request() -> None:
     assert len(world.sent) == 1
 
 
-def test_of_two_places_below_one_page_one_is_asked_for() -> None:
-    world = World(media())
-    places = [Below(ref(7), 1, block, 8) for block in (0, 640, 1280)]
-    other = Below(ref(8), 1, 0, 8)
-    for place in (*places, other):
-        world.want([place])
-    assert [d.keys for _, d in world.sent] == [[places[0]], [other]]
-    assert world.schedule.beside(places[0]) == places
-    world.schedule.forget(places[0])
-    world.take()
-    assert world.sent[-1][1].keys == [places[1]]
-    world.schedule.forget(places[1])
-    world.schedule.forget(places[2])
-    assert world.schedule.beside(places[0]) == []
-
-
-def test_who_waits_harder_for_a_page_raises_what_is_asked_for() -> None:
-    world = World(media())
-    warm(world)
-    world.want(refs(0, 500), Priority.PREFETCH, 4160)
-    first, second = Below(ref(7), 1, 0, 8), Below(ref(7), 1, 640, 8)
-    world.want([first], Priority.PREFETCH, 4160)
-    assert first not in world.sent[-1][1].keys
-    world.want([second])
-    assert world.sent[-1][1].keys == [first]
-
-
 def test_who_waits_harder_raises_what_is_queued() -> None:
     world = World(media())
     warm(world)
