@@ -3,7 +3,7 @@
 """What a surrogate's cache keeps, judged by recorded workloads: hit ratios at a quarter of the
 footprint.
 
-Ours has seen the training run of the workload before, as a surrogate has that was visited before;
+Ours is told what was cold in the training run of the workload, which no surrogate learns yet;
 figures are those of the held-out run. The others are libCacheSim's, by the authors of S3-FIFO, and
 the three queues of CAFIO with the score of that paper. Belady's optimum knows the future.
 """
@@ -19,8 +19,9 @@ from typing import Any
 from bench.cafio import Cafio
 from bench.harness import Figure, figure
 from bench.recording import HELD_OUT, TRAINING, Recording, recordings
+from bench.regions import Region, cold_regions, region_of
 from satchel.errors import UnsupportedError
-from surrogate import Policy, Region, ThreeQueues, cold_regions, region_of
+from surrogate import Policy, ThreeQueues
 
 PART = 4
 """A cache holds one of so many of the chunks that are asked for."""

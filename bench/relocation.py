@@ -12,18 +12,17 @@ from __future__ import annotations
 
 import contextlib
 import random
-import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.device import device, run
 from bench.harness import Figure, figure
 from bench.recording import FOLDER, HELD_OUT, Recording
 from chunkstore import Media, Store, TableRoot
 from replica import Run, encode_working_set
-from satchel.errors import UnavailableError
 from satchel.ids import BLOCK_SIZE, CHUNK_REF_SIZE
 
 SERVICES = ("notes", "speech")
@@ -91,11 +90,11 @@ def _figures(services: tuple[str, ...], devices: tuple[Device, ...]) -> Iterator
                 laid = media.pieces(*carried.first).pieces
             label = f"relocation {service}"
             yield figure(f"{label}: pieces", laid, "1", against=("before", pieces), at_most=1.0)
-            for device in devices:
-                after = _read(device, image, folder, store, carried)
-                what = f"{label}, {device.name}: reads of what a resume reads first"
-                goal = GOAL if device is MICRODRIVE else 1.0
-                against = ("before", before[device.name])
+            for model in devices:
+                after = _read(model, image, folder, store, carried)
+                what = f"{label}, {model.name}: reads of what a resume reads first"
+                goal = GOAL if model is MICRODRIVE else 1.0
+                against = ("before", before[model.name])
                 yield figure(what, after, "s", against=against, at_most=goal)
 
 
@@ -132,10 +131,10 @@ def _volume(recording: Recording, life: int, name: str, store: Store, folder: Pa
         path.unlink()
 
 
-def _read(device: Device, image: Path, folder: Path, store: Store, carried: Carried) -> float:
+def _read(model: Device, image: Path, folder: Path, store: Store, carried: Carried) -> float:
     """Seconds for what a resume reads first, in its order, from a medium just plugged in."""
     refs = store.reachable(carried.first)
-    with _modelled(device, image, folder) as root, Media.open(root) as media:
+    with _modelled(model, image, folder) as root, Media.open(root) as media:
         began = time.perf_counter()
         for start in range(0, len(refs), AT_ONCE * CHUNK_REF_SIZE):
             assert media.records(refs[start : start + AT_ONCE * CHUNK_REF_SIZE])
@@ -146,7 +145,7 @@ def _read(device: Device, image: Path, folder: Path, store: Store, carried: Carr
 def _file_system(image: Path, folder: Path) -> Iterator[None]:
     with image.open("wb") as file:
         file.truncate(SIZE)
-    _run("mkfs.ext4", "-q", "-F", "-O", "^has_journal", "-E", "lazy_itable_init=0", str(image))
+    run("mkfs.ext4", "-q", "-F", "-O", "^has_journal", "-E", "lazy_itable_init=0", str(image))
     with _mounted(image, folder):
         yield
 
@@ -155,35 +154,24 @@ def _file_system(image: Path, folder: Path) -> Iterator[None]:
 def _mounted(device: Path, folder: Path, options: str = "loop") -> Iterator[None]:
     root = folder / "mount"
     root.mkdir(exist_ok=True)
-    _run("mount", "-t", "ext4", "-o", options, str(device), str(root))
+    run("mount", "-t", "ext4", "-o", options, str(device), str(root))
     try:
         yield
     finally:
-        _run("umount", str(root))
+        run("umount", str(root))
 
 
 @contextlib.contextmanager
-def _modelled(device: Device, image: Path, folder: Path) -> Iterator[Path]:
+def _modelled(model: Device, image: Path, folder: Path) -> Iterator[Path]:
     """The image mounted as if it were on that device."""
     disk = folder / "disk"
-    disk.touch()
     plugin = Path(__file__).with_name("slow_device.py")
-    settings = [f"file={image}", f"seek={device.seek}", f"rate={device.rate}"]
-    argv = ["nbdfuse", "-r", str(disk), "[", "nbdkit", "--exit-with-parent", "-r", "python"]
-    serving = subprocess.Popen([*argv, str(plugin), *settings, "]"])
-    with contextlib.ExitStack() as stack:
-        stack.callback(serving.wait)
-        stack.callback(_run, "fusermount3", "-u", str(disk))
-        while disk.stat().st_size == 0:
-            if serving.poll() is not None:
-                raise UnavailableError(f"nbdfuse ended with {serving.returncode}")
-            time.sleep(0.01)
-        stack.enter_context(_mounted(disk, folder, "loop,ro"))
+    settings = [f"file={image}", f"seek={model.seek}", f"rate={model.rate}"]
+    with (
+        device(disk, ["-r", "python", str(plugin), *settings], ["-r"]),
+        _mounted(disk, folder, "loop,ro"),
+    ):
         yield folder / "mount"
-
-
-def _run(*argv: str) -> None:
-    subprocess.run(argv, check=True, capture_output=True)
 
 
 __all__ = ["figures", "quick_figures"]

@@ -17,10 +17,10 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from bench.device import device, run
 from bench.harness import Figure, figure
 from bench.store_inputs import make_inputs, run_folder
 from chunkstore import Media, Store, TableRoot
-from satchel.errors import UnavailableError
 
 GOAL = 0.9
 RATE = 100
@@ -110,29 +110,17 @@ def _write_file(path: Path, size: int) -> float:
 @contextlib.contextmanager
 def _medium(folder: Path) -> Iterator[Path]:
     """A mounted medium. Needs root."""
-    image, device, root = folder / "image", folder / "device", folder / "mount"
+    image, disk, root = folder / "image", folder / "device", folder / "mount"
     with image.open("wb") as file:
         file.truncate(SIZE)
     options = ["-O", "^has_journal", "-E", "lazy_itable_init=0"]
-    _run("mkfs.ext4", "-q", "-F", *options, str(image))
-    device.touch()
+    run("mkfs.ext4", "-q", "-F", *options, str(image))
     root.mkdir(exist_ok=True)
-    nbdkit = ["nbdkit", "--exit-with-parent", "--filter=rate", "file", f"file={image}"]
-    argv = ["nbdfuse", str(device), "[", *nbdkit, f"rate={RATE * 8}M", "]"]
+    nbdkit = ["--filter=rate", "file", f"file={image}", f"rate={RATE * 8}M"]
     with contextlib.ExitStack() as stack:
-        serving = subprocess.Popen(argv)
-        stack.callback(serving.wait)
-        stack.callback(_run, "fusermount3", "-u", str(device))
-        while device.stat().st_size == 0:
-            if serving.poll() is not None:
-                raise UnavailableError(f"nbdfuse ended with {serving.returncode}")
-            time.sleep(0.01)
-        loop = _run("losetup", "--find", "--show", str(device))
-        stack.callback(_run, "losetup", "--detach", loop)
-        _run("mount", "-t", "ext4", loop, str(root))
-        stack.callback(_run, "umount", str(root))
+        stack.enter_context(device(disk, nbdkit))
+        loop = run("losetup", "--find", "--show", str(disk))
+        stack.callback(run, "losetup", "--detach", loop)
+        run("mount", "-t", "ext4", loop, str(root))
+        stack.callback(run, "umount", str(root))
         yield root
-
-
-def _run(*argv: str) -> str:
-    return subprocess.run(argv, check=True, capture_output=True, text=True).stdout.strip()

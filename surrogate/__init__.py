@@ -23,10 +23,7 @@ from surrogate.caching import (
     Key,
     Policy,
     Queue,
-    Region,
     ThreeQueues,
-    cold_regions,
-    region_of,
     take,
 )
 from surrogate.fetching import Coverage, Fetcher, Prior, Source
@@ -47,13 +44,10 @@ __all__ = [
     "Prior",
     "Queue",
     "Readahead",
-    "Region",
     "SocketSource",
     "Source",
     "StoreSource",
     "SurrogateSettings",
     "ThreeQueues",
-    "cold_regions",
-    "region_of",
     "take",
 ]

@@ -33,7 +33,7 @@ from satchel.errors import (
 )
 from satchel.ids import ReplicaId
 from satchel.names import host_name
-from surrogate.caching import PACK_BYTES, CacheCounts, ChunkCache
+from surrogate.caching import PACK_BYTES, ChunkCache
 from surrogate.fetching import Exchange, Fetcher, Tally
 from surrogate.prefetch import Prefetcher
 from surrogate.readahead import Readahead
@@ -114,7 +114,7 @@ class Host:
         return self._exchange.tally
 
     @property
-    def cache(self) -> CacheCounts:
+    def cache(self) -> CacheNumbers:
         """What the chunk cache has, and what it was good for."""
         return self._cache.counts()
 
@@ -131,7 +131,7 @@ class Host:
             forwarded=str(self.settings.forwarded),
             replicas=tuple(tenant.status() for tenant in tenants),
             site=tuple(self.site.names()),
-            cache=CacheNumbers(**vars(self.cache)),
+            cache=self.cache,
         )
 
     def tenants(self) -> list[Tenant]:

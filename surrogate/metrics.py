@@ -21,9 +21,9 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
-from surrogate.caching import CacheCounts
 from surrogate.fetching import STALL_BOUNDS, Tally
 from surrogate.host import Host
+from wire import CacheNumbers
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -82,7 +82,7 @@ class HostCollector(Collector):
         )
 
 
-def _cache(counts: CacheCounts) -> Iterable[Metric]:
+def _cache(counts: CacheNumbers) -> Iterable[Metric]:
     for name, what in CACHE_BYTES.items():
         value = getattr(counts, name)
         yield GaugeMetricFamily(f"satchel_cache_{name}_bytes", what, value=value)

@@ -7,27 +7,22 @@
 - pinned: a block map of a running replica points to it; never given up
 - cold: of a region of a volume, nobody is expected to ask for it again in time
 
-Modules: policy (what one is; LRU), three_queues (the one that is used), regions (what is cold, by
-hindsight), cache (what of it a host's store gives up, and when).
+Modules: policy (what one is; LRU), three_queues (the one that is used), cache (what of it a host's
+store gives up, and when).
 """
 
-from surrogate.caching.cache import PACK_BYTES, CacheCounts, ChunkCache
+from surrogate.caching.cache import PACK_BYTES, ChunkCache
 from surrogate.caching.policy import Key, Lru, MakePolicy, Policy, Queue, take
-from surrogate.caching.regions import Region, cold_regions, region_of
 from surrogate.caching.three_queues import ThreeQueues
 
 __all__ = [
     "PACK_BYTES",
-    "CacheCounts",
     "ChunkCache",
     "Key",
     "Lru",
     "MakePolicy",
     "Policy",
     "Queue",
-    "Region",
     "ThreeQueues",
-    "cold_regions",
-    "region_of",
     "take",
 ]

@@ -24,7 +24,6 @@ import shutil
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from chunkstore import Store
@@ -33,6 +32,7 @@ from satchel.errors import CapacityError, SatchelError, StateError
 from satchel.ids import ZERO_REF, ChunkRef
 from surrogate.caching.policy import MakePolicy, Queue
 from surrogate.caching.three_queues import ThreeQueues
+from wire import CacheNumbers
 
 logger = logging.getLogger(__name__)
 
@@ -48,21 +48,6 @@ RESERVE_BYTES = 64 << 20
 
 SLACK_PART = 16
 """One of so many parts of the limit is made free at once, so that this is seldom done."""
-
-
-@dataclass(frozen=True)
-class CacheCounts:
-    """limit, size: bytes. crowded: running machines pin more than the limit. chunks: in each queue;
-    hits: chunks that were here when a machine touched them first, by the queue in which they were;
-    misses: that were not; evicted: chunks given up."""
-
-    limit: int = 0
-    size: int = 0
-    crowded: bool = False
-    chunks: dict[str, int] = field(default_factory=dict)
-    hits: dict[str, int] = field(default_factory=dict)
-    misses: int = 0
-    evicted: int = 0
 
 
 class ChunkCache:
@@ -103,9 +88,9 @@ class ChunkCache:
         if self._thread.is_alive():
             self._thread.join()
 
-    def counts(self) -> CacheCounts:
+    def counts(self) -> CacheNumbers:
         with self._lock:
-            return CacheCounts(
+            return CacheNumbers(
                 limit=self._limit(),
                 size=self._store.pack_bytes,
                 crowded=self._crowded,
@@ -208,6 +193,8 @@ class _Seen:
 
     def news(self, store: Store) -> list[ChunkRef]:
         """What it has touched since. Raises StateError for a volume that is closed."""
+        if not self._volume.map.touched(self._count):
+            return []
         touched = self._volume.map.touched()
         news, self._count = touched[self._count :], len(touched)
         refs = [ref for ref in store.names_in(self._volume.map, news) if ref != ZERO_REF]
@@ -215,4 +202,4 @@ class _Seen:
         return refs
 
 
-__all__ = ["PACK_BYTES", "CacheCounts", "ChunkCache"]
+__all__ = ["PACK_BYTES", "ChunkCache"]

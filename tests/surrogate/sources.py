@@ -5,10 +5,13 @@
 import threading
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from chunkstore import Below, Store, records_below, split_refs
+from overlay import Volume, create_volume
 from satchel.errors import UnavailableError
-from surrogate.fetching import Prior
+from surrogate.fetching import Fetcher, Prior
+from tests.chunkstore.content import noise
 from wire import Priority
 
 Spoil = Callable[[bytes], bytes]
@@ -65,3 +68,17 @@ class StoreSource:
         if self.dead:
             raise UnavailableError(f"{self.name} is dead")
         return self.spoil(records())
+
+
+class FarVolume:
+    """A volume of so many blocks that are all at home, and a cache that has none of them."""
+
+    def __init__(self, folder: Path, blocks: int, readahead: int) -> None:
+        """readahead: blocks, of the fetcher."""
+        self.home = Store.create(folder / "home")
+        self.cache = Store.create(folder / "cache")
+        path = folder / "disk"
+        path.write_bytes(noise(1, blocks))
+        self.volume: Volume = create_volume(folder, "disk0", self.home.import_file(path))
+        self.source = StoreSource("home", self.home)
+        self.fetcher = Fetcher(self.cache, [self.source], readahead)

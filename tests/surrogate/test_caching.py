@@ -21,8 +21,6 @@ from surrogate.caching import (
     MakePolicy,
     Queue,
     ThreeQueues,
-    cold_regions,
-    region_of,
 )
 from surrogate.caching import cache as cache_module
 from surrogate.fetching import Exchange
@@ -100,16 +98,6 @@ def test_what_nobody_asked_for_goes_first() -> None:
     assert policy.touched("asked") is Queue.HIGH
     policy.brought("ahead")
     assert policy.touched("ahead") is Queue.LOW
-
-
-def test_regions_that_hindsight_would_not_have_kept_are_cold() -> None:
-    hot, scan = region_of("notes", "disk0", 70), region_of("notes", "ram", 5)
-    assert hot == ("notes", "disk0", 1)
-    accesses = []
-    for turn in range(10):
-        accesses += [(key, hot) for key in range(10)]
-        accesses += [(1000 + 40 * turn + n, scan) for n in range(40)]
-    assert cold_regions(accesses, 20) == {scan}
 
 
 class Machines:

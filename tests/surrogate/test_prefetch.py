@@ -10,32 +10,23 @@ from pathlib import Path
 
 import pytest
 
-from chunkstore import BlockState, Store, TableRoot
-from overlay import Volume, create_volume
+from chunkstore import BlockState, TableRoot
 from replica import Run, encode_working_set
 from satchel.ids import BLOCK_SIZE, ZERO_REF, ChunkRef
-from surrogate.fetching import Fetcher
 from surrogate.fetching.standing import ASIDE_BYTES
 from surrogate.prefetch import Prefetcher
-from tests.chunkstore.content import noise
-from tests.surrogate.sources import StoreSource
+from tests.surrogate.sources import FarVolume
 
 BLOCKS = 1536
 EARLY_BLOCKS = 512
 RECORD_HEADER = 64
 
 
-class Bench:
+class Bench(FarVolume):
     """A volume whose blocks are all at home, and a cache."""
 
     def __init__(self, folder: Path) -> None:
-        self.home = Store.create(folder / "home")
-        self.cache = Store.create(folder / "cache")
-        path = folder / "disk"
-        path.write_bytes(noise(1, BLOCKS))
-        self.volume: Volume = create_volume(folder, "disk0", self.home.import_file(path))
-        self.source = StoreSource("home", self.home)
-        self.fetcher = Fetcher(self.cache, [self.source], 8)
+        super().__init__(folder, BLOCKS, 8)
 
     def content(self, run: Run) -> bytes:
         start, size = run.first * BLOCK_SIZE, run.count * BLOCK_SIZE

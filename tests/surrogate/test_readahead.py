@@ -9,16 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from chunkstore import BlockState, Store, TableRoot
-from overlay import Volume, create_volume
+from chunkstore import BlockState, TableRoot
 from replica import RESUME, Access, Profile, encode_profile, first_of, observed
 from satchel.ids import ZERO_REF, ChunkRef
 from surrogate import Readahead
-from surrogate.fetching import Fetcher
 from surrogate.fetching.standing import AHEAD_BYTES
 from surrogate.window import STEPS
-from tests.chunkstore.content import noise
-from tests.surrogate.sources import StoreSource
+from tests.surrogate.sources import FarVolume
 from tests.waiting import eventually
 from wire import Priority
 
@@ -32,17 +29,11 @@ def learnt(*blocks: int, phase: str = RESUME) -> Profile:
     return observed(Profile(), accesses, NOW)
 
 
-class Bench:
+class Bench(FarVolume):
     """A volume whose blocks are all at home, a cache, and a machine that is at some phase."""
 
     def __init__(self, folder: Path) -> None:
-        self.home = Store.create(folder / "home")
-        self.cache = Store.create(folder / "cache")
-        path = folder / "disk"
-        path.write_bytes(noise(1, BLOCKS))
-        self.volume: Volume = create_volume(folder, "disk0", self.home.import_file(path))
-        self.source = StoreSource("home", self.home)
-        self.fetcher = Fetcher(self.cache, [self.source], 1)
+        super().__init__(folder, BLOCKS, 1)
         self.phases: list[str] = []
         self.ready = True
         self.made: list[Readahead] = []

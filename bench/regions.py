@@ -15,7 +15,7 @@ import heapq
 from collections import Counter
 from collections.abc import Sequence
 
-from surrogate.caching.policy import Key
+from surrogate import Key
 
 REGION_BLOCKS = 64
 """Blocks of a region: those below one table page."""
