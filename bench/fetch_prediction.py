@@ -149,7 +149,7 @@ def _true_bytes(trace: Trace, origin: Origin) -> int:
         return origin.store.read(root, run.first * BLOCK_SIZE, run.count * BLOCK_SIZE)
 
     runs = [Run(t.volume, t.first, t.count) for t in trace.touches[: trace.response]]
-    return len(encode_working_set(runs, content))
+    return len(encode_working_set([runs], content))
 
 
 def _unloaded(trace: Trace) -> Trace:

@@ -75,8 +75,8 @@ def make_origin(folder: Path, trace: Trace, profile: AccessProfile | None = None
         return store.read(roots[run.volume], run.first * BLOCK_SIZE, run.count * BLOCK_SIZE)
 
     runs = [Run(t.volume, t.first, t.count) for t in trace.touches]
-    runs = profile.order() if profile else runs
-    blob = store.import_bytes(encode_working_set(runs, content))
+    parts = profile.parts() if profile else [runs]
+    blob = store.import_bytes(encode_working_set(parts, content))
     learnt = store.import_bytes(encode_profile(profile)) if profile else None
     (folder / "stick").mkdir()
     media = Media.init(folder / "stick")

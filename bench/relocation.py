@@ -108,7 +108,7 @@ def _carry(recording: Recording, store: Store, media: Media, folder: Path) -> Ca
         def content(run: Run, roots: dict[str, TableRoot] = volumes) -> bytes:
             return store.read(roots[run.volume], run.first * BLOCK_SIZE, run.count * BLOCK_SIZE)
 
-        blob = store.import_bytes(encode_working_set(runs, content))
+        blob = store.import_bytes(encode_working_set([runs], content))
         carried = Carried([blob], [blob, *volumes.values()])
         media.add(store, store.reachable(carried.roots))
         media.commit([], carried.roots)

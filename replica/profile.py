@@ -6,10 +6,12 @@ Pure: no IO and no clock; times are arguments, in seconds since the epoch. A pro
 Its bytes are in replica/profile_format.py.
 
 A volume is looked at in *runs* of 16 blocks. Each observation is what one machine touched, in
-order. It moves the trust in a block: up by two where the machine touched it, to at most three; down
-by one where it should have and did not; at none the block is forgotten. So what two rehearsals in
-three touch stays, and memory that a guest has put to another use goes within three generations. The
-same holds for a run's successors. Only a machine that was resumed within the observation shows
+order, and in which phase of its life: each block is of the phase in which the last machine that was
+resumed touched it first, so that what a resume needs does not wait for its neighbours in memory. An
+observation moves the trust in a block: up by two where the machine touched it, to at most three;
+down by one where it should have and did not; at none the block is forgotten. So what two rehearsals
+in three touch stays, and memory that a guest has put to another use goes within three generations.
+The same holds for a run's successors. Only a machine that was resumed within the observation shows
 what it did not touch: to one that has run for long, its memory is mapped already.
 
 (CAFIO's FileContext, with runs of chunks for files: reads, writes, hits, last access with a least
@@ -59,6 +61,7 @@ LIKELY = 2
 _GAIN = 2
 _BITS = 2
 _MASK = (1 << _BITS) - 1
+_ALL = (1 << RUN_BLOCKS) - 1
 
 RunKey = tuple[str, int]
 """A volume, and which run of it: block number by RUN_BLOCKS."""
@@ -124,6 +127,11 @@ class RunContext(NamedTuple):
         return (n for n in range(RUN_BLOCKS) if self.trust >> _BITS * n & _MASK >= least)
 
     @property
+    def trusted(self) -> int:
+        """A bit for each block that is trusted at all."""
+        return sum(1 << n for n in self.blocks())
+
+    @property
     def score(self) -> float:
         return self.reads + self.writes + self.hits
 
@@ -131,24 +139,30 @@ class RunContext(NamedTuple):
 @dataclass(frozen=True)
 class Profile:
     """See the module. week: of the counts, since the epoch; phases: each with its runs in the order
-    of first touch."""
+    of first touch, and a bit for each block of the run that is of this phase and of no other."""
 
     week: int = 0
     runs: Mapping[RunKey, RunContext] = field(default_factory=dict)
-    phases: Mapping[str, tuple[RunKey, ...]] = field(default_factory=dict)
+    phases: Mapping[str, Mapping[RunKey, int]] = field(default_factory=dict)
 
     def order(self, least: int = LIKELY, phases: Sequence[str] | None = None) -> list[Run]:
         """The blocks that are trusted so much, in the order of first touch, phase after phase; none
         twice. By default of all phases: the resume, first operations, steady, idle."""
-        names = sorted(self.phases, key=_rank) if phases is None else phases
-        keys = dict.fromkeys(key for name in names for key in self.phases.get(name, ()))
-        return [run for key in keys for run in self.spans(key, least)]
+        return list(itertools.chain.from_iterable(self.parts(least, phases)))
 
-    def spans(self, key: RunKey, least: int = LIKELY) -> Iterator[Run]:
-        """Of one run the blocks that are trusted so much."""
+    def parts(self, least: int = LIKELY, phases: Sequence[str] | None = None) -> list[list[Run]]:
+        """The same, each phase for itself."""
+        names = sorted(self.phases, key=_rank) if phases is None else phases
+        orders = [self.phases.get(name, {}) for name in names]
+        return [
+            [r for key, mask in o.items() for r in self.spans(key, least, mask)] for o in orders
+        ]
+
+    def spans(self, key: RunKey, least: int = LIKELY, mask: int = _ALL) -> Iterator[Run]:
+        """Of one run the blocks that are trusted so much, of those in the mask."""
         volume, index = key
         context = self.runs.get(key, RunContext())
-        numbers = list(context.blocks(least))
+        numbers = [n for n in context.blocks(least) if mask >> n & 1]
         for _, group in itertools.groupby(enumerate(numbers), lambda item: item[1] - item[0]):
             block = [number for _, number in group]
             yield Run(volume, index * RUN_BLOCKS + block[0], len(block))
@@ -203,15 +217,13 @@ def observed(profile: Profile, accesses: Iterable[Access], now: float) -> Profil
     if not seen.masks:
         return profile
     runs = {**profile.runs, **_counted(profile.runs, seen.accesses)}
-    missing = _expected(profile, seen)
-    for key in missing.keys() | seen.masks.keys():
-        runs[key] = _moved(runs[key], seen.masks.get(key, 0), whole=key in missing)
+    expected = _expected(profile, seen)
+    for key in expected.keys() | seen.masks.keys():
+        runs[key] = _moved(runs[key], seen.masks.get(key, 0), expected.get(key, 0))
     for key, after in seen.after().items():
         old = dict(runs[key].successors)
         runs[key] = runs[key]._replace(successors=_successors(old, after))
-    phases = {name: profile.phases.get(name, ()) for name in (*profile.phases, *seen.orders)}
-    for name, order in seen.orders.items():
-        phases[name] = _merged(phases[name], tuple(order))
+    phases = _phases(profile.phases, seen)
     kept = sorted(phases, key=_rank)[: PHASE_LIMIT - 2]
     kept += [name for name in (STEADY, IDLE) if name in phases and name not in kept]
     learnt = Profile(profile.week, runs, {name: phases[name] for name in kept})
@@ -219,19 +231,28 @@ def observed(profile: Profile, accesses: Iterable[Access], now: float) -> Profil
 
 
 class _Seen:
-    """One observation: the blocks of each run, and the runs of each phase in order."""
+    """One observation: the blocks of each run; of each phase the runs in order, with those of their
+    blocks that were touched first in it."""
 
     def __init__(self, accesses: Iterable[Access]) -> None:
         self.accesses = list(accesses)
         self.masks: dict[RunKey, int] = {}
-        self.orders: dict[str, dict[RunKey, None]] = {}
-        self._sequence: dict[RunKey, None] = {}
+        self.orders: dict[str, dict[RunKey, int]] = {}
+        self._sequence: dict[RunKey, int] = {}
         for access in self.accesses:
-            order = self.orders.setdefault(access.phase, {}) if access.phase else {}
             for key, mask in access.runs():
                 self.masks[key] = self.masks.get(key, 0) | mask
-                if access.phase and key not in self._sequence:
-                    self._sequence[key] = order[key] = None
+                if access.phase:
+                    order = self.orders.setdefault(access.phase, {})
+                    known = self._sequence.get(key, 0)
+                    if new := mask & ~known:
+                        order[key] = order.get(key, 0) | new
+                    self._sequence[key] = known | mask
+
+    @property
+    def resumed(self) -> bool:
+        """Whether it shows what its machine did not touch."""
+        return RESUME in self.orders
 
     def after(self) -> dict[RunKey, tuple[RunKey, ...]]:
         """The runs that were touched for the first time next after each."""
@@ -256,18 +277,48 @@ def _counted(
     return counted
 
 
-def _expected(profile: Profile, seen: _Seen) -> dict[RunKey, None]:
-    """The runs that the machine should have touched: those of the phases that it went through."""
-    if RESUME not in seen.orders:
+def _expected(profile: Profile, seen: _Seen) -> dict[RunKey, int]:
+    """What the machine should have touched: the blocks of the phases that it went through."""
+    if not seen.resumed:
         return {}
-    return dict.fromkeys(key for name in seen.orders for key in profile.phases.get(name, ()))
+    return _together(profile.phases.get(name, {}) for name in seen.orders)
 
 
-def _moved(context: RunContext, mask: int, *, whole: bool) -> RunContext:
+def _together(orders: Iterable[Mapping[RunKey, int]]) -> dict[RunKey, int]:
+    """The blocks of several phases."""
+    masks: dict[RunKey, int] = {}
+    for order in orders:
+        for key, mask in order.items():
+            masks[key] = masks.get(key, 0) | mask
+    return masks
+
+
+def _phases(known: Mapping[str, Mapping[RunKey, int]], seen: _Seen) -> dict[str, dict[RunKey, int]]:
+    """The phases after an observation. Where it was not resumed, the blocks that have a phase keep
+    it. What was touched in no known phase is of the last one that its run is in."""
+    old, new = _together(known.values()), _together(seen.orders.values())
+    phases: dict[str, dict[RunKey, int]] = {}
+    for name in (*known, *(name for name in seen.orders if name not in known)):
+        before, after = known.get(name, {}), seen.orders.get(name, {})
+        phases[name] = masks = {}
+        for key in _merged(tuple(before), tuple(after)) if after else before:
+            mine, other = before.get(key, 0), after.get(key, 0)
+            if seen.resumed:
+                masks[key] = mine & ~new.get(key, 0) | other
+            else:
+                masks[key] = mine | other & ~old.get(key, 0)
+    last = {key: name for name in sorted(phases, key=_rank) for key in phases[name]}
+    for key, mask in seen.masks.items():
+        if key in last:
+            phases[last[key]][key] |= mask & ~(old.get(key, 0) | new.get(key, 0))
+    return phases
+
+
+def _moved(context: RunContext, mask: int, expected: int) -> RunContext:
     trust = 0
     for n in range(RUN_BLOCKS):
         old = context.trust >> _BITS * n & _MASK
-        new = min(MOST_TRUST, old + _GAIN) if mask >> n & 1 else max(0, old - whole)
+        new = min(MOST_TRUST, old + _GAIN) if mask >> n & 1 else max(0, old - (expected >> n & 1))
         trust |= new << _BITS * n
     return context._replace(trust=trust)
 
@@ -297,7 +348,8 @@ def _only(profile: Profile, kept: set[RunKey]) -> Profile:
         if key in kept
     }
     phases = {
-        name: tuple(key for key in order if key in kept) for name, order in profile.phases.items()
+        name: {k: own for k, mask in order.items() if k in kept and (own := mask & runs[k].trusted)}
+        for name, order in profile.phases.items()
     }
     return replace(profile, runs=runs, phases=phases)
 

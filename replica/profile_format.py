@@ -7,12 +7,13 @@
     name    := length u8  bytes               of the volumes, sorted, then of the phases
     volume  := how many of the runs are its
     run     := gap  trust u32  reads  writes  hits  age  successors u8  (place  trust u8)*
-    phase   := how many  place*
+    phase   := how many  (place  blocks u16)*
 
 What has no size is a number in LEB128: seven bits in a byte, the lowest first, the highest bit set
 where more follow. Runs are by volume and index: a gap is to the index before, or from -1. Places
 are in that order too, as the difference to the place before it, or to the run's own, in zigzag: 0,
--1, 1, -2. Counts are in quarters. An age is in minutes before the end of the week.
+-1, 1, -2. Counts are in quarters. An age is in minutes before the end of the week. A phase's blocks
+of a run have a bit each, the first block's lowest.
 All integers are little-endian; docs/formats/profile.md.
 """
 
@@ -37,7 +38,7 @@ from replica.profile import (
 from satchel.errors import IntegrityError
 
 MAGIC = b"SATP"
-VERSION = 1
+VERSION = 2
 
 SIZE_LIMIT = 256 << 10
 """Bytes of a profile."""
@@ -46,6 +47,7 @@ VOLUME_LIMIT = 64
 
 _HEADER = struct.Struct("<4sBBBBII")
 _TRUST = struct.Struct("<I")
+_BLOCKS = struct.Struct("<H")
 _QUARTERS = 4
 _COUNT_LIMIT = 1 << 20
 _LEB_BYTES = 9
@@ -101,8 +103,9 @@ def _encode(profile: Profile) -> bytes:
     for name in phases:
         order = [places[key] for key in profile.phases[name]]
         out += _number(len(order))
-        for place, last in zip(order, [0, *order], strict=False):
-            out += _number(_zigzag(place - last))
+        masks = profile.phases[name].values()
+        for place, last, mask in zip(order, [0, *order], masks, strict=False):
+            out += _number(_zigzag(place - last)) + _BLOCKS.pack(mask)
     return bytes(out)
 
 
@@ -157,7 +160,8 @@ class _Reader:
         if len(set(called)) != len(called) or not all(called):
             raise _invalid("it names a phase twice")
         keys, contexts = self._runs(names, count, (week + 1) * WEEK_SECONDS)
-        orders = [self._order(keys) for _ in called]
+        left = [context.trusted for context, _ in contexts]
+        orders = [self._order(keys, left) for _ in called]
         if self._at != len(self._data):
             raise _invalid("it goes on after its end")
         runs = {
@@ -198,14 +202,19 @@ class _Reader:
             raise _invalid("a run has a successor twice")
         return RunContext(trust, reads, writes, hits, last), after
 
-    def _order(self, keys: list[RunKey]) -> tuple[RunKey, ...]:
-        place, order = 0, []
+    def _order(self, keys: list[RunKey], left: list[int]) -> dict[RunKey, int]:
+        """A phase. left: of each run the trusted blocks that are in no phase before; changed."""
+        place, order = 0, {}
         for _ in range(self._number(len(keys))):
             place = self._place(place, len(keys))
-            order.append(keys[place])
-        if len(set(order)) != len(order):
-            raise _invalid("a phase has a run twice")
-        return tuple(order)
+            (mask,) = _BLOCKS.unpack(self._take(_BLOCKS.size))
+            if keys[place] in order:
+                raise _invalid("a phase has a run twice")
+            if not mask or mask & ~left[place]:
+                raise _invalid("a phase has blocks that it cannot have")
+            left[place] &= ~mask
+            order[keys[place]] = mask
+        return order
 
     def _trust(self) -> int:
         trust = self._take(1)[0]

@@ -39,9 +39,6 @@ FRAME_BLOCKS = 256
 LEAST_FRAME_BLOCKS = 64
 """A frame with fewer takes in its neighbours: each frame is padded by half a block on average."""
 
-EARLY_BLOCKS = 512
-"""What is touched first comes in frames of its own, whatever its neighbours are."""
-
 DIRECTORY_LIMIT = 1 << 20
 """Bytes of a directory."""
 
@@ -101,15 +98,21 @@ class Frame:
         return blocks
 
 
-def encode(runs: Sequence[Run], read: Callable[[Run], bytes]) -> bytes:
-    """The blob of what was touched, in that order. `read` gives the content of a run.
+def encode(parts: Iterable[Iterable[Run]], read: Callable[[Run], bytes]) -> bytes:
+    """The blob of what was touched, part after part, in that order. `read` gives the content of a
+    run. Each part has frames of its own: a machine in one phase does not wait for the next.
 
     A block counts when it is touched first. Blocks beyond BLOCK_LIMIT are left out, and those too
     far up in a volume for a u32.
     """
-    blocks = dict.fromkeys(block for run in runs for block in run.blocks())
-    touched = [block for block in blocks if block[1] <= _FIRST_LIMIT][:BLOCK_LIMIT]
-    frames = [tuple(_runs(frame)) for frame in _frames(touched)]
+    touched: set[Block] = set()
+    frames: list[tuple[Run, ...]] = []
+    for part in parts:
+        blocks = dict.fromkeys(block for run in part for block in run.blocks())
+        new = [b for b in blocks if b not in touched and b[1] <= _FIRST_LIMIT]
+        new = new[: BLOCK_LIMIT - len(touched)]
+        touched.update(new)
+        frames += [tuple(_runs(frame)) for frame in _frames(new)]
     names = sorted({volume for volume, _ in touched})
 
     def compress(frame: tuple[Run, ...]) -> bytes:
@@ -118,11 +121,11 @@ def encode(runs: Sequence[Run], read: Callable[[Run], bytes]) -> bytes:
 
     with ThreadPoolExecutor(max_workers=2) as pool:
         contents = list(pool.map(compress, frames))
-    parts = [b"".join(bytes([len(name)]) + name.encode("ascii") for name in names)]
+    out = [b"".join(bytes([len(name)]) + name.encode("ascii") for name in names)]
     for frame, content in zip(frames, contents, strict=True):
-        parts.append(_ENTRY.pack(len(content), len(frame)))
-        parts += [_RUN.pack(names.index(r.volume), r.first, r.count) for r in frame]
-    rest = b"".join(parts)
+        out.append(_ENTRY.pack(len(content), len(frame)))
+        out += [_RUN.pack(names.index(r.volume), r.first, r.count) for r in frame]
+    rest = b"".join(out)
     header = _HEADER.pack(MAGIC, VERSION, len(names), 0, _HEADER.size + len(rest), len(frames))
     return b"".join(_padded(part) for part in (header + rest, *contents))
 
@@ -180,19 +183,14 @@ def _entries(directory: bytes) -> Iterator[Frame]:
 
 
 def _frames(touched: list[Block]) -> Iterable[list[Block]]:
-    """The blocks in frames. Neighbours in a volume stay together, so that the same blocks give
-    the same frames even if they were touched in another order."""
+    """The blocks of a part in frames. Neighbours in a volume stay together, so that the same blocks
+    give the same frames even if they were touched in another order."""
     order = {block: n for n, block in enumerate(touched)}
     frames: list[list[Block]] = []
-    for part in (touched[:EARLY_BLOCKS], touched[EARLY_BLOCKS:]):
-        frame: list[Block] = []
-        for block in sorted(part):
-            if frame and _ends(frame, block):
-                frames.append(frame)
-                frame = []
-            frame.append(block)
-        if frame:
-            frames.append(frame)
+    for block in sorted(touched):
+        if not frames or _ends(frames[-1], block):
+            frames.append([])
+        frames[-1].append(block)
     return sorted(frames, key=lambda frame: min(order[block] for block in frame))
 
 

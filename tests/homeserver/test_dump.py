@@ -31,7 +31,7 @@ def shown(path: Path) -> list[dict[str, object]]:
 
 
 def test_a_working_set(tmp_path: Path) -> None:
-    blob = encode_working_set([Run("ram", 7, 2)], lambda run: bytes([1]) * 4096 * run.count)
+    blob = encode_working_set([[Run("ram", 7, 2)]], lambda run: bytes([1]) * 4096 * run.count)
     (tmp_path / "set").write_bytes(blob)
     directory, frame = shown(tmp_path / "set")
     assert directory["kind"] == "directory"

@@ -35,14 +35,14 @@ VOLUMES = {
 }
 POST = first_of("POST /notes")
 GOLDEN = bytes.fromhex(
-    "53415450 01 02 03 00 540b0000 03000000"
+    "53415450 02 02 03 00 540b0000 03000000"
     "05 6469736b30  03 72616d  06 726573756d65"
     "11 666972737420504f5354202f6e6f746573  06 737465616479"
     "01 02"
     "03 08000000 04 00 00 e04e 01 04 02"
     "00 0a000000 04 00 00 e04e 02 01 02 02 02"
     "8001 20000000 00 04 00 df4e 00"
-    "01 02  01 00  01 04"
+    "01 02 0300  01 00 0200  01 04 0400"
 )
 
 
@@ -91,6 +91,40 @@ def test_blocks_come_in_the_order_of_first_touch_phase_after_phase() -> None:
     assert profile.order()[0] == Run("ram", 900, 2)
 
 
+def test_neighbours_that_are_touched_later_come_later() -> None:
+    machine = [*touches(3, 40), *touches(4, 41, 70, phase=POST), *touches(5, 70, phase=STEADY)]
+    profile = learnt(machine)
+    assert [[run.first for run in part] for part in profile.parts()] == [[3, 40], [4, 41, 70], [5]]
+    assert blocks(profile) == [3, 40, 4, 41, 70, 5]
+    assert blocks(profile, phases=(POST,)) == [4, 41, 70]
+
+
+def test_a_block_is_of_the_phase_in_which_the_last_resumed_machine_touched_it() -> None:
+    first = [*touches(3, 40), *touches(4, phase=POST)]
+    again = [*touches(4, 40), *touches(3, phase=POST)]
+    assert [blocks(learnt(first, again), phases=(name,)) for name in (RESUME, POST)] == [
+        [4, 40],
+        [3],
+    ]
+    unresumed = [*touches(40, 4, phase=STEADY), *touches(5, phase=IDLE)]
+    profile = learnt(first, unresumed)
+    known = [blocks(profile, phases=(name,)) for name in (RESUME, POST, STEADY, IDLE)]
+    assert known == [[3, 40], [4], [], [5]]
+
+
+def test_a_machine_is_expected_to_touch_only_the_blocks_of_its_phases() -> None:
+    first = [*touches(3), *touches(4, phase=POST)]
+    profile = learnt(first, *[touches(3)] * 3)
+    assert blocks(profile, phases=(POST,)) == [4]
+    assert blocks(learnt(first, *[[*touches(3), *touches(90, phase=POST)]] * 2)) == [3, 90]
+
+
+def test_what_was_touched_in_no_known_phase_is_of_the_last_that_its_run_is_in() -> None:
+    machine = [*touches(3), *touches(4, phase=POST)]
+    profile = learnt(machine, [*touches(3), Access(NOW + 9, "", "ram", 7, hit=True)])
+    assert blocks(profile, phases=(POST,)) == [4, 7]
+
+
 def test_what_two_of_three_machines_touch_stays() -> None:
     profile = learnt(touches(1, 2, 40), touches(1, 40), touches(2, 40), touches(1, 2, 40))
     assert blocks(profile) == [1, 2, 40]
@@ -101,7 +135,7 @@ def test_what_no_machine_touches_any_more_is_forgotten() -> None:
     profile = learnt(touches(1, 40), *[touches(40)] * 2)
     assert blocks(profile, 1) == [40]
     assert ("ram", 0) not in profile.runs
-    assert profile.phases[RESUME] == (("ram", 2),)
+    assert profile.phases[RESUME] == {("ram", 2): 1 << 8}
     assert all(key != ("ram", 0) for c in profile.runs.values() for key, _ in c.successors)
 
 
@@ -210,7 +244,7 @@ def test_cut_short(size: int) -> None:
     "damaged",
     [
         b"SATQ" + GOLDEN[4:],
-        GOLDEN[:4] + b"\x02" + GOLDEN[5:],
+        GOLDEN[:4] + b"\x01" + GOLDEN[5:],
         GOLDEN[:5] + b"\x41" + GOLDEN[6:],
         GOLDEN[:6] + b"\x11" + GOLDEN[7:],
         GOLDEN[:7] + b"\x01" + GOLDEN[8:],
@@ -225,12 +259,15 @@ def test_cut_short(size: int) -> None:
         GOLDEN.replace(b"\x01\x04\x02\x00", b"\x01\x04\x00\x00"),
         GOLDEN.replace(b"\x01\x04\x02\x00", b"\x01\x06\x02\x00"),
         GOLDEN.replace(b"\x02\x01\x02\x02\x02", b"\x02\x01\x02\x01\x02"),
-        GOLDEN[:-2] + b"\x01\x06",
-        GOLDEN[:-6] + b"\x02\x02\x00\x01\x00\x01\x04",
+        GOLDEN[:-4] + b"\x01\x06\x04\x00",
+        GOLDEN[:-12] + b"\x02\x02\x03\x00\x00\x03\x00" + GOLDEN[-8:],
+        GOLDEN[:-12] + b"\x01\x02\x00\x00" + GOLDEN[-8:],
+        GOLDEN[:-12] + b"\x01\x02\x07\x00" + GOLDEN[-8:],
+        GOLDEN[:-8] + b"\x01\x02\x01\x00" + GOLDEN[-4:],
         GOLDEN + b"\0",
         GOLDEN.ljust(SIZE_LIMIT + 1, b"\0"),
     ],
-    ids=range(20),
+    ids=range(23),
 )
 def test_damage_is_refused(damaged: bytes) -> None:
     assert damaged != GOLDEN

@@ -71,7 +71,7 @@ def directory(*frames: tuple[int, list[tuple[int, int, int]]], count: int | None
 
 
 def test_golden_bytes() -> None:
-    blob = encode_working_set(RUNS, content)
+    blob = encode_working_set([RUNS], content)
     assert blob[: directory_size(blob)] == DIRECTORY
     assert len(blob) == 2 * BLOCK_SIZE
     assert frames_of(blob) == [Frame(4096, 100, (RUNS[1], RUNS[0], RUNS[2]))]
@@ -86,7 +86,7 @@ def test_nothing_was_touched() -> None:
 def test_every_block_touched_is_there_once_with_its_content() -> None:
     choose = random.Random(2)
     runs = [Run("ram", choose.randrange(60000), choose.randrange(1, 9)) for _ in range(1500)]
-    blob = encode_working_set(runs, content)
+    blob = encode_working_set([runs], content)
     touched = {block for run in runs for block in run.blocks()}
     found = blocks_of(blob)
     assert found == {block: content(Run(*block, 1)) for block in touched}
@@ -98,31 +98,36 @@ def test_every_block_touched_is_there_once_with_its_content() -> None:
 def test_what_is_touched_first_comes_first() -> None:
     early = [Run("ram", 256 * n, 1) for n in range(200, 0, -1)]
     late = [Run("ram", 256 * n + 7, 90) for n in range(100, 0, -1)]
-    frames = frames_of(encode_working_set([*early, *late], content))
-    first = {block for frame in frames[:9] for run in frame.runs for block in run.blocks()}
+    frames = frames_of(encode_working_set([early, late], content))
+    first = {block for frame in frames[:4] for run in frame.runs for block in run.blocks()}
     assert first >= {block for run in early for block in run.blocks()}
+    assert not any(run in early for frame in frames[4:] for run in frame.runs)
     assert frames[-1].runs[0].first < 256 * 6
 
 
+def test_a_block_is_in_the_first_part_that_has_it() -> None:
+    parts = [[Run("ram", 0, 9)], [Run("ram", 4, 20)], [Run("ram", 0, 24)]]
+    frames = frames_of(encode_working_set(parts, content))
+    assert [frame.runs for frame in frames] == [(Run("ram", 0, 9),), (Run("ram", 9, 15),)]
+
+
 def test_another_order_of_touch_gives_the_same_frames() -> None:
-    head = [Run("ram", n, 1) for n in range(0, 1024, 2)]
     runs = [Run("disk0", 1, 2), *(Run("ram", 2000 + 300 * n, 80) for n in range(30))]
-    frames = [f.runs for f in frames_of(encode_working_set(head + runs, content))]
-    again = [f.runs for f in frames_of(encode_working_set(head + runs[::-1], content))]
+    frames = [f.runs for f in frames_of(encode_working_set([runs], content))]
+    again = [f.runs for f in frames_of(encode_working_set([runs[::-1]], content))]
     assert frames != again
     assert sorted(frames, key=repr) == sorted(again, key=repr)
 
 
 def test_as_many_blocks_as_fit_are_kept() -> None:
     volumes = {"ram": TableRoot(ref=ZERO_REF, size=1 << 30)}
-    blob = encode_working_set([Run("ram", 0, 70000)], lambda run: bytes(run.count * BLOCK_SIZE))
+    blob = encode_working_set([[Run("ram", 0, 70000)]], lambda run: bytes(run.count * BLOCK_SIZE))
     assert sum(frame.count for frame in frames_of(blob, volumes)) == 65536
 
 
 def test_a_block_too_far_up_is_left_out() -> None:
-    assert encode_working_set([Run("ram", 1 << 32, 1), *RUNS], content) == encode_working_set(
-        RUNS, content
-    )
+    whole = encode_working_set([RUNS], content)
+    assert encode_working_set([[Run("ram", 1 << 32, 1), *RUNS]], content) == whole
 
 
 @pytest.mark.parametrize("size", range(len(DIRECTORY)))
@@ -168,7 +173,7 @@ def test_a_directory_of_an_impossible_size_is_refused(size: int) -> None:
 
 
 def test_a_frame_of_another_size_is_refused() -> None:
-    bomb = encode_working_set([Run("ram", 0, 256)], lambda run: bytes(run.count * BLOCK_SIZE))
+    bomb = encode_working_set([[Run("ram", 0, 256)]], lambda run: bytes(run.count * BLOCK_SIZE))
     frame = frames_of(bomb)[0]
     data = bomb[frame.offset : frame.offset + frame.length]
     assert len(frame.expand(data)) == 1 << 20

@@ -18,7 +18,6 @@ from surrogate.prefetch import Prefetcher
 from tests.surrogate.sources import FarVolume
 
 BLOCKS = 1536
-EARLY_BLOCKS = 512
 RECORD_HEADER = 64
 
 
@@ -33,7 +32,7 @@ class Bench(FarVolume):
         return self.home.read(self.volume.root, start, size)
 
     def blob(self, *runs: Run) -> TableRoot:
-        return self.home.import_bytes(encode_working_set(list(runs), self.content))
+        return self.home.import_bytes(encode_working_set([runs], self.content))
 
     def prefetcher(self, blob: TableRoot) -> Prefetcher:
         return Prefetcher(self.cache, self.fetcher, blob)
@@ -132,7 +131,7 @@ def test_the_frame_of_a_miss_comes_next(bench: Bench) -> None:
         spans.append(bench.present())
         return records
 
-    blob = bench.blob(*(Run("disk0", 0, EARLY_BLOCKS), Run("disk0", EARLY_BLOCKS, BLOCKS - 512)))
+    blob = bench.blob(Run("disk0", 0, BLOCKS))
     bench.source.spoil = spoil
     prefetcher = bench.prefetcher(blob)
     prefetcher.start({"disk0": bench.volume})
