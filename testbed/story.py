@@ -267,11 +267,14 @@ class Story:
         with self.recorder.step(f"move {service}", where, expected=ahead) as row:
             brought = self.roles.satchel("move", service, "--to", surrogate, *without, "--json")
             self._note(row.facts, brought)
-            fetched = self._await_response(service, surrogate)
+            status = self._await_response(service, surrogate)
             first = time.time() - began
             row.facts["first response from it after"] = f"{first:.1f} s"
+            fetched = dict(status["first_response_bytes"])
             share = self._share(service, fetched)
             row.facts["fetched before it"] = f"{share:.1%} of the stored state"
+            stalls = status["stalls"]
+            row.facts["stood still"] = f"{stalls['count']} times, {stalls['seconds']:.1f} s"
         with self.recorder.step(f"until its answers of {service} come first", where) as row:
             self._await_leader(service, surrogate)
             row.facts["leader"] = self._last_leader(service)
@@ -306,13 +309,13 @@ class Story:
         working_set = max(manifests, key=lambda m: (m.operation, m.created)).working_set
         return working_set.size if working_set else 0
 
-    def _await_response(self, service: str, surrogate: str) -> dict[str, int]:
-        """Until a replica has answered an operation; what it had fetched by then, by source."""
+    def _await_response(self, service: str, surrogate: str) -> dict[str, Any]:
+        """Until a replica has answered an operation; its status then."""
         deadline = time.monotonic() + RESPONSE_SECONDS
         while time.monotonic() < deadline:
             status = self.roles.satchel("status", service, "--json")["surrogates"][surrogate]
             if status.get("first_response_bytes") is not None:
-                return dict(status["first_response_bytes"])
+                return dict(status)
             if status.get("state") == "failed":
                 what = f"the replica of {service} at {surrogate} failed"
                 raise SatchelError(what, why=str(status.get("error")))
