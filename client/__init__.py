@@ -9,7 +9,9 @@
 - foreground: operations first, on the way from the client
 - sources: chunks of the media and of home, offered to a surrogate
 - runner: a session from its start to its end; bring up, move, drop
-- proxy: a local port on which an unmodified program uses the service
+- fronts: a local port on which an unmodified program uses the service, one front for each adapter
+- proxy, redis: the fronts of `http` and `redis`
+- stream: a local port for protocols that are not HTTP
 - control: the socket on which `satchel status`, `move`, `call` and `stop` reach a running session
 - cli: the commands, one file each
 """

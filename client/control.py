@@ -20,6 +20,7 @@ from typing import IO, Any
 
 import flask
 
+from client.fronts import Front
 from client.runner import Runner
 from client.settings import ClientSettings
 from satchel.errors import ConflictError, NotFoundError, UsageError
@@ -87,14 +88,14 @@ def running_session(settings: ClientSettings, service: str) -> HttpClient:
     return HttpClient(path, peer=f"the session of {service}")
 
 
-def control_app(runner: Runner, port: int, stop: threading.Event) -> flask.Flask:
+def control_app(runner: Runner, front: Front, stop: threading.Event) -> flask.Flask:
     """The application behind the control socket; `stop` is set when it is asked to end."""
     app = flask.Flask("satchel-control", static_folder=None)
     install_errors(app)
 
     @app.get("/v1/status")
     def status() -> Any:
-        return runner.status() | {"port": port}
+        return runner.status() | {"port": front.port, "url": front.url}
 
     @app.post("/v1/move")
     def move() -> Any:

@@ -47,6 +47,7 @@ class Proxy:
             proxy_app(session), port, threads=THREADS, max_body=MAX_REQUEST_BYTES
         )
         self.port = self._server.port
+        self.url = f"http://127.0.0.1:{self.port}/"
 
     def close(self) -> None:
         """Listen no more. Requests under way are answered if their operations end soon."""

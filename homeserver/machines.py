@@ -20,8 +20,7 @@ from homeserver.records import ServiceRecord
 from hypervisor import Driver, MachineSpec
 from images import BuiltImage, Manifest, Rehearsal
 from overlay import local_resolver
-from replay import Operation
-from replay.adapters import http
+from replay import Adapter, Operation, adapters
 from replica import (
     Access,
     Frozen,
@@ -165,11 +164,12 @@ class Machines:
         try:
             copy.resume(frozen, recorder, self._store.read, timeout=RESUME_SECONDS)
             requests = self._requests(record)
+            adapter = adapters.for_kind(prepared.adapter["kind"])
             until = time.monotonic() + REHEARSAL_SECONDS
             while requests and time.monotonic() < until:
                 for request in requests:
                     number = OperationNumber(copy.last + 1)
-                    copy.execute(_operation(request, number), REQUEST_SECONDS)
+                    copy.execute(_operation(adapter, request, number), REQUEST_SECONDS)
             return recorder.take()
         except SatchelError as error:
             logger.warning("no working set of %s: %s", record.name, error)
@@ -220,15 +220,7 @@ def _content(store: Store, frozen: Frozen, run: Run) -> bytes:
     return store.read(frozen.volumes[run.volume], start, length)
 
 
-def _operation(request: Rehearsal, number: OperationNumber) -> Operation:
+def _operation(adapter: Adapter, request: Rehearsal, number: OperationNumber) -> Operation:
     now, seed = time.time_ns(), 0
-    payload = http.encode(
-        request.method,
-        request.path,
-        [("Content-Type", request.content_type)],
-        request.payload(),
-        number=number,
-        time_ns=now,
-        seed=seed,
-    )
+    payload = adapter.request(request, number=number, time_ns=now, seed=seed)
     return Operation(number, now, seed, payload)

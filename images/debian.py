@@ -68,6 +68,7 @@ def bootstrap(
     argv += [f"--aptopt={option}" for option in sources.options]
     if over:
         argv.append(f"--setup-hook=tar-in {shlex.quote(str(over))} /")
+        argv.append('--setup-hook=mkdir -p "$1/dev"')  # mmdebstrap fills one that is there
     argv += [sources.codename, str(target), "-"]
     log: deque[str] = deque(maxlen=_TAIL_LINES)
     with _temporary_folder() as temporary, tempfile.TemporaryFile("w+") as lines:

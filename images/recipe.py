@@ -24,7 +24,6 @@ from satchel.names import NAME
 SHIPPED = Path(__file__).resolve().parent / "recipes"
 """The recipes that come with Satchel."""
 
-ADAPTERS = ("http",)
 PORT_LIMIT = 65535
 MEMORY_MIB = (64, 16 * 1024)
 DISK_MIB = (1024, 256 * 1024)
@@ -52,7 +51,8 @@ class RecipeInvalid(UsageError):
 class Rehearsal:
     """A request that a copy of a new checkpoint is sent, to learn which memory it touches first.
 
-    body is text; where `speak` is given, the body is a WAV file of espeak-ng saying that.
+    The adapter makes an operation of it, of the parts that its protocol has a place for. body is
+    text; where `speak` is given, the body is a WAV file of espeak-ng saying that.
     """
 
     method: str = "GET"
@@ -82,7 +82,7 @@ class Recipe:
     user:         who runs it, a user of /etc/passwd
     workdir:      where it runs
     environment:  NAME=VALUE
-    adapter_kind: how operations are encoded
+    adapter_kind: what the port speaks, by the name of an adapter in `replay.adapters`
     stateful:     False: an operation's answer depends on that operation alone
     state:        folders that belong to `user`; their content is the service's state
     read_only:    HTTP paths at and below which GET changes nothing
@@ -205,8 +205,6 @@ def _faults(recipe: Recipe) -> Iterator[tuple[str, str]]:
         yield "extends", f"{recipe.extends[:80]!r} is not the name of a recipe"
     if "\n" in recipe.title or "\n" in recipe.command:
         yield "title or command", "it has more than one line"
-    if recipe.adapter_kind not in ADAPTERS:
-        yield "adapter-kind", f"{recipe.adapter_kind!r} is none of {', '.join(ADAPTERS)}"
     for key, value, low, high in (
         ("port", recipe.port, 1, PORT_LIMIT),
         ("memory-mib", recipe.memory_mib, *MEMORY_MIB),
@@ -217,6 +215,7 @@ def _faults(recipe: Recipe) -> Iterator[tuple[str, str]]:
     for key, values, pattern in (
         ("packages", recipe.packages, _PACKAGE),
         ("user", (recipe.user,), _USER),
+        ("adapter-kind", (recipe.adapter_kind,), NAME),
         ("workdir", (recipe.workdir,), _PATH),
         ("exclude", recipe.exclude, _PATH),
         ("state", recipe.state, _PATH),

@@ -3,7 +3,7 @@
 """Service images for demo, benchmarks and tests, built once.
 
 They are in the folder that SATCHEL_TEST_CACHE names, by default build/images of the repository, so
-that a cache outside of a clean clone can be used. `python -m testbed.built` builds all of them. It
+that a cache outside of a clean clone can be used. `python -m testbed.built NAME...` builds some. It
 needs the network and no root: do it before a testbed is made, whose hosts reach only each other.
 """
 
@@ -15,7 +15,7 @@ from pathlib import Path
 import click
 
 from console import bar, run_program
-from images import BuiltImage, Recipe, build, recipes
+from images import BuiltImage, Recipe, build
 from replay import agent_program
 from satchel.progress import Progress, silent
 
@@ -34,11 +34,12 @@ def built_image(name: str, progress: Progress = silent) -> BuiltImage:
 
 
 @click.command()
-def program() -> None:
-    """Build the image of every shipped service, unless it is there and up to date."""
-    for recipe in recipes():
-        with bar(f"build image {recipe.name}", steps=True) as progress:
-            built_image(recipe.name, progress)
+@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+def program(names: tuple[str, ...]) -> None:
+    """Build the images of these shipped services, unless they are there and up to date."""
+    for name in names:
+        with bar(f"build image {name}", steps=True) as progress:
+            built_image(name, progress)
 
 
 if __name__ == "__main__":

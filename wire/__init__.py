@@ -55,7 +55,7 @@ from wire.messages import (
     VolumeNumbers,
 )
 from wire.openssh import Lane, Ran, SshHost
-from wire.server import Server, client_gone, install_errors, serve, serve_local
+from wire.server import Server, client_gone, install_errors, listen_local, serve, serve_local
 from wire.ssh import LinkState, SshLink
 from wire.turnstile import Turnstile
 
@@ -106,6 +106,7 @@ __all__ = [
     "fingerprint",
     "install_errors",
     "known_hosts_line",
+    "listen_local",
     "requested_priority",
     "serve",
     "serve_local",

@@ -175,24 +175,31 @@ def serve_local(app: WSGIApplication, port: int, *, threads: int, max_body: int)
     """Serve `app` on 127.0.0.1:`port` (0: a free one, see Server.port) until `Server.close`.
 
     Any local user and any web page in a browser here reaches it: the application sees to what it
-    lets them do. threads, max_body: as for `serve`. Raises ConflictError where the port is taken,
-    AccessError where it may not be used.
+    lets them do. threads, max_body: as for `serve`. Raises what `listen_local` does.
     """
+    listener = listen_local(port)
+    try:
+        return Server(app, listener, Path(f"127.0.0.1:{port}"), threads=threads, max_body=max_body)
+    except BaseException:
+        listener.close()
+        raise
+
+
+def listen_local(port: int) -> socket.socket:
+    """A socket that listens at 127.0.0.1:`port`, or at a free port for 0. Raises ConflictError
+    where the port is taken, AccessError where it may not be used."""
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(("127.0.0.1", port))
         listener.listen(1024)
-        return Server(app, listener, Path(f"127.0.0.1:{port}"), threads=threads, max_body=max_body)
+        return listener
     except (OSError, OverflowError) as error:
         listener.close()
         what, why = f"cannot listen at 127.0.0.1:{port}", str(error)
         if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
             raise ConflictError(what, why="the port is taken", fix="choose another one") from error
         raise AccessError(what, why=why, fix="choose a port from 1024 to 65535") from error
-    except BaseException:
-        listener.close()
-        raise
 
 
 def client_gone() -> bool:

@@ -38,11 +38,13 @@ def command(
     """Send one HTTP request to SERVICE as an operation; print the first response."""
     if not path.startswith("/"):
         raise UsageError(f"{path!r} is no path", fix="a path begins with /")
-    port = running_session(context.settings, service).get_json("/v1/status")["port"]
+    url = running_session(context.settings, service).get_json("/v1/status")["url"]
+    if not url.startswith("http:"):
+        raise UsageError(f"{service} does not speak HTTP", why=f"its session is at {url}")
     try:
         answer = httpx.request(
             method.upper(),
-            f"http://127.0.0.1:{port}{path}",
+            url.rstrip("/") + path,
             content=_body(data),
             headers=dict(_header(header) for header in headers),
             timeout=None,

@@ -13,7 +13,7 @@ import click
 from client.cli.context import Context, pass_context
 from client.cli.livemap import live
 from client.control import control_app, control_socket, only_session
-from client.proxy import Proxy
+from client.fronts import open_front
 from client.runner import Runner
 from console import deaf_to_signals, json_option, show, wait_for
 from wire import serve
@@ -60,12 +60,11 @@ def command(
             runner = Runner(settings, service, media=media)
             stack.callback(runner.close)
             runner.start(take_over=take_over)
-            proxy = Proxy(runner.session, port)
-            stack.callback(proxy.close)
-            app, place = control_app(runner, proxy.port, stop), control_socket(settings, service)
+            front = open_front(runner.manifest.adapter["kind"], runner.session, port)
+            stack.callback(front.close)
+            app, place = control_app(runner, front, stop), control_socket(settings, service)
             stack.enter_context(serve(app, place, threads=CONTROL_THREADS, max_body=MAX_BODY))
-            url = f"http://127.0.0.1:{proxy.port}/"
-            show({"service": service, "url": url}, as_json=as_json)
+            show({"service": service, "url": front.url}, as_json=as_json)
             stack.enter_context(live(runner.status))
             if surrogate:
                 runner.move(surrogate)

@@ -11,7 +11,7 @@ import click
 import images
 from console import bar, json_option, show
 from homeserver.cli.context import Context, pass_context
-from replay import agent_program
+from replay import adapters, agent_program
 
 
 @click.group("image")
@@ -27,6 +27,7 @@ def group() -> None:
 def build(context: Context, name: str, fresh: bool, as_json: bool) -> None:
     """Build the image NAME from its recipe, unless it is there and up to date."""
     recipe = images.Recipe.find(name)
+    adapters.for_kind(recipe.adapter_kind)  # rather now than when its first machine starts
     with bar(f"build {name}", quiet=as_json, steps=True) as progress:
         image = images.build(
             recipe,

@@ -5,22 +5,27 @@
 An adapter is a module (or any object) with
 - `kind`, its name in recipes and manifests;
 - `normalise(response, operation)` and `label(operation)`, see `Adapter`: all that replicas need;
-- `encode(..., number=, time_ns=, seed=)` and `decode(normalised response)`, which only the front
-  end of that protocol calls, in the client, with whatever arguments suit the protocol.
+- `request(asked, ...)`, see `Adapter`: what a recipe's rehearsal asks for;
+- whatever its front in the client needs to make operations and to read normalised responses, with
+  arguments that suit the protocol. The fronts are in client/fronts.py, by the same kinds.
+
+- http: HTTP/1.1
+- redis: what Redis speaks (RESP)
 
 How a second one is written: the agent opens one TCP connection per operation, writes the payload,
 and reads until the service closes. So `encode` makes a request after whose answer the service
 closes the connection (HTTP: "Connection: close"), carries the operation's time and seed to the
-service if its protocol has a place for them, and leaves out what belongs to the front end's own
+service if its protocol has a place for them, and leaves out what belongs to the front's own
 connection. `normalise` takes out of the answer what may differ between replicas. Put the module
-here, add it to `ADAPTERS`, and let it pass tests/replay/test_adapters.py.
+here, add it to `ADAPTERS`, let it pass tests/replay/test_adapters.py, and add a front to
+client/fronts.py: a function from a session and a local port to something that listens there.
 """
 
-from replay.adapters import http
-from replay.adapters.adapter import Adapter
+from replay.adapters import http, redis
+from replay.adapters.adapter import Adapter, Asked
 from satchel.errors import UnsupportedError
 
-ADAPTERS: dict[str, Adapter] = {http.kind: http}
+ADAPTERS: dict[str, Adapter] = {http.kind: http, redis.kind: redis}
 """Every adapter by its kind."""
 
 
@@ -32,4 +37,4 @@ def for_kind(kind: str) -> Adapter:
     return ADAPTERS[kind]
 
 
-__all__ = ["ADAPTERS", "Adapter", "for_kind", "http"]
+__all__ = ["ADAPTERS", "Adapter", "Asked", "for_kind", "http", "redis"]

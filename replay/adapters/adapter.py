@@ -9,6 +9,26 @@ from typing import Protocol
 from replay.operations import Operation
 
 
+class Asked(Protocol):
+    """A request as a recipe writes it down, by protocol-neutral parts; an adapter leaves alone
+    those that its protocol has no place for."""
+
+    @property
+    def method(self) -> str:
+        """What to do."""
+
+    @property
+    def path(self) -> str:
+        """With what."""
+
+    @property
+    def content_type(self) -> str:
+        """What the body is."""
+
+    def payload(self) -> bytes:
+        """The body."""
+
+
 class Adapter(Protocol):
     """Makes two replicas' responses to one operation the same bytes. Stateless, thread-safe."""
 
@@ -27,3 +47,7 @@ class Adapter(Protocol):
         to the connection) is taken out. Never raises for what a service says: bytes that are no
         response become the adapter's own error response.
         """
+
+    def request(self, asked: Asked, *, number: int, time_ns: int, seed: int) -> bytes:
+        """The payload of the operation that `asked` writes down. Raises UsageError for what this
+        protocol cannot say."""

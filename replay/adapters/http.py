@@ -19,6 +19,7 @@ from urllib.parse import quote
 
 import h11
 
+from replay.adapters.adapter import Asked
 from replay.operations import Operation
 from satchel.errors import IntegrityError, UsageError
 
@@ -115,6 +116,14 @@ def encode(
             f"cannot make an operation of {method} {target}", why=str(error)
         ) from error
     return head + body
+
+
+def request(asked: Asked, *, number: int, time_ns: int, seed: int) -> bytes:
+    """See `Adapter.request`."""
+    headers, body = [("Content-Type", asked.content_type)], asked.payload()
+    return encode(
+        asked.method, asked.path, headers, body, number=number, time_ns=time_ns, seed=seed
+    )
 
 
 def label(operation: Operation) -> str:

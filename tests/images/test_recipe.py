@@ -20,7 +20,7 @@ def write(folder: Path, text: str) -> Path:
 
 
 def test_the_shipped_services_are_notes_and_speech() -> None:
-    assert [recipe.name for recipe in recipes()] == ["notes", "speech"]
+    assert [recipe.name for recipe in recipes()] == ["notes", "redis", "speech"]
     assert Recipe.find("notes").stateful
     assert not Recipe.find("speech").stateful
 
@@ -51,7 +51,7 @@ def test_json_gives_the_same_recipe_without_its_folder() -> None:
 
 @pytest.mark.parametrize("name", ["base", "nothing", "../notes", "", "a" * 500])
 def test_what_is_no_service_is_not_found(name: str) -> None:
-    with pytest.raises(RecipeNotFound, match="there are: notes, speech"):
+    with pytest.raises(RecipeNotFound, match="there are: notes, redis, speech"):
         Recipe.find(name)
 
 
@@ -71,7 +71,7 @@ def test_what_is_no_service_is_not_found(name: str) -> None:
         ('name = "thing"\nstate = ["/var/../etc"]', "state"),
         ('name = "thing"\nenvironment = ["A"]', "environment"),
         ('name = "thing"\nextends = "../base"', "extends"),
-        ('name = "thing"\nadapter-kind = "x11"', "adapter-kind"),
+        ('name = "thing"\nadapter-kind = "X 11"', "adapter-kind"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_by_its_key(tmp_path: Path, line: str, key: str) -> None:

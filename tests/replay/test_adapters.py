@@ -7,6 +7,8 @@ import time
 
 import pytest
 
+from client.fronts import FRONTS
+from images import Rehearsal, recipes
 from replay import Operation, adapters
 from replay.adapters.http import NotHttp
 from satchel.errors import UnsupportedError, UsageError
@@ -51,8 +53,21 @@ def test_the_same_response_gives_the_same_bytes(kind: str) -> None:
     assert adapter.normalise(b"x", operation()) == adapter.normalise(b"x", operation())
 
 
+@EVERY_ADAPTER
+def test_it_makes_the_operation_that_a_recipe_writes_down(kind: str) -> None:
+    asked = Rehearsal(body="GET word")
+    payload = adapters.for_kind(kind).request(asked, number=1, time_ns=2, seed=3)
+    assert payload == adapters.for_kind(kind).request(asked, number=1, time_ns=2, seed=3)
+    assert b"GET" in payload
+
+
+def test_every_shipped_recipe_has_its_adapter_and_a_front() -> None:
+    kinds = {recipe.adapter_kind for recipe in recipes()}
+    assert kinds <= set(adapters.ADAPTERS) == set(FRONTS)
+
+
 def test_an_unknown_kind_is_refused() -> None:
-    with pytest.raises(UnsupportedError, match="this version has: http"):
+    with pytest.raises(UnsupportedError, match="this version has: http, redis"):
         adapters.for_kind("gopher")
 
 

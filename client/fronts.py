@@ -1,0 +1,37 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Fronts: what an unmodified program on this device talks to, for each kind of adapter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from client.proxy import Proxy
+from client.redis import redis_front
+from client.session import Session
+from replay.adapters import http, redis
+from satchel.errors import UnsupportedError
+
+
+class Front(Protocol):
+    """A local port that makes operations of a session out of what programs ask there."""
+
+    port: int
+    url: str
+
+    def close(self) -> None:
+        """Listen no more."""
+
+
+FRONTS: dict[str, Callable[[Session, int], Front]] = {http.kind: Proxy, redis.kind: redis_front}
+"""Every front by the kind of its adapter; a port of 0 is a free one."""
+
+
+def open_front(kind: str, session: Session, port: int) -> Front:
+    """The front of that kind, listening. Raises UnsupportedError where this version has none,
+    ConflictError where the port is taken."""
+    if kind not in FRONTS:
+        known = ", ".join(sorted(FRONTS))
+        raise UnsupportedError(f"there is no local port for {kind!r}", why=f"there are: {known}")
+    return FRONTS[kind](session, port)

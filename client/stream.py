@@ -1,0 +1,74 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""A local port for protocols that are not HTTP: a thread for each connection.
+
+Whatever runs on this device reaches it. A web page does not speak these protocols: what a browser
+sends begins with an HTTP request line, which a front must take for an error and end the connection.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import socket
+import threading
+from collections.abc import Callable
+
+from wire import listen_local
+
+logger = logging.getLogger(__name__)
+
+END_SECONDS = 5.0
+
+
+class StreamPort:
+    """Serves 127.0.0.1:port until closed. A front, see client.fronts."""
+
+    def __init__(self, scheme: str, port: int, serve: Callable[[socket.socket], None]) -> None:
+        """Listen on `port`, or on a free one for 0. Raises ConflictError when it is taken.
+
+        serve: talks with one program until it, or the connection, ends; called in threads.
+        """
+        self._serve = serve
+        self._listener = listen_local(port)
+        self.port: int = self._listener.getsockname()[1]
+        self.url = f"{scheme}://127.0.0.1:{self.port}"
+        self._lock = threading.Lock()
+        self._connections: dict[socket.socket, threading.Thread] = {}
+        self._acceptor = threading.Thread(target=self._accept, name=f"{scheme} port", daemon=True)
+        self._acceptor.start()
+
+    def close(self) -> None:
+        """Listen no more and end every connection."""
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._acceptor.join(END_SECONDS)
+        self._listener.close()
+        with self._lock:
+            connections = dict(self._connections)
+        for connection, thread in connections.items():
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+            thread.join(END_SECONDS)
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            thread = threading.Thread(target=self._talk, args=(connection,), daemon=True)
+            with self._lock:
+                self._connections[connection] = thread
+            thread.start()
+
+    def _talk(self, connection: socket.socket) -> None:
+        try:
+            self._serve(connection)
+        except OSError as error:
+            logger.info("a program's connection ended: %s", error)
+        finally:
+            with self._lock:
+                del self._connections[connection]
+            connection.close()

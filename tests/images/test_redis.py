@@ -1,0 +1,63 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Redis in a real guest, used by redis-cli through the client's front: a protocol without HTTP."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from client.endpoints import HOME
+from client.fronts import open_front
+from client.journal import Journal
+from client.session import Session
+from replay import Operation, adapters
+from satchel.ids import OperationNumber
+from testbed.built import built_image
+from tests.client.replicas import InProcess
+from tests.images.guest import Guest, running
+from tests.needs import requires
+
+pytestmark = [
+    pytest.mark.machine,
+    requires("qemu-system-x86_64", "mmdebstrap", "apt-get", "redis-cli"),
+]
+
+
+class InGuest(InProcess):
+    """A replica that is a guest."""
+
+    def __init__(self, guest: Guest, kind: str) -> None:
+        super().__init__(HOME, patience=60.0)
+        adapter = adapters.for_kind(kind)
+
+        def says(operation: Operation) -> bytes:
+            return adapter.normalise(guest.channel.execute(operation, 60.0).payload, operation)
+
+        self.says = says
+
+
+def test_redis_cli_works_on_a_guest(tmp_path: Path, short_path: Path) -> None:
+    image = built_image("redis")
+    with running(image, short_path) as guest:
+        print(f"redis: ready after {guest.ready_seconds:.1f} s")
+        session = Session(Journal(tmp_path, tmp_path), stateful=True, response_seconds=60.0)
+        session.add(InGuest(guest, image.recipe.adapter_kind), OperationNumber(0))
+        front = open_front(image.recipe.adapter_kind, session, 0)
+
+        def cli(*words: str) -> str:
+            argv = ["redis-cli", "-p", str(front.port), *words]
+            done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True)
+            return done.stdout.strip()
+
+        assert cli("SET", "two words", "x" * 100_000) == "OK"
+        assert cli("GET", "two words") == "x" * 100_000
+        assert [cli("INCR", "n") for _ in range(3)] == ["1", "2", "3"]
+        assert cli("LRANGE", "none", "0", "-1") == ""
+        for refused in ("MULTI", "SUBSCRIBE channel", "BLPOP none 0", "TIME", "INFO", "SHUTDOWN"):
+            assert "NOPERM" in cli(*refused.split())
+        assert guest.shell("redis-cli get n").strip() == "3"
+        assert "x" * 100_000 in guest.shell("cat /var/lib/redis/appendonlydir/*.aof")
+        assert session.journal.last == 12
+        session.close()
+        front.close()
