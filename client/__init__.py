@@ -4,6 +4,8 @@
 
 - journal: the operations of one service, durable before any replica sees them
 - feed: one replica's cursor into the journal
+- comparison: what replicas answered, compared with home
+- evidence: what is kept of an answer that differed from home's
 - session: one service in use: journal, feeds, first response wins
 - endpoints: a replica at home or on a surrogate, as a feed sees it
 - foreground: operations first, on the way from the client

@@ -6,6 +6,7 @@
          ^                            |
          |        no answer           v
          +------- an answer ------ SILENT --patience is over, or an answer that ends it--> LOST
+    any --an answer that differs from home's--> QUARANTINED
     any --end--> ENDED
 
 A replica that does not answer is asked again for what it was asked before: it executes nothing
@@ -69,10 +70,11 @@ class FeedState(enum.Enum):
     JOINED = "joined"
     SILENT = "silent"
     LOST = "lost"
+    QUARANTINED = "quarantined"
     ENDED = "ended"
 
 
-FINAL = (FeedState.LOST, FeedState.ENDED)
+FINAL = (FeedState.LOST, FeedState.QUARANTINED, FeedState.ENDED)
 
 
 class Feed:
@@ -120,6 +122,15 @@ class Feed:
         if self._change(FeedState.LOST):
             self._ending.set()
             self._listener.lost(self, error)
+
+    def quarantine(self, error: SatchelError) -> bool:
+        """What the replica answers is not believed any more: send nothing more, hear nothing. Any
+        thread; whether it had not ended before."""
+        if not self._change(FeedState.QUARANTINED):
+            return False
+        self.error = error
+        self._ending.set()
+        return True
 
     def join(self, timeout: float) -> bool:
         """Whether its thread has ended, waiting up to `timeout` seconds for that."""

@@ -98,6 +98,11 @@ class Journal:
         return self._stable
 
     @property
+    def place(self) -> Path | None:
+        """The folder of the log that is written to now; None without a log."""
+        return self._log.path if self._log else None
+
+    @property
     def beside(self) -> bool:
         """Whether the media has failed, so that new operations are not on it."""
         return self.failure is not None

@@ -6,6 +6,9 @@ Bringing up a replica on a surrogate, in order: a link to it, the media and home
 over that link, the signed manifest sent, the wait until it runs, its cursor into the journal. The
 replicas that are there answer meanwhile; a move ends the old one only when the new one has caught
 up. Whatever goes wrong on the way, nothing of the new one is left, here or there.
+
+A replica that answered otherwise than home is ended, and another one is brought up in its place
+from the checkpoint: RESTARTS times, until somebody moves there again.
 """
 
 from __future__ import annotations
@@ -14,8 +17,9 @@ import logging
 import secrets
 import threading
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +27,14 @@ from flask import Flask
 
 from chunkstore import Media
 from client.checkpoints import candidates, choose
+from client.comparison import Divergence
 from client.endpoints import HOME, HomeEndpoint, SurrogateEndpoint
+from client.evidence import Case, Evidence
 from client.feed import FINAL, FeedState
 from client.home import HomeService
 from client.journal import Journal
 from client.leftovers import Leftovers
-from client.session import Session
+from client.session import Diverged, Session
 from client.settings import ClientSettings
 from client.sources import media_app, relay_app
 from images import Manifest
@@ -54,6 +60,9 @@ READY_SECONDS = 900.0
 WAIT_SECONDS = 2.0
 """One question whether a replica runs; then it is looked whether the session ends meanwhile."""
 
+RESTARTS = 2
+"""How often in one session a replica is brought up again at a place where it diverged."""
+
 STATUS_SECONDS = 3.0
 """How long `status` waits for a surrogate."""
 
@@ -68,6 +77,19 @@ OF_SURROGATES = (
     "foresight",
 )
 """What a replica's row has from its surrogate."""
+
+
+@dataclass(frozen=True)
+class Quarantined:
+    """A replica that answered `operation` otherwise than home. evidence: its folder, None where it
+    could not be kept; restarted: whether another one came up in its place, None while that is
+    under way."""
+
+    surrogate: str
+    replica: ReplicaId
+    operation: int
+    evidence: str | None
+    restarted: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -100,6 +122,10 @@ class Runner:
         self._manifest: Manifest | None = None
         self._session: Session | None = None
         self._surrogates: dict[str, SurrogateEndpoint] = {}
+        self._without_media: set[str] = set()
+        self._evidence = Evidence(settings.state / "evidence", settings.evidence_mib << 20)
+        self._quarantined: list[Quarantined] = []
+        self._restarts: Counter[str] = Counter()
         self._moving = threading.RLock()
         self._closing = threading.Event()
 
@@ -133,6 +159,7 @@ class Runner:
             self._journal() if stateful else Journal(None, None),
             stateful=stateful,
             response_seconds=self.settings.response_seconds,
+            on_quarantine=self._on_quarantine,
         )
         journal = self._session.journal
         self._manifest = choose(found, journal, reached) if stateful else found[0].manifest
@@ -148,6 +175,7 @@ class Runner:
         """
         with self._moving:
             self._make_room(surrogate)
+            (self._without_media.discard if use_media else self._without_media.add)(surrogate)
             try:
                 return self._bring_up(surrogate, use_media=use_media)
             except BaseException:
@@ -157,6 +185,7 @@ class Runner:
     def move(self, surrogate: str, *, use_media: bool = True) -> BroughtUp:
         """Bring up a replica there, then end those on other surrogates (make before break)."""
         with self._moving:
+            self._restarts.pop(surrogate, None)
             brought = self.bring_up(surrogate, use_media=use_media)
             for name in [name for name in self._surrogates if name != surrogate]:
                 self.drop(name)
@@ -165,18 +194,10 @@ class Runner:
     def drop(self, surrogate: str) -> None:
         """End the replica on a surrogate and the link to it. Never fails: it may be gone."""
         with self._moving:
-            endpoint = self._surrogates.pop(surrogate, None)
             feed = self._session.feed(surrogate) if self._session else None
             if feed:
                 feed.end()
-            if endpoint:
-                try:
-                    endpoint.remove()
-                    self._leftovers.forget(endpoint.replica)
-                except SatchelError as error:
-                    logger.warning("replica %s was left behind: %s", endpoint.replica, error)
-            self._links.drop(surrogate)
-            self._links.drop(_chunks_link(surrogate))
+            self._end_replica(surrogate)
             if self._session:
                 self._session.drop(surrogate)
 
@@ -200,6 +221,7 @@ class Runner:
             "later_responses": session.tally.later_responses,
             "diverged": session.tally.diverged,
             "divergences": session.tally.divergences,
+            "quarantined": [asdict(case) for case in self._quarantined],
             "surrogates": surrogates,
         }
 
@@ -224,6 +246,77 @@ class Runner:
         self._links.close()
         if self._chunks:
             self._chunks.close()
+
+    def _end_replica(self, surrogate: str) -> None:
+        """End the replica there, if there is one; what it was to the session stays."""
+        if endpoint := self._surrogates.pop(surrogate, None):
+            try:
+                endpoint.remove()
+                self._leftovers.forget(endpoint.replica)
+            except SatchelError as error:
+                logger.warning("replica %s was left behind: %s", endpoint.replica, error)
+        self._links.drop(surrogate)
+        self._links.drop(_chunks_link(surrogate))
+
+    def _on_quarantine(self, divergence: Divergence) -> None:
+        """See Session: what is to be done takes long, so another thread does it."""
+        endpoint = divergence.feed.endpoint
+        assert isinstance(endpoint, SurrogateEndpoint), "home is believed"
+        work = (endpoint, divergence)
+        threading.Thread(target=self._replace, args=work, name=f"replace-{endpoint.name}").start()
+
+    def _replace(self, endpoint: SurrogateEndpoint, divergence: Divergence) -> None:
+        """Keep the evidence, tell the user in one line, bring up another replica if it may be."""
+        with self._moving:
+            case, name = self._keep_evidence(endpoint, divergence), endpoint.name
+            restarted = False
+            if not self._closing.is_set() and self._surrogates.get(name) is endpoint:
+                again = self._restarts[name] < RESTARTS
+                logger.error(
+                    "%s: the replica at %s answered operation %d otherwise than home and is in "
+                    "quarantine; evidence: %s; %s",
+                    *(self.service, name, case.operation, case.evidence or "none could be kept"),
+                    "another one is brought up"
+                    if again
+                    else f"that was attempt {RESTARTS + 1}, no other one is brought up",
+                )
+                restarted = self._restart(name)
+            self._quarantined[self._quarantined.index(case)] = replace(case, restarted=restarted)
+
+    def _restart(self, name: str) -> bool:
+        """Whether a replica there has joined again."""
+        while self._restarts[name] < RESTARTS:
+            self._restarts[name] += 1
+            try:
+                self.bring_up(name, use_media=name not in self._without_media)
+                return True
+            except Diverged as error:
+                logger.error("%s: %s", self.service, error)
+            except SatchelError as error:
+                logger.error("%s: no replica at %s: %s", self.service, name, error)
+                return False
+        self._end_replica(name)
+        return False
+
+    def _keep_evidence(self, endpoint: SurrogateEndpoint, divergence: Divergence) -> Quarantined:
+        journal = self.session.journal
+        number, place = divergence.operation, None
+        found = Case(
+            service=self.service,
+            checkpoint=self.manifest.id,
+            surrogate=endpoint.name,
+            replica=endpoint.replica,
+            journal=journal.place,
+            operation=journal.get(number),
+            divergence=divergence,
+        )
+        try:
+            place = str(self._evidence.keep(found))
+        except OSError as error:
+            logger.warning("evidence cannot be kept: %s", error)
+        case = Quarantined(endpoint.name, endpoint.replica, number, place)
+        self._quarantined.append(case)
+        return case
 
     def _reach_home(self, take_over: bool) -> HomeService | None:
         """Home, if there is one and it answers now; a link to it in any case."""
@@ -287,7 +380,9 @@ class Runner:
         feed = session.add(endpoint, cursor)
         while not feed.joined.wait(WAIT_SECONDS):
             self._still_wanted()
-            if feed.state is FeedState.LOST or time.monotonic() - began > READY_SECONDS:
+            if feed.state is FeedState.QUARANTINED and feed.error:
+                raise feed.error
+            if feed.state in FINAL or time.monotonic() - began > READY_SECONDS:
                 raise UnavailableError(
                     f"the replica at {surrogate} does not catch up",
                     why=str(feed.error or f"it is at operation {feed.cursor}"),

@@ -6,9 +6,9 @@ An operation is `fast`-acknowledged with its first response and `stable` once ho
 disk. While the journal cannot be on the media any more, an operation is acknowledged only when it
 is stable, so that no acknowledged operation is ever in one place only.
 
-Home is believed. A surrogate's replica that answers otherwise than home is of no use from then on
-and is lost; what it answered first is reported. Where home says that another client has taken the
-service over, nothing more is accepted: it could not be merged.
+Home is believed. A surrogate's replica that answers otherwise than home is in quarantine: it
+answers nothing from then on. Where home says that another client has taken the service over,
+nothing more is accepted: it could not be merged.
 """
 
 from __future__ import annotations
@@ -18,10 +18,12 @@ import logging
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from client.comparison import Comparison, Divergence
 from client.endpoints import HOME
-from client.feed import Endpoint, Feed, FeedState
+from client.feed import FINAL, Endpoint, Feed, FeedState
 from client.foreground import Foreground
 from client.journal import Encode, Journal
 from replay import Operation, Response
@@ -29,9 +31,6 @@ from satchel.errors import ConflictError, IntegrityError, SatchelError, StateErr
 from satchel.ids import OperationNumber
 
 logger = logging.getLogger(__name__)
-
-DIGESTS_KEPT = 1024
-"""First responses remembered for comparison with the later ones."""
 
 DIVERGENCES_KEPT = 100
 
@@ -89,15 +88,25 @@ class Tally:
 class Session:
     """See the module. Thread-safe; calls may be made at once and are executed in order."""
 
-    def __init__(self, journal: Journal, *, stateful: bool, response_seconds: float) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        *,
+        stateful: bool,
+        response_seconds: float,
+        on_quarantine: Callable[[Divergence], None] = lambda divergence: None,
+    ) -> None:
+        """on_quarantine: told of the answer that put a replica in quarantine, by a feed's thread
+        and under the session's lock: it returns at once and calls nothing here."""
         self.journal = journal
         self.stateful = stateful
         self.tally = Tally()
         self.operations = Foreground()
         self._response_seconds = response_seconds
+        self._on_quarantine = on_quarantine
         self._changed = threading.Condition()  # guards all below; taken before the journal's
         self._pending: dict[OperationNumber, Pending] = {}
-        self._digests: dict[int, tuple[Feed, bytes]] = {}
+        self._comparison = Comparison(HOME)
         self._feeds: dict[str, Feed] = {}
         self._refusal: SatchelError | None = None
 
@@ -213,16 +222,15 @@ class Session:
         """Take responses from a feed: the first one of an operation is its answer."""
         now = time.monotonic()
         with self._changed:
-            if feed.state is FeedState.LOST:
-                return
             for response in responses:
-                first = self._digests.setdefault(response.number, (feed, response.digest))
-                if first[0] is feed:
+                if feed.state in FINAL:
+                    break
+                later, divergences = self._comparison.add(feed, response)
+                self.tally.later_responses += later
+                for divergence in divergences:
+                    self._tell(divergence)
+                if feed.state not in FINAL:
                     self._answer(feed, response, now)
-                else:
-                    self._compare(feed, response, first)
-            while len(self._digests) > DIGESTS_KEPT:
-                del self._digests[next(iter(self._digests))]
             self._changed.notify_all()
 
     def lost(self, feed: Feed, error: SatchelError) -> None:
@@ -253,26 +261,25 @@ class Session:
             stable=False,
         )
 
-    def _compare(self, feed: Feed, response: Response, first: tuple[Feed, bytes]) -> None:
-        self.tally.later_responses += 1
-        if response.digest == first[1]:
-            return
-        names = [first[0].name, feed.name]
-        logger.error("operation %s: %s and %s answered differently", response.number, *names)
+    def _tell(self, divergence: Divergence) -> None:
+        number, feed, believed = divergence.operation, divergence.feed, divergence.believed
         self.tally.diverged += 1
         if len(self.tally.divergences) < DIVERGENCES_KEPT:
-            self.tally.divergences.append({"operation": response.number, "replicas": names})
-        if self.stateful and HOME in names:
-            self._distrust(first[0] if feed.name == HOME else feed, response.number)
-
-    def _distrust(self, feed: Feed, number: OperationNumber) -> None:
-        feed.give_up(
-            Diverged(
-                f"the replica at {feed.name} has answered operation {number} otherwise than home",
-                why="it or its surrogate is at fault",
-                fix="bring up a replica on another surrogate with `satchel move`",
+            names = [feed.name, believed.name]
+            self.tally.divergences.append({"operation": number, "replicas": names})
+        if not self.stateful or believed.name != HOME:
+            logger.error(
+                "operation %s: %s and %s answered differently", number, feed.name, believed.name
             )
+            return
+        error = Diverged(
+            f"the replica at {feed.name} has answered operation {number} otherwise than home",
+            why="it or its surrogate is at fault, or the service does not do the same twice",
+            fix="`satchel doctor` looks for the cause",
         )
+        if feed.quarantine(error):
+            self._comparison.forget(feed)
+            self._on_quarantine(divergence)
 
     def _is_open(self, operation: Operation) -> bool:
         pending = self._pending.get(operation.number)

@@ -10,7 +10,7 @@ from pathlib import Path
 from replay import Durability
 from satchel.errors import NotFoundError
 from satchel.names import BadName, check_name, host_name
-from satchel.paths import config_dir, data_dir, runtime_dir
+from satchel.paths import config_dir, data_dir, runtime_dir, state_dir
 from wire import Peer
 
 RESERVED = "home"
@@ -22,6 +22,8 @@ class ClientSettings:
 
     name:             how home knows this client, and no other one; by default the host's name
     data:             logs of operations while no media is there
+    state:            evidence of replicas that answered otherwise than home
+    evidence_mib:     MiB that such evidence may take; the oldest goes first
     run:              sockets; keep the path short
     home:             the home server
     surrogates:       the surrogates that are known, by name
@@ -34,6 +36,8 @@ class ClientSettings:
 
     name: str = ""
     data: Path = field(default_factory=lambda: data_dir() / "client")
+    state: Path = field(default_factory=lambda: state_dir() / "client")
+    evidence_mib: int = 64
     run: Path = field(default_factory=lambda: runtime_dir() / "client")
     home: Peer = field(default_factory=Peer)
     surrogates: dict[str, Peer] = field(default_factory=dict)

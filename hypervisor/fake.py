@@ -60,8 +60,9 @@ class FakeGuest(Protocol):
 
 
 class FakeDriver:
-    """See hypervisor.Driver. guest: makes the guest of a new machine.
+    """See hypervisor.Driver.
 
+    guest: makes the guest of a new machine; a test may have others made from some moment on.
     lacking: what check() finds that this host lacks, so that a test can have an unable host.
     machines: all that were started, in order, so that a test can break one (FakeMachine.crash).
     """
@@ -69,7 +70,7 @@ class FakeDriver:
     name = "fake"
 
     def __init__(self, guest: Callable[[], FakeGuest], *, lacking: tuple[str, ...] = ()) -> None:
-        self._guest = guest
+        self.guest = guest
         self.lacking = lacking
         self.machines: list[FakeMachine] = []
 
@@ -80,7 +81,7 @@ class FakeDriver:
     def start(self, spec: MachineSpec, wiring: Wiring, boot: Boot | None) -> FakeMachine:
         self.check(spec)
         check_wiring(spec, wiring)
-        machine = FakeMachine(spec, wiring, self._guest(), incoming=boot is None)
+        machine = FakeMachine(spec, wiring, self.guest(), incoming=boot is None)
         self.machines.append(machine)
         return machine
 
@@ -101,7 +102,7 @@ class FakeMachine:
     ) -> None:
         self._spec = spec
         self._wiring = wiring
-        self._guest = guest
+        self.guest = guest
         self._changing = threading.RLock()
         self._state = MachineState.STARTING
         self._failure: str | None = None
@@ -132,7 +133,7 @@ class FakeMachine:
         with self._changing:
             self._require("load", MachineState.INCOMING)
             try:
-                self._guest.thaw(self._recall(device_state.read_bytes()))
+                self.guest.thaw(self._recall(device_state.read_bytes()))
             except (ValueError, KeyError, TypeError, SpecInvalid) as error:
                 self._fail(f"load of the device state failed: {error}")
                 why = self._failure or ""
@@ -147,7 +148,7 @@ class FakeMachine:
     def pause(self) -> None:
         with self._changing:
             self._require("pause", MachineState.RUNNING)
-            memory = self._guest.freeze()
+            memory = self.guest.freeze()
             assert _HEADER + len(memory) <= self._spec.memory_bytes, "the guest outgrew its RAM"
             with self._wiring.ram.open("r+b") as file:
                 file.write(_MAGIC + len(memory).to_bytes(8, "little") + memory)
@@ -234,7 +235,7 @@ class FakeMachine:
             with contextlib.suppress(OSError):
                 data = connection.recv(_PIECE)
                 if data:
-                    connection.sendall(self._guest.receive(data))
+                    connection.sendall(self.guest.receive(data))
                     return
             self._hang_up()
 

@@ -22,6 +22,11 @@ def data_dir() -> Path:
     return _base("XDG_DATA_HOME", ".local/share")
 
 
+def state_dir() -> Path:
+    """`$XDG_STATE_HOME/satchel`, by default `~/.local/state/satchel`."""
+    return _base("XDG_STATE_HOME", ".local/state")
+
+
 def cache_dir() -> Path:
     """`$XDG_CACHE_HOME/satchel`, by default `~/.cache/satchel`."""
     return _base("XDG_CACHE_HOME", ".cache")

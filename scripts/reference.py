@@ -232,7 +232,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Make the reference pages from the code.")
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if out of date")
     check = parser.parse_args().check
-    for base in ("CONFIG", "DATA", "CACHE", "RUNTIME"):
+    for base in ("CONFIG", "DATA", "STATE", "CACHE", "RUNTIME"):
         suffix = "DIR" if base == "RUNTIME" else "HOME"
         os.environ[f"XDG_{base}_{suffix}"] = f"$XDG_{base}_{suffix}"
     stale = []

@@ -15,7 +15,7 @@ from client.control import running_session, session_runs
 from console import json_option, print_table, show
 from satchel.ids import BLOCK_SIZE
 
-FOR_PROGRAMS = ("replicas", "surrogates", "divergences")
+FOR_PROGRAMS = ("replicas", "surrogates", "divergences", "quarantined")
 """What people are shown in another way."""
 
 LOOK_SECONDS = 0.5
@@ -33,6 +33,8 @@ COLUMNS = (
     "foreseen",
     "in_vain_bytes",
 )
+
+QUARANTINE_COLUMNS = ("surrogate", "operation", "restarted", "evidence")
 
 SOURCE_COLUMNS = (
     "replica",
@@ -70,6 +72,9 @@ def command(context: Context, service: str, follow: bool, as_json: bool) -> None
     if sources := [{"replica": r["name"]} | s for r in replicas for s in r["sources"] or ()]:
         click.echo()
         show(sources, as_json=False, columns=SOURCE_COLUMNS)
+    if status["quarantined"]:
+        click.echo("\nquarantined: answered otherwise than home")
+        show(status["quarantined"], as_json=False, columns=QUARANTINE_COLUMNS)
     for row in replicas:
         if row.get("error"):
             click.echo(f"\n{row['name']}: {row['error']}")

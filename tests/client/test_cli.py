@@ -43,6 +43,7 @@ class Person:
             'name = "laptop"',
             f'run = "{settings.run}"',
             f'data = "{settings.data}"',
+            f'state = "{settings.state}"',
             f'allowed-signers = "{settings.allowed_signers}"',
             "response-seconds = 3",
         ]

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from client import feed as feeds
+from client.comparison import Divergence
 from client.endpoints import HOME
 from client.feed import FeedState
 from client.journal import Journal
@@ -223,13 +224,14 @@ def test_answers_that_differ_are_told_and_home_is_believed(session: Session) -> 
     session.add(liar, START)
     call(session)
     call(session)
-    assert eventually(lambda: state(session, "a") is FeedState.LOST)
+    assert eventually(lambda: state(session, "a") is FeedState.QUARANTINED)
     assert session.tally.divergences == [{"operation": 2, "replicas": ["a", HOME]}]
     assert call(session).leader == HOME
     feed = session.feed("a")
     assert feed is not None
     assert "otherwise than home" in str(feed.error)
     assert session.refusal is None
+    assert 3 not in liar.executed
 
 
 def test_home_that_answers_first_tells_on_a_liar_too(session: Session) -> None:
@@ -238,8 +240,47 @@ def test_home_that_answers_first_tells_on_a_liar_too(session: Session) -> None:
     session.add(home, START)
     session.add(liar, START)
     assert call(session).payload == b"did 1 x"
-    assert eventually(lambda: state(session, "a") is FeedState.LOST)
+    assert eventually(lambda: state(session, "a") is FeedState.QUARANTINED)
     assert state(session, HOME) is FeedState.JOINED
+
+
+def test_whoever_differs_is_found_when_home_answers_last(places: Places) -> None:
+    session = make(places)
+    home, honest, liar = InProcess(HOME), InProcess("a"), InProcess("b", slow=0.1)
+    liar.says = lambda op: b"a lie"
+    home.gate.clear()
+    for replica in (home, honest, liar):
+        session.add(replica, START)
+    assert call(session).leader == "a"
+    assert eventually(lambda: session.tally.diverged == 1)
+    assert state(session, "b") is FeedState.JOINED
+    home.gate.set()
+    assert eventually(lambda: state(session, "b") is FeedState.QUARANTINED)
+    assert state(session, "a") is FeedState.JOINED
+    session.close()
+
+
+def test_what_a_quarantined_replica_said_is_held_against_nobody(places: Places) -> None:
+    told: list[Divergence] = []
+    session = Session(
+        places.journal(), stateful=True, response_seconds=5.0, on_quarantine=told.append
+    )
+    home, liar = InProcess(HOME, slow=0.2), InProcess("a")
+    liar.says = lambda op: b"a lie"
+    session.add(home, START)
+    session.add(liar, START)
+    for _ in range(3):
+        call(session)
+    assert eventually(lambda: state(session, "a") is FeedState.QUARANTINED)
+    session.add(InProcess("a"), START)
+    call(session)
+    assert eventually(lambda: home.executed == [1, 2, 3, 4])
+    assert eventually(lambda: session.tally.later_responses >= 4)
+    assert session.tally.diverged == len(told) == 1
+    assert told[0].operation == 1
+    assert (told[0].said.payload, told[0].expected.payload) == (b"a lie", b"did 1 x")
+    assert state(session, "a") is FeedState.JOINED
+    session.close()
 
 
 def test_without_home_a_difference_is_told_and_both_go_on(session: Session) -> None:

@@ -153,6 +153,7 @@ class World:
         self.settings = ClientSettings(
             name="laptop",
             data=folder / "c" / "data",
+            state=folder / "c" / "state",
             run=folder / "c" / "run",
             home=self.home.peer("home", known_hosts),
             surrogates={name: spot.peer(name, known_hosts) for name, spot in self.spots.items()},

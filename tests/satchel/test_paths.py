@@ -13,6 +13,7 @@ from satchel import paths
 BASES = [
     (paths.config_dir, "XDG_CONFIG_HOME", ".config"),
     (paths.data_dir, "XDG_DATA_HOME", ".local/share"),
+    (paths.state_dir, "XDG_STATE_HOME", ".local/state"),
     (paths.cache_dir, "XDG_CACHE_HOME", ".cache"),
 ]
 
