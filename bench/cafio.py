@@ -26,7 +26,7 @@ class Cafio:
         self._hits: dict[Key, int] = {}
         self._queues: dict[Queue, OrderedDict[Key, None]] = {q: OrderedDict() for q in Queue}
 
-    def touched(self, key: Key, *, cold: bool = False) -> Queue | None:
+    def touched(self, key: Key) -> Queue | None:
         self._now += 1
         if key not in self._came:
             self.brought(key)

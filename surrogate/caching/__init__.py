@@ -5,7 +5,6 @@
 - policy: which chunks go next, as one small class without content, IO and time
 - queue: high, normal or low; what a chunk's class is in the numbers
 - pinned: a block map of a running replica points to it; never given up
-- cold: of a region of a volume, nobody is expected to ask for it again in time
 
 Modules: policy (what one is; LRU), three_queues (the one that is used), cache (what of it a host's
 store gives up, and when).

@@ -5,8 +5,9 @@
 from __future__ import annotations
 
 import enum
+import itertools
 from collections import OrderedDict
-from collections.abc import Callable, Container, Hashable
+from collections.abc import Callable, Container, Hashable, Iterable
 from typing import Protocol
 
 Key = Hashable
@@ -27,9 +28,9 @@ class Policy(Protocol):
     It never gives anything up by itself: whoever needs room asks for `victims`.
     """
 
-    def touched(self, key: Key, *, cold: bool = False) -> Queue | None:
+    def touched(self, key: Key) -> Queue | None:
         """Somebody has asked for a chunk: it is here now. Where it was before; None: it was not
-        here. cold: nobody is expected to ask for it again in time."""
+        here."""
 
     def brought(self, key: Key) -> None:
         """A chunk is here that nobody has asked for yet. Nothing if it was here before."""
@@ -50,7 +51,7 @@ class Lru:
         self._low: OrderedDict[Key, None] = OrderedDict()
         self._order: OrderedDict[Key, None] = OrderedDict()
 
-    def touched(self, key: Key, *, cold: bool = False) -> Queue | None:
+    def touched(self, key: Key) -> Queue | None:
         if key in self._order:
             self._order.move_to_end(key)
             return Queue.NORMAL
@@ -72,10 +73,22 @@ class Lru:
 _ABSENT = object()
 
 
-def take(queue: OrderedDict[Key, None], count: int, pinned: Container[Key]) -> list[Key]:
-    """The first of a queue that are not pinned, taken out of it."""
+def take(
+    queue: OrderedDict[Key, None],
+    count: int,
+    pinned: Container[Key],
+    *,
+    newest: bool = False,
+    spared: int = 0,
+) -> list[Key]:
+    """The first of a queue that are not pinned, taken out of it. newest: the last, but `spared` of
+    them only after all others."""
     found: list[Key] = []
-    for key in queue:
+    order: Iterable[Key] = queue
+    if newest:
+        last = itertools.islice(reversed(queue), spared)
+        order = itertools.chain(itertools.islice(reversed(queue), spared, None), last)
+    for key in order:
         if len(found) >= count:
             break
         if key not in pinned:

@@ -1,131 +1,173 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""Three queues, as in CAFIO (Lee et al.), scored as in LIRS (Jiang and Zhang, SIGMETRICS 2002).
+"""Three queues, as in CAFIO (Lee et al.), by how often a chunk was asked for.
 
-    high     asked for again sooner than any other: the last to go
-    normal   asked for once, or again only after long; in the order of the last time
-    low      nobody is expected to ask for it again, or somebody only to ask for it some time: what
-             was brought ahead; in the order of arrival
+    high     asked for again: the last to go, and of it first what was asked for only twice
+    normal   asked for once
+    low      nobody has asked for it: what was brought ahead; goes first, in the order of arrival
 
-What a machine touches comes in loops: the next resume touches again what the one before did, and so
-does the next start of a program. Where a loop is longer than the cache, whoever keeps what was
-touched last (LRU) has always just given up what comes next. CAFIO scores a file by its hits over
-its age, which does not tell the blocks of one loop from those of another. What does is the
-distance between the last two times that a block was asked for, in other blocks: `high` has those in
-which it is smallest, and a block enters only if its distance is smaller than the time since the
-oldest in there was asked for. So a part of a loop stays, and is found the next time round.
+How often is also known of chunks that are not here any more: of the last GHOSTS times as many as
+the cache holds, at most MOST_GHOSTS. CAFIO forgets it, and so takes each round of a loop that is
+longer than the cache for the first.
 
-The distance is known of chunks that are not here any more, too: of the last GHOSTS times as many as
-the cache holds, at most MOST_GHOSTS. What is cold goes through `low`, so that a machine that
-touches much once displaces nothing; where that was wrong, it is asked for again soon, and then it
-is treated as all others.
+Of chunks that were asked for equally often, most of them once or twice, either end of a queue may
+be the right one to take from. Of a loop that is longer than the cache a part has to stay, so what
+was asked for last goes; where what is used changes, what was asked for longest ago. That is decided
+by trial, as in set duelling (Qureshi et al., ISCA 2007): two small caches see a sample of the
+chunks, each takes from one end always, and what had more hits lately is done.
 """
 
 from __future__ import annotations
 
+import enum
 from collections import OrderedDict
 from collections.abc import Container
 
 from surrogate.caching.policy import Key, Queue, take
 
-HIGH_PART = 0.99
-"""Of the cache. What is new lives in the rest until it is asked for again or goes."""
+OFTEN = 3
+"""Being asked for more often than that counts no more."""
 
 GHOSTS = 8
 MOST_GHOSTS = 1 << 19
 
+LASTING = 8
+"""What was not asked for while so many times what the cache holds was, is as if asked for once."""
+
+SAMPLE_PART = 8
+"""One of so many chunks takes part in the trials, or fewer: a trial's cache has MOST_TRIED."""
+
+MOST_TRIED = 4096
+
+MEMORY = 4
+"""A trial's hits fade as it sees so many times what it holds."""
+
+ADVANCE = 0.05
+"""Hits that the newest end begins with, as a part of what a trial holds."""
+
+_QUEUES = (Queue.LOW, Queue.NORMAL, Queue.HIGH, Queue.HIGH)
+"""By how often a chunk was asked for."""
+
+
+class End(enum.Enum):
+    """Of a queue: what was asked for last, or longest ago."""
+
+    NEWEST = "newest"
+    OLDEST = "oldest"
+
 
 class ThreeQueues:
-    """See the module.
-
-    _recent has, the oldest first, what was asked for since the oldest of `high` was: all that is
-    high, some of what is normal, and ghosts. What is in it when it is asked for again has a smaller
-    distance than that oldest one, and takes its place.
-    """
+    """See the module."""
 
     def __init__(self, capacity: int) -> None:
         """capacity: how many chunks there is room for, about."""
-        self._high_limit = max(1, int(capacity * HIGH_PART))
-        self._ghost_limit = min(GHOSTS * capacity, MOST_GHOSTS)
-        self._recent: OrderedDict[Key, None] = OrderedDict()
-        self._high: set[Key] = set()
-        self._normal: OrderedDict[Key, None] = OrderedDict()
-        self._low: OrderedDict[Key, None] = OrderedDict()
-        self._ghosts: OrderedDict[Key, None] = OrderedDict()
+        self._queues = _Queues(capacity)
+        self._part = max(SAMPLE_PART, capacity // MOST_TRIED)
+        tried = max(1, capacity // self._part)
+        self._trials = [_Trial(End.NEWEST, tried, ADVANCE * tried), _Trial(End.OLDEST, tried, 0.0)]
+        self._better = self._trials[0]
 
-    def touched(self, key: Key, *, cold: bool = False) -> Queue | None:
-        where = self._where(key)
-        close = key in self._recent
-        cold = cold and not close and where in (None, Queue.LOW)
-        if not cold:
-            self._low.pop(key, None)
-        self._ghosts.pop(key, None)
-        self._recent[key] = None
-        self._recent.move_to_end(key)
-        if where is Queue.HIGH:
-            self._trim()
-        elif cold:
-            self._low.setdefault(key)
-        elif close or len(self._high) < self._high_limit:
-            self._normal.pop(key, None)
-            self._high.add(key)
-            self._demote()
-        else:
-            self._normal[key] = None
-            self._normal.move_to_end(key)
-        return where
+    def touched(self, key: Key) -> Queue | None:
+        # The multiplier mixes numbers that follow each other (Knuth).
+        if (hash(key) * 2654435761 >> 7) % self._part == 0:
+            for trial in self._trials:
+                trial.touched(key)
+            self._better = max(self._better, *self._trials, key=lambda trial: trial.score)
+        return self._queues.touched(key)
 
     def brought(self, key: Key) -> None:
-        if self._where(key) is None:
-            self._low[key] = None
+        self._queues.brought(key)
 
     def victims(self, count: int, pinned: Container[Key] = ()) -> list[Key]:
-        found = take(self._low, count, pinned)
-        found += take(self._normal, count - len(found), pinned)
-        for key in found:
-            self._haunt(key)
-        oldest = (key for key in self._recent if key in self._high and key not in pinned)
-        for key in [key for key, _ in zip(oldest, range(count - len(found)), strict=False)]:
-            self._high.remove(key)
-            self._haunt(key)
-            found.append(key)
-        self._trim()
-        return found
+        return self._queues.victims(count, self._better.end, pinned)
 
     def counts(self) -> dict[Queue, int]:
-        sizes = len(self._high), len(self._normal), len(self._low)
-        return dict(zip((Queue.HIGH, Queue.NORMAL, Queue.LOW), sizes, strict=True))
+        return self._queues.counts()
 
-    def _where(self, key: Key) -> Queue | None:
-        if key in self._high:
-            return Queue.HIGH
-        if key in self._normal:
-            return Queue.NORMAL
-        return Queue.LOW if key in self._low else None
 
-    def _demote(self) -> None:
-        """What is too much in `high`: the oldest of it was not asked for again."""
-        while len(self._high) > self._high_limit:
-            key, _ = self._recent.popitem(last=False)
-            self._ghosts.pop(key, None)
-            if key in self._high:
-                self._high.remove(key)
-                self._normal[key] = None
-        self._trim()
+class _Queues:
+    """_asked: how often, of what is here. _when: the last time, counted in touches. _orders: by how
+    often, in the order of the last time."""
 
-    def _trim(self) -> None:
-        """The oldest of `_recent` is high, or there is none."""
-        while self._recent and (key := next(iter(self._recent))) not in self._high:
-            del self._recent[key]
-            self._ghosts.pop(key, None)
+    def __init__(self, capacity: int) -> None:
+        self._ghost_limit = min(GHOSTS * capacity, MOST_GHOSTS)
+        self._lasting = LASTING * capacity
+        self._now = 0
+        self._asked: dict[Key, int] = {}
+        self._when: dict[Key, int] = {}
+        self._orders: tuple[OrderedDict[Key, None], ...] = tuple(OrderedDict() for _ in _QUEUES)
+        self._ghosts: OrderedDict[Key, int] = OrderedDict()
 
-    def _haunt(self, key: Key) -> None:
-        """It is not here any more, and its distance is still known."""
-        if key in self._recent:
-            self._ghosts[key] = None
-            if len(self._ghosts) > self._ghost_limit:
-                oldest, _ = self._ghosts.popitem(last=False)
-                del self._recent[oldest]
+    def __len__(self) -> int:
+        return len(self._asked)
+
+    def touched(self, key: Key) -> Queue | None:
+        before = self._asked.get(key)
+        if before is not None:
+            del self._orders[before][key]
+        often = min(OFTEN, (self._ghosts.pop(key, 0) if before is None else before) + 1)
+        self._asked[key] = often
+        self._orders[often][key] = None
+        self._now += 1
+        self._when[key] = self._now
+        self._forget()
+        return None if before is None else _QUEUES[before]
+
+    def brought(self, key: Key) -> None:
+        if key not in self._asked:
+            self._asked[key] = 0
+            self._orders[0][key] = None
+
+    def victims(self, count: int, end: End, pinned: Container[Key] = ()) -> list[Key]:
+        found: list[Key] = []
+        for often, order in enumerate(self._orders):
+            newest = often > 0 and end is End.NEWEST
+            spared = int(often == 1)  # it is often asked for once more at once
+            for key in take(order, count - len(found), pinned, newest=newest, spared=spared):
+                del self._asked[key]
+                if often:
+                    del self._when[key]
+                    self._ghosts[key] = often
+                found.append(key)
+        while len(self._ghosts) > self._ghost_limit:
+            self._ghosts.popitem(last=False)
+        return found
+
+    def _forget(self) -> None:
+        """See LASTING."""
+        for often in range(OFTEN, 1, -1):
+            order = self._orders[often]
+            while order and self._when[key := next(iter(order))] + self._lasting < self._now:
+                del order[key]
+                self._asked[key] = 1
+                self._orders[1][key] = None
+                self._orders[1].move_to_end(key, last=False)
+
+    def counts(self) -> dict[Queue, int]:
+        found = dict.fromkeys(Queue, 0)
+        for queue, order in zip(_QUEUES, self._orders, strict=True):
+            found[queue] += len(order)
+        return found
+
+
+class _Trial:
+    """What a small cache would have had that always takes from one end.
+
+    score: its hits, those of late more
+    """
+
+    def __init__(self, end: End, capacity: int, score: float) -> None:
+        self.end = end
+        self.score = score
+        self._capacity = capacity
+        self._fading = 1 - 1 / (MEMORY * capacity)
+        self._queues = _Queues(capacity)
+
+    def touched(self, key: Key) -> None:
+        hit = self._queues.touched(key) is not None
+        self.score = self.score * self._fading + hit
+        if len(self._queues) > self._capacity:
+            self._queues.victims(1, self.end)
 
 
 __all__ = ["ThreeQueues"]

@@ -30,7 +30,7 @@ from tests.needs import requires
 
 POLICIES = pytest.mark.parametrize("make", [Lru, ThreeQueues, Cafio])
 CALLS = st.lists(
-    st.tuples(st.sampled_from(["touch", "cold", "bring", "give"]), st.integers(0, 30)),
+    st.tuples(st.sampled_from(["touch", "bring", "give"]), st.integers(0, 30)),
     max_size=200,
 )
 
@@ -51,15 +51,15 @@ def test_a_policy_knows_what_is_here(make: MakePolicy, calls: list[tuple[str, in
             policy.brought(key)
             here.add(key)
         else:
-            assert (policy.touched(key, cold=call == "cold") is not None) == (key in here)
+            assert (policy.touched(key) is not None) == (key in here)
             here.add(key)
         assert sum(policy.counts().values()) == len(here)
 
 
-def found(make: MakePolicy, keys: list[int], capacity: int, cold: range = range(0)) -> int:
+def found(make: MakePolicy, keys: list[int], capacity: int) -> int:
     policy, hits, size = make(capacity), 0, 0
     for key in keys:
-        if policy.touched(key, cold=key in cold) is not None:
+        if policy.touched(key) is not None:
             hits += 1
         elif size == capacity:
             assert len(policy.victims(1)) == 1
@@ -80,21 +80,28 @@ def test_what_is_used_again_and_again_outlives_a_scan() -> None:
     assert found(ThreeQueues, keys, 100) >= 17 * 50
 
 
-def test_a_prediction_that_was_wrong_costs_one_miss_each() -> None:
-    keys = [*range(60)] * 10
-    assert found(ThreeQueues, keys, 100, cold=range(60)) == found(ThreeQueues, keys, 100)
-    scanned = [k for n in range(5) for k in (*range(90), *range(1000 + 90 * n, 1090 + 90 * n))]
-    assert found(ThreeQueues, scanned, 100, cold=range(1000, 9999)) >= 4 * 80
-    wrong = found(ThreeQueues, scanned, 100, cold=range(1000))
-    assert wrong >= 2 * 80
+def test_what_was_used_once_is_forgotten() -> None:
+    """A cache full of what was asked for often has room for what is asked for from now on."""
+    loops, others = [*range(400)] * 6, [*range(1000, 1080)] * 40
+    assert found(ThreeQueues, [*loops, *others], 100) >= found(ThreeQueues, loops, 100) + 80 * 25
+
+
+def test_the_end_is_taken_from_that_has_more_hits() -> None:
+    """Of a loop that is too long a part has to stay; where what is used moves on, what is new. What
+    takes from the oldest end always finds nothing of the first, from the newest half of the second
+    at most."""
+    assert found(ThreeQueues, [*range(400)] * 12, 100) >= 10 * 80
+    moving = [n // 10 + n * 7 % 60 for n in range(6000)]
+    assert found(ThreeQueues, moving, 100) >= 4000
 
 
 def test_what_nobody_asked_for_goes_first() -> None:
     policy = ThreeQueues(10)
     policy.touched("asked")
     policy.brought("ahead")
-    assert policy.counts() == {Queue.HIGH: 1, Queue.NORMAL: 0, Queue.LOW: 1}
+    assert policy.counts() == {Queue.HIGH: 0, Queue.NORMAL: 1, Queue.LOW: 1}
     assert policy.victims(1) == ["ahead"]
+    assert policy.touched("asked") is Queue.NORMAL
     assert policy.touched("asked") is Queue.HIGH
     policy.brought("ahead")
     assert policy.touched("ahead") is Queue.LOW
