@@ -7,6 +7,8 @@
 - comparison: what replicas answered, compared with home
 - evidence: what is kept of an answer that differed from home's
 - session: one service in use: journal, feeds, first response wins
+- pace: how long a replica took of late
+- reads: to whom goes what changes nothing
 - endpoints: a replica at home or on a surrogate, as a feed sees it
 - foreground: operations first, on the way from the client
 - sources: chunks of the media and of home, offered to a surrogate

@@ -67,10 +67,19 @@ class HomeEndpoint:
         self._acknowledge(operations[-1].number)
         return responses
 
+    def read(self, operations: Sequence[Operation]) -> list[Response]:
+        ask = self._home.read if self._stateful else self._home.execute
+        try:
+            return ask(operations)
+        except UnavailableError:
+            self._home.link.connect()
+            self.position()
+            raise
+
     def position(self) -> OperationNumber:
         """Raises ConflictError when another client holds the service or has used it.
 
-        A stateless service has no position: whatever is not answered yet is sent.
+        A stateless service has no position: nothing that it is asked follows anything.
         """
         self._home.claim()
         status = self._home.status()
@@ -111,16 +120,23 @@ class SurrogateEndpoint:
 
     patience = 10.0
 
-    def __init__(self, name: str, link: Link, replica: ReplicaId) -> None:
+    def __init__(self, name: str, link: Link, replica: ReplicaId, *, stateful: bool) -> None:
         self.name = name
+        self._reads = "reads" if stateful else "operations"
         self.replica = replica
         self._link = link
         self._path = f"/v1/replicas/{replica}"
 
     def execute(self, operations: Sequence[Operation]) -> list[Response]:
+        return self._send("operations", operations)
+
+    def read(self, operations: Sequence[Operation]) -> list[Response]:
+        return self._send(self._reads, operations)
+
+    def _send(self, where: str, operations: Sequence[Operation]) -> list[Response]:
         try:
             answer = self._link.http.post_bytes(
-                f"{self._path}/operations",
+                f"{self._path}/{where}",
                 encode_operations(operations),
                 timeout=None,
                 limit=answers_limit(len(operations)),

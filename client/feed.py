@@ -20,10 +20,12 @@ import logging
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
+from client.pace import Pace
 from replay import Operation, Response
-from satchel.errors import SatchelError, StateError, UnavailableError
+from satchel.errors import IntegrityError, SatchelError, StateError, UnavailableError
 from satchel.ids import OperationNumber
 
 logger = logging.getLogger(__name__)
@@ -39,6 +41,25 @@ HEARTBEAT_SECONDS = 15.0
 and we hear when it is not."""
 
 
+@dataclass(eq=False)
+class Read:
+    """One read that waits for its first response. asked: who was asked; heard: who has answered.
+
+    asked_at: when the last one of them was.
+    """
+
+    operation: Operation
+    asked: list[Feed] = field(default_factory=list)
+    heard: set[Feed] = field(default_factory=set)
+    asked_at: float = 0.0
+    response: Response | None = None
+    leader: str = ""
+
+    def wanted_of(self, feed: Feed) -> bool:
+        """Whether that replica is to answer it."""
+        return self.response is None and feed in self.asked and feed not in self.heard
+
+
 class Endpoint(Protocol):
     """A replica as a feed sees it. Used by one thread."""
 
@@ -49,6 +70,10 @@ class Endpoint(Protocol):
     def execute(self, operations: Sequence[Operation]) -> list[Response]:
         """Execute in order, at most once by number; responses that are no longer known are left
         out. Raises UnavailableError, StateError when the operations do not follow its last."""
+
+    def read(self, operations: Sequence[Operation]) -> list[Response]:
+        """Execute what changes nothing and does not count; a response for each, in order. Raises
+        as `execute`."""
 
     def position(self) -> OperationNumber:
         """The last operation that the replica has. Tells it that the client is there."""
@@ -61,6 +86,14 @@ class Listener(Protocol):
         """What to send next; waits a little and gives nothing where there is nothing."""
 
     def arrived(self, feed: Feed, responses: list[Response]) -> None: ...
+
+    def reads(self, feed: Feed, limit: int) -> Sequence[Read]:
+        """What this replica is to read now; asked again it is the same, if it is still wanted."""
+
+    def read(self, feed: Feed, reads: Sequence[Read], responses: list[Response]) -> None: ...
+
+    def sent(self, size: int, *, apart: bool) -> None:
+        """So many bytes were sent to a replica; apart: for reads."""
 
     def lost(self, feed: Feed, error: SatchelError) -> None: ...
 
@@ -82,6 +115,8 @@ class Feed:
 
     cursor: the last operation whose response was heard, or that the replica said it has.
     error: the last fault, None while it answers.
+    pace: how long single operations took of late.
+    called: set when there is something else to do than to wait for operations.
     """
 
     def __init__(
@@ -91,6 +126,7 @@ class Feed:
         self.endpoint = endpoint
         self.cursor = cursor or OperationNumber(0)
         self.joined = threading.Event()
+        self.pace = Pace()
         self.error: SatchelError | None = None
         self._placed = cursor is not None
         self._silent_since: float | None = None
@@ -99,6 +135,7 @@ class Feed:
         self._changing = threading.Lock()
         self._state = FeedState.CATCHING_UP
         self._ending = threading.Event()
+        self.called = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"feed-{endpoint.name}", daemon=True)
 
     @property
@@ -115,12 +152,13 @@ class Feed:
     def end(self) -> None:
         """Send nothing more. Returns at once; the operation under way may still be answered."""
         self._ending.set()
+        self.called.set()
 
     def give_up(self, error: SatchelError) -> None:
         """The replica is lost: send nothing more. Any thread, the feed's own as well."""
         self.error = error
         if self._change(FeedState.LOST):
-            self._ending.set()
+            self.end()
             self._listener.lost(self, error)
 
     def quarantine(self, error: SatchelError) -> bool:
@@ -129,7 +167,7 @@ class Feed:
         if not self._change(FeedState.QUARANTINED):
             return False
         self.error = error
-        self._ending.set()
+        self.end()
         return True
 
     def join(self, timeout: float) -> bool:
@@ -167,8 +205,12 @@ class Feed:
             self._placed = True
         elif self._state is FeedState.SILENT:
             self.endpoint.position()
+        if self._read():
+            return
         heard = time.monotonic()
         while not (operations := self._listener.wanted(self, BATCH)):
+            if self._read():
+                return
             self._answered()
             if self._ending.is_set():
                 return
@@ -177,10 +219,31 @@ class Feed:
                 heard = time.monotonic()
         if self._ending.is_set():
             return
+        self._listener.sent(sum(op.record_size for op in operations), apart=False)
+        began = time.monotonic()
         responses = self.endpoint.execute(operations)
+        if len(operations) == 1:
+            self.pace.note(time.monotonic() - began)
         self.cursor = operations[-1].number
         self._answered()
         self._listener.arrived(self, responses)
+
+    def _read(self) -> bool:
+        """Read what there is to read now; whether there was anything."""
+        reads = self._listener.reads(self, BATCH)
+        if not reads or self._ending.is_set():
+            return False
+        operations = [read.operation for read in reads]
+        self._listener.sent(sum(op.record_size for op in operations), apart=True)
+        began = time.monotonic()
+        responses = self.endpoint.read(operations)
+        if len(operations) == 1:
+            self.pace.note(time.monotonic() - began)
+        if len(responses) != len(operations):
+            raise IntegrityError(f"{self.name} answers {len(responses)} of {len(operations)} reads")
+        self._answered()
+        self._listener.read(self, reads, responses)
+        return True
 
     def _answered(self) -> None:
         self.error = None

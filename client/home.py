@@ -70,8 +70,15 @@ class HomeService:
 
     def execute(self, operations: Sequence[Operation]) -> list[Response]:
         """Log and execute; the responses that home still knows."""
+        return self._send("operations", operations)
+
+    def read(self, operations: Sequence[Operation]) -> list[Response]:
+        """Execute what changes nothing, and log nothing; a response for each."""
+        return self._send("reads", operations)
+
+    def _send(self, where: str, operations: Sequence[Operation]) -> list[Response]:
         answer = self.link.http.post_bytes(
-            f"{self._path}/operations",
+            f"{self._path}/{where}",
             encode_operations(operations),
             headers={"X-Satchel-Client": self.client},
             timeout=SLOW_SECONDS,

@@ -11,7 +11,7 @@ home has not yet acknowledged is written to the spare place and the journal goes
 The next run brings both together, and only then is the spare log emptied. Operations in the spare
 log that do not follow what is on the media are kept until the ones between them are known.
 
-A stateless service has a journal in memory only: any replica answers, nothing is replayed.
+The journal of a stateless service stays empty: any replica answers, nothing is replayed.
 All operations of a stateful one stay in memory as well, because a replica that comes up later
 replays them from there when the media is gone.
 """
@@ -38,6 +38,9 @@ BATCH_BYTES = 8 << 20
 """Bytes of operations that `wait` returns at most, unless the first one alone is larger."""
 
 FIRST = OperationNumber(0)
+
+NEVER = threading.Event()
+"""Not set by anybody."""
 
 
 class JournalGap(IntegrityError):
@@ -173,23 +176,34 @@ class Journal:
         Raises what encode raises, and a MediaError when it can be written nowhere.
         """
         with self._writing:
-            number = OperationNumber(self._last() + 1)
-            now, seed = max(time.time_ns(), self._latest_ns + 1), secrets.randbits(64)
-            operation = Operation(number, now, seed, encode(number, now, seed))
+            operation = self.draft(encode)
             self._write(operation)
             promise(operation)
             self._publish(operation)
             return operation
 
-    def wait(self, after: OperationNumber, limit: int, timeout: float) -> list[Operation]:
+    def draft(self, encode: Encode, number: OperationNumber | None = None) -> Operation:
+        """Make an operation that is not kept, with that number or with that of the next one.
+
+        Raises what encode raises.
+        """
+        with self._changed:
+            number = number or OperationNumber(self._last() + 1)
+            self._latest_ns = max(time.time_ns(), self._latest_ns + 1)
+            now = self._latest_ns
+        seed = secrets.randbits(64)
+        return Operation(number, now, seed, encode(number, now, seed))
+
+    def wait(
+        self, after: OperationNumber, limit: int, timeout: float, called: threading.Event = NEVER
+    ) -> list[Operation]:
         """Operations after that number, at most `limit` of at most BATCH_BYTES together; empty
-        when none came in `timeout` seconds or `wake` was called.
+        when none came in `timeout` seconds or before `called` was set. Who sets it calls `wake`.
 
         Raises JournalGap when the journal begins later than that.
         """
         with self._changed:
-            if self._last() <= after:
-                self._changed.wait(timeout)
+            self._changed.wait_for(lambda: self._last() > after or called.is_set(), timeout)
             if after < self._base:
                 raise JournalGap(
                     f"operation {after + 1} is not in the journal",
@@ -204,13 +218,8 @@ class Journal:
         with self._changed:
             self._stable = max(self._stable, number)
 
-    def forget(self, upto: OperationNumber) -> None:
-        """Without a log: let go of operations that nobody waits for any more."""
-        if self._log is None:
-            self._forget(upto)
-
     def wake(self) -> None:
-        """Wake every waiter, so that a feed sees that it should end."""
+        """Wake every waiter, so that it sees whether it was called."""
         with self._changed:
             self._changed.notify_all()
 
@@ -273,7 +282,7 @@ class Journal:
     def _publish(self, operation: Operation) -> None:
         with self._changed:
             self._operations.append(operation)
-            self._latest_ns = operation.time_ns
+            self._latest_ns = max(self._latest_ns, operation.time_ns)
             self._changed.notify_all()
 
     def _go_on_beside(self, error: SatchelError) -> None:

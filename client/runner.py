@@ -34,6 +34,7 @@ from client.feed import FINAL, FeedState
 from client.home import HomeService
 from client.journal import Journal
 from client.leftovers import Leftovers
+from client.reads import read_only
 from client.session import Diverged, Session
 from client.settings import ClientSettings
 from client.sources import media_app, relay_app
@@ -159,6 +160,8 @@ class Runner:
             self._journal() if stateful else Journal(None, None),
             stateful=stateful,
             response_seconds=self.settings.response_seconds,
+            policy=self.settings.policy,
+            read_only=read_only(found[0].manifest.adapter),
             on_quarantine=self._on_quarantine,
         )
         journal = self._session.journal
@@ -217,6 +220,11 @@ class Runner:
             "journal_failure": str(journal.failure) if journal.failure else None,
             "refusal": str(session.refusal) if session.refusal else None,
             "replicas": self._replicas(surrogates),
+            "policy": session.policy,
+            "answered": session.tally.answered,
+            "sent_bytes": session.tally.sent_bytes,
+            "sent_bytes_if_all": session.tally.sent_bytes_if_all,
+            "bytes_per_operation": session.tally.sent_bytes // max(1, session.tally.answered),
             "first_responses": dict(session.tally.first_responses),
             "later_responses": session.tally.later_responses,
             "diverged": session.tally.diverged,
@@ -370,7 +378,9 @@ class Runner:
             manifest=self.manifest.to_json(),
             sources=self._offer(chunks, forwarded, use_media=use_media),
         )
-        endpoint = self._surrogates[surrogate] = SurrogateEndpoint(surrogate, link, replica)
+        endpoint = self._surrogates[surrogate] = SurrogateEndpoint(
+            surrogate, link, replica, stateful=self.session.stateful
+        )
         self._leftovers.note(surrogate, replica)
         link.http.post_json("/v1/replicas", request.to_json())
         status = self._await_running(endpoint, began)
@@ -447,6 +457,7 @@ class Runner:
                 "state": feed.state.value,
                 "operation": feed.cursor,
                 "lag": max(0, last - feed.cursor),
+                "response_seconds": feed.pace.median(),
                 "error": str(feed.error) if feed.error else None,
             }
         return [

@@ -6,6 +6,8 @@ An operation is `fast`-acknowledged with its first response and `stable` once ho
 disk. While the journal cannot be on the media any more, an operation is acknowledged only when it
 is stable, so that no acknowledged operation is ever in one place only.
 
+What changes nothing may go to one replica only, as the policy says: see client.reads.
+
 Home is believed. A surrogate's replica that answers otherwise than home is in quarantine: it
 answers nothing from then on. Where home says that another client has taken the service over,
 nothing more is accepted: it could not be merged.
@@ -18,14 +20,15 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from client.comparison import Comparison, Divergence
 from client.endpoints import HOME
-from client.feed import FINAL, Endpoint, Feed, FeedState
+from client.feed import FINAL, Endpoint, Feed, FeedState, Read
 from client.foreground import Foreground
 from client.journal import Encode, Journal
+from client.reads import Policy, next_to_ask
 from replay import Operation, Response
 from satchel.errors import ConflictError, IntegrityError, SatchelError, StateError, UnavailableError
 from satchel.ids import OperationNumber
@@ -43,7 +46,7 @@ END_SECONDS = 5.0
 
 
 class NoResponse(UnavailableError):
-    """No replica answered in time. The operation is logged and will be executed."""
+    """No replica answered in time. An operation is logged and will be executed; a read is not."""
 
 
 class NotStable(UnavailableError):
@@ -57,7 +60,8 @@ class Diverged(IntegrityError):
 @dataclass(frozen=True)
 class Answer:
     """The first response to an operation. seconds: since the call; stable: at the moment of the
-    acknowledgement."""
+    acknowledgement. Of a read of a stateful service, `number` is that of the last operation that it
+    shows for sure, and `stable` says whether home has that one."""
 
     number: OperationNumber
     payload: bytes
@@ -77,11 +81,18 @@ class Pending:
 
 @dataclass
 class Tally:
-    """What a session has seen so far. divergences: the first ones, for people to look at."""
+    """What a session has seen so far. divergences: the first ones, for people to look at.
+
+    sent_bytes: of operations, to all replicas; sent_bytes_if_all: what they were, had every read
+    gone to every replica.
+    """
 
     first_responses: Counter[str] = field(default_factory=Counter)
     later_responses: int = 0
     diverged: int = 0
+    answered: int = 0
+    sent_bytes: int = 0
+    sent_bytes_if_all: int = 0
     divergences: list[dict[str, object]] = field(default_factory=list)
 
 
@@ -94,19 +105,26 @@ class Session:
         *,
         stateful: bool,
         response_seconds: float,
+        policy: Policy = "all",
+        read_only: Callable[[Operation], bool] = lambda operation: False,
         on_quarantine: Callable[[Divergence], None] = lambda divergence: None,
     ) -> None:
-        """on_quarantine: told of the answer that put a replica in quarantine, by a feed's thread
-        and under the session's lock: it returns at once and calls nothing here."""
+        """read_only: which operations of a stateful service change nothing. on_quarantine: told of
+        the answer that put a replica in quarantine, by a feed's thread and under the session's
+        lock: it returns at once and calls nothing here."""
         self.journal = journal
         self.stateful = stateful
         self.tally = Tally()
         self.operations = Foreground()
+        self.policy = policy
+        self._read_only = read_only
         self._response_seconds = response_seconds
         self._on_quarantine = on_quarantine
         self._changed = threading.Condition()  # guards all below; taken before the journal's
         self._pending: dict[OperationNumber, Pending] = {}
         self._comparison = Comparison(HOME)
+        self._reads: list[Read] = []
+        self._count = 0  # of the calls of a stateless service
         self._feeds: dict[str, Feed] = {}
         self._refusal: SatchelError | None = None
 
@@ -123,7 +141,16 @@ class Session:
         """
         if self._refusal:
             raise self._refusal
-        pending = Pending(time.monotonic())
+        began = time.monotonic()
+        with self.operations.operation():
+            read = self._as_read(encode)
+            answer = self._read(read, began) if read else self._operate(encode, began)
+        with self._changed:
+            self.tally.answered += 1
+        return answer
+
+    def _operate(self, encode: Encode, began: float) -> Answer:
+        pending = Pending(began)
 
         def promise(operation: Operation) -> None:
             # Not under the lock: an operation that is being logged must not hold up the answers
@@ -131,9 +158,8 @@ class Session:
             pending.operation = operation
             self._pending[operation.number] = pending
 
-        with self.operations.operation():
-            operation = self.journal.append(encode, promise)
-            return self._await(pending, operation.number)
+        operation = self.journal.append(encode, promise)
+        return self._await(pending, operation.number)
 
     def _await(self, pending: Pending, number: OperationNumber) -> Answer:
         with self._changed:
@@ -141,7 +167,7 @@ class Session:
                 lambda: self._acknowledged(pending, number) or self._refusal,
                 pending.began + self._response_seconds - time.monotonic(),
             )
-            self._settle(number)
+            del self._pending[number]  # nobody waits for it any more
             if pending.answer is None or not self._acknowledged(pending, number):
                 raise self._refusal if done and self._refusal else self._unanswered(pending)
             stable = self.journal.stable >= number
@@ -154,6 +180,7 @@ class Session:
         feed = Feed(endpoint, cursor, self)
         with self._changed:
             self._feeds[endpoint.name] = feed
+            self._changed.notify_all()
         feed.start()
         return feed
 
@@ -204,19 +231,41 @@ class Session:
             self._changed.notify_all()
 
     def wanted(self, feed: Feed, limit: int) -> list[Operation]:
-        """What a feed sends next. A stateless replica is spared what was answered already."""
-        if not self.stateful:
-            feed.cursor = max(feed.cursor, self.journal.base)
+        """What a feed sends next."""
         if self.journal.last - feed.cursor <= JOINED_LAG:
             feed.reached_end()
-        operations = self.journal.wait(feed.cursor, limit, timeout=0.5)
-        if self.stateful:
-            return operations
+        return self.journal.wait(feed.cursor, limit, timeout=0.5, called=feed.called)
+
+    def reads(self, feed: Feed, limit: int) -> list[Read]:
+        """What a replica is to read now that it has executed what comes before. A stateless service
+        is asked one at a time, so that no answer waits for another."""
         with self._changed:
-            open_ = [op for op in operations if self._is_open(op)]
-        if operations and not open_:
-            feed.cursor = operations[-1].number
-        return open_[:1]
+            feed.called.clear()
+            due = [read for read in self._reads if read.wanted_of(feed)]
+            if not self.stateful:
+                return due[:1]
+            return [read for read in due if read.operation.number <= feed.cursor + 1][:limit]
+
+    def read(self, feed: Feed, reads: Sequence[Read], responses: list[Response]) -> None:
+        """Take answers to reads: the first one counts."""
+        with self._changed:
+            for read, response in zip(reads, responses, strict=True):
+                if feed.state in FINAL:
+                    break
+                read.heard.add(feed)
+                if read.response is None:
+                    read.response, read.leader = response, feed.name
+                    self.tally.first_responses[feed.name] += 1
+                else:
+                    self.tally.later_responses += 1
+                    self._compare_reads(feed, read, response)
+            self._changed.notify_all()
+
+    def sent(self, size: int, *, apart: bool) -> None:
+        """Count what goes to a replica."""
+        with self._changed:
+            self.tally.sent_bytes += size
+            self.tally.sent_bytes_if_all += 0 if apart else size
 
     def arrived(self, feed: Feed, responses: list[Response]) -> None:
         """Take responses from a feed: the first one of an operation is its answer."""
@@ -241,12 +290,59 @@ class Session:
         with self._changed:
             self._changed.notify_all()
 
-    def _settle(self, number: OperationNumber) -> None:
-        """Nobody waits for that operation any more."""
-        del self._pending[number]
+    def _as_read(self, encode: Encode) -> Operation | None:
+        """The operation, if it is none that is numbered and logged."""
         if not self.stateful:
-            oldest = min(list(self._pending), default=number + 1)
-            self.journal.forget(OperationNumber(oldest - 1))
+            with self._changed:
+                self._count += 1
+                number = OperationNumber(self._count)
+            return self.journal.draft(encode, number)
+        if self.policy == "all":
+            return None
+        draft = self.journal.draft(encode)
+        return draft if self._read_only(draft) else None
+
+    def _read(self, operation: Operation, began: float) -> Answer:
+        read, deadline = Read(operation), began + self._response_seconds
+        with self._changed:
+            self._reads.append(read)
+            try:
+                while read.response is None and not self._refusal:
+                    now = time.monotonic()
+                    feeds = list(self._feeds.values())
+                    ask, pause = next_to_ask(read, feeds, self.policy, now)
+                    for feed in ask:
+                        read.asked.append(feed)
+                        read.asked_at = now
+                        feed.called.set()
+                    if ask:
+                        self.journal.wake()
+                    elif now >= deadline:
+                        break
+                    else:
+                        self._changed.wait(min(pause, deadline - now))
+            finally:
+                self._reads.remove(read)
+            live = sum(feed.state not in FINAL for feed in self._feeds.values())
+            self.tally.sent_bytes_if_all += live * operation.record_size
+            if read.response is None:
+                raise self._refusal or self._unread(operation)
+            number = OperationNumber(operation.number - 1) if self.stateful else operation.number
+            return Answer(
+                number=number,
+                payload=read.response.payload,
+                leader=read.leader,
+                seconds=time.monotonic() - began,
+                stable=self.journal.stable >= number,
+            )
+
+    def _compare_reads(self, feed: Feed, read: Read, response: Response) -> None:
+        """Those of a stateful service may differ: the later one may have seen more operations."""
+        assert read.response is not None
+        if not self.stateful and response.payload != read.response.payload:
+            self.tally.diverged += 1
+            names = (read.leader, feed.name)
+            logger.error("call %s: %s and %s answered differently", response.number, *names)
 
     def _answer(self, feed: Feed, response: Response, now: float) -> None:
         pending = self._pending.get(response.number)
@@ -267,7 +363,7 @@ class Session:
         if len(self.tally.divergences) < DIVERGENCES_KEPT:
             names = [feed.name, believed.name]
             self.tally.divergences.append({"operation": number, "replicas": names})
-        if not self.stateful or believed.name != HOME:
+        if believed.name != HOME:
             logger.error(
                 "operation %s: %s and %s answered differently", number, feed.name, believed.name
             )
@@ -281,20 +377,30 @@ class Session:
             self._comparison.forget(feed)
             self._on_quarantine(divergence)
 
-    def _is_open(self, operation: Operation) -> bool:
-        pending = self._pending.get(operation.number)
-        return pending is not None and pending.answer is None
-
     def _acknowledged(self, pending: Pending, number: OperationNumber) -> bool:
         if pending.answer is None:
             return False
-        return not (self.stateful and self.journal.beside) or self.journal.stable >= number
+        return not self.journal.beside or self.journal.stable >= number
+
+    def _unread(self, operation: Operation) -> UnavailableError:
+        seconds = f"{self._response_seconds:.0f} s"
+        return NoResponse(
+            f"a read before operation {operation.number} got no response in {seconds}"
+            if self.stateful
+            else f"call {operation.number} got no response in {seconds}",
+            why=self._why(),
+            fix="it changes nothing: ask again",
+        )
+
+    def _why(self) -> str:
+        """Why nobody answers."""
+        replicas = [f"{f.name} {f.state.value}" for f in self._feeds.values()]
+        faults = [f"{f.name}: {f.error}" for f in self._feeds.values() if f.error]
+        return "; ".join([f"replicas: {', '.join(replicas) or 'none'}", *faults])
 
     def _unanswered(self, pending: Pending) -> UnavailableError:
         assert pending.operation is not None
-        replicas = [f"{f.name} {f.state.value}" for f in self._feeds.values()]
-        faults = [f"{f.name}: {f.error}" for f in self._feeds.values() if f.error]
-        why = "; ".join([f"replicas: {', '.join(replicas) or 'none'}", *faults])
+        why = self._why()
         number, seconds = pending.operation.number, f"{self._response_seconds:.0f} s"
         if pending.answer is None:
             return NoResponse(

@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from client.reads import Policy
 from replay import Durability
 from satchel.errors import NotFoundError
 from satchel.names import BadName, check_name, host_name
@@ -31,6 +32,8 @@ class ClientSettings:
     media:            where the media is mounted; empty: none
     durability:       `each` operation is durable in the journal before it is sent; `interval`;
                       `off`
+    policy:           who answers what changes nothing: `all`; `nearest`; `hedge`, the nearest and,
+                      when it takes longer than usual, the next one as well
     response_seconds: how long a call waits for its first response
     """
 
@@ -44,6 +47,7 @@ class ClientSettings:
     allowed_signers: Path = field(default_factory=lambda: config_dir() / "allowed_signers")
     media: str = ""
     durability: Durability = "each"
+    policy: Policy = "all"
     response_seconds: float = 300.0
 
     def __post_init__(self) -> None:

@@ -13,6 +13,7 @@ POST   /v1/services/S/lease                       client, take_over
 DELETE /v1/services/S/lease/CLIENT                give it back
 GET    /v1/services/S/operations?after=N&limit=M  log records
 POST   /v1/services/S/operations                  log records in, response records out
+POST   /v1/services/S/reads                       the same for what changes nothing
 POST   /v1/services/S/digest                      paths: a digest of the guest's files
 POST   /v1/forget                                 names, policy, dry_run
 POST   /v1/prune                                  dry_run
@@ -183,12 +184,20 @@ def _operations(home: Home) -> flask.Blueprint:
 
     @routes.post("/operations")
     def submit(name: str) -> Any:
+        operations = decode_operations(flask.request.get_data())
+        return _octets(encode_responses(claimed(name).submit(operations)))
+
+    @routes.post("/reads")
+    def read(name: str) -> Any:
+        operations = decode_operations(flask.request.get_data())
+        return _octets(encode_responses(claimed(name).read(operations)))
+
+    def claimed(name: str) -> Service:
         service, client = home.service(name), flask.request.headers.get(CLIENT_HEADER)
         if not client:
             raise UsageError(f"operations need the header {CLIENT_HEADER}")
-        operations = decode_operations(flask.request.get_data())
         service.lease.claim(client)
-        return _octets(encode_responses(service.submit(operations)))
+        return service
 
     return routes
 

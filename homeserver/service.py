@@ -25,7 +25,7 @@ from homeserver.records import CheckpointShelf, ServiceRecord
 from homeserver.retention import Verdict, require_policy
 from homeserver.settings import HomeSettings
 from images import Manifest
-from replay import Log, Operation, Response
+from replay import Log, Operation, OperationGap, Response
 from replica import Replica, ReplicaFailed, ReplicaState
 from satchel.errors import ConflictError, SatchelError, StateError, UnavailableError
 from satchel.ids import CheckpointId, OperationNumber
@@ -191,6 +191,23 @@ class Service:
         self.wait_executed(operations[-1].number)
         with self._changed:
             return self._answers.of([operation.number for operation in operations])
+
+    def read(self, operations: Sequence[Operation]) -> list[Response]:
+        """Execute requests that change nothing, each after the operations before its number; they
+        are not logged and do not count. Needs a stateful service.
+
+        Raises OperationGap where the log has not all of these, and as `wait_executed` and
+        Replica.read do.
+        """
+        responses = []
+        for operation in operations:
+            if operation.number > self.last_logged + 1:
+                raise OperationGap(
+                    "it cannot be read yet", number=operation.number, last=self.last_logged
+                )
+            self.wait_executed(OperationNumber(operation.number - 1))
+            responses.append(self.replica().read(operation, self._settings.operation_seconds))
+        return responses
 
     def append(self, operations: Sequence[Operation]) -> None:
         """Log those operations that the log has not; durable on return.

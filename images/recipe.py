@@ -85,7 +85,8 @@ class Recipe:
     adapter_kind: what the port speaks, by the name of an adapter in `replay.adapters`
     stateful:     False: an operation's answer depends on that operation alone
     state:        folders that belong to `user`; their content is the service's state
-    read_only:    HTTP paths at and below which GET changes nothing
+    read_only:    HTTP paths at and below which GET and HEAD change nothing that an answer shows;
+                  they may go to one replica only
     rehearsal:    typical requests, from which a checkpoint's working set is learned
     folder:       where the recipe was read; None for one that came with a built image
     """

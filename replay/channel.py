@@ -198,9 +198,30 @@ class AgentChannel:
         Raises AlreadyExecuted, OperationGap, OperationConflict, ServiceNotReady, ServiceTimeout,
         AgentTimeout, AgentGone, AgentFailed.
         """
+        response, last = self._perform(FrameType.EXECUTE, operation, timeout)
+        if last != operation.number:
+            raise AgentFailed(
+                f"cannot execute operation {operation.number}",
+                why=f"the guest says that it executed {last}",
+                status=FrameStatus.OK,
+            )
+        return response
+
+    def read(self, operation: Operation, timeout: float | None = None) -> Response:
+        """Executes a request that changes nothing, each time it is asked for; the raw response.
+
+        It does not count: its number is that of the first operation that need not be executed
+        before it. Raises as `execute` does, but for AlreadyExecuted and OperationConflict.
+        """
+        return self._perform(FrameType.READ, operation, timeout)[0]
+
+    def _perform(
+        self, kind: FrameType, operation: Operation, timeout: float | None
+    ) -> tuple[Response, int]:
+        """The raw response, and the last operation that counted. Raises as `execute`."""
         seconds = EXECUTE_SECONDS if timeout is None else timeout
         request = Frame(
-            FrameType.EXECUTE,
+            kind,
             0,
             timeout_ms=_milliseconds(seconds),
             number=operation.number,
@@ -211,16 +232,10 @@ class AgentChannel:
         reply = self._request(request, seconds + GRACE_SECONDS)
         if reply.status in (FrameStatus.BROKEN, FrameStatus.TOO_LARGE):
             logger.warning("operation %d has no response: %s", operation.number, _text(reply))
-            return Response(operation.number, b"")
+            return Response(operation.number, b""), operation.number
         if reply.status != FrameStatus.OK:
             _refuse(operation, reply)
-        if reply.number != operation.number:
-            raise AgentFailed(
-                f"cannot execute operation {operation.number}",
-                why=f"the guest says that it executed {reply.number}",
-                status=reply.status,
-            )
-        return Response(operation.number, reply.payload)
+        return Response(operation.number, reply.payload), reply.number
 
     def digest(self, paths: Iterable[str], timeout: float = TASK_SECONDS) -> str:
         """SHA-256 in hex over names and contents of the guest's files and folders at `paths`."""

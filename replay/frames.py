@@ -35,6 +35,7 @@ class FrameType(enum.IntEnum):
     DIGEST = 3
     RUN = 4
     SYNC = 5
+    READ = 6
 
 
 class FrameStatus(enum.IntEnum):

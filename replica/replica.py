@@ -270,16 +270,19 @@ class Replica:
             asked = operation
             if not self.stateful:
                 operation = dataclasses.replace(operation, number=OperationNumber(self._last + 1))
-            self._enter(self._phase_of(operation))
-            try:
-                payload = agent.execute(operation, timeout=timeout).payload
-            except ServiceTimeout as error:
-                logger.warning("replica %s: %s", self.id, error)
-                payload = b""
-            finally:
-                self._enter(IDLE)
+            payload = self._exchange(agent.execute, operation, timeout)
             self._last = max(self._last, operation.number)
             return Response(asked.number, self._adapter.normalise(payload, asked))
+
+    def read(self, operation: Operation, timeout: float | None = None) -> Response:
+        """Execute a request that changes nothing, as often as it is asked for; its normalised
+        response. Its number is that of the first operation that need not be executed before it.
+
+        Raises as `execute` does; OperationGap while operations before its number are missing.
+        """
+        with self._guarded(*_SILENT) as (agent, _):
+            payload = self._exchange(agent.read, operation, timeout)
+            return Response(operation.number, self._adapter.normalise(payload, operation))
 
     def checkpoint(self) -> Frozen:
         """Freeze the machine between two operations, store what changed, and let it go on.
@@ -378,6 +381,22 @@ class Replica:
         self._agent = AgentChannel.connect(self._machine.agent_socket)
         self._require(ReplicaState.STARTING)
         self._last = self._agent.wait_ready(seconds).last
+
+    def _exchange(
+        self,
+        perform: Callable[[Operation, float | None], Response],
+        operation: Operation,
+        timeout: float | None,
+    ) -> bytes:
+        """The raw response; empty where the service gave no whole one in time."""
+        self._enter(self._phase_of(operation))
+        try:
+            return perform(operation, timeout).payload
+        except ServiceTimeout as error:
+            logger.warning("replica %s: %s", self.id, error)
+            return b""
+        finally:
+            self._enter(IDLE)
 
     def _enter(self, phase: str) -> None:
         self._phase = phase

@@ -6,6 +6,7 @@ GET    /v1/status                   HostStatus
 POST   /v1/replicas                 CreateReplica: admit one and begin to resume it
 GET    /v1/replicas/R?wait=SECONDS  ReplicaStatus, once it is ready or failed or time is up
 POST   /v1/replicas/R/operations    log records in, response records out
+POST   /v1/replicas/R/reads         the same for requests that change nothing and do not count
 POST   /v1/replicas/R/digest        paths: a digest of the guest's files
 DELETE /v1/replicas/R               end it
 GET    /metrics                     numbers for Prometheus
@@ -57,9 +58,12 @@ def surrogate_app(host: Host) -> flask.Flask:
     @app.post("/v1/replicas/<replica>/operations")
     def execute(replica: str) -> Any:
         operations = decode_operations(flask.request.get_data())
-        responses = host.tenant(replica).execute(operations)
-        data = encode_responses(responses)
-        return flask.Response(data, mimetype="application/octet-stream")
+        return _octets(encode_responses(host.tenant(replica).execute(operations)))
+
+    @app.post("/v1/replicas/<replica>/reads")
+    def read(replica: str) -> Any:
+        operations = decode_operations(flask.request.get_data())
+        return _octets(encode_responses(host.tenant(replica).read(operations)))
 
     @app.post("/v1/replicas/<replica>/digest")
     def digest(replica: str) -> Any:
@@ -75,3 +79,7 @@ def surrogate_app(host: Host) -> flask.Flask:
         return {}
 
     return app
+
+
+def _octets(data: bytes) -> flask.Response:
+    return flask.Response(data, mimetype="application/octet-stream")

@@ -10,7 +10,7 @@ import errno
 import logging
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from chunkstore import Foresight, TableRoot
 from images import Manifest
@@ -133,24 +133,33 @@ class Tenant:
 
         Raises ReplicaFailed, WrongReplicaState (at once while it is being resumed), OperationGap.
         """
+        return [
+            self._perform(self.replica.execute, operation)
+            for operation in operations
+            if not (self.replica.stateful and operation.number < self.replica.last)
+        ]
+
+    def read(self, operations: Sequence[Operation]) -> list[Response]:
+        """Execute requests that change nothing; see Replica.read. A response for each. Raises as
+        `execute`."""
+        return [self._perform(self.replica.read, operation) for operation in operations]
+
+    def _perform(
+        self, perform: Callable[[Operation, float | None], Response], operation: Operation
+    ) -> Response:
         if self._thread.is_alive():
             state, required = self.replica.state, ReplicaState.READY
             raise WrongReplicaState(self.id, state, required)
-        responses = []
-        for operation in operations:
-            self.touch()
-            if self.replica.stateful and operation.number < self.replica.last:
-                continue
-            first = self._first_response is None
-            if self._readahead:
-                self._readahead.look()
-            limit = FIRST_OPERATION_SECONDS if first else self._operation_seconds
-            responses.append(self.replica.execute(operation, limit))
-            if self._first_response is None:
-                seconds = time.monotonic() - self._created
-                self._first_response = (seconds, self.fetcher.bytes_by_source())
         self.touch()
-        return responses
+        first = self._first_response is None
+        if self._readahead:
+            self._readahead.look()
+        response = perform(operation, FIRST_OPERATION_SECONDS if first else self._operation_seconds)
+        if self._first_response is None:
+            seconds = time.monotonic() - self._created
+            self._first_response = (seconds, self.fetcher.bytes_by_source())
+        self.touch()
+        return response
 
     def stop(self) -> None:
         """End the replica; leaves no process, mount or socket. Harmless the second time.

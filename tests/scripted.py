@@ -52,6 +52,13 @@ class ScriptedGuest:
             fields["payload"] = self.history.encode()
         elif kind is FrameType.RUN:
             fields = {"number": 0, "payload": request.payload}
+        elif kind is FrameType.READ:
+            text = f"read {self.last} {self.history}\n"
+            fields["status"] = FrameStatus.OK
+            if request.number > self.last + 1:
+                fields["status"] = FrameStatus.GAP
+            answer = f"HTTP/1.1 200 OK\r\nContent-Length: {len(text)}\r\n\r\n{text}"
+            fields["payload"] = answer.encode()
         elif kind is FrameType.EXECUTE:
             path = request.payload.split(b" ", 2)[1]
             fields["status"] = self._refusal(request.number, path)

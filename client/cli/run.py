@@ -5,7 +5,9 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import threading
+import typing
 from pathlib import Path
 
 import click
@@ -14,6 +16,7 @@ from client.cli.context import Context, pass_context
 from client.cli.livemap import live
 from client.control import control_app, control_socket, only_session
 from client.fronts import open_front
+from client.reads import Policy
 from client.runner import Runner
 from console import deaf_to_signals, json_option, show, wait_for
 from wire import serve
@@ -32,6 +35,11 @@ MAX_BODY = 1 << 20
     help="Where the media is mounted [default: the settings' media].",
 )
 @click.option("--port", type=int, default=0, help="Local port [default: a free one].")
+@click.option(
+    "--policy",
+    type=click.Choice(typing.get_args(Policy)),
+    help="Who answers what changes nothing [default: the settings' policy].",
+)
 @click.option("--take-over", is_flag=True, help="Use it although another client holds it.")
 @json_option
 @pass_context
@@ -41,6 +49,7 @@ def command(
     surrogate: str | None,
     media: Path | None,
     port: int,
+    policy: Policy | None,
     take_over: bool,
     as_json: bool,
 ) -> None:
@@ -50,6 +59,8 @@ def command(
     terminal a map shows how its volumes fill, and from where.
     """
     settings = context.settings
+    if policy:
+        settings = dataclasses.replace(settings, policy=policy)
     if media is None and settings.media:
         media = Path(settings.media)
     settings.run.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from email.utils import formatdate
 from urllib.parse import quote
@@ -133,6 +133,17 @@ def label(operation: Operation) -> str:
     path = target.partition(" ")[0].partition("?")[0]
     parts = ("*" if _NAMES_ONE.search(part) else part for part in path.split("/"))
     return f"{method} {'/'.join(parts)}"
+
+
+def changes_nothing(operation: Operation, paths: Sequence[str]) -> bool:
+    """Whether it is a GET or HEAD at or below one of the paths. A path in which anything is encoded
+    or leads upwards is below none."""
+    line = operation.payload[: operation.payload.find(b"\r\n")]
+    method, _, target = line.decode("ascii", "replace").partition(" ")
+    path = target.partition(" ")[0].partition("?")[0]
+    if method not in ("GET", "HEAD") or "%" in path or ".." in path:
+        return False
+    return any(path == below or path.startswith(below.rstrip("/") + "/") for below in paths)
 
 
 def normalise(response: bytes, operation: Operation) -> bytes:

@@ -115,7 +115,7 @@ void Agent::Work() {
   if (problem_.empty()) service_.Tick();
   if (port_.fd() < 0) port_.TryOpen();
   if (std::optional<Outcome> outcome = executor_.Step()) {
-    Reply(kExecute, execute_id_, outcome->status, executor_.last(), outcome->payload);
+    Reply(execute_type_, execute_id_, outcome->status, executor_.last(), outcome->payload);
   }
   if (std::optional<Task::Result> result = task_.Step()) {
     const bool failed = task_request_.type != kRun && result->exit_code != 0;
@@ -210,9 +210,11 @@ void Agent::Handle(Frame* request) {
     case kHello:
       return Reply(header, kOk, StatusText());
     case kExecute:
+    case kRead:
       if (std::optional<Outcome> outcome = executor_.Submit(request)) {
-        Reply(kExecute, header.id, outcome->status, executor_.last(), outcome->payload);
+        Reply(header.type, header.id, outcome->status, executor_.last(), outcome->payload);
       } else {
+        execute_type_ = header.type;
         execute_id_ = header.id;
       }
       return;

@@ -57,6 +57,7 @@ class Agent {
   FrameWriter writer_;
   Service service_;
   Executor executor_;
+  uint8_t execute_type_ = 0;
   uint32_t execute_id_ = 0;
   Task task_;
   FrameHeader task_request_;

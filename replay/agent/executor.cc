@@ -37,13 +37,13 @@ bool ConnectedToItself(int fd) {
 
 bool Executor::Identity::operator==(const Identity& other) const {
   return number == other.number && time_ns == other.time_ns && seed == other.seed &&
-         length == other.length && crc == other.crc;
+         length == other.length && crc == other.crc && type == other.type;
 }
 
 Executor::Identity Executor::Identify(const Frame& request) {
   const FrameHeader& header = request.header;
-  return Identity{header.number, header.time_ns, header.seed, header.length,
-                  Crc32(request.payload)};
+  return Identity{header.number, header.time_ns,         header.seed,
+                  header.length, Crc32(request.payload), header.type};
 }
 
 std::optional<Outcome> Executor::Submit(Frame* request) {
@@ -52,13 +52,15 @@ std::optional<Outcome> Executor::Submit(Frame* request) {
   if (service_.config().port == 0) return Refusal(kBadRequest, "the service has no port");
   if (state_ != State::kIdle) {
     if (identity == current_) return std::nullopt;
-    const bool same_number = identity.number == current_.number;
+    const bool same_number = identity.number == current_.number && identity.type == kExecute &&
+                             current_.type == kExecute;
     return Refusal(same_number ? kConflict : kBusy,
                    "operation " + std::to_string(current_.number) + " is under way");
   }
-  if (identity.number < last_) return Refusal(kAlreadyExecuted, "");
   if (identity.number > last_ + 1) return Refusal(kGap, "");
-  if (identity.number == last_) {
+  const bool counts = identity.type == kExecute;
+  if (counts && identity.number < last_) return Refusal(kAlreadyExecuted, "");
+  if (counts && identity.number == last_) {
     if (identity == last_identity_) return last_outcome_;
     return Refusal(kConflict, "another operation was executed under this number");
   }
@@ -146,7 +148,7 @@ std::optional<Outcome> Executor::Exchange() {
 
 std::optional<Outcome> Executor::Finish(uint16_t status, std::string payload) {
   Outcome outcome{status, std::make_shared<const std::string>(std::move(payload))};
-  if (state_ == State::kExchanging) {
+  if (state_ == State::kExchanging && current_.type == kExecute) {
     last_ = current_.number;
     last_identity_ = current_;
     last_outcome_ = outcome;

@@ -41,9 +41,9 @@ class Executor {
   // set_clock: CLOCK_REALTIME becomes the operation's time before it is sent.
   Executor(const Service& service, bool set_clock) : service_(service), set_clock_(set_clock) {}
 
-  // An execute request. An outcome: answer with it now. Nothing: the operation is under way, Step()
-  // will say when it is finished. The operation that is under way may be submitted again, as a host
-  // does that lost its connection.
+  // An execute or read request. An outcome: answer with it now. Nothing: the operation is under
+  // way, Step() will say when it is finished. The operation that is under way may be submitted
+  // again, as a host does that lost its connection.
   std::optional<Outcome> Submit(Frame* request);
 
   // Does what is possible without waiting; an outcome when the operation has just finished.
@@ -66,6 +66,7 @@ class Executor {
     uint64_t seed = 0;
     uint32_t length = 0;
     uint32_t crc = 0;
+    uint8_t type = 0;
     bool operator==(const Identity& other) const;
   };
 

@@ -55,6 +55,8 @@ enum FrameType : uint8_t {
   kDigest = 3,   // payload = paths, NUL between them; reply: payload = 64 hex digits
   kRun = 4,   // payload = arguments, NUL between them; reply: number = exit code, payload = output
   kSync = 5,  // no payload; the guest's file systems are written back before the reply
+  kRead = 6,  // as kExecute, for a request that changes nothing: number = the first operation that
+              // it does not need; it does not count as one, and is executed each time
 };
 
 enum FrameStatus : uint16_t {

@@ -15,8 +15,9 @@ class InProcess:
     """An endpoint whose service answers `did OPERATION`.
 
     executed: the numbers, in order, each once. batches: how many came at a time, asked again or
-    not. fault: raised instead of an answer while it is set. after: set, the operations are executed
-    before the fault is raised, as when an answer is lost. slow: seconds for each batch.
+    not. reads: of each its number, and the last operation before it. fault: raised instead of an
+    answer while it is set. after: set, the operations are executed before the fault is raised, as
+    when an answer is lost. slow: seconds for each batch.
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class InProcess:
         self.executed: list[int] = []
         self.batches: list[int] = []
         self.positions = 0
+        self.reads: list[tuple[int, int]] = []
         self.acknowledge: Callable[[OperationNumber], None] = lambda number: None
         self.gate = threading.Event()
         self.gate.set()
@@ -57,6 +59,19 @@ class InProcess:
             raise self.fault
         return [self._answers[op.number] for op in operations if op.number in self._answers]
 
+    def read(self, operations: Sequence[Operation]) -> list[Response]:
+        if not self.stateful:
+            return self.execute(operations)
+        self.gate.wait(20)
+        time.sleep(self.slow)
+        if self.fault:
+            raise self.fault
+        for operation in operations:
+            if operation.number > self.last + 1:
+                raise OperationGap(self.name, number=operation.number, last=self.last)
+        self.reads += [(operation.number, self.last) for operation in operations]
+        return [Response(op.number, b"read " + op.payload) for op in operations]
+
     def position(self) -> OperationNumber:
         self.positions += 1
         if self.fault:
@@ -68,7 +83,7 @@ class InProcess:
             return
         if self.stateful and operation.number != self.last + 1:
             raise OperationGap(self.name, number=operation.number, last=self.last)
-        self.last = operation.number
+        self.last = operation.number if self.stateful else self.last + 1
         self.executed.append(operation.number)
         self._answers[operation.number] = Response(operation.number, self.says(operation))
 

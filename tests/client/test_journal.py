@@ -149,8 +149,15 @@ def test_a_waiter_gets_what_comes_and_is_woken(places: Places) -> None:
     journal = places.journal()
     threading.Timer(0.1, lambda: journal.append(encode)).start()
     assert [op.number for op in journal.wait(number(0), 8, 5)] == [1]
-    threading.Timer(0.1, journal.wake).start()
-    assert journal.wait(number(1), 8, 30) == []
+    called = threading.Event()
+
+    def call() -> None:
+        called.set()
+        journal.wake()
+
+    threading.Timer(0.1, call).start()
+    assert journal.wait(number(1), 8, 30, called) == []
+    assert journal.wait(number(1), 8, 30, called) == []
 
 
 def test_a_cursor_before_the_beginning_is_a_gap(places: Places) -> None:
@@ -336,21 +343,19 @@ def test_a_journal_can_begin_anew_and_be_cut(places: Places) -> None:
     assert (again.base, again.last) == (5, 5)
 
 
-def test_without_a_log_what_was_answered_is_forgotten() -> None:
-    journal = Journal(None, None)
-    add(journal, 5)
-    journal.forget(number(3))
-    assert (journal.base, journal.last) == (3, 5)
-    assert journal.get(number(3)) is None
-    assert journal.get(number(4)) is not None
-    assert journal.append(encode).number == 6
-
-
-def test_with_a_log_nothing_is_forgotten(places: Places) -> None:
+def test_a_draft_has_the_next_number_and_is_not_kept(places: Places) -> None:
     journal = places.journal()
-    add(journal, 3)
-    journal.forget(number(3))
-    assert journal.base == 0
+    (first,) = add(journal, 1)
+    draft = journal.draft(encode)
+    assert draft.number == 2
+    assert draft.time_ns > first.time_ns
+    assert journal.last == 1
+    second = journal.append(encode)
+    assert second.number == 2
+    assert second.time_ns > draft.time_ns
+    assert journal.draft(encode, number(9)).number == 9
+    journal.close()
+    assert places.logged(places.media) == [1, 2]
 
 
 def test_many_threads_append_and_every_number_is_given_once(places: Places) -> None:

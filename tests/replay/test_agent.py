@@ -366,3 +366,22 @@ def test_the_state_follows_from_the_operations_alone(short_path: Path) -> None:
             digests.append(output.split()[0])
     assert digests[0] == digests[1]
     assert responses[0] == responses[1]
+
+
+def test_a_read_is_executed_each_time_and_counts_for_nothing(channel: AgentChannel) -> None:
+    channel.execute(http(1, "POST", "/add"))
+    for _ in range(2):
+        assert body(channel.read(http(2, "GET", "/additions")).payload) == b"1"
+    assert channel.last == 1
+    last = channel.execute(http(2, "POST", "/add"))
+    assert body(channel.read(http(2, "GET", "/additions")).payload) == b"2"
+    assert channel.execute(http(2, "POST", "/add")) == last
+    assert body(channel.read(http(3, "GET", "/additions")).payload) == b"2"
+
+
+def test_a_read_waits_for_the_operations_before_it(channel: AgentChannel) -> None:
+    channel.execute(http(1, "POST", "/add"))
+    with pytest.raises(OperationGap, match="operation 3 follows 1"):
+        channel.read(http(3, "GET", "/additions"))
+    channel.execute(http(2, "POST", "/add"))
+    assert body(channel.read(http(3, "GET", "/additions")).payload) == b"2"

@@ -1,0 +1,270 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""What changes nothing goes to the nearest replica, sees what was written, and costs less."""
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from client import pace, reads
+from client.endpoints import HOME
+from client.feed import FeedState
+from client.journal import Journal
+from client.pace import Pace
+from client.reads import Policy
+from client.session import Answer, NoResponse, Session
+from replay import Operation
+from replay.adapters import http
+from satchel.ids import OperationNumber
+from tests.client.replicas import InProcess, silence
+from tests.client.test_journal import Places
+from tests.client.world import World, post
+from tests.needs import requires
+from tests.waiting import eventually
+
+START = OperationNumber(0)
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> Iterator[Places]:
+    made = Places(tmp_path)
+    yield made
+    made.close()
+
+
+def make(places: Places, policy: Policy, *, seconds: float = 5.0) -> Session:
+    return Session(
+        places.journal(),
+        stateful=True,
+        response_seconds=seconds,
+        policy=policy,
+        read_only=lambda operation: operation.payload.startswith(b"read"),
+    )
+
+
+def stateless(policy: Policy) -> Session:
+    return Session(Journal(None, None), stateful=False, response_seconds=5.0, policy=policy)
+
+
+def call(session: Session, text: str) -> Answer:
+    return session.call(lambda number, time_ns, seed: f"{text} {number}".encode())
+
+
+def acquainted(session: Session, *replicas: InProcess) -> None:
+    """Both joined, and a pace is known of each."""
+    for replica in replicas:
+        session.add(replica, START)
+    for _ in range(3):
+        call(session, "write")
+    assert eventually(lambda: all(replica.last == 3 for replica in replicas))
+    assert eventually(lambda: all(f.pace.median() is not None for f in session.feeds()))
+
+
+def test_reads_go_to_the_nearest_only_and_writes_to_all(places: Places) -> None:
+    session = make(places, "nearest")
+    home, near = InProcess(HOME, slow=0.05), InProcess("a")
+    acquainted(session, home, near)
+    answers = [call(session, "read") for _ in range(10)]
+    assert {answer.leader for answer in answers} == {"a"}
+    assert {answer.number for answer in answers} == {3}
+    assert near.reads == [(4, 3)] * 10
+    assert home.reads == []
+    assert session.journal.last == 3
+    assert call(session, "write").number == 4
+    assert eventually(lambda: home.executed == near.executed == [1, 2, 3, 4])
+    tally = session.tally
+    assert tally.answered == 14
+    size = Operation(OperationNumber(4), 1, 1, b"read 4").record_size
+    assert tally.sent_bytes_if_all - tally.sent_bytes == 10 * size
+    session.close()
+
+
+def test_with_the_policy_all_a_read_is_an_operation_like_any_other(places: Places) -> None:
+    session = make(places, "all")
+    home, near = InProcess(HOME), InProcess("a")
+    for replica in (home, near):
+        session.add(replica, START)
+    assert call(session, "read").number == 1
+    assert eventually(lambda: home.executed == near.executed == [1])
+    assert session.tally.sent_bytes == session.tally.sent_bytes_if_all
+    session.close()
+
+
+def test_a_read_shows_every_operation_that_was_numbered_before_it(places: Places) -> None:
+    session = make(places, "nearest")
+    near = InProcess("a", slow=0.05)
+    session.add(near, START)
+    writers = [threading.Thread(target=call, args=(session, "write")) for _ in range(6)]
+    for writer in writers:
+        writer.start()
+    assert eventually(lambda: session.journal.last == 6)
+    answer = call(session, "read")
+    assert answer.number == 6
+    ((number, before),) = near.reads
+    assert (number, before) == (7, 6)
+    for writer in writers:
+        writer.join()
+    assert near.executed == [1, 2, 3, 4, 5, 6]
+    session.close()
+
+
+def test_a_hedge_asks_the_next_one_when_the_nearest_takes_longer_than_usual(
+    places: Places,
+) -> None:
+    session = make(places, "hedge")
+    home, near = InProcess(HOME, slow=0.03), InProcess("a", slow=0.002)
+    acquainted(session, home, near)
+    near.gate.clear()
+    answer = call(session, "read")
+    assert answer.leader == HOME
+    near.gate.set()
+    assert [number for number, _ in home.reads] == [4]
+    assert eventually(lambda: [number for number, _ in near.reads] == [4])
+    assert call(session, "write").number == 4
+    session.close()
+
+
+@pytest.mark.parametrize("policy", ["nearest", "hedge"])
+def test_a_replica_that_falls_silent_does_not_keep_a_read(places: Places, policy: Policy) -> None:
+    session = make(places, policy)
+    home, near = InProcess(HOME, slow=0.03), InProcess("a", patience=0.3)
+    acquainted(session, home, near)
+    near.fault = silence("a")
+    assert call(session, "read").leader == HOME
+    assert eventually(lambda: session.feed("a").state is FeedState.LOST)  # type: ignore[union-attr]
+    assert call(session, "read").leader == HOME
+    session.close()
+
+
+def test_a_nearest_that_only_hangs_is_given_up_after_a_while(
+    places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reads, "RESCUE_SECONDS", 0.2)
+    session = make(places, "nearest")
+    home, near = InProcess(HOME, slow=0.02), InProcess("a")
+    acquainted(session, home, near)
+    near.gate.clear()
+    assert call(session, "read").leader == HOME
+    near.gate.set()
+    session.close()
+
+
+def test_a_read_that_nobody_answers_may_be_asked_again(places: Places) -> None:
+    session = make(places, "nearest", seconds=0.3)
+    home = InProcess(HOME)
+    session.add(home, START)
+    home.fault = silence("home")
+    with pytest.raises(NoResponse, match="a read before operation 1 got no response") as raised:
+        call(session, "read")
+    assert "ask again" in raised.value.fix
+    home.fault = None
+    assert call(session, "read").leader == HOME
+    assert session.journal.last == 0
+    session.close()
+
+
+def test_a_read_that_was_asked_of_a_replica_which_returns_is_answered_by_it(
+    places: Places,
+) -> None:
+    session = make(places, "nearest")
+    home = InProcess(HOME)
+    session.add(home, START)
+    home.fault = silence("home")
+    threading.Timer(0.3, lambda: setattr(home, "fault", None)).start()
+    assert call(session, "read").leader == HOME
+    session.close()
+
+
+def test_of_a_stateless_service_everything_may_go_to_the_nearest_only() -> None:
+    session = stateless("nearest")
+    home, near = InProcess(HOME, stateful=False, slow=0.05), InProcess("a", stateful=False)
+    session.add(home, START)
+    session.add(near, START)
+    call(session, "get")
+    call(session, "get")
+    asked = len(home.executed)
+    assert asked <= 1
+    answers = [call(session, "get") for _ in range(10)]
+    assert [answer.number for answer in answers] == list(range(3, 13))
+    assert {answer.leader for answer in answers} == {"a"}
+    assert len(home.executed) == asked
+    assert session.tally.sent_bytes * 1.5 < session.tally.sent_bytes_if_all
+    session.close()
+
+
+def test_the_pace_of_a_replica(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = Pace()
+    assert seen.median() is None
+    assert seen.percentile95() is None
+    for seconds in range(1, 6):
+        seen.note(seconds)
+    assert seen.percentile95() == 5
+    for seconds in range(6, 41):
+        seen.note(seconds)
+    assert seen.median() == 20.5
+    assert seen.percentile95() == 38
+    monkeypatch.setattr(pace, "FRESH_SECONDS", 0.0)
+    time.sleep(0.001)
+    assert seen.median() is None
+
+
+@pytest.mark.parametrize(
+    ("line", "paths", "expected"),
+    [
+        ("GET /pages", ["/pages"], True),
+        ("HEAD /pages/7?q=x/../y%20", ["/pages"], True),
+        ("GET /pages2", ["/pages"], False),
+        ("GET /", ["/"], True),
+        ("GET /anything/below", ["/"], True),
+        ("POST /pages", ["/pages"], False),
+        ("DELETE /pages/1", ["/"], False),
+        ("GET /pages/../notes", ["/pages"], False),
+        ("GET /pages/%2e%2e/notes", ["/pages"], False),
+        ("GET /pages", [], False),
+    ],
+)
+def test_what_a_recipe_declares_read_only(line: str, paths: list[str], expected: bool) -> None:
+    payload = f"{line} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
+    operation = Operation(OperationNumber(1), 1, 1, payload)
+    assert http.changes_nothing(operation, paths) is expected
+    judge = reads.read_only({"kind": "http", "read_only": paths})
+    assert judge(operation) is expected
+    assert not reads.read_only({"kind": "none", "read_only": paths})(operation)
+
+
+@requires("nbdkit", "nbdfuse", "fusermount3", "fuse", "sshd", "ssh")
+def test_a_session_with_the_policy_nearest(world: World) -> None:
+    world.home.launch("notes")
+    world.home.carry("notes", world.stick)
+    runner = world.runner(policy="nearest")
+    url = world.proxy(runner)
+
+    def get() -> httpx.Response:
+        return httpx.get(url + "/pages/1", timeout=30, trust_env=False)
+
+    first = get()
+    assert first.headers["X-Satchel-Leader"] == "home"
+    assert first.text.startswith("read 0 ")
+    runner.move("a")
+    for _ in range(3):
+        assert post(url).status_code == 200
+    answers = [get() for _ in range(5)]
+    assert {answer.headers["X-Satchel-Operation"] for answer in answers} == {"3"}
+    assert {answer.text.split()[1] for answer in answers} == {"3"}
+    history = answers[0].text.split()[2]
+    assert {answer.text.split()[2] for answer in answers} == {history}
+    status = runner.status()
+    assert status["last_operation"] == 3
+    assert status["answered"] == 9
+    assert status["policy"] == "nearest"
+    assert status["sent_bytes"] < status["sent_bytes_if_all"]
+    assert runner.session.wait_stable(10)
+    assert eventually(lambda: world.home.executed("notes") == 3)
+    world.spots["a"].crash()
+    assert get().headers["X-Satchel-Leader"] == "home"
+    assert get().text.split()[2] == history
+    assert runner.status()["diverged"] == 0
