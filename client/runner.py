@@ -213,7 +213,7 @@ class Runner:
             "checkpoint": self.manifest.id,
             "checkpoint_operation": self.manifest.operation,
             "stateful": session.stateful,
-            "last_operation": journal.last,
+            "last_operation": session.last,
             "stable_operation": journal.stable,
             "media": str(self.media) if self.media else None,
             "damaged_chunks_on_media": self._chunks.damaged if self._chunks else None,

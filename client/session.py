@@ -133,6 +133,11 @@ class Session:
         """Why the session accepts no operations any more, or None."""
         return self._refusal
 
+    @property
+    def last(self) -> int:
+        """The number of the last operation; of a stateless service, how many calls there were."""
+        return self.journal.last if self.stateful else self._count
+
     def call(self, encode: Encode) -> Answer:
         """Execute one operation and give the first response.
 
@@ -333,7 +338,7 @@ class Session:
                 payload=read.response.payload,
                 leader=read.leader,
                 seconds=time.monotonic() - began,
-                stable=self.journal.stable >= number,
+                stable=not self.stateful or self.journal.stable >= number,
             )
 
     def _compare_reads(self, feed: Feed, read: Read, response: Response) -> None:

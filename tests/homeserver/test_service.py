@@ -129,7 +129,7 @@ def test_a_machine_that_dies_under_an_operation(bench: Bench) -> None:
         service.submit([operation(4)])
     assert service.last_logged == 4
     service.launch()
-    guest = bench.machine()._guest
+    guest = bench.machine().guest
     assert isinstance(guest, ScriptedGuest)
     deadline = time.monotonic() + 10
     while guest.last < 3 and time.monotonic() < deadline:

@@ -254,7 +254,7 @@ def test_a_guest_that_outlives_its_line(bench: Bench) -> None:
     """The agent's memory says what was executed, not the host's."""
     replica = bench.boot(bench.replica())
     replica.execute(operation(1))
-    guest = bench.driver.machines[-1]._guest
+    guest = bench.driver.machines[-1].guest
     assert isinstance(guest, ScriptedGuest)
     assert guest.last == replica.last == 1
 
