@@ -14,6 +14,7 @@ DELETE /v1/services/S/lease/CLIENT                give it back
 GET    /v1/services/S/operations?after=N&limit=M  log records
 POST   /v1/services/S/operations                  log records in, response records out
 POST   /v1/services/S/reads                       the same for what changes nothing
+POST   /v1/services/S/doctor                      log records in, or home's log: do replicas differ
 POST   /v1/services/S/digest                      paths: a digest of the guest's files
 POST   /v1/forget                                 names, policy, dry_run
 POST   /v1/prune                                  dry_run
@@ -67,7 +68,7 @@ def home_app(home: Home) -> flask.Flask:
     works = Works()
     app.register_blueprint(_chunks(home))
     app.register_blueprint(_services(home))
-    app.register_blueprint(_operations(home))
+    app.register_blueprint(_operations(home, works))
     app.register_blueprint(_checkpoints(home, works))
     app.register_blueprint(_upkeep(home, works))
     app.register_blueprint(_works(works))
@@ -162,7 +163,7 @@ def _services(home: Home) -> flask.Blueprint:
     return routes
 
 
-def _operations(home: Home) -> flask.Blueprint:
+def _operations(home: Home, works: Works) -> flask.Blueprint:
     routes = flask.Blueprint("operations", __name__, url_prefix="/v1/services/<name>")
 
     @routes.post("/lease")
@@ -191,6 +192,12 @@ def _operations(home: Home) -> flask.Blueprint:
     def read(name: str) -> Any:
         operations = decode_operations(flask.request.get_data())
         return _octets(encode_responses(claimed(name).read(operations)))
+
+    @routes.post("/doctor")
+    def doctor(name: str) -> Any:
+        operations = decode_operations(flask.request.get_data())
+        with works.begin(_word()) as progress:
+            return home.service(name).diagnose(operations, progress)
 
     def claimed(name: str) -> Service:
         service, client = home.service(name), flask.request.headers.get(CLIENT_HEADER)

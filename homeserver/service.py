@@ -11,6 +11,7 @@ A stateless service has no log; its operations go straight to the replica.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
@@ -18,17 +19,20 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
+from homeserver.doctor import diagnose
 from homeserver.lease import Lease
 from homeserver.machines import Machines, Prepared
 from homeserver.records import CheckpointShelf, ServiceRecord
 from homeserver.retention import Verdict, require_policy
 from homeserver.settings import HomeSettings
 from images import Manifest
-from replay import Log, Operation, OperationGap, Response
+from replay import Log, Operation, OperationGap, OperationsCut, Response
 from replica import Replica, ReplicaFailed, ReplicaState
 from satchel.errors import ConflictError, SatchelError, StateError, UnavailableError
 from satchel.ids import CheckpointId, OperationNumber
+from satchel.progress import Progress, silent
 from satchel.retention import Policy, select
 
 logger = logging.getLogger(__name__)
@@ -293,6 +297,22 @@ class Service:
         """The newest checkpoint that is kept, or None when there is none."""
         manifest = self.shelf.latest()
         return Checkpoint(manifest, self.shelf.signature(manifest.id)) if manifest else None
+
+    def diagnose(
+        self, operations: Sequence[Operation] = (), progress: Progress = silent
+    ) -> dict[str, Any]:
+        """Whether two fresh replicas execute these operations alike, or, where there are none, the
+        log; see homeserver.doctor. Does not touch the service."""
+
+        def log_after(number: OperationNumber) -> Sequence[Operation]:
+            if operations:
+                after = [op for op in operations if op.number > number]
+                return after if after and after[0].number == number + 1 else ()
+            with contextlib.suppress(OperationsCut):
+                return list(self._log.read(number)) if self._log else ()
+            return ()
+
+        return diagnose(self.shelf.all(), log_after, self._machines, progress)
 
     def replica(self) -> Replica:
         """The running replica. Raises NotLaunched, ReplicaFailed."""

@@ -12,6 +12,7 @@
 - frame: one message on that line
 - adapter: what turns requests of a protocol into operations and makes responses comparable
 - raw, normalised: a response as the service sent it, and as replicas compare it
+- diagnosis: where two replicas of one log part, and why
 - executor: what operations are played onto
 """
 
@@ -34,6 +35,7 @@ from replay.channel import (
     ServiceNotReady,
     ServiceTimeout,
 )
+from replay.diagnosis import Cause, Difference, examine
 from replay.log import Durability, Log, LogBusy, LogState, OperationsCut, TornEnd
 from replay.operations import MAX_PAYLOAD, Operation, OperationGap, RecordInvalid, Response
 from replay.player import Executor, play
@@ -58,6 +60,8 @@ __all__ = [
     "AgentStatus",
     "AgentTimeout",
     "AlreadyExecuted",
+    "Cause",
+    "Difference",
     "Durability",
     "Executor",
     "Log",
@@ -83,6 +87,7 @@ __all__ = [
     "decode_responses",
     "encode_operations",
     "encode_responses",
+    "examine",
     "logs_in",
     "play",
     "scan_segment",

@@ -3,9 +3,11 @@
 """A stateful HTTP service for tests, run as a program: `python service.py PORT [STATE_FILE]`."""
 
 import os
+import random
 import socket
 import struct
 import sys
+import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -37,6 +39,12 @@ class Handler(BaseHTTPRequestHandler):
         match url.path:
             case "/additions":
                 self.answer(b"%d" % self.additions)
+            case "/clock":
+                self.answer(b"it is %.6f" % time.time())
+            case "/urandom":
+                self.answer(os.urandom(16).hex().encode())
+            case "/threads":
+                self.answer(" ".join(race()).encode())
             case "/big":
                 self.answer(bytes(range(256)) * int(number // 256))
             case "/slow":
@@ -73,6 +81,22 @@ class Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *_: object) -> None:
         """Quiet."""
+
+
+def race() -> list[str]:
+    """Names of threads, in the order in which they came through."""
+    through: list[str] = []
+
+    def run(name: str) -> None:
+        time.sleep(random.random() / 100)
+        through.append(name)
+
+    threads = [threading.Thread(target=run, args=(f"t{n}",)) for n in range(40)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return through
 
 
 class Server(ThreadingHTTPServer):

@@ -1,0 +1,74 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""`satchel doctor`: does a service do the same twice?"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from chunkstore import Media
+from client.cli.context import Context, pass_context
+from client.endpoints import HOME
+from console import json_option, show
+from replay import Log, encode_operations
+from satchel.errors import IntegrityError
+from satchel.ids import OperationNumber
+from satchel.names import check_name
+from wire import Links
+
+DIFFERS = IntegrityError.exit_code
+
+
+@click.command("doctor")
+@click.argument("service")
+@click.option(
+    "--media",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Use the log on this media [default: home's log].",
+)
+@json_option
+@pass_context
+def command(context: Context, service: str, media: Path | None, as_json: bool) -> int:
+    """Play SERVICE's log on two fresh replicas at home; name the first operation that differs.
+
+    Says the likely cause, with its evidence: time, randomness, thread order, network, or chance.
+    The service goes on meanwhile. Exits with 0 where both replicas answered alike, with 6 where
+    they differ, with 3 where there is nothing to examine.
+    """
+    check_name(service, "service")
+    settings = context.settings
+    records = _logged(media, service) if media else b""
+    with Links(settings.run / "l" / f"doctor-{os.getpid()}") as links:
+        home = links.open(HOME, settings.home)
+        path = f"/v1/services/{service}/doctor"
+        report = json.loads(home.http.post_bytes(path, records, timeout=None))
+    if as_json:
+        show(report, as_json=True)
+    else:
+        _tell(report)
+    return DIFFERS if report["differs"] else 0
+
+
+def _logged(media: Path, service: str) -> bytes:
+    with Media.open(media):
+        path = Media.log_path(media, service)
+    with Log.open(path, read_only=True) as log:
+        return encode_operations(log.read(OperationNumber(log.first - 1)))
+
+
+def _tell(report: dict[str, Any]) -> None:
+    first, last = report["first_operation"], report["last_operation"]
+    click.echo(f"operations {first} to {last} from checkpoint {report['checkpoint'][:12]}")
+    differs = report["differs"]
+    if differs is None:
+        click.echo("two fresh replicas answered all of them alike")
+        return
+    click.echo(f"operation {differs['operation']} differs: {differs['request']}")
+    click.echo(f"likely cause: {differs['cause']}: {differs['evidence']}")
+    for which in ("first", "second"):
+        click.echo(f"--- {which}\n{differs[which]}")

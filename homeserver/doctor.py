@@ -1,0 +1,126 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""The doctor: a service's log on fresh copies of its machine, which are thrown away.
+
+The service itself is not touched and may go on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from homeserver.machines import Machines
+from images import Manifest
+from replay import Difference, Operation, Response, adapters, examine
+from replica import Replica
+from satchel.errors import NotFoundError, SatchelError
+from satchel.ids import OperationNumber
+from satchel.progress import Progress, silent
+
+OPERATION_SECONDS = 60.0
+
+EXCERPT_BYTES = 400
+
+NETWORK_SECONDS = 30.0
+
+LOOPBACK = 1
+"""Connections that an operation itself makes in the guest: the agent's."""
+
+COUNTERS = {"Ip": ("OutNoRoutes",), "Tcp": ("ActiveOpens",), "Udp": ("OutDatagrams", "NoPorts")}
+"""Of /proc/net/snmp: what a program in the guest sent or tried to send."""
+
+
+class NothingToExamine(NotFoundError):
+    """No kept checkpoint has operations after it."""
+
+
+class _Copy:
+    """A fresh replica as the diagnosis sees it."""
+
+    def __init__(self, replica: Replica) -> None:
+        self._replica = replica
+        self._executed = 0
+
+    def execute(self, operation: Operation) -> Response:
+        self._executed += 1
+        return self._replica.execute(operation, OPERATION_SECONDS)
+
+    def sent(self) -> int:
+        """Without what the operations themselves need. 0 where the guest cannot say."""
+        try:
+            argv = ["cat", "/proc/net/snmp"]
+            _, output = self._replica.run(argv, NETWORK_SECONDS)
+        except SatchelError:
+            return 0
+        total = sum(_counters(output.decode("ascii", "replace")))
+        return max(0, total - LOOPBACK * self._executed)
+
+
+def diagnose(
+    manifests: Sequence[Manifest],
+    log_after: Callable[[OperationNumber], Sequence[Operation]],
+    machines: Machines,
+    progress: Progress = silent,
+) -> dict[str, Any]:
+    """What examining a log has shown, from the first of the checkpoints that it leads on from.
+
+    manifests: the oldest first. log_after: its operations after a number, none where it begins
+    later. Raises NothingToExamine, and what resuming and executing raise.
+    """
+    manifest, operations = _choose(manifests, log_after)
+
+    @contextmanager
+    def fresh() -> Iterator[_Copy]:
+        prepared = machines.resume(manifest)
+        try:
+            prepared.start()
+            yield _Copy(prepared.replica)
+        finally:
+            prepared.replica.stop()
+
+    found = examine(operations, fresh, progress)
+    return {
+        "service": manifest.service,
+        "checkpoint": manifest.id,
+        "first_operation": operations[0].number,
+        "last_operation": operations[-1].number,
+        "differs": _describe(found, manifest) if found else None,
+    }
+
+
+def _choose(
+    manifests: Sequence[Manifest], log_after: Callable[[OperationNumber], Sequence[Operation]]
+) -> tuple[Manifest, Sequence[Operation]]:
+    for manifest in sorted(reversed(manifests), key=lambda kept: kept.operation):
+        if operations := log_after(manifest.operation):
+            return manifest, operations
+    raise NothingToExamine(
+        "there is no operation to examine",
+        why="no kept checkpoint has logged operations after it",
+        fix="use the service first, or name the media whose log has some",
+    )
+
+
+def _describe(found: Difference, manifest: Manifest) -> dict[str, Any]:
+    label = adapters.for_kind(manifest.adapter["kind"]).label(found.operation)
+    return {
+        "operation": found.operation.number,
+        "request": label,
+        "cause": found.cause.value,
+        "evidence": found.evidence,
+        "first": found.first[:EXCERPT_BYTES].decode("utf-8", "replace"),
+        "second": found.second[:EXCERPT_BYTES].decode("utf-8", "replace"),
+    }
+
+
+def _counters(snmp: str) -> Iterator[int]:
+    """The counters that matter: /proc/net/snmp has a line of names before each line of numbers."""
+    lines = re.findall(r"^(\w+): (.*)$", snmp, re.M)
+    for (kind, names), (_, numbers) in zip(lines[::2], lines[1::2], strict=False):
+        values = dict(zip(names.split(), numbers.split(), strict=False))
+        for name in COUNTERS.get(kind, ()):
+            if values.get(name, "").isdigit():
+                yield int(values[name])

@@ -1,0 +1,63 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""`satchel doctor`: a log on two fresh replicas at home."""
+
+import json
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from client.cli.context import Context
+from client.cli.doctor import command
+from satchel.errors import NotFoundError
+from tests.client.test_quarantine import Straying
+from tests.client.world import World, post
+from tests.needs import requires
+from tests.waiting import eventually
+
+pytestmark = requires("nbdkit", "nbdfuse", "fusermount3", "fuse", "sshd", "ssh")
+
+
+def doctor(world: World, *words: str) -> tuple[int, Any]:
+    """What it returns, which becomes the exit code, and what it says."""
+    done = CliRunner().invoke(
+        command, ["notes", *words], obj=Context(world.settings), standalone_mode=False
+    )
+    if done.exception:
+        raise done.exception
+    return done.return_value, json.loads(done.output) if "--json" in words else done.output
+
+
+def test_the_doctor_finds_where_two_replicas_part(world: World) -> None:
+    home = world.home
+    home.launch("notes")
+    home.carry("notes", world.stick)
+    with pytest.raises(NotFoundError, match="no operation to examine"):
+        doctor(world)
+    runner = world.runner()
+    url = world.proxy(runner)
+    for path in ("/a", "/b", "/local"):
+        assert post(url, path).status_code == 200
+    assert eventually(lambda: home.executed("notes") == 3)
+    code, report = doctor(world, "--json")
+    assert (code, report["differs"]) == (0, None)
+    assert (report["first_operation"], report["last_operation"]) == (1, 3)
+    assert report["checkpoint"] == runner.manifest.id
+    code, told = doctor(world, "--media", str(world.stick))
+    assert (code, told.splitlines()[1]) == (0, "two fresh replicas answered all of them alike")
+    running = len(home.driver.machines)
+    home.driver.guest = Straying
+    code, report = doctor(world, "--json")
+    differs = report["differs"]
+    assert code == 6
+    assert (differs["operation"], differs["request"]) == (3, "POST /local")
+    assert differs["cause"] == "randomness"
+    assert differs["first"].splitlines()[0] == "HTTP/1.1 200 OK"
+    assert differs["first"] != differs["second"]
+    assert len(home.driver.machines) == running + 4
+    code, told = doctor(world, "--media", str(world.stick))
+    assert code == 6
+    assert "likely cause: randomness: it differs in each of three runs" in told
+    assert post(url).status_code == 200
+    assert home.executed("notes") >= 3
