@@ -21,6 +21,7 @@ binding chunkstore/binding.
 """
 
 from chunkstore.below import (
+    FANOUT,
     Below,
     answering_places,
     decode_places,
@@ -30,6 +31,7 @@ from chunkstore.below import (
 )
 from chunkstore.block_map import BlockEntry, BlockMap, BlockState, Foresight
 from chunkstore.catalog import Catalog, CatalogEntry
+from chunkstore.difference import differing_blocks
 from chunkstore.dump import DumpedPart, dump
 from chunkstore.errors import (
     ChunkInvalid,
@@ -70,6 +72,7 @@ from chunkstore.store import (
 from chunkstore.table import MAX_VOLUME_SIZE, TableRoot
 
 __all__ = [
+    "FANOUT",
     "MAX_VOLUME_SIZE",
     "BadRecord",
     "Below",
@@ -116,6 +119,7 @@ __all__ = [
     "VerifyReport",
     "answering_places",
     "decode_places",
+    "differing_blocks",
     "dump",
     "encode_places",
     "media_uuid",

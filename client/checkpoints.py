@@ -21,7 +21,7 @@ from client.journal import Journal, JournalGap
 from images import SIGNATURE_NAMESPACE, Manifest
 from satchel.errors import AccessError, IntegrityError, NotFoundError, SatchelError
 from satchel.ids import OperationNumber
-from wire import SignerUnknown, verify_signer
+from wire import HandedOver, SignerUnknown, verify_signer
 
 logger = logging.getLogger(__name__)
 
@@ -97,6 +97,24 @@ def verified(
     if decoded.service != service:
         raise CheckpointDamaged(what, why=f"it is of service {decoded.service}", fix=fix)
     return decoded
+
+
+def handed_over(checkpoint: Manifest, handed: HandedOver, journal: Journal) -> Manifest:
+    """The checkpoint as a surrogate says that its replica has become, which nobody signed: home's
+    answers tell whether it is so. Raises CheckpointDamaged for what cannot be."""
+    what = f"what a surrogate hands over of {checkpoint.service} is of no use"
+    fields = {"operation", "device_state", "volumes"}
+    new = {key: value for key, value in handed.to_json().items() if key in fields}
+    try:
+        manifest = Manifest.from_json(checkpoint.to_json() | new)
+    except SatchelError as error:
+        raise CheckpointDamaged(what, why=str(error)) from error
+    sizes = [{name: root.size for name, root in m.volumes.items()} for m in (checkpoint, manifest)]
+    if sizes[0] != sizes[1]:
+        raise CheckpointDamaged(what, why="its volumes have other sizes")
+    if not journal.base <= manifest.operation <= journal.last:
+        raise CheckpointDamaged(what, why=f"it is at operation {manifest.operation}")
+    return manifest
 
 
 def choose(found: list[Candidate], journal: Journal, home: HomeService | None) -> Manifest:

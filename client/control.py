@@ -3,7 +3,7 @@
 """The socket on which other commands of this client reach a running session.
 
 GET  /v1/status   what `satchel status` shows
-POST /v1/move     to: SURROGATE, use_media: bool; answers when the new replica has joined
+POST /v1/move     to: SURROGATE, use_media: bool, route; answers when the new replica has joined
 POST /v1/stop     end the session
 """
 
@@ -21,6 +21,7 @@ from typing import IO, Any
 import flask
 
 from client.fronts import Front
+from client.routes import Route
 from client.runner import Runner
 from client.settings import ClientSettings
 from satchel.errors import ConflictError, NotFoundError, UsageError
@@ -102,9 +103,14 @@ def control_app(runner: Runner, front: Front, stop: threading.Event) -> flask.Fl
         body = flask.request.get_json(silent=True)
         fields = body if isinstance(body, dict) else {}
         surrogate, use_media = fields.get("to"), fields.get("use_media", True)
-        if not isinstance(surrogate, str) or not isinstance(use_media, bool):
-            raise UsageError("/v1/move needs a JSON object with to: str, use_media: bool")
-        return asdict(runner.move(surrogate, use_media=use_media))
+        route = fields.get("route", Route.REPLAY.value)
+        routes = [known.value for known in Route]
+        if not isinstance(surrogate, str) or not isinstance(use_media, bool) or route not in routes:
+            raise UsageError(
+                "/v1/move needs a JSON object with to: str, use_media: bool, "
+                f"route: one of {', '.join(routes)}"
+            )
+        return asdict(runner.move(surrogate, use_media=use_media, route=Route(route)))
 
     @app.post("/v1/stop")
     def end() -> Any:

@@ -16,7 +16,7 @@ from client.journal import Journal, JournalParted
 from replay import Operation, Response, decode_responses, encode_operations
 from satchel.errors import ConflictError, NotFoundError, UnavailableError
 from satchel.ids import OperationNumber, ReplicaId
-from wire import Link, ReplicaStatus
+from wire import HandedOver, Link, ReplicaStatus
 
 HOME = "home"
 """The name of home's replica among the feeds."""
@@ -26,6 +26,9 @@ FOREVER = float("inf")
 STATUS_SECONDS = 30.0
 
 REMOVE_SECONDS = 30.0
+
+HAND_OVER_SECONDS = 300.0
+"""How long a surrogate may take to freeze a machine, once it has finished an operation."""
 
 
 class ReplicaEnded(NotFoundError):
@@ -160,6 +163,11 @@ class SurrogateEndpoint:
         """The replica now; with `wait`, as soon as it is ready or has failed, in seconds."""
         answer = self._link.http.get_json(f"{self._path}?wait={wait}", timeout=wait + timeout)
         return ReplicaStatus.from_json(answer)
+
+    def hand_over(self) -> HandedOver:
+        """Have it frozen, so that it can go on elsewhere; there it goes on too."""
+        answer = self._link.http.post_json(f"{self._path}/hand-over", {}, timeout=HAND_OVER_SECONDS)
+        return HandedOver.from_json(answer)
 
     def remove(self) -> None:
         """End the replica. Raises SatchelError where that cannot be known to have happened."""

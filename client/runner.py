@@ -26,7 +26,7 @@ from typing import Any
 from flask import Flask
 
 from chunkstore import Media
-from client.checkpoints import candidates, choose
+from client.checkpoints import candidates, choose, handed_over
 from client.comparison import Divergence
 from client.endpoints import HOME, HomeEndpoint, SurrogateEndpoint
 from client.evidence import Case, Evidence
@@ -35,6 +35,7 @@ from client.home import HomeService
 from client.journal import Journal
 from client.leftovers import Leftovers
 from client.reads import read_only
+from client.routes import Route
 from client.session import Diverged, Session
 from client.settings import ClientSettings
 from client.sources import media_app, relay_app
@@ -63,6 +64,8 @@ WAIT_SECONDS = 2.0
 
 RESTARTS = 2
 """How often in one session a replica is brought up again at a place where it diverged."""
+
+INDEPENDENT_LOOK_SECONDS = 0.1
 
 STATUS_SECONDS = 3.0
 """How long `status` waits for a surrogate."""
@@ -170,26 +173,31 @@ class Runner:
             journal.cut(self._manifest.operation)
         self._join_home()
 
-    def bring_up(self, surrogate: str, *, use_media: bool = True) -> BroughtUp:
+    def bring_up(
+        self, surrogate: str, *, use_media: bool = True, route: Route = Route.REPLAY
+    ) -> BroughtUp:
         """Resume a replica on a surrogate and let it catch up; returns when it has joined.
 
-        Raises what admission there raises, ConflictError when one takes part there already, and
-        UnavailableError when it does not come up.
+        Raises what admission there raises, ConflictError when one takes part there already,
+        StateError when nobody can hand it over, and UnavailableError when it does not come up.
         """
         with self._moving:
             self._make_room(surrogate)
             (self._without_media.discard if use_media else self._without_media.add)(surrogate)
+            giver = self._giver() if route is Route.HANDOVER else None
             try:
-                return self._bring_up(surrogate, use_media=use_media)
+                return self._bring_up(surrogate, use_media=use_media, giver=giver)
             except BaseException:
                 self.drop(surrogate)
                 raise
 
-    def move(self, surrogate: str, *, use_media: bool = True) -> BroughtUp:
+    def move(
+        self, surrogate: str, *, use_media: bool = True, route: Route = Route.REPLAY
+    ) -> BroughtUp:
         """Bring up a replica there, then end those on other surrogates (make before break)."""
         with self._moving:
             self._restarts.pop(surrogate, None)
-            brought = self.bring_up(surrogate, use_media=use_media)
+            brought = self.bring_up(surrogate, use_media=use_media, route=route)
             for name in [name for name in self._surrogates if name != surrogate]:
                 self.drop(name)
             return brought
@@ -366,17 +374,38 @@ class Runner:
                 )
             self.drop(surrogate)
 
-    def _bring_up(self, surrogate: str, *, use_media: bool) -> BroughtUp:
+    def _giver(self) -> SurrogateEndpoint:
+        """The replica on another surrogate that is furthest. Raises StateError without one."""
+        feeds = [self.session.feed(name) for name in self._surrogates]
+        joined = [feed for feed in feeds if feed and feed.state is FeedState.JOINED]
+        if not joined or not self.session.stateful:
+            raise StateError(
+                f"no surrogate can hand {self.service} over",
+                why="none has a replica that takes part"
+                if self.session.stateful
+                else "it is stateless",
+                fix="move it by replay",
+            )
+        return self._surrogates[max(joined, key=lambda feed: feed.cursor).name]
+
+    def _bring_up(
+        self, surrogate: str, *, use_media: bool, giver: SurrogateEndpoint | None
+    ) -> BroughtUp:
         began = time.monotonic()
         link, chunks = self._connect(surrogate)
         forwarded = HostStatus.from_json(link.http.get_json("/v1/status")).forwarded
         self._leftovers.remove_from(surrogate, link)
         replica = ReplicaId(f"{self.service[:40]}-{secrets.token_hex(4)}")
+        handed = giver.hand_over() if giver else None
+        manifest = self.manifest
+        if handed:
+            manifest = handed_over(manifest, handed, self.session.journal)
         request = CreateReplica(
             replica=replica,
             service=self.service,
-            manifest=self.manifest.to_json(),
-            sources=self._offer(chunks, forwarded, use_media=use_media),
+            manifest=manifest.to_json(),
+            sources=self._offer(chunks, forwarded, use_media=use_media, giver=giver),
+            changed=handed.changed if handed else None,
         )
         endpoint = self._surrogates[surrogate] = SurrogateEndpoint(
             surrogate, link, replica, stateful=self.session.stateful
@@ -397,6 +426,8 @@ class Runner:
                     f"the replica at {surrogate} does not catch up",
                     why=str(feed.error or f"it is at operation {feed.cursor}"),
                 )
+        if giver:
+            self._await_independent(endpoint, giver.name)
         return BroughtUp(
             surrogate=surrogate,
             replica=replica,
@@ -416,10 +447,27 @@ class Runner:
             link = self._links.open(surrogate, peer)
             return link, chunks.result()
 
-    def _offer(self, link: Link, folder: str, *, use_media: bool) -> tuple[SourceAddress, ...]:
+    def _await_independent(self, endpoint: SurrogateEndpoint, giver: str) -> None:
+        """Until a replica that was handed over needs the surrogate no more that did so."""
+        deadline = time.monotonic() + READY_SECONDS
+        while not endpoint.status().independent:
+            self._still_wanted()
+            if time.monotonic() > deadline:
+                what = f"the replica at {endpoint.name} still needs {giver}"
+                raise UnavailableError(what, why="not all has come from there")
+            time.sleep(INDEPENDENT_LOOK_SECONDS)
+
+    def _offer(
+        self, link: Link, folder: str, *, use_media: bool, giver: SurrogateEndpoint | None
+    ) -> tuple[SourceAddress, ...]:
         """Forward this client's sources to the surrogate, the nearest first. Home is one of them
         even while it cannot be reached: the surrogate asks again."""
         sources: list[tuple[str, Flask]] = []
+        if giver is not None:
+            bulk = self._links.get(
+                _chunks_link(giver.name), self.settings.surrogate(giver.name), Lane.BULK
+            )
+            sources.append((giver.name, relay_app(ChunkClient(bulk.http), self.session.operations)))
         if self._chunks is not None and use_media:
             sources.append(("media", media_app(self._chunks, self.session.operations)))
         if self._home is not None:

@@ -15,7 +15,13 @@ the same. What the agent starts is plain Debian.
 
 from images.builder import BuiltImage, ImageDamaged, ImageNotBuilt, build
 from images.initrd import KernelFiles, debian_kernel
-from images.manifest import SIGNATURE_NAMESPACE, Manifest, ManifestInvalid, ManifestUnsupported
+from images.manifest import (
+    SIGNATURE_NAMESPACE,
+    Manifest,
+    ManifestInvalid,
+    ManifestUnsupported,
+    blob_root,
+)
 from images.raw_view import DiskImageInvalid, raw_view
 from images.recipe import Recipe, RecipeInvalid, RecipeNotFound, Rehearsal, recipes
 from images.sources import SourcesMissing
@@ -37,6 +43,7 @@ __all__ = [
     "RecipeNotFound",
     "Rehearsal",
     "SourcesMissing",
+    "blob_root",
     "build",
     "debian_kernel",
     "raw_view",

@@ -228,6 +228,11 @@ def _root(field: str, value: object, limit: int) -> TableRoot:
         raise ManifestInvalid(field, str(error)[:STRING_LIMIT]) from error
 
 
+def blob_root(field: str, value: object) -> TableRoot:
+    """A blob of anybody in the form of a working set. Raises ManifestInvalid."""
+    return _root(field, value, WORKING_SET_LIMIT)
+
+
 def _blob(field: str, fields: Mapping[str, Any], limit: int) -> TableRoot | None:
     return None if fields[field] is None else _root(field, fields[field], limit)
 

@@ -7,8 +7,10 @@ POST   /v1/replicas                 CreateReplica: admit one and begin to resume
 GET    /v1/replicas/R?wait=SECONDS  ReplicaStatus, once it is ready or failed or time is up
 POST   /v1/replicas/R/operations    log records in, response records out
 POST   /v1/replicas/R/reads         the same for requests that change nothing and do not count
+POST   /v1/replicas/R/hand-over     HandedOver: freeze it, so that it can go on elsewhere too
 POST   /v1/replicas/R/digest        paths: a digest of the guest's files
 DELETE /v1/replicas/R               end it
+POST   /v1/chunks, /v1/below        chunks of the cache, for a machine that was handed over
 GET    /metrics                     numbers for Prometheus
 """
 
@@ -22,6 +24,7 @@ from replay import decode_operations, encode_responses
 from satchel.errors import UsageError
 from surrogate.host import Host
 from surrogate.metrics import CONTENT_TYPE, exposition
+from surrogate.site import cache_routes
 from wire import CreateReplica, install_errors
 
 MAX_BODY = 256 << 20
@@ -35,6 +38,7 @@ def surrogate_app(host: Host) -> flask.Flask:
     """The application of `host`. Requests are answered in the server's threads."""
     app = flask.Flask("satchel-surrogate", static_folder=None)
     install_errors(app)
+    app.register_blueprint(cache_routes(host.store))
 
     @app.get("/v1/status")
     def status() -> Any:
@@ -64,6 +68,10 @@ def surrogate_app(host: Host) -> flask.Flask:
     def read(replica: str) -> Any:
         operations = decode_operations(flask.request.get_data())
         return _octets(encode_responses(host.tenant(replica).read(operations)))
+
+    @app.post("/v1/replicas/<replica>/hand-over")
+    def hand_over(replica: str) -> Any:
+        return host.tenant(replica).hand_over().to_json()
 
     @app.post("/v1/replicas/<replica>/digest")
     def digest(replica: str) -> Any:

@@ -20,7 +20,7 @@ from typing import NoReturn
 
 from chunkstore import Store
 from hypervisor import Driver, MachineSpec
-from images import Manifest
+from images import Manifest, blob_root
 from overlay import Volume
 from replica import Replica, ReplicaState, sweep
 from satchel.errors import (
@@ -239,15 +239,18 @@ class Host:
         sources = [SocketSource(name, path) for name, path in places]
         fetcher = Fetcher(self.store, sources, self.settings.readahead_blocks, self._exchange)
         ahead = manifest.working_set
-        prefetcher = Prefetcher(self.store, fetcher, ahead) if ahead else None
+        changed = blob_root("changed", request.changed) if request.changed else None
+        streamed = ahead or changed
+        prefetcher = Prefetcher(self.store, fetcher, ahead, changed) if streamed else None
         return Tenant(
             manifest,
             replica,
+            self.store,
             fetcher,
             prefetcher,
             _readahead(manifest, replica, fetcher, prefetcher),
             self.settings.operation_seconds,
-            request.to_bytes(),
+            request,
             adopt=adopt,
         )
 

@@ -2,6 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Streams a checkpoint's working set ahead of the machine, in the order of first touch.
 
+Of a machine that another surrogate handed over, what has changed there comes first, and of the
+working set only the rest.
+
 Three threads fetch frame after frame, so that the link is busy while frames are unpacked. A miss of
 the machine in a frame that is still to come fetches that frame itself, as urgently as any other
 miss; what the stream has of it under way is not asked for again. Other misses are fetched beside
@@ -15,12 +18,13 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 
 from chunkstore import BlockState, Store, TableRoot
 from overlay import Volume
-from replica import Frame, WorkingSetInvalid, decode_working_set, directory_size
-from satchel.errors import SatchelError
+from replica import Frame, Run, WorkingSetInvalid, decode_working_set, directory_size
+from satchel.errors import SatchelError, StateError
 from satchel.ids import BLOCK_SIZE
 from surrogate.fetching import Fetcher
 from wire import Priority
@@ -31,20 +35,58 @@ STREAMS = 3
 
 END_SECONDS = 2.0
 
+Block = tuple[str, int]
+"""A volume and the number of one of its blocks."""
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A frame of a blob, and those of its blocks that are outdated."""
+
+    blob: TableRoot
+    frame: Frame
+    outdated: frozenset[Block] = frozenset()
+
+    def blocks(self) -> Iterator[Block]:
+        return (block for run, _ in self.pieces() for block in run.blocks())
+
+    def pieces(self) -> list[tuple[Run, int]]:
+        """What is to be placed, with the number of its first block in the frame."""
+        pieces, start = [], 0
+        for run in self.frame.runs:
+            own = enumerate(run.blocks())
+            good = [n for n, block in own if block not in self.outdated]
+            for _, group in itertools.groupby(enumerate(good), lambda item: item[1] - item[0]):
+                at = [n for _, n in group]
+                pieces.append((Run(run.volume, run.first + at[0], len(at)), start + at[0]))
+            start += run.count
+        return pieces
+
 
 class Prefetcher:
     """Brings the working set of one replica; ends by itself when that is done. Thread-safe."""
 
-    def __init__(self, store: Store, fetcher: Fetcher, blob: TableRoot) -> None:
+    def __init__(
+        self,
+        store: Store,
+        fetcher: Fetcher,
+        working_set: TableRoot | None,
+        changed: TableRoot | None = None,
+    ) -> None:
+        """changed: of a machine that was handed over, the blocks that differ from the checkpoint's;
+        without its directory nothing is streamed, as the working set's blocks may be outdated."""
         self._store = store
         self._fetcher = fetcher
-        self._blob = blob
+        self._working_set = working_set
+        self._changed_set = changed
+        self._changes: frozenset[Block] | None = None
+        self._independent = threading.Event()
         self._volumes: dict[str, Volume] = {}
         self._threads: list[threading.Thread] = []
         self._changed = threading.Condition()
         self._learning = False
         self._began = 0.0
-        self._frames: list[Frame] = []
+        self._frames: list[_Part] = []
         self._queue: deque[int] = deque()
         self._coming: dict[tuple[str, int], int] = {}
         self._urgent: set[int] = set()
@@ -67,7 +109,21 @@ class Prefetcher:
         with self._changed:
             if self._learning or not self._began:
                 return None
-            return sum(self._frames[number].length for number in set(self._coming.values()))
+            return sum(self._frames[n].frame.length for n in set(self._coming.values()))
+
+    @property
+    def independent(self) -> bool:
+        """Whether all has come that only the surrogate has that handed the machine over."""
+        return self._independent.is_set() or self._changed_set is None
+
+    def changes(self) -> frozenset[Block]:
+        """What had changed when the machine was handed over. Raises StateError where that could
+        not be found out."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._learning)
+            if self._changes is None:
+                raise StateError("it is not known what has changed since the checkpoint")
+            return self._changes
 
     def resolve(self, volume: Volume, first: int, count: int) -> None:
         """The resolver of a replica with a working set: makes blocks present. Raises as the
@@ -92,27 +148,47 @@ class Prefetcher:
         thread.start()
 
     def _run(self) -> None:
-        frames: list[Frame] = []
+        parts: list[_Part] = []
+        changes: frozenset[Block] | None = None
         try:
-            frames = self._directory()
+            if self._changed_set:
+                parts = [_Part(self._changed_set, f) for f in self._directory(self._changed_set)]
+            changes = frozenset(block for part in parts for block in part.blocks())
+            if self._working_set:
+                frames = self._directory(self._working_set)
+                parts += [_Part(self._working_set, frame, changes) for frame in frames]
         except Exception as error:
             _tell("no prefetch", error)
         with self._changed:
-            for number, frame in enumerate(frames):
-                self._coming.update((b, number) for run in frame.runs for b in run.blocks())
-            self._frames = frames
-            self._queue.extend(range(len(frames)))
+            for number, part in enumerate(parts):
+                self._coming.update((block, number) for block in part.blocks())
+            self._frames, self._changes = parts, changes
+            self._queue.extend(range(len(parts)))
             self._learning = False
             self._changed.notify_all()
+        if changes is not None:
+            self._begin(lambda: self._become_independent(changes))
         for _ in range(STREAMS - 1):
             self._begin(self._stream)
         self._stream()
-        count = sum(frame.count for frame in frames)
+        count = sum(part.frame.count for part in parts)
         seconds = time.monotonic() - self._began
         logger.info("working set: %d blocks in %.1f s", count, seconds)
 
-    def _directory(self) -> list[Frame]:
-        blob = self._blob
+    def _become_independent(self, changes: frozenset[Block]) -> None:
+        """Have every changed block here, also where the stream ended early, and the pages above."""
+        with self._changed:
+            self._changed.wait_for(lambda: changes.isdisjoint(self._coming))
+        try:
+            for name, volume in self._volumes.items():
+                blocks = sorted(number for which, number in changes if which == name)
+                self._fetcher.ahead([(volume, block, 1) for block in blocks])
+                self._fetcher.pages(volume, blocks)
+            self._independent.set()
+        except Exception as error:
+            _tell("some changes stay with who handed the machine over", error)
+
+    def _directory(self, blob: TableRoot) -> list[Frame]:
         head = self._fetcher.read(blob, 0, min(BLOCK_SIZE, blob.size))
         size = directory_size(head)
         if size > blob.size:
@@ -126,14 +202,14 @@ class Prefetcher:
 
     def _bring(self, number: int, priority: Priority) -> None:
         """Have a frame in its place. Where that fails, the stream ends and misses go on alone."""
-        frame = self._frames[number]
+        part = self._frames[number]
         try:
-            self._place(frame, priority)
+            self._place(part, priority)
         except Exception as error:
             _tell("prefetch ended early", error)
             self._give_up()
         with self._changed:
-            for block in (b for run in frame.runs for b in run.blocks()):
+            for block in part.blocks():
                 self._coming.pop(block, None)
             self._changed.notify_all()
 
@@ -147,20 +223,22 @@ class Prefetcher:
             self._queue.clear()
             self._coming.clear()
 
-    def _place(self, frame: Frame, priority: Priority) -> None:
-        spans = [(self._volumes[run.volume], run.first, run.count) for run in frame.runs]
+    def _place(self, part: _Part, priority: Priority) -> None:
+        pieces, frame = part.pieces(), part.frame
+        spans = [(self._volumes[run.volume], run.first, run.count) for run, _ in pieces]
         if not any(v.map.counts(first, count)[BlockState.ABSENT] for v, first, count in spans):
             return
         for volume, first, count in spans:
             volume.map.foresee(first, count)
         with self._fetcher.coverage.coming(spans) as came:
-            data = self._fetcher.read(self._blob, frame.offset, frame.length, priority, came)
+            data = self._fetcher.read(part.blob, frame.offset, frame.length, priority, came)
             content = memoryview(frame.expand(data))
-            for name, runs in itertools.groupby(frame.runs, key=lambda run: run.volume):
-                numbers = [block for run in runs for _, block in run.blocks()]
-                size = len(numbers) * BLOCK_SIZE
-                self._store.place(self._volumes[name].map, numbers, content[:size])
-                content = content[size:]
+            for name, group in itertools.groupby(pieces, key=lambda piece: piece[0].volume):
+                numbers, blocks = [], []
+                for run, at in group:
+                    numbers += [block for _, block in run.blocks()]
+                    blocks.append(content[at * BLOCK_SIZE : (at + run.count) * BLOCK_SIZE])
+                self._store.place(self._volumes[name].map, numbers, b"".join(blocks))
 
 
 def _tell(what: str, error: Exception) -> None:

@@ -17,7 +17,7 @@ import uuid
 from collections.abc import Iterable
 from pathlib import Path
 
-from flask import Flask
+from flask import Blueprint, Flask
 
 from chunkstore import Media, Store, answering_places
 from satchel.errors import SatchelError
@@ -121,17 +121,19 @@ class Site:
 
 
 def peer_app(store: Store) -> Flask:
-    """What peers reach: chunks of the cache, for those who name them whole."""
+    """What peers reach: chunks of the cache, and nothing else."""
     app = Flask("satchel-peer", static_folder=None)
     install_errors(app)
-    turnstile = Turnstile(READERS)
-    app.register_blueprint(
-        chunk_routes(
-            turnstile.in_turn(store.records),
-            turnstile.in_turn(answering_places(store.records)),
-        )
-    )
+    app.register_blueprint(cache_routes(store))
     return app
+
+
+def cache_routes(store: Store) -> Blueprint:
+    """Chunks of the cache, for those who name them whole."""
+    turnstile = Turnstile(READERS)
+    return chunk_routes(
+        turnstile.in_turn(store.records), turnstile.in_turn(answering_places(store.records))
+    )
 
 
 def _mounted(folders: Iterable[Path]) -> Iterable[Path]:

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from chunkstore import Foresight, TableRoot
+from chunkstore import Foresight, Store, TableRoot
 from images import Manifest
 from overlay import ReadAbandoned, Volume
 from replay import Operation, Response
@@ -20,11 +20,14 @@ from replica import Frozen, Replica, ReplicaFailed, ReplicaState, WrongReplicaSt
 from satchel.errors import ROOTS, CapacityError, SatchelError, StateError, UnavailableError
 from satchel.ids import ReplicaId
 from surrogate.fetching import Fetcher, Tally
+from surrogate.handover import hand_over, taken_over
 from surrogate.prefetch import Prefetcher
 from surrogate.readahead import Readahead
 from wire import (
+    CreateReplica,
     ErrorReport,
     ForesightNumbers,
+    HandedOver,
     ReplicaStatus,
     SourceNumbers,
     StallNumbers,
@@ -51,11 +54,12 @@ class Tenant:
         self,
         manifest: Manifest,
         replica: Replica,
+        store: Store,
         fetcher: Fetcher,
         prefetcher: Prefetcher | None,
         readahead: Readahead | None,
         operation_seconds: float,
-        request: bytes,
+        request: CreateReplica,
         *,
         adopt: bool = False,
     ) -> None:
@@ -65,6 +69,7 @@ class Tenant:
         self._request = request
         self._adopt = adopt
         self.replica = replica
+        self._store = store
         self.fetcher = fetcher
         self._prefetcher = prefetcher
         self._readahead = readahead
@@ -76,6 +81,7 @@ class Tenant:
         self._error: SatchelError | None = None
         self._fetch_error: SatchelError | None = None
         self._stopping = threading.Lock()
+        self._freezing = threading.Lock()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._resume, name=f"resume-{replica.id}")
         self._thread.start()
@@ -117,6 +123,7 @@ class Tenant:
             volumes=self._coverage(),
             quiet_seconds=self._quiet_seconds(),
             foresight=self._foresight(),
+            independent=self._prefetcher is None or self._prefetcher.independent,
         )
 
     def touch(self) -> None:
@@ -161,6 +168,22 @@ class Tenant:
         self.touch()
         return response
 
+    def hand_over(self) -> HandedOver:
+        """Freeze the replica between two operations, and say what it takes to go on elsewhere; here
+        it goes on. Raises as `execute` does, and StateError where that cannot be said."""
+        if self._thread.is_alive():
+            raise WrongReplicaState(self.id, self.replica.state, ReplicaState.READY)
+        with self._freezing:
+            known = self._prefetcher.changes() if self._prefetcher else frozenset()
+            request = self.replica.run_dir / REQUEST
+            request.unlink(missing_ok=True)
+            handed = hand_over(
+                self.manifest, self.replica, self._store, self.fetcher, self._volumes, known
+            )
+            self._request = taken_over(self._request, handed)
+            request.write_bytes(self._request.to_bytes())
+            return handed
+
     def stop(self) -> None:
         """End the replica; leaves no process, mount or socket. Harmless the second time.
 
@@ -199,7 +222,7 @@ class Tenant:
 
     def _attached(self, volumes: Mapping[str, Volume]) -> None:
         self._volumes = tuple(volumes.values())
-        (self.replica.run_dir / REQUEST).write_bytes(self._request)
+        (self.replica.run_dir / REQUEST).write_bytes(self._request.to_bytes())
         if self._prefetcher:
             self._prefetcher.start(volumes)
         if self._readahead:

@@ -14,7 +14,14 @@
 - identity: an OpenSSH key pair; it logs in and it signs (`Identity`)
 """
 
-from wire.chunks import BATCH_LIMIT, ChunkClient, Priority, chunk_routes, requested_priority
+from wire.chunks import (
+    BATCH_LIMIT,
+    PLACES_LIMIT,
+    ChunkClient,
+    Priority,
+    chunk_routes,
+    requested_priority,
+)
 from wire.client import Answer, HttpClient
 from wire.errors import (
     ErrorReport,
@@ -42,6 +49,7 @@ from wire.messages import (
     CacheNumbers,
     CreateReplica,
     ForesightNumbers,
+    HandedOver,
     HostStatus,
     Lease,
     Message,
@@ -61,12 +69,14 @@ from wire.turnstile import Turnstile
 
 __all__ = [
     "BATCH_LIMIT",
+    "PLACES_LIMIT",
     "Answer",
     "CacheNumbers",
     "ChunkClient",
     "CreateReplica",
     "ErrorReport",
     "ForesightNumbers",
+    "HandedOver",
     "HostKeyMismatch",
     "HostStatus",
     "HostUnreachable",

@@ -75,18 +75,39 @@ class SourceAddress(Message):
 @dataclass(frozen=True)
 class CreateReplica(Message):
     """The client asks a surrogate for a replica. `manifest` is the checkpoint manifest's JSON
-    object, checked by the part that owns that format."""
+    object, checked by the part that owns that format. changed: of a machine that was handed over,
+    the blob of the blocks that the manifest's working set does not know."""
 
     replica: ReplicaId
     service: str
     manifest: dict[str, Any]
     sources: tuple[SourceAddress, ...]
+    changed: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
         check_name(self.replica, "replica id")
         check_name(self.service, "service name")
         if len(self.sources) > 16:
             raise LocalProtocolError("too many sources", why=f"{len(self.sources)}, at most 16")
+
+
+@dataclass(frozen=True)
+class HandedOver(Message):
+    """A replica as it was frozen on a surrogate, where it goes on meanwhile: what of a manifest is
+    another now. Tables as a manifest has them.
+
+    changed: a blob in the form of a working set, the blocks that differ from the checkpoint's
+    """
+
+    operation: OperationNumber
+    device_state: dict[str, Any]
+    volumes: dict[str, Any]
+    changed: dict[str, Any]
+    paused_seconds: float
+
+    def __post_init__(self) -> None:
+        _check_count(self.operation, "operation")
+        _check_count(self.paused_seconds, "paused_seconds")
 
 
 @dataclass(frozen=True)
@@ -180,7 +201,8 @@ class ReplicaStatus(Message):
     started_seconds: from the request until it ran; first_response_seconds: until its first
     response, first_response_bytes: `fetched_bytes` at that moment. None: not yet.
     volumes, foresight: while they are attached; quiet_seconds: until what is fetched ahead will be
-    there, None while that is not known.
+    there, None while that is not known. independent: of the surrogate that handed it over: what
+    only that one has, has come.
     """
 
     replica: ReplicaId
@@ -198,6 +220,7 @@ class ReplicaStatus(Message):
     volumes: tuple[VolumeNumbers, ...] = ()
     quiet_seconds: float | None = None
     foresight: ForesightNumbers = field(default_factory=ForesightNumbers)
+    independent: bool = True
 
     def __post_init__(self) -> None:
         check_name(self.replica, "replica id")

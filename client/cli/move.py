@@ -8,6 +8,7 @@ import click
 
 from client.cli.context import Context, pass_context
 from client.control import running_session
+from client.routes import Route
 from console import json_option, show
 
 
@@ -15,12 +16,25 @@ from console import json_option, show
 @click.argument("service")
 @click.option("--to", "surrogate", required=True, help="The surrogate to go to.")
 @click.option("--without-media", is_flag=True, help="Fetch from home only.")
+@click.option(
+    "--route",
+    type=click.Choice([route.value for route in Route]),
+    default=Route.REPLAY.value,
+    show_default=True,
+    help="replay: from the checkpoint, with the operations since then executed again. handover: "
+    "from the replica on another surrogate, as it is.",
+)
 @json_option
 @pass_context
 def command(
-    context: Context, service: str, surrogate: str, without_media: bool, as_json: bool
+    context: Context,
+    service: str,
+    surrogate: str,
+    without_media: bool,
+    route: str,
+    as_json: bool,
 ) -> None:
     """Bring up a replica of SERVICE on another surrogate, then end the old one."""
-    body = {"to": surrogate, "use_media": not without_media}
+    body = {"to": surrogate, "use_media": not without_media, "route": route}
     session = running_session(context.settings, service)
     show(session.post_json("/v1/move", body, timeout=None), as_json=as_json)

@@ -12,12 +12,12 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from chunkstore import Store, TableRoot, places_missing, split_refs
+from chunkstore import FANOUT, Store, TableRoot, places_missing, split_refs
 from overlay import ReadAbandoned, Volume
 from satchel.errors import UnavailableError
-from satchel.ids import BLOCK_SIZE, CHUNK_REF_SIZE
+from satchel.ids import BLOCK_SIZE, CHUNK_REF_SIZE, ChunkRef
 from surrogate.fetching.coverage import Coverage, Span
 from surrogate.fetching.exchange import Exchange, Supplier, Ticket
 from surrogate.fetching.source import Source
@@ -129,6 +129,14 @@ class Fetcher:
             while wanted := self._lacking(spans):
                 came.update(self._bring(wanted, Priority.BACKGROUND))
 
+    def pages(self, volume: Volume, blocks: Iterable[int]) -> None:
+        """Have the table pages above these blocks here: then they can be written anew, and need
+        nobody any more. Raises as `read`."""
+        leaves = sorted({block // FANOUT for block in blocks})
+        root = volume.root
+        while wanted := _pages_missing(self._store, root, leaves):
+            self._bring(dict.fromkeys(wanted[:AT_ONCE], PAGE_BYTES), Priority.PREFETCH)
+
     def _lacking(self, spans: Sequence[Span]) -> dict[Key, int]:
         wanted: dict[Key, int] = {}
         for volume, first, count in spans:
@@ -230,6 +238,12 @@ class Fetcher:
         now = time.monotonic()
         usable = [s for s in self._suppliers if s.standing.usable_from <= now]
         return usable[:1]
+
+
+def _pages_missing(store: Store, root: TableRoot, leaves: Iterable[int]) -> list[ChunkRef]:
+    """The topmost pages above these leaves that are not here."""
+    found = (places_missing(store, root, leaf * FANOUT, 1, 1) for leaf in leaves)
+    return list(dict.fromkeys(place.page for places in found for place in places))
 
 
 def _abandoned() -> ReadAbandoned:

@@ -28,8 +28,9 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from chunkstore import Below
 from surrogate.fetching.standing import BATCH, LEAST_BATCH_BYTES, Dispatch, Key, Standing, Want
-from wire import Priority
+from wire import PLACES_LIMIT, Priority
 
 BULK_SHARE = 0.25
 """A source that is slower than this part of the fastest one does not help it with what nobody waits
@@ -319,7 +320,7 @@ class _Plan:
             last = requests[-1]
             alike = type(last.wants[0].key) is type(want.key)
             fits = last.size + want.size <= standing.batch_bytes(self._priority)
-            if alike and fits and len(last.wants) < BATCH:
+            if alike and fits and len(last.wants) < _most_in_one(want):
                 last.wants.append(want)
                 last.size += want.size
                 return True
@@ -337,6 +338,11 @@ class _Plan:
             want.lacking.clear()
             self.place(want)
         want.search_at = self._now + SEARCH_SECONDS
+
+
+def _most_in_one(want: Want) -> int:
+    """So many of its kind may be in one request."""
+    return PLACES_LIMIT if isinstance(want.key, Below) else BATCH
 
 
 def _a_few(wants: Iterable[Want]) -> list[Want]:

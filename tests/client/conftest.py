@@ -13,3 +13,11 @@ def world(short_path: Path) -> Iterator[World]:
     made = World(short_path)
     yield made
     made.close()
+
+
+@pytest.fixture
+def carried(world: World) -> Iterator[World]:
+    """A world in which `notes` runs at home and is on the stick, both at operation 0."""
+    world.home.launch("notes")
+    world.home.carry("notes", world.stick)
+    yield world

@@ -6,7 +6,6 @@ import dataclasses
 import shutil
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -33,14 +32,6 @@ from tests.waiting import eventually
 from wire import Identity, Peer
 
 pytestmark = requires("nbdkit", "nbdfuse", "fusermount3", "fuse", "sshd", "ssh")
-
-
-@pytest.fixture
-def carried(world: World) -> Iterator[World]:
-    """A world in which `notes` runs at home and is on the stick, both at operation 0."""
-    world.home.launch("notes")
-    world.home.carry("notes", world.stick)
-    yield world
 
 
 def replica_states(runner: Runner) -> dict[str, str]:

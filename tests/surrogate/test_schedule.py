@@ -12,7 +12,7 @@ from surrogate.fetching import Standing
 from surrogate.fetching.schedule import RETRY_SECONDS, SEARCH_SECONDS
 from surrogate.fetching.standing import ASIDE_BYTES, STEADY_REQUESTS
 from tests.surrogate.simulated import Link, World, ref, refs
-from wire import Priority
+from wire import PLACES_LIMIT, Priority
 
 WIFI = 11e6 / 8
 UPLINK = 256e3 / 8
@@ -67,6 +67,17 @@ def test_a_miss_goes_to_where_it_comes_from_first_given_what_is_queued_there() -
     world.run(keys=[miss])
     assert world.seconds([miss]) < 0.05
     assert world.sent[-1][1].standing is far.standing
+
+
+def test_a_request_has_no_more_places_than_a_source_takes() -> None:
+    world = World(media())
+    warm(world)
+    sent = len(world.sent)
+    places = [Below(ref(n), 0, 0, 1) for n in range(3 * PLACES_LIMIT)]
+    world.run(keys=world.want(places, Priority.PREFETCH, 100))
+    sizes = [len(dispatch.keys) for _, dispatch in world.sent[sent:]]
+    assert sum(sizes) == len(places)
+    assert max(sizes) == PLACES_LIMIT
 
 
 def test_two_sources_share_a_bulk_by_their_rates() -> None:

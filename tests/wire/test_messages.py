@@ -12,6 +12,7 @@ from satchel.ids import CheckpointId, OperationNumber, ReplicaId
 from wire import (
     CreateReplica,
     ErrorReport,
+    HandedOver,
     HostStatus,
     Lease,
     LocalProtocolError,
@@ -42,6 +43,7 @@ MESSAGES: list[Message] = [
         {"version": 1, "volumes": {"ram": [1, None, "x"]}},
         (SourceAddress("media", "/run/s/media"), SourceAddress("home", "/run/s/home")),
     ),
+    HandedOver(OperationNumber(7), {"size": 9}, {"ram": {"size": 1}}, {"size": 2}, 0.25),
     REPLICA,
     HostStatus("a", "0.1.0", Space(1 << 40, 1), Space(2, 2), (REPLICA,), "/run/forwarded"),
     ServiceStatus(

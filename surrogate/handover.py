@@ -1,0 +1,90 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""A machine frozen where it runs, so that it can go on elsewhere; here it goes on meanwhile.
+
+What is said is names: those of the tables, which know by now what the machine has written, and of
+the device state. The blocks that differ from the owner's checkpoint are compressed together, in the
+form of a working set, so that the other surrogate streams them ahead of the machine; all others it
+has from where it has a checkpoint's.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Collection, Iterable, Sequence
+
+from chunkstore import BlockState, ChunkMissing, Store, differing_blocks
+from images import Manifest
+from overlay import Volume
+from replica import Frozen, Replica, Run, encode_working_set
+from satchel.ids import BLOCK_SIZE
+from surrogate.fetching import Fetcher
+from wire import CreateReplica, HandedOver
+
+logger = logging.getLogger(__name__)
+
+TRIES = 5
+"""A machine writes on while the pages above what it has written are fetched."""
+
+LOOK_BLOCKS = 64
+"""Blocks under one page."""
+
+
+def hand_over(
+    manifest: Manifest,
+    replica: Replica,
+    store: Store,
+    fetcher: Fetcher,
+    volumes: Sequence[Volume],
+    known: Collection[tuple[str, int]],
+) -> HandedOver:
+    """Freeze a replica that was resumed from `manifest`. known: blocks that differed from the
+    owner's checkpoint when it was. Raises as a replica's checkpoint and a fetch do."""
+    frozen = _freeze(replica, fetcher, volumes)
+    changed = set(known)
+    for name, root in frozen.volumes.items():
+        numbers = differing_blocks(store, manifest.volumes[name], root)
+        changed.update((name, number) for number in numbers)
+
+    def content(run: Run) -> bytes:
+        root = frozen.volumes[run.volume]
+        return fetcher.read(root, run.first * BLOCK_SIZE, run.count * BLOCK_SIZE)
+
+    runs = [Run(name, number, 1) for name, number in sorted(changed)]
+    blob = store.import_bytes(encode_working_set([runs], content))
+    logger.info("replica %s handed over: %d blocks, %d bytes", replica.id, len(runs), blob.size)
+    return HandedOver(
+        operation=frozen.operation,
+        device_state=frozen.device_state.to_json(),
+        volumes={name: root.to_json() for name, root in frozen.volumes.items()},
+        changed=blob.to_json(),
+        paused_seconds=frozen.paused_seconds,
+    )
+
+
+def taken_over(request: CreateReplica, handed: HandedOver) -> CreateReplica:
+    """The request from which a surrogate that is started again takes a frozen replica over."""
+    fields = {"operation", "device_state", "volumes"}
+    manifest = request.manifest | {k: v for k, v in handed.to_json().items() if k in fields}
+    return dataclasses.replace(request, manifest=manifest, changed=handed.changed)
+
+
+def _freeze(replica: Replica, fetcher: Fetcher, volumes: Sequence[Volume]) -> Frozen:
+    for tries in range(TRIES, 0, -1):
+        for volume in volumes:
+            fetcher.pages(volume, _written(volume))
+        try:
+            return replica.checkpoint()
+        except ChunkMissing:
+            if tries == 1:
+                raise
+    raise AssertionError
+
+
+def _written(volume: Volume) -> Iterable[int]:
+    """A block under each page under which something was written."""
+    for first in range(0, volume.blocks, LOOK_BLOCKS):
+        count = min(LOOK_BLOCKS, volume.blocks - first)
+        if volume.map.counts(first, count)[BlockState.DIRTY]:
+            yield first

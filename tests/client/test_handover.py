@@ -1,0 +1,78 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Moves in which one surrogate hands the machine over to the next one."""
+
+import dataclasses
+
+import pytest
+
+from client.checkpoints import CheckpointDamaged
+from client.endpoints import SurrogateEndpoint
+from client.routes import Route
+from satchel.errors import StateError
+from tests.client.test_runner import replica_states
+from tests.client.world import World, post
+from tests.needs import requires
+from tests.waiting import eventually
+
+pytestmark = requires("nbdkit", "nbdfuse", "fusermount3", "fuse", "sshd", "ssh")
+
+
+def test_a_replica_is_handed_over_as_it_is(carried: World) -> None:
+    runner = carried.runner()
+    url = carried.proxy(runner)
+    runner.move("a")
+    for _ in range(8):
+        post(url)
+    assert eventually(lambda: runner.session.feed("a").cursor == 8)  # type: ignore[union-attr]
+    brought = runner.move("b", route=Route.HANDOVER)
+    assert brought.replayed == 0
+    assert brought.fetched_bytes["a"] > 0
+    assert carried.spots["a"].replicas() == []
+    carried.spots["a"].cut()
+    for _ in range(4):
+        assert post(url).status_code == 200
+    assert eventually(lambda: {row["lag"] for row in runner.status()["replicas"]} == {0})
+    status = runner.status()
+    assert status["last_operation"] == 12
+    assert status["diverged"] == 0
+    assert {row["name"]: row["state"] for row in status["replicas"]} == {
+        "home": "joined",
+        "b": "joined",
+    }
+
+
+def test_nobody_can_hand_over_what_is_only_at_home(carried: World) -> None:
+    runner = carried.runner()
+    with pytest.raises(StateError, match="hand notes over"):
+        runner.move("b", route=Route.HANDOVER)
+    runner.move("a")
+    carried.spots["a"].crash()
+    assert eventually(lambda: replica_states(runner)["a"] == "lost", 30.0)
+    with pytest.raises(StateError, match="hand notes over"):
+        runner.move("b", route=Route.HANDOVER)
+    assert runner.move("b").surrogate == "b"
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        {"operation": 99},
+        {"volumes": {}},
+        {"device_state": {"sha1": "0" * 40}},
+    ],
+    ids=["operation", "volumes", "device-state"],
+)
+def test_a_surrogate_that_hands_over_nonsense_is_told_and_keeps_its_replica(
+    carried: World, lie: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner = carried.runner()
+    runner.move("a")
+    true = SurrogateEndpoint.hand_over
+    monkeypatch.setattr(
+        SurrogateEndpoint, "hand_over", lambda self: dataclasses.replace(true(self), **lie)
+    )
+    with pytest.raises(CheckpointDamaged, match="hands over"):
+        runner.move("b", route=Route.HANDOVER)
+    assert carried.spots["b"].replicas() == []
+    assert replica_states(runner)["a"] == "joined"

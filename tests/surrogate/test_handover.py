@@ -1,0 +1,88 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""A real machine that goes on on another surrogate as it is, and on a third one after that."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import flask
+import pytest
+
+from satchel.ids import ReplicaId
+from surrogate.handover import taken_over
+from surrogate.site import cache_routes
+from surrogate.tenant import Tenant
+from tests.machines import MACHINE, NotesCheckpoint
+from tests.needs import requires
+from tests.surrogate.test_machine import Spot, note
+from tests.waiting import eventually
+from wire import CreateReplica, HandedOver, Server, SourceAddress, install_errors, serve
+
+pytestmark = [requires(*MACHINE), pytest.mark.machine]
+
+STATE = ["/var/lib/notes"]
+
+
+class Chain:
+    """Surrogates with empty caches. Each but the first also reaches the one before it."""
+
+    def __init__(self, folder: Path, checkpoint: NotesCheckpoint) -> None:
+        self.checkpoint = checkpoint
+        self.spots = [Spot(folder / name, checkpoint) for name in "abc"]
+        self.servers: list[Server] = []
+
+    def hand(self, number: int, handed: HandedOver) -> Tenant:
+        """Have the spot of that number take over from the one before."""
+        giver, taker = self.spots[number - 1 : number + 1]
+        app = flask.Flask("giver")
+        install_errors(app)
+        app.register_blueprint(cache_routes(giver.host.store))
+        path = taker.settings.forwarded / "giver"
+        self.servers.append(serve(app, path, threads=4, max_body=1 << 20))
+        sources = [("giver", path), ("home", taker.server.path)]
+        request = CreateReplica(
+            ReplicaId("r"),
+            "notes",
+            self.checkpoint.manifest.to_json(),
+            tuple(SourceAddress(name, str(socket)) for name, socket in sources),
+        )
+        tenant = taker.host.create(taken_over(request, handed))
+        tenant.wait_started(60)
+        assert tenant.status().state == "ready", tenant.status().error
+        return tenant
+
+    def close(self) -> None:
+        for server in self.servers:
+            server.close()
+        for spot in self.spots:
+            spot.close()
+
+
+@pytest.fixture
+def chain(short_path: Path, notes_checkpoint: NotesCheckpoint) -> Iterator[Chain]:
+    for name in "abc":
+        (short_path / name).mkdir()
+    made = Chain(short_path, notes_checkpoint)
+    yield made
+    made.close()
+
+
+def test_a_machine_goes_on_elsewhere_as_it_is(chain: Chain) -> None:
+    first = chain.spots[0].create("r")
+    first.execute([note(1, "one"), note(2, "two")])
+    handed = first.hand_over()
+    assert handed.operation == 2
+    assert 0 < handed.paused_seconds < 60
+    second = chain.hand(1, handed)
+    assert second.status().last_operation == 2
+    operation = note(3, "three")
+    assert second.execute([operation]) == first.execute([operation])
+    assert second.replica.digest(STATE) == first.replica.digest(STATE)
+    assert eventually(lambda: second.status().independent, 60.0)
+    chain.spots[0].host.remove("r")
+    chain.servers[0].close()
+    third = chain.hand(2, second.hand_over())
+    assert third.status().last_operation == 3
+    operation = note(4, "four")
+    assert third.execute([operation]) == second.execute([operation])
+    assert third.replica.digest(STATE) == second.replica.digest(STATE)
