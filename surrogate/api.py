@@ -39,6 +39,7 @@ def surrogate_app(host: Host) -> flask.Flask:
     app = flask.Flask("satchel-surrogate", static_folder=None)
     install_errors(app)
     app.register_blueprint(cache_routes(host.store))
+    app.register_blueprint(_execution(host))
 
     @app.get("/v1/status")
     def status() -> Any:
@@ -59,20 +60,6 @@ def surrogate_app(host: Host) -> flask.Flask:
         tenant.wait_started(min(WAIT_LIMIT, flask.request.args.get("wait", 0.0, float)))
         return tenant.status().to_json()
 
-    @app.post("/v1/replicas/<replica>/operations")
-    def execute(replica: str) -> Any:
-        operations = decode_operations(flask.request.get_data())
-        return _octets(encode_responses(host.tenant(replica).execute(operations)))
-
-    @app.post("/v1/replicas/<replica>/reads")
-    def read(replica: str) -> Any:
-        operations = decode_operations(flask.request.get_data())
-        return _octets(encode_responses(host.tenant(replica).read(operations)))
-
-    @app.post("/v1/replicas/<replica>/hand-over")
-    def hand_over(replica: str) -> Any:
-        return host.tenant(replica).hand_over().to_json()
-
     @app.post("/v1/replicas/<replica>/digest")
     def digest(replica: str) -> Any:
         body = flask.request.get_json(silent=True)
@@ -87,6 +74,27 @@ def surrogate_app(host: Host) -> flask.Flask:
         return {}
 
     return app
+
+
+def _execution(host: Host) -> flask.Blueprint:
+    """What a client has of its replica."""
+    routes = flask.Blueprint("execution", __name__, url_prefix="/v1/replicas/<replica>")
+
+    @routes.post("/operations")
+    def execute(replica: str) -> Any:
+        operations = decode_operations(flask.request.get_data())
+        return _octets(encode_responses(host.tenant(replica).execute(operations)))
+
+    @routes.post("/reads")
+    def read(replica: str) -> Any:
+        operations = decode_operations(flask.request.get_data())
+        return _octets(encode_responses(host.tenant(replica).read(operations)))
+
+    @routes.post("/hand-over")
+    def hand_over(replica: str) -> Any:
+        return host.tenant(replica).hand_over().to_json()
+
+    return routes
 
 
 def _octets(data: bytes) -> flask.Response:
