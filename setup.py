@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""The native build: CMake makes the chunk store's binding, the nbdkit plugin, the guest agent and
-the link emulator, each in the `_native` folder of the package that uses it. Metadata is in
-pyproject.toml."""
+"""The native build: CMake makes the chunk store's binding, the nbdkit plugin, what goes into
+guests and the link emulator, each in the `_native` folder of the package that uses it. Metadata is
+in pyproject.toml."""
 
 import os
 import shutil

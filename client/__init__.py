@@ -14,7 +14,8 @@
 - sources: chunks of the media and of home, offered to a surrogate
 - runner: a session from its start to its end; bring up, move, drop
 - fronts: a local port on which an unmodified program uses the service, one front for each adapter
-- proxy, redis: the fronts of `http` and `redis`
+- proxy, redis, desktop: the fronts of `http`, `redis` and `rfb`
+- screen, viewer, pixels: what a desktop shows, and who looks at it
 - stream: a local port for protocols that are not HTTP
 - control: the socket on which `satchel status`, `move`, `call` and `stop` reach a running session
 - cli: the commands, one file each

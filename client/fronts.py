@@ -7,10 +7,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from client.desktop import Desktop
 from client.proxy import Proxy
 from client.redis import redis_front
 from client.session import Session
-from replay.adapters import http, redis
+from replay.adapters import http, redis, rfb
 from satchel.errors import UnsupportedError
 
 
@@ -24,7 +25,11 @@ class Front(Protocol):
         """Listen no more."""
 
 
-FRONTS: dict[str, Callable[[Session, int], Front]] = {http.kind: Proxy, redis.kind: redis_front}
+FRONTS: dict[str, Callable[[Session, int], Front]] = {
+    http.kind: Proxy,
+    redis.kind: redis_front,
+    rfb.kind: Desktop,
+}
 """Every front by the kind of its adapter; a port of 0 is a free one."""
 
 

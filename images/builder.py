@@ -51,6 +51,10 @@ BUILDER_VERSION = 1
 
 AGENT_PATH = "/usr/bin/satchel-agent"
 
+CLOCK_PATH = "/usr/lib/satchel/clock.so"
+CLOCK = "satchel-clock.so"
+"""Beside the agent on this host: see replay/agent/clock.cc."""
+
 CMDLINE = " ".join(
     (
         "console=ttyS0 quiet panic=-1",
@@ -171,11 +175,15 @@ class _Build:
     fresh: bool
     steps: _Steps
     base: Recipe | None = field(init=False)
+    clock: Path | None = field(init=False)
     _sources: Sources | None = None
 
     def __post_init__(self) -> None:
-        if not self.agent.is_file():
-            raise NotFoundError(f"no guest agent at {self.agent}", fix="build the native parts")
+        self.clock = self.agent.with_name(CLOCK) if self.recipe.has_clock() else None
+        for path in self._native():
+            if not path.is_file():
+                what = "guest agent" if path == self.agent else "clock for guests"
+                raise NotFoundError(f"no {what} at {path}", fix="build the native parts")
         if not self.recipe.command:
             raise UsageError(f"recipe {self.recipe.name} makes no service", why="it has no command")
         self.base = self.recipe.base()
@@ -185,8 +193,12 @@ class _Build:
         parts = [str(BUILDER_VERSION), CMDLINE, INIT, self.recipe.content_key()]
         if self.base:
             parts.append(self.base.content_key())
-        parts.append(hashlib.sha256(self.agent.read_bytes()).hexdigest())
+        parts += [hashlib.sha256(path.read_bytes()).hexdigest() for path in self._native()]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+    def _native(self) -> list[Path]:
+        """What of the native build goes into the image."""
+        return [self.agent, *([self.clock] if self.clock else [])]
 
     def existing(self) -> BuiltImage | None:
         try:
@@ -306,6 +318,8 @@ class _Build:
             for guest_path, path in source.files() if source else ():
                 tree[guest_path] = file_entry(path, now)
         tree[AGENT_PATH] = Entry(Kind.FILE, content=self.agent, modified=now, digest=b"agent")
+        if self.clock:
+            tree[CLOCK_PATH] = Entry(Kind.FILE, content=self.clock, modified=now, digest=b"clock")
         for guest_path, text in (
             ("/etc/satchel/service", self.recipe.service_file()),
             ("/etc/hostname", f"{self.recipe.name}\n"),

@@ -151,6 +151,11 @@ class Recipe:
             if path.is_file() and "__pycache__" not in path.parts:
                 yield f"/{path.relative_to(root)}", path
 
+    def has_clock(self) -> bool:
+        """Whether the image has the operations' clock, for programs to preload: where it reads the
+        time is in the environment."""
+        return any(pair.startswith("SATCHEL_CLOCK=") for pair in self.environment)
+
     def packages_key(self) -> str:
         """A hash of what Debian packages the image has; 64 hex digits."""
         return hashlib.sha256("\n".join(sorted(self.packages)).encode()).hexdigest()

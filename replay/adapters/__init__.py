@@ -11,6 +11,7 @@ An adapter is a module (or any object) with
 
 - http: HTTP/1.1
 - redis: what Redis speaks (RESP)
+- rfb: input events of a desktop, and what they change on its screen
 
 How a second one is written: the agent opens one TCP connection per operation, writes the payload,
 and reads until the service closes. So `encode` makes a request after whose answer the service
@@ -21,11 +22,11 @@ here, add it to `ADAPTERS`, let it pass tests/replay/test_adapters.py, and add a
 client/fronts.py: a function from a session and a local port to something that listens there.
 """
 
-from replay.adapters import http, redis
+from replay.adapters import http, redis, rfb
 from replay.adapters.adapter import Adapter, Asked
 from satchel.errors import UnsupportedError
 
-ADAPTERS: dict[str, Adapter] = {http.kind: http, redis.kind: redis}
+ADAPTERS: dict[str, Adapter] = {http.kind: http, redis.kind: redis, rfb.kind: rfb}
 """Every adapter by its kind."""
 
 
@@ -37,4 +38,4 @@ def for_kind(kind: str) -> Adapter:
     return ADAPTERS[kind]
 
 
-__all__ = ["ADAPTERS", "Adapter", "Asked", "for_kind", "http", "redis"]
+__all__ = ["ADAPTERS", "Adapter", "Asked", "for_kind", "http", "redis", "rfb"]

@@ -18,7 +18,12 @@ def built(program: Program, folder: Path) -> dict[str, str]:
 
 def test_recipes_without_images(tmp_path: Path) -> None:
     (tmp_path / "images" / "notes").mkdir(parents=True)
-    assert built(Program(tmp_path), tmp_path) == {"notes": "no", "redis": "no", "speech": "no"}
+    assert built(Program(tmp_path), tmp_path) == {
+        "desktop": "no",
+        "notes": "no",
+        "redis": "no",
+        "speech": "no",
+    }
 
 
 @requires("mmdebstrap")

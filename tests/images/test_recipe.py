@@ -20,7 +20,7 @@ def write(folder: Path, text: str) -> Path:
 
 
 def test_the_shipped_services_are_notes_and_speech() -> None:
-    assert [recipe.name for recipe in recipes()] == ["notes", "redis", "speech"]
+    assert [recipe.name for recipe in recipes()] == ["desktop", "notes", "redis", "speech"]
     assert Recipe.find("notes").stateful
     assert not Recipe.find("speech").stateful
 
@@ -51,7 +51,7 @@ def test_json_gives_the_same_recipe_without_its_folder() -> None:
 
 @pytest.mark.parametrize("name", ["base", "nothing", "../notes", "", "a" * 500])
 def test_what_is_no_service_is_not_found(name: str) -> None:
-    with pytest.raises(RecipeNotFound, match="there are: notes, redis, speech"):
+    with pytest.raises(RecipeNotFound, match="there are: desktop, notes, redis, speech"):
         Recipe.find(name)
 
 

@@ -2,14 +2,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """What every adapter holds, and HTTP in particular."""
 
+import functools
 import random
+import struct
 import time
+import zlib
 
 import pytest
 
 from client.fronts import FRONTS
 from images import Rehearsal, recipes
 from replay import Operation, adapters
+from replay.adapters import rfb
 from replay.adapters.http import NotHttp
 from satchel.errors import UnsupportedError, UsageError
 from satchel.ids import OperationNumber
@@ -55,10 +59,11 @@ def test_the_same_response_gives_the_same_bytes(kind: str) -> None:
 
 @EVERY_ADAPTER
 def test_it_makes_the_operation_that_a_recipe_writes_down(kind: str) -> None:
-    asked = Rehearsal(body="GET word")
-    payload = adapters.for_kind(kind).request(asked, number=1, time_ns=2, seed=3)
-    assert payload == adapters.for_kind(kind).request(asked, number=1, time_ns=2, seed=3)
-    assert b"GET" in payload
+    shipped = [recipe for recipe in recipes() if recipe.adapter_kind == kind]
+    assert shipped
+    for asked in shipped[0].rehearsal:
+        make = functools.partial(adapters.for_kind(kind).request, asked, number=1, time_ns=2)
+        assert make(seed=3) == make(seed=3) != b""
 
 
 def test_every_shipped_recipe_has_its_adapter_and_a_front() -> None:
@@ -66,8 +71,54 @@ def test_every_shipped_recipe_has_its_adapter_and_a_front() -> None:
     assert kinds <= set(adapters.ADAPTERS) == set(FRONTS)
 
 
+def test_a_desktops_operation_golden_bytes() -> None:
+    payload = rfb.encode(
+        rfb.key(ord("a"), down=True) + rfb.key(ord("a"), down=False), time_ns=10**9, whole=False
+    )
+    assert payload.hex() == (
+        "53415444010000000" + "0ca9a3b0000000010000000" + "0401000000000061" + "0400000000000061"
+    )
+
+
+@pytest.mark.parametrize("events", [b"\4\1", b"\6" + bytes(7), b"\0", rfb.pointer(1, 2) * 20_000])
+def test_what_is_no_batch_of_events_is_refused(events: bytes) -> None:
+    with pytest.raises(UsageError):
+        rfb.encode(events, time_ns=0, whole=False)
+
+
+@pytest.mark.parametrize("line", ["click 1", "key nothing", "fly", "click a b"])
+def test_what_is_written_wrong_is_refused(line: str) -> None:
+    with pytest.raises(UsageError):
+        rfb.request(Rehearsal(body=line), number=1, time_ns=2, seed=3)
+
+
+def test_a_desktops_answer_from_a_stranger() -> None:
+    def answer(update: bytes, width: int = 64, height: int = 64) -> bytes:
+        head = struct.pack("<4sBBHH32s", b"SATS", 1, 0, width, height, bytes(32))
+        return head + zlib.compress(update)
+
+    tile = rfb.RECTANGLE.pack(0, 0, 64, 64, rfb.RAW) + bytes(64 * 64 * 4)
+    one = struct.pack(">BxH", 0, 1)
+    assert rfb.decode(answer(one + tile)).rectangles[0].width == 64
+    for wrong in (
+        answer(one + tile[:-1]),
+        answer(one + tile + b"x"),
+        answer(one + tile, width=63),
+        answer(one + tile, height=5000),
+        answer(b"\1" + one[1:] + tile),
+        answer(one + tile) + b"x",
+        answer(one + tile)[:-9],
+        answer(one + rfb.RECTANGLE.pack(0, 0, 65535, 65535, rfb.CURSOR)),
+        answer(b""),
+        b"",
+    ):
+        with pytest.raises(rfb.NotADesktop):
+            rfb.decode(wrong)
+        assert rfb.decode(rfb.normalise(wrong, operation())).failed
+
+
 def test_an_unknown_kind_is_refused() -> None:
-    with pytest.raises(UnsupportedError, match="this version has: http, redis"):
+    with pytest.raises(UnsupportedError, match="this version has: http, redis, rfb"):
         adapters.for_kind("gopher")
 
 

@@ -1,0 +1,139 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""The front of `rfb`: viewers at a local port, whose events become operations.
+
+What viewers do while an operation is under way waits and is the next one: one batch at a time, in
+the order of arrival. The screen is kept here, and viewers are served from it, so they see nothing
+of which replica answers, and one that connects costs no operation. The first operation of a session
+asks for the whole screen, and so does one after an answer that was lost.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+from collections import deque
+
+from client.screen import Screen
+from client.session import NoResponse, Session
+from client.stream import StreamPort
+from client.viewer import Viewer
+from replay.adapters import rfb
+from satchel.errors import SatchelError, StateError
+
+logger = logging.getLogger(__name__)
+
+BATCH = 256
+"""Events of one operation, at most."""
+
+
+class Desktop:
+    """A local port for viewers. A front, see client.fronts."""
+
+    def __init__(self, session: Session, port: int = 0) -> None:
+        """Listen on `port`, or on a free one for 0. Raises ConflictError when it is taken."""
+        self.changed = threading.Condition()
+        self.ended = False
+        self._session = session
+        self._events: deque[bytes] = deque()
+        self._held = 0
+        self._look = False
+        self._lost = True
+        self._failure: SatchelError | None = None
+        self._screen: Screen | None = None
+        self._viewers: set[Viewer] = set()
+        self._stream = StreamPort("vnc", port, self._serve)
+        self.port, self.url = self._stream.port, self._stream.url
+        self._operator = threading.Thread(target=self._operate, name="desktop", daemon=True)
+        self._operator.start()
+
+    def close(self) -> None:
+        """Listen no more, end every viewer. Events that wait are dropped."""
+        with self.changed:
+            self.ended = True
+            self.changed.notify_all()
+        self._stream.close()
+
+    def screen(self) -> Screen:
+        """See `Shown`."""
+        with self.changed:
+            if self._screen is None:
+                self._look, self._failure = True, None
+                self.changed.notify_all()
+            self.changed.wait_for(lambda: self._screen or self._failure or self.ended)
+            if self._screen is None:
+                raise self._failure or StateError("the session has ended")
+            return self._screen
+
+    def enter(self, event: bytes) -> None:
+        """See `Shown`. Of moves in a row the last one counts."""
+        with self.changed:
+            if event[0] == rfb.POINTER_EVENT:
+                buttons = event[1]
+                move = buttons == self._held
+                self._held = buttons
+                if move and self._events and _is_move(self._events, buttons):
+                    self._events.pop()
+            self._events.append(event)
+            self.changed.notify_all()
+
+    def _serve(self, connection: socket.socket) -> None:
+        viewer = Viewer(connection, self)
+        with self.changed:
+            self._viewers.add(viewer)
+        try:
+            viewer.serve()
+        except EOFError:
+            pass
+        finally:
+            with self.changed:
+                self._viewers.discard(viewer)
+
+    def _operate(self) -> None:
+        while True:
+            with self.changed:
+                self.changed.wait_for(lambda: self._events or self._look or self.ended)
+                if self.ended:
+                    return
+                count = min(BATCH, len(self._events))
+                events = b"".join(self._events.popleft() for _ in range(count))
+                self._look = False
+            try:
+                self._execute(events)
+            except SatchelError as error:
+                logger.error("%s", error)
+                with self.changed:
+                    self._lost, self._failure = True, error
+                    self.ended = self._session.refusal is not None
+                    self.changed.notify_all()
+
+    def _execute(self, events: bytes) -> None:
+        whole = self._lost
+        answer = self._session.call(
+            lambda number, time_ns, seed: rfb.encode(events, time_ns=time_ns, whole=whole)
+        )
+        update = rfb.decode(answer.payload)
+        if update.failed:
+            raise NoResponse(f"the desktop gave no answer to operation {answer.number}")
+        with self.changed:
+            if self._screen is None:
+                self._screen = Screen(update)
+                self._lost = False
+            else:
+                self._lost = not self._screen.apply(update)
+            if self._lost:
+                logger.error("operation %d does not go with what is shown", answer.number)
+            areas = {(p.x, p.y, p.width, p.height) for p in update.rectangles if not p.encoding}
+            for viewer in self._viewers:
+                viewer.note(areas)
+            self.changed.notify_all()
+
+
+def _is_move(events: deque[bytes], buttons: int) -> bool:
+    """Whether the last event is a move with these buttons held, and not what pressed them."""
+    last = events[-1]
+    if last[0] != rfb.POINTER_EVENT or last[1] != buttons or len(events) < 2:
+        return False
+    before = next((e for e in reversed(list(events)[:-1]) if e[0] == rfb.POINTER_EVENT), None)
+    return before is not None and before[1] == buttons

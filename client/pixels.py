@@ -1,0 +1,79 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Pixels as a desktop has them (blue, green, red, a byte of no meaning) into those of a viewer."""
+
+from __future__ import annotations
+
+import struct
+import sys
+from array import array
+from dataclasses import dataclass
+
+from satchel.errors import UnsupportedError
+
+_FORMAT = struct.Struct(">BBBBHHHBBBxxx")
+_CODES = {8: "B", 16: "H", 32: "I"}
+
+
+@dataclass(frozen=True)
+class PixelFormat:
+    """RFB's PIXEL_FORMAT (RFC 6143, 7.4), true colour only. maxima, shifts: of red, green, blue."""
+
+    bits: int
+    big_endian: bool
+    maxima: tuple[int, int, int]
+    shifts: tuple[int, int, int]
+
+    @classmethod
+    def decode(cls, data: bytes) -> PixelFormat:
+        """From its 16 bytes. Raises UnsupportedError for what this version does not make."""
+        bits, _, big, true, *rest = _FORMAT.unpack(data)
+        maxima, shifts = tuple(rest[:3]), tuple(rest[3:])
+        if bits not in _CODES or not true or max(shifts) >= bits or not all(maxima):
+            raise UnsupportedError("a viewer wants pixels that are not made here", why=data.hex())
+        return cls(bits, bool(big), maxima, shifts)
+
+    def encode(self) -> bytes:
+        """Its 16 bytes."""
+        depth = sum(maximum.bit_length() for maximum in self.maxima)
+        return _FORMAT.pack(self.bits, depth, self.big_endian, 1, *self.maxima, *self.shifts)
+
+    def convert(self, pixels: bytes) -> bytes:
+        """Pixels of a desktop in this format."""
+        if self == NATIVE:
+            return pixels
+        if (
+            self.bits == 32
+            and self.maxima == (255, 255, 255)
+            and not any(s % 8 for s in self.shifts)
+        ):
+            return self._moved(pixels)
+        known: dict[int, int] = {}
+        native = array("I", pixels)
+        if sys.byteorder == "big":
+            native.byteswap()
+        made = array(_CODES[self.bits])
+        for pixel in native:
+            if pixel not in known:
+                known[pixel] = self._one(pixel)
+            made.append(known[pixel])
+        if self.big_endian != (sys.byteorder == "big"):
+            made.byteswap()
+        return made.tobytes()
+
+    def _moved(self, pixels: bytes) -> bytes:
+        """The same three bytes in another order."""
+        made = bytearray(len(pixels))
+        for source, shift in zip((2, 1, 0), self.shifts, strict=True):
+            at = 3 - shift // 8 if self.big_endian else shift // 8
+            made[at::4] = pixels[source::4]
+        return bytes(made)
+
+    def _one(self, pixel: int) -> int:
+        colours = (pixel >> 16 & 255, pixel >> 8 & 255, pixel & 255)
+        parts = zip(colours, self.maxima, self.shifts, strict=True)
+        return sum((colour * maximum + 127) // 255 << shift for colour, maximum, shift in parts)
+
+
+NATIVE = PixelFormat(32, False, (255, 255, 255), (16, 8, 0))
+"""What a desktop has."""

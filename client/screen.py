@@ -1,0 +1,59 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a desktop shows, kept on this device, from where viewers are served."""
+
+from __future__ import annotations
+
+import hashlib
+
+from replay.adapters import rfb
+
+Area = tuple[int, int, int, int]
+"""x, y, width, height; of a tile."""
+
+
+class Screen:
+    """Not thread-safe."""
+
+    def __init__(self, update: rfb.Update) -> None:
+        """From an answer that has the whole screen."""
+        self.width = update.width
+        self.height = update.height
+        self.areas: list[Area] = list(rfb.tiles(self.width, self.height))
+        self.cursor: rfb.Rectangle | None = None
+        self._pixels = bytearray(self.width * self.height * rfb.PIXEL)
+        self._digests = [b""] * len(self.areas)
+        self._number = {area: number for number, area in enumerate(self.areas)}
+        self.apply(update)
+
+    def apply(self, update: rfb.Update) -> bool:
+        """Show what an answer brings. Whether that is what the replica shows; if not, the next
+        operation must ask for the whole screen."""
+        if (update.width, update.height) != (self.width, self.height):
+            return False
+        for part in update.rectangles:
+            if part.encoding == rfb.CURSOR:
+                self.cursor = part
+                continue
+            number = self._number.get((part.x, part.y, part.width, part.height))
+            if number is None:
+                return False
+            self._digests[number] = hashlib.sha256(part.data).digest()
+            size = part.width * rfb.PIXEL
+            for row, start in enumerate(self._rows(self.areas[number])):
+                self._pixels[start : start + size] = part.data[row * size : (row + 1) * size]
+        return self.digest() == update.digest
+
+    def digest(self) -> bytes:
+        """See `rfb.screen_digest`."""
+        return rfb.screen_digest(self._digests)
+
+    def content(self, area: Area) -> bytes:
+        """The pixels of a tile, row by row."""
+        size = area[2] * rfb.PIXEL
+        return b"".join([self._pixels[start : start + size] for start in self._rows(area)])
+
+    def _rows(self, area: Area) -> range:
+        x, y, _, height = area
+        stride = self.width * rfb.PIXEL
+        return range(y * stride + x * rfb.PIXEL, (y + height) * stride, stride)

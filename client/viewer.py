@@ -1,0 +1,212 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""One viewer at the local port: the server's half of RFB 3.8 (RFC 6143), raw rectangles.
+
+There is no password: whoever runs programs on this device may use the service, as with the other
+fronts. A web page cannot: its request is no RFB version, which ends the connection.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import struct
+import threading
+from typing import Protocol
+
+from client.pixels import NATIVE, PixelFormat
+from client.screen import Area, Screen
+from replay.adapters import rfb
+from satchel.errors import SatchelError, UsageError
+
+VERSION = b"RFB 003.008\n"
+SET_FORMAT, SET_ENCODINGS, ASK, CUT_TEXT = 0, 2, 3, 6
+MAX_ENCODINGS = 1024
+MAX_TEXT = 1 << 20
+TITLE = b"Satchel"
+
+
+class Shown(Protocol):
+    """What a viewer needs of its desktop. changed: guards the screen, and is notified with it."""
+
+    changed: threading.Condition
+    ended: bool
+
+    def screen(self) -> Screen:
+        """The screen, as soon as there is one. Raises SatchelError."""
+
+    def enter(self, event: bytes) -> None:
+        """A key or pointer event."""
+
+
+class Viewer:
+    """A connection of an unmodified viewer, read in one thread and written in another."""
+
+    def __init__(self, connection: socket.socket, desktop: Shown) -> None:
+        self._connection = connection
+        self._stream = connection.makefile("rb")
+        self._desktop = desktop
+        self._format = NATIVE
+        self._shapes = False
+        self._wants: Area | None = None
+        self._dirty: set[Area] = set()
+        self._cursor: rfb.Rectangle | None = None
+        self._keys: set[int] = set()
+        self._pointer = (0, 0, 0)
+        self._gone = False
+
+    def serve(self) -> None:
+        """Until the viewer, or the desktop, is gone. What it holds down is let go then."""
+        self._connection.sendall(VERSION)
+        if not self._take(12).startswith(b"RFB "):
+            return
+        try:
+            screen = self._desktop.screen()
+        except SatchelError as error:
+            reason = str(error).encode()
+            self._connection.sendall(b"\0" + struct.pack(">I", len(reason)) + reason)
+            return
+        self._greet(screen)
+        writer = threading.Thread(target=self._write, args=(screen,), daemon=True)
+        writer.start()
+        try:
+            while not self._gone:
+                self._read(screen)
+        except (EOFError, UsageError):
+            pass
+        finally:
+            self._let_go()
+            with self._desktop.changed:
+                self._gone = True
+                self._desktop.changed.notify_all()
+            writer.join()
+
+    def note(self, areas: set[Area]) -> None:
+        """These tiles have changed. Called with the desktop's lock."""
+        self._dirty |= areas
+
+    def _greet(self, screen: Screen) -> None:
+        self._connection.sendall(b"\1\1")
+        self._take(1)
+        self._connection.sendall(bytes(4))
+        self._take(1)
+        head = struct.pack(">HH", screen.width, screen.height) + NATIVE.encode()
+        self._connection.sendall(head + struct.pack(">I", len(TITLE)) + TITLE)
+
+    def _read(self, screen: Screen) -> None:
+        kind = self._take(1)[0]
+        if kind in rfb.SIZES:
+            self._enter(bytes([kind]) + self._take(rfb.SIZES[kind] - 1), screen)
+        elif kind == SET_FORMAT:
+            self._set_format(self._take(19)[3:])
+        elif kind == SET_ENCODINGS:
+            (count,) = struct.unpack(">xH", self._take(3))
+            if count > MAX_ENCODINGS:
+                raise UsageError("a viewer has too many encodings")
+            encodings = struct.unpack(f">{count}i", self._take(4 * count))
+            with self._desktop.changed:
+                self._shapes = rfb.CURSOR in encodings
+        elif kind == ASK:
+            incremental, *area = struct.unpack(">BHHHH", self._take(9))
+            self._ask((area[0], area[1], area[2], area[3]), screen, incremental=bool(incremental))
+        elif kind == CUT_TEXT:
+            (size,) = struct.unpack(">3xI", self._take(7))
+            if size > MAX_TEXT:
+                raise UsageError("a viewer's text is too long")
+            self._take(size)  # a desktop has a clipboard of its own
+        else:
+            raise UsageError(f"a viewer says {kind}, which is no message")
+
+    def _set_format(self, data: bytes) -> None:
+        with self._desktop.changed:
+            try:
+                self._format = PixelFormat.decode(data)
+            except SatchelError as error:
+                raise UsageError(str(error)) from error
+            self._cursor = None
+
+    def _ask(self, area: Area, screen: Screen, *, incremental: bool) -> None:
+        with self._desktop.changed:
+            if not incremental:
+                self._dirty |= {tile for tile in screen.areas if _meet(tile, area)}
+            self._wants = area
+            self._desktop.changed.notify_all()
+
+    def _enter(self, event: bytes, screen: Screen) -> None:
+        if event[0] == rfb.KEY_EVENT:
+            _, down, keysym = rfb.KEY.unpack(event)
+            (self._keys.add if down else self._keys.discard)(keysym)
+            self._desktop.enter(rfb.key(keysym, down=bool(down)))
+        else:
+            _, buttons, x, y = rfb.POINTER.unpack(event)
+            self._pointer = (min(x, screen.width - 1), min(y, screen.height - 1), buttons)
+            self._desktop.enter(rfb.pointer(*self._pointer))
+
+    def _let_go(self) -> None:
+        for keysym in self._keys:
+            self._desktop.enter(rfb.key(keysym, down=False))
+        x, y, buttons = self._pointer
+        if buttons:
+            self._desktop.enter(rfb.pointer(x, y))
+
+    def _write(self, screen: Screen) -> None:
+        desktop = self._desktop
+        try:
+            while True:
+                with desktop.changed:
+                    desktop.changed.wait_for(lambda: self._over() or self._due(screen))
+                    if self._over():
+                        break
+                    parts, form = self._parts(screen), self._format
+                self._connection.sendall(_update(parts, form))
+        except OSError:
+            pass
+        self._gone = True
+        with contextlib.suppress(OSError):
+            self._connection.shutdown(socket.SHUT_RDWR)  # the reader ends, too
+
+    def _over(self) -> bool:
+        return self._gone or self._desktop.ended
+
+    def _due(self, screen: Screen) -> bool:
+        wants = self._wants
+        if wants is None:
+            return False
+        shape = self._shapes and screen.cursor is not self._cursor
+        return shape or any(_meet(tile, wants) for tile in self._dirty)
+
+    def _parts(self, screen: Screen) -> list[rfb.Rectangle]:
+        """What the viewer asked for and has not seen."""
+        assert self._wants is not None
+        tiles = sorted(tile for tile in self._dirty if _meet(tile, self._wants))
+        parts = [rfb.Rectangle(*tile, rfb.RAW, screen.content(tile)) for tile in tiles]
+        if self._shapes and screen.cursor and screen.cursor is not self._cursor:
+            parts.append(screen.cursor)
+            self._cursor = screen.cursor
+        self._dirty -= set(tiles)
+        self._wants = None
+        return parts
+
+    def _take(self, size: int) -> bytes:
+        data = self._stream.read(size)
+        if len(data) != size:
+            raise EOFError
+        return data
+
+
+def _update(parts: list[rfb.Rectangle], form: PixelFormat) -> bytes:
+    """RFB's FramebufferUpdate."""
+    made = [struct.pack(">BxH", 0, len(parts))]
+    for part in parts:
+        size = part.width * part.height * rfb.PIXEL
+        made.append(
+            rfb.RECTANGLE.pack(part.x, part.y, part.width, part.height, part.encoding)
+            + form.convert(part.data[:size])
+            + part.data[size:]
+        )
+    return b"".join(made)
+
+
+def _meet(tile: Area, area: Area) -> bool:
+    across = tile[0] < area[0] + area[2] and area[0] < tile[0] + tile[2]
+    return across and tile[1] < area[1] + area[3] and area[1] < tile[1] + tile[3]

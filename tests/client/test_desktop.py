@@ -1,0 +1,287 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""The front of `rfb`, as an unmodified viewer (vncdotool) and as rubbish see it."""
+
+import hashlib
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import matplotlib.image
+import pytest
+
+from client.desktop import Desktop
+from client.endpoints import HOME
+from client.fronts import open_front
+from client.journal import Journal
+from client.pixels import NATIVE, PixelFormat
+from client.session import Session
+from replay import Operation
+from replay.adapters import rfb
+from satchel.errors import UnsupportedError
+from satchel.ids import OperationNumber
+from tests.client.replicas import InProcess, silence
+
+WIDTH, HEIGHT = 160, 100
+VIEWER = Path(sys.executable).with_name("vncdo")
+BLUE = bytes((255, 0, 0, 0))
+AREAS = list(rfb.tiles(WIDTH, HEIGHT))
+CURSOR = rfb.RECTANGLE.pack(1, 2, 8, 1, rfb.CURSOR) + bytes(8 * 4) + b"\xff"
+
+
+class Painter:
+    """A desktop of six tiles: a key paints the next one in a colour of its own."""
+
+    def __init__(self) -> None:
+        self.colours = [bytes(4)] * len(AREAS)
+        self.batches: list[bytes] = []
+        self.whole: list[bool] = []
+
+    def __call__(self, operation: Operation) -> bytes:
+        flags, size = struct.unpack_from("<5xB10xI", operation.payload)
+        events = operation.payload[-size:] if size else b""
+        self.batches.append(events)
+        self.whole.append(bool(flags))
+        changed = set()
+        for at in range(0, len(events) if events[:1] == b"\4" else 0, 8):
+            _, down, keysym = struct.unpack(">BBxxI", events[at : at + 8])
+            if down:
+                self.colours[keysym % len(AREAS)] = struct.pack("<I", keysym * 0x10101)
+                changed.add(keysym % len(AREAS))
+        return rfb.normalise(self.answer(changed, whole=bool(flags)), operation)
+
+    def answer(self, changed: set[int], *, whole: bool) -> bytes:
+        parts = [
+            rfb.RECTANGLE.pack(*AREAS[n], rfb.RAW) + self.tile(n)
+            for n in range(len(AREAS))
+            if whole or n in changed
+        ]
+        parts += [CURSOR] if whole else []
+        digests = [hashlib.sha256(self.tile(n)).digest() for n in range(len(AREAS))]
+        head = struct.pack("<4sBBHH", b"SATS", 1, whole, WIDTH, HEIGHT)
+        update = struct.pack(">BxH", 0, len(parts)) + b"".join(parts)
+        return head + hashlib.sha256(b"".join(digests)).digest() + zlib.compress(update)
+
+    def tile(self, number: int) -> bytes:
+        return self.colours[number] * (AREAS[number][2] * AREAS[number][3])
+
+
+class Bench:
+    """A front of a session with one replica."""
+
+    def __init__(self) -> None:
+        self.session = Session(Journal(None, None), stateful=False, response_seconds=5.0)
+        self.painter = Painter()
+        self.replica = InProcess(HOME, stateful=False)
+        self.replica.says = self.painter
+        self.session.add(self.replica, OperationNumber(0))
+        front = open_front("rfb", self.session, 0)
+        assert isinstance(front, Desktop)
+        self.front = front
+
+    def view(self, *words: str) -> None:
+        """Run vncdotool against it."""
+        argv = [str(VIEWER), "-s", f"127.0.0.1::{self.front.port}", "-t", "30", *words]
+        subprocess.run(argv, check=True, capture_output=True, timeout=60)
+
+    def close(self) -> None:
+        self.session.close()
+        self.front.close()
+
+
+class Raw:
+    """A viewer that speaks for itself."""
+
+    def __init__(self, port: int) -> None:
+        self.socket = socket.create_connection(("127.0.0.1", port), 10)
+        self.stream = self.socket.makefile("rb")
+        assert self.take(12) == b"RFB 003.008\n"
+
+    def greet(self) -> tuple[int, int]:
+        self.socket.sendall(b"RFB 003.008\n")
+        assert self.take(2) == b"\1\1"
+        self.socket.sendall(b"\1")
+        assert self.take(4) == bytes(4)
+        self.socket.sendall(b"\1")
+        width, height, length = struct.unpack(">HH16xI", self.take(24))
+        self.take(length)
+        return width, height
+
+    def ask(self, *, incremental: bool = False) -> None:
+        self.socket.sendall(struct.pack(">BBHHHH", 3, incremental, 0, 0, WIDTH, HEIGHT))
+
+    def update(self) -> dict[tuple[int, int, int, int], bytes]:
+        """The rectangles of the next update; the pointer's shape is (0, 0, 0, 0)."""
+        parts = {}
+        for _ in range(struct.unpack(">BxH", self.take(4))[1]):
+            x, y, width, height, encoding = struct.unpack(">HHHHi", self.take(12))
+            if encoding == rfb.CURSOR:
+                parts[0, 0, 0, 0] = self.take(width * height * 4 + (width + 7) // 8 * height)
+            else:
+                parts[x, y, width, height] = self.take(width * height * 4)
+        return parts
+
+    def key(self, keysym: int, *, down: bool = True) -> None:
+        self.socket.sendall(rfb.key(keysym, down=down))
+
+    def take(self, size: int) -> bytes:
+        return self.stream.read(size)
+
+    def close(self) -> None:
+        self.stream.close()
+        self.socket.close()
+
+
+@pytest.fixture
+def bench() -> Iterator[Bench]:
+    made = Bench()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def viewer(bench: Bench) -> Iterator[Raw]:
+    made = Raw(bench.front.port)
+    yield made
+    made.close()
+
+
+def test_a_viewer_types_and_sees_what_comes_of_it(bench: Bench, tmp_path: Path) -> None:
+    bench.view("key", "x", "pause", "0.3", "capture", str(tmp_path / "screen.png"))
+    seen = matplotlib.image.imread(tmp_path / "screen.png")
+    assert seen.shape[:2] == (HEIGHT, WIDTH)
+    assert bench.front.url == f"vnc://127.0.0.1:{bench.front.port}"
+    x, y, _, _ = AREAS[ord("x") % len(AREAS)]
+    assert round(float(seen[y, x][0]) * 255) == ord("x")
+    assert b"".join(bench.painter.batches) == rfb.key(120, down=True) + rfb.key(120, down=False)
+    assert bench.painter.whole == [True] + [False] * (len(bench.painter.whole) - 1)
+
+
+def test_what_changed_is_sent_when_it_is_asked_for(bench: Bench, viewer: Raw) -> None:
+    assert viewer.greet() == (WIDTH, HEIGHT)
+    viewer.ask()
+    assert set(viewer.update()) == set(AREAS)
+    viewer.ask(incremental=True)
+    viewer.key(6)
+    assert viewer.update() == {AREAS[0]: struct.pack("<I", 0x60606) * (64 * 64)}
+    viewer.socket.sendall(struct.pack(">BxHi", 2, 1, rfb.CURSOR))
+    viewer.ask(incremental=True)
+    assert viewer.update() == {(0, 0, 0, 0): CURSOR[12:]}
+
+
+def test_a_second_viewer_costs_no_operation(bench: Bench, viewer: Raw) -> None:
+    viewer.greet()
+    other = Raw(bench.front.port)
+    other.greet()
+    other.ask()
+    viewer.ask()
+    assert other.update() == viewer.update()
+    assert len(bench.painter.batches) == 1
+    other.close()
+
+
+def test_what_a_viewer_holds_down_is_let_go_when_it_goes(bench: Bench) -> None:
+    viewer = Raw(bench.front.port)
+    viewer.greet()
+    viewer.key(0xFFE3)
+    viewer.socket.sendall(rfb.pointer(3, 4, 1))
+    viewer.close()
+    pressed = rfb.key(0xFFE3, down=True) + rfb.pointer(3, 4, 1)
+    let_go = rfb.key(0xFFE3, down=False) + rfb.pointer(3, 4)
+    deadline = time.monotonic() + 20
+    while b"".join(bench.painter.batches) != pressed + let_go:
+        assert time.monotonic() < deadline, bench.painter.batches
+        time.sleep(0.01)
+
+
+def test_events_that_wait_are_one_operation_and_moves_are_joined(bench: Bench, viewer: Raw) -> None:
+    viewer.greet()
+    bench.replica.gate.clear()
+    viewer.key(7)
+    viewer.ask()
+    viewer.update()
+    moves = [rfb.pointer(x, 1) for x in range(1, 50)]
+    drag = [rfb.pointer(50, 1, 1), rfb.pointer(60, 1, 1), rfb.pointer(99999 % 65536, 1, 1)]
+    viewer.socket.sendall(b"".join([*moves, *drag, rfb.pointer(70, 1)]))
+    viewer.ask()
+    viewer.update()
+    bench.replica.gate.set()
+    viewer.key(8)
+    viewer.ask(incremental=True)
+    viewer.update()
+    joined = b"".join(bench.painter.batches[1:])
+    assert joined.startswith(rfb.key(7, down=True))
+    assert joined.count(rfb.pointer(50, 1, 1) + rfb.pointer(WIDTH - 1, 1, 1)) == 1
+    assert len(joined) < 10 * 8
+
+
+def test_after_a_lost_answer_the_whole_screen_is_asked_for(bench: Bench, viewer: Raw) -> None:
+    viewer.greet()
+    viewer.ask()
+    viewer.update()
+    lost = threading.Event()
+
+    def breaks(operation: Operation) -> bytes:
+        bench.painter(operation)
+        bench.replica.says = bench.painter
+        lost.set()
+        return rfb.normalise(b"", operation)
+
+    bench.replica.says = breaks
+    viewer.ask(incremental=True)
+    viewer.key(9)
+    assert lost.wait(10)
+    viewer.key(10)
+    assert viewer.update()[AREAS[9 % len(AREAS)]] == struct.pack("<I", 0x90909) * (64 * 36)
+    assert bench.painter.whole[:2] == [True, False]
+    assert bench.painter.whole[-1]
+
+
+def test_without_an_answer_a_viewer_is_told_why(bench: Bench) -> None:
+    bench.session.drop(HOME)
+    bench.session.refuse(silence("home"))
+    viewer = Raw(bench.front.port)
+    viewer.socket.sendall(b"RFB 003.008\n")
+    assert viewer.take(1) == b"\0"
+    assert b"home does not answer" in viewer.take(struct.unpack(">I", viewer.take(4))[0])
+    viewer.close()
+
+
+@pytest.mark.parametrize(
+    "rubbish", [b"\xff", b"\2\0\xff\xff", b"\6\0\0\0\xff\xff\xff\xff", b"\0" * 20]
+)
+def test_rubbish_ends_its_connection_and_nothing_else(
+    bench: Bench, viewer: Raw, rubbish: bytes
+) -> None:
+    viewer.greet()
+    viewer.socket.sendall(rubbish)
+    assert viewer.take(1) == b""
+    other = Raw(bench.front.port)
+    assert other.greet() == (WIDTH, HEIGHT)
+    other.close()
+
+
+def test_a_web_page_gets_no_screen(bench: Bench, viewer: Raw) -> None:
+    viewer.socket.sendall(b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+    viewer.socket.settimeout(10)
+    assert viewer.take(1) == b""
+    assert not bench.painter.batches
+
+
+def test_pixels_in_another_order_and_of_another_size() -> None:
+    pixels = bytes((1, 2, 3, 9, 255, 128, 0, 9))
+    rgb = PixelFormat(32, True, (255, 255, 255), (24, 16, 8))
+    assert rgb.convert(pixels) == bytes((3, 2, 1, 0, 0, 128, 255, 0))
+    small = PixelFormat(16, False, (31, 63, 31), (11, 5, 0))
+    assert small.convert(pixels)[2:] == struct.pack("<H", 0 << 11 | 32 << 5 | 31)
+    assert PixelFormat(8, False, (7, 7, 3), (0, 3, 6)).convert(BLUE) == bytes((3 << 6,))
+    for form in (rgb, small, NATIVE):
+        assert PixelFormat.decode(form.encode()) == form
+    with pytest.raises(UnsupportedError):
+        PixelFormat.decode(bytes(16))
