@@ -10,6 +10,8 @@
 - pace: how long a replica took of late
 - reads: to whom goes what changes nothing
 - endpoints: a replica at home or on a surrogate, as a feed sees it
+- routes: how a replica gets to a surrogate, and what that is going to take; history: what it took
+- planner: what a session knows of routes, and what each begins with
 - foreground: operations first, on the way from the client
 - sources: chunks of the media and of home, offered to a surrogate
 - runner: a session from its start to its end; bring up, move, drop

@@ -3,6 +3,7 @@
 """The socket on which other commands of this client reach a running session.
 
 GET  /v1/status   what `satchel status` shows
+GET  /v1/plan?at=SURROGATE  the routes there, or to every other surrogate
 POST /v1/move     to: SURROGATE, use_media: bool, route; answers when the new replica has joined
 POST /v1/stop     end the session
 """
@@ -103,14 +104,24 @@ def control_app(runner: Runner, front: Front, stop: threading.Event) -> flask.Fl
         body = flask.request.get_json(silent=True)
         fields = body if isinstance(body, dict) else {}
         surrogate, use_media = fields.get("to"), fields.get("use_media", True)
-        route = fields.get("route", Route.REPLAY.value)
-        routes = [known.value for known in Route]
-        if not isinstance(surrogate, str) or not isinstance(use_media, bool) or route not in routes:
+        route, routes = fields.get("route"), {known.value: known for known in Route}
+        if (
+            not isinstance(surrogate, str)
+            or not isinstance(use_media, bool)
+            or route not in (None, *routes)
+        ):
             raise UsageError(
                 "/v1/move needs a JSON object with to: str, use_media: bool, "
-                f"route: one of {', '.join(routes)}"
+                f"route: one of {', '.join(routes)}, or null"
             )
-        return asdict(runner.move(surrogate, use_media=use_media, route=Route(route)))
+        way = routes[route] if route else None
+        brought = runner.move(surrogate, use_media=use_media, route=way)
+        return asdict(brought) | {"route": brought.route.value}
+
+    @app.get("/v1/plan")
+    def plan() -> Any:
+        surrogates = flask.request.args.getlist("at") or runner.elsewhere()
+        return {"plans": [runner.plan(name).to_json() for name in surrogates]}
 
     @app.post("/v1/stop")
     def end() -> Any:

@@ -23,6 +23,9 @@ HISTORY_BATCH = 64
 SLOW_SECONDS = 600.0
 """How long home may take to execute a batch before it is asked again."""
 
+CHECKPOINT_SECONDS = 900.0
+"""How long home may take to make a checkpoint."""
+
 LEASE_SECONDS = 10.0
 """How long giving the lease back may take: the session is over anyway."""
 
@@ -56,6 +59,11 @@ class HomeService:
             raise IntegrityError("home's answer is not a checkpoint", why="no manifest in it")
         manifest, signature = (str(text).encode() for text in texts)
         return manifest, signature
+
+    def take_checkpoint(self) -> None:
+        """Have home take one now. Raises as home does."""
+        path = f"{self._path}/checkpoint"
+        self.link.http.post_json(path, {"media": ""}, timeout=CHECKPOINT_SECONDS)
 
     def operations(self, after: OperationNumber) -> Iterator[Operation]:
         """The operations that home has logged after that number. NotFoundError: they were cut."""

@@ -1,10 +1,36 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""The routes by which a replica comes to be on a surrogate."""
+"""The routes by which a replica comes to be on a surrogate, and what each is going to take.
+
+Pure: no IO and no clock. A move takes what has to be done before anything flows (a hand-over has to
+freeze, home to make a checkpoint), the bytes of what the machine touches first over the rate at
+which they came the last times, and the operations that are executed again, at the pace of those
+that were executed of late. So a rate covers everything between the request and the first answer
+that bytes stand for, the start of the machine included.
+
+(Su, Flinn: Slingshot, section 4.5: after how many operations a new checkpoint is worth its bytes.)
+"""
 
 from __future__ import annotations
 
 import enum
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+LOOKED_AT = 5
+"""Moves of one kind that count, the newest ones."""
+
+FIRST_RATE = 1e6
+"""Bytes a second, while nothing is known."""
+
+FIRST_ASKED_SECONDS = {"replay": 0.0, "handover": 2.0, "fresh": 20.0}
+
+FIRST_PACE = 0.05
+"""Seconds an operation takes, while nothing is known."""
+
+LEAST_SECONDS = 0.1
 
 
 class Route(enum.Enum):
@@ -15,3 +41,119 @@ class Route(enum.Enum):
 
     HANDOVER = "handover"
     """From the replica on another surrogate, as it is."""
+
+    FRESH = "fresh"
+    """From a checkpoint that home takes for this."""
+
+
+@dataclass(frozen=True)
+class Made:
+    """A move that was made.
+
+    bytes: of what the machine was expected to touch first; asked_seconds: before anything flowed;
+    replayed: operations executed again, each in pace seconds; predicted: of `seconds`, in all
+    """
+
+    at: str
+    surrogate: str
+    route: Route
+    bytes: int
+    asked_seconds: float
+    replayed: int
+    pace: float
+    seconds: float
+    predicted: float
+
+    @property
+    def rate(self) -> float:
+        """Bytes a second, of what was neither asking nor executing."""
+        flowing = self.seconds - self.asked_seconds - self.replayed * self.pace
+        return self.bytes / max(flowing, LEAST_SECONDS)
+
+    @property
+    def error(self) -> float:
+        """By how much of what it took the prediction was wrong."""
+        return abs(self.predicted - self.seconds) / self.seconds
+
+
+@dataclass(frozen=True)
+class Situation:
+    """What is known before a move.
+
+    replayed: operations since the checkpoint; pace: seconds for each, None where none was seen;
+    first: bytes that a machine touches first, as the checkpoint says; changed: bytes that a
+    hand-over has to send, None where nobody can hand over; home: whether it can be asked;
+    near, giver: the sources' names, of the checkpoint's bytes and of a hand-over's
+    """
+
+    replayed: int
+    pace: float | None
+    first: int
+    changed: int | None
+    home: bool
+    near: str
+    giver: str = ""
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Of one route. bytes: by source; limit: what takes most of the time."""
+
+    route: Route
+    seconds: float
+    bytes: dict[str, int]
+    limit: str
+
+
+def predict(now: Situation, surrogate: str, made: Sequence[Made]) -> list[Prediction]:
+    """The routes there are, the fastest first."""
+    pace = FIRST_PACE if now.pace is None else now.pace
+    flows = {Route.REPLAY: {now.near: now.first}}
+    if now.changed is not None:
+        flows[Route.HANDOVER] = {now.giver: now.changed, now.near: now.first}
+    if now.home:
+        flows[Route.FRESH] = {"home": now.first}
+    predictions = []
+    for route, flow in flows.items():
+        source = "home" if route is Route.FRESH else now.near
+        parts = {
+            _ASKED[route]: asked_seconds(route, made),
+            f"bytes from {source}": sum(flow.values()) / rate(route, surrogate, made),
+            f"{now.replayed} operations": now.replayed * pace if route is Route.REPLAY else 0.0,
+        }
+        longest = max(parts, key=lambda name: parts[name])
+        predictions.append(Prediction(route, sum(parts.values()), flow, longest))
+    return sorted(predictions, key=lambda prediction: prediction.seconds)
+
+
+def break_even(now: Situation, predictions: Iterable[Prediction]) -> int | None:
+    """The operations after which a new checkpoint would be sooner there than replay; None without
+    home."""
+    seconds = {prediction.route: prediction.seconds for prediction in predictions}
+    if Route.FRESH not in seconds:
+        return None
+    pace = FIRST_PACE if now.pace is None else now.pace
+    alone = seconds[Route.REPLAY] - now.replayed * pace
+    return max(0, math.ceil((seconds[Route.FRESH] - alone) / pace))
+
+
+def rate(route: Route, surrogate: str, made: Sequence[Made]) -> float:
+    """Bytes a second: of the last moves there by that route, else there, else anywhere."""
+    there = [move for move in made if move.surrogate == surrogate]
+    for moves in ([move for move in there if move.route is route], there, made):
+        if rates := [move.rate for move in moves if move.bytes][-LOOKED_AT:]:
+            return statistics.median(rates)
+    return FIRST_RATE
+
+
+def asked_seconds(route: Route, made: Sequence[Made]) -> float:
+    """Before anything flows."""
+    seen = [move.asked_seconds for move in made if move.route is route][-LOOKED_AT:]
+    return statistics.median(seen) if seen else FIRST_ASKED_SECONDS[route.value]
+
+
+_ASKED = {
+    Route.REPLAY: "the request",
+    Route.HANDOVER: "freezing it",
+    Route.FRESH: "home's checkpoint",
+}

@@ -26,7 +26,7 @@ from typing import Any
 from flask import Flask
 
 from chunkstore import Media
-from client.checkpoints import candidates, choose, handed_over
+from client.checkpoints import candidates, choose
 from client.comparison import Divergence
 from client.endpoints import HOME, HomeEndpoint, SurrogateEndpoint
 from client.evidence import Case, Evidence
@@ -34,6 +34,7 @@ from client.feed import FINAL, FeedState
 from client.home import HomeService
 from client.journal import Journal
 from client.leftovers import Leftovers
+from client.planner import Plan, Planner
 from client.reads import read_only
 from client.routes import Route
 from client.session import Diverged, Session
@@ -106,6 +107,8 @@ class BroughtUp:
     joined_seconds: float
     fetched_bytes: dict[str, int]
     replayed: int
+    route: Route
+    asked_seconds: float
 
 
 class Runner:
@@ -139,6 +142,10 @@ class Runner:
         if self._session is None:
             raise StateError(f"the session of {self.service} has not started")
         return self._session
+
+    @property
+    def _planner(self) -> Planner:
+        return Planner(self.settings, self.service, self.session, self._home, self._surrogates)
 
     @property
     def manifest(self) -> Manifest:
@@ -184,23 +191,49 @@ class Runner:
         with self._moving:
             self._make_room(surrogate)
             (self._without_media.discard if use_media else self._without_media.add)(surrogate)
-            giver = self._giver() if route is Route.HANDOVER else None
             try:
-                return self._bring_up(surrogate, use_media=use_media, giver=giver)
+                return self._bring_up(surrogate, use_media=use_media, route=route)
             except BaseException:
                 self.drop(surrogate)
                 raise
 
     def move(
-        self, surrogate: str, *, use_media: bool = True, route: Route = Route.REPLAY
+        self, surrogate: str, *, use_media: bool = True, route: Route | None = None
     ) -> BroughtUp:
-        """Bring up a replica there, then end those on other surrogates (make before break)."""
+        """Bring up a replica there, then end those on other surrogates (make before break).
+
+        By default by the route that is predicted to be the fastest, and where that fails by replay.
+        Raises as `bring_up`.
+        """
         with self._moving:
             self._restarts.pop(surrogate, None)
-            brought = self.bring_up(surrogate, use_media=use_media, route=route)
+            plan = self.plan(surrogate, use_media=use_media)
+            chosen = plan.of(route)
+            way = route or (chosen.route if chosen else Route.REPLAY)
+            try:
+                brought = self.bring_up(surrogate, use_media=use_media, route=way)
+            except SatchelError as error:
+                if route is not None or way is Route.REPLAY or self._closing.is_set():
+                    raise
+                logger.warning("by %s: %s; going by replay", way.value, error)
+                chosen = plan.of(Route.REPLAY)
+                brought = self.bring_up(surrogate, use_media=use_media)
+            if chosen:
+                asked, seconds = brought.asked_seconds, brought.joined_seconds
+                self._planner.note(plan, chosen, asked, brought.replayed, seconds)
             for name in [name for name in self._surrogates if name != surrogate]:
                 self.drop(name)
             return brought
+
+    def elsewhere(self) -> list[str]:
+        """The surrogates where no replica is."""
+        return sorted(set(self.settings.surrogates) - set(self._surrogates))
+
+    def plan(self, surrogate: str, *, use_media: bool = True) -> Plan:
+        """The routes to a replica there, with what each is going to take. Raises NotFoundError for
+        a surrogate that is not known."""
+        media = self._chunks is not None and use_media
+        return self._planner.plan(surrogate, self.manifest, media=media)
 
     def drop(self, surrogate: str) -> None:
         """End the replica on a surrogate and the link to it. Never fails: it may be gone."""
@@ -374,38 +407,22 @@ class Runner:
                 )
             self.drop(surrogate)
 
-    def _giver(self) -> SurrogateEndpoint:
-        """The replica on another surrogate that is furthest. Raises StateError without one."""
-        feeds = [self.session.feed(name) for name in self._surrogates]
-        joined = [feed for feed in feeds if feed and feed.state is FeedState.JOINED]
-        if not joined or not self.session.stateful:
-            raise StateError(
-                f"no surrogate can hand {self.service} over",
-                why="none has a replica that takes part"
-                if self.session.stateful
-                else "it is stateless",
-                fix="move it by replay",
-            )
-        return self._surrogates[max(joined, key=lambda feed: feed.cursor).name]
-
-    def _bring_up(
-        self, surrogate: str, *, use_media: bool, giver: SurrogateEndpoint | None
-    ) -> BroughtUp:
+    def _bring_up(self, surrogate: str, *, use_media: bool, route: Route) -> BroughtUp:
         began = time.monotonic()
         link, chunks = self._connect(surrogate)
         forwarded = HostStatus.from_json(link.http.get_json("/v1/status")).forwarded
         self._leftovers.remove_from(surrogate, link)
         replica = ReplicaId(f"{self.service[:40]}-{secrets.token_hex(4)}")
-        handed = giver.hand_over() if giver else None
-        manifest = self.manifest
-        if handed:
-            manifest = handed_over(manifest, handed, self.session.journal)
+        begin = self._planner.begin(route, self.manifest)
+        giver = begin.giver
+        if route is Route.FRESH:
+            self._manifest = begin.manifest
         request = CreateReplica(
             replica=replica,
             service=self.service,
-            manifest=manifest.to_json(),
+            manifest=begin.manifest.to_json(),
             sources=self._offer(chunks, forwarded, use_media=use_media, giver=giver),
-            changed=handed.changed if handed else None,
+            changed=begin.changed,
         )
         endpoint = self._surrogates[surrogate] = SurrogateEndpoint(
             surrogate, link, replica, stateful=self.session.stateful
@@ -435,6 +452,8 @@ class Runner:
             joined_seconds=time.monotonic() - began,
             fetched_bytes=_fetched(endpoint, status),
             replayed=session.journal.last - cursor if session.stateful else 0,
+            route=route,
+            asked_seconds=begin.seconds,
         )
 
     def _connect(self, surrogate: str) -> tuple[Link, Link]:

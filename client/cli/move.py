@@ -19,10 +19,9 @@ from console import json_option, show
 @click.option(
     "--route",
     type=click.Choice([route.value for route in Route]),
-    default=Route.REPLAY.value,
-    show_default=True,
     help="replay: from the checkpoint, with the operations since then executed again. handover: "
-    "from the replica on another surrogate, as it is.",
+    "from the replica on another surrogate, as it is. fresh: from a checkpoint that home takes for "
+    "this. [default: the one that `satchel plan` says is the fastest]",
 )
 @json_option
 @pass_context
@@ -31,7 +30,7 @@ def command(
     service: str,
     surrogate: str,
     without_media: bool,
-    route: str,
+    route: str | None,
     as_json: bool,
 ) -> None:
     """Bring up a replica of SERVICE on another surrogate, then end the old one."""

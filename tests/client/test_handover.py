@@ -8,12 +8,14 @@ import pytest
 
 from client.checkpoints import CheckpointDamaged
 from client.endpoints import SurrogateEndpoint
-from client.routes import Route
-from satchel.errors import StateError
+from client.history import History
+from client.routes import Made, Route
+from satchel.errors import NotFoundError, StateError, UnavailableError
 from tests.client.test_runner import replica_states
 from tests.client.world import World, post
 from tests.needs import requires
 from tests.waiting import eventually
+from wire import HandedOver
 
 pytestmark = requires("nbdkit", "nbdfuse", "fusermount3", "fuse", "sshd", "ssh")
 
@@ -44,12 +46,12 @@ def test_a_replica_is_handed_over_as_it_is(carried: World) -> None:
 
 def test_nobody_can_hand_over_what_is_only_at_home(carried: World) -> None:
     runner = carried.runner()
-    with pytest.raises(StateError, match="hand notes over"):
+    with pytest.raises(StateError, match="cannot go there by handover"):
         runner.move("b", route=Route.HANDOVER)
     runner.move("a")
     carried.spots["a"].crash()
     assert eventually(lambda: replica_states(runner)["a"] == "lost", 30.0)
-    with pytest.raises(StateError, match="hand notes over"):
+    with pytest.raises(StateError, match="cannot go there by handover"):
         runner.move("b", route=Route.HANDOVER)
     assert runner.move("b").surrogate == "b"
 
@@ -76,3 +78,62 @@ def test_a_surrogate_that_hands_over_nonsense_is_told_and_keeps_its_replica(
         runner.move("b", route=Route.HANDOVER)
     assert carried.spots["b"].replicas() == []
     assert replica_states(runner)["a"] == "joined"
+
+
+def test_a_fresh_checkpoint_of_home_leaves_nothing_to_replay(carried: World) -> None:
+    runner = carried.runner()
+    url = carried.proxy(runner)
+    for _ in range(6):
+        post(url)
+    assert eventually(lambda: carried.home.executed("notes") == 6)
+    brought = runner.move("a", route=Route.FRESH)
+    assert brought.replayed == 0
+    assert runner.manifest.operation == 6
+    assert post(url).status_code == 200
+    assert runner.status()["diverged"] == 0
+
+
+def test_a_move_takes_the_route_that_is_predicted_to_be_the_fastest(carried: World) -> None:
+    runner = carried.runner()
+    url = carried.proxy(runner)
+    assert {p.route for p in runner.plan("a").routes} == {Route.REPLAY, Route.FRESH}
+    assert runner.move("a").route is Route.REPLAY
+    post(url)
+    assert eventually(lambda: replica_states(runner)["a"] == "joined")
+    plan = runner.plan("b")
+    assert plan.situation.replayed == 1
+    assert {p.route for p in plan.routes} == set(Route)
+    brought = runner.move("b")
+    assert brought.route is plan.routes[0].route
+    made = History.of(carried.settings.state, "notes").moves()
+    assert [(move.surrogate, move.route) for move in made] == [
+        ("a", Route.REPLAY),
+        ("b", brought.route),
+    ]
+    assert made[1].seconds == brought.joined_seconds
+    with pytest.raises(NotFoundError):
+        runner.plan("nowhere")
+
+
+def test_a_hand_over_that_fails_on_the_way_becomes_a_replay(
+    carried: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner = carried.runner()
+    url = carried.proxy(runner)
+    runner.move("a")
+    for _ in range(4):
+        post(url)
+
+    def gone(self: SurrogateEndpoint) -> HandedOver:
+        carried.spots["a"].crash()
+        raise UnavailableError("it is gone")
+
+    slow = Made("", "b", Route.REPLAY, 1, 0.0, 0, 0.0, 900.0, 1.0)
+    swift = dataclasses.replace(slow, route=Route.HANDOVER, bytes=10**9, seconds=1.0)
+    History.of(carried.settings.state, "notes").add(slow)
+    History.of(carried.settings.state, "notes").add(swift)
+    monkeypatch.setattr(SurrogateEndpoint, "hand_over", gone)
+    assert runner.plan("b").routes[0].route is Route.HANDOVER
+    assert runner.move("b").route is Route.REPLAY
+    assert post(url).status_code == 200
+    assert runner.status()["diverged"] == 0

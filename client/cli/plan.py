@@ -1,0 +1,80 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""`satchel plan`: the routes to a replica elsewhere, with what each is going to take."""
+
+from __future__ import annotations
+
+import statistics
+from typing import Any
+from urllib.parse import urlencode
+
+import click
+
+from client.cli.context import Context, pass_context
+from client.control import running_session
+from client.history import History
+from console import json_option, show
+from satchel.names import check_name
+
+COLUMNS = ("surrogate", "route", "seconds", "bytes", "limit")
+
+PAST_COLUMNS = ("at", "surrogate", "route", "predicted", "seconds", "error")
+
+
+@click.command("plan")
+@click.argument("service")
+@click.option("--at", "surrogate", help="To that surrogate only [default: to all others].")
+@click.option("--history", is_flag=True, help="Moves that were made, and what was predicted.")
+@json_option
+@pass_context
+def command(
+    context: Context, service: str, surrogate: str | None, history: bool, as_json: bool
+) -> None:
+    """Show the routes by which SERVICE, which is running, can get to another surrogate.
+
+    Seconds are predicted from what moves took before, and from how fast operations are.
+    """
+    if history:
+        _past(context, check_name(service, "service"), as_json=as_json)
+        return
+    query = urlencode({"at": surrogate}) if surrogate else ""
+    plans = running_session(context.settings, service).get_json(f"/v1/plan?{query}")["plans"]
+    if as_json:
+        show({"plans": plans}, as_json=True)
+        return
+    rows = [_row(plan, route) for plan in plans for route in plan["routes"]]
+    show(rows, as_json=False, columns=COLUMNS)
+    for plan in plans:
+        if (count := plan["break_even_operations"]) is not None:
+            click.echo(
+                f"to {plan['surrogate']}: {plan['operations']} operations since the checkpoint; "
+                f"from {count} on a new one from home is faster than replay"
+            )
+
+
+def _row(plan: dict[str, Any], route: dict[str, Any]) -> dict[str, Any]:
+    flows = ", ".join(f"{name} {count / 1e6:.1f} MB" for name, count in route["bytes"].items())
+    seconds = f"{route['seconds']:.1f}"
+    return {"surrogate": plan["surrogate"], **route, "seconds": seconds, "bytes": flows}
+
+
+def _past(context: Context, service: str, *, as_json: bool) -> None:
+    moves = History.of(context.settings.state, service).moves()
+    rows = [
+        {
+            "at": move.at,
+            "surrogate": move.surrogate,
+            "route": move.route.value,
+            "predicted": round(move.predicted, 3),
+            "seconds": round(move.seconds, 3),
+            "error": round(move.error, 3),
+        }
+        for move in moves
+    ]
+    median = statistics.median(move.error for move in moves) if moves else None
+    if as_json:
+        show({"moves": rows, "median_error": median}, as_json=True)
+        return
+    show(rows, as_json=False, columns=PAST_COLUMNS)
+    if median is not None:
+        click.echo(f"median error: {median:.0%}")

@@ -1,0 +1,95 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""The moves of a service that were made, with what was predicted; docs/formats/moves.md."""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from client.routes import Made, Route
+from satchel.errors import IntegrityError
+from satchel.files import write_durably
+
+logger = logging.getLogger(__name__)
+
+VERSION = 1
+
+KEPT = 64
+"""Moves, the newest ones."""
+
+SIZE_LIMIT = 1 << 20
+
+_NUMBERS = ("bytes", "asked_seconds", "replayed", "pace", "seconds", "predicted")
+_TEXTS = ("at", "surrogate")
+
+
+class MovesInvalid(IntegrityError):
+    """The bytes are no history of moves, or one of another version."""
+
+
+def encode(moves: list[Made]) -> bytes:
+    """The bytes of the newest ones."""
+    rows = [asdict(move) | {"route": move.route.value} for move in moves[-KEPT:]]
+    return json.dumps({"version": VERSION, "moves": rows}, indent=1).encode() + b"\n"
+
+
+def decode(data: bytes) -> list[Made]:
+    """The moves, the oldest first. Raises MovesInvalid."""
+    try:
+        if len(data) > SIZE_LIMIT:
+            raise ValueError(f"it has more than {SIZE_LIMIT} bytes")
+        value = json.loads(data)
+        if not isinstance(value, dict) or value.get("version") != VERSION:
+            raise ValueError(f"it is not of version {VERSION}")
+        moves = value["moves"]
+        if not isinstance(moves, list):
+            raise TypeError("moves are no list")
+        return [_made(row) for row in moves]
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise MovesInvalid("not a history of moves", why=str(error)[:200]) from error
+
+
+def _made(row: Any) -> Made:
+    if set(row) != {*_NUMBERS, *_TEXTS, "route"}:
+        raise ValueError("a move has other fields")
+    if not all(type(row[key]) is str for key in _TEXTS):
+        raise ValueError("a name is no text")
+    if not all(type(row[key]) in (int, float) and 0 <= row[key] < 1e15 for key in _NUMBERS):
+        raise ValueError("a number is none")
+    if not row["seconds"]:
+        raise ValueError("a move took no time")
+    return Made(**row | {"route": Route(row["route"])})
+
+
+class History:
+    """Of one service, in a file. Losing it costs predictions and nothing else."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    @classmethod
+    def of(cls, state: Path, service: str) -> History:
+        """In the folder of a client's state."""
+        return cls(state / "moves" / f"{service}.json")
+
+    def moves(self) -> list[Made]:
+        """The oldest first; none where the file is missing or damaged, which is logged."""
+        try:
+            return decode(self._path.read_bytes())
+        except FileNotFoundError:
+            return []
+        except (MovesInvalid, OSError) as error:
+            logger.warning("%s: %s", self._path, error)
+            return []
+
+    def add(self, move: Made) -> None:
+        """Note a move. A disk that does not take it is logged."""
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            write_durably(self._path, encode([*self.moves(), move]))
+        except OSError as error:
+            logger.warning("%s: %s", self._path, error)

@@ -1,0 +1,163 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a session knows when it plans a move: see client.routes for what follows from it."""
+
+from __future__ import annotations
+
+import logging
+import statistics
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from client.checkpoints import handed_over, verified
+from client.endpoints import HOME, SurrogateEndpoint
+from client.feed import FeedState
+from client.history import History
+from client.home import HomeService
+from client.routes import Made, Prediction, Route, Situation, break_even, predict
+from client.session import Session
+from client.settings import ClientSettings
+from images import Manifest
+from satchel.errors import SatchelError, StateError
+
+logger = logging.getLogger(__name__)
+
+STATUS_SECONDS = 3.0
+"""How long planning waits for a surrogate."""
+
+CHANGED_BLOCK_BYTES = 1200
+"""What a changed block takes in a hand-over, compressed with its like."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The routes to a replica on a surrogate, the fastest first."""
+
+    surrogate: str
+    situation: Situation
+    routes: list[Prediction]
+
+    def of(self, route: Route | None) -> Prediction | None:
+        """The prediction for that route, None where it is none; by default the fastest."""
+        return next((p for p in self.routes if route in (None, p.route)), None)
+
+    def to_json(self) -> dict[str, Any]:
+        """For `satchel plan`."""
+        return {
+            "surrogate": self.surrogate,
+            "operations": self.situation.replayed,
+            "seconds_per_operation": self.situation.pace,
+            "routes": [asdict(p) | {"route": p.route.value} for p in self.routes],
+            "break_even_operations": break_even(self.situation, self.routes),
+        }
+
+
+@dataclass(frozen=True)
+class Begin:
+    """What a replica is resumed from, and who handed it over. seconds: until that was there."""
+
+    manifest: Manifest
+    seconds: float = 0.0
+    changed: dict[str, Any] | None = None
+    giver: SurrogateEndpoint | None = None
+
+
+class Planner:
+    """Of one session. Thread-safe."""
+
+    def __init__(
+        self,
+        settings: ClientSettings,
+        service: str,
+        session: Session,
+        home: HomeService | None,
+        surrogates: Mapping[str, SurrogateEndpoint],
+    ) -> None:
+        self._settings = settings
+        self._service = service
+        self._session = session
+        self._home = home
+        self._surrogates = surrogates
+        self._history = History.of(settings.state, service)
+
+    def plan(self, surrogate: str, checkpoint: Manifest, *, media: bool) -> Plan:
+        """media: whether they may be used. Raises NotFoundError for an unknown surrogate."""
+        self._settings.surrogate(surrogate)
+        now = self._situation(surrogate, checkpoint, media=media)
+        return Plan(surrogate, now, predict(now, surrogate, self._history.moves()))
+
+    def begin(self, route: Route, checkpoint: Manifest) -> Begin:
+        """Have what a route begins with. Raises StateError where there is no such route, and what
+        whoever is asked raises."""
+        began = time.monotonic()
+        if route is Route.REPLAY:
+            return Begin(checkpoint)
+        if route is Route.HANDOVER and (givers := self._givers()):
+            handed = givers[0].hand_over()
+            manifest = handed_over(checkpoint, handed, self._session.journal)
+            return Begin(manifest, time.monotonic() - began, handed.changed, givers[0])
+        if route is Route.FRESH and self._home and self._session.stateful:
+            self._home.take_checkpoint()
+            signers = self._settings.allowed_signers
+            manifest = verified(self._service, *self._home.checkpoint(), HOME, signers)
+            return Begin(manifest, time.monotonic() - began)
+        needs = {
+            Route.HANDOVER: "no surrogate has a replica that takes part and keeps state",
+            Route.FRESH: "it needs home, and a service that keeps state",
+        }
+        what = f"{self._service} cannot go there by {route.value}"
+        raise StateError(what, why=needs[route], fix=f"go by {Route.REPLAY.value}")
+
+    def note(
+        self, plan: Plan, prediction: Prediction, asked: float, replayed: int, seconds: float
+    ) -> None:
+        """Remember a move: seconds before anything flowed, operations executed again, seconds."""
+        self._history.add(
+            Made(
+                at=datetime.now(UTC).isoformat(timespec="seconds"),
+                surrogate=plan.surrogate,
+                route=prediction.route,
+                bytes=sum(prediction.bytes.values()),
+                asked_seconds=asked,
+                replayed=replayed,
+                pace=plan.situation.pace or 0.0,
+                seconds=seconds,
+                predicted=prediction.seconds,
+            )
+        )
+
+    def _situation(self, surrogate: str, checkpoint: Manifest, *, media: bool) -> Situation:
+        joined = [f for f in self._session.feeds() if f.state is FeedState.JOINED]
+        paces = [pace for feed in joined if (pace := feed.pace.median()) is not None]
+        giver = next((g for g in self._givers() if g.name != surrogate), None)
+        stateful = self._session.stateful
+        return Situation(
+            replayed=max(0, self._session.last - checkpoint.operation) if stateful else 0,
+            pace=statistics.median(paces) if paces else None,
+            first=sum(root.size for root in checkpoint.first_roots()),
+            changed=_changed(giver) if giver else None,
+            home=stateful and HOME in {feed.name for feed in joined},
+            near="media" if media else HOME,
+            giver=giver.name if giver else "",
+        )
+
+    def _givers(self) -> list[SurrogateEndpoint]:
+        """The replicas on surrogates that can be handed over, the furthest first."""
+        if not self._session.stateful:
+            return []
+        feeds = [self._session.feed(name) for name in list(self._surrogates)]
+        joined = [feed for feed in feeds if feed and feed.state is FeedState.JOINED]
+        return [self._surrogates[f.name] for f in sorted(joined, key=lambda feed: -feed.cursor)]
+
+
+def _changed(giver: SurrogateEndpoint) -> int | None:
+    """Bytes that it would have to hand over; None where it does not answer."""
+    try:
+        volumes = giver.status(timeout=STATUS_SECONDS).volumes
+    except SatchelError as error:
+        logger.info("%s hands nothing over: %s", giver.name, error)
+        return None
+    return sum(part.dirty for volume in volumes for part in volume.parts) * CHANGED_BLOCK_BYTES

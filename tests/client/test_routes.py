@@ -1,0 +1,152 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""What routes are predicted to take, and the bytes of docs/formats/moves.md."""
+
+import contextlib
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from client.history import KEPT, History, MovesInvalid, decode, encode
+from client.routes import Made, Route, Situation, break_even, predict
+
+NOW = Situation(
+    replayed=40, pace=0.1, first=4_000_000, changed=500_000, home=True, near="media", giver="a"
+)
+MADE = Made(
+    at="2026-11-21T23:00:00+00:00",
+    surrogate="b",
+    route=Route.REPLAY,
+    bytes=4_000_000,
+    asked_seconds=0.0,
+    replayed=20,
+    pace=0.1,
+    seconds=6.0,
+    predicted=9.0,
+)
+GOLDEN = b"""{
+ "version": 1,
+ "moves": [
+  {
+   "at": "2026-11-21T23:00:00+00:00",
+   "surrogate": "b",
+   "route": "replay",
+   "bytes": 4000000,
+   "asked_seconds": 0.0,
+   "replayed": 20,
+   "pace": 0.1,
+   "seconds": 6.0,
+   "predicted": 9.0
+  }
+ ]
+}
+"""
+
+
+def seconds(now: Situation, *made: Made) -> dict[Route, float]:
+    return {p.route: p.seconds for p in predict(now, "b", made)}
+
+
+def test_the_same_move_again_takes_as_long() -> None:
+    again = dataclasses.replace(NOW, replayed=20)
+    assert seconds(again, MADE)[Route.REPLAY] == pytest.approx(6.0)
+
+
+def test_each_operation_more_takes_its_time() -> None:
+    assert seconds(NOW, MADE)[Route.REPLAY] == pytest.approx(8.0)
+
+
+def test_a_link_that_was_faster_is_believed_after_most_moves_were() -> None:
+    slow = [dataclasses.replace(MADE, seconds=10.0)] * 3
+    fast = [dataclasses.replace(MADE, seconds=4.0)] * 3
+    again = dataclasses.replace(NOW, replayed=20)
+    assert seconds(again, *slow)[Route.REPLAY] == pytest.approx(10.0)
+    assert seconds(again, *slow, *fast)[Route.REPLAY] == pytest.approx(4.0)
+
+
+def test_another_surrogate_s_moves_count_where_there_are_none_of_this_one() -> None:
+    other = dataclasses.replace(MADE, surrogate="c", seconds=10.0)
+    assert seconds(NOW, other)[Route.REPLAY] == pytest.approx(12.0)
+    assert seconds(NOW, other, MADE)[Route.REPLAY] == pytest.approx(8.0)
+
+
+def test_with_a_long_log_a_hand_over_is_the_fastest_and_with_a_short_one_replay() -> None:
+    handed = dataclasses.replace(MADE, route=Route.HANDOVER, asked_seconds=1.0, bytes=4_500_000)
+    handed = dataclasses.replace(handed, replayed=0, seconds=6.0)
+    short, long = (dataclasses.replace(NOW, replayed=n) for n in (1, 500))
+    assert predict(short, "b", [MADE, handed])[0].route is Route.REPLAY
+    best = predict(long, "b", [MADE, handed])[0]
+    assert best.route is Route.HANDOVER
+    assert best.bytes == {"a": 500_000, "media": 4_000_000}
+    assert best.limit == "bytes from media"
+
+
+def test_only_the_routes_there_are() -> None:
+    alone = dataclasses.replace(NOW, changed=None, home=False)
+    assert list(seconds(alone)) == [Route.REPLAY]
+    assert break_even(alone, predict(alone, "b", [])) is None
+    assert {p.limit for p in predict(dataclasses.replace(NOW, replayed=900), "b", [MADE])} >= {
+        "900 operations",
+        "home's checkpoint",
+    }
+
+
+def test_the_break_even_is_where_both_take_as_long() -> None:
+    count = break_even(NOW, predict(NOW, "b", [MADE]))
+    assert count is not None
+    there = dataclasses.replace(NOW, replayed=count)
+    found = seconds(there, MADE)
+    assert found[Route.REPLAY] == pytest.approx(found[Route.FRESH], abs=0.2)
+    assert break_even(there, predict(there, "b", [MADE])) == count
+
+
+def test_golden_bytes(tmp_path: Path) -> None:
+    assert encode([MADE]) == GOLDEN
+    assert decode(GOLDEN) == [MADE]
+    history = History.of(tmp_path, "notes")
+    assert history.moves() == []
+    for n in range(KEPT + 3):
+        history.add(dataclasses.replace(MADE, replayed=n))
+    assert [move.replayed for move in history.moves()] == list(range(3, KEPT + 3))
+    assert (tmp_path / "moves" / "notes.json").exists()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"version": 2},
+        {"moves": {}},
+        {"moves": [{}]},
+        {"moves": [json.loads(GOLDEN)["moves"][0] | {"route": "walk"}]},
+        {"moves": [json.loads(GOLDEN)["moves"][0] | {"seconds": 0}]},
+        {"moves": [json.loads(GOLDEN)["moves"][0] | {"bytes": -1}]},
+        {"moves": [json.loads(GOLDEN)["moves"][0] | {"pace": True}]},
+        {"moves": [json.loads(GOLDEN)["moves"][0] | {"at": 7}]},
+        {"moves": [json.loads(GOLDEN)["moves"][0] | {"more": 7}]},
+        {"moves": [7]},
+    ],
+    ids=range(10),
+)
+def test_damage_is_refused_and_costs_the_history_only(
+    change: dict[str, Any], tmp_path: Path
+) -> None:
+    data = json.dumps(json.loads(GOLDEN) | change).encode()
+    with pytest.raises(MovesInvalid):
+        decode(data)
+    history = History.of(tmp_path, "notes")
+    history.add(MADE)
+    (tmp_path / "moves" / "notes.json").write_bytes(data)
+    assert history.moves() == []
+    history.add(MADE)
+    assert history.moves() == [MADE]
+
+
+@given(st.binary(max_size=300))
+def test_no_bytes_do_harm(data: bytes) -> None:
+    with contextlib.suppress(MovesInvalid):
+        decode(data)
