@@ -29,7 +29,7 @@ def resumed(
         store,
         QemuDriver(),
         run_dir,
-        adapter="http",
+        adapter=notes.manifest.adapter["kind"],
         stateful=True,
     )
     try:
