@@ -285,10 +285,17 @@ def _last_logged(path: Path) -> int | None:
 
 
 def _mounted() -> Iterator[Path]:
+    """Where something is mounted that has our folder. What cannot be looked at is no medium: a
+    FUSE mount whose program died, somebody else's folder."""
     for line in MOUNTS.read_text().splitlines():
-        path = _ESCAPED.sub(lambda found: chr(int(found[1], 8)), line.split(" ")[4])
-        if (Path(path) / "satchel").is_dir():
-            yield Path(path)
+        path = Path(_ESCAPED.sub(lambda found: chr(int(found[1], 8)), line.split(" ")[4]))
+        try:
+            ours = (path / "satchel").is_dir()
+        except OSError as error:
+            logger.debug("no medium is looked for at %s: %s", path, error)
+            continue
+        if ours:
+            yield path
 
 
 def _uuid_at(root: Path) -> str | None:

@@ -22,9 +22,11 @@ from typing import Self
 
 from overlay.volume import ReadAbandoned, Resolver, Volume
 from satchel.errors import SatchelError, UsageError
+from satchel.ids import BLOCK_SIZE
 
 REQUEST_MAGIC = 0x51544153
 REPLY_MAGIC = 0x50544153
+CONTENT_MAGIC = 0x43544153
 MISS_LIMIT = 256
 """Blocks in one request."""
 
@@ -150,8 +152,7 @@ class MissServer:
     def _serve(self, connection: socket.socket) -> None:
         try:
             while data := _receive(connection):
-                status = self._answer(MissRequest.decode(data))
-                connection.sendall(_REPLY.pack(REPLY_MAGIC, status))
+                connection.sendall(self._answer(MissRequest.decode(data)))
         except BadRequest as error:
             self._log.warning("%s: %s", self._path, error)
         except OSError:
@@ -161,33 +162,37 @@ class MissServer:
                 self._connections.discard(connection)
             connection.close()
 
-    def _answer(self, request: MissRequest) -> int:
-        """Resolve one request: 0, or an errno for the guest."""
-        status = errno.EINVAL
+    def _answer(self, request: MissRequest) -> bytes:
+        """Resolve one request: the reply."""
+        status, content = errno.EINVAL, None
         if request.volume < len(self._volumes):
             volume = self._volumes[request.volume]
             if request.first + request.count <= volume.blocks:
-                status = self._resolve(volume, request)
+                status, content = self._resolve(volume, request)
         with self._lock:
             counts = self._counts
             self._counts = MissCounts(
                 counts.requests + 1, counts.blocks + request.count, counts.failed + (status != 0)
             )
-        return status
+        if content is None:
+            return _REPLY.pack(REPLY_MAGIC, status)
+        return _REPLY.pack(CONTENT_MAGIC, 0) + content
 
-    def _resolve(self, volume: Volume, request: MissRequest) -> int:
+    def _resolve(self, volume: Volume, request: MissRequest) -> tuple[int, bytes | None]:
+        """0 or an errno for the guest, and the content that is not kept."""
         last = request.first + request.count - 1
         try:
-            self._resolver(volume, request.first, request.count)
+            content = self._resolver(volume, request.first, request.count)
+            assert content is None or len(content) == request.count * BLOCK_SIZE
         except SatchelError as error:
             level = logging.DEBUG if isinstance(error, ReadAbandoned) else logging.ERROR
             blocks = (volume.name, request.first, last)
             self._log.log(level, "volume %s, blocks %d to %d: %s", *blocks, error)
-            return errno.EIO
+            return errno.EIO, None
         except Exception:
             self._log.exception("volume %s, blocks %d to %d", volume.name, request.first, last)
-            return errno.EIO
-        return 0
+            return errno.EIO, None
+        return 0, content
 
 
 def _receive(connection: socket.socket) -> bytes:

@@ -64,12 +64,12 @@ class ReadAbandoned(StateError):
 class Resolver(Protocol):
     """Brings absent blocks: called by a thread of the miss server, by many at once.
 
-    Returns once none of the `count` blocks from `first` on is absent in `volume.map`, or raises:
-    then the guest's read fails with EIO, and the exception is logged. ReadAbandoned is no
-    news.
+    Returns None once none of the `count` blocks from `first` on is absent in `volume.map`, or their
+    content, where it cannot be kept, or raises: then the guest's read fails with EIO, and the
+    exception is logged. ReadAbandoned is no news.
     """
 
-    def __call__(self, volume: Volume, first: int, count: int) -> None: ...
+    def __call__(self, volume: Volume, first: int, count: int) -> bytes | None: ...
 
 
 def create_volume(run_dir: Path, name: str, root: TableRoot, read_only: bool = False) -> Volume:

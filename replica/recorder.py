@@ -31,14 +31,14 @@ class Recorder:
         self._asked: set[tuple[str, int]] = set()
         self._looked: dict[str, int] = {}
 
-    def __call__(self, volume: Volume, first: int, count: int) -> None:
+    def __call__(self, volume: Volume, first: int, count: int) -> bytes | None:
         phase, now = self._phase(), time.time()
         with self._lock:
             if phase and len(self._accesses) < LIMIT:
                 self._volumes[volume.name] = volume
                 self._accesses.append(Access(now, phase, volume.name, first, count))
                 self._asked.update((volume.name, n) for n in range(first, first + count))
-        self._resolver(volume, first, count)
+        return self._resolver(volume, first, count)
 
     def take(self, known: Collection[RunKey] = ()) -> list[Access]:
         """What was asked for since the last call, in that order; then of the `known` runs what the

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import logging
 import os
 import secrets
@@ -116,7 +117,7 @@ class Host:
     @property
     def cache(self) -> CacheNumbers:
         """What the chunk cache has, and what it was good for."""
-        return self._cache.counts()
+        return dataclasses.replace(self._cache.counts(), unkept=self.tally.unkept())
 
     def status(self) -> HostStatus:
         """The host and every replica on it."""

@@ -51,6 +51,7 @@ CACHE_BYTES = {
 CACHE_COUNTS = {
     "misses": "Chunks that were not here when a machine touched them first.",
     "evicted": "Chunks that the cache gave up.",
+    "unkept": "Blocks that machines got without their being kept: the disk is full.",
 }
 
 

@@ -19,7 +19,7 @@ from replay import Operation, Response
 from replica import Frozen, Replica, ReplicaFailed, ReplicaState, WrongReplicaState
 from satchel.errors import ROOTS, CapacityError, SatchelError, StateError, UnavailableError
 from satchel.ids import ReplicaId
-from surrogate.fetching import Fetcher, Tally
+from surrogate.fetching import Fetcher, Passing, Tally
 from surrogate.handover import hand_over, taken_over
 from surrogate.prefetch import Prefetcher
 from surrogate.readahead import Readahead
@@ -71,6 +71,7 @@ class Tenant:
         self.replica = replica
         self._store = store
         self.fetcher = fetcher
+        self._passing = Passing(fetcher)
         self._prefetcher = prefetcher
         self._readahead = readahead
         self._operation_seconds = operation_seconds
@@ -192,6 +193,7 @@ class Tenant:
         with self._stopping:
             self._stop.set()
             self.fetcher.close()
+            self._passing.close()
             if self._readahead:
                 self._readahead.close()
             self.replica.stop()
@@ -246,12 +248,12 @@ class Tenant:
             return remaining / rate
         return 0.0 if remaining == 0 else None
 
-    def _resolve(self, volume: Volume, first: int, count: int) -> None:
+    def _resolve(self, volume: Volume, first: int, count: int) -> bytes | None:
         source = self._prefetcher or self.fetcher
         if self._readahead:
             self._readahead.look()
         try:
-            source.resolve(volume, first, count)
+            return self._passing.resolve(source.resolve, volume, first, count)
         except SatchelError as error:
             if not isinstance(error, ReadAbandoned):
                 self._fetch_error = error

@@ -250,7 +250,8 @@ class CacheNumbers(Message):
     """A host's chunk cache. limit, size: bytes. crowded: running replicas need more than the limit.
     chunks: in each queue, `high`, `normal` or `low`, the last to be given up first; hits: chunks
     that were here when a machine touched them first, by their queue then; misses: those that were
-    not; evicted: chunks given up."""
+    not; evicted: chunks given up; unkept: blocks that machines got without their being kept, as
+    the disk is full."""
 
     limit: int = 0
     size: int = 0
@@ -259,9 +260,10 @@ class CacheNumbers(Message):
     hits: dict[str, int] = field(default_factory=dict)
     misses: int = 0
     evicted: int = 0
+    unkept: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("limit", "size", "misses", "evicted"):
+        for name in ("limit", "size", "misses", "evicted", "unkept"):
             _check_count(getattr(self, name), name)
 
 

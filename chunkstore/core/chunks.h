@@ -139,9 +139,9 @@ class Chunks final : public PageSource {
   Status EndPack();
 
   // Copies these chunks, which are in the order of their places, to the end of the packs and points
-  // the index there. A frame of which little is among them is taken apart. A chunk that is not
-  // whole is taken out of the index. For prune: nothing else runs.
-  Status Move(const std::vector<Index::Entry>& entries);
+  // the index there. A frame of which little is among them is taken apart. `lost`: those that are
+  // not whole, which the index still has. For prune: nothing else runs.
+  Status Move(const std::vector<Index::Entry>& entries, std::vector<ChunkRef>* lost);
 
   // Appends a frame of which slot i is the chunk refs[i], or of no account if that is the zero
   // reference. These chunks are here already; from now on they are found there. *at is slot 0.
@@ -153,6 +153,9 @@ class Chunks final : public PageSource {
 
   // Syncs, and takes chunks out of the index. For prune: nothing else runs.
   Status Erase(const std::vector<ChunkRef>& refs);
+
+  // The same of chunks whose places are known, which is quicker: the table of places stays.
+  Status EraseAt(const std::vector<Index::Entry>& entries);
 
   // A chunk whose record turned out bad is looked up no more.
   Status Forget(const ChunkRef& ref, const Location& at);

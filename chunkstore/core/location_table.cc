@@ -128,6 +128,13 @@ void LocationTable::Grow(size_t slots) {
 }
 
 void LocationTable::Merge() {
+  size_t kept = 0;
+  for (size_t i = 0; i < size_; ++i) {
+    if (places_[i] == kRemoved) continue;
+    prefixes_[kept] = prefixes_[i];
+    places_[kept++] = places_[i];
+  }
+  size_ = kept;
   std::vector<std::pair<uint32_t, uint64_t>> fresh;
   fresh.reserve(used_);
   for (size_t i = 0; i < new_places_.size(); ++i) {

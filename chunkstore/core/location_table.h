@@ -10,7 +10,7 @@
 // the few that a search has to look at. Additions go to a small hash table beside it, which is
 // merged into the sorted part when it has an eighth of its size; so that adding n chunks moves each
 // of them a handful of times. A chunk that is removed stays as a candidate of place 0, which is
-// skipped, until the table is loaded again. Not thread-safe.
+// skipped, until the next merge. Not thread-safe.
 #ifndef SATCHEL_CHUNKSTORE_CORE_LOCATION_TABLE_H_
 #define SATCHEL_CHUNKSTORE_CORE_LOCATION_TABLE_H_
 

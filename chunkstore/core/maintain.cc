@@ -266,7 +266,10 @@ class Pruner {
       size_t end = std::min(i + kMovePiece, move.size());
       while (end < move.size() && move[end].value.SamePlace(move[end - 1].value)) ++end;
       const auto begin = move.begin() + static_cast<ptrdiff_t>(i);
-      SATCHEL_RETURN_IF_ERROR(chunks_->Move({begin, move.begin() + static_cast<ptrdiff_t>(end)}));
+      std::vector<ChunkRef> lost;
+      SATCHEL_RETURN_IF_ERROR(
+          chunks_->Move({begin, move.begin() + static_cast<ptrdiff_t>(end)}, &lost));
+      SATCHEL_RETURN_IF_ERROR(chunks_->Erase(lost));
       i = end;
     }
     return {};
@@ -400,7 +403,9 @@ Status Store::Rewrite(const std::vector<uint32_t>& packs) {
   std::sort(move.begin(), move.end(), [](const auto& a, const auto& b) {
     return std::pair(a.value.pack, a.value.offset) < std::pair(b.value.pack, b.value.offset);
   });
-  SATCHEL_RETURN_IF_ERROR(chunks_->Move(move));
+  std::vector<ChunkRef> lost;
+  SATCHEL_RETURN_IF_ERROR(chunks_->Move(move, &lost));
+  SATCHEL_RETURN_IF_ERROR(chunks_->Erase(lost));
   for (const uint32_t pack : rewrite) {
     chunks_->reader()->Forget(pack);
     SATCHEL_RETURN_IF_ERROR(env_->Remove(PackPath(pack)));

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Satchel authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Chunks that get another place, for prune and for settling.
+// Chunks that get another place, or go, for prune, for settling and for a cache.
 #include <utility>
 
 #include "chunkstore/core/chunks.h"
@@ -20,10 +20,10 @@ bool IsLost(const Status& status) {
   return status.Is(Kind::kDamaged) || status.Is(Kind::kInvalid) || status.Is(Kind::kNotFound);
 }
 
-Status Chunks::Move(const std::vector<Index::Entry>& entries) {
+Status Chunks::Move(const std::vector<Index::Entry>& entries, std::vector<ChunkRef>* lost) {
   SATCHEL_RETURN_IF_ERROR(Sync());
   uint8_t buffer[kMaxRecordSize];
-  std::vector<ChunkRef> lost;
+  lost->clear();
   RecordBatch batch;
   batch.again = true;
   for (size_t i = 0; i < entries.size();) {
@@ -31,12 +31,12 @@ Status Chunks::Move(const std::vector<Index::Entry>& entries) {
     size_t end = i + 1;
     if (entry.value.in_frame()) {
       while (end < entries.size() && entries[end].value.SamePlace(entry.value)) ++end;
-      SATCHEL_RETURN_IF_ERROR(MoveFrame(&entry, end - i, &batch, &lost));
+      SATCHEL_RETURN_IF_ERROR(MoveFrame(&entry, end - i, &batch, lost));
     } else {
       RecordView record;
       const Status status = ReadRaw(entry.value, buffer, &record);
       if (IsLost(status) || (status.ok() && record.ref != entry.ref)) {
-        lost.push_back(entry.ref);
+        lost->push_back(entry.ref);
       } else {
         SATCHEL_RETURN_IF_ERROR(status);
         batch.Add(record, buffer);
@@ -47,9 +47,8 @@ Status Chunks::Move(const std::vector<Index::Entry>& entries) {
     SATCHEL_RETURN_IF_ERROR(Append(std::move(batch)));
     batch.Clear();
   }
-  SATCHEL_RETURN_IF_ERROR(Append(std::move(batch)));
-  damaged_ += lost.size();
-  return Erase(lost);
+  damaged_ += lost->size();
+  return Append(std::move(batch));
 }
 
 // `entries` are those of one frame. At least three quarters of its chunks: it is copied as it is.
@@ -100,6 +99,20 @@ Status Chunks::AppendFrame(std::string frame, const ChunkRef* refs, unsigned cou
     }
   }
   return Write();
+}
+
+Status Chunks::EraseAt(const std::vector<Index::Entry>& entries) {
+  SATCHEL_RETURN_IF_ERROR(Sync());
+  std::vector<ChunkRef> refs;
+  refs.reserve(entries.size());
+  for (const Index::Entry& entry : entries) refs.push_back(entry.ref);
+  PackPosition durable;
+  SATCHEL_RETURN_IF_ERROR(index_->End(&durable));
+  SATCHEL_RETURN_IF_ERROR(index_->Write({}, refs, durable));
+  pages_.Clear();
+  const MutexLock lock(&mutex_);
+  for (const Index::Entry& entry : entries) table_.Remove(entry.ref, entry.value);
+  return {};
 }
 
 Status Chunks::NameAt(const Location& at, ChunkRef* ref) {

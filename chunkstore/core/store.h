@@ -183,9 +183,20 @@ class Store {
   void FindInMaps(uint32_t pack, std::vector<Location>* places);
   uint64_t RepointMaps(uint32_t pack, const Moves& moves);
   void PinPacks(std::set<uint32_t>* pinned);
-  void PlacesInMaps(std::unordered_set<uint64_t>* places);
-  Status FindSparsePacks(std::vector<uint32_t>* packs) REQUIRES(gate_);
-  Status Vacate(uint32_t pack) REQUIRES(gate_);
+
+  // A pack of a cache that is to go: what of it is in the index.
+  struct PackEntries {
+    uint32_t pack = 0;
+    uint64_t live = 0;  // bytes
+    std::vector<Index::Entry> entries;
+  };
+
+  Status Alone(const std::function<Status(Chunks*)>& act);
+  Status Drop(const std::vector<ChunkRef>& refs, EvictReport* report);
+  Status FindSparsePacks(std::vector<PackEntries>* packs);
+  Status ForEachIndexed(const std::function<void(const ChunkRef&, const Location&)>& visit);
+  Status Vacate(const PackEntries& pack);
+  void FindInMaps(const std::unordered_set<uint64_t>& places, std::unordered_set<uint64_t>* used);
 
   std::string PacksPath() const { return path_ + "/packs"; }
   std::string IndexPath() const { return path_ + "/index"; }

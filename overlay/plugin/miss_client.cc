@@ -12,6 +12,7 @@
 #include <cstring>
 #include <utility>
 
+#include "chunkstore/core/pack_format.h"
 #include "overlay/plugin/nbdkit_api.h"
 
 namespace satchel {
@@ -65,14 +66,14 @@ Status Cancelled(const MissRequest& request) {
 MissClient::MissClient(std::string socket_path, uint32_t wait_seconds)
     : socket_path_(std::move(socket_path)), wait_seconds_(wait_seconds) {}
 
-Status MissClient::Ask(uint32_t volume, uint64_t first, uint32_t count) {
+Status MissClient::Ask(uint32_t volume, uint64_t first, uint32_t count, std::string* content) {
   const MissRequest request{kMissRequestMagic, volume, first, count, 0};
   const uint64_t budget_ms = uint64_t{wait_seconds_} * 1000;
   uint64_t waited_ms = 0;
   uint64_t delay_ms = kFirstDelayMs;
   for (;;) {
     uint32_t status = 0;
-    switch (Exchange(request, &status)) {
+    switch (Exchange(request, &status, content)) {
       case Outcome::kAnswered:
         if (status == 0) return {};
         return Status::Make(Kind::kGone, "the daemon cannot bring " + Describe(request),
@@ -95,12 +96,28 @@ Status MissClient::Ask(uint32_t volume, uint64_t first, uint32_t count) {
   }
 }
 
-MissClient::Outcome MissClient::Exchange(const MissRequest& request, uint32_t* status) const {
+MissClient::Outcome MissClient::Exchange(const MissRequest& request, uint32_t* status,
+                                         std::string* content) const {
+  content->clear();
   if (connection.fd < 0 && !Connect()) return Outcome::kLost;
   if (!SendAll(connection.fd, &request, sizeof request)) return Outcome::kLost;
   MissReply reply;
-  size_t have = 0;
-  while (have < sizeof reply) {
+  const Outcome outcome = Receive(&reply, sizeof reply);
+  if (outcome != Outcome::kAnswered) return outcome;
+  if (reply.magic == kMissContentMagic && reply.status == 0) {
+    content->resize(size_t{request.count} * kBlockSize);
+    return Receive(content->data(), content->size());
+  }
+  if (reply.magic != kMissReplyMagic) {
+    nbdkit_error("%s does not speak the miss protocol", socket_path_.c_str());
+    return Outcome::kLost;
+  }
+  *status = reply.status;
+  return Outcome::kAnswered;
+}
+
+MissClient::Outcome MissClient::Receive(void* data, size_t size) const {
+  for (size_t have = 0; have < size;) {
     pollfd waiting{connection.fd, POLLIN, 0};
     int ready = poll(&waiting, 1, kPollMs);
     if (ready < 0 && errno != EINTR) return Outcome::kLost;
@@ -108,16 +125,11 @@ MissClient::Outcome MissClient::Exchange(const MissRequest& request, uint32_t* s
       if (!Sleep(0)) return Outcome::kShutdown;
       continue;
     }
-    ssize_t n = recv(connection.fd, reinterpret_cast<char*>(&reply) + have, sizeof reply - have, 0);
+    ssize_t n = recv(connection.fd, static_cast<char*>(data) + have, size - have, 0);
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return Outcome::kLost;
     have += static_cast<size_t>(n);
   }
-  if (reply.magic != kMissReplyMagic) {
-    nbdkit_error("%s does not speak the miss protocol", socket_path_.c_str());
-    return Outcome::kLost;
-  }
-  *status = reply.status;
   return Outcome::kAnswered;
 }
 

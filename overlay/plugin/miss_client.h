@@ -18,16 +18,18 @@ class MissClient {
   // `wait_seconds`: how long a request goes on without a daemon that answers before it fails.
   MissClient(std::string socket_path, uint32_t wait_seconds);
 
-  // Waits until the blocks are no longer absent.
+  // Waits until the blocks are no longer absent, or until their content is in `content`, where the
+  // daemon cannot keep it: they stay absent then. It is empty otherwise.
   //
   // While the daemon holds the connection there is no time limit: a slow link is the daemon's to
   // judge. Ends early, as kCancelled, when nbdkit or the NBD client goes away.
-  Status Ask(uint32_t volume, uint64_t first, uint32_t count);
+  Status Ask(uint32_t volume, uint64_t first, uint32_t count, std::string* content);
 
  private:
   enum class Outcome { kAnswered, kLost, kShutdown };
 
-  Outcome Exchange(const MissRequest& request, uint32_t* status) const;
+  Outcome Exchange(const MissRequest& request, uint32_t* status, std::string* content) const;
+  Outcome Receive(void* data, size_t size) const;
   bool Connect() const;
 
   const std::string socket_path_;

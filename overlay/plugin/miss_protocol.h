@@ -19,6 +19,7 @@ namespace satchel {
 
 constexpr uint32_t kMissRequestMagic = 0x51544153;  // "SATQ"
 constexpr uint32_t kMissReplyMagic = 0x50544153;    // "SATP"
+constexpr uint32_t kMissContentMagic = 0x43544153;  // "SATC"
 constexpr uint32_t kMissLimit = 256;                // blocks in one request, 1 MiB
 
 #pragma pack(push, 1)
@@ -34,6 +35,8 @@ struct MissReply {
   uint32_t magic;   // 0
   uint32_t status;  // 4  0: none of the blocks is absent any more; else a Linux errno
 };
+// With kMissContentMagic the status is 0, the blocks stay absent, and their content follows: the
+// daemon has no room to keep it.
 #pragma pack(pop)
 static_assert(sizeof(MissRequest) == 24, "a miss request is 24 bytes");
 static_assert(sizeof(MissReply) == 8, "a miss reply is 8 bytes");

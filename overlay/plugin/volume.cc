@@ -54,12 +54,16 @@ Status Volume::Read(uint64_t offset, uint64_t count, char* out) {
       if (done > 0) continue;
     }
     const uint64_t run = alone ? 1 : RunEnd(block, end, state) - block;
-    const uint64_t length = std::min(count, run * kBlockSize - skip);
+    uint64_t length = std::min(count, run * kBlockSize - skip);
     bool valid = true;
+    std::string unkept;
     switch (state) {
       case BlockState::kAbsent:
-        SATCHEL_RETURN_IF_ERROR(Fetch(block, run));
-        continue;
+        SATCHEL_RETURN_IF_ERROR(Fetch(block, run, &unkept));
+        if (unkept.empty()) continue;
+        length = std::min<uint64_t>(length, unkept.size() - skip);
+        std::memcpy(out, unkept.data() + skip, length);
+        break;
       case BlockState::kZero:
         std::memset(out, 0, length);
         break;
@@ -135,9 +139,10 @@ uint64_t Volume::RunEnd(uint64_t block, uint64_t end, BlockState state) const {
   return block;
 }
 
-Status Volume::Fetch(uint64_t first, uint64_t count) {
+Status Volume::Fetch(uint64_t first, uint64_t count, std::string* content) {
   count = std::min<uint64_t>(count, kMissLimit);
-  SATCHEL_RETURN_IF_ERROR(misses_->Ask(index_, first, static_cast<uint32_t>(count)));
+  SATCHEL_RETURN_IF_ERROR(misses_->Ask(index_, first, static_cast<uint32_t>(count), content));
+  if (!content->empty()) return {};
   for (uint64_t block = first; block < first + count; ++block) {
     if (StateOf(block) == BlockState::kAbsent) {
       return Status::Make(Kind::kMissing, "cannot read block " + std::to_string(block),
@@ -229,7 +234,8 @@ Status Volume::WriteWhole(const Span& span, const char* data) {
 
 Status Volume::WritePart(const Span& span, const char* data) {
   const uint64_t block = BlockOf(span.offset);
-  if (StateOf(block) == BlockState::kAbsent) SATCHEL_RETURN_IF_ERROR(Fetch(block, 1));
+  std::string unkept;
+  if (StateOf(block) == BlockState::kAbsent) SATCHEL_RETURN_IF_ERROR(Fetch(block, 1, &unkept));
   {
     std::shared_lock lock(StripeOf(span.offset));
     if (StateOf(block) == BlockState::kDirty) {
@@ -237,11 +243,15 @@ Status Volume::WritePart(const Span& span, const char* data) {
     }
   }
   std::unique_lock lock(StripeOf(span.offset));
-  assert(StateOf(block) != BlockState::kAbsent);
   char content[kBlockSize] = {};
   const uint64_t begin = block * kBlockSize;
   const uint64_t length = std::min<uint64_t>(kBlockSize, size() - begin);
-  SATCHEL_RETURN_IF_ERROR(Read(begin, length, content));
+  if (StateOf(block) == BlockState::kAbsent) {
+    assert(!unkept.empty());
+    std::memcpy(content, unkept.data(), length);
+  } else {
+    SATCHEL_RETURN_IF_ERROR(Read(begin, length, content));
+  }
   std::memcpy(content + (span.offset - begin), data, span.length);
   SATCHEL_RETURN_IF_ERROR(overlay_->WriteAt(begin, content, length));
   MarkDirty(block, block + 1);

@@ -95,7 +95,7 @@ class Volume {
   void Touch(uint64_t offset, uint64_t count);
   void MarkDirty(uint64_t first, uint64_t end);
   uint64_t RunEnd(uint64_t block, uint64_t end, BlockState state) const;
-  Status Fetch(uint64_t first, uint64_t count);
+  Status Fetch(uint64_t first, uint64_t count, std::string* content);
   Status ReadDirty(uint64_t offset, uint64_t length, char* out, bool* valid);
   Status ReadPacked(uint64_t block, uint64_t skip, uint64_t length, char* out, bool* valid);
   uint64_t ReadPackedRun(uint64_t block, uint64_t count, char* out);

@@ -100,6 +100,15 @@ class Fetcher:
         own = {supplier.source.name: 0 for supplier in self._suppliers}
         return own | self.tally.bytes_by_source()
 
+    def sources(self) -> list[Source]:
+        """All that are asked, those of the host first."""
+        return [supplier.source for supplier in (*self._exchange.shared(), *self._suppliers)]
+
+    def unkept(self, blocks: int) -> None:
+        """So many were handed on without being kept."""
+        self.tally.unkept(blocks)
+        self._exchange.tally.unkept(blocks)
+
     def faults(self) -> dict[str, int]:
         """Requests without an answer and chunks that were not themselves, by source; where any."""
         return self.tally.faults()

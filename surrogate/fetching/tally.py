@@ -47,6 +47,7 @@ class Tally:
         self._faults: dict[str, int] = defaultdict(int)
         self._complaints: dict[str, str] = {}
         self._stalls = Stalls()
+        self._unkept = 0
 
     def answer(
         self,
@@ -81,6 +82,12 @@ class Tally:
             self._stalls.longest = max(self._stalls.longest, seconds)
             place = sum(seconds > bound for bound in STALL_BOUNDS)
             self._stalls.histogram[place] += 1
+
+    def unkept(self, blocks: int = 0) -> int:
+        """How many blocks were handed on without being kept, these included."""
+        with self._lock:
+            self._unkept += blocks
+            return self._unkept
 
     def counts(self) -> dict[tuple[str, Priority], Count]:
         """By source and priority, where anything was asked."""

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Media as a person handles them: found, looked at, synced, verified, mended, taken out."""
 
+import logging
 import random
 import shutil
 import subprocess
@@ -28,6 +29,7 @@ from tests.homeserver.program import Program
 from tests.homeserver.test_carry import digest, digest_from, log_on, newest, run
 from tests.needs import requires
 from tests.scripted import operation
+from tests.waiting import eventually
 from wire import HttpClient
 
 pytestmark = requires("nbdkit", "nbdfuse", "fuse", "ssh-keygen")
@@ -283,3 +285,29 @@ def test_a_manifest_of_a_newer_version_stays_with_its_chunks(
     monkeypatch.undo()
     assert verify_media(media)["hurt"] == {}
     assert {row["service"] for row in media_contents(media)} == {"notes", "speech"}
+
+
+def test_a_mount_whose_program_died_is_passed_by(
+    tmp_path: Path, media: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    dead = tmp_path / "dead"
+    dead.mkdir()
+    fuse = subprocess.Popen(["nbdfuse", str(dead), "--command", "nbdkit", "-s", "null", "1M"])
+    mounts = tmp_path / "mounts"
+    mounts.write_text("".join(f"1 2 0:3 / {root} rw - x y rw\n" for root in (dead, media)))
+    monkeypatch.setattr("homeserver.media.MOUNTS", mounts)
+    try:
+        assert eventually(dead.is_mount)
+        fuse.kill()
+        fuse.wait()
+        with pytest.raises(OSError, match="not connected"):
+            (dead / "satchel").stat()
+        caplog.set_level(logging.DEBUG, logger="homeserver.media")
+        with Media.open(media) as opened:
+            uuid = opened.uuid
+        assert find_media(uuid) == media
+        assert [row["path"] for row in mounted_media()] == [str(media)]
+        assert f"no medium is looked for at {dead}" in caplog.text
+    finally:
+        fuse.kill()
+        subprocess.run(["fusermount3", "-u", "-z", str(dead)], check=True)

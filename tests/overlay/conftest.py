@@ -88,9 +88,9 @@ def attach(store: Store, root: TableRoot, short_path: Path) -> Iterator[Attach]:
         resolve = resolver or local_resolver(store)
         misses: list[tuple[int, int]] = []
 
-        def counted(volume: Volume, first: int, count: int) -> None:
+        def counted(volume: Volume, first: int, count: int) -> bytes | None:
             misses.append((first, count))
-            resolve(volume, first, count)
+            return resolve(volume, first, count)
 
         server = VolumeServer.start(
             run_dir,

@@ -13,7 +13,14 @@ import pytest
 
 from chunkstore import Store, StoreState, TableRoot
 from overlay import MissServer, ReadAbandoned, Volume, create_volume, local_resolver
-from overlay.misses import MISS_LIMIT, REPLY_MAGIC, REQUEST_MAGIC, BadRequest, MissRequest
+from overlay.misses import (
+    CONTENT_MAGIC,
+    MISS_LIMIT,
+    REPLY_MAGIC,
+    REQUEST_MAGIC,
+    BadRequest,
+    MissRequest,
+)
 
 EXAMPLE = bytes.fromhex("53415451 01000000 0500000000000000 03000000 00000000")
 OK = bytes.fromhex("53415450 00000000")
@@ -50,6 +57,7 @@ def test_both_ends_agree_on_the_constants() -> None:
     found = dict(re.findall(r"constexpr uint32_t (\w+) = (\w+);", header))
     assert int(found["kMissRequestMagic"], 0) == REQUEST_MAGIC
     assert int(found["kMissReplyMagic"], 0) == REPLY_MAGIC
+    assert int(found["kMissContentMagic"], 0) == CONTENT_MAGIC
     assert int(found["kMissLimit"], 0) == MISS_LIMIT
 
 

@@ -9,7 +9,7 @@ import random
 
 import pytest
 
-from chunkstore import Store
+from chunkstore import BlockState, Store, TableRoot
 from overlay import Volume
 from satchel.ids import BLOCK_SIZE
 from tests.needs import requires
@@ -114,6 +114,27 @@ def test_resolver_that_breaks_its_promise_is_an_io_error(attach: Attach) -> None
     with attachment.connect() as client, pytest.raises(OSError, match="EIO"):
         client.read(0, 1)
     assert "the block map says absent" in (attachment.server.run_dir / "nbdkit.log").read_text()
+
+
+def test_what_cannot_be_kept_is_handed_on(
+    attach: Attach, store: Store, root: TableRoot, image: bytes
+) -> None:
+    """Reads of any size, and the part of a block that a write leaves as it was."""
+
+    def unkept(volume: Volume, first: int, count: int) -> bytes:
+        offset, length = first * BLOCK_SIZE, count * BLOCK_SIZE
+        return store.read(root, offset, min(length, root.size - offset)).ljust(length, b"\0")
+
+    attachment = attach(resolver=unkept)
+    with attachment.connect() as client:
+        for offset, length in ((0, 1), (BLOCK_SIZE + 7, 3 * BLOCK_SIZE), (0, len(image))):
+            assert client.read(offset, length) == image[offset : offset + length]
+        assert attachment.volume.map.counts(0, BLOCKS)[BlockState.ABSENT] == BLOCKS
+        client.write(BLOCK_SIZE + 5, b"new")
+        now = image[: BLOCK_SIZE + 5] + b"new" + image[BLOCK_SIZE + 8 :]
+        assert client.read(0, len(image)) == now
+    assert attachment.volume.map.counts(0, BLOCKS)[BlockState.ABSENT] == BLOCKS - 1
+    assert attachment.server.misses.failed == 0
 
 
 def test_corrupt_record_is_an_io_error_and_logged(

@@ -5,6 +5,7 @@
 import errno
 import random
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -173,6 +174,28 @@ def test_a_cache_keeps_to_its_limit_and_never_takes_what_is_pinned(machines: Mac
     assert machines.store.names_in(volume.map, range(300)) == tuple(
         machines.name(running[n * BLOCK_SIZE :][:BLOCK_SIZE]) for n in range(300)
     )
+
+
+def test_misses_are_served_while_chunks_are_given_up(machines: Machines, tmp_path: Path) -> None:
+    """Between the pieces of one eviction, of which this one has many."""
+    running, coming = noise(2, 100), noise(3, 400)
+    machines.store.import_bytes(noise(1, 12_000))
+    old = machines.store.names()
+    volume = machines.run("here", running)
+    with Store.create(tmp_path / "home") as home:
+        misses = [home.records(home.put(coming[n * BLOCK_SIZE :][:BLOCK_SIZE])) for n in range(400)]
+    with ThreadPoolExecutor(1) as pool:
+        evicted = pool.submit(machines.store.evict, b"".join(old))
+        served = 0
+        while not evicted.done() and served < len(misses):
+            machines.store.admit(misses[served])
+            served += 1
+        assert evicted.result().chunks == len(old)
+    assert served >= 5
+    assert machines.holds(running) == 100
+    assert machines.holds(coming) == served
+    assert all(volume.map.entry(n).state is BlockState.PACKED for n in range(100))
+    assert machines.store.verify().ok
 
 
 def test_a_cache_that_running_machines_fill_is_crowded_until_they_end(machines: Machines) -> None:
