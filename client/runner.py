@@ -486,6 +486,7 @@ class Runner:
             bulk = self._links.get(
                 _chunks_link(giver.name), self.settings.surrogate(giver.name), Lane.BULK
             )
+            bulk.want()
             sources.append((giver.name, relay_app(ChunkClient(bulk.http), self.session.operations)))
         if self._chunks is not None and use_media:
             sources.append(("media", media_app(self._chunks, self.session.operations)))

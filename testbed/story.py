@@ -41,6 +41,10 @@ OPERATIONS = 30
 
 WITH = "with portable storage"
 WITHOUT = "without portable storage"
+HANDED = "handed over by the surrogate before"
+
+ROUTES = {WITH: "replay", WITHOUT: "replay", HANDED: "handover"}
+"""Of `satchel move`, in each mode."""
 
 RECORDINGS = 2
 
@@ -192,11 +196,13 @@ class Story:
         self.operate("speech", RECORDINGS, "a")
 
     def to_hotspot_b(self) -> None:
-        """Move while working: replicas resume at B from the stick."""
+        """Move while working: replicas resume at B from the stick; back at A, which has a cache by
+        now, B hands one over."""
         for name in SERVICES:
             self.move(name, "b", WITH)
         self.operate("notes", OPERATIONS, "b")
         self.operate("speech", RECORDINGS, "b")
+        self.move("notes", "a", HANDED)
 
     def without_media(self) -> None:
         """The same move once more, to an empty surrogate, from home over the slow link."""
@@ -265,7 +271,8 @@ class Story:
         began = time.time()
         ahead = self.working_set_bytes(service)
         with self.recorder.step(f"move {service}", where, expected=ahead) as row:
-            brought = self.roles.satchel("move", service, "--to", surrogate, *without, "--json")
+            route = ["--route", ROUTES[mode], "--json"]
+            brought = self.roles.satchel("move", service, "--to", surrogate, *without, *route)
             self._note(row.facts, brought)
             status = self._await_response(service, surrogate)
             first = time.time() - began
