@@ -14,11 +14,11 @@ import random
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from bench.fetch_operations import operation_figures
-from bench.fetch_prediction import prediction_figures
+from bench.fetch_prediction import WORKLOADS, prediction_figures
 from bench.fetch_replay import Make, Replayed, Resume, learning, nearest
 from bench.fetch_trace import FOLDER, Trace
 from bench.fetch_world import SEED, SOCKETS, Origin, World, make_origin, world
@@ -54,7 +54,10 @@ def quick_figures() -> Iterator[Figure]:
     yield from prediction_figures(True)
 
 
-PARTS = {"prediction": prediction_figures}
+PARTS: dict[str, Callable[[bool], Iterator[Figure]]] = {
+    "prediction": prediction_figures,
+    **{f"prediction.{n}": functools.partial(prediction_figures, only=(n,)) for n in WORKLOADS},
+}
 
 
 def _figures(profiles: tuple[Profile, ...]) -> Iterator[Figure]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from bench.fetch_replay import Replayed, Resume, learning
@@ -54,11 +54,26 @@ HURRIED_SECONDS = 0.0005
 
 QUICK = ("notes",)
 
+WORKLOADS = (
+    "archive",
+    "cafe",
+    "compile",
+    "desktop",
+    "git",
+    "notes",
+    "python",
+    "speech",
+    "sqlite",
+    "text",
+)
+"""Those whose last life is a resume."""
 
-def prediction_figures(quick: bool) -> Iterator[Figure]:
+
+def prediction_figures(quick: bool, only: Collection[str] = WORKLOADS) -> Iterator[Figure]:
+    """only: which workloads"""
     trained = {recording.workload: recording for recording in recordings(TRAINING)}
     for held in recordings(HELD_OUT):
-        if held.lives[-1].booted or (quick and held.workload not in QUICK):
+        if held.workload not in only or (quick and held.workload not in QUICK):
             continue
         lives = [(trained[held.workload], n) for n in range(len(trained[held.workload].lives))]
         lives += [(held, n) for n in range(len(held.lives) - 1)]

@@ -4,7 +4,8 @@
 
 import dataclasses
 
-from bench.fetch_prediction import accesses_of, learnt
+from bench.fetch import PARTS
+from bench.fetch_prediction import WORKLOADS, accesses_of, learnt
 from bench.recording import HELD_OUT, TRAINING, Access, Life, Mark, Recording, recordings
 from replica import IDLE, RESUME, STEADY
 
@@ -49,3 +50,9 @@ def test_what_is_held_out_is_never_learnt_from() -> None:
     trained = {recording.workload for recording in recordings(TRAINING)}
     assert trained
     assert trained == {recording.workload for recording in recordings(HELD_OUT)}
+
+
+def test_every_workload_whose_last_life_is_a_resume_can_be_measured_alone() -> None:
+    resumed = {held.workload for held in recordings(HELD_OUT) if not held.lives[-1].booted}
+    assert resumed == set(WORKLOADS)
+    assert {f"prediction.{name}" for name in resumed} | {"prediction"} == set(PARTS)

@@ -93,3 +93,15 @@ def test_what_is_handed_on_was_verified(full: FullDisk, monkeypatch: pytest.Monk
     full.source.spoil = flipped
     with pytest.raises(ChunksUnavailable):
         full.read(100, 8)
+
+
+def test_what_comes_is_kept_again_once_there_is_room(
+    full: FullDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(passing, "FULL_SECONDS", 0.0)
+    assert all(full.read(first, 8) for first in range(0, 64, 8))
+    (full.disk / "others").unlink()
+    assert not any(full.read(first, 8) for first in range(0, BLOCKS, 8))
+    assert not full.volume.map.counts(0, BLOCKS)[BlockState.ABSENT]
+    full.cache.sync()
+    assert full.cache.verify().ok
