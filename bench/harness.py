@@ -21,6 +21,7 @@ BENCHES = {
     "link": "bench.link",
     "move": "bench.move",
     "relocation": "bench.relocation",
+    "replicas": "bench.replicas",
     "resume": "bench.resume",
     "store": "bench.store",
 }

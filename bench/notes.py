@@ -9,9 +9,9 @@ from replay.adapters import http
 from satchel.ids import OperationNumber
 
 
-def add_note(number: int) -> Operation:
-    """The operation of this number, as of now."""
-    now = time.time_ns()
+def add_note(number: int, *, after_seconds: int = 0) -> Operation:
+    """The operation of this number, as of now or of so much later."""
+    now = time.time_ns() + after_seconds * 10**9
     body = b'{"title": "a note", "text": "number %d of the bench"}' % number
     headers = [("Content-Type", "application/json")]
     payload = http.encode("POST", "/api/notes", headers, body, number=number, time_ns=now, seed=1)

@@ -23,10 +23,21 @@
 - cli: the commands, one file each
 """
 
+from client.endpoints import SurrogateEndpoint
 from client.foreground import Foreground
+from client.journal import Journal
 from client.runner import Runner
 from client.session import Session
 from client.settings import ClientSettings
 from client.sources import media_app, relay_app
 
-__all__ = ["ClientSettings", "Foreground", "Runner", "Session", "media_app", "relay_app"]
+__all__ = [
+    "ClientSettings",
+    "Foreground",
+    "Journal",
+    "Runner",
+    "Session",
+    "SurrogateEndpoint",
+    "media_app",
+    "relay_app",
+]

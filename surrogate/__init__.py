@@ -19,6 +19,7 @@ SHA-256 it knows.
 - cli: the commands, one file each
 """
 
+from surrogate.api import surrogate_app
 from surrogate.caching import (
     Key,
     Policy,
@@ -49,5 +50,6 @@ __all__ = [
     "StoreSource",
     "SurrogateSettings",
     "ThreeQueues",
+    "surrogate_app",
     "take",
 ]

@@ -20,6 +20,15 @@ namespace {
 
 constexpr std::string_view kKeys = " command port user workdir environment ";
 
+// What else would depend on the machine, on chance, or on the order of threads. A recipe may say
+// otherwise.
+constexpr const char* kSameEverywhere[][2] = {
+    {"LANG", "C.UTF-8"},           {"LC_ALL", "C.UTF-8"},    {"TZ", "UTC"},
+    {"PYTHONHASHSEED", "0"},       {"PERL_HASH_SEED", "0"},  {"PERL_PERTURB_KEYS", "0"},
+    {"OMP_NUM_THREADS", "1"},      {"MKL_NUM_THREADS", "1"}, {"NUMEXPR_NUM_THREADS", "1"},
+    {"OPENBLAS_NUM_THREADS", "1"},
+};
+
 bool ParseNumber(std::string_view text, unsigned long limit, unsigned long* number) {
   if (text.empty() || text.size() > 10) return false;
   unsigned long value = 0;
@@ -157,7 +166,7 @@ void Service::Exec() const {
   clearenv();
   setenv("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", 1);
   setenv("HOME", config_.home.c_str(), 1);
-  setenv("LANG", "C.UTF-8", 1);
+  for (const auto& fixed : kSameEverywhere) setenv(fixed[0], fixed[1], 1);
   for (const std::string& pair : config_.environment) {
     const size_t at = pair.find('=');
     if (at == std::string::npos) continue;

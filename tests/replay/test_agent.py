@@ -385,3 +385,22 @@ def test_a_read_waits_for_the_operations_before_it(channel: AgentChannel) -> Non
         channel.read(http(3, "GET", "/additions"))
     channel.execute(http(2, "POST", "/add"))
     assert body(channel.read(http(3, "GET", "/additions")).payload) == b"2"
+
+
+def test_a_service_sees_the_same_environment_everywhere(short_path: Path) -> None:
+    with running_agent(short_path, "env > seen; sleep 60", workdir=str(short_path)):
+        seen = short_path / "seen"
+        assert eventually(lambda: seen.exists() and "PWD=" in seen.read_text())
+        pairs = dict(line.split("=", 1) for line in seen.read_text().splitlines())
+    assert pairs["TZ"] == "UTC"
+    assert pairs["LC_ALL"] == pairs["LANG"] == "C.UTF-8"
+    assert pairs["PYTHONHASHSEED"] == pairs["PERL_HASH_SEED"] == "0"
+    assert pairs["OMP_NUM_THREADS"] == pairs["OPENBLAS_NUM_THREADS"] == "1"
+
+
+def test_a_recipe_may_have_its_own_environment(short_path: Path) -> None:
+    config = {"workdir": str(short_path), "environment": "TZ=Europe/Berlin"}
+    with running_agent(short_path, "env > seen; sleep 60", **config):
+        seen = short_path / "seen"
+        assert eventually(lambda: seen.exists() and "PWD=" in seen.read_text())
+        assert "TZ=Europe/Berlin" in seen.read_text().splitlines()
