@@ -350,7 +350,7 @@ def _a_few(wants: Iterable[Want]) -> list[Want]:
     few: list[Want] = []
     size = 0
     for want in wants:
-        if size >= LEAST_BATCH_BYTES:
+        if size >= LEAST_BATCH_BYTES or (few and len(few) >= _most_in_one(few[0])):
             break
         if not few or type(few[0].key) is type(want.key):
             few.append(want)

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from chunkstore import Below
-from surrogate.fetching import Standing
+from surrogate.fetching import Standing, schedule
 from surrogate.fetching.schedule import RETRY_SECONDS, SEARCH_SECONDS
-from surrogate.fetching.standing import ASIDE_BYTES, STEADY_REQUESTS
+from surrogate.fetching.standing import ASIDE_BYTES, STEADY_REQUESTS, Want
 from tests.surrogate.simulated import Link, World, ref, refs
 from wire import PLACES_LIMIT, Priority
 
@@ -78,6 +78,11 @@ def test_a_request_has_no_more_places_than_a_source_takes() -> None:
     sizes = [len(dispatch.keys) for _, dispatch in world.sent[sent:]]
     assert sum(sizes) == len(places)
     assert max(sizes) == PLACES_LIMIT
+
+
+def test_a_source_is_tried_with_no_more_places_than_it_takes() -> None:
+    places = [Want(Below(ref(n), 0, 0, 1), 100, Priority.PREFETCH, []) for n in range(99)]
+    assert schedule._a_few(places) == places[:PLACES_LIMIT]
 
 
 def test_two_sources_share_a_bulk_by_their_rates() -> None:
