@@ -48,12 +48,13 @@ class Painter:
         events = operation.payload[-size:] if size else b""
         self.batches.append(events)
         self.whole.append(bool(flags))
-        changed = set()
-        for at in range(0, len(events) if events[:1] == b"\4" else 0, 8):
-            _, down, keysym = struct.unpack(">BBxxI", events[at : at + 8])
-            if down:
-                self.colours[keysym % len(AREAS)] = struct.pack("<I", keysym * 0x10101)
+        changed, at = set(), 0
+        while at < len(events):
+            if events[at] == rfb.KEY_EVENT and events[at + 1]:
+                (keysym,) = struct.unpack_from(">I", events, at + 4)
+                self.colours[keysym % len(AREAS)] = struct.pack("<I", (keysym & 255) * 0x10101)
                 changed.add(keysym % len(AREAS))
+            at += rfb.SIZES[events[at]]
         return rfb.normalise(self.answer(changed, whole=bool(flags)), operation)
 
     def answer(self, changed: set[int], *, whole: bool) -> bytes:
