@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "chunkstore/core/pack_reader.h"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -23,6 +25,7 @@ Status ParseWhole(const uint8_t* buffer, size_t got, uint16_t length, RecordView
 
 struct PackReader::KeptFrame {
   Location at{};  // pack 0: nothing
+  int processor = -1;  // that used it last
   FrameDecoder decoder;
   const std::unique_ptr<uint8_t[]> bytes{new uint8_t[kMaxFrameSize]};
 };
@@ -109,6 +112,7 @@ Status PackReader::ReadSlot(const Location& at, uint8_t* block) {
   const Status status = frame->at.SamePlace(at) ? frame->decoder.Block(at.slot, block)
                                                 : ReadFrame(at, frame.get(), block);
   if (!status.ok()) frame->at = Location{};
+  frame->processor = sched_getcpu();
   const MutexLock lock(&frames_mutex_);
   frames_.push_back(std::move(frame));
   return status;
@@ -134,22 +138,25 @@ Status PackReader::ReadFrame(const Location& at, KeptFrame* frame, uint8_t* bloc
 }
 
 // The one that has the frame at `at`, if there is one, else one to read it into: the older of the
-// two that were used last, whose memory the processor still has in its caches.
+// two that this processor used last, whose memory it still has in its caches.
 std::unique_ptr<PackReader::KeptFrame> PackReader::TakeFrame(const Location& at) {
-  {
-    const MutexLock lock(&frames_mutex_);
-    auto taken = frames_.end();
-    for (auto each = frames_.begin(); each != frames_.end(); ++each) {
-      if ((*each)->at.SamePlace(at)) taken = each;
+  const int processor = sched_getcpu();
+  const MutexLock lock(&frames_mutex_);
+  auto taken = frames_.end();
+  size_t here = 0;
+  for (auto each = frames_.end(); each != frames_.begin();) {
+    --each;
+    if ((*each)->at.SamePlace(at)) {
+      taken = each;
+      break;
     }
-    if (taken == frames_.end() && frames_.size() >= kKeptFrames) taken -= kKeptFrames;
-    if (taken != frames_.end()) {
-      std::unique_ptr<KeptFrame> frame = std::move(*taken);
-      frames_.erase(taken);
-      return frame;
-    }
+    if ((*each)->processor == processor && ++here == kKeptFrames) taken = each;
   }
-  return std::make_unique<KeptFrame>();
+  if (taken == frames_.end() && frames_.size() >= kMostFrames) taken = frames_.begin();
+  if (taken == frames_.end()) return std::make_unique<KeptFrame>();
+  std::unique_ptr<KeptFrame> frame = std::move(*taken);
+  frames_.erase(taken);
+  return frame;
 }
 
 Status PackReader::ReadSpan(uint32_t pack, uint64_t offset, size_t n, uint8_t* buffer,

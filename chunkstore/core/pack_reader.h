@@ -72,9 +72,10 @@ class PackReader {
 
   static constexpr size_t kMaxOpen = 256;
 
-  // Of frames that nobody reads from now. Two, because a volume that was changed here and there
-  // alternates between the frames of its base and those of the changes.
+  // For each processor, of frames that nobody reads from now. Two, because a volume that was
+  // changed here and there alternates between the frames of its base and those of the changes.
   static constexpr size_t kKeptFrames = 2;
+  static constexpr size_t kMostFrames = 64;  // of all processors
 
   Status Find(uint32_t pack, std::shared_ptr<File>* file);
   Status ReadRawRun(const Location* at, size_t n, uint8_t* blocks);
