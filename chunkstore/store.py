@@ -59,7 +59,8 @@ class VerifyReport:
 
     records, bytes: whole records, both hashes right
     bad: where packs hold something else
-    lost: chunks that the index names but that are not whole in any pack at the place it names
+    lost: chunks that the index names but that are not whole in any pack at the place it names; of
+        settled ones, those that a table of the store names (the others are in `bad`)
     unindexed: whole records of chunks that the index does not have: garbage that prune left, or an
         index to rebuild
     """

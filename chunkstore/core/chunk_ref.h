@@ -22,6 +22,9 @@ inline std::string Hex(const uint8_t* bytes, size_t n) {
   return text;
 }
 
+constexpr uint32_t kCutIdSize = 4;
+constexpr uint32_t kCutDigestSize = 12;
+
 struct ChunkRef {
   uint8_t bytes[kChunkRefSize];
 
@@ -41,7 +44,25 @@ struct ChunkRef {
            std::memcmp(digest(), other.digest(), kChunkRefSize - kChunkIdSize) != 0;
   }
 
-  std::string IdHex() const { return Hex(id(), kChunkIdSize); }
+  // What an index keeps of a chunk in a frame: kCutIdSize bytes of the SHA-1, which the table in
+  // memory is made from, and kCutDigestSize of the SHA-256. The other bytes are zero. Two chunks
+  // with one cut reference are as hard to make as 2^64 hashes.
+  ChunkRef Cut() const {
+    ChunkRef cut{};
+    std::memcpy(cut.id(), id(), kCutIdSize);
+    std::memcpy(cut.digest(), digest(), kCutDigestSize);
+    return cut;
+  }
+
+  // Whether this is the reference of the chunk `whole`, or that cut.
+  bool Names(const ChunkRef& whole) const {
+    return std::memcmp(bytes, whole.bytes, kChunkRefSize) == 0 ||
+           std::memcmp(bytes, whole.Cut().bytes, kChunkRefSize) == 0;
+  }
+
+  bool IsCut() const { return std::memcmp(bytes, Cut().bytes, kChunkRefSize) == 0; }
+
+  std::string IdHex() const { return Hex(id(), IsCut() ? kCutIdSize : kChunkIdSize); }
 };
 static_assert(sizeof(ChunkRef) == kChunkRefSize && alignof(ChunkRef) == 1, "no padding");
 

@@ -142,7 +142,7 @@ Status Chunks::ReadChunk(const ChunkRef& ref, const Location& at, uint8_t* block
     return Status::Make(Kind::kDamaged, "bad chunk record", "it is the record of another chunk");
   }
   SATCHEL_RETURN_IF_ERROR(ReadBlock(at, block));
-  if (NameBlock(block) == ref) return {};
+  if (ref.Names(NameBlock(block))) return {};
   return Status::Invalid(ref, "its slot of a frame has another chunk");
 }
 
@@ -373,10 +373,21 @@ Status Chunks::FindSynced(const ChunkRef& ref, Location* at, bool* found) {
   if (*found) return {};
   bool namesake = pending_.HasNamesake(ref) || syncing_.HasNamesake(ref);
   if (!namesake && candidates.count > 0) {
-    SATCHEL_RETURN_IF_ERROR(index_->HasNamesake(ref, &namesake));
+    SATCHEL_RETURN_IF_ERROR(HasNamesake(ref, candidates, &namesake));
   }
   if (namesake && namesakes_.size() < kMaxNamesakes) namesakes_.push_back(ref);
   return {};
+}
+
+// Of chunks in frames the index does not have the whole SHA-1.
+Status Chunks::HasNamesake(const ChunkRef& ref, const Candidates& candidates, bool* found) {
+  uint8_t block[kBlockSize];
+  for (unsigned k = 0; k < candidates.count && !*found; ++k) {
+    if (!candidates.at[k].in_frame()) continue;
+    if (!reader_.ReadBlock(candidates.at[k], block).ok()) continue;
+    *found = ref.IsNamesakeOf(NameBlock(block));
+  }
+  return *found ? Status() : index_->HasNamesake(ref, found);
 }
 
 std::vector<ChunkRef> Chunks::TakeNamesakes() {
@@ -459,9 +470,10 @@ Status Chunks::Sync() {
   const PendingSync pending = writer_.TakeUnsynced();
   if (pending.parts.empty() && syncing_.size() == 0) return {};
   const std::vector<Index::Entry>& entries = syncing_.entries();
+  const std::vector<ChunkRef> left = LeftFrames(entries);
   mutex_.Unlock();
   Status status = pending.Run(env_);
-  if (status.ok()) status = index_->Write(entries, {}, end);
+  if (status.ok()) status = index_->Write(entries, left, end);
   mutex_.Lock();
   if (status.ok()) {
     if (table_loaded_) {
@@ -485,18 +497,6 @@ Status Chunks::EndPack() {
   SATCHEL_RETURN_IF_ERROR(Sync());
   const MutexLock lock(&mutex_);
   writer_.Roll();
-  return {};
-}
-
-Status Chunks::Erase(const std::vector<ChunkRef>& refs) {
-  SATCHEL_RETURN_IF_ERROR(Sync());
-  PackPosition durable;
-  SATCHEL_RETURN_IF_ERROR(index_->End(&durable));
-  SATCHEL_RETURN_IF_ERROR(index_->Write({}, refs, durable));
-  pages_.Clear();
-  const MutexLock lock(&mutex_);
-  table_ = LocationTable();
-  table_loaded_ = false;
   return {};
 }
 

@@ -171,8 +171,8 @@ class Chunks final : public PageSource {
   // The 4096 bytes at `at`, in whatever form they are there; only the checksum is checked.
   Status ReadBlock(const Location& at, uint8_t* block);
 
-  // The same, and they are the chunk `ref`: both hashes agree. kDamaged, kInvalid or kNotFound when
-  // it is lost.
+  // The same, and they are the chunk `ref`, which may be cut if it is in a frame: both hashes
+  // agree. kDamaged, kInvalid or kNotFound when it is lost.
   Status ReadChunk(const ChunkRef& ref, const Location& at, uint8_t* block);
 
   // Which chunk is at `at`, whether or not the index has it there. Errors as ReadChunk.
@@ -212,8 +212,13 @@ class Chunks final : public PageSource {
   Status Expand(const ChunkRef* refs, size_t n, BulkReader* reader, std::vector<uint8_t>* blocks,
                 bool* here);
   Status Confirm(const ChunkRef& ref, const Candidates& candidates, Location* at, bool* found);
+  std::vector<ChunkRef> LeftFrames(const std::vector<Index::Entry>& put) const REQUIRES(mutex_);
+  Status HasNamesake(const ChunkRef& ref, const Candidates& candidates, bool* found)
+      REQUIRES(mutex_);
   Status FindSynced(const ChunkRef& ref, Location* at, bool* found) REQUIRES(mutex_);
   Status MoveFrame(const Index::Entry* entries, size_t n, RecordBatch* batch,
+                   std::vector<ChunkRef>* lost);
+  Status TakeApart(const Index::Entry* entries, size_t n, RecordBatch* batch,
                    std::vector<ChunkRef>* lost);
   bool FindFresh(const ChunkRef& ref, Location* at) const REQUIRES(mutex_);
   Status Readable(const Location& at);

@@ -183,7 +183,10 @@ Status Store::Names(std::vector<ChunkRef>* refs) {
     std::vector<std::pair<uint64_t, ChunkRef>> found;
     SATCHEL_RETURN_IF_ERROR(chunks->index()->ForEach([&](const ChunkRef& ref, const Location& at) {
       found.emplace_back((uint64_t{at.pack} << 32) | at.offset, ref);
-      return Status();
+      if (!at.in_frame()) return Status();
+      const Status status = chunks->NameAt(at, &found.back().second);
+      if (IsLost(status)) found.pop_back();
+      return IsLost(status) ? Status() : status;
     }));
     std::sort(found.begin(), found.end(),
               [](const auto& a, const auto& b) { return a.first < b.first; });

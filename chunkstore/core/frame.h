@@ -6,8 +6,8 @@
 //
 // Two things pull at its size. zstd finds more in 48 KiB than in 4, and a reader that wants one
 // block has to decompress what lies before it. So the chunks of a frame are in groups, and the
-// compressor ends a block of its own at the end of each group: whoever wants slot 1 of 8 stops
-// half-way. What sizes were tried, and what they cost, is in docs/chunkstore.md.
+// compressor ends a block of its own at the end of each group: whoever wants slot 1 of 6 stops
+// early. What sizes were tried, and what they cost, is in docs/chunkstore.md.
 //
 // Programs are a large part of a disk, and calls a large part of programs; their relative targets
 // are made absolute before compression, block by block (branches.h). Table pages are hashes from
@@ -17,8 +17,8 @@
 // A frame has no references: 52 bytes a chunk would be more than a hundredth of all content. The
 // index says which chunk is in which slot, and it can be made anew by decompressing and hashing,
 // which gives the true names and nothing else. So a slot cannot lie about what it is, and two
-// things follow: whether a chunk is in a slot is a question to the index, not to the pack; and a
-// frame that is damaged loses names that only the index knows.
+// things follow: whether a chunk is in a slot is a question to the index, not to the pack; and of a
+// frame that is damaged only the tables know the names of what was in it.
 //
 // All functions are safe on any bytes. Encoder and decoder are for one thread at a time.
 #ifndef SATCHEL_CHUNKSTORE_CORE_FRAME_H_
@@ -41,8 +41,9 @@ struct ZSTD_DCtx_s;
 namespace satchel {
 
 // What a writer makes; a reader takes any count up to kMaxFrameChunks and any grouping.
-constexpr unsigned kFrameChunks = 8;
-constexpr unsigned kFrameGroup = 4;
+constexpr unsigned kFrameChunks = 6;
+constexpr unsigned kPageFrameChunks = 8;
+constexpr unsigned kFrameGroup = 2;
 constexpr int kFrameLevel = 16;
 
 struct FrameView {

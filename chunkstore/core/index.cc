@@ -35,8 +35,27 @@ Status RemoveDead(Env* env, const std::string& path) {
   return env->RemoveDir(dead);
 }
 
+constexpr size_t kCutSize = kCutIdSize + kCutDigestSize;
+
 leveldb::Slice Key(const ChunkRef& ref) {
   return {reinterpret_cast<const char*>(ref.bytes), kChunkRefSize};
+}
+
+// The key of a chunk in a frame.
+std::string CutKey(const ChunkRef& ref) {
+  std::string key(reinterpret_cast<const char*>(ref.id()), kCutIdSize);
+  return key.append(reinterpret_cast<const char*>(ref.digest()), kCutDigestSize);
+}
+
+bool ParseKey(const leveldb::Slice& key, ChunkRef* ref) {
+  *ref = kZeroRef;
+  if (key.size() == kChunkRefSize) {
+    std::memcpy(ref->bytes, key.data(), kChunkRefSize);
+  } else if (key.size() == kCutSize) {
+    std::memcpy(ref->id(), key.data(), kCutIdSize);
+    std::memcpy(ref->digest(), key.data() + kCutIdSize, kCutDigestSize);
+  }
+  return !ref->IsZero();
 }
 
 // A wrong place would lead the plugin to a whole record of another chunk.
@@ -108,11 +127,27 @@ Status Index::Destroy(Env* env, const std::string& path) {
 
 Status Index::Get(const ChunkRef& ref, Location* at, bool* found) const {
   std::string value;
-  const leveldb::Status status = db_->Get(Checked(), Key(ref), &value);
+  leveldb::Status status = db_->Get(Checked(), CutKey(ref), &value);
+  if (status.IsNotFound() && ref.IsCut()) return GetRecord(ref, at, found);
+  if (status.IsNotFound()) status = db_->Get(Checked(), Key(ref), &value);
   *found = status.ok();
   if (status.IsNotFound()) return {};
   SATCHEL_RETURN_IF_ERROR(FromLevelDb(status));
   return DecodeValue(value, at);
+}
+
+// Of a chunk of which only the cut reference is known.
+Status Index::GetRecord(const ChunkRef& cut, Location* at, bool* found) const {
+  const leveldb::Slice name(reinterpret_cast<const char*>(cut.id()), kCutIdSize);
+  const std::unique_ptr<leveldb::Iterator> it(db_->NewIterator(Checked()));
+  *found = false;
+  ChunkRef ref;
+  for (it->Seek(name); it->Valid() && it->key().starts_with(name); it->Next()) {
+    if (!ParseKey(it->key(), &ref) || ref.Cut() != cut) continue;
+    *found = true;
+    return DecodeValue(it->value(), at);
+  }
+  return FromLevelDb(it->status());
 }
 
 Status Index::HasNamesake(const ChunkRef& ref, bool* found) const {
@@ -130,12 +165,24 @@ Status Index::Write(const std::vector<Entry>& put, const std::vector<ChunkRef>& 
   return Write(put, erase, &end);
 }
 
-Status Index::Fill(const std::vector<Entry>& put) { return Write(put, {}, nullptr); }
+Status Index::Fill(const std::vector<Entry>& put) { return Write(put, OfFrames(put), nullptr); }
+
+std::vector<ChunkRef> Index::OfFrames(const std::vector<Entry>& put) {
+  std::vector<ChunkRef> refs;
+  for (const Entry& entry : put) {
+    if (!entry.value.in_frame()) refs.push_back(entry.ref.Cut());
+  }
+  return refs;
+}
 
 Status Index::Write(const std::vector<Entry>& put, const std::vector<ChunkRef>& erase,
                     const PackPosition* end) {
   leveldb::WriteBatch batch;
   char value[kValueSize];
+  for (const ChunkRef& ref : erase) {
+    batch.Delete(CutKey(ref));
+    if (!ref.IsCut()) batch.Delete(Key(ref));
+  }
   // In the order of the keys: neighbours in the batch are neighbours in LevelDB's memory.
   std::vector<uint32_t> order(put.size());
   std::iota(order.begin(), order.end(), 0u);
@@ -144,9 +191,14 @@ Status Index::Write(const std::vector<Entry>& put, const std::vector<ChunkRef>& 
   for (const uint32_t i : order) {
     const uint64_t word = EncodeLocation(put[i].value);
     std::memcpy(value, &word, sizeof word);
-    batch.Put(Key(put[i].ref), leveldb::Slice(value, sizeof value));
+    const ChunkRef& ref = put[i].ref;
+    if (put[i].value.in_frame()) {
+      batch.Put(CutKey(ref), leveldb::Slice(value, sizeof value));
+      batch.Delete(Key(ref));
+    } else {
+      batch.Put(Key(ref), leveldb::Slice(value, sizeof value));
+    }
   }
-  for (const ChunkRef& ref : erase) batch.Delete(Key(ref));
   if (end != nullptr) {
     char position[kEndSize];
     std::memcpy(position, &end->pack, 4);
@@ -166,10 +218,9 @@ Status Index::ForEachIn(unsigned part, unsigned parts, const Visit& visit) const
   const unsigned end = (part + 1) * 256 / parts;
   for (it->Seek(leveldb::Slice(&first, 1)); it->Valid(); it->Next()) {
     if (static_cast<uint8_t>(it->key()[0]) >= end) break;
-    if (it->key().size() != kChunkRefSize) continue;
     ChunkRef ref;
     Location at;
-    std::memcpy(ref.bytes, it->key().data(), kChunkRefSize);
+    if (!ParseKey(it->key(), &ref)) continue;
     SATCHEL_RETURN_IF_ERROR(DecodeValue(it->value(), &at));
     SATCHEL_RETURN_IF_ERROR(visit(ref, at));
   }

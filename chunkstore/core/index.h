@@ -4,8 +4,14 @@
 // The index: chunk reference to place in a pack, in LevelDB. Everything in it can be rebuilt from
 // the packs. Described in docs/formats/index.md.
 //
-//   key   := chunk reference (52)              value := location u64 (location.h)
+//   key   := chunk reference (52)              value := location u64 (location.h), of a record
+//   key   := SHA-1 (4)  SHA-256 (12), cut      value := location u64, in a frame
 //   key   := "end" (3)                         value := pack u32  offset u64
+//
+// A chunk has one of the first two. Of one in a frame, which is most of a store that is settled,
+// only as much of its name is kept as tells chunks apart; the whole of it is had by hashing what
+// is there, or stands in a table. The functions below take either form of a reference and give
+// that which is there (ChunkRef::Cut).
 //
 // Records before "end" are durable and indexed; what lies behind it was never acknowledged. An
 // index without it is being rebuilt, or has to be.
@@ -46,11 +52,16 @@ class Index {
 
   Status Get(const ChunkRef& ref, Location* at, bool* found) const;
 
-  // Whether it has another chunk with the same SHA-1.
+  // Whether it has another chunk with the same SHA-1 in a record of its own.
   Status HasNamesake(const ChunkRef& ref, bool* found) const;
 
-  // Durable on return, all or nothing. The records must be durable already.
+  // Durable on return, all or nothing. The records must be durable already. What is put with the
+  // whole reference of a chunk in a frame is in no record any more; `erase` comes before `put`.
   Status Write(const std::vector<Entry>& put, const std::vector<ChunkRef>& erase, PackPosition end);
+
+  // References under which chunks that are put into records may still stand as in frames: to be
+  // erased where that is possible.
+  static std::vector<ChunkRef> OfFrames(const std::vector<Entry>& put);
 
   // Write of an index that is being rebuilt: it has no end before the last of it.
   Status Fill(const std::vector<Entry>& put);
@@ -73,6 +84,7 @@ class Index {
  private:
   Index() = default;
 
+  Status GetRecord(const ChunkRef& cut, Location* at, bool* found) const;
   Status Write(const std::vector<Entry>& put, const std::vector<ChunkRef>& erase,
                const PackPosition* end);
 

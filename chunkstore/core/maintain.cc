@@ -8,6 +8,7 @@
 // A crash in between leaves a pack that the index does not point to; the next prune removes it.
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <map>
 #include <set>
 #include <unordered_map>
@@ -93,6 +94,7 @@ class Verifier {
       return {};
     }
     const Location here{pack, static_cast<uint32_t>(offset), record.length};
+    if (IsPage(block)) AddPage(here);
     return CheckIndexed({{record.ref, here}}, record.size());
   }
 
@@ -107,6 +109,7 @@ class Verifier {
     std::vector<Index::Entry> entries;
     for (unsigned i = 0; i < frame.count; ++i) {
       entries.push_back({names[i], frame.Slot(pack, offset, i)});
+      if (frame.codec == FrameCodec::kPages) AddPage(entries.back().value);
     }
     return CheckIndexed(entries, frame.size());
   }
@@ -135,6 +138,11 @@ class Verifier {
     report_->bad.push_back(BadRecord{pack, offset, std::move(why)});
   }
 
+  void AddPage(const Location& at) {
+    const MutexLock lock(&mutex_);
+    pages_.push_back(at);
+  }
+
   // Only packs whose numbers disagree are looked at entry by entry.
   Status FindDangling() REQUIRES(mutex_) {
     const PackPosition end = chunks_->end();
@@ -143,14 +151,44 @@ class Verifier {
       return Status();
     };
     SATCHEL_RETURN_IF_ERROR(chunks_->index()->ForEach(count));
+    RefMap<Location> cut;
     const auto look = [&](const ChunkRef& ref, const Location& at) REQUIRES(mutex_) {
       const PackTally& tally = tally_[at.pack];
       if (tally.indexed == tally.whole) return Status();
       uint8_t block[kBlockSize];
-      if (!chunks_->ReadChunk(ref, at, block).ok()) report_->dangling.push_back(ref);
+      if (chunks_->ReadChunk(ref, at, block).ok()) return Status();
+      if (at.in_frame()) {
+        cut.Insert(ref, at);
+      } else {
+        report_->dangling.push_back(ref);
+      }
       return Status();
     };
-    return chunks_->index()->ForEach(look);
+    SATCHEL_RETURN_IF_ERROR(chunks_->index()->ForEach(look));
+    return cut.size() == 0 ? Status() : NameDangling(cut);
+  }
+
+  // What was in frames is named by the table pages that are here. What no page names nobody asks
+  // for; it is told of as damage.
+  Status NameDangling(const RefMap<Location>& cut) REQUIRES(mutex_) {
+    RefSet named;
+    Page page;
+    for (const Location& at : pages_) {
+      uint8_t block[kBlockSize];
+      if (!chunks_->ReadBlock(at, block).ok()) continue;
+      if (!IsPage(block)) continue;
+      std::memcpy(page.refs, block + kPageHeaderSize, sizeof page.refs);
+      for (const ChunkRef& ref : page.refs) {
+        if (cut.Find(ref.Cut()) == nullptr || !named.Insert(ref.Cut(), {}).second) continue;
+        report_->dangling.push_back(ref);
+      }
+    }
+    for (const auto& [ref, at] : cut.entries()) {
+      if (named.Find(ref) != nullptr) continue;
+      report_->bad.push_back(
+          {at.pack, at.offset, "chunk " + ref.IdHex() + "... is lost, and no table names it"});
+    }
+    return {};
   }
 
   Env* const env_;
@@ -163,13 +201,16 @@ class Verifier {
   Mutex mutex_;
   VerifyReport* const report_ PT_GUARDED_BY(mutex_);
   std::map<uint32_t, PackTally> tally_ GUARDED_BY(mutex_);
+  std::vector<Location> pages_ GUARDED_BY(mutex_);  // whole ones
 };
 
 // One prune; runs alone on the store.
 class Pruner {
  public:
   Pruner(Chunks* chunks, const RefSet& keep, std::set<uint32_t> pinned, PruneReport* report)
-      : chunks_(chunks), keep_(keep), pinned_(std::move(pinned)), report_(report) {}
+      : chunks_(chunks), pinned_(std::move(pinned)), report_(report) {
+    for (const auto& entry : keep.entries()) keep_.Insert(entry.ref.Cut(), {});
+  }
 
   // Decides which packs are rewritten. `sizes`: bytes of each pack on disk.
   Status Choose(const std::map<uint32_t, uint64_t>& sizes) {
@@ -203,7 +244,7 @@ class Pruner {
   }
 
  private:
-  bool Kept(const ChunkRef& ref) const { return keep_.Find(ref) != nullptr; }
+  bool Kept(const ChunkRef& ref) const { return keep_.Find(ref.Cut()) != nullptr; }
 
   // Bytes of each pack that are kept; of a frame, the part of its chunks that are.
   Status SumLive() {
@@ -278,7 +319,7 @@ class Pruner {
   static constexpr size_t kMovePiece = 2048;  // chunks
 
   Chunks* const chunks_;
-  const RefSet& keep_;
+  RefSet keep_;  // cut
   const std::set<uint32_t> pinned_;
   PruneReport* const report_;
   std::map<uint32_t, uint64_t> live_;  // bytes of kept records by pack
@@ -416,14 +457,21 @@ Status Store::Rewrite(const std::vector<uint32_t>& packs) {
 Status Store::Stats(StoreStats* stats) {
   return WithChunks([&](Chunks* chunks) {
     SATCHEL_RETURN_IF_ERROR(chunks->Sync());
-    ChunkRef last = kZeroRef;
+    ChunkRef last = kZeroRef;  // with its place; the names of two that may share it are read
+    Location last_at{};
     SATCHEL_RETURN_IF_ERROR(chunks->index()->ForEach([&](const ChunkRef& ref, const Location& at) {
       ++stats->chunks;
       // A frame counts with its first chunk.
       if (!at.in_frame() || at.slot == 0) stats->live_bytes += at.size();
       if (at.in_frame()) ++stats->settled;
-      if (std::equal(ref.id(), ref.id() + kChunkIdSize, last.id())) ++stats->variants;
-      last = ref;
+      ChunkRef whole = ref;
+      if (std::equal(ref.id(), ref.id() + kCutIdSize, last.id())) {
+        if (at.in_frame()) (void)chunks->NameAt(at, &whole);
+        if (last_at.in_frame()) (void)chunks->NameAt(last_at, &last);
+        if (whole.IsNamesakeOf(last)) ++stats->variants;
+      }
+      last = whole;
+      last_at = at;
       return Status();
     }));
     std::map<uint32_t, uint64_t> sizes;

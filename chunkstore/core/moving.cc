@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Chunks that get another place, or go, for prune, for settling and for a cache.
+#include <algorithm>
 #include <utility>
 
 #include "chunkstore/core/chunks.h"
@@ -62,15 +63,28 @@ Status Chunks::MoveFrame(const Index::Entry* entries, size_t n, RecordBatch* bat
   Status status = reader_.ReadSpan(at.pack, at.offset, bytes.size(), data, &got);
   if (status.ok()) status = ParseFrame(data, got, &frame);
   if (status.ok() && n * 4 >= size_t{frame.count} * 3) {
+    FrameDecoder decoder;
+    std::vector<ChunkRef> names;
+    status = NameFrame(frame, &decoder, &names);
     ChunkRef refs[kMaxFrameChunks] = {};
-    for (size_t i = 0; i < n; ++i) {
-      if (entries[i].value.slot < frame.count) refs[entries[i].value.slot] = entries[i].ref;
+    bool whole = status.ok();
+    for (size_t i = 0; i < n && whole; ++i) {
+      const uint8_t slot = entries[i].value.slot;
+      whole = slot < frame.count && entries[i].ref.Names(names[slot]);
+      if (whole) refs[slot] = names[slot];
     }
+    if (!whole) return TakeApart(entries, n, batch, lost);
     bytes.resize(frame.size());
     Location moved;
     return AppendFrame(std::move(bytes), refs, frame.count, &moved);
   }
   if (!status.ok() && !IsLost(status)) return status;
+  return TakeApart(entries, n, batch, lost);
+}
+
+// Makes a record of each chunk of a frame.
+Status Chunks::TakeApart(const Index::Entry* entries, size_t n, RecordBatch* batch,
+                         std::vector<ChunkRef>* lost) {
   uint8_t block[kBlockSize];
   for (size_t i = 0; i < n; ++i) {
     const Status read = ReadChunk(entries[i].ref, entries[i].value, block);
@@ -79,7 +93,7 @@ Status Chunks::MoveFrame(const Index::Entry* entries, size_t n, RecordBatch* bat
       continue;
     }
     SATCHEL_RETURN_IF_ERROR(read);
-    batch->Add(entries[i].ref, block, options_.level);
+    batch->Add(NameBlock(block), block, options_.level);
   }
   return {};
 }
@@ -119,6 +133,33 @@ Status Chunks::NameAt(const Location& at, ChunkRef* ref) {
   uint8_t block[kBlockSize];
   SATCHEL_RETURN_IF_ERROR(ReadBlock(at, block));
   *ref = NameBlock(block);
+  return {};
+}
+
+// Those of `put` in records that the index may still have in a frame.
+std::vector<ChunkRef> Chunks::LeftFrames(const std::vector<Index::Entry>& put) const {
+  if (!table_loaded_) return Index::OfFrames(put);
+  std::vector<ChunkRef> refs;
+  Location at[LocationTable::kMaxCandidates];
+  for (const Index::Entry& entry : put) {
+    if (entry.value.in_frame()) continue;
+    const unsigned count = table_.Find(entry.ref, at);
+    const bool all = count < LocationTable::kMaxCandidates;
+    const auto in_frame = [](const Location& each) { return each.in_frame(); };
+    if (!all || std::any_of(at, at + count, in_frame)) refs.push_back(entry.ref.Cut());
+  }
+  return refs;
+}
+
+Status Chunks::Erase(const std::vector<ChunkRef>& refs) {
+  SATCHEL_RETURN_IF_ERROR(Sync());
+  PackPosition durable;
+  SATCHEL_RETURN_IF_ERROR(index_->End(&durable));
+  SATCHEL_RETURN_IF_ERROR(index_->Write({}, refs, durable));
+  pages_.Clear();
+  const MutexLock lock(&mutex_);
+  table_ = LocationTable();
+  table_loaded_ = false;
   return {};
 }
 

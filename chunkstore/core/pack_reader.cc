@@ -24,7 +24,7 @@ Status ParseWhole(const uint8_t* buffer, size_t got, uint16_t length, RecordView
 }  // namespace
 
 struct PackReader::KeptFrame {
-  Location at{};  // pack 0: nothing
+  Location at{};       // pack 0: nothing
   int processor = -1;  // that used it last
   FrameDecoder decoder;
   const std::unique_ptr<uint8_t[]> bytes{new uint8_t[kMaxFrameSize]};

@@ -74,7 +74,7 @@ class Making {
   Status Work() {
     if (plan_.options.background) StepBack();
     FrameEncoder encoder(plan_.options.level);
-    std::vector<uint8_t> blocks(kFrameChunks * kBlockSize);
+    std::vector<uint8_t> blocks(kMaxFrameChunks * kBlockSize);
     for (;;) {
       const auto made = std::make_shared<Made>();
       if (!Take(made.get()) || !workers_.WaitForRoom(made->ticket)) return {};
@@ -101,7 +101,8 @@ class Making {
       std::this_thread::sleep_for(kPause);
     }
     made->ticket = next_ticket_++;
-    const size_t end = std::min(next_ + kFrameChunks, plan_.entries.size());
+    const unsigned most = plan_.codec == FrameCodec::kPages ? kPageFrameChunks : kFrameChunks;
+    const size_t end = std::min(next_ + most, plan_.entries.size());
     made->entries.assign(plan_.entries.begin() + static_cast<ptrdiff_t>(next_),
                          plan_.entries.begin() + static_cast<ptrdiff_t>(end));
     next_ = end;
@@ -117,13 +118,13 @@ class Making {
       if (!status.ok() && !IsLost(status)) return status;
       if (status.ok()) here.push_back(entry);
     }
-    ChunkRef names[kFrameChunks];
+    ChunkRef names[kMaxFrameChunks];
     NameBlocks(blocks, here.size(), names);
     size_t kept = 0;
     for (size_t i = 0; i < here.size(); ++i) {
-      if (names[i] != here[i].ref) continue;
+      if (!here[i].ref.Names(names[i])) continue;
       if (kept != i) std::memcpy(blocks + kept * kBlockSize, blocks + i * kBlockSize, kBlockSize);
-      here[kept++] = here[i];
+      here[kept++] = {names[i], here[i].value};
     }
     made->damaged = made->entries.size() - kept;
     here.resize(kept);
@@ -136,7 +137,7 @@ class Making {
     report_->damaged += made->damaged;
     workers_.Done(made->bytes);
     if (made->entries.empty()) return {};
-    ChunkRef refs[kFrameChunks];
+    ChunkRef refs[kMaxFrameChunks];
     const auto count = static_cast<unsigned>(made->entries.size());
     for (unsigned i = 0; i < count; ++i) refs[i] = made->entries[i].ref;
     Location at;
@@ -165,10 +166,6 @@ uint64_t PageKey(const uint8_t* block) {
     if (word != 0) key = std::min(key, word);
   }
   return key;
-}
-
-bool IsPage(const uint8_t* block) {
-  return std::memcmp(block, &kPageMagic, sizeof kPageMagic) == 0 && block[4] == kPageVersion;
 }
 
 }  // namespace

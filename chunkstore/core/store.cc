@@ -15,7 +15,7 @@ namespace satchel {
 namespace {
 
 constexpr char kFormat[] = "satchel-store";
-constexpr int kVersion = 2;
+constexpr int kVersion = 3;
 
 Status Context(const std::string& what, const Status& status) {
   return Status::Make(status.kind(), what, status.ToString());
@@ -200,7 +200,7 @@ Status Store::IndexRecords(Index* index, const Unindexed& part, File* file, bool
   std::vector<Index::Entry> entries;
   const auto write = [&] {
     if (part.rebuild) return index->Fill(entries);
-    return index->Write(entries, {}, PackPosition{part.pack, *good});
+    return index->Write(entries, Index::OfFrames(entries), PackPosition{part.pack, *good});
   };
   const auto write_many = [&] {
     if (entries.size() < options_.max_pending) return Status();

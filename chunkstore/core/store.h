@@ -44,7 +44,9 @@ struct VerifyReport {
   uint64_t bytes = 0;               // bytes of packs read
   std::vector<BadRecord> bad;       // garbage between records, and records with wrong hashes
   std::vector<ChunkRef> unindexed;  // whole records of chunks that the index does not have
-  std::vector<ChunkRef> dangling;   // in the index, but no whole record of them is where it says
+  // In the index, but not whole where it says. Of those in frames the ones that a table page here
+  // names; the others are in `bad`.
+  std::vector<ChunkRef> dangling;
 };
 
 struct PruneReport {

@@ -77,12 +77,12 @@ void EncodePage(const Page& page, unsigned level, uint8_t* block) {
   std::memcpy(block + kPageHeaderSize, page.refs, sizeof page.refs);
 }
 
+bool IsPage(const uint8_t* block) {
+  return std::memcmp(block, &kPageMagic, sizeof kPageMagic) == 0 && block[4] == kPageVersion;
+}
+
 Status DecodePage(const ChunkRef& ref, const uint8_t* block, unsigned level, Page* page) {
-  uint32_t magic;
-  std::memcpy(&magic, block, sizeof magic);
-  if (magic != kPageMagic || block[4] != kPageVersion) {
-    return Status::Invalid(ref, "it is not a table page");
-  }
+  if (!IsPage(block)) return Status::Invalid(ref, "it is not a table page");
   if (block[5] != level) return Status::Invalid(ref, "it is a table page of another level");
   std::memcpy(page->refs, block + kPageHeaderSize, sizeof page->refs);
   return {};

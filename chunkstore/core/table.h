@@ -56,6 +56,9 @@ constexpr uint64_t BlocksPerEntry(unsigned level) {
 
 void EncodePage(const Page& page, unsigned level, uint8_t* block);
 
+// Whether the 4096 bytes begin as a page of any level does.
+bool IsPage(const uint8_t* block);
+
 // kInvalid, naming `ref`, unless `block` is a page of `level`.
 Status DecodePage(const ChunkRef& ref, const uint8_t* block, unsigned level, Page* page);
 

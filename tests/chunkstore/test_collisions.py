@@ -62,6 +62,20 @@ def test_the_second_is_new_to_a_store_that_synced_the_first(tmp_path: Path) -> N
         assert store.get(split_refs(reference(TWO))[0]) == TWO
 
 
+def test_the_second_is_new_to_a_store_that_has_the_first_settled(store: Store) -> None:
+    """The index has less than the whole SHA-1 of what is in frames."""
+    first = store.put(ONE)
+    store.settle()
+    second = store.put(TWO)
+    assert store.collisions == 1
+    assert store.stats().variants == 1
+    store.settle()
+    assert store.stats().settled == 2
+    assert store.stats().variants == 1
+    assert [store.get(ref) for ref in split_refs(first + second)] == [ONE, TWO]
+    assert store.verify().ok
+
+
 def test_they_come_back_each_in_its_place(
     store: Store, other: Store, media: Media, tmp_path: Path
 ) -> None:

@@ -72,6 +72,8 @@ def test_the_index_of_a_store(store: Store, tmp_path: Path) -> None:
     offsets = [part.offset for part in dump(packs(store.packs_path)[0]) if part.kind == "record"]
     assert sorted(entry.offset for entry in entries) == offsets
     assert {path.name: path.stat().st_size for path in folder.iterdir()} == before
+    store.settle()
+    assert [part.text.split()[0] for part in dump(folder)[1:]] == [name[:8] for name in ids]
     with pytest.raises(StoreDamaged, match="no index"):
         dump(tmp_path)
 

@@ -119,7 +119,7 @@ def test_media_commit(store: Store, media: Media) -> None:
 
 
 def test_descriptions(store: Store, media: Media) -> None:
-    assert (store.path / "store.json").read_text() == '{"format": "satchel-store", "version": 2}\n'
+    assert (store.path / "store.json").read_text() == '{"format": "satchel-store", "version": 3}\n'
     assert (media.root / "satchel/media.json").read_text() == (
         f'{{"format": "satchel-media", "version": 3, "uuid": "{media.uuid}"}}\n'
     )

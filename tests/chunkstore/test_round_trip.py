@@ -221,8 +221,8 @@ def test_a_folder_that_is_no_store(tmp_path: Path) -> None:
     with pytest.raises(StoreExists):
         Store.create(tmp_path / "store")
     described = tmp_path / "store" / "store.json"
-    described.write_text(described.read_text().replace('"version": 2', '"version": 3'))
-    with pytest.raises(StoreVersion, match="3"):
+    described.write_text(described.read_text().replace('"version": 3', '"version": 4'))
+    with pytest.raises(StoreVersion, match="4"):
         Store.open(tmp_path / "store")
 
 
