@@ -3,10 +3,11 @@
 """Figures, goals and the registry of benches."""
 
 import importlib
-import inspect
 import json
 import subprocess
 import sys
+import typing
+from collections.abc import Iterator
 
 import pytest
 
@@ -46,7 +47,8 @@ def test_contestants_take_turns() -> None:
 
 @pytest.mark.parametrize("name", BENCHES)
 def test_every_bench_has_figures(name: str) -> None:
-    assert inspect.isgeneratorfunction(importlib.import_module(BENCHES[name]).figures)
+    figures = importlib.import_module(BENCHES[name]).figures
+    assert typing.get_type_hints(figures)["return"] == Iterator[Figure]
 
 
 def test_a_part_of_a_bench_is_known_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
