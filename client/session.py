@@ -237,13 +237,18 @@ class Session:
 
     def wanted(self, feed: Feed, limit: int) -> list[Operation]:
         """What a feed sends next."""
+        self._look_for_end(feed)
+        return self.journal.wait(feed.cursor, limit, timeout=0.5, called=feed.called)
+
+    def _look_for_end(self, feed: Feed) -> None:
+        """Before anything is sent: a first operation may take long, and it has joined by then."""
         if self.journal.last - feed.cursor <= JOINED_LAG:
             feed.reached_end()
-        return self.journal.wait(feed.cursor, limit, timeout=0.5, called=feed.called)
 
     def reads(self, feed: Feed, limit: int) -> list[Read]:
         """What a replica is to read now that it has executed what comes before. A stateless service
         is asked one at a time, so that no answer waits for another."""
+        self._look_for_end(feed)
         with self._changed:
             feed.called.clear()
             due = [read for read in self._reads if read.wanted_of(feed)]

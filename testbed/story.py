@@ -273,7 +273,6 @@ class Story:
             options = [*without, *route, "--json"]
             brought = self.roles.satchel("move", service, "--to", surrogate, *options)
             self._note(row.facts, brought)
-            row.facts["route"] = self._route(service)
             status = self._await_response(service, surrogate)
             first = time.time() - began
             row.facts["first response from it after"] = f"{first:.1f} s"
@@ -281,6 +280,7 @@ class Story:
             share = self._share(service, fetched)
             row.facts["fetched before it"] = f"{share:.1%} of the stored state"
             stalls = status["stalls"]
+            row.facts["route"] = self._route(service)
             row.facts["stood still"] = f"{stalls['count']} times, {stalls['seconds']:.1f} s"
         with self.recorder.step(f"until its answers of {service} come first", where) as row:
             self._await_leader(service, surrogate)

@@ -12,7 +12,7 @@ import pytest
 
 from client import pace, reads
 from client.endpoints import HOME
-from client.feed import FeedState
+from client.feed import Feed, FeedState
 from client.journal import Journal
 from client.pace import Pace
 from client.reads import Policy
@@ -193,6 +193,14 @@ def test_of_a_stateless_service_everything_may_go_to_the_nearest_only() -> None:
     assert {answer.leader for answer in answers} == {"a"}
     assert len(home.executed) == asked
     assert session.tally.sent_bytes * 1.5 < session.tally.sent_bytes_if_all
+    session.close()
+
+
+def test_a_replica_has_joined_before_its_first_read_which_may_take_long() -> None:
+    session = stateless("all")
+    feed = Feed(InProcess("a", stateful=False), START, session)
+    assert session.reads(feed, 1) == []
+    assert feed.joined.is_set()
     session.close()
 
 
