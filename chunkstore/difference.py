@@ -7,12 +7,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from chunkstore._native import _core
+from chunkstore.below import FANOUT
 from chunkstore.errors import ChunkMissing, StoreUsage
 from chunkstore.store import Store
 from chunkstore.table import TableRoot
 from satchel.ids import CHUNK_REF_SIZE, ZERO_REF, ChunkRef
-
-FANOUT = _core.PAGE_FANOUT
 
 _ZEROS = bytes(CHUNK_REF_SIZE * FANOUT)
 

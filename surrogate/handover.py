@@ -14,7 +14,7 @@ import dataclasses
 import logging
 from collections.abc import Collection, Iterable, Sequence
 
-from chunkstore import BlockState, ChunkMissing, Store, differing_blocks
+from chunkstore import FANOUT, BlockState, ChunkMissing, Store, differing_blocks
 from images import Manifest
 from overlay import Volume
 from replica import Frozen, Replica, Run, encode_working_set
@@ -26,9 +26,6 @@ logger = logging.getLogger(__name__)
 
 TRIES = 5
 """A machine writes on while the pages above what it has written are fetched."""
-
-LOOK_BLOCKS = 64
-"""Blocks under one page."""
 
 
 def hand_over(
@@ -84,7 +81,7 @@ def _freeze(replica: Replica, fetcher: Fetcher, volumes: Sequence[Volume]) -> Fr
 
 def _written(volume: Volume) -> Iterable[int]:
     """A block under each page under which something was written."""
-    for first in range(0, volume.blocks, LOOK_BLOCKS):
-        count = min(LOOK_BLOCKS, volume.blocks - first)
+    for first in range(0, volume.blocks, FANOUT):
+        count = min(FANOUT, volume.blocks - first)
         if volume.map.counts(first, count)[BlockState.DIRTY]:
             yield first
