@@ -1,12 +1,20 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""The operation that benchmarks give to the service `notes`: one note more."""
+"""The service `notes` in benchmarks: a home with its image, and one note more as operation."""
 
+import contextlib
 import time
+from collections.abc import Iterator
+from pathlib import Path
 
+from homeserver import Home, HomeSettings
+from hypervisor import QemuDriver
 from replay import Operation
 from replay.adapters import http
 from satchel.ids import OperationNumber
+from testbed import built
+
+SERVICE = "notes"
 
 
 def add_note(number: int, *, after_seconds: int = 0) -> Operation:
@@ -16,3 +24,16 @@ def add_note(number: int, *, after_seconds: int = 0) -> Operation:
     headers = [("Content-Type", "application/json")]
     payload = http.encode("POST", "/api/notes", headers, body, number=number, time_ns=now, seed=1)
     return Operation(OperationNumber(number), now, 1, payload)
+
+
+@contextlib.contextmanager
+def notes_home(folder: Path) -> Iterator[Home]:
+    """A new home below `folder`, with real machines and the built image; closed at the end."""
+    settings = HomeSettings(data=folder / "data", run=folder / "run", images=built.cache_folder())
+    built.built_image(SERVICE)
+    Home.init(settings)
+    home = Home(settings, QemuDriver())
+    try:
+        yield home
+    finally:
+        home.close()

@@ -23,19 +23,16 @@ from typing import cast
 import flask
 
 from bench.harness import Figure, figure
-from bench.notes import add_note
+from bench.notes import SERVICE, add_note, notes_home
 from chunkstore import answering_places
 from client import Journal, Session, SurrogateEndpoint
-from homeserver import Home, HomeSettings
 from hypervisor import QemuDriver
 from images import Manifest
 from replay import Operation
 from satchel.ids import OperationNumber, ReplicaId
 from surrogate import Host, SurrogateSettings, surrogate_app
-from testbed import built
 from wire import CreateReplica, HttpClient, Link, SourceAddress, chunk_routes, serve
 
-SERVICE = "notes"
 OPERATIONS = 300
 QUICK_OPERATIONS = 64
 ROUNDS = 3
@@ -95,13 +92,7 @@ def _figures(count: int, rounds: int) -> Iterator[Figure]:
     with ExitStack() as stack:
         name = stack.enter_context(tempfile.TemporaryDirectory(prefix="satchel-bench-"))
         folder = Path(name)
-        settings = HomeSettings(
-            data=folder / "data", run=folder / "run", images=built.cache_folder()
-        )
-        built.built_image(SERVICE)
-        Home.init(settings)
-        home = Home(settings, QemuDriver())
-        stack.callback(home.close)
+        home = stack.enter_context(notes_home(folder))
         home.add_service(SERVICE, SERVICE)
         home.service(SERVICE).launch()
         manifest = home.service(SERVICE).checkpoint().manifest

@@ -16,18 +16,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.harness import Figure, figure
-from bench.notes import add_note
+from bench.notes import SERVICE, add_note, notes_home
 from chunkstore import Below, Store, records_below
-from homeserver import Home, HomeSettings
+from homeserver import Home
 from hypervisor import MachineSpec, QemuDriver
 from images import Manifest
 from replica import Frozen, Replica
 from satchel.ids import ReplicaId
 from surrogate import Fetcher, Prefetcher, Prior
-from testbed import built
 from wire import Priority
 
-SERVICE = "notes"
 ROUND_TRIP = 0.005
 RATE = 11e6 / 8
 LAZY_GOAL = 0.15
@@ -79,18 +77,11 @@ class Resumed:
 
 
 def figures() -> Iterator[Figure]:
-    with tempfile.TemporaryDirectory(prefix="satchel-bench-") as name:
-        folder = Path(name)
-        settings = HomeSettings(
-            data=folder / "data", run=folder / "run", images=built.cache_folder()
-        )
-        built.built_image(SERVICE)
-        Home.init(settings)
-        home = Home(settings, QemuDriver())
-        try:
-            yield from _home(home)
-        finally:
-            home.close()
+    with (
+        tempfile.TemporaryDirectory(prefix="satchel-bench-") as name,
+        notes_home(Path(name)) as home,
+    ):
+        yield from _home(home)
 
 
 def _home(home: Home) -> Iterator[Figure]:

@@ -18,9 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import images
-from bench.notes import add_note
-from homeserver import Home, HomeSettings, Service
-from hypervisor import QemuDriver
+from bench.notes import SERVICE, add_note, notes_home
+from homeserver import Home, Service
 from images import Recipe
 from replay import agent_program
 from satchel.ids import BLOCK_SIZE
@@ -28,7 +27,6 @@ from testbed import built
 
 RECIPES = Path(__file__).resolve().parent / "recipes"
 FOLDER = Path("build/bench").resolve()
-SERVICE = "notes"
 OPERATIONS = 40
 CHANGED = 0.01
 SEED = 1
@@ -154,24 +152,17 @@ def _change(source: Path, target: Path) -> None:
 
 def _record_ram(fresh: Path, used: Path) -> None:
     """RAM of a machine that has just booted, and after it has worked."""
-    with tempfile.TemporaryDirectory(prefix="satchel-bench-") as name:
-        folder = Path(name)
-        settings = HomeSettings(
-            data=folder / "data", run=folder / "run", images=built.cache_folder()
-        )
-        built.built_image(SERVICE)
-        Home.init(settings)
-        home = Home(settings, QemuDriver())
-        try:
-            home.add_service(SERVICE, SERVICE)
-            service = home.service(SERVICE)
-            service.launch()
-            _export_ram(home, service, fresh)
-            service.submit([add_note(number) for number in range(1, OPERATIONS + 1)])
-            _export_ram(home, service, used)
-            service.stop()
-        finally:
-            home.close()
+    with (
+        tempfile.TemporaryDirectory(prefix="satchel-bench-") as name,
+        notes_home(Path(name)) as home,
+    ):
+        home.add_service(SERVICE, SERVICE)
+        service = home.service(SERVICE)
+        service.launch()
+        _export_ram(home, service, fresh)
+        service.submit([add_note(number) for number in range(1, OPERATIONS + 1)])
+        _export_ram(home, service, used)
+        service.stop()
 
 
 def _export_ram(home: Home, service: Service, target: Path) -> None:
