@@ -25,8 +25,9 @@ from satchel.errors import SatchelError, StateError
 
 logger = logging.getLogger(__name__)
 
-STATUS_SECONDS = 3.0
-"""How long planning waits for a surrogate."""
+STATUS_SECONDS = 1.0
+"""How long planning waits for a surrogate: one that takes longer is no good giver, and the person
+may have walked out of its reach."""
 
 CHANGED_BLOCK_BYTES = 1200
 """What a changed block takes in a hand-over, compressed with its like."""
@@ -83,11 +84,19 @@ class Planner:
         self._surrogates = surrogates
         self._history = History.of(settings.state, service)
 
-    def plan(self, surrogate: str, checkpoint: Manifest, *, media: bool) -> Plan:
-        """media: whether they may be used. Raises NotFoundError for an unknown surrogate."""
+    def plan(
+        self, surrogate: str, checkpoint: Manifest, *, media: bool, route: Route | None = None
+    ) -> Plan:
+        """media: whether they may be used; route: the only one that matters, by default all do.
+
+        Asks another surrogate where a hand-over matters. Raises NotFoundError for an unknown one.
+        """
         self._settings.surrogate(surrogate)
-        now = self._situation(surrogate, checkpoint, media=media)
-        return Plan(surrogate, now, predict(now, surrogate, self._history.moves()))
+        others = [g for g in self._givers() if g.name != surrogate]
+        giver = others[0] if others and route in (None, Route.HANDOVER) else None
+        now = self._situation(checkpoint, media=media, giver=giver)
+        routes = predict(now, surrogate, self._history.moves())
+        return Plan(surrogate, now, [p for p in routes if route in (None, p.route)])
 
     def begin(self, route: Route, checkpoint: Manifest) -> Begin:
         """Have what a route begins with. Raises StateError where there is no such route, and what
@@ -129,10 +138,11 @@ class Planner:
             )
         )
 
-    def _situation(self, surrogate: str, checkpoint: Manifest, *, media: bool) -> Situation:
+    def _situation(
+        self, checkpoint: Manifest, *, media: bool, giver: SurrogateEndpoint | None
+    ) -> Situation:
         joined = [f for f in self._session.feeds() if f.state is FeedState.JOINED]
         paces = [pace for feed in joined if (pace := feed.pace.median()) is not None]
-        giver = next((g for g in self._givers() if g.name != surrogate), None)
         stateful = self._session.stateful
         return Situation(
             replayed=max(0, self._session.last - checkpoint.operation) if stateful else 0,

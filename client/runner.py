@@ -128,6 +128,7 @@ class Runner:
         self._home: HomeService | None = None
         self._manifest: Manifest | None = None
         self._session: Session | None = None
+        self._planner: Planner | None = None
         self._surrogates: dict[str, SurrogateEndpoint] = {}
         self._without_media: set[str] = set()
         self._evidence = Evidence(settings.state / "evidence", settings.evidence_mib << 20)
@@ -144,8 +145,11 @@ class Runner:
         return self._session
 
     @property
-    def _planner(self) -> Planner:
-        return Planner(self.settings, self.service, self.session, self._home, self._surrogates)
+    def planner(self) -> Planner:
+        """What the session's moves are planned with, or StateError before `start`."""
+        if self._planner is None:
+            raise StateError(f"the session of {self.service} has not started")
+        return self._planner
 
     @property
     def manifest(self) -> Manifest:
@@ -174,6 +178,8 @@ class Runner:
             read_only=read_only(found[0].manifest.adapter),
             on_quarantine=self._on_quarantine,
         )
+        parts = (self._session, self._home, self._surrogates)
+        self._planner = Planner(self.settings, self.service, *parts)
         journal = self._session.journal
         self._manifest = choose(found, journal, reached) if stateful else found[0].manifest
         if self.media is None and stateful:
@@ -207,7 +213,7 @@ class Runner:
         """
         with self._moving:
             self._restarts.pop(surrogate, None)
-            plan = self.plan(surrogate, use_media=use_media)
+            plan = self.plan(surrogate, use_media=use_media, route=route)
             chosen = plan.of(route)
             way = route or (chosen.route if chosen else Route.REPLAY)
             try:
@@ -220,7 +226,7 @@ class Runner:
                 brought = self.bring_up(surrogate, use_media=use_media)
             if chosen:
                 asked, seconds = brought.asked_seconds, brought.joined_seconds
-                self._planner.note(plan, chosen, asked, brought.replayed, seconds)
+                self.planner.note(plan, chosen, asked, brought.replayed, seconds)
             for name in [name for name in self._surrogates if name != surrogate]:
                 self.drop(name)
             return brought
@@ -229,11 +235,11 @@ class Runner:
         """The surrogates where no replica is."""
         return sorted(set(self.settings.surrogates) - set(self._surrogates))
 
-    def plan(self, surrogate: str, *, use_media: bool = True) -> Plan:
-        """The routes to a replica there, with what each is going to take. Raises NotFoundError for
-        a surrogate that is not known."""
+    def plan(self, surrogate: str, *, use_media: bool = True, route: Route | None = None) -> Plan:
+        """The routes to a replica there, or the one given, with what each is going to take. Raises
+        NotFoundError for a surrogate that is not known."""
         media = self._chunks is not None and use_media
-        return self._planner.plan(surrogate, self.manifest, media=media)
+        return self.planner.plan(surrogate, self.manifest, media=media, route=route)
 
     def drop(self, surrogate: str) -> None:
         """End the replica on a surrogate and the link to it. Never fails: it may be gone."""
@@ -413,7 +419,7 @@ class Runner:
         forwarded = HostStatus.from_json(link.http.get_json("/v1/status")).forwarded
         self._leftovers.remove_from(surrogate, link)
         replica = ReplicaId(f"{self.service[:40]}-{secrets.token_hex(4)}")
-        begin = self._planner.begin(route, self.manifest)
+        begin = self.planner.begin(route, self.manifest)
         giver = begin.giver
         if route is Route.FRESH:
             self._manifest = begin.manifest

@@ -96,6 +96,7 @@ def test_a_fresh_checkpoint_of_home_leaves_nothing_to_replay(carried: World) -> 
 def test_a_move_takes_the_route_that_is_predicted_to_be_the_fastest(carried: World) -> None:
     runner = carried.runner()
     url = carried.proxy(runner)
+    assert eventually(lambda: replica_states(runner)["home"] == "joined")
     assert {p.route for p in runner.plan("a").routes} == {Route.REPLAY, Route.FRESH}
     assert runner.move("a").route is Route.REPLAY
     post(url)

@@ -267,8 +267,6 @@ class Site:
         for session in self._sessions:
             session.wait(PATIENCE_SECONDS)
         self.mend_home()
-        # An ssh whose session was interrupted while it connected ends a moment after it.
-        eventually(lambda: not self.left_by_sessions())
         left = self.left_by_sessions()
         for role in (self.home, *self.spots.values()):
             role.stop()
@@ -279,7 +277,13 @@ class Site:
         return left + mounts_below(self.folder)
 
     def left_by_sessions(self) -> list[str]:
-        """Processes at the client, its sockets, and replicas and sockets at surrogates."""
+        """Processes at the client, its sockets, and replicas and sockets at surrogates, once they
+        had time to end: an interpreter takes a moment after its session was put away, and so does
+        an ssh that was interrupted while it connected."""
+        eventually(lambda: not self._there_of_sessions())
+        return self._there_of_sessions()
+
+    def _there_of_sessions(self) -> list[str]:
         left = processes_at(self.bed, "client")
         left += [line for device in ("c", "t") for line in sockets_below(self.folder / device)]
         for spot in self.spots.values():
