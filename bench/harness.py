@@ -20,6 +20,7 @@ BENCHES = {
     "fetch": "bench.fetch",
     "link": "bench.link",
     "move": "bench.move",
+    "paper": "bench.paper",
     "relocation": "bench.relocation",
     "replicas": "bench.replicas",
     "resume": "bench.resume",

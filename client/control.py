@@ -3,6 +3,7 @@
 """The socket on which other commands of this client reach a running session.
 
 GET  /v1/status   what `satchel status` shows
+GET  /v1/tally    how many operations were answered, by whom, in how long; asks no surrogate
 GET  /v1/plan?at=SURROGATE  the routes there, or to every other surrogate
 POST /v1/move     to: SURROGATE, use_media: bool, route; answers when the new replica has joined
 POST /v1/stop     end the session
@@ -98,6 +99,16 @@ def control_app(runner: Runner, front: Front, stop: threading.Event) -> flask.Fl
     @app.get("/v1/status")
     def status() -> Any:
         return runner.status() | {"port": front.port, "url": front.url}
+
+    @app.get("/v1/tally")
+    def tally() -> Any:
+        session = runner.session
+        return {
+            "under_way": session.operations.under_way,
+            "answered": session.tally.answered,
+            "answered_seconds": session.tally.answered_seconds,
+            "first_responses": dict(session.tally.first_responses),
+        }
 
     @app.post("/v1/move")
     def move() -> Any:

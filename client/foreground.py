@@ -30,6 +30,11 @@ class Foreground:
         self._under_way = 0
         self._carried_at = 0.0  # when the newest one that is under way has been
 
+    @property
+    def under_way(self) -> int:
+        """How many operations wait for their first response."""
+        return self._under_way
+
     @contextmanager
     def operation(self) -> Iterator[None]:
         """Within it an operation waits for its first response."""

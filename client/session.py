@@ -83,6 +83,7 @@ class Pending:
 class Tally:
     """What a session has seen so far. divergences: the first ones, for people to look at.
 
+    answered_seconds: what all that were answered took together, from the call to its answer.
     sent_bytes: of operations, to all replicas; sent_bytes_if_all: what they were, had every read
     gone to every replica.
     """
@@ -91,6 +92,7 @@ class Tally:
     later_responses: int = 0
     diverged: int = 0
     answered: int = 0
+    answered_seconds: float = 0.0
     sent_bytes: int = 0
     sent_bytes_if_all: int = 0
     divergences: list[dict[str, object]] = field(default_factory=list)
@@ -152,6 +154,7 @@ class Session:
             answer = self._read(read, began) if read else self._operate(encode, began)
         with self._changed:
             self.tally.answered += 1
+            self.tally.answered_seconds += time.monotonic() - began
         return answer
 
     def _operate(self, encode: Encode, began: float) -> Answer:

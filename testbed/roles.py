@@ -173,13 +173,17 @@ class Roles:
             self.bed.client, [PROGRAMS / "satchel", "--config", self.client_config, *argv]
         )
 
+    def control(self, service: str) -> Path:
+        """The socket of the client's session of a service, where there is one."""
+        return self.folder / "c" / "run" / f"{service}.sock"
+
     def start_session(self, *argv: str | Path, log: Path) -> subprocess.Popen[bytes]:
         """Start `satchel run` in the background; returns when its control socket answers."""
         service = str(argv[0])
         program = [PROGRAMS / "satchel", "--config", self.client_config, "run", *argv]
         process = self.bed.client.popen(program, log=log)
         deadline = time.monotonic() + COMMAND_SECONDS
-        while not listens(self.folder / "c" / "run" / f"{service}.sock"):
+        while not listens(self.control(service)):
             if process.poll() is not None or time.monotonic() > deadline:
                 tail = log.read_text(errors="replace")[-2000:]
                 raise UnavailableError(f"satchel run {service} did not start", why=tail)

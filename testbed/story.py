@@ -47,7 +47,7 @@ PLANNED = "by the fastest route"
 RECORDINGS = 2
 
 SERVICES = ("notes", "speech")
-OPERATION_NAMES = {"notes": "operations of notes", "speech": "recognitions"}
+OPERATION_NAMES = {"notes": "operations of notes", "speech": "recognitions", "desktop": "edits"}
 
 WARM_OPERATIONS = 3
 """Operations after a move that say how long one takes."""
@@ -78,6 +78,8 @@ class Move:
 
     operation_seconds: what the operation itself takes once the replica is warm
     fetched: bytes by source until then; share: of the machine's stored state
+    running_seconds, joined_seconds: until the machine ran, and had caught up with the operations of
+    before, of which there were `replayed`
     """
 
     service: str
@@ -86,6 +88,9 @@ class Move:
     operation_seconds: float
     fetched: dict[str, int]
     share: float
+    running_seconds: float
+    joined_seconds: float
+    replayed: int
 
     @property
     def seconds(self) -> float:
@@ -162,9 +167,9 @@ class Story:
             role.stop()
         self.stick.close()
 
-    def build(self) -> None:
+    def build(self, services: Sequence[str] = SERVICES) -> None:
         """Service images and a recording."""
-        for name in SERVICES:
+        for name in services:
             with self.recorder.step(f"build image {name}", "home") as row:
                 size = built_image(name).disk.stat().st_size
                 row.facts["image"] = f"{size >> 20} MiB"
@@ -205,8 +210,8 @@ class Story:
     def without_media(self) -> None:
         """The same move once more, to an empty surrogate, from home over the slow link."""
         for name in ("notes", "speech"):
-            self._stop(name)
-        self._shift("a")
+            self.stop(name)
+        self.walk("a")
         self.roles.restart_surrogate("b", empty=True)
         for name in ("notes", "speech"):
             self.session(name, "a", media=name == "notes")
@@ -233,7 +238,7 @@ class Story:
     def back_home(self) -> None:
         """The log is reconciled, a new checkpoint replaces the old one on the stick."""
         for name in ("notes", "speech"):
-            self._stop(name)
+            self.stop(name)
         with self.recorder.step("return: reconcile, checkpoint, refresh the stick", "home") as row:
             made = self.roles.home.command(
                 "checkpoint", "notes", "--media", self.stick.root, "--json"
@@ -247,12 +252,16 @@ class Story:
 
     def session(self, service: str, surrogate: str, *, media: bool) -> None:
         """Begin to use a service at the hotspot of that surrogate, with a replica there."""
-        where = ["--media", str(self.stick.root)] if media else []
         with self.recorder.step(f"run {service}", f"surrogate {surrogate.upper()}") as row:
-            log = self.work / f"{service}.log"
-            self.roles.start_session(service, *where, "--json", log=log)
+            self.begin(service, media=media)
             brought = self.roles.satchel("move", service, "--to", surrogate, "--json")
             self._note(row.facts, brought)
+
+    def begin(self, service: str, *, media: bool) -> None:
+        """Begin to use a service, with home alone."""
+        where = ["--media", str(self.stick.root)] if media else []
+        log = self.work / f"{service}.log"
+        self.roles.start_session(service, *where, "--json", log=log)
 
     def move(self, service: str, surrogate: str, mode: str) -> None:
         """Join the other hotspot, bring up a replica there, with operations going on.
@@ -263,7 +272,7 @@ class Story:
         self._begin_background(service, mode)
         self._await_rows(service, 1)
         if self.bed.client.hotspot != surrogate:
-            self._shift(surrogate)
+            self.walk(surrogate)
         without = ["--without-media"] if mode == WITHOUT else []
         where = f"to surrogate {surrogate.upper()}, {mode}"
         began = time.time()
@@ -287,7 +296,8 @@ class Story:
             row.facts["leader"] = self._last_leader(service)
         warm = self._warm_seconds(service)
         self._end_background()
-        self.moves.append(Move(service, mode, first, warm, fetched, share))
+        times = (brought["running_seconds"], brought["joined_seconds"], brought["replayed"])
+        self.moves.append(Move(service, mode, first, warm, fetched, share, *times))
 
     def _route(self, service: str) -> str:
         """Of the last move, with what was predicted."""
@@ -340,7 +350,8 @@ class Story:
         while self._last_leader(service) != surrogate and time.monotonic() < deadline:
             time.sleep(0.05)
 
-    def _shift(self, hotspot: str) -> None:
+    def walk(self, hotspot: str) -> None:
+        """To another hotspot, with the client."""
         with self.recorder.step("walk to another hotspot", f"client to {hotspot.upper()}"):
             self.bed.client.move(hotspot)
 
@@ -388,7 +399,8 @@ class Story:
         argv = [sys.executable, "-m", "testbed.workload", service]
         argv += ["--url", f"http://127.0.0.1:{port}", "--csv", str(self._csv(service))]
         argv += ["--mode", mode, "--start", str(len(self._rows(service)))]
-        argv += ["--recording", str(self.work / "speech.wav"), *options]
+        argv += ["--recording", str(self.work / "speech.wav")]
+        argv += ["--control", str(self.roles.control(service)), *options]
         return self.bed.client.popen(argv, log=self.work / "workload.log")
 
     def _csv(self, service: str) -> Path:
@@ -409,7 +421,8 @@ class Story:
     def _until(self) -> Path:
         return self.work / "until"
 
-    def _stop(self, service: str) -> None:
+    def stop(self, service: str) -> None:
+        """End the use of a service."""
         self.roles.satchel("stop", service, "--json")
 
     def _log_tail(self, name: str) -> str:

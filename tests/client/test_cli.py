@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from client.control import running_session
 from tests.client.world import World
 from tests.needs import requires
 from tests.waiting import eventually
@@ -140,6 +141,11 @@ def test_run_use_look_move_and_stop(person: Person) -> None:
     assert (answer["status"], answer["operation"]) == (200, 1)
     assert answer["body"].startswith("1 ")
     assert person.types("call", "notes", "GET", "/").stdout.startswith("2 ")
+    with running_session(person.world.settings, "notes") as session:
+        tally = session.get_json("/v1/tally")
+    assert (tally["answered"], tally["under_way"]) == (2, 0)
+    assert sum(tally["first_responses"].values()) == 2
+    assert tally["answered_seconds"] > 0
     assert eventually(lambda: len(person.sees("status", "notes")["replicas"]) == 2)
     moved = person.sees("move", "notes", "--to", "b")
     assert moved["surrogate"] == "b"

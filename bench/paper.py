@@ -1,0 +1,151 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""The evaluation of Slingshot's portable storage (Su, Flinn), rebuilt: docs/evaluation.md.
+
+Everything is real: namespaces, emulated links, sshd, home, two surrogates, the client, a stick, the
+guests. Links are those of the paper, with --quick those of today and fewer operations. What is
+compared with "the paper" is its own number, of its machines and its services. The pictures of
+Figures 4 and 5 go to bench-out/paper. Needs root.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from bench.harness import Figure, figure
+from bench.paper_plan import plan_figures
+from bench.paper_service import OVERLAP_SAVED, PUBLISHED, Evaluation
+from bench.paper_storage import Checkpoints
+from testbed import PAPER, TODAY, Profile, Testbed, story
+
+OUT = Path("bench-out") / "paper"
+
+SERVICES = ("speech", "desktop")
+
+OPERATIONS = {"speech": 10, "desktop": 8}
+QUICK_OPERATIONS = {"speech": 3, "desktop": 2}
+PLAN_ROUNDS = 2
+
+PATIENCE, QUICK_PATIENCE = 120.0, 20.0
+"""Seconds that an eager transfer may take to be made whole."""
+
+MEGABYTE = 1e6
+
+
+def figures() -> Iterator[Figure]:
+    yield from _services(SERVICES, quick=False)
+    yield from _plan(quick=False)
+
+
+def quick_figures() -> Iterator[Figure]:
+    yield from _services(SERVICES, quick=True)
+    yield from _plan(quick=True)
+
+
+def _service(service: str, quick: bool) -> Iterator[Figure]:
+    return _services((service,), quick=quick)
+
+
+def _with_media(service: str, quick: bool) -> Iterator[Figure]:
+    """All but the long wait for home's uplink."""
+    return _services((service,), quick=quick, alone=False)
+
+
+def _storage(quick: bool) -> Iterator[Figure]:
+    """The checkpoints alone, no moves."""
+    with _played(SERVICES, TODAY if quick else PAPER) as play, _copied(play, SERVICES) as copy:
+        yield from _storage_figures(copy)
+
+
+def _plan(quick: bool) -> Iterator[Figure]:
+    """Over the links of today: over the paper's a checkpoint that comes from home takes minutes."""
+    with _played(story.SERVICES, TODAY) as play:
+        yield from plan_figures(play, "notes", 1 if quick else PLAN_ROUNDS)
+        yield from plan_figures(play, "speech", PLAN_ROUNDS)
+
+
+PARTS: dict[str, Callable[[bool], Iterator[Figure]]] = {
+    **{service: functools.partial(_service, service) for service in SERVICES},
+    **{f"{service}.media": functools.partial(_with_media, service) for service in SERVICES},
+    "storage": _storage,
+    "plan": _plan,
+}
+
+
+def _services(services: Sequence[str], *, quick: bool, alone: bool = True) -> Iterator[Figure]:
+    """alone: with the moves without media as Satchel makes them."""
+    counts = QUICK_OPERATIONS if quick else OPERATIONS
+    with _played(services, TODAY if quick else PAPER) as play, _copied(play, services) as copy:
+        for service in services:
+            each = Evaluation(play, service, counts[service], QUICK_PATIENCE if quick else PATIENCE)
+            yield from each.responses()
+            yield from each.move_with_media()
+            yield from each.eager(copy)
+            if alone:
+                yield from each.move_without_media()
+                yield from each.break_even()
+            each.draw()
+            play.stop(service)
+            play.walk("a")
+        yield from _storage_figures(copy)
+
+
+@contextlib.contextmanager
+def _played(services: Sequence[str], profile: Profile) -> Iterator[story.Story]:
+    """A story whose services run at home and are on the stick."""
+    OUT.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="satchel-") as name:
+        work = Path(name)
+        for service in services:
+            (OUT / f"{service}.csv").unlink(missing_ok=True)
+        with Testbed(profile) as bed:
+            play = story.Story(bed, work, OUT.resolve(), Console(file=sys.stderr, width=150))
+            try:
+                play.build(services)
+                play.roles.start()
+                play.at_home(services)
+                yield play
+            except BaseException:
+                shutil.copytree(work, OUT / "logs", ignore=_no_logs, dirs_exist_ok=True)
+                raise
+            finally:
+                play.close()
+
+
+def _no_logs(folder: str, names: list[str]) -> list[str]:
+    return [n for n in names if not (Path(folder) / n).is_dir() and not n.endswith(".log")]
+
+
+@contextlib.contextmanager
+def _copied(play: story.Story, services: Sequence[str]) -> Iterator[Checkpoints]:
+    with Checkpoints(play.stick.root, services, play.work / "copy") as copy:
+        yield copy
+
+
+def _storage_figures(copy: Checkpoints) -> Iterator[Figure]:
+    """Section 4.4's table."""
+    for service in copy.manifests:
+        parts = {"volatile": copy.volatile(service), "persistent": copy.persistent(service)}
+        for what, state in parts.items():
+            size = ("its size", state.size / MEGABYTE)
+            paper = ("the paper's disk", PUBLISHED[service].disk_bytes / MEGABYTE)
+            against = paper if what == "persistent" else None
+            yield figure(f"{service}: {what} state", state.size / MEGABYTE, "MB", against=against)
+            of_stick, stream = state.stored / MEGABYTE, state.compressed / MEGABYTE
+            yield figure(f"{service}: {what} state on the stick", of_stick, "MB", against=size)
+            name = f"{service}: {what} state as one compressed stream"
+            yield figure(name, stream, "MB", against=size)
+    if len(copy.manifests) > 1:
+        for disks, what in ((True, "disks"), (False, "disks and memory")):
+            alone, together = copy.overlap(disks=disks)
+            paper = ("the paper", OVERLAP_SAVED)
+            name = f"both services: saved by what their {what} have in common"
+            yield figure(name, 1 - together / alone, "1", against=paper)

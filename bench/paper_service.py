@@ -1,0 +1,241 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""One service of the paper on a testbed: responses, moves with and without media, eager transfers.
+
+An eager transfer is the best that one could do: all of the compressed state over one plain TCP
+connection, without SSH, into a surrogate that then resumes from its own disk and replays. Both are
+measured; where the link would take longer than there is patience, a prefix of the state is sent,
+and the figure's name says that the time is the bytes over the rate of that prefix.
+"""
+
+from __future__ import annotations
+
+import csv
+import shutil
+import statistics
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.harness import Figure, figure
+from bench.paper_storage import Checkpoints
+from testbed import Host, measure, plot, story
+
+HOME_ONLY = "home only"
+EAGER = "after an eager transfer"
+
+PREFIX_SHARE = 0.25
+"""Of the patience: how long a prefix is sent."""
+
+SOONER_GOAL = 0.05
+TIMES_GOAL = 20.0
+
+
+@dataclass(frozen=True)
+class Published:
+    """What the paper has for a service. Seconds until the new surrogate answers, with and without
+    portable storage; the part of the response time that a nearby replica saves; bytes of the disk
+    and of the chunks that were fetched of it."""
+
+    figure: str
+    with_media: float
+    without_media: float
+    saved: float
+    disk_bytes: float
+    fetched_bytes: float
+
+
+PUBLISHED = {
+    "speech": Published("figure 4", 3 * 60 + 7, 26 * 60 + 30, 0.48, 2e9, 6e6),
+    "desktop": Published("figure 5", 7 * 60 + 20, 30 * 60 + 40, 0.35, 1.5e9, 8e6),
+}
+
+BREAK_EVEN = 210
+"""Iterations of the desktop, the paper's estimate."""
+
+OVERLAP_SAVED = 0.33
+"""Of the storage, by what the services have in common."""
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """Bytes over a link: the seconds they take, and how many of them were really sent."""
+
+    seconds: float
+    size: int
+    sent: int
+
+    @property
+    def how(self) -> str:
+        """What a figure's name has to say about it."""
+        if self.sent == self.size:
+            return "all sent"
+        return f"NOT all sent: bytes over the rate of the first {self.sent / 1e6:.1f} MB"
+
+
+def transfer(sender: Host, receiver: Host, size: int, nominal: float, patience: float) -> Transfer:
+    """Send that many bytes, or a prefix. nominal: the link's rate in bit/s, by which it is known
+    which; patience: seconds that may be spent on all."""
+    whole = size * 8 / nominal <= patience
+    sent = size if whole else int(patience * PREFIX_SHARE * nominal / 8)
+    return Transfer(size * 8 / measure.goodput(sender, receiver, sent), size, sent)
+
+
+class Evaluation:
+    """One service, whose checkpoint is on the story's stick. Each stage yields its figures."""
+
+    def __init__(self, play: story.Story, service: str, operations: int, patience: float) -> None:
+        """patience: see `transfer`."""
+        self.play = play
+        self.service = service
+        self.operations = operations
+        self.patience = patience
+        self.published = PUBLISHED[service]
+        self.profile = play.bed.topology.profile
+        self.label = f"{service}, links of {self.profile.name}"
+        self.with_media: story.Move | None = None
+        self.without_media: story.Move | None = None
+        self.per_iteration = 1.0
+
+    def responses(self) -> Iterator[Figure]:
+        """How long an operation takes with home alone, and with a replica nearby."""
+        play, service, count = self.play, self.service, self.operations
+        play.begin(service, media=True)
+        play.operate(service, count, "a", HOME_ONLY)
+        play.roles.satchel("move", service, "--to", "a", "--route", "replay", "--json")
+        play.operate(service, count, "a", story.WITH)
+        home = self._median(HOME_ONLY)
+        near = self._median(story.WITH)
+        yield figure(f"{self.label}: response, home only", home, "s")
+        against = ("home only", home)
+        goal = 1 - self.published.saved
+        what = f"{self.label}: response, replica nearby"
+        yield figure(what, near, "s", against=against, at_most=goal)
+        paper = ("the paper", self.published.saved)
+        yield figure(f"{self.label}: response time saved", 1 - near / home, "1", against=paper)
+
+    def move_with_media(self) -> Iterator[Figure]:
+        """To hotspot B, from the stick. After `responses`."""
+        play = self.play
+        play.move(self.service, "b", story.WITH)
+        play.operate(self.service, self.operations, "b", story.WITH)
+        made = self.with_media = play.moves[-1]
+        paper = ("the paper", self.published.with_media)
+        what = f"{self.label}: first response with media"
+        yield figure(what, made.first_response_seconds, "s", against=paper)
+        answered = play.roles.satchel("status", self.service, "--json")["answered"]
+        self.per_iteration = answered / len(self._rows())
+        what = f"{self.label}: of that, replay of {made.replayed} operations"
+        yield figure(what, _replay(made), "s", against=("all of it", made.first_response_seconds))
+        fetched = sum(made.fetched.values())
+        paper = ("the paper's chunks of the disk", self.published.fetched_bytes / 1e6)
+        what = f"{self.label}: fetched before the first response, memory included"
+        yield figure(what, fetched / 1e6, "MB", against=paper)
+        yield figure(f"{self.label}: that of the stored state", made.share, "1")
+
+    def eager(self, checkpoints: Checkpoints) -> Iterator[Figure]:
+        """The same without any laziness, and the paper's way without media. After
+        `move_with_media`, whose replay stands for theirs: the log has grown since."""
+        assert self.with_media is not None
+        play, bed = self.play, self.play.bed
+        self._return_to_a(checkpoints)
+        play.move(self.service, "b", EAGER)
+        made = play.moves[-1]
+        resumed = made.first_response_seconds - _replay(made) + _replay(self.with_media)
+        first = self.with_media.first_response_seconds
+        yield figure(f"{self.label}: first response, all of the state there", resumed, "s")
+        surrogate = bed.host("surrogate-b")
+        whole = checkpoints.whole(self.service).compressed
+        eager = transfer(bed.client, surrogate, whole, self.profile.wifi, self.patience)
+        name = f"eager transfer of {whole / 1e6:.0f} MB over the Wi-Fi, {eager.how}, then replay"
+        yield figure(
+            f"{self.label}: first response with media, by that of an eager transfer",
+            first,
+            "s",
+            against=(name, eager.seconds + resumed),
+            at_most=SOONER_GOAL,
+        )
+        far = transfer(bed.host("home"), surrogate, whole, self.profile.home_up, self.patience)
+        name = f"the same from home, {far.how}"
+        what = f"{self.label}: first response with media, by that of one from home"
+        yield figure(what, first, "s", against=(name, far.seconds + resumed))
+        volatile = checkpoints.volatile(self.service).compressed
+        seconds = far.seconds * volatile / whole + resumed
+        paper = ("the paper", self.published.without_media)
+        what = f"{self.label}: first response without media, the paper's way"
+        how = f"{volatile / 1e6:.0f} MB of memory from home, {far.how}; the disk for nothing"
+        yield figure(f"{what} ({how})", seconds, "s", against=paper)
+        mine = ("with media", first)
+        yield figure(f"{what}, by that with media", seconds, "s", against=mine, at_least=TIMES_GOAL)
+
+    def move_without_media(self) -> Iterator[Figure]:
+        """To hotspot B with nothing there, from home, as Satchel does it: what is touched."""
+        play = self.play
+        self._return_to_a(None)
+        play.operate(self.service, self.operations, "a", story.WITHOUT)
+        play.move(self.service, "b", story.WITHOUT)
+        play.operate(self.service, self.operations, "b", story.WITHOUT)
+        made = self.without_media = play.moves[-1]
+        paper = ("the paper", self.published.without_media)
+        what = f"{self.label}: first response without media, what is touched from home"
+        yield figure(what, made.first_response_seconds, "s", against=paper)
+
+    def break_even(self) -> Iterator[Figure]:
+        """After how many iterations a new checkpoint from home is sooner there than media and
+        replay: by what was measured, and by `satchel plan`. While the session is on."""
+        if self.with_media is None or self.without_media is None or not self.with_media.replayed:
+            return
+        near, far = self.with_media, self.without_media
+        behind = far.first_response_seconds - _replay(far)
+        behind -= near.first_response_seconds - _replay(near)
+        paper = ("the paper's estimate", float(BREAK_EVEN))
+        count = behind / (_replay(near) / near.replayed) / self.per_iteration
+        yield figure(f"{self.label}: break-even, measured", count, "iterations", against=paper)
+        plan = self.play.roles.satchel("plan", self.service, "--at", "a", "--json")["plans"][0]
+        planned = plan["break_even_operations"]
+        if planned is not None:
+            count = planned / self.per_iteration
+            what = f"{self.label}: break-even, by `satchel plan`"
+            yield figure(what, count, "iterations", against=paper)
+
+    def draw(self) -> Path:
+        """The paper's figure with what was measured: the CSV, and the picture beside it."""
+        name = f"{self.published.figure}, {self.service}, {self.profile.name}"
+        path = self.play.out / f"{name.replace(', ', '-').replace(' ', '-')}.csv"
+        rows = self._rows()
+        with path.open("w", newline="") as file:
+            table = csv.DictWriter(file, rows[0])
+            table.writeheader()
+            for mode in (story.WITH, story.WITHOUT):
+                series = [row for row in rows if row["mode"] == mode]
+                for number, row in enumerate(series, 1):
+                    table.writerow(row | {"iteration": str(number)})
+        picture = path.with_suffix(".png")
+        plot.response_times([path], picture)
+        return picture
+
+    def _return_to_a(self, checkpoints: Checkpoints | None) -> None:
+        """A new session at hotspot A; surrogate B is empty but for what it is given."""
+        play = self.play
+        play.stop(self.service)
+        play.walk("a")
+        b = play.roles.surrogates["b"]
+        b.stop()
+        shutil.rmtree(b.folder / "data")
+        if checkpoints:
+            checkpoints.give(self.service, b.folder / "data" / "store")
+        play.roles.restart_surrogate("b", empty=False)
+        play.session(self.service, "a", media=True)
+
+    def _rows(self) -> list[dict[str, str]]:
+        with (self.play.out / f"{self.service}.csv").open(newline="") as file:
+            return list(csv.DictReader(file))
+
+    def _median(self, mode: str) -> float:
+        """Of the last operations of a mode."""
+        rows = [row for row in self._rows() if row["mode"] == mode][-self.operations :]
+        return statistics.median(float(row["seconds"]) for row in rows)
+
+
+def _replay(move: story.Move) -> float:
+    return move.joined_seconds - move.running_seconds
