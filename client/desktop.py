@@ -27,6 +27,9 @@ logger = logging.getLogger(__name__)
 BATCH = 256
 """Events of one operation, at most."""
 
+WAITING = 4096
+"""Events that wait; a viewer that has more is not read until there is room."""
+
 
 class Desktop:
     """A local port for viewers. A front, see client.fronts."""
@@ -38,6 +41,7 @@ class Desktop:
         self._session = session
         self._events: deque[bytes] = deque()
         self._held = 0
+        self._moved = False  # the last event that waits moves the pointer and does nothing else
         self._look = False
         self._lost = True
         self._failure: SatchelError | None = None
@@ -69,12 +73,13 @@ class Desktop:
     def enter(self, event: bytes) -> None:
         """See `Shown`. Of moves in a row the last one counts."""
         with self.changed:
-            if event[0] == rfb.POINTER_EVENT:
-                buttons = event[1]
-                move = buttons == self._held
-                self._held = buttons
-                if move and self._events and _is_move(self._events, buttons):
-                    self._events.pop()
+            self.changed.wait_for(lambda: len(self._events) < WAITING or self.ended)
+            pointer = event[0] == rfb.POINTER_EVENT
+            move = pointer and event[1] == self._held
+            self._held = event[1] if pointer else self._held
+            if move and self._moved and self._events:
+                self._events.pop()
+            self._moved = move
             self._events.append(event)
             self.changed.notify_all()
 
@@ -99,6 +104,7 @@ class Desktop:
                 count = min(BATCH, len(self._events))
                 events = b"".join(self._events.popleft() for _ in range(count))
                 self._look = False
+                self.changed.notify_all()
             try:
                 self._execute(events)
             except SatchelError as error:
@@ -110,30 +116,18 @@ class Desktop:
 
     def _execute(self, events: bytes) -> None:
         whole = self._lost
-        answer = self._session.call(
-            lambda number, time_ns, seed: rfb.encode(events, time_ns=time_ns, whole=whole)
-        )
+        answer = self._session.call(lambda *_: rfb.encode(events, whole=whole))
         update = rfb.decode(answer.payload)
         if update.failed:
             raise NoResponse(f"the desktop gave no answer to operation {answer.number}")
         with self.changed:
             if self._screen is None:
-                self._screen = Screen(update)
-                self._lost = False
-            else:
-                self._lost = not self._screen.apply(update)
+                self._screen = Screen(update.width, update.height)
+            self._lost = not self._screen.apply(update)
             if self._lost:
                 logger.error("operation %d does not go with what is shown", answer.number)
-            areas = {(p.x, p.y, p.width, p.height) for p in update.rectangles if not p.encoding}
+                self._look = not whole  # once; a replica that lies again waits for the next event
+            areas = self._screen.tiles(update)
             for viewer in self._viewers:
                 viewer.note(areas)
             self.changed.notify_all()
-
-
-def _is_move(events: deque[bytes], buttons: int) -> bool:
-    """Whether the last event is a move with these buttons held, and not what pressed them."""
-    last = events[-1]
-    if last[0] != rfb.POINTER_EVENT or last[1] != buttons or len(events) < 2:
-        return False
-    before = next((e for e in reversed(list(events)[:-1]) if e[0] == rfb.POINTER_EVENT), None)
-    return before is not None and before[1] == buttons

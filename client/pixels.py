@@ -29,7 +29,8 @@ class PixelFormat:
         """From its 16 bytes. Raises UnsupportedError for what this version does not make."""
         bits, _, big, true, *rest = _FORMAT.unpack(data)
         maxima, shifts = tuple(rest[:3]), tuple(rest[3:])
-        if bits not in _CODES or not true or max(shifts) >= bits or not all(maxima):
+        reach = [maximum << shift for maximum, shift in zip(maxima, shifts, strict=True)]
+        if bits not in _CODES or not true or not all(maxima) or sum(reach) >> bits:
             raise UnsupportedError("a viewer wants pixels that are not made here", why=data.hex())
         return cls(bits, bool(big), maxima, shifts)
 

@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 from client.feed import FINAL, Feed, FeedState, Read
 from replay import Operation
-from replay.adapters import http
+from replay.adapters import http, redis
 
 Policy = Literal["all", "nearest", "hedge"]
 
@@ -31,8 +31,12 @@ RESCUE = 10
 RESCUE_SECONDS = 1.0
 """`nearest` asks the next one after so many times the 95th percentile, and not before that."""
 
-READ_ONLY: dict[str, Callable[[Operation, Sequence[str]], bool]] = {http.kind: http.changes_nothing}
-"""By kind of adapter, whether an operation is one of those that a recipe declares read-only."""
+READ_ONLY: dict[str, Callable[[Operation, Sequence[str]], bool]] = {
+    http.kind: http.changes_nothing,
+    redis.kind: redis.changes_nothing,
+}
+"""By kind of adapter, whether an operation is one of those that a recipe declares read-only. A
+desktop has none: to look at the screen changes what the next answer is told from."""
 
 
 def read_only(adapter: Mapping[str, Any]) -> Callable[[Operation], bool]:

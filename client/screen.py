@@ -15,16 +15,15 @@ Area = tuple[int, int, int, int]
 class Screen:
     """Not thread-safe."""
 
-    def __init__(self, update: rfb.Update) -> None:
-        """From an answer that has the whole screen."""
-        self.width = update.width
-        self.height = update.height
+    def __init__(self, width: int, height: int) -> None:
+        """A black one, which shows nothing yet."""
+        self.width = width
+        self.height = height
         self.areas: list[Area] = list(rfb.tiles(self.width, self.height))
         self.cursor: rfb.Rectangle | None = None
         self._pixels = bytearray(self.width * self.height * rfb.PIXEL)
         self._digests = [b""] * len(self.areas)
         self._number = {area: number for number, area in enumerate(self.areas)}
-        self.apply(update)
 
     def apply(self, update: rfb.Update) -> bool:
         """Show what an answer brings. Whether that is what the replica shows; if not, the next
@@ -43,6 +42,11 @@ class Screen:
             for row, start in enumerate(self._rows(self.areas[number])):
                 self._pixels[start : start + size] = part.data[row * size : (row + 1) * size]
         return self.digest() == update.digest
+
+    def tiles(self, update: rfb.Update) -> set[Area]:
+        """Which of this screen's tiles an answer brings."""
+        brought = {(part.x, part.y, part.width, part.height) for part in update.rectangles}
+        return brought & self._number.keys()
 
     def digest(self) -> bytes:
         """See `rfb.screen_digest`."""

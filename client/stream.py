@@ -20,6 +20,9 @@ logger = logging.getLogger(__name__)
 
 END_SECONDS = 5.0
 
+PAUSE_SECONDS = 0.2
+"""Before the next connection is accepted where one could not be: too many files are open."""
+
 
 class StreamPort:
     """Serves 127.0.0.1:port until closed. A front, see client.fronts."""
@@ -34,12 +37,14 @@ class StreamPort:
         self.port: int = self._listener.getsockname()[1]
         self.url = f"{scheme}://127.0.0.1:{self.port}"
         self._lock = threading.Lock()
+        self._closing = threading.Event()
         self._connections: dict[socket.socket, threading.Thread] = {}
         self._acceptor = threading.Thread(target=self._accept, name=f"{scheme} port", daemon=True)
         self._acceptor.start()
 
     def close(self) -> None:
         """Listen no more and end every connection."""
+        self._closing.set()
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._acceptor.join(END_SECONDS)
@@ -52,12 +57,13 @@ class StreamPort:
             thread.join(END_SECONDS)
 
     def _accept(self) -> None:
-        while True:
+        while not self._closing.is_set():
             try:
                 connection, _ = self._listener.accept()
-            except OSError:
-                return
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            except OSError as error:
+                if not self._closing.wait(PAUSE_SECONDS):
+                    logger.warning("cannot accept a program's connection: %s", error)
+                continue
             thread = threading.Thread(target=self._talk, args=(connection,), daemon=True)
             with self._lock:
                 self._connections[connection] = thread
@@ -65,6 +71,7 @@ class StreamPort:
 
     def _talk(self, connection: socket.socket) -> None:
         try:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._serve(connection)
         except OSError as error:
             logger.info("a program's connection ended: %s", error)

@@ -23,6 +23,8 @@ VERSION = b"RFB 003.008\n"
 SET_FORMAT, SET_ENCODINGS, ASK, CUT_TEXT = 0, 2, 3, 6
 MAX_ENCODINGS = 1024
 MAX_TEXT = 1 << 20
+MAX_KEYS = 256
+"""That a viewer holds down at once."""
 TITLE = b"Satchel"
 
 
@@ -75,11 +77,12 @@ class Viewer:
         except (EOFError, UsageError):
             pass
         finally:
-            self._let_go()
             with self._desktop.changed:
                 self._gone = True
                 self._desktop.changed.notify_all()
+            self._end()  # the writer may wait for a viewer that reads nothing
             writer.join()
+            self._let_go()
 
     def note(self, areas: set[Area]) -> None:
         """These tiles have changed. Called with the desktop's lock."""
@@ -136,6 +139,8 @@ class Viewer:
         if event[0] == rfb.KEY_EVENT:
             _, down, keysym = rfb.KEY.unpack(event)
             (self._keys.add if down else self._keys.discard)(keysym)
+            if len(self._keys) > MAX_KEYS:
+                raise UsageError("a viewer holds too many keys down")
             self._desktop.enter(rfb.key(keysym, down=bool(down)))
         else:
             _, buttons, x, y = rfb.POINTER.unpack(event)
@@ -162,8 +167,11 @@ class Viewer:
         except OSError:
             pass
         self._gone = True
+        self._end()  # the reader ends, too
+
+    def _end(self) -> None:
         with contextlib.suppress(OSError):
-            self._connection.shutdown(socket.SHUT_RDWR)  # the reader ends, too
+            self._connection.shutdown(socket.SHUT_RDWR)
 
     def _over(self) -> bool:
         return self._gone or self._desktop.ended

@@ -30,7 +30,7 @@ from images import debian
 from images.debian import SOURCE_DATE_EPOCH
 from images.filesystem import write_ext4
 from images.initrd import INIT, MODULES, PACKAGES, kernel_files
-from images.recipe import Recipe
+from images.recipe import PRELOAD_PATH, Recipe
 from images.sources import Sources, host_sources
 from images.tree import (
     Entry,
@@ -51,9 +51,8 @@ BUILDER_VERSION = 1
 
 AGENT_PATH = "/usr/bin/satchel-agent"
 
-CLOCK_PATH = "/usr/lib/satchel/clock.so"
-CLOCK = "satchel-clock.so"
-"""Beside the agent on this host: see replay/agent/clock.cc."""
+PRELOAD = "satchel-moment.so"
+"""Beside the agent on this host: see replay/agent/preload.cc."""
 
 CMDLINE = " ".join(
     (
@@ -175,14 +174,14 @@ class _Build:
     fresh: bool
     steps: _Steps
     base: Recipe | None = field(init=False)
-    clock: Path | None = field(init=False)
+    preload: Path = field(init=False)
     _sources: Sources | None = None
 
     def __post_init__(self) -> None:
-        self.clock = self.agent.with_name(CLOCK) if self.recipe.has_clock() else None
-        for path in self._native():
+        self.preload = self.agent.with_name(PRELOAD)
+        for path in (self.agent, self.preload):
             if not path.is_file():
-                what = "guest agent" if path == self.agent else "clock for guests"
+                what = "guest agent" if path == self.agent else "library for guests"
                 raise NotFoundError(f"no {what} at {path}", fix="build the native parts")
         if not self.recipe.command:
             raise UsageError(f"recipe {self.recipe.name} makes no service", why="it has no command")
@@ -193,12 +192,10 @@ class _Build:
         parts = [str(BUILDER_VERSION), CMDLINE, INIT, self.recipe.content_key()]
         if self.base:
             parts.append(self.base.content_key())
-        parts += [hashlib.sha256(path.read_bytes()).hexdigest() for path in self._native()]
+        parts += [
+            hashlib.sha256(path.read_bytes()).hexdigest() for path in (self.agent, self.preload)
+        ]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
-
-    def _native(self) -> list[Path]:
-        """What of the native build goes into the image."""
-        return [self.agent, *([self.clock] if self.clock else [])]
 
     def existing(self) -> BuiltImage | None:
         try:
@@ -318,8 +315,7 @@ class _Build:
             for guest_path, path in source.files() if source else ():
                 tree[guest_path] = file_entry(path, now)
         tree[AGENT_PATH] = Entry(Kind.FILE, content=self.agent, modified=now, digest=b"agent")
-        if self.clock:
-            tree[CLOCK_PATH] = Entry(Kind.FILE, content=self.clock, modified=now, digest=b"clock")
+        tree[PRELOAD_PATH] = Entry(Kind.FILE, content=self.preload, modified=now, digest=b"moment")
         for guest_path, text in (
             ("/etc/satchel/service", self.recipe.service_file()),
             ("/etc/hostname", f"{self.recipe.name}\n"),

@@ -25,12 +25,18 @@ SHIPPED = Path(__file__).resolve().parent / "recipes"
 """The recipes that come with Satchel."""
 
 PORT_LIMIT = 65535
+MOMENT_PATH = "/run/satchel/moment"
+"""Where the guest's agent says which operation is under way: replay/agent/moment.h."""
+PRELOAD_PATH = "/usr/lib/satchel/moment.so"
+"""What gives a program time and randomness from there: replay/agent/preload.cc."""
+
 MEMORY_MIB = (64, 16 * 1024)
 DISK_MIB = (1024, 256 * 1024)
 
 _PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]+")
 _USER = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
 _PATH = re.compile(r"/|(/[A-Za-z0-9_.+@-]+)+")
+_NEED = re.compile(r"time|randomness")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=[^\n\0]*")
 
 
@@ -82,11 +88,14 @@ class Recipe:
     user:         who runs it, a user of /etc/passwd
     workdir:      where it runs
     environment:  NAME=VALUE
+    needs:        what it must have from the log, as it would ask the machine for it. `time`: its
+                  wall clock stands at the operation's time; `randomness`: what it draws follows
+                  from the operation's seed
     adapter_kind: what the port speaks, by the name of an adapter in `replay.adapters`
     stateful:     False: an operation's answer depends on that operation alone
     state:        folders that belong to `user`; their content is the service's state
     read_only:    HTTP paths at and below which GET and HEAD change nothing that an answer shows;
-                  they may go to one replica only
+                  they may go to one replica only. Of Redis, `/`: commands that only read
     rehearsal:    typical requests, from which a checkpoint's working set is learned
     folder:       where the recipe was read; None for one that came with a built image
     """
@@ -103,6 +112,7 @@ class Recipe:
     user: str = "root"
     workdir: str = "/"
     environment: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
     adapter_kind: str = "http"
     stateful: bool = True
     state: tuple[str, ...] = ()
@@ -151,11 +161,6 @@ class Recipe:
             if path.is_file() and "__pycache__" not in path.parts:
                 yield f"/{path.relative_to(root)}", path
 
-    def has_clock(self) -> bool:
-        """Whether the image has the operations' clock, for programs to preload: where it reads the
-        time is in the environment."""
-        return any(pair.startswith("SATCHEL_CLOCK=") for pair in self.environment)
-
     def packages_key(self) -> str:
         """A hash of what Debian packages the image has; 64 hex digits."""
         return hashlib.sha256("\n".join(sorted(self.packages)).encode()).hexdigest()
@@ -182,7 +187,10 @@ class Recipe:
     def service_file(self) -> str:
         """The guest's /etc/satchel/service, which its agent reads."""
         lines = [f"command={self.command}", f"port={self.port}", f"user={self.user}"]
-        lines += [f"workdir={self.workdir}"]
+        lines += [f"workdir={self.workdir}", f"moment={MOMENT_PATH}"]
+        if self.needs:
+            stands = f"SATCHEL_STANDS={' '.join(self.needs)}"
+            lines += [f"environment=LD_PRELOAD={PRELOAD_PATH}", f"environment={stands}"]
         lines += [f"environment={pair}" for pair in self.environment]
         return "".join(f"{line}\n" for line in lines)
 
@@ -227,6 +235,7 @@ def _faults(recipe: Recipe) -> Iterator[tuple[str, str]]:
         ("state", recipe.state, _PATH),
         ("read-only", recipe.read_only, _PATH),
         ("environment", recipe.environment, _VARIABLE),
+        ("needs", recipe.needs, _NEED),
     ):
         for text in values:
             if not pattern.fullmatch(text) or "/.." in text:

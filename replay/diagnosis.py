@@ -5,7 +5,7 @@
 Where two replicas answer an operation differently, two more bring evidence: one executes the same
 again, the other with the guest's clock a day later. What is told:
 
-    network        the guest sent something, or tried to, beyond its own loopback's one connection
+    network        the guest sent something, or tried to, that was not for itself
     thread order   the same words in another order
     time           what differs is a moment near the operation's, or follows the guest's clock
     randomness     it differs in every run, and does not follow the clock
@@ -56,7 +56,7 @@ class Subject(Protocol):
         """Its normalised response."""
 
     def sent(self) -> int:
-        """Packets and connections that left the guest's processes so far, or tried to."""
+        """Packets and connections that left the guest so far, or tried to."""
 
 
 @dataclass(frozen=True)

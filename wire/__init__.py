@@ -34,6 +34,7 @@ from wire.errors import (
     SignatureInvalid,
     SignerUnknown,
     WrongKey,
+    printable,
 )
 from wire.identity import (
     Identity,
@@ -117,6 +118,7 @@ __all__ = [
     "install_errors",
     "known_hosts_line",
     "listen_local",
+    "printable",
     "requested_priority",
     "serve",
     "serve_local",

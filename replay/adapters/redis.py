@@ -17,6 +17,14 @@ from satchel.errors import UsageError
 kind = "redis"
 
 MAX_WORDS = 1 << 20
+READS = frozenset(
+    b"BITCOUNT BITPOS DBSIZE EXISTS EXPIRETIME GEODIST GEOPOS GEOSEARCH GET GETBIT GETRANGE "
+    b"HEXISTS HGET HGETALL HKEYS HLEN HMGET HSCAN HSTRLEN HVALS KEYS LINDEX LLEN LPOS LRANGE MGET "
+    b"PEXPIRETIME PTTL SCAN SCARD SDIFF SINTER SISMEMBER SMEMBERS SMISMEMBER SSCAN STRLEN SUNION "
+    b"TTL TYPE XLEN XRANGE XREVRANGE ZCARD ZCOUNT ZLEXCOUNT ZMSCORE ZRANGE ZRANGEBYSCORE ZRANK "
+    b"ZREVRANGE ZREVRANK ZSCAN ZSCORE".split()
+)
+"""Commands that change nothing that another one shows."""
 _LINE = 64 << 10
 _QUIT = b"*1\r\n$4\r\nQUIT\r\n"
 _FAREWELL = b"+OK\r\n"
@@ -53,6 +61,11 @@ def label(operation: Operation) -> str:
     """See `Adapter.label`: the command's first word."""
     parts = operation.payload[:256].split(b"\r\n")
     return parts[2].decode("ascii", "replace").upper() if len(parts) > 2 else ""
+
+
+def changes_nothing(operation: Operation, keys: Sequence[str]) -> bool:
+    """Whether it is a command that only reads, where all keys are declared: `/`."""
+    return "/" in keys and label(operation).encode() in READS
 
 
 def normalise(response: bytes, operation: Operation) -> bytes:

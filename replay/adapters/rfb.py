@@ -26,6 +26,8 @@ RAW = 0
 CURSOR = -239
 MAX_BATCH = 64 << 10
 MAX_SIDE = 4096
+MAX_SHAPE = 256
+"""Pixels of a side of the pointer's shape."""
 
 KEY = struct.Struct(">BBxxI")
 POINTER = struct.Struct(">BBHH")
@@ -33,9 +35,9 @@ RECTANGLE = struct.Struct(">HHHHi")
 KEY_EVENT, POINTER_EVENT = 4, 5
 SIZES = {KEY_EVENT: KEY.size, POINTER_EVENT: POINTER.size}
 
-_REQUEST = struct.Struct("<4sBBHQI")
+_REQUEST = struct.Struct("<4sBBHI")
 _ANSWER = struct.Struct("<4sBBHH32s")
-_ASKS, _SAYS, _VERSION = b"SATD", b"SATS", 1
+_ASKS, _SAYS, _VERSION = b"SATD", b"SATS", 2
 _WHOLE, _FAILED = 1, 128
 _MAX_UPDATE = (MAX_SIDE * MAX_SIDE * PIXEL) * 2
 _KEYS = {"return": 0xFF0D, "escape": 0xFF1B, "home": 0xFF50, "end": 0xFF57, "ctrl": 0xFFE3}
@@ -71,21 +73,21 @@ class Update:
     rectangles: tuple[Rectangle, ...]
 
 
-def encode(events: bytes, *, time_ns: int, whole: bool) -> bytes:
+def encode(events: bytes, *, whole: bool) -> bytes:
     """The payload of an operation. events: RFB's KeyEvent and PointerEvent messages. Raises
     UsageError for other ones, and for too many."""
     count = sum(1 for _ in _split(events))
     if len(events) > MAX_BATCH:
         raise UsageError(f"{count} events are too many for one operation")
     flags = _WHOLE if whole else 0
-    return _REQUEST.pack(_ASKS, _VERSION, flags, 0, time_ns, len(events)) + events
+    return _REQUEST.pack(_ASKS, _VERSION, flags, 0, len(events)) + events
 
 
 def request(asked: Asked, *, number: int, time_ns: int, seed: int) -> bytes:
     """See `Adapter.request`: the body has a line for each event, `type TEXT`, `key NAME`, `key
     ctrl+X` or `click X Y`; without one the whole screen is asked for."""
     events = b"".join(_written(line) for line in asked.payload().decode().splitlines() if line)
-    return encode(events, time_ns=time_ns, whole=not events)
+    return encode(events, whole=not events)
 
 
 def label(operation: Operation) -> str:
@@ -108,7 +110,8 @@ def decode(response: bytes) -> Update:
     """Takes a normalised response apart. From a peer it may be anything: NotADesktop."""
     try:
         magic, version, flags, width, height, digest = _ANSWER.unpack_from(response)
-        if (magic, version) != (_SAYS, _VERSION) or max(width, height) > MAX_SIDE:
+        sides = flags == _FAILED or min(width, height) > 0
+        if (magic, version) != (_SAYS, _VERSION) or max(width, height) > MAX_SIDE or not sides:
             raise NotADesktop("cannot read a desktop's answer", why="its head is not one")
         unpacker = zlib.decompressobj()
         update = unpacker.decompress(response[_ANSWER.size :], _MAX_UPDATE)
@@ -151,6 +154,8 @@ def _rectangles(update: bytes, width: int, height: int) -> Iterator[Rectangle]:
         size = across * down * PIXEL
         if encoding == CURSOR:
             size += (across + 7) // 8 * down
+            if max(across, down) > MAX_SHAPE or x >= max(across, 1) or y >= max(down, 1):
+                raise NotADesktop("cannot read a desktop's answer", why="its pointer is none")
         elif encoding != RAW or x + across > width or y + down > height:
             raise NotADesktop("cannot read a desktop's answer", why="a part is not on the screen")
         if at + size > len(update):

@@ -72,7 +72,8 @@ std::optional<Outcome> Executor::Submit(Frame* request) {
   return std::nullopt;
 }
 
-void Executor::SetClock() const {
+void Executor::SetMoment() {
+  moment_.Set(current_.number, current_.time_ns, current_.seed, current_.type == kExecute);
   if (!set_clock_) return;
   timespec time{};
   time.tv_sec = static_cast<time_t>(current_.time_ns / 1'000'000'000);
@@ -84,7 +85,7 @@ void Executor::Connect() {
   retry_at_ = Now() + kRetry;
   // A dying process may still listen for a moment: what is sent to it would be lost, and count.
   if (!service_.Alive()) return;
-  SetClock();
+  SetMoment();
   socket_ = Fd(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!socket_.valid()) return;
   const int on = 1;

@@ -26,6 +26,7 @@
 #include <string>
 
 #include "replay/agent/frame.h"
+#include "replay/agent/moment.h"
 #include "replay/agent/service.h"
 #include "replay/agent/sys.h"
 
@@ -39,7 +40,8 @@ struct Outcome {
 class Executor {
  public:
   // set_clock: CLOCK_REALTIME becomes the operation's time before it is sent.
-  Executor(const Service& service, bool set_clock) : service_(service), set_clock_(set_clock) {}
+  Executor(const Service& service, bool set_clock)
+      : service_(service), set_clock_(set_clock), moment_(service.config().moment) {}
 
   // An execute or read request. An outcome: answer with it now. Nothing: the operation is under
   // way, Step() will say when it is finished. The operation that is under way may be submitted
@@ -76,10 +78,11 @@ class Executor {
   std::optional<Outcome> Exchange();
   void Send();
   std::optional<Outcome> Finish(uint16_t status, std::string payload);
-  void SetClock() const;
+  void SetMoment();
 
   const Service& service_;
   const bool set_clock_;
+  MomentFile moment_;
 
   uint64_t last_ = 0;
   Identity last_identity_;

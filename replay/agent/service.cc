@@ -18,7 +18,7 @@
 namespace satchel {
 namespace {
 
-constexpr std::string_view kKeys = " command port user workdir environment ";
+constexpr std::string_view kKeys = " command port user workdir environment moment ";
 
 // What else would depend on the machine, on chance, or on the order of threads. A recipe may say
 // otherwise.
@@ -94,6 +94,8 @@ bool ParseLine(std::string_view key, std::string_view value, ServiceConfig* conf
     return ParseUser(value, config);
   } else if (key == "workdir") {
     config->workdir = value;
+  } else if (key == "moment") {
+    config->moment = value;
   } else if (key == "environment") {
     config->environment.emplace_back(value);
   } else {
@@ -167,6 +169,7 @@ void Service::Exec() const {
   setenv("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", 1);
   setenv("HOME", config_.home.c_str(), 1);
   for (const auto& fixed : kSameEverywhere) setenv(fixed[0], fixed[1], 1);
+  if (!config_.moment.empty()) setenv("SATCHEL_MOMENT", config_.moment.c_str(), 1);
   for (const std::string& pair : config_.environment) {
     const size_t at = pair.find('=');
     if (at == std::string::npos) continue;

@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from chunkstore import Store, StoreFull
-from overlay import Resolver, Volume
+from overlay import ReadAbandoned, Resolver, Volume
 from satchel.ids import BLOCK_SIZE
 from surrogate.fetching.exchange import Exchange, Supplier
 from surrogate.fetching.fetcher import Fetcher
@@ -36,7 +36,7 @@ FULL_SECONDS = 5.0
 """Before it is tried again whether there is room."""
 
 LIMIT_BYTES = 16 << 20
-"""A store that has grown to so much is left for a new one."""
+"""A store that has grown to so much is left for a new one; it goes with its last read."""
 
 
 class Passing:
@@ -49,6 +49,7 @@ class Passing:
         self._lock = threading.Lock()
         self._room: _Room | None = None
         self._full_until = 0.0
+        self._closed = False
 
     def resolve(self, resolve: Resolver, volume: Volume, first: int, count: int) -> bytes | None:
         """What `resolve` does, or the content of the blocks where there is no room for them."""
@@ -69,19 +70,23 @@ class Passing:
         return data.ljust(length, b"\0")
 
     def close(self) -> None:
-        """Give the memory back. Reads that are under way fail."""
+        """Give the memory back. Reads under way and reads to come fail; the last one under way
+        takes the memory with it."""
         with self._lock:
+            self._closed = True
             room, self._room = self._room, None
-        if room:
-            room.close()
+            if room:
+                room.fetcher.close()
+                self._leave(room)
 
     @contextlib.contextmanager
     def _entered(self) -> Iterator[_Room]:
         with self._lock:
-            old = self._room
-            if old and old.store.pack_bytes > LIMIT_BYTES and not old.users:
-                old.close()
-                self._room = None
+            if self._closed:
+                raise ReadAbandoned("nothing is handed on", why="the replica is being ended")
+            if self._room and self._room.store.pack_bytes > LIMIT_BYTES:
+                left, self._room = self._room, None
+                self._leave(left)
             if self._room is None:
                 self._room = _Room(self._memory, self._fetcher.sources())
             room = self._room
@@ -91,6 +96,13 @@ class Passing:
         finally:
             with self._lock:
                 room.users -= 1
+                if room is not self._room:
+                    self._leave(room)
+
+    def _leave(self, room: _Room) -> None:
+        """Nobody enters it any more. Under the lock."""
+        if not room.users:
+            room.close()
 
 
 class _Room:

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The front of `rfb`, as an unmodified viewer (vncdotool) and as rubbish see it."""
 
+import errno
 import hashlib
 import socket
 import struct
@@ -16,6 +17,7 @@ from pathlib import Path
 import matplotlib.image
 import pytest
 
+from client import desktop, stream
 from client.desktop import Desktop
 from client.endpoints import HOME
 from client.fronts import open_front
@@ -27,12 +29,14 @@ from replay.adapters import rfb
 from satchel.errors import UnsupportedError
 from satchel.ids import OperationNumber
 from tests.client.replicas import InProcess, silence
+from tests.waiting import eventually
 
 WIDTH, HEIGHT = 160, 100
 VIEWER = Path(sys.executable).with_name("vncdo")
 BLUE = bytes((255, 0, 0, 0))
 AREAS = list(rfb.tiles(WIDTH, HEIGHT))
-CURSOR = rfb.RECTANGLE.pack(1, 2, 8, 1, rfb.CURSOR) + bytes(8 * 4) + b"\xff"
+EMPTY = zlib.compress(bytes(4))
+CURSOR = rfb.RECTANGLE.pack(1, 0, 8, 1, rfb.CURSOR) + bytes(8 * 4) + b"\xff"
 
 
 class Painter:
@@ -44,7 +48,7 @@ class Painter:
         self.whole: list[bool] = []
 
     def __call__(self, operation: Operation) -> bytes:
-        flags, size = struct.unpack_from("<5xB10xI", operation.payload)
+        flags, size = struct.unpack_from("<5xB2xI", operation.payload)
         events = operation.payload[-size:] if size else b""
         self.batches.append(events)
         self.whole.append(bool(flags))
@@ -65,7 +69,7 @@ class Painter:
         ]
         parts += [CURSOR] if whole else []
         digests = [hashlib.sha256(self.tile(n)).digest() for n in range(len(AREAS))]
-        head = struct.pack("<4sBBHH", b"SATS", 1, whole, WIDTH, HEIGHT)
+        head = struct.pack("<4sBBHH", b"SATS", 2, whole, WIDTH, HEIGHT)
         update = struct.pack(">BxH", 0, len(parts)) + b"".join(parts)
         return head + hashlib.sha256(b"".join(digests)).digest() + zlib.compress(update)
 
@@ -99,8 +103,12 @@ class Bench:
 class Raw:
     """A viewer that speaks for itself."""
 
-    def __init__(self, port: int) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port), 10)
+    def __init__(self, port: int, buffer: int = 0) -> None:
+        self.socket = socket.socket()
+        self.socket.settimeout(10)
+        if buffer:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
+        self.socket.connect(("127.0.0.1", port))
         self.stream = self.socket.makefile("rb")
         assert self.take(12) == b"RFB 003.008\n"
 
@@ -255,7 +263,15 @@ def test_without_an_answer_a_viewer_is_told_why(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize(
-    "rubbish", [b"\xff", b"\2\0\xff\xff", b"\6\0\0\0\xff\xff\xff\xff", b"\0" * 20]
+    "rubbish",
+    [
+        b"\xff",
+        b"\2\0\xff\xff",
+        b"\6\0\0\0\xff\xff\xff\xff",
+        b"\0" * 20,
+        b"\0" * 4 + struct.pack(">BBBBHHHBBBxxx", 8, 8, 0, 1, 255, 255, 255, 0, 3, 6),
+        b"".join(rfb.key(keysym, down=True) for keysym in range(300)),
+    ],
 )
 def test_rubbish_ends_its_connection_and_nothing_else(
     bench: Bench, viewer: Raw, rubbish: bytes
@@ -286,3 +302,104 @@ def test_pixels_in_another_order_and_of_another_size() -> None:
         assert PixelFormat.decode(form.encode()) == form
     with pytest.raises(UnsupportedError):
         PixelFormat.decode(bytes(16))
+
+
+def test_a_viewer_that_reads_nothing_holds_nothing_up(bench: Bench) -> None:
+    viewer = Raw(bench.front.port, buffer=4096)
+    viewer.greet()
+    for _ in range(300):
+        viewer.ask()
+        time.sleep(0.002)
+    viewer.socket.shutdown(socket.SHUT_WR)
+    assert eventually(lambda: not bench.front._viewers)
+    viewer.close()
+
+
+def test_of_events_that_wait_there_is_a_bound(
+    bench: Bench, viewer: Raw, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(desktop, "WAITING", 8)
+    viewer.greet()
+    bench.replica.gate.clear()
+    keys = [rfb.key(keysym, down=down) for keysym in range(100, 200) for down in (True, False)]
+    viewer.socket.sendall(b"".join(keys))
+    assert eventually(lambda: len(bench.front._events) == 8)
+    time.sleep(0.1)
+    assert len(bench.front._events) == 8
+    bench.replica.gate.set()
+    assert eventually(lambda: b"".join(bench.painter.batches) == b"".join(keys))
+
+
+def test_a_first_screen_that_is_not_whole_is_asked_for_again(bench: Bench, viewer: Raw) -> None:
+    def lies(operation: Operation) -> bytes:
+        bench.replica.says = bench.painter
+        return rfb.normalise(bench.painter(operation)[:10] + bytes(32) + EMPTY, operation)
+
+    bench.replica.says = lies
+    viewer.greet()
+    viewer.ask()
+    viewer.update()
+    viewer.key(9)
+    assert eventually(lambda: bench.painter.whole[:2] == [True, True])
+
+
+def test_a_screen_of_another_size_is_not_shown_and_the_right_one_is_asked_for(
+    bench: Bench, viewer: Raw
+) -> None:
+    viewer.greet()
+    viewer.ask()
+    viewer.update()
+    strange = rfb.RECTANGLE.pack(300, 200, 8, 8, rfb.RAW) + bytes(8 * 8 * 4)
+
+    def lies(operation: Operation) -> bytes:
+        bench.painter(operation)
+        bench.replica.says = bench.painter
+        head = struct.pack("<4sBBHH", b"SATS", 2, 0, 320, 240) + bytes(32)
+        return rfb.normalise(head + zlib.compress(b"\0\0\0\1" + strange), operation)
+
+    bench.replica.says = lies
+    viewer.ask(incremental=True)
+    viewer.key(9)
+    shown = viewer.update()
+    assert set(shown) == set(AREAS)
+    assert shown[AREAS[9 % len(AREAS)]] == struct.pack("<I", 0x90909) * (64 * 36)
+    assert bench.painter.whole == [True, False, True]
+
+
+def test_a_connection_that_cannot_be_accepted_is_not_the_last(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Busy(socket.socket):
+        faults = 1
+
+        def accept(self) -> tuple[socket.socket, object]:
+            if Busy.faults:
+                Busy.faults -= 1
+                raise OSError(errno.EMFILE, "too many open files")
+            return super().accept()
+
+    listener = Busy()
+    listener.bind(("127.0.0.1", 0))
+    listener.listen()
+    monkeypatch.setattr(stream, "listen_local", lambda port: listener)
+    port = stream.StreamPort("vnc", 0, lambda connection: connection.sendall(b"here"))
+    with socket.create_connection(("127.0.0.1", port.port), 10) as connection:
+        assert connection.recv(4) == b"here"
+    port.close()
+
+
+@pytest.mark.parametrize(
+    ("width", "height", "part"),
+    [
+        (0, 100, b""),
+        (160, 0, b""),
+        (160, 100, rfb.RECTANGLE.pack(0, 0, 257, 1, rfb.CURSOR) + bytes(257 * 4 + 33)),
+        (160, 100, rfb.RECTANGLE.pack(8, 0, 8, 1, rfb.CURSOR) + bytes(8 * 4 + 1)),
+        (160, 100, rfb.RECTANGLE.pack(100, 0, 64, 1, rfb.RAW) + bytes(64 * 4)),
+    ],
+)
+def test_an_answer_that_no_viewer_may_see_is_none(width: int, height: int, part: bytes) -> None:
+    head = struct.pack("<4sBBHH", b"SATS", 2, 0, width, height) + bytes(32)
+    count = struct.pack(">BxH", 0, bool(part))
+    with pytest.raises(rfb.NotADesktop):
+        rfb.decode(head + zlib.compress(count + part))

@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 from client.cli.context import Context
 from client.cli.doctor import command
+from homeserver.doctor import _counters, _excerpt
 from satchel.errors import NotFoundError
 from tests.client.test_quarantine import Straying
 from tests.client.world import World, post
@@ -61,3 +62,20 @@ def test_the_doctor_finds_where_two_replicas_part(world: World) -> None:
     assert "likely cause: randomness: it differs in each of three runs" in told
     assert post(url).status_code == 200
     assert home.executed("notes") >= 3
+
+
+def test_what_a_service_says_to_itself_is_no_network() -> None:
+    snmp = (
+        "Ip: Forwarding DefaultTTL OutRequests OutNoRoutes\nIp: 2 64 90 {routes}\n"
+        "Tcp: RtoAlgorithm ActiveOpens\nTcp: 1 {opens}\n"
+        "Udp: InDatagrams NoPorts OutDatagrams\nUdp: 7 {ports} 9\n"
+    )
+    told = {"routes": 2, "opens": 40, "ports": 3}
+    assert list(_counters(snmp.format(**told))) == [2, 3]
+
+
+def test_an_answer_is_harmless_on_a_terminal() -> None:
+    assert (
+        _excerpt(b"a\x1b]0;title\x07\xff\n" + b"b" * 1000)
+        == "a\ufffd]0;title\ufffd\ufffd\n" + "b" * 387
+    )

@@ -11,6 +11,7 @@ import pytest
 from client.endpoints import HOME
 from client.fronts import open_front
 from client.journal import Journal
+from client.reads import read_only
 from client.session import Session
 from client.stream import StreamPort
 from replay import Operation
@@ -119,3 +120,16 @@ def test_a_port_that_is_taken_is_a_conflict(bench: Bench) -> None:
 def test_a_kind_without_a_front_is_refused(bench: Bench) -> None:
     with pytest.raises(UnsupportedError, match="there are: "):
         open_front("gopher", bench.session, 0)
+
+
+def test_a_command_that_only_reads_may_go_to_the_nearest() -> None:
+    def judged(*words: bytes, declared: list[str]) -> bool:
+        asked = Operation(OperationNumber(1), 2, 3, redis.encode(words))
+        return read_only({"kind": "redis", "read_only": declared})(asked)
+
+    assert judged(b"get", b"a", declared=["/"])
+    assert judged(b"HGETALL", b"GET", declared=["/"])
+    assert not judged(b"get", b"a", declared=[])
+    for changing in (b"SET", b"GETDEL", b"GETEX", b"SORT", b"EVAL", b"\xff", b""):
+        assert not judged(changing, b"GET", declared=["/"])
+    assert not judged(*[b""] * 3, declared=["/"])

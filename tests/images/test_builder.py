@@ -100,6 +100,7 @@ def test_another_agent_and_a_lost_file_are_reasons_to_build(tmp_path: Path, own:
     built_image("notes")
     folder, layers, agent = tmp_path / "notes", cache_folder() / "layers", tmp_path / "agent"
     agent.write_bytes(b"one")
+    (tmp_path / "satchel-moment.so").write_bytes(b"one")
     first = build(own, folder, agent=agent, layers=layers)
     agent.write_bytes(b"two")
     second = build(own, folder, agent=agent, layers=layers)

@@ -68,7 +68,7 @@ def screens(guest: Guest, *, think: float) -> list[bytes]:
         update = rfb.decode(answer)
         print(f"{time.monotonic() - began:.2f} s, {len(answer)} bytes: {written!r}")
         if screen is None:
-            screen = Screen(update)
+            screen = Screen(update.width, update.height)
         assert screen.apply(update)
         pixels = b"".join(screen.content(area) for area in screen.areas)
         found.append(hashlib.sha256(pixels).digest())

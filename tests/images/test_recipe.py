@@ -37,7 +37,7 @@ def test_shipped_services_extend_one_base_and_keep_the_promised_sizes() -> None:
 def test_the_service_file_is_what_the_agent_reads() -> None:
     lines = Recipe.find("notes").service_file().splitlines()
     keys = {line.split("=", 1)[0] for line in lines}
-    assert keys == {"command", "port", "user", "workdir", "environment"}
+    assert keys == {"command", "port", "user", "workdir", "moment", "environment"}
     assert "port=8080" in lines
 
 
@@ -70,6 +70,7 @@ def test_what_is_no_service_is_not_found(name: str) -> None:
         ('name = "thing"\nstate = ["var"]', "state"),
         ('name = "thing"\nstate = ["/var/../etc"]', "state"),
         ('name = "thing"\nenvironment = ["A"]', "environment"),
+        ('name = "thing"\nneeds = ["luck"]', "needs"),
         ('name = "thing"\nextends = "../base"', "extends"),
         ('name = "thing"\nadapter-kind = "X 11"', "adapter-kind"),
     ],

@@ -33,11 +33,12 @@ class RunningAgent:
 def running_agent(
     folder: Path, command: str | None = None, **config: str
 ) -> Iterator[RunningAgent]:
-    """An agent with the test service, or with another command."""
+    """An agent with the test service, or with another command, in which $PORT is its port."""
     port = free_port()
     state = folder / "state"
+    default = f"exec {sys.executable} {SERVICE} $PORT {state}"
     lines = {
-        "command": command or f"exec {sys.executable} {SERVICE} {port} {state}",
+        "command": (command or default).replace("$PORT", str(port)),
         "port": str(port),
         **config,
     }

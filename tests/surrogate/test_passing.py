@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from chunkstore import BlockState, Store
-from overlay import Volume, create_volume
+from overlay import ReadAbandoned, Volume, create_volume
 from satchel.ids import BLOCK_SIZE
 from surrogate.fetching import ChunksUnavailable, Exchange, Fetcher, Passing, fetcher, passing
 from tests.chunkstore.content import noise
@@ -85,6 +85,30 @@ def test_memory_is_bounded(full: FullDisk, monkeypatch: pytest.MonkeyPatch) -> N
         full.read(first, 8)
         assert len(list(full.memory.iterdir())) <= 1
         assert sum(pack.stat().st_size for pack in full.memory.rglob("*.pack")) < 400_000
+
+
+def test_memory_is_bounded_while_somebody_always_reads(
+    full: FullDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(passing, "LIMIT_BYTES", 50_000)
+    for _ in range(2):
+        assert all(full.read(first, 8) for first in range(0, 64, 8))
+        with full.passing._entered() as left:
+            full.read(64, 32)
+            full.read(96, 8)
+            assert full.passing._room is not left
+            assert len(list(full.memory.iterdir())) == 2
+        assert len(list(full.memory.iterdir())) == 1
+
+
+def test_a_replica_that_has_ended_takes_no_memory_any_more(full: FullDisk) -> None:
+    assert full.read(0, 8)
+    with full.passing._entered() as room:
+        full.passing.close()
+        assert room.store.pack_bytes
+    with pytest.raises(ReadAbandoned):
+        full.read(8, 8)
+    assert not list(full.memory.iterdir())
 
 
 def test_what_is_handed_on_was_verified(full: FullDisk, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One testbed for all of these tests, and a fresh copy of home and stick for each of them."""
 
+import contextlib
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -19,7 +20,7 @@ from tests.machines import NotesCheckpoint
 from tests.system.site import Carried, Site
 
 DEVICE_BYTES = 256 << 20
-"""The checkpoint takes a third of it."""
+"""The checkpoint takes a third of it, that of the largest service two."""
 
 
 @pytest.fixture(scope="package")
@@ -32,31 +33,62 @@ def bed() -> Iterator[Testbed]:
 @pytest.fixture(scope="package")
 def carried(bed: Testbed, notes_checkpoint: NotesCheckpoint) -> Iterator[Carried]:
     """Made once, with the programs that a person uses."""
-    folder = Path(tempfile.mkdtemp(prefix=SHORT_PREFIX))
-    notes_checkpoint.copy_home(folder / "h")
-    roles = Roles(bed, folder, cache_folder())
-    stick = Stick(folder / "m", size=DEVICE_BYTES)
+    with _folder() as folder:
+        notes_checkpoint.copy_home(folder / "h")
+        roles = Roles(bed, folder, cache_folder())
+        with _carry(roles, "notes", signers_line(notes_checkpoint.home)) as made:
+            yield made
+
+
+@contextlib.contextmanager
+def site_of(service: str, images: Path, bed: Testbed, folder: Path) -> Iterator[Site]:
+    """`site` with another service, which boots for it. images: the folder with its image."""
+    with _folder() as apart:
+        roles = Roles(bed, apart, images)
+        signers = roles.home.command("init", "--json")["allowed_signers"]
+        with _carry(roles, service, signers) as made, placed(bed, made, folder) as site:
+            site.start()
+            yield site
+
+
+@contextlib.contextmanager
+def _carry(roles: Roles, service: str, signers: str) -> Iterator[Carried]:
     home = roles.home
+    stick = Stick(roles.folder / "m", size=DEVICE_BYTES)
     try:
         home.start("home.sock", [roles.identity.public])
-        home.command("launch", "notes", "--json")
+        if service != "notes":
+            home.command("service", "add", service, "--json")
+        home.command("launch", service, "--json")
         home.command("media", "init", stick.root, "--json")
-        home.command("checkpoint", "notes", "--media", stick.root, "--json")
+        home.command("checkpoint", service, "--media", stick.root, "--json")
         home.stop()
         stick.eject()
-        signers = signers_line(notes_checkpoint.home)
         device = stick.image if stick.is_device else None
-        yield Carried(home.folder / "data", device, stick.root, signers)
+        yield Carried(home.folder / "data", device, stick.root, signers, service)
     finally:
         home.stop()
         stick.close()
-        shutil.rmtree(folder)
+
+
+@contextlib.contextmanager
+def _folder() -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix=SHORT_PREFIX))
+    yield folder
+    shutil.rmtree(folder)
 
 
 @pytest.fixture
 def parts(bed: Testbed, carried: Carried, short_path: Path) -> Iterator[Site]:
     """Everything in its place, nothing running. Nothing may be left of it afterwards."""
-    site = Site(bed, carried, short_path)
+    with placed(bed, carried, short_path) as site:
+        yield site
+
+
+@contextlib.contextmanager
+def placed(bed: Testbed, carried: Carried, folder: Path) -> Iterator[Site]:
+    """See `parts`."""
+    site = Site(bed, carried, folder)
     try:
         yield site
     finally:
@@ -69,6 +101,6 @@ def parts(bed: Testbed, carried: Carried, short_path: Path) -> Iterator[Site]:
 
 @pytest.fixture
 def site(parts: Site) -> Site:
-    """Every daemon running, and `notes` at home."""
+    """Every daemon running, and the service at home."""
     parts.start()
     return parts

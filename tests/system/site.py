@@ -38,12 +38,13 @@ RESPONSE_SECONDS = 8
 
 @dataclass(frozen=True)
 class Carried:
-    """A home whose service `notes` has a checkpoint, at operation 0, and a device with it."""
+    """A home whose service has a checkpoint, at operation 0, and a device with it."""
 
     data: Path
     device: Path | None
     folder: Path
     allowed_signers: str
+    service: str = "notes"
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,7 @@ class Site:
         self.spots = self.roles.surrogates
         subprocess.run(["cp", "-a", "--reflink=auto", carried.data, self.home.folder], check=True)
         self._signers = carried.allowed_signers
+        self.service = carried.service
         self._sessions: list[subprocess.Popen[bytes]] = []
         self._mounts: list[Path] = []
 
@@ -93,10 +95,10 @@ class Site:
         return str(self.stick.root)
 
     def start(self) -> None:
-        """Every daemon, and `notes` at home."""
+        """Every daemon, and the service at home."""
         self.roles.serve(self._signers)
         self.settings('media = ""', f"response-seconds = {RESPONSE_SECONDS}")
-        self.home.command("launch", "notes", "--json")
+        self.home.command("launch", self.service, "--json")
 
     def settings(self, *lines: str) -> None:
         """More settings of the client's, before its tables."""
@@ -122,8 +124,8 @@ class Site:
         return said_by(self.types(*words, config=config))
 
     def run(self, *words: str | Path) -> subprocess.Popen[bytes]:
-        """A session of `notes` in the background; returns when it answers."""
-        process = self.roles.start_session("notes", *words, "--json", log=self.log)
+        """A session of the service in the background; returns when it answers."""
+        process = self.roles.start_session(self.service, *words, "--json", log=self.log)
         self._sessions.append(process)
         return process
 
@@ -141,11 +143,11 @@ class Site:
         return self.run("--media", self.media)
 
     def move(self, surrogate: str, *options: str) -> Any:
-        return self.sees("move", "notes", "--to", surrogate, *options)
+        return self.sees("move", self.service, "--to", surrogate, *options)
 
     def status(self) -> Any:
         """What `satchel status --json` shows, without a process for each look."""
-        with HttpClient(self.folder / "c" / "run" / "notes.sock") as session:
+        with HttpClient(self.folder / "c" / "run" / f"{self.service}.sock") as session:
             return session.get_json("/v1/status")
 
     def states(self) -> dict[str, str]:
@@ -257,7 +259,7 @@ class Site:
     def restart_home(self) -> None:
         """A home that was stopped, with the service."""
         self.home.start("home.sock", [self.roles.identity.public])
-        self.home.command("launch", "notes", "--json")
+        self.home.command("launch", self.service, "--json")
 
     def close(self) -> list[str]:
         """End every program in an orderly way, the sessions first; what is left nevertheless."""

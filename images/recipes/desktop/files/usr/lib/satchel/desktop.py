@@ -10,7 +10,7 @@ last answer (docs/formats/desktop.md). What makes two replicas show the same:
 - The screen is taken when it has settled: for QUIET seconds no program of the desktop has run, none
   waits for a disk, and the X server had nothing to send. What is answered are tiles that differ,
   whose content is that of this moment: how often they were drawn before does not matter.
-- The X server's clock stands at the operation's time (replay/agent/clock.cc), so two clicks are a
+- The X server's clock stands at the operation's time (replay/agent/preload.cc), so two clicks are a
   double click by the log and not by the speed of a replica. Keys do not repeat: a viewer does that.
 - No program has a timer that a user sees: desktop.resources turns off what blinks and pops up.
 - The pointer's picture is not on the screen; its shape goes along when it changes.
@@ -45,7 +45,8 @@ SETTLED_WITHIN = 20.0
 """A desktop that never settles is answered for as it is then; replicas may differ."""
 STARTED_WITHIN = 120.0
 
-REQUEST = struct.Struct("<4sBBHQI")
+REQUEST = struct.Struct("<4sBBHI")
+VERSION = 2
 ANSWER = struct.Struct("<4sBBHH32s")
 WHOLE = 1
 BATCH_LIMIT = 64 << 10
@@ -197,14 +198,12 @@ class Desktop:
     def __init__(self) -> None:
         PLACE.mkdir(mode=0o700, exist_ok=True)
         self._machine = Machine()
-        self._clock = os.open(os.environ["SATCHEL_CLOCK"], os.O_RDWR | os.O_CREAT, 0o600)
-        os.pwrite(self._clock, bytes(8), 0)
         (PLACE / "rfb").unlink(missing_ok=True)
         letter = Path.home() / "letter.txt"
         if not letter.exists():
             letter.write_text(LETTER, encoding="ascii")
-        preloaded = {**os.environ, "LD_PRELOAD": str(HERE / "clock.so")}
-        _start(SERVER, preloaded)
+        clock = {"LD_PRELOAD": str(HERE / "moment.so"), "SATCHEL_STANDS": "monotonic"}
+        _start(SERVER, {**os.environ, **clock})
         self._screen = Screen(PLACE / "rfb")
         for argv in PROGRAMS:
             _start(argv, {**os.environ, "DISPLAY": SCREEN})
@@ -213,17 +212,15 @@ class Desktop:
             self._screen.send(_pointer(x, 300))
             self._settle()
 
-    def execute(self, events: bytes, time_ns: int, *, whole: bool) -> bytes:
+    def execute(self, events: bytes, *, whole: bool) -> bytes:
         """The answer to a batch."""
         self._machine.reap()
-        before = int.from_bytes(os.pread(self._clock, 8, 0), sys.byteorder)
-        os.pwrite(self._clock, max(before, time_ns).to_bytes(8, sys.byteorder), 0)
         for event in _events(events):
             self._screen.send(event)
             self._rest()
         self._settle()
         digest, update = self._screen.differences(whole=whole)
-        head = ANSWER.pack(b"SATS", 1, WHOLE if whole else 0, WIDTH, HEIGHT, digest)
+        head = ANSWER.pack(b"SATS", VERSION, WHOLE if whole else 0, WIDTH, HEIGHT, digest)
         return head + zlib.compress(update, 6)
 
     def _rest(self) -> None:
@@ -307,15 +304,23 @@ def serve(desktop: Desktop, port: int) -> None:
     with socket.create_server(("127.0.0.1", port)) as listener:
         while True:
             connection, _ = listener.accept()
-            with connection, connection.makefile("rb") as stream:
-                head = stream.read(REQUEST.size)
-                if len(head) < REQUEST.size:
-                    continue
-                magic, version, flags, _, time_ns, size = REQUEST.unpack(head)
-                if (magic, version) != (b"SATD", 1) or size > BATCH_LIMIT:
-                    continue
-                events = stream.read(size)
-                connection.sendall(desktop.execute(events, time_ns, whole=bool(flags & WHOLE)))
+            try:
+                with connection:
+                    _answer(desktop, connection)
+            except OSError as error:  # the agent's patience was over: what is on the screen stays
+                print(f"an answer was not taken: {error}", file=sys.stderr)
+
+
+def _answer(desktop: Desktop, connection: socket.socket) -> None:
+    with connection.makefile("rb") as stream:
+        head = stream.read(REQUEST.size)
+        if len(head) < REQUEST.size:
+            return
+        magic, version, flags, _, size = REQUEST.unpack(head)
+        if (magic, version) != (b"SATD", VERSION) or size > BATCH_LIMIT:
+            return
+        events = stream.read(size)
+        connection.sendall(desktop.execute(events, whole=bool(flags & WHOLE)))
 
 
 if __name__ == "__main__":

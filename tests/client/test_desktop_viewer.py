@@ -1,0 +1,100 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Unmodified viewers on the desktop's front; the replica behind it becomes another one."""
+
+from pathlib import Path
+
+import pytest
+
+from client.desktop import Desktop
+from client.endpoints import HOME
+from client.journal import Journal
+from client.session import Session
+from satchel.ids import OperationNumber
+from tests.client.replicas import InProcess
+from tests.client.test_desktop import HEIGHT, WIDTH, Painter
+from tests.headless import NOVNC, TIGERVNC, Headless, browsing, viewing
+from tests.waiting import eventually
+
+GREY = 32
+
+
+def replica(name: str, slow: float) -> InProcess:
+    made = InProcess(name, slow=slow)
+    painter = Painter()
+    painter.colours = [bytes((GREY, GREY, GREY, 0))] * len(painter.colours)
+    made.says = painter
+    return made
+
+
+def kept(desktop: Desktop) -> bytes:
+    """The screen that the client keeps, as a viewer's picture."""
+    pixels, picture = desktop.screen().content((0, 0, WIDTH, HEIGHT)), bytearray(WIDTH * HEIGHT * 3)
+    for colour in range(3):
+        picture[colour::3] = pixels[2 - colour :: 4]
+    return bytes(picture)
+
+
+def shows(viewer: Headless, desktop: Desktop, greys: set[int]) -> bool:
+    """Whether the viewer shows just what the client keeps, and that has these shades of grey."""
+    keeps = kept(desktop)
+    return set(keeps) == greys and viewer.picture() == keeps
+
+
+@TIGERVNC
+def test_a_viewer_notices_nothing_of_a_change_of_the_leading_replica(tmp_path: Path) -> None:
+    session = Session(Journal(tmp_path, tmp_path), stateful=True, response_seconds=10.0)
+    home, near, next_one = replica(HOME, 0.1), replica("near", 0.0), replica("next", 0.0)
+    for endpoint in (home, near):
+        session.add(endpoint, OperationNumber(0))
+    desktop = Desktop(session)
+    with viewing(tmp_path / "viewer", desktop.port, (WIDTH, HEIGHT)) as viewer:
+        assert eventually(lambda: shows(viewer, desktop, {GREY}), 20.0)
+        viewer.point(80, 50)
+        viewer.press("a")
+        assert eventually(lambda: shows(viewer, desktop, {GREY, ord("a")}))
+        session.drop("near")
+        viewer.press("d")
+        session.add(next_one, OperationNumber(0))
+        viewer.press("e")
+        painted = {GREY, ord("a"), ord("d"), ord("e")}
+        assert eventually(lambda: shows(viewer, desktop, painted))
+        assert viewer.viewer.poll() is None
+    assert eventually(lambda: home.last == next_one.last == session.journal.last)
+    assert {name for name, count in session.tally.first_responses.items() if count} >= {
+        "near",
+        HOME,
+    }
+    assert session.tally.diverged == 0
+    assert home.says.whole == next_one.says.whole  # type: ignore[attr-defined]
+    session.close()
+    desktop.close()
+
+
+@NOVNC
+@pytest.mark.nightly
+def test_novnc_in_chromium_shows_the_screen_and_sends_keys(tmp_path: Path) -> None:
+    session = Session(Journal(tmp_path, tmp_path), stateful=True, response_seconds=10.0)
+    session.add(replica(HOME, 0.0), OperationNumber(0))
+    desktop = Desktop(session)
+    size = 400, 300
+
+    def found(viewer: Headless) -> bool:
+        keeps, seen = kept(desktop), viewer.picture()
+        rows = [keeps[start : start + WIDTH * 3] for start in range(0, len(keeps), WIDTH * 3)]
+        at = seen.find(rows[0])
+        return at >= 0 and all(
+            seen.startswith(row, at + number * size[0] * 3) for number, row in enumerate(rows)
+        )
+
+    with browsing(tmp_path / "viewer", desktop.port, size) as viewer:
+        for key in "ade":
+            viewer.point(200, 150)
+            assert eventually(lambda: session.journal.last > 0, 60.0)
+            last = session.journal.last
+            viewer.press(key)
+            assert eventually(lambda last=last: session.journal.last > last, 20.0)
+        assert eventually(lambda: ord("e") in kept(desktop))
+        assert eventually(lambda: found(viewer), 20.0)
+    session.close()
+    desktop.close()

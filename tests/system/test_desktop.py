@@ -1,0 +1,71 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""`satchel run desktop` with TigerVNC's viewer, from hotspot to hotspot while it is connected."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from testbed import Testbed
+from testbed.built import built_image, cache_folder
+from tests.headless import TIGERVNC, Headless, viewing
+from tests.system.conftest import site_of
+from tests.system.needs import WHOLE
+from tests.system.site import Site, wait_until
+
+pytestmark = [*WHOLE, pytest.mark.nightly, TIGERVNC]
+
+SIZE = 1024, 768
+
+
+def settled(site: Site, viewer: Headless, port: int) -> bytes:
+    """The picture, once the viewer and whoever connects now see the same twice."""
+    seen = [b"", b"x"]
+
+    def alike() -> bool:
+        seen[:] = [*seen[-1:], viewer.picture()]
+        return seen[0] == seen[1] == viewer.picture_at(port)
+
+    wait_until(alike, 120.0)
+    return seen[1]
+
+
+def inserts(viewer: Headless, text: str) -> None:
+    """The paper's edit: open, insert at the beginning, save, close."""
+    viewer.press("ctrl-o")
+    time.sleep(0.5)
+    viewer.types("letter.txt")
+    viewer.press("enter")
+    time.sleep(0.5)
+    viewer.press("ctrl-home")
+    viewer.types(text)
+    viewer.press("ctrl-s", "ctrl-w")
+
+
+def test_a_viewer_stays_connected_from_hotspot_to_hotspot(
+    bed: Testbed, short_path: Path, tmp_path: Path
+) -> None:
+    built_image("desktop")
+    pictures = []
+    with site_of("desktop", cache_folder(), bed, short_path) as site:
+        site.run_with_media()
+        port = site.port()
+        with viewing(tmp_path / "viewer", port, SIZE, bed.client.prefix) as viewer:
+            pictures.append(settled(site, viewer, port))
+            viewer.point(300, 300)
+            for spot in "ab":
+                bed.client.move(spot)
+                began = time.monotonic()
+                moved = site.move(spot)
+                print(f"{spot}: {time.monotonic() - began:.1f} s, {moved}")
+                inserts(viewer, f"At {spot}. ")
+                wait_until(lambda at=spot: site.status()["first_responses"].get(at, 0))
+                pictures.append(settled(site, viewer, port))
+                assert viewer.viewer.poll() is None
+        status = site.status()
+        print(status["first_responses"], status["last_operation"])
+        assert status["diverged"] == 0
+        assert set(site.states()) == {"home", "b"}
+        wait_until(lambda: site.status()["later_responses"] > 10)
+        assert len(set(pictures)) == len(pictures)
