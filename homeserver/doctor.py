@@ -115,7 +115,8 @@ def _describe(found: Difference, manifest: Manifest) -> dict[str, Any]:
 
 def _excerpt(response: bytes) -> str:
     """For a terminal: a guest may answer anything."""
-    return printable(response[:EXCERPT_BYTES].decode("utf-8", "replace"))
+    text = response[:EXCERPT_BYTES].decode("utf-8", "replace")
+    return printable(text.replace("\r\n", "\n"))
 
 
 def _counters(snmp: str) -> Iterator[int]:

@@ -76,6 +76,6 @@ def test_what_a_service_says_to_itself_is_no_network() -> None:
 
 def test_an_answer_is_harmless_on_a_terminal() -> None:
     assert (
-        _excerpt(b"a\x1b]0;title\x07\xff\n" + b"b" * 1000)
-        == "a\ufffd]0;title\ufffd\ufffd\n" + "b" * 387
+        _excerpt(b"a\x1b]0;title\x07\xff\r\n" + b"b" * 1000)
+        == "a\ufffd]0;title\ufffd\ufffd\n" + "b" * 386
     )
