@@ -1,12 +1,15 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""How fast a replica that lags is brought up to date: `notes` on a surrogate, a log to replay.
+"""Replicas: how fast one that lags is brought up to date, what a move costs whoever works, and what
+the end of a surrogate does.
 
-Of one log, three ways on three fresh replicas in turn: replayed by the client's feed, as after a
-move; sent one operation after the other by a client that waits for each response; executed one
-after the other beside the machine, without any network. Users think for ten seconds between the
-operations; nothing of that is left. The surrogate's socket is reached without OpenSSH. Needs a
-built image; builds it where there is none.
+Moves and recovery are bench.replicas_moves and bench.replicas_recovery.
+
+Replay: `notes` on a surrogate, a log to replay. Of one log, three ways on three fresh replicas in
+turn: replayed by the client's feed, as after a move; sent one operation after the other by a client
+that waits for each response; executed one after the other beside the machine, without any network.
+Users think for ten seconds between the operations; nothing of that is left. The surrogate's socket
+is reached without OpenSSH. Needs a built image; builds it where there is none.
 """
 
 from __future__ import annotations
@@ -24,6 +27,8 @@ import flask
 
 from bench.harness import Figure, figure
 from bench.notes import SERVICE, add_note, notes_home
+from bench.replicas_moves import moves
+from bench.replicas_recovery import recovery
 from chunkstore import answering_places
 from client import Journal, Session, SurrogateEndpoint
 from hypervisor import QemuDriver
@@ -43,11 +48,21 @@ MAX_BODY = 256 << 20
 
 
 def figures() -> Iterator[Figure]:
-    return _figures(OPERATIONS, ROUNDS)
+    return _all(quick=False)
 
 
 def quick_figures() -> Iterator[Figure]:
-    return _figures(QUICK_OPERATIONS, 1)
+    return _all(quick=True)
+
+
+def _all(*, quick: bool) -> Iterator[Figure]:
+    for part in PARTS.values():
+        yield from part(quick)
+
+
+def replay(quick: bool) -> Iterator[Figure]:
+    """The part `replay`."""
+    return _figures(QUICK_OPERATIONS if quick else OPERATIONS, 1 if quick else ROUNDS)
 
 
 @dataclass(frozen=True)
@@ -178,3 +193,6 @@ def _execute(spot: _Spot, replica: ReplicaId, log: Sequence[Operation]) -> float
 def _thoughtful(number: int) -> Operation:
     """The operation of this number of somebody who thinks between them."""
     return add_note(number, after_seconds=number * THINK_SECONDS)
+
+
+PARTS = {"replay": replay, "moves": moves, "recovery": recovery}

@@ -164,6 +164,13 @@ class SurrogateEndpoint:
         answer = self._link.http.get_json(f"{self._path}?wait={wait}", timeout=wait + timeout)
         return ReplicaStatus.from_json(answer)
 
+    def quiet(self) -> bool:
+        """Whether nothing is being fetched ahead of its machine, as far as is known."""
+        try:
+            return self.status().quiet_seconds == 0
+        except UnavailableError:
+            return False
+
     def hand_over(self) -> HandedOver:
         """Have it frozen, so that it can go on elsewhere; there it goes on too."""
         path = f"{self._path}/hand-over"

@@ -117,6 +117,7 @@ class Feed:
     error: the last fault, None while it answers.
     pace: how long single operations took of late.
     called: set when there is something else to do than to wait for operations.
+    aim: the journal's end when it was last asked what to send; None before that.
     """
 
     def __init__(
@@ -127,6 +128,7 @@ class Feed:
         self.cursor = cursor or OperationNumber(0)
         self.joined = threading.Event()
         self.pace = Pace()
+        self.aim: OperationNumber | None = None
         self.error: SatchelError | None = None
         self._placed = cursor is not None
         self._silent_since: float | None = None

@@ -58,12 +58,14 @@ class Plan:
 
 @dataclass(frozen=True)
 class Begin:
-    """What a replica is resumed from, and who handed it over. seconds: until that was there."""
+    """What a replica is resumed from, and who handed it over. seconds: until that was there;
+    paused_seconds: how long the machine stood still there for it."""
 
     manifest: Manifest
     seconds: float = 0.0
     changed: dict[str, Any] | None = None
     giver: SurrogateEndpoint | None = None
+    paused_seconds: float = 0.0
 
 
 class Planner:
@@ -107,7 +109,8 @@ class Planner:
         if route is Route.HANDOVER and (givers := self._givers()):
             handed = givers[0].hand_over()
             manifest = handed_over(checkpoint, handed, self._session.journal)
-            return Begin(manifest, time.monotonic() - began, handed.changed, givers[0])
+            seconds, paused = time.monotonic() - began, handed.paused_seconds
+            return Begin(manifest, seconds, handed.changed, givers[0], paused)
         if route is Route.FRESH and self._home and self._session.stateful:
             self._home.take_checkpoint()
             signers = self._settings.allowed_signers

@@ -35,6 +35,7 @@ from client.home import HomeService
 from client.journal import Journal
 from client.leftovers import Leftovers
 from client.planner import Plan, Planner
+from client.prestage import Prestager
 from client.reads import read_only
 from client.routes import Route
 from client.session import Diverged, Session
@@ -99,7 +100,8 @@ class Quarantined:
 
 @dataclass(frozen=True)
 class BroughtUp:
-    """What bringing up a replica took. Seconds count from the request; bytes are by source."""
+    """What bringing up a replica took. Seconds count from the request, but for paused_seconds: how
+    long a machine stood still that was handed over. Bytes are by source."""
 
     surrogate: str
     replica: ReplicaId
@@ -109,6 +111,7 @@ class BroughtUp:
     replayed: int
     route: Route
     asked_seconds: float
+    paused_seconds: float
 
 
 class Runner:
@@ -130,6 +133,7 @@ class Runner:
         self._session: Session | None = None
         self._planner: Planner | None = None
         self._surrogates: dict[str, SurrogateEndpoint] = {}
+        self._prestager = Prestager(settings, service, self._links, self._offer)
         self._without_media: set[str] = set()
         self._evidence = Evidence(settings.state / "evidence", settings.evidence_mib << 20)
         self._quarantined: list[Quarantined] = []
@@ -211,6 +215,7 @@ class Runner:
         By default by the route that is predicted to be the fastest, and where that fails by replay.
         Raises as `bring_up`.
         """
+        self._prestager.end(surrogate)
         with self._moving:
             self._restarts.pop(surrogate, None)
             plan = self.plan(surrogate, use_media=use_media, route=route)
@@ -229,6 +234,7 @@ class Runner:
                 self.planner.note(plan, chosen, asked, brought.replayed, seconds)
             for name in [name for name in self._surrogates if name != surrogate]:
                 self.drop(name)
+            self._prestager.expect(surrogate, self.manifest, self._surrogates[surrogate].quiet)
             return brought
 
     def elsewhere(self) -> list[str]:
@@ -278,6 +284,7 @@ class Runner:
             "divergences": session.tally.divergences,
             "quarantined": [asdict(case) for case in self._quarantined],
             "surrogates": surrogates,
+            "staged": self._prestager.status(),
         }
 
     def close(self) -> None:
@@ -298,6 +305,7 @@ class Runner:
                 logger.warning("the lease was not given back: %s", error)
         if self._session:
             self._session.close()
+        self._prestager.close()
         self._links.close()
         if self._chunks:
             self._chunks.close()
@@ -435,13 +443,13 @@ class Runner:
         )
         self._leftovers.note(surrogate, replica)
         link.http.post_json("/v1/replicas", request.to_json())
-        status = self._await_running(endpoint, began)
+        status = self._await_running(endpoint, began, giver)
         running = time.monotonic() - began
         session = self.session
         cursor = status.last_operation if session.stateful else session.journal.base
         feed = session.add(endpoint, cursor)
         while not feed.joined.wait(WAIT_SECONDS):
-            self._still_wanted()
+            self._still_wanted(giver)
             if feed.state is FeedState.QUARANTINED and feed.error:
                 raise feed.error
             if feed.state in FINAL or time.monotonic() - began > READY_SECONDS:
@@ -450,7 +458,7 @@ class Runner:
                     why=str(feed.error or f"it is at operation {feed.cursor}"),
                 )
         if giver:
-            self._await_independent(endpoint, giver.name)
+            self._await_independent(endpoint, giver)
         return BroughtUp(
             surrogate=surrogate,
             replica=replica,
@@ -460,6 +468,7 @@ class Runner:
             replayed=session.journal.last - cursor if session.stateful else 0,
             route=route,
             asked_seconds=begin.seconds,
+            paused_seconds=begin.paused_seconds,
         )
 
     def _connect(self, surrogate: str) -> tuple[Link, Link]:
@@ -472,18 +481,23 @@ class Runner:
             link = self._links.open(surrogate, peer)
             return link, chunks.result()
 
-    def _await_independent(self, endpoint: SurrogateEndpoint, giver: str) -> None:
+    def _await_independent(self, endpoint: SurrogateEndpoint, giver: SurrogateEndpoint) -> None:
         """Until a replica that was handed over needs the surrogate no more that did so."""
         deadline = time.monotonic() + READY_SECONDS
         while not endpoint.status().independent:
-            self._still_wanted()
+            self._still_wanted(giver)
             if time.monotonic() > deadline:
-                what = f"the replica at {endpoint.name} still needs {giver}"
+                what = f"the replica at {endpoint.name} still needs {giver.name}"
                 raise UnavailableError(what, why="not all has come from there")
             time.sleep(INDEPENDENT_LOOK_SECONDS)
 
     def _offer(
-        self, link: Link, folder: str, *, use_media: bool, giver: SurrogateEndpoint | None
+        self,
+        link: Link,
+        folder: str,
+        *,
+        use_media: bool = True,
+        giver: SurrogateEndpoint | None = None,
     ) -> tuple[SourceAddress, ...]:
         """Forward this client's sources to the surrogate, the nearest first. Home is one of them
         even while it cannot be reached: the surrogate asks again."""
@@ -501,22 +515,29 @@ class Runner:
             sources.append((HOME, relay_app(ChunkClient(bulk.http), self.session.operations)))
         return tuple(SourceAddress(n, link.offer(n, app, folder)) for n, app in sources)
 
-    def _await_running(self, endpoint: SurrogateEndpoint, began: float) -> ReplicaStatus:
+    def _await_running(
+        self, endpoint: SurrogateEndpoint, began: float, giver: SurrogateEndpoint | None
+    ) -> ReplicaStatus:
         while time.monotonic() - began < READY_SECONDS:
             status = endpoint.status(wait=WAIT_SECONDS)
             if status.state == "ready":
                 return status
             if status.error is not None:
                 raise status.error.to_error()
-            self._still_wanted()
+            self._still_wanted(giver)
         raise UnavailableError(
             f"the replica at {endpoint.name} does not run after {READY_SECONDS:.0f} s",
             fix="try another surrogate",
         )
 
-    def _still_wanted(self) -> None:
+    def _still_wanted(self, giver: SurrogateEndpoint | None) -> None:
+        """Raises StateError when the session ends, UnavailableError without who hands over."""
         if self._closing.is_set():
             raise StateError(f"the session of {self.service} has ended")
+        feed = self.session.feed(giver.name) if giver else None
+        if giver and (feed is None or feed.state in FINAL):
+            what = f"{giver.name} was lost before it had handed over everything"
+            raise UnavailableError(what, why=str(feed.error) if feed else "", fix="go by replay")
 
     def _replicas(self, surrogates: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
         """A row for each replica that takes part or is being brought up."""

@@ -39,7 +39,8 @@ DIVERGENCES_KEPT = 100
 
 JOINED_LAG = 2
 """Operations that a replica may be behind and count as keeping up: in a busy session there is
-always one under way."""
+always one under way. One that has executed all that there was when it was asked keeps up as well:
+where many operations are under way at once, none is ever further."""
 
 END_SECONDS = 5.0
 """How long the end of a feed is waited for while an operation of its is under way."""
@@ -241,11 +242,14 @@ class Session:
     def wanted(self, feed: Feed, limit: int) -> list[Operation]:
         """What a feed sends next."""
         self._look_for_end(feed)
-        return self.journal.wait(feed.cursor, limit, timeout=0.5, called=feed.called)
+        operations = self.journal.wait(feed.cursor, limit, timeout=0.5, called=feed.called)
+        feed.aim = self.journal.last
+        return operations
 
     def _look_for_end(self, feed: Feed) -> None:
         """Before anything is sent: a first operation may take long, and it has joined by then."""
-        if self.journal.last - feed.cursor <= JOINED_LAG:
+        level = feed.aim is not None and feed.cursor >= feed.aim
+        if level or self.journal.last - feed.cursor <= JOINED_LAG:
             feed.reached_end()
 
     def reads(self, feed: Feed, limit: int) -> list[Read]:

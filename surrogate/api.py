@@ -10,6 +10,9 @@ POST   /v1/replicas/R/reads         the same for requests that change nothing an
 POST   /v1/replicas/R/hand-over     HandedOver: freeze it, so that it can go on elsewhere too
 POST   /v1/replicas/R/digest        paths: a digest of the guest's files
 DELETE /v1/replicas/R               end it
+POST   /v1/staged                   CreateReplica: fetch what a machine needs, and begin none
+GET    /v1/staged/R                 Staged
+DELETE /v1/staged/R                 fetch nothing more
 POST   /v1/chunks, /v1/below        chunks of the cache, for a machine that was handed over
 GET    /metrics                     numbers for Prometheus
 """
@@ -40,6 +43,7 @@ def surrogate_app(host: Host) -> flask.Flask:
     install_errors(app)
     app.register_blueprint(cache_routes(host.store))
     app.register_blueprint(_execution(host))
+    app.register_blueprint(_staging(host))
 
     @app.get("/v1/status")
     def status() -> Any:
@@ -93,6 +97,27 @@ def _execution(host: Host) -> flask.Blueprint:
     @routes.post("/hand-over")
     def hand_over(replica: str) -> Any:
         return host.tenant(replica).hand_over().to_json()
+
+    return routes
+
+
+def _staging(host: Host) -> flask.Blueprint:
+    """What is fetched before a replica is asked for."""
+    routes = flask.Blueprint("staging", __name__, url_prefix="/v1/staged")
+
+    @routes.post("")
+    def stage() -> Any:
+        request = CreateReplica.from_bytes(flask.request.get_data())
+        return host.stage(request).status().to_json()
+
+    @routes.get("/<replica>")
+    def one(replica: str) -> Any:
+        return host.staged(replica).status().to_json()
+
+    @routes.delete("/<replica>")
+    def end(replica: str) -> Any:
+        host.unstage(replica)
+        return {}
 
     return routes
 

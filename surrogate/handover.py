@@ -70,7 +70,7 @@ def taken_over(request: CreateReplica, handed: HandedOver) -> CreateReplica:
 def _freeze(replica: Replica, fetcher: Fetcher, volumes: Sequence[Volume]) -> Frozen:
     for tries in range(TRIES, 0, -1):
         for volume in volumes:
-            fetcher.pages(volume, _written(volume))
+            fetcher.pages(volume.root, _written(volume))
         try:
             return replica.checkpoint()
         except ChunkMissing:

@@ -41,6 +41,7 @@ from surrogate.readahead import Readahead
 from surrogate.settings import SurrogateSettings
 from surrogate.site import Site
 from surrogate.sources import SocketSource
+from surrogate.staging import Staging
 from surrogate.tenant import REQUEST, Tenant
 from wire import CacheNumbers, CreateReplica, HostStatus, Space
 
@@ -57,6 +58,9 @@ for each chunk of 4 KB that the cache has or had."""
 
 UNWANTED_KEPT = 1024
 """Ids of replicas that were to be ended before they were there."""
+
+STAGED_KEPT = 16
+"""Requests to stage something that are remembered."""
 
 ENDED = (ReplicaState.FAILED, ReplicaState.STOPPED)
 """A replica that takes no memory any more."""
@@ -98,6 +102,7 @@ class Host:
         self.site = Site(settings, self._exchange)
         self._lock = threading.Lock()
         self._tenants: dict[ReplicaId, Tenant] = {}
+        self._staged: dict[ReplicaId, Staging] = {}  # the oldest first
         self._unwanted: dict[str, None] = {}  # the oldest first
         self._closing = threading.Event()
         self._taken_over = threading.Event()
@@ -163,7 +168,7 @@ class Host:
                 why="QEMU's emulation gives no isolation from a hostile guest",
                 fix="its operator may set allow-emulation = true",
             )
-        places = [(s.name, self._forwarded(s.socket)) for s in request.sources]
+        places = self._places(request)
         if _free_mib(self.settings.data) < self.settings.disk_mib:
             self._cache.look()
         with self._lock:
@@ -195,6 +200,39 @@ class Host:
         with self._lock:
             self._tenants.pop(tenant.id, None)
 
+    def stage(self, request: CreateReplica) -> Staging:
+        """Begin to fetch what a replica would need, without one; of the oldest such requests all
+        but STAGED_KEPT are forgotten. Raises ConflictError, NotForwarded, and what a malformed
+        manifest raises."""
+        manifest = Manifest.from_json(request.manifest)
+        sources = [SocketSource(name, path) for name, path in self._places(request)]
+        with self._lock:
+            if self._closing.is_set():
+                raise StateError(f"{self.name} is being stopped")
+            if request.replica in self._staged:
+                raise ConflictError(f"{request.replica} is staged on {self.name} already")
+            fetcher = Fetcher(self.store, sources, 1, self._exchange)
+            staging = self._staged[request.replica] = Staging(request, manifest, fetcher)
+            surplus = list(self._staged)[:-STAGED_KEPT]
+        for name in surplus:
+            self.unstage(name)
+        return staging
+
+    def staged(self, replica: str) -> Staging:
+        """The request of that id, or NotFoundError."""
+        with self._lock:
+            staging = self._staged.get(ReplicaId(replica))
+        if staging is None:
+            raise NotFoundError(f"nothing is staged as {replica[:80]} on {self.name}")
+        return staging
+
+    def unstage(self, replica: str) -> None:
+        """Fetch nothing more for that request; what has come stays. Raises NotFoundError."""
+        staging = self.staged(replica)
+        staging.close()
+        with self._lock:
+            self._staged.pop(ReplicaId(replica), None)
+
     def leave(self) -> NoReturn:
         """End this process as it is, and the links that it made; the machines go on. An orderly end
         would answer their misses with errors."""
@@ -212,6 +250,8 @@ class Host:
             list(pool.map(Tenant.stop, tenants))
         with self._lock:
             self._tenants.clear()
+        for staging in list(self._staged.values()):
+            staging.close()
         self._clear_forwarded()
         self.site.close()
         self._cache.close()
@@ -315,6 +355,9 @@ class Host:
 
     def _volumes(self) -> list[Volume]:
         return [volume for tenant in self.tenants() for volume in tenant.volumes]
+
+    def _places(self, request: CreateReplica) -> list[tuple[str, Path]]:
+        return [(source.name, self._forwarded(source.socket)) for source in request.sources]
 
     def _forwarded(self, path: str) -> Path:
         """A source must be a socket that a client forwarded here, nothing else of this host."""

@@ -183,7 +183,7 @@ class Prefetcher:
             for name, volume in self._volumes.items():
                 blocks = sorted(number for which, number in changes if which == name)
                 self._fetcher.ahead([(volume, block, 1) for block in blocks])
-                self._fetcher.pages(volume, blocks)
+                self._fetcher.pages(volume.root, blocks)
             self._independent.set()
         except Exception as error:
             _tell("some changes stay with who handed the machine over", error)

@@ -60,6 +60,7 @@ from wire.messages import (
     SourceAddress,
     SourceNumbers,
     Space,
+    Staged,
     StallNumbers,
     VolumeNumbers,
 )
@@ -107,6 +108,7 @@ __all__ = [
     "Space",
     "SshHost",
     "SshLink",
+    "Staged",
     "StallNumbers",
     "Turnstile",
     "VolumeNumbers",

@@ -111,6 +111,25 @@ class HandedOver(Message):
 
 
 @dataclass(frozen=True)
+class Staged(Message):
+    """What a surrogate has fetched of a checkpoint before a replica of it is asked for. `replica`
+    is the id of the request; bytes: by source, so far; error: why some of it did not come."""
+
+    replica: ReplicaId
+    service: str
+    bytes: dict[str, int]
+    done: bool
+    error: ErrorReport | None = None
+
+    def __post_init__(self) -> None:
+        check_name(self.replica, "replica id")
+        check_name(self.service, "service name")
+        for name, count in self.bytes.items():
+            check_name(name, "source name")
+            _check_count(count, f"the count of {name}")
+
+
+@dataclass(frozen=True)
 class SourceNumbers(Message):
     """What was fetched from one source at one priority. seconds: of all requests together, which
     overlap; overdue: requests whose chunks were asked for elsewhere before they came."""

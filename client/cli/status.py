@@ -15,7 +15,7 @@ from client.control import running_session, session_runs
 from console import json_option, print_table, show
 from satchel.ids import BLOCK_SIZE
 
-FOR_PROGRAMS = ("replicas", "surrogates", "divergences", "quarantined")
+FOR_PROGRAMS = ("replicas", "surrogates", "divergences", "quarantined", "staged")
 """What people are shown in another way."""
 
 LOOK_SECONDS = 0.5
@@ -33,6 +33,8 @@ COLUMNS = (
     "foreseen",
     "in_vain_bytes",
 )
+
+STAGED_COLUMNS = ("surrogate", "bytes", "done", "error")
 
 QUARANTINE_COLUMNS = ("surrogate", "operation", "restarted", "evidence")
 
@@ -72,6 +74,9 @@ def command(context: Context, service: str, follow: bool, as_json: bool) -> None
     if sources := [{"replica": r["name"]} | s for r in replicas for s in r["sources"] or ()]:
         click.echo()
         show(sources, as_json=False, columns=SOURCE_COLUMNS)
+    if status["staged"]:
+        click.echo("\nbrought ahead, to where you are expected")
+        show(status["staged"], as_json=False, columns=STAGED_COLUMNS)
     if status["quarantined"]:
         click.echo("\nquarantined: answered otherwise than home")
         show(status["quarantined"], as_json=False, columns=QUARANTINE_COLUMNS)

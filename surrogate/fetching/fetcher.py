@@ -138,13 +138,14 @@ class Fetcher:
             while wanted := self._lacking(spans):
                 came.update(self._bring(wanted, Priority.BACKGROUND))
 
-    def pages(self, volume: Volume, blocks: Iterable[int]) -> None:
+    def pages(
+        self, root: TableRoot, blocks: Iterable[int], priority: Priority = Priority.PREFETCH
+    ) -> None:
         """Have the table pages above these blocks here: then they can be written anew, and need
         nobody any more. Raises as `read`."""
         leaves = sorted({block // FANOUT for block in blocks})
-        root = volume.root
         while wanted := _pages_missing(self._store, root, leaves):
-            self._bring(dict.fromkeys(wanted[:AT_ONCE], PAGE_BYTES), Priority.PREFETCH)
+            self._bring(dict.fromkeys(wanted[:AT_ONCE], PAGE_BYTES), priority)
 
     def _lacking(self, spans: Sequence[Span]) -> dict[Key, int]:
         wanted: dict[Key, int] = {}

@@ -1,0 +1,46 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""`satchel path`: the surrogates that are visited one after the other."""
+
+from __future__ import annotations
+
+import click
+
+from client.cli.context import Context, pass_context
+from client.paths import Paths
+from console import json_option, show
+
+
+@click.group("path")
+def command() -> None:
+    """Say where you are going, so that the next surrogate has what a service needs before you come.
+
+    What no path says is expected from where you went before.
+    """
+
+
+@command.command("add")
+@click.argument("surrogates", nargs=-1, required=True)
+@pass_context
+def add(context: Context, surrogates: tuple[str, ...]) -> None:
+    """Remember that SURROGATES are visited in this order. The newest path goes before others."""
+    for name in surrogates:
+        context.settings.surrogate(name)
+    Paths(context.settings.state).add(surrogates)
+
+
+@command.command("ls")
+@json_option
+@pass_context
+def ls(context: Context, as_json: bool) -> None:
+    """List the paths, the newest last."""
+    rows = [{"path": " ".join(path)} for path in Paths(context.settings.state).all()]
+    show(rows, as_json=as_json, columns=("path",))
+
+
+@command.command("rm")
+@click.argument("surrogates", nargs=-1, required=True)
+@pass_context
+def rm(context: Context, surrogates: tuple[str, ...]) -> None:
+    """Forget the path of SURROGATES."""
+    Paths(context.settings.state).remove(surrogates)

@@ -1,0 +1,124 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a service needs is brought to the surrogate that is expected to be the next one.
+
+It begins when the replica here has all that is fetched ahead for it, so that it never competes with
+that. The surrogate there fetches from this client's media and from home, with nobody's priority,
+over a link of its own. A wrong guess costs these bytes and nothing else.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from client.history import History
+from client.paths import Paths, likely_next
+from client.settings import ClientSettings
+from images import Manifest
+from satchel.errors import SatchelError
+from satchel.ids import ReplicaId
+from wire import CreateReplica, HostStatus, Lane, Link, Links, SourceAddress, Staged
+
+logger = logging.getLogger(__name__)
+
+LOOK_SECONDS = 2.0
+
+Offer = Callable[[Link, str], tuple[SourceAddress, ...]]
+"""Offers this client's sources to the other end of a link, below that folder."""
+
+
+@dataclass
+class Stage:
+    """What is brought to one surrogate. staged: as it was heard last."""
+
+    surrogate: str
+    ending: threading.Event = field(default_factory=threading.Event)
+    staged: Staged | None = None
+    error: SatchelError | None = None
+
+    def row(self) -> dict[str, Any]:
+        """For `satchel status`."""
+        return {
+            "surrogate": self.surrogate,
+            "bytes": self.staged.bytes if self.staged else {},
+            "done": bool(self.staged and self.staged.done),
+            "error": str(self.error) if self.error else None,
+        }
+
+
+class Prestager:
+    """Of one session. Thread-safe; `close` ends its threads."""
+
+    def __init__(self, settings: ClientSettings, service: str, links: Links, offer: Offer) -> None:
+        self._settings = settings
+        self._service = service
+        self._links = links
+        self._offer = offer
+        self._lock = threading.Lock()
+        self._stages: list[Stage] = []
+
+    def expect(self, here: str, manifest: Manifest, quiet: Callable[[], bool]) -> str | None:
+        """The client is at a surrogate now: begin to bring the checkpoint to the next one, where
+        one can be expected. That one, or None. quiet: whether the replica here has what it needs.
+        """
+        visited = [m.surrogate for m in History.of(self._settings.state, self._service).moves()]
+        following = likely_next(here, Paths(self._settings.state).all(), visited)
+        if following is None or following not in self._settings.surrogates:
+            return None
+        self.end(following)
+        stage = Stage(following)
+        with self._lock:
+            self._stages.append(stage)
+        work = (stage, manifest, quiet)
+        threading.Thread(target=self._run, args=work, name=f"ahead-{following}").start()
+        return following
+
+    def end(self, surrogate: str) -> None:
+        """Bring nothing more there; what has come stays. Returns at once."""
+        with self._lock:
+            stages = [stage for stage in self._stages if stage.surrogate == surrogate]
+        for stage in stages:
+            stage.ending.set()
+
+    def status(self) -> list[dict[str, Any]]:
+        with self._lock:
+            return [stage.row() for stage in self._stages]
+
+    def close(self) -> None:
+        for stage in list(self._stages):
+            stage.ending.set()
+
+    def _run(self, stage: Stage, manifest: Manifest, quiet: Callable[[], bool]) -> None:
+        name = f"{stage.surrogate}-ahead"
+        try:
+            while not quiet():
+                if stage.ending.wait(LOOK_SECONDS):
+                    return
+            self._bring(stage, name, manifest)
+        except SatchelError as error:
+            logger.info("%s has nothing in advance: %s", stage.surrogate, error)
+            stage.error = error
+        finally:
+            self._links.drop(name)
+
+    def _bring(self, stage: Stage, name: str, manifest: Manifest) -> None:
+        peer = self._settings.surrogate(stage.surrogate)
+        link = self._links.open(name, peer, Lane.BULK)
+        forwarded = HostStatus.from_json(link.http.get_json("/v1/status")).forwarded
+        replica = ReplicaId(f"{self._service[:40]}-{secrets.token_hex(4)}")
+        sources = self._offer(link, forwarded)
+        request = CreateReplica(replica, self._service, manifest.to_json(), sources)
+        link.http.post_json("/v1/staged", request.to_json())
+        while True:
+            ended = stage.ending.wait(LOOK_SECONDS)
+            stage.staged = Staged.from_json(link.http.get_json(f"/v1/staged/{replica}"))
+            if ended or stage.staged.done:
+                break
+        link.http.delete(f"/v1/staged/{replica}")
+        if stage.staged.error is not None:
+            stage.error = stage.staged.error.to_error()

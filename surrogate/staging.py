@@ -1,0 +1,84 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a machine will need here, fetched before anybody asks for the machine.
+
+A client that expects to come tells the checkpoint and offers sources, as for a replica. Its device
+state, its working set, its profile and its tables go into the cache, with nobody's priority: where
+the guess was wrong, an idle link carried something in vain, and the cache gives it up like anything
+else that is not used.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Sequence
+
+from chunkstore import TableRoot
+from images import Manifest
+from overlay import ReadAbandoned
+from satchel.errors import SatchelError
+from satchel.ids import BLOCK_SIZE
+from surrogate.fetching import Fetcher
+from wire import CreateReplica, ErrorReport, Priority, Staged
+
+logger = logging.getLogger(__name__)
+
+PIECE = 256 << 10
+"""Bytes of a blob that are wanted at a time."""
+
+
+class Staging:
+    """Of one request. A thread of its own; `close` ends it."""
+
+    def __init__(self, request: CreateReplica, manifest: Manifest, fetcher: Fetcher) -> None:
+        """Begin. The fetcher is its own."""
+        self._request = request
+        self._manifest = manifest
+        self._fetcher = fetcher
+        self._error: SatchelError | None = None
+        self._done = threading.Event()
+        name = f"stage-{request.replica}"
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def status(self) -> Staged:
+        """What has come so far."""
+        return Staged(
+            replica=self._request.replica,
+            service=self._manifest.service,
+            bytes=self._fetcher.bytes_by_source(),
+            done=self._done.is_set(),
+            error=ErrorReport.of(self._error) if self._error else None,
+        )
+
+    def close(self) -> None:
+        """Fetch nothing more; what has come stays."""
+        self._fetcher.close()
+        self._thread.join()
+
+    def _run(self) -> None:
+        manifest = self._manifest
+        blobs = [manifest.device_state, manifest.working_set, manifest.profile]
+        try:
+            self._bring_all([blob for blob in blobs if blob])
+            for root in manifest.volumes.values():
+                blocks = range(0, root.size // BLOCK_SIZE)
+                self._fetcher.pages(root, blocks, Priority.BACKGROUND)
+            logger.info("%s is staged: %s", manifest.service, self._fetcher.bytes_by_source())
+        except ReadAbandoned:
+            pass
+        except SatchelError as error:
+            logger.info("%s is not staged whole: %s", manifest.service, error)
+            self._error = error
+        except Exception as error:
+            logger.exception("staging %s", manifest.service)
+            self._error = SatchelError(f"{manifest.service} is not staged", why=repr(error))
+        self._done.set()
+        self._fetcher.close()
+
+    def _bring_all(self, blobs: Sequence[TableRoot]) -> None:
+        for blob in blobs:
+            for start in range(0, blob.size, PIECE):
+                length = min(PIECE, blob.size - start)
+                self._fetcher.read(blob, start, length, Priority.BACKGROUND)

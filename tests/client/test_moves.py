@@ -1,0 +1,150 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Moves under load: every operation once and in order, whatever is lost on the way."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from client.endpoints import SurrogateEndpoint
+from client.feed import FINAL
+from client.routes import Route
+from client.runner import Runner
+from satchel.errors import UnavailableError
+from tests.client.world import SpotPlace, World, post
+from tests.needs import requires
+from tests.waiting import eventually
+from wire import HandedOver
+
+pytestmark = requires("nbdkit", "nbdfuse", "fusermount3", "fuse", "sshd", "ssh")
+
+WORKERS = 4
+SOME = 20
+
+
+class Load:
+    """Programs that use a service at once; each sees how many operations there were, by each
+    answer of its own."""
+
+    def __init__(self, url: str) -> None:
+        self.seen: list[list[int]] = [[] for _ in range(WORKERS)]
+        self.failures: list[str] = []
+        self._url = url
+        self._ending = threading.Event()
+        self._threads = [threading.Thread(target=self._work, args=(own,)) for own in self.seen]
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def answered(self) -> int:
+        return sum(len(own) for own in self.seen)
+
+    def more(self) -> None:
+        """Returns when SOME more were answered."""
+        before = self.answered
+        assert eventually(lambda: self.answered >= before + SOME, 30.0)
+
+    def end(self) -> None:
+        self._ending.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _work(self, own: list[int]) -> None:
+        while not self._ending.is_set():
+            answer = post(self._url)
+            if answer.status_code != 200:
+                self.failures.append(answer.text)
+                return
+            own.append(int(answer.text.split()[0]))
+
+
+@contextmanager
+def load(world: World, runner: Runner) -> Iterator[Load]:
+    """At the end: every operation was answered, executed once, in order, by all alike."""
+    made = Load(world.proxy(runner))
+    try:
+        made.more()
+        yield made
+        made.more()
+    finally:
+        made.end()
+    assert made.failures == []
+    assert all(own == sorted(own) for own in made.seen)
+    assert sorted(n for own in made.seen for n in own) == list(range(1, made.answered + 1))
+    assert eventually(lambda: world.home.executed("notes") == made.answered)
+    feeds = [feed for feed in runner.session.feeds() if feed.state not in FINAL]
+    assert eventually(lambda: {feed.cursor for feed in feeds} == {made.answered})
+    assert runner.session.tally.diverged == 0
+
+
+def lose(spot: SpotPlace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SurrogateEndpoint, "patience", 1.0)
+    spot.crash()
+
+
+@pytest.mark.parametrize("route", [Route.HANDOVER, Route.REPLAY])
+def test_operations_that_arrive_during_a_move_are_executed_once_and_in_order(
+    carried: World, route: Route
+) -> None:
+    runner = carried.runner()
+    runner.move("a")
+    with load(carried, runner):
+        assert runner.move("b", route=route).route is route
+        assert carried.spots["a"].replicas() == []
+
+
+def test_a_surrogate_that_vanishes_while_it_hands_over_costs_no_operation(
+    carried: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner = carried.runner()
+    runner.move("a")
+    true = SurrogateEndpoint.hand_over
+
+    def vanish(self: SurrogateEndpoint) -> HandedOver:
+        handed = true(self)
+        lose(carried.spots["a"], monkeypatch)
+        return handed
+
+    monkeypatch.setattr(SurrogateEndpoint, "hand_over", vanish)
+    with load(carried, runner):
+        with pytest.raises(UnavailableError):
+            runner.move("b", route=Route.HANDOVER)
+        assert carried.spots["b"].replicas() == []
+        assert runner.move("b").route is Route.REPLAY
+
+
+def test_a_surrogate_that_vanishes_before_all_came_from_it_costs_no_operation(
+    carried: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner = carried.runner()
+    runner.move("a")
+
+    def vanish(self: Runner, endpoint: SurrogateEndpoint, giver: SurrogateEndpoint) -> None:
+        lose(carried.spots["a"], monkeypatch)
+        assert eventually(lambda: runner.session.feed("a").state.value == "lost", 30.0)  # type: ignore[union-attr]
+        self._still_wanted(giver)
+
+    monkeypatch.setattr(Runner, "_await_independent", vanish)
+    with load(carried, runner), pytest.raises(UnavailableError, match="a was lost before"):
+        runner.move("b", route=Route.HANDOVER)
+
+
+def test_a_surrogate_that_vanishes_while_one_moves_there_costs_no_operation(
+    carried: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner = carried.runner()
+    runner.move("a")
+    true = Runner._await_running
+
+    def vanish(self: Runner, *args: object) -> object:
+        status = true(self, *args)  # type: ignore[arg-type]
+        lose(carried.spots["b"], monkeypatch)
+        return status
+
+    monkeypatch.setattr(Runner, "_await_running", vanish)
+    with load(carried, runner):
+        with pytest.raises(UnavailableError):
+            runner.move("b", route=Route.REPLAY)
+        assert len(carried.spots["a"].replicas()) == 1

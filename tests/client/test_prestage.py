@@ -1,0 +1,51 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a service needs is at the next surrogate before its user is."""
+
+import pytest
+
+from client import prestage
+from client.paths import Paths
+from client.routes import Route
+from tests.client.world import World, post
+from tests.needs import requires
+from tests.waiting import eventually
+
+pytestmark = requires("nbdkit", "nbdfuse", "fusermount3", "fuse", "sshd", "ssh")
+
+
+@pytest.fixture(autouse=True)
+def _looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prestage, "LOOK_SECONDS", 0.05)
+
+
+def test_along_a_path_the_next_surrogate_has_it_before(carried: World) -> None:
+    Paths(carried.settings.state).add(["a", "b"])
+    runner = carried.runner()
+    url = carried.proxy(runner)
+    runner.move("a")
+    assert eventually(lambda: [row["done"] for row in runner.status()["staged"]] == [True], 20.0)
+    (row,) = runner.status()["staged"]
+    assert (row["surrogate"], row["error"]) == ("b", None)
+    assert sum(row["bytes"].values()) > 0
+    assert carried.spots["b"].replicas() == []
+    brought = runner.move("b", route=Route.REPLAY)
+    assert sum(brought.fetched_bytes.values()) < sum(row["bytes"].values())
+    assert post(url).status_code == 200
+    assert len(runner.status()["staged"]) == 1  # nothing comes after b
+
+
+def test_a_guess_that_cannot_be_reached_is_told_and_costs_nothing_else(carried: World) -> None:
+    Paths(carried.settings.state).add(["a", "b"])
+    carried.spots["b"].cut()
+    runner = carried.runner()
+    url = carried.proxy(runner)
+    runner.move("a")
+    assert eventually(lambda: any(row["error"] for row in runner.status()["staged"]), 30.0)
+    assert post(url).status_code == 200
+
+
+def test_without_a_path_and_a_past_nothing_is_brought_anywhere(carried: World) -> None:
+    runner = carried.runner()
+    runner.move("a")
+    assert runner.status()["staged"] == []

@@ -1,0 +1,65 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a machine needs is here before anybody asks for the machine."""
+
+import pytest
+
+from chunkstore import places_missing
+from satchel.errors import ConflictError, NotFoundError
+from satchel.ids import BLOCK_SIZE
+from surrogate.fetching import fetcher
+from surrogate.host import STAGED_KEPT, NotForwarded
+from tests.needs import requires
+from tests.surrogate.conftest import Site
+from tests.waiting import eventually
+
+pytestmark = requires("nbdkit", "nbdfuse", "fusermount3", "fuse")
+
+
+def test_a_replica_that_was_staged_is_resumed_from_the_cache(site: Site) -> None:
+    staging = site.host.stage(site.request("ahead"))
+    assert eventually(lambda: staging.status().done)
+    assert staging.status().error is None
+    assert staging.status().bytes["home"] > 0
+    assert site.host.tenants() == []
+    before = staging.status().bytes
+    tenant = site.create()
+    assert tenant.status().state == "ready"
+    blobs = (site.origin.manifest.device_state, site.origin.manifest.working_set)
+    assert all(site.host.store.missing_in(blob, 0, blob.size) == b"" for blob in blobs if blob)
+    ram = site.origin.manifest.volumes["ram"]
+    assert places_missing(site.host.store, ram, 0, ram.size // BLOCK_SIZE, 64) == []
+    assert staging.status().bytes == before
+
+
+def test_what_cannot_be_had_is_told_and_nothing_hangs(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetcher, "PATIENCE_SECONDS", 0.3)
+    site.source.fetch = lambda refs: b""  # type: ignore[method-assign]
+    staging = site.host.stage(site.request("ahead"))
+    assert eventually(lambda: staging.status().done)
+    assert staging.status().error is not None
+
+
+def test_a_source_that_is_none_a_double_id_and_an_unknown_one_are_refused(site: Site) -> None:
+    site.host.stage(site.request("r1"))
+    with pytest.raises(ConflictError, match="staged"):
+        site.host.stage(site.request("r1"))
+    with pytest.raises(NotFoundError, match="nothing is staged"):
+        site.host.staged("other")
+    site.host.unstage("r1")
+    with pytest.raises(NotFoundError):
+        site.host.unstage("r1")
+    site.server.close()
+    site.server.path.unlink(missing_ok=True)
+    with pytest.raises(NotForwarded):
+        site.host.stage(site.request("r2"))
+
+
+def test_the_oldest_are_forgotten(site: Site) -> None:
+    for n in range(STAGED_KEPT + 2):
+        site.host.stage(site.request(f"r{n}"))
+    with pytest.raises(NotFoundError):
+        site.host.staged("r0")
+    assert site.host.staged(f"r{STAGED_KEPT + 1}").status().service == "notes"
