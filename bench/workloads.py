@@ -91,15 +91,17 @@ def _service(image: str, use: Work) -> Workload:
     def work(surrogate: Surrogate, dice: random.Random) -> None:
         guest = surrogate.boot(image)
         use(guest, dice)
-        frozen = guest.freeze()
-        for life in range(LIVES):
-            guest = surrogate.resume(guest, frozen)
-            use(guest, dice)
-            if life < LIVES - 1:
-                frozen = guest.freeze()
-        guest.stop()
+        _carry(surrogate, guest, use, dice)
 
     return work
+
+
+def _carry(surrogate: Surrogate, guest: Guest, use: Work, dice: random.Random) -> None:
+    """LIVES of it, with a new checkpoint before each."""
+    for _ in range(LIVES):
+        guest = surrogate.resume(guest, guest.freeze())
+        use(guest, dice)
+    guest.stop()
 
 
 def _boot(image: str, use: Work) -> Workload:
@@ -129,16 +131,18 @@ def _cafe(surrogate: Surrogate, dice: random.Random) -> None:
 
 
 def _applications(prepare: Sequence[str], use: Work) -> Workload:
-    """Programs in a guest of little memory. prepare: what is on its disk before it is carried."""
+    """Programs in a guest of little memory that is carried as services are. prepare: what is on its
+    disk before that."""
+
+    def use_and_rest(guest: Guest, dice: random.Random) -> None:
+        use(guest, dice)
+        _rest(guest)
 
     def work(surrogate: Surrogate, dice: random.Random) -> None:
         guest = surrogate.boot(APPS, LITTLE_MIB)
         for script in prepare:
             guest.run("prepare", script)
-        guest = surrogate.resume(guest, guest.freeze())
-        use(guest, dice)
-        _rest(guest)
-        guest.stop()
+        _carry(surrogate, guest, use_and_rest, dice)
 
     return work
 

@@ -4,8 +4,8 @@
 
 A person has two services at home: `notes`, which keeps state, and `speech`, which does not. They
 are checkpointed onto a stick. At hotspot A the person works with replicas on the surrogate there,
-moves to hotspot B, where replicas resume from the stick, once more without the stick, loses
-surrogate B in the middle of the work, goes on with home, and returns.
+moves to hotspot B, where replicas resume from the stick, once more without the stick, goes back by
+the fastest route, loses surrogate A in the middle of the work, goes on with home, and returns.
 """
 
 from __future__ import annotations
@@ -199,13 +199,11 @@ class Story:
         self.operate("speech", RECORDINGS, "a")
 
     def to_hotspot_b(self) -> None:
-        """Move while working: replicas resume at B from the stick; back to A, which has a cache by
-        now, by what is predicted to be the fastest."""
+        """Move while working: replicas resume at B from the stick."""
         for name in SERVICES:
             self.move(name, "b", WITH)
         self.operate("notes", OPERATIONS, "b")
         self.operate("speech", RECORDINGS, "b")
-        self.move("notes", "a", PLANNED)
 
     def without_media(self) -> None:
         """The same move once more, to an empty surrogate, from home over the slow link."""
@@ -219,18 +217,20 @@ class Story:
         self.operate("notes", OPERATIONS, "b", WITHOUT)
 
     def surrogate_dies(self) -> None:
-        """Cut B's power in the middle of operations: home's answers go on."""
+        """Back at A, which has a cache by now, cut its power in the middle of operations: home's
+        answers go on."""
+        self.move("notes", "a", PLANNED)
         self._begin_background("notes", "surrogate lost")
         self._await_rows("notes", 5)
-        with self.recorder.step("surrogate B loses power; home goes on", "hotspot B") as row:
-            self.roles.surrogates["b"].crash()
+        with self.recorder.step("surrogate A loses power; home goes on", "hotspot A") as row:
+            self.roles.surrogates["a"].crash()
             self._await_rows("notes", 15)
             self._end_background()
             row.facts["leader now"] = self._last_leader("notes")
-        with self.recorder.step("a new replica of notes", "surrogate A") as row:
-            brought = self.roles.satchel("move", "notes", "--to", "a", "--json")
+        with self.recorder.step("a new replica of notes", "surrogate B") as row:
+            brought = self.roles.satchel("move", "notes", "--to", "b", "--json")
             row.facts["replayed"] = brought["replayed"]
-        self.operate("notes", 5, "b", "surrogate lost")
+        self.operate("notes", 5, "a", "surrogate lost")
         status = self.roles.satchel("status", "notes", "--json")
         self.facts["lost_operations"] = self.iterations - status["last_operation"]
         self.facts["divergences"] = len(status["divergences"])

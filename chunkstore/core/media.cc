@@ -6,7 +6,10 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <string>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "chunkstore/core/description.h"
 #include "chunkstore/core/fat_order.h"
@@ -311,20 +314,30 @@ void Media::Has(const ChunkRef* refs, size_t n, bool* has) {
 }
 
 Status Media::Records(const ChunkRef* refs, size_t n, std::string* out, MediaNotes* notes) {
-  uint8_t buffer[kMaxRecordSize];
-  for (size_t i = 0; i < n; ++i) {
+  struct Wanted {
     Location at;
-    {
-      const MutexLock lock(&mutex_);
+    size_t which;
+  };
+  std::vector<Wanted> wanted;
+  {
+    const MutexLock lock(&mutex_);
+    for (size_t i = 0; i < n; ++i) {
       const Location* found = places_.Find(refs[i]);
-      if (found == nullptr) continue;
-      at = *found;
+      if (found != nullptr) wanted.push_back({*found, i});
     }
+  }
+  std::sort(wanted.begin(), wanted.end(), [](const Wanted& a, const Wanted& b) {
+    return std::tie(a.at.pack, a.at.offset) < std::tie(b.at.pack, b.at.offset);
+  });
+  std::vector<std::string> records(n);
+  uint8_t buffer[kMaxRecordSize];
+  for (const Wanted& each : wanted) {
     RecordView record;
     bool whole = false;
-    SATCHEL_RETURN_IF_ERROR(ReadWhole(refs[i], at, buffer, &record, &whole, notes));
-    if (whole) out->append(reinterpret_cast<const char*>(buffer), record.size());
+    SATCHEL_RETURN_IF_ERROR(ReadWhole(refs[each.which], each.at, buffer, &record, &whole, notes));
+    if (whole) records[each.which].assign(reinterpret_cast<const char*>(buffer), record.size());
   }
+  for (const std::string& record : records) *out += record;
   return {};
 }
 

@@ -114,7 +114,8 @@ class Media final : public PageSource {
 
   void Has(const ChunkRef* refs, size_t n, bool* has);
 
-  // Appends the records of those that are here, in order; their content is not verified.
+  // Appends the records of those that are here, in order; their content is not verified. The
+  // medium is read in the order in which they lie there, so that its head goes over it once.
   Status Records(const ChunkRef* refs, size_t n, std::string* out, MediaNotes* notes);
 
   Status GetPage(const ChunkRef& ref, unsigned level, std::shared_ptr<const Page>* page) override;

@@ -89,6 +89,15 @@ def test_records_stand_on_the_medium_in_the_order_given(store: Store, media: Med
     assert b"".join(record[8:60] for record in split_records(pack[16:])) == order
 
 
+def test_records_come_in_the_order_asked_for_wherever_they_lie(store: Store, media: Media) -> None:
+    """They are read in another one: that in which they lie there."""
+    refs = [store.put(noise(seed)) for seed in range(8)]
+    media.add(store, b"".join(refs))
+    asked = [refs[number] for number in (5, 0, 7, 0, 3)]
+    answer = split_records(media.records(b"".join([*asked, reference(noise(99))])))
+    assert answer == [media.records(ref) for ref in asked]
+
+
 def test_packs_of_a_medium_have_at_most_64_mib(store: Store, media: Media) -> None:
     media.add(store, store.put(noise(1, 17_000)))
     assert [pack.stat().st_size <= 64 * MIB for pack in packs(pack_folder(media))] == [True] * 2
