@@ -14,6 +14,13 @@ from tests.replica.notebook import http, notebook
 
 OPERATIONS = 200
 
+ASKING = """
+export SATCHEL_MOMENT=/run/satchel/moment SATCHEL_STANDS='time randomness'
+export LD_PRELOAD=/usr/lib/satchel/moment.so
+python3 -c 'import os, time, uuid; print(time.time_ns(), os.urandom(9).hex(), uuid.uuid4())'
+"""
+"""What a service with both `needs` would find."""
+
 
 @requires(*MACHINE)
 def test_two_replicas_of_one_log(
@@ -21,12 +28,15 @@ def test_two_replicas_of_one_log(
 ) -> None:
     log = [notebook(number) for number in range(1, OPERATIONS + 1)]
 
-    def run(replica: Replica) -> tuple[list[bytes], str, bytes]:
+    last = http(OPERATIONS + 1, "GET", "/export")
+
+    def run(replica: Replica) -> tuple[list[bytes], str, bytes, str]:
         responses = [replica.execute(operation).payload for operation in log]
         state = replica.digest(list(notes_checkpoint.manifest.adapter["state"]))
-        everything = replica.execute(http(OPERATIONS + 1, "GET", "/export"))
+        everything = replica.execute(last)
+        asked = shell(replica, ASKING)
         check_file_system(replica)
-        return responses, state, everything.payload
+        return responses, state, everything.payload, asked
 
     with (
         Store.open(notes_checkpoint.copy_store(tmp_path / "store")) as store,
@@ -38,6 +48,7 @@ def test_two_replicas_of_one_log(
     for operation, ours, theirs in zip(log, first[0], second[0], strict=True):
         assert ours == theirs, operation.payload
     assert first[1:] == second[1:]
+    assert first[3].startswith(f"{last.time_ns} ")
     statuses = [response.split()[1] for response in first[0]]
     assert set(statuses) == {b"200", b"201", b"204", b"404"}
     assert statuses.count(b"201") > OPERATIONS // 2
