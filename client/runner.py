@@ -339,9 +339,7 @@ class Runner:
                     "%s: the replica at %s answered operation %d otherwise than home and is in "
                     "quarantine; evidence: %s; %s",
                     *(self.service, name, case.operation, case.evidence or "none could be kept"),
-                    "another one is brought up"
-                    if again
-                    else f"that was attempt {RESTARTS + 1}, no other one is brought up",
+                    _whether_again(again),
                 )
                 restarted = self._restart(name)
             self._quarantined[self._quarantined.index(case)] = replace(case, restarted=restarted)
@@ -354,7 +352,8 @@ class Runner:
                 self.bring_up(name, use_media=name not in self._without_media)
                 return True
             except Diverged as error:
-                logger.error("%s: %s", self.service, error)
+                again = self._restarts[name] < RESTARTS
+                logger.error("%s: %s; %s", self.service, error, _whether_again(again))
             except SatchelError as error:
                 logger.error("%s: no replica at %s: %s", self.service, name, error)
                 return False
@@ -559,6 +558,12 @@ class Runner:
             row | {key: surrogates.get(name, {}).get(key) for key in OF_SURROGATES}
             for name, row in rows.items()
         ]
+
+
+def _whether_again(again: bool) -> str:
+    if again:
+        return "another one is brought up"
+    return f"that was attempt {RESTARTS + 1}, no other one is brought up"
 
 
 def _chunks_link(name: str) -> str:
