@@ -215,7 +215,8 @@ class Host:
             staging = self._staged[request.replica] = Staging(request, manifest, fetcher)
             surplus = list(self._staged)[:-STAGED_KEPT]
         for name in surplus:
-            self.unstage(name)
+            with contextlib.suppress(NotFoundError):
+                self.unstage(name)
         return staging
 
     def staged(self, replica: str) -> Staging:

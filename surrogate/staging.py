@@ -18,7 +18,6 @@ from chunkstore import TableRoot
 from images import Manifest
 from overlay import ReadAbandoned
 from satchel.errors import SatchelError
-from satchel.ids import BLOCK_SIZE
 from surrogate.fetching import Fetcher
 from wire import CreateReplica, ErrorReport, Priority, Staged
 
@@ -26,6 +25,9 @@ logger = logging.getLogger(__name__)
 
 PIECE = 256 << 10
 """Bytes of a blob that are wanted at a time."""
+
+PIECE_BLOCKS = 1 << 16
+"""Blocks of a volume whose table pages are looked for at a time: its size is the client's word."""
 
 
 class Staging:
@@ -37,6 +39,7 @@ class Staging:
         self._manifest = manifest
         self._fetcher = fetcher
         self._error: SatchelError | None = None
+        self._closing = threading.Event()
         self._done = threading.Event()
         name = f"stage-{request.replica}"
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -54,6 +57,7 @@ class Staging:
 
     def close(self) -> None:
         """Fetch nothing more; what has come stays."""
+        self._closing.set()
         self._fetcher.close()
         self._thread.join()
 
@@ -63,8 +67,7 @@ class Staging:
         try:
             self._bring_all([blob for blob in blobs if blob])
             for root in manifest.volumes.values():
-                blocks = range(0, root.size // BLOCK_SIZE)
-                self._fetcher.pages(root, blocks, Priority.BACKGROUND)
+                self._bring_table(root)
             logger.info("%s is staged: %s", manifest.service, self._fetcher.bytes_by_source())
         except ReadAbandoned:
             pass
@@ -76,6 +79,13 @@ class Staging:
             self._error = SatchelError(f"{manifest.service} is not staged", why=repr(error))
         self._done.set()
         self._fetcher.close()
+
+    def _bring_table(self, root: TableRoot) -> None:
+        for start in range(0, root.blocks, PIECE_BLOCKS):
+            if self._closing.is_set():
+                raise ReadAbandoned("a table is not fetched", why="its staging is being ended")
+            blocks = range(start, min(start + PIECE_BLOCKS, root.blocks))
+            self._fetcher.pages(root, blocks, Priority.BACKGROUND)
 
     def _bring_all(self, blobs: Sequence[TableRoot]) -> None:
         for blob in blobs:

@@ -4,9 +4,10 @@
 
 import pytest
 
-from chunkstore import places_missing
+from chunkstore import TableRoot, places_missing
+from images.manifest import VOLUME_SIZE_LIMIT
 from satchel.errors import ConflictError, NotFoundError
-from satchel.ids import BLOCK_SIZE
+from satchel.ids import BLOCK_SIZE, ZERO_REF
 from surrogate.fetching import fetcher
 from surrogate.host import STAGED_KEPT, NotForwarded
 from tests.needs import requires
@@ -55,6 +56,15 @@ def test_a_source_that_is_none_a_double_id_and_an_unknown_one_are_refused(site: 
     site.server.path.unlink(missing_ok=True)
     with pytest.raises(NotForwarded):
         site.host.stage(site.request("r2"))
+
+
+def test_a_client_that_says_its_disk_is_huge_is_forgotten_like_any_other(site: Site) -> None:
+    huge = TableRoot(ref=ZERO_REF, size=VOLUME_SIZE_LIMIT)
+    volumes = {**site.origin.manifest.volumes, "disk0": huge}
+    staging = site.host.stage(site.request("ahead", volumes=volumes))
+    assert not eventually(lambda: staging.status().done, 0.5)
+    site.host.unstage("ahead")
+    assert staging.status().error is None
 
 
 def test_the_oldest_are_forgotten(site: Site) -> None:
