@@ -19,7 +19,7 @@ import enum
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -135,6 +135,8 @@ class Feed:
         self._attempts = 0
         self._listener = listener
         self._changing = threading.Lock()
+        self._first_read: float | None = None
+        self._await_first: Callable[[float], None] | None = None
         self._state = FeedState.CATCHING_UP
         self._ending = threading.Event()
         self.called = threading.Event()
@@ -177,6 +179,14 @@ class Feed:
         if self._thread.ident is not None:
             self._thread.join(timeout)
         return not self._thread.is_alive()
+
+    def when_read(self, told: Callable[[float], None]) -> None:
+        """Have `told` called, once, with the seconds that the first read here took: now, or by the
+        feed's thread as soon as there is one."""
+        with self._changing:
+            seconds, self._await_first = self._first_read, told
+        if seconds is not None:
+            told(seconds)
 
     def reached_end(self) -> None:
         """The replica has executed almost everything that there is; it keeps up from here on."""
@@ -239,12 +249,18 @@ class Feed:
         self._listener.sent(sum(op.record_size for op in operations), apart=True)
         began = time.monotonic()
         responses = self.endpoint.read(operations)
+        seconds = time.monotonic() - began
         if len(operations) == 1:
-            self.pace.note(time.monotonic() - began)
+            self.pace.note(seconds)
         if len(responses) != len(operations):
             raise IntegrityError(f"{self.name} answers {len(responses)} of {len(operations)} reads")
         self._answered()
         self._listener.read(self, reads, responses)
+        if self._first_read is None:
+            with self._changing:
+                self._first_read, told = seconds, self._await_first
+            if told:
+                told(seconds)
         return True
 
     def _answered(self) -> None:

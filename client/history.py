@@ -16,15 +16,16 @@ from satchel.files import write_durably
 
 logger = logging.getLogger(__name__)
 
-VERSION = 1
+VERSION = 2
+"""1: with the pace that was known before instead of what the replay took."""
 
 KEPT = 64
 """Moves, the newest ones."""
 
 SIZE_LIMIT = 1 << 20
 
-_NUMBERS = ("bytes", "asked_seconds", "replayed", "pace", "seconds", "predicted")
-_TEXTS = ("at", "surrogate")
+_NUMBERS = ("bytes", "asked_seconds", "replayed", "replay_seconds", "seconds", "predicted")
+_TEXTS = ("at", "surrogate", "near")
 
 
 class MovesInvalid(IntegrityError):

@@ -7,8 +7,8 @@ from __future__ import annotations
 import logging
 import statistics
 import time
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,7 +17,7 @@ from client.endpoints import HOME, SurrogateEndpoint
 from client.feed import FeedState
 from client.history import History
 from client.home import HomeService
-from client.routes import Made, Prediction, Route, Situation, break_even, predict
+from client.routes import Made, Prediction, Route, Situation, break_even, predict, replay_pace
 from client.session import Session
 from client.settings import ClientSettings
 from images import Manifest
@@ -96,8 +96,9 @@ class Planner:
         self._settings.surrogate(surrogate)
         others = [g for g in self._givers() if g.name != surrogate]
         giver = others[0] if others and route in (None, Route.HANDOVER) else None
-        now = self._situation(checkpoint, media=media, giver=giver)
-        routes = predict(now, surrogate, self._history.moves())
+        made = self._history.moves()
+        now = self._situation(checkpoint, made, media=media, giver=giver)
+        routes = predict(now, surrogate, made)
         return Plan(surrogate, now, [p for p in routes if route in (None, p.route)])
 
     def begin(self, route: Route, checkpoint: Manifest) -> Begin:
@@ -124,32 +125,51 @@ class Planner:
         raise StateError(what, why=needs[route], fix=f"go by {Route.REPLAY.value}")
 
     def note(
-        self, plan: Plan, prediction: Prediction, asked: float, replayed: int, seconds: float
+        self,
+        plan: Plan,
+        prediction: Prediction,
+        *,
+        asked: float,
+        replayed: int,
+        replaying: float,
+        seconds: float,
     ) -> None:
-        """Remember a move: seconds before anything flowed, operations executed again, seconds."""
-        self._history.add(
-            Made(
-                at=datetime.now(UTC).isoformat(timespec="seconds"),
-                surrogate=plan.surrogate,
-                route=prediction.route,
-                bytes=sum(prediction.bytes.values()),
-                asked_seconds=asked,
-                replayed=replayed,
-                pace=plan.situation.pace or 0.0,
-                seconds=seconds,
-                predicted=prediction.seconds,
-            )
+        """Remember a move: seconds before anything flowed, operations executed again and the
+        seconds of that, seconds in all until it had joined. One of a stateless service has read
+        nothing by then: it is remembered when it has, with the seconds that the first read takes.
+        """
+        made = Made(
+            at=datetime.now(UTC).isoformat(timespec="seconds"),
+            surrogate=plan.surrogate,
+            route=prediction.route,
+            near=HOME if prediction.route is Route.FRESH else plan.situation.near,
+            bytes=sum(prediction.bytes.values()),
+            asked_seconds=asked,
+            replayed=replayed,
+            replay_seconds=replaying,
+            seconds=seconds,
+            predicted=prediction.seconds,
         )
+        if self._session.stateful:
+            self._history.add(made)
+        elif feed := self._session.feed(plan.surrogate):
+            feed.when_read(lambda read: self._history.add(replace(made, seconds=seconds + read)))
 
     def _situation(
-        self, checkpoint: Manifest, *, media: bool, giver: SurrogateEndpoint | None
+        self,
+        checkpoint: Manifest,
+        made: Sequence[Made],
+        *,
+        media: bool,
+        giver: SurrogateEndpoint | None,
     ) -> Situation:
+        replaying = replay_pace(made)
         joined = [f for f in self._session.feeds() if f.state is FeedState.JOINED]
         paces = [pace for feed in joined if (pace := feed.pace.median()) is not None]
         stateful = self._session.stateful
         return Situation(
             replayed=max(0, self._session.last - checkpoint.operation) if stateful else 0,
-            pace=statistics.median(paces) if paces else None,
+            pace=replaying or (statistics.median(paces) if paces else None),
             first=sum(root.size for root in checkpoint.first_roots()),
             changed=_changed(giver) if giver else None,
             home=stateful and HOME in {feed.name for feed in joined},

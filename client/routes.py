@@ -4,9 +4,12 @@
 
 Pure: no IO and no clock. A move takes what has to be done before anything flows (a hand-over has to
 freeze, home to make a checkpoint), the bytes of what the machine touches first over the rate at
-which they came the last times, and the operations that are executed again, at the pace of those
-that were executed of late. So a rate covers everything between the request and the first answer
-that bytes stand for, the start of the machine included.
+which they came the last times, and the operations that are executed again, at the pace of the last
+replays, else of those that were executed of late. So a rate covers everything between the request
+and the first answer that bytes stand for, the start of the machine included.
+
+What is predicted is when the replica has caught up; of a stateless service, which has nothing to
+catch up with, its first answer to whoever asks at once.
 
 (Su, Flinn: Slingshot, section 4.5: after how many operations a new checkpoint is worth its bytes.)
 """
@@ -21,6 +24,9 @@ from dataclasses import dataclass
 
 LOOKED_AT = 5
 """Moves of one kind that count, the newest ones."""
+
+ENOUGH_REPLAYED = 5
+"""Operations that a replay must have for saying how long one takes."""
 
 FIRST_RATE = 1e6
 """Bytes a second, while nothing is known."""
@@ -50,24 +56,26 @@ class Route(enum.Enum):
 class Made:
     """A move that was made.
 
-    bytes: of what the machine was expected to touch first; asked_seconds: before anything flowed;
-    replayed: operations executed again, each in pace seconds; predicted: of `seconds`, in all
+    near: whose the checkpoint's bytes were; bytes: of what the machine was expected to touch first;
+    asked_seconds: before anything flowed; replayed: operations executed again, in replay_seconds;
+    predicted: of `seconds`, in all
     """
 
     at: str
     surrogate: str
     route: Route
+    near: str
     bytes: int
     asked_seconds: float
     replayed: int
-    pace: float
+    replay_seconds: float
     seconds: float
     predicted: float
 
     @property
     def rate(self) -> float:
         """Bytes a second, of what was neither asking nor executing."""
-        flowing = self.seconds - self.asked_seconds - self.replayed * self.pace
+        flowing = self.seconds - self.asked_seconds - self.replay_seconds
         return self.bytes / max(flowing, LEAST_SECONDS)
 
     @property
@@ -80,7 +88,7 @@ class Made:
 class Situation:
     """What is known before a move.
 
-    replayed: operations since the checkpoint; pace: seconds for each, None where none was seen;
+    replayed: operations since the checkpoint; pace: seconds for each, None where nothing is known;
     first: bytes that a machine touches first, as the checkpoint says; changed: bytes that a
     hand-over has to send, None where nobody can hand over; home: whether it can be asked;
     near, giver: the sources' names, of the checkpoint's bytes and of a hand-over's
@@ -118,7 +126,7 @@ def predict(now: Situation, surrogate: str, made: Sequence[Made]) -> list[Predic
         source = "home" if route is Route.FRESH else now.near
         parts = {
             _ASKED[route]: asked_seconds(route, made),
-            f"bytes from {source}": sum(flow.values()) / rate(route, surrogate, made),
+            f"bytes from {source}": sum(flow.values()) / rate(route, source, surrogate, made),
             f"{now.replayed} operations": now.replayed * pace if route is Route.REPLAY else 0.0,
         }
         longest = max(parts, key=lambda name: parts[name])
@@ -137,13 +145,23 @@ def break_even(now: Situation, predictions: Iterable[Prediction]) -> int | None:
     return max(0, math.ceil((seconds[Route.FRESH] - alone) / pace))
 
 
-def rate(route: Route, surrogate: str, made: Sequence[Made]) -> float:
-    """Bytes a second: of the last moves there by that route, else there, else anywhere."""
-    there = [move for move in made if move.surrogate == surrogate]
-    for moves in ([move for move in there if move.route is route], there, made):
+def rate(route: Route, near: str, surrogate: str, made: Sequence[Made]) -> float:
+    """Bytes a second: of the last moves by that route from there to that surrogate, else of those
+    that are alike in less."""
+    of_route = [move for move in made if move.route is route]
+    alike = [move for move in of_route if move.near == near]
+    there = [move for move in alike if move.surrogate == surrogate]
+    for moves in (there, alike, of_route, [m for m in made if m.near == near], made):
         if rates := [move.rate for move in moves if move.bytes][-LOOKED_AT:]:
             return statistics.median(rates)
     return FIRST_RATE
+
+
+def replay_pace(made: Sequence[Made]) -> float | None:
+    """Seconds for an operation of the last replays, None where nothing was replayed yet."""
+    replays = [move for move in made if move.replayed >= ENOUGH_REPLAYED][-LOOKED_AT:]
+    paces = [move.replay_seconds / move.replayed for move in replays]
+    return statistics.median(paces) if paces else None
 
 
 def asked_seconds(route: Route, made: Sequence[Made]) -> float:

@@ -112,6 +112,7 @@ class BroughtUp:
     route: Route
     asked_seconds: float
     paused_seconds: float
+    replay_seconds: float
 
 
 class Runner:
@@ -230,8 +231,14 @@ class Runner:
                 chosen = plan.of(Route.REPLAY)
                 brought = self.bring_up(surrogate, use_media=use_media)
             if chosen:
-                asked, seconds = brought.asked_seconds, brought.joined_seconds
-                self.planner.note(plan, chosen, asked, brought.replayed, seconds)
+                self.planner.note(
+                    plan,
+                    chosen,
+                    asked=brought.asked_seconds,
+                    replayed=brought.replayed,
+                    replaying=brought.replay_seconds,
+                    seconds=brought.joined_seconds,
+                )
             for name in [name for name in self._surrogates if name != surrogate]:
                 self.drop(name)
             self._prestager.expect(surrogate, self.manifest, self._surrogates[surrogate].quiet)
@@ -456,6 +463,7 @@ class Runner:
                     f"the replica at {surrogate} does not catch up",
                     why=str(feed.error or f"it is at operation {feed.cursor}"),
                 )
+        caught_up = time.monotonic() - began
         if giver:
             self._await_independent(endpoint, giver)
         return BroughtUp(
@@ -468,6 +476,7 @@ class Runner:
             route=route,
             asked_seconds=begin.seconds,
             paused_seconds=begin.paused_seconds,
+            replay_seconds=caught_up - running,
         )
 
     def _connect(self, surrogate: str) -> tuple[Link, Link]:

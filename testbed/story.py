@@ -66,6 +66,9 @@ LEAD_SECONDS = 20.0
 
 THINK_SECONDS = {"today": 0.2, "paper": 1.0}
 
+EDIT_THINK_SECONDS = {"today": 2.0, "paper": 10.0}
+"""After an edit of `desktop`, which is many operations; the paper's users think for ten seconds."""
+
 FORECAST = {
     "today": "about 5 minutes once the images are built",
     "paper": "about 40 minutes: home's uplink has 256 kb/s",
@@ -138,7 +141,6 @@ class Story:
         self.out = out
         self.work = work
         self.console = console
-        self.think = THINK_SECONDS[bed.topology.profile.name]
         self.recorder = Recorder(bed, console)
         self.stick = Stick(work / "m")
         self.roles = Roles(bed, work, cache_folder())
@@ -376,9 +378,10 @@ class Story:
     def _begin_background(self, service: str, mode: str) -> None:
         self._until.unlink(missing_ok=True)
         self._mark = len(self._rows(service))
-        self.background = self._workload(
-            service, mode, "--count", "1", "--until", str(self._until), "--think", str(self.think)
-        )
+        seconds = EDIT_THINK_SECONDS if service == "desktop" else THINK_SECONDS
+        think = ["--think", str(seconds[self.bed.topology.profile.name])]
+        until = ["--count", "1", "--until", str(self._until)]
+        self.background = self._workload(service, mode, *until, *think)
 
     def _end_background(self) -> None:
         assert self.background is not None

@@ -13,10 +13,14 @@ import pytest
 from client import pace, reads
 from client.endpoints import HOME
 from client.feed import Feed, FeedState
+from client.history import History
 from client.journal import Journal
 from client.pace import Pace
+from client.planner import Plan, Planner
 from client.reads import Policy
+from client.routes import Prediction, Route, Situation
 from client.session import Answer, NoResponse, Session
+from client.settings import ClientSettings
 from replay import Operation
 from replay.adapters import http
 from satchel.ids import OperationNumber
@@ -201,6 +205,30 @@ def test_a_replica_has_joined_before_its_first_read_which_may_take_long() -> Non
     feed = Feed(InProcess("a", stateful=False), START, session)
     assert session.reads(feed, 1) == []
     assert feed.joined.is_set()
+    session.close()
+
+
+def test_a_move_of_a_stateless_service_is_remembered_with_its_first_read(tmp_path: Path) -> None:
+    session = stateless("all")
+    settings = ClientSettings(state=tmp_path)
+    planner = Planner(settings, "try", session, None, {})
+    now = Situation(0, None, 1000, None, home=False, near="media")
+    route = Prediction(Route.REPLAY, 7.0, {"media": 1000}, "the request")
+    feed = session.add(InProcess("a", stateful=False, slow=0.05), START)
+    plan = Plan("a", now, [route])
+    planner.note(plan, route, asked=0.0, replayed=0, replaying=0.0, seconds=2.0)
+    history = History.of(tmp_path, "try")
+    assert history.moves() == []
+    call(session, "get")
+    assert eventually(lambda: len(history.moves()) == 1)
+    (made,) = history.moves()
+    assert 2.05 <= made.seconds < 3
+    assert (made.near, made.predicted) == ("media", 7.0)
+    call(session, "get")
+    told: list[float] = []
+    feed.when_read(told.append)
+    assert told == [pytest.approx(made.seconds - 2.0)]
+    assert history.moves() == [made]
     session.close()
 
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from client.history import KEPT, History, MovesInvalid, decode, encode
-from client.routes import Made, Route, Situation, break_even, predict
+from client.routes import Made, Route, Situation, break_even, predict, replay_pace
 
 NOW = Situation(
     replayed=40, pace=0.1, first=4_000_000, changed=500_000, home=True, near="media", giver="a"
@@ -22,24 +22,26 @@ MADE = Made(
     at="2026-11-21T23:00:00+00:00",
     surrogate="b",
     route=Route.REPLAY,
+    near="media",
     bytes=4_000_000,
     asked_seconds=0.0,
     replayed=20,
-    pace=0.1,
+    replay_seconds=2.0,
     seconds=6.0,
     predicted=9.0,
 )
 GOLDEN = b"""{
- "version": 1,
+ "version": 2,
  "moves": [
   {
    "at": "2026-11-21T23:00:00+00:00",
    "surrogate": "b",
    "route": "replay",
+   "near": "media",
    "bytes": 4000000,
    "asked_seconds": 0.0,
    "replayed": 20,
-   "pace": 0.1,
+   "replay_seconds": 2.0,
    "seconds": 6.0,
    "predicted": 9.0
   }
@@ -75,9 +77,23 @@ def test_another_surrogate_s_moves_count_where_there_are_none_of_this_one() -> N
     assert seconds(NOW, other, MADE)[Route.REPLAY] == pytest.approx(8.0)
 
 
+def test_a_replay_says_how_long_an_operation_takes_when_it_is_replayed() -> None:
+    few = dataclasses.replace(MADE, replayed=1, replay_seconds=9.0)
+    assert replay_pace([few]) is None
+    other = dataclasses.replace(MADE, replay_seconds=8.0)
+    assert replay_pace([MADE, few, other, other]) == pytest.approx(0.4)
+
+
+def test_bytes_from_home_say_nothing_of_the_media_where_there_are_others() -> None:
+    from_home = dataclasses.replace(MADE, near="home", seconds=100.0)
+    there = dataclasses.replace(NOW, replayed=20)
+    assert seconds(there, MADE, *[from_home] * 4)[Route.REPLAY] == pytest.approx(6.0)
+    assert seconds(there, from_home)[Route.REPLAY] == pytest.approx(100.0)
+
+
 def test_with_a_long_log_a_hand_over_is_the_fastest_and_with_a_short_one_replay() -> None:
     handed = dataclasses.replace(MADE, route=Route.HANDOVER, asked_seconds=1.0, bytes=4_500_000)
-    handed = dataclasses.replace(handed, replayed=0, seconds=6.0)
+    handed = dataclasses.replace(handed, replayed=0, replay_seconds=0.0, seconds=6.0)
     short, long = (dataclasses.replace(NOW, replayed=n) for n in (1, 500))
     assert predict(short, "b", [MADE, handed])[0].route is Route.REPLAY
     best = predict(long, "b", [MADE, handed])[0]
@@ -119,13 +135,13 @@ def test_golden_bytes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        {"version": 2},
+        {"version": 1},
         {"moves": {}},
         {"moves": [{}]},
         {"moves": [json.loads(GOLDEN)["moves"][0] | {"route": "walk"}]},
         {"moves": [json.loads(GOLDEN)["moves"][0] | {"seconds": 0}]},
         {"moves": [json.loads(GOLDEN)["moves"][0] | {"bytes": -1}]},
-        {"moves": [json.loads(GOLDEN)["moves"][0] | {"pace": True}]},
+        {"moves": [json.loads(GOLDEN)["moves"][0] | {"replay_seconds": True}]},
         {"moves": [json.loads(GOLDEN)["moves"][0] | {"at": 7}]},
         {"moves": [json.loads(GOLDEN)["moves"][0] | {"more": 7}]},
         {"moves": [7]},
