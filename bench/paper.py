@@ -5,7 +5,7 @@
 Everything is real: namespaces, emulated links, sshd, home, two surrogates, the client, a stick, the
 guests. Links are those of the paper, with --quick those of today and fewer operations. What is
 compared with "the paper" is its own number, of its machines and its services. The pictures of
-Figures 4 and 5 go to bench-out/paper. Needs root.
+Figures 4 and 5 go to bench-out/paper/PROFILE. Needs root.
 """
 
 from __future__ import annotations
@@ -30,33 +30,47 @@ OUT = Path("bench-out") / "paper"
 
 SERVICES = ("speech", "desktop")
 
-OPERATIONS = {"speech": 10, "desktop": 8}
+MEDIA, WITHOUT = STAGES = ("media", "without")
+"""What is evaluated of a service; the second one waits long for home's uplink."""
+
+OPERATIONS = {"speech": 10, "desktop": 5}
 QUICK_OPERATIONS = {"speech": 3, "desktop": 2}
 PLAN_ROUNDS = 2
 
-PATIENCE, QUICK_PATIENCE = 120.0, 20.0
+PATIENCE, QUICK_PATIENCE = 180.0, 20.0
 """Seconds that an eager transfer may take to be made whole."""
 
 MEGABYTE = 1e6
 
 
 def figures() -> Iterator[Figure]:
-    yield from _services(SERVICES, quick=False)
+    yield from _services(SERVICES, STAGES, False)
     yield from _plan(quick=False)
 
 
 def quick_figures() -> Iterator[Figure]:
-    yield from _services(SERVICES, quick=True)
+    yield from _services(SERVICES, STAGES, True)
     yield from _plan(quick=True)
 
 
-def _service(service: str, quick: bool) -> Iterator[Figure]:
-    return _services((service,), quick=quick)
-
-
-def _with_media(service: str, quick: bool) -> Iterator[Figure]:
-    """All but the long wait for home's uplink."""
-    return _services((service,), quick=quick, alone=False)
+def _services(services: Sequence[str], stages: Sequence[str], quick: bool) -> Iterator[Figure]:
+    counts = QUICK_OPERATIONS if quick else OPERATIONS
+    patience = QUICK_PATIENCE if quick else PATIENCE
+    profile = TODAY if quick else PAPER
+    for name in services if MEDIA in stages else ():
+        (OUT / profile.name / f"{name}.csv").unlink(missing_ok=True)
+    with _played(services, profile) as play, _copied(play, services) as copy:
+        for name in services:
+            each = Evaluation(play, name, counts[name], patience)
+            if MEDIA in stages:
+                yield from each.move_with_media()
+                yield from each.eager(copy)
+            if WITHOUT in stages:
+                yield from each.move_without_media()
+                yield from each.planned_break_even()
+            each.draw()
+            each.end()
+        yield from _storage_figures(copy)
 
 
 def _storage(quick: bool) -> Iterator[Figure]:
@@ -73,48 +87,33 @@ def _plan(quick: bool) -> Iterator[Figure]:
 
 
 PARTS: dict[str, Callable[[bool], Iterator[Figure]]] = {
-    **{service: functools.partial(_service, service) for service in SERVICES},
-    **{f"{service}.media": functools.partial(_with_media, service) for service in SERVICES},
+    **{each: functools.partial(_services, (each,), STAGES) for each in SERVICES},
+    **{
+        f"{each}.{stage}": functools.partial(_services, (each,), (stage,))
+        for each in SERVICES
+        for stage in STAGES
+    },
     "storage": _storage,
     "plan": _plan,
 }
 
 
-def _services(services: Sequence[str], *, quick: bool, alone: bool = True) -> Iterator[Figure]:
-    """alone: with the moves without media as Satchel makes them."""
-    counts = QUICK_OPERATIONS if quick else OPERATIONS
-    with _played(services, TODAY if quick else PAPER) as play, _copied(play, services) as copy:
-        for service in services:
-            each = Evaluation(play, service, counts[service], QUICK_PATIENCE if quick else PATIENCE)
-            yield from each.responses()
-            yield from each.move_with_media()
-            yield from each.eager(copy)
-            if alone:
-                yield from each.move_without_media()
-                yield from each.break_even()
-            each.draw()
-            play.stop(service)
-            play.walk("a")
-        yield from _storage_figures(copy)
-
-
 @contextlib.contextmanager
 def _played(services: Sequence[str], profile: Profile) -> Iterator[story.Story]:
     """A story whose services run at home and are on the stick."""
-    OUT.mkdir(parents=True, exist_ok=True)
+    out = OUT.resolve() / profile.name
+    out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="satchel-") as name:
         work = Path(name)
-        for service in services:
-            (OUT / f"{service}.csv").unlink(missing_ok=True)
         with Testbed(profile) as bed:
-            play = story.Story(bed, work, OUT.resolve(), Console(file=sys.stderr, width=150))
+            play = story.Story(bed, work, out, Console(file=sys.stderr, width=150))
             try:
                 play.build(services)
                 play.roles.start()
                 play.at_home(services)
                 yield play
             except BaseException:
-                shutil.copytree(work, OUT / "logs", ignore=_no_logs, dirs_exist_ok=True)
+                shutil.copytree(work, out / "logs", ignore=_no_logs, dirs_exist_ok=True)
                 raise
             finally:
                 play.close()

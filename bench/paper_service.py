@@ -24,7 +24,7 @@ from testbed import Host, measure, plot, story
 HOME_ONLY = "home only"
 EAGER = "after an eager transfer"
 
-PREFIX_SHARE = 0.25
+PREFIX_SHARE = 0.2
 """Of the patience: how long a prefix is sent."""
 
 SOONER_GOAL = 0.05
@@ -46,8 +46,8 @@ class Published:
 
 
 PUBLISHED = {
-    "speech": Published("figure 4", 3 * 60 + 7, 26 * 60 + 30, 0.48, 2e9, 6e6),
-    "desktop": Published("figure 5", 7 * 60 + 20, 30 * 60 + 40, 0.35, 1.5e9, 8e6),
+    "speech": Published("Figure 4", 3 * 60 + 7, 26 * 60 + 30, 0.48, 2e9, 6e6),
+    "desktop": Published("Figure 5", 7 * 60 + 20, 30 * 60 + 40, 0.35, 1.5e9, 8e6),
 }
 
 BREAK_EVEN = 210
@@ -94,18 +94,20 @@ class Evaluation:
         self.profile = play.bed.topology.profile
         self.label = f"{service}, links of {self.profile.name}"
         self.with_media: story.Move | None = None
-        self.without_media: story.Move | None = None
         self.per_iteration = 1.0
+        self._begun = False
 
-    def responses(self) -> Iterator[Figure]:
-        """How long an operation takes with home alone, and with a replica nearby."""
+    def move_with_media(self) -> Iterator[Figure]:
+        """Responses with home alone; a replica at hotspot A; then to B, from the stick, and
+        responses there."""
         play, service, count = self.play, self.service, self.operations
-        play.begin(service, media=True)
+        self._begin()
         play.operate(service, count, "a", HOME_ONLY)
         self._join_a()
         play.operate(service, count, "a", story.WITH)
-        home = self._median(HOME_ONLY)
-        near = self._median(story.WITH)
+        play.move(service, "b", story.WITH)
+        play.operate(service, count, "b", story.WITH)
+        home, near = self._median(HOME_ONLY), self._median(story.WITH)
         yield figure(f"{self.label}: response, home only", home, "s")
         against = ("home only", home)
         goal = 1 - self.published.saved
@@ -113,12 +115,6 @@ class Evaluation:
         yield figure(what, near, "s", against=against, at_most=goal)
         paper = ("the paper", self.published.saved)
         yield figure(f"{self.label}: response time saved", 1 - near / home, "1", against=paper)
-
-    def move_with_media(self) -> Iterator[Figure]:
-        """To hotspot B, from the stick. After `responses`."""
-        play = self.play
-        play.move(self.service, "b", story.WITH)
-        play.operate(self.service, self.operations, "b", story.WITH)
         made = self.with_media = play.moves[-1]
         paper = ("the paper", self.published.with_media)
         what = f"{self.label}: first response with media"
@@ -169,6 +165,7 @@ class Evaluation:
         yield figure(f"{what} ({how})", seconds, "s", against=paper)
         mine = ("with media", first)
         yield figure(f"{what}, by that with media", seconds, "s", against=mine, at_least=TIMES_GOAL)
+        yield from self._break_even("the paper's way without media", seconds)
 
     def move_without_media(self) -> Iterator[Figure]:
         """To hotspot B with nothing there, from home, as Satchel does it: what is touched."""
@@ -178,33 +175,27 @@ class Evaluation:
         play.operate(self.service, self.operations, "a", story.WITHOUT)
         play.move(self.service, "b", story.WITHOUT)
         play.operate(self.service, self.operations, "b", story.WITHOUT)
-        made = self.without_media = play.moves[-1]
+        made = play.moves[-1]
         paper = ("the paper", self.published.without_media)
         what = f"{self.label}: first response without media, what is touched from home"
         yield figure(what, made.first_response_seconds, "s", against=paper)
+        if made.replayed:
+            alone = made.first_response_seconds - _replay(made)
+            yield figure(f"{self.label}: the same without replay", alone, "s")
+            yield from self._break_even("what is touched from home", alone)
 
-    def break_even(self) -> Iterator[Figure]:
-        """After how many iterations a new checkpoint from home is sooner there than media and
-        replay: by what was measured, and by `satchel plan`. While the session is on."""
-        if self.with_media is None or self.without_media is None or not self.with_media.replayed:
-            return
-        near, far = self.with_media, self.without_media
-        behind = far.first_response_seconds - _replay(far)
-        behind -= near.first_response_seconds - _replay(near)
-        paper = ("the paper's estimate", float(BREAK_EVEN))
-        count = behind / (_replay(near) / near.replayed) / self.per_iteration
-        yield figure(f"{self.label}: break-even, measured", count, "iterations", against=paper)
+    def planned_break_even(self) -> Iterator[Figure]:
+        """By `satchel plan`, which has learnt from the moves. While the session is on."""
         plan = self.play.roles.satchel("plan", self.service, "--at", "a", "--json")["plans"][0]
-        planned = plan["break_even_operations"]
-        if planned is not None:
-            count = planned / self.per_iteration
+        if self.with_media and plan["break_even_operations"]:
+            count = plan["break_even_operations"] / self.per_iteration
+            paper = ("the paper's estimate", float(BREAK_EVEN))
             what = f"{self.label}: break-even, by `satchel plan`"
             yield figure(what, count, "iterations", against=paper)
 
     def draw(self) -> Path:
         """The paper's figure with what was measured: the CSV, and the picture beside it."""
-        name = f"{self.published.figure}, {self.service}, {self.profile.name}"
-        path = self.play.out / f"{name.replace(', ', '-').replace(' ', '-')}.csv"
+        path = self.play.out / f"{self.published.figure} ({self.service}).csv"
         rows = self._rows()
         with path.open("w", newline="") as file:
             table = csv.DictWriter(file, rows[0])
@@ -217,6 +208,29 @@ class Evaluation:
         plot.response_times([path], picture)
         return picture
 
+    def _break_even(self, instead: str, seconds: float) -> Iterator[Figure]:
+        """After how many iterations media and replay take as long as a new checkpoint from home
+        that takes so many seconds."""
+        near = self.with_media
+        if near is None or not near.replayed:
+            return
+        resumed = near.first_response_seconds - _replay(near)
+        each = _replay(near) / near.replayed * self.per_iteration
+        what = f"{self.label}: break-even with a new checkpoint, {instead}"
+        paper = ("the paper's estimate", float(BREAK_EVEN))
+        yield figure(what, (seconds - resumed) / each, "iterations", against=paper)
+
+    def end(self) -> None:
+        """The session is over, and the client at hotspot A again."""
+        if self._begun:
+            self.play.stop(self.service)
+            self.play.walk("a")
+        self._begun = False
+
+    def _begin(self) -> None:
+        self.play.begin(self.service, media=True)
+        self._begun = True
+
     def _join_a(self) -> None:
         """Have a replica at surrogate A."""
         argv = ("move", self.service, "--to", "a", "--route", "replay", "--json")
@@ -226,15 +240,14 @@ class Evaluation:
         """A new session at hotspot A, with home alone; surrogate B is empty but for what it is
         given."""
         play = self.play
-        play.stop(self.service)
-        play.walk("a")
+        self.end()
         b = play.roles.surrogates["b"]
         b.stop()
         shutil.rmtree(b.folder / "data")
         if checkpoints:
             checkpoints.give(self.service, b.folder / "data" / "store")
         play.roles.restart_surrogate("b", empty=False)
-        play.begin(self.service, media=True)
+        self._begin()
 
     def _rows(self) -> list[dict[str, str]]:
         with (self.play.out / f"{self.service}.csv").open(newline="") as file:

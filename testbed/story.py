@@ -303,7 +303,10 @@ class Story:
 
     def _route(self, service: str) -> str:
         """Of the last move, with what was predicted."""
-        made = self.roles.satchel("plan", service, "--history", "--json")["moves"][-1]
+        moves = self.roles.satchel("plan", service, "--history", "--json")["moves"]
+        if not moves:
+            return "not known yet"
+        made = moves[-1]
         return f"{made['route']}, predicted {made['predicted']:.1f} s, took {made['seconds']:.1f} s"
 
     def _warm_seconds(self, service: str) -> float:
