@@ -33,7 +33,7 @@ SERVICES = ("speech", "desktop")
 MEDIA, WITHOUT = STAGES = ("media", "without")
 """What is evaluated of a service; the second one waits long for home's uplink."""
 
-OPERATIONS = {"speech": 10, "desktop": 5}
+OPERATIONS = {"speech": 10, "desktop": 4}
 QUICK_OPERATIONS = {"speech": 3, "desktop": 2}
 PLAN_ROUNDS = 2
 
@@ -83,7 +83,7 @@ def _plan(quick: bool) -> Iterator[Figure]:
     """Over the links of today: over the paper's a checkpoint that comes from home takes minutes."""
     with _played(story.SERVICES, TODAY) as play:
         yield from plan_figures(play, "notes", 1 if quick else PLAN_ROUNDS)
-        yield from plan_figures(play, "speech", PLAN_ROUNDS)
+        yield from plan_figures(play, "speech", 1 if quick else PLAN_ROUNDS)
 
 
 PARTS: dict[str, Callable[[bool], Iterator[Figure]]] = {
