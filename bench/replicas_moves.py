@@ -123,6 +123,7 @@ def _move(made: Stage, route: str, rate: float) -> Iterator[Figure]:
     yield figure(f"{label}: machine stood still", brought["paused_seconds"] * 1e3, "ms")
     stalls = status["surrogates"]["b"]["stalls"]
     yield figure(f"{label}: new machine waited for blocks", stalls["seconds"], "s")
+    yield figure(f"{label}: so many times", stalls["count"], "1")
     if rate:
         quiet, moving = load.samples(until=began), load.samples(began, ended)
         usual = len(quiet) / (quiet[-1].answered - quiet[0].due)
