@@ -8,7 +8,7 @@ import logging
 import statistics
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -59,13 +59,14 @@ class Plan:
 @dataclass(frozen=True)
 class Begin:
     """What a replica is resumed from, and who handed it over. seconds: until that was there;
-    paused_seconds: how long the machine stood still there for it."""
+    paused_seconds: how long the machine stood still there for it; touched: see HandedOver."""
 
     manifest: Manifest
     seconds: float = 0.0
     changed: dict[str, Any] | None = None
     giver: SurrogateEndpoint | None = None
     paused_seconds: float = 0.0
+    touched: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
 
 class Planner:
@@ -110,8 +111,14 @@ class Planner:
         if route is Route.HANDOVER and (givers := self._givers()):
             handed = givers[0].hand_over()
             manifest = handed_over(checkpoint, handed, self._session.journal)
-            seconds, paused = time.monotonic() - began, handed.paused_seconds
-            return Begin(manifest, seconds, handed.changed, givers[0], paused)
+            return Begin(
+                manifest,
+                time.monotonic() - began,
+                handed.changed,
+                givers[0],
+                handed.paused_seconds,
+                handed.touched,
+            )
         if route is Route.FRESH and self._home and self._session.stateful:
             self._home.take_checkpoint()
             signers = self._settings.allowed_signers

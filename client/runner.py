@@ -443,6 +443,7 @@ class Runner:
             manifest=begin.manifest.to_json(),
             sources=self._offer(chunks, forwarded, use_media=use_media, giver=giver),
             changed=begin.changed,
+            touched=begin.touched,
         )
         endpoint = self._surrogates[surrogate] = SurrogateEndpoint(
             surrogate, link, replica, stateful=self.session.stateful

@@ -5,7 +5,7 @@
 What is said is names: those of the tables, which know by now what the machine has written, and of
 the device state. The blocks that differ from the owner's checkpoint are compressed together, in the
 form of a working set, so that the other surrogate streams them ahead of the machine; all others it
-has from where it has a checkpoint's.
+has from where it has a checkpoint's, those first that the machine has touched here.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from overlay import Volume
 from replica import Frozen, Replica, Run, encode_working_set
 from satchel.ids import BLOCK_SIZE
 from surrogate.fetching import Fetcher
-from wire import CreateReplica, HandedOver
+from wire import RUNS_LIMIT, CreateReplica, HandedOver
 
 logger = logging.getLogger(__name__)
 
@@ -57,6 +57,7 @@ def hand_over(
         volumes={name: root.to_json() for name, root in frozen.volumes.items()},
         changed=blob.to_json(),
         paused_seconds=frozen.paused_seconds,
+        touched={volume.name: runs_of(volume.map.touched()) for volume in volumes},
     )
 
 
@@ -64,7 +65,21 @@ def taken_over(request: CreateReplica, handed: HandedOver) -> CreateReplica:
     """The request from which a surrogate that is started again takes a frozen replica over."""
     fields = {"operation", "device_state", "volumes"}
     manifest = request.manifest | {k: v for k, v in handed.to_json().items() if k in fields}
-    return dataclasses.replace(request, manifest=manifest, changed=handed.changed)
+    return dataclasses.replace(
+        request, manifest=manifest, changed=handed.changed, touched=handed.touched
+    )
+
+
+def runs_of(blocks: Iterable[int]) -> tuple[int, ...]:
+    """Of blocks in some order: first block and count of each run, all in one row; of the first
+    RUNS_LIMIT runs."""
+    runs: list[list[int]] = []
+    for block in blocks:
+        if runs and block == runs[-1][0] + runs[-1][1]:
+            runs[-1][1] += 1
+        else:
+            runs.append([block, 1])
+    return tuple(number for run in runs[:RUNS_LIMIT] for number in run)
 
 
 def _freeze(replica: Replica, fetcher: Fetcher, volumes: Sequence[Volume]) -> Frozen:

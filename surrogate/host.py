@@ -283,7 +283,8 @@ class Host:
         ahead = manifest.working_set
         changed = blob_root("changed", request.changed) if request.changed else None
         streamed = ahead or changed
-        prefetcher = Prefetcher(self.store, fetcher, ahead, changed) if streamed else None
+        runs = request.touched
+        prefetcher = Prefetcher(self.store, fetcher, ahead, changed, runs) if streamed else None
         return Tenant(
             manifest,
             replica,

@@ -18,8 +18,9 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from chunkstore import BlockState, Store, TableRoot
 from overlay import Volume
@@ -32,6 +33,9 @@ from wire import Priority
 logger = logging.getLogger(__name__)
 
 STREAMS = 3
+
+SPANS = 64
+"""Runs of blocks that are brought at once, of those that a machine touched elsewhere."""
 
 END_SECONDS = 2.0
 
@@ -72,13 +76,16 @@ class Prefetcher:
         fetcher: Fetcher,
         working_set: TableRoot | None,
         changed: TableRoot | None = None,
+        touched: Mapping[str, Sequence[int]] = MappingProxyType({}),
     ) -> None:
         """changed: of a machine that was handed over, the blocks that differ from the checkpoint's;
-        without its directory nothing is streamed, as the working set's blocks may be outdated."""
+        without its directory nothing is streamed, as the working set's blocks may be outdated.
+        touched: blocks that it touched there, as HandedOver has them; they come last."""
         self._store = store
         self._fetcher = fetcher
         self._working_set = working_set
         self._changed_set = changed
+        self._touched = touched
         self._changes: frozenset[Block] | None = None
         self._independent = threading.Event()
         self._volumes: dict[str, Volume] = {}
@@ -171,6 +178,7 @@ class Prefetcher:
         for _ in range(STREAMS - 1):
             self._begin(self._stream)
         self._stream()
+        self._bring_touched()
         count = sum(part.frame.count for part in parts)
         seconds = time.monotonic() - self._began
         logger.info("working set: %d blocks in %.1f s", count, seconds)
@@ -187,6 +195,19 @@ class Prefetcher:
             self._independent.set()
         except Exception as error:
             _tell("some changes stay with who handed the machine over", error)
+
+    def _bring_touched(self) -> None:
+        """What neither the changes nor the working set had, and the machine has touched before."""
+        spans = []
+        for name, volume in self._volumes.items():
+            runs = self._touched.get(name, ())
+            pairs = zip(runs[::2], runs[1::2], strict=True)
+            spans += [(volume, first, n) for first, n in pairs if first + n <= volume.blocks]
+        try:
+            for start in range(0, len(spans), SPANS):
+                self._fetcher.ahead(spans[start : start + SPANS])
+        except Exception as error:
+            _tell("what was touched before is not brought ahead", error)
 
     def _directory(self, blob: TableRoot) -> list[Frame]:
         head = self._fetcher.read(blob, 0, min(BLOCK_SIZE, blob.size))

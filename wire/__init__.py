@@ -47,6 +47,7 @@ from wire.identity import (
 )
 from wire.links import Link, Links, Peer
 from wire.messages import (
+    RUNS_LIMIT,
     CacheNumbers,
     CreateReplica,
     ForesightNumbers,
@@ -72,6 +73,7 @@ from wire.turnstile import Turnstile
 __all__ = [
     "BATCH_LIMIT",
     "PLACES_LIMIT",
+    "RUNS_LIMIT",
     "Answer",
     "CacheNumbers",
     "ChunkClient",

@@ -19,6 +19,11 @@ from wire import codec
 from wire.errors import ErrorReport, LocalProtocolError
 
 PARTS_LIMIT = 1024
+
+RUNS_LIMIT = 1 << 15
+"""Runs of blocks of a volume that are named at once."""
+
+BLOCK_LIMIT = 1 << 40
 """Parts of a volume in a status."""
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
@@ -30,6 +35,15 @@ def check_name(name: str, kind: str) -> None:
     with a letter or a digit: such a name is safe as a part of a path."""
     if not _NAME.fullmatch(name):
         raise LocalProtocolError(f"{name[:80]!r} is no {kind}", fix="use a-z, 0-9, '-', '_', '.'")
+
+
+def _check_runs(volumes: dict[str, tuple[int, ...]]) -> None:
+    for name, numbers in volumes.items():
+        check_name(name, "volume name")
+        if len(numbers) % 2 or len(numbers) > 2 * RUNS_LIMIT:
+            raise LocalProtocolError("these are no runs", why=f"{len(numbers)} numbers of {name}")
+        if not all(0 <= number < BLOCK_LIMIT for number in numbers):
+            raise LocalProtocolError("these are no runs", why=f"{name} has no such block")
 
 
 def _check_count(value: float, kind: str) -> None:
@@ -76,17 +90,19 @@ class SourceAddress(Message):
 class CreateReplica(Message):
     """The client asks a surrogate for a replica. `manifest` is the checkpoint manifest's JSON
     object, checked by the part that owns that format. changed: of a machine that was handed over,
-    the blob of the blocks that the manifest's working set does not know."""
+    the blob of the blocks that the manifest's working set does not know; touched: as it says."""
 
     replica: ReplicaId
     service: str
     manifest: dict[str, Any]
     sources: tuple[SourceAddress, ...]
     changed: dict[str, Any] | None = None
+    touched: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_name(self.replica, "replica id")
         check_name(self.service, "service name")
+        _check_runs(self.touched)
         if len(self.sources) > 16:
             raise LocalProtocolError("too many sources", why=f"{len(self.sources)}, at most 16")
 
@@ -97,6 +113,8 @@ class HandedOver(Message):
     another now. Tables as a manifest has them.
 
     changed: a blob in the form of a working set, the blocks that differ from the checkpoint's
+    touched: by volume, runs of blocks that the machine has touched there, in that order: the first
+    block and the count of each, all in one list
     """
 
     operation: OperationNumber
@@ -104,8 +122,10 @@ class HandedOver(Message):
     volumes: dict[str, Any]
     changed: dict[str, Any]
     paused_seconds: float
+    touched: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        _check_runs(self.touched)
         _check_count(self.operation, "operation")
         _check_count(self.paused_seconds, "paused_seconds")
 
