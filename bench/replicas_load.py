@@ -115,6 +115,13 @@ def _answer(connection: socket.socket) -> int:
         return int(_reply(stream.readline(), stream)[1:])
 
 
+def value(host: Host, port: int) -> int:
+    """How many writes there were so far."""
+    with _connect(host, port) as connection, connection.makefile("rb") as stream:
+        connection.sendall(b"GET %b\r\n" % KEY)
+        return int(_reply(stream.readline(), stream))
+
+
 def waits(samples: Sequence[Sample]) -> list[float]:
     """Seconds from the moment when each was due to its answer, the shortest first."""
     return sorted(sample.answered - sample.due for sample in samples)

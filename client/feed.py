@@ -23,15 +23,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from client.pace import Pace
+from client.pace import BATCH, Pace, Portion
 from replay import Operation, Response
 from satchel.errors import IntegrityError, SatchelError, StateError, UnavailableError
 from satchel.ids import OperationNumber
 
 logger = logging.getLogger(__name__)
 
-BATCH = 32
-"""Operations sent at once to a replica that lags."""
+FAR = 4 * BATCH
+"""Operations by which a replica is so far behind that others answer before it."""
 
 BACKOFF_SECONDS = (0.1, 0.3, 1.0, 2.0)
 """Between attempts to reach a replica that does not answer; the last one repeats."""
@@ -129,6 +129,7 @@ class Feed:
         self.joined = threading.Event()
         self.pace = Pace()
         self.aim: OperationNumber | None = None
+        self._portion = Portion()
         self.error: SatchelError | None = None
         self._placed = cursor is not None
         self._silent_since: float | None = None
@@ -220,7 +221,7 @@ class Feed:
         if self._read():
             return
         heard = time.monotonic()
-        while not (operations := self._listener.wanted(self, BATCH)):
+        while not (operations := self._listener.wanted(self, self._at_once())):
             if self._read():
                 return
             self._answered()
@@ -234,11 +235,18 @@ class Feed:
         self._listener.sent(sum(op.record_size for op in operations), apart=False)
         began = time.monotonic()
         responses = self.endpoint.execute(operations)
+        seconds = time.monotonic() - began
+        self._portion.note(len(operations), seconds)
         if len(operations) == 1:
-            self.pace.note(time.monotonic() - began)
+            self.pace.note(seconds)
         self.cursor = operations[-1].number
         self._answered()
         self._listener.arrived(self, responses)
+
+    def _at_once(self) -> int:
+        """How many operations are sent at once: few, where somebody may wait for these answers."""
+        lags = self.aim is not None and self.aim - self.cursor > FAR
+        return BATCH if lags or self._state is not FeedState.JOINED else self._portion.size
 
     def _read(self) -> bool:
         """Read what there is to read now; whether there was anything."""

@@ -1,6 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""How long a replica takes for an operation, from what it took of late."""
+"""How long a replica takes for an operation, from what it took of late, and how many it is sent at
+once, so that nobody waits long for the first of them."""
 
 from __future__ import annotations
 
@@ -17,6 +18,33 @@ FRESH_SECONDS = 60.0
 
 ENOUGH = 8
 """Observations without which the 95th percentile is the largest one."""
+
+
+BATCH = 32
+"""Operations sent at once to a replica that lags."""
+
+BATCH_SECONDS = 0.08
+"""By how much the first operation of a batch may be answered later than alone, where somebody waits
+for it: a replica answers a batch as a whole."""
+
+
+class Portion:
+    """How many operations a replica is sent at once, by how long each took. Of one thread."""
+
+    def __init__(self) -> None:
+        self._quickest = float("inf")
+        self._each = 0.0
+
+    def note(self, count: int, seconds: float) -> None:
+        """So many were answered after so long, the way there and back included."""
+        self._quickest = min(self._quickest, seconds)
+        each = (seconds - self._quickest) / max(1, count - 1)
+        self._each = (self._each + each) / 2
+
+    @property
+    def size(self) -> int:
+        """1 to BATCH."""
+        return BATCH if self._each * BATCH < BATCH_SECONDS else 1 + int(BATCH_SECONDS / self._each)
 
 
 class Pace:
