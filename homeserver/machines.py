@@ -158,12 +158,13 @@ class Machines:
         self, record: ServiceRecord, prepared: Prepared, frozen: Frozen
     ) -> list[Access] | None:
         """Resume a copy of a new checkpoint and use it a little: what it touched; None if it
-        failed. The copy is thrown away, so what the requests change does not matter."""
+        failed. The copy is thrown away, so what the requests change does not matter. They begin
+        with another one for each checkpoint: see replica.profile of the opening."""
         copy = self._new(record.name, prepared.replica.spec, prepared.adapter)
         recorder = self._recorder(copy)
         try:
             copy.resume(frozen, recorder, self._store.read, timeout=RESUME_SECONDS)
-            requests = self._requests(record)
+            requests = _rotated(self._requests(record), copy.last)
             adapter = adapters.for_kind(prepared.adapter["kind"])
             until = time.monotonic() + REHEARSAL_SECONDS
             while requests and time.monotonic() < until:
@@ -213,6 +214,11 @@ class Machines:
             return self._image(record).recipe.rehearsal
         except NotFoundError:
             return ()
+
+
+def _rotated(requests: tuple[Rehearsal, ...], turns: int) -> tuple[Rehearsal, ...]:
+    start = turns % len(requests) if requests else 0
+    return requests[start:] + requests[:start]
 
 
 def _content(store: Store, frozen: Frozen, run: Run) -> bytes:

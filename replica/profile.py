@@ -7,8 +7,12 @@ Its bytes are in replica/profile_format.py.
 
 A volume is looked at in *runs* of 16 blocks. Each observation is what one machine touched, in
 order, and in which phase of its life: each block is of the phase in which the last machine that was
-resumed touched it first, so that what a resume needs does not wait for its neighbours in memory. An
-observation moves the trust in a block: up by two where the machine touched it, to at most three;
+resumed touched it first, so that what a resume needs does not wait for its neighbours in memory.
+What the first operation of a life touches, whichever kind it is of, is of the *opening*; of its
+blocks only those that are known to be of its own kind are not. So lives that begin with other
+operations tell what all of them need from what one of them does.
+
+An observation moves the trust in a block: up by two where the machine touched it, to at most three;
 down by one where it should have and did not; at none the block is forgotten. So what two rehearsals
 in three touch stays, and memory that a guest has put to another use goes within three generations.
 The same holds for a run's successors. Only a machine that was resumed within the observation shows
@@ -41,6 +45,7 @@ SUCCESSORS = 4
 PHASE_LIMIT = 16
 
 RESUME = "resume"
+OPENING = "opening"
 STEADY = "steady"
 IDLE = "idle"
 _FIRST = "first "
@@ -216,6 +221,7 @@ def observed(profile: Profile, accesses: Iterable[Access], now: float) -> Profil
     seen = _Seen(accesses)
     if not seen.masks:
         return profile
+    seen.open(profile.phases)
     runs = {**profile.runs, **_counted(profile.runs, seen.accesses)}
     expected = _expected(profile, seen)
     for key in expected.keys() | seen.masks.keys():
@@ -253,6 +259,24 @@ class _Seen:
     def resumed(self) -> bool:
         """Whether it shows what its machine did not touch."""
         return RESUME in self.orders
+
+    def open(self, known: Mapping[str, Mapping[RunKey, int]]) -> None:
+        """Let the first operation of this life be the opening, but for what its kind alone needs as
+        far as these phases tell."""
+        first = next((name for name in self.orders if name.startswith(_FIRST)), None)
+        if not self.resumed or first is None:
+            return
+        own = known.get(first, {})
+        orders: dict[str, dict[RunKey, int]] = {OPENING: {}, first: {}}
+        for key, mask in self.orders[first].items():
+            for name, part in ((OPENING, mask & ~own.get(key, 0)), (first, mask & own.get(key, 0))):
+                if part:
+                    orders[name][key] = part
+        self.orders = {
+            new: order
+            for name, seen in self.orders.items()
+            for new, order in (orders if name == first else {name: seen}).items()
+        }
 
     def after(self) -> dict[RunKey, tuple[RunKey, ...]]:
         """The runs that were touched for the first time next after each."""
@@ -351,10 +375,11 @@ def _only(profile: Profile, kept: set[RunKey]) -> Profile:
         name: {k: own for k, mask in order.items() if k in kept and (own := mask & runs[k].trusted)}
         for name, order in profile.phases.items()
     }
-    return replace(profile, runs=runs, phases=phases)
+    known = {name: order for name, order in phases.items() if order}
+    return replace(profile, runs=runs, phases=known)
 
 
 def _rank(phase: str) -> tuple[int, str]:
     """The order of phases in a life: what a service's operations are called does not matter."""
-    ranks = {RESUME: 0, STEADY: 2, IDLE: 3}
-    return ranks.get(phase, 1), "" if phase in ranks else phase
+    ranks = {RESUME: 0, OPENING: 1, STEADY: 3, IDLE: 4}
+    return ranks.get(phase, 2), "" if phase in ranks else phase

@@ -130,7 +130,7 @@ def test_every_workload_has_a_run_to_learn_from_and_one_to_be_judged_by() -> Non
         for run in (TRAINING, HELD_OUT)
     ]
     assert names[0] == names[1] == set(WORKLOADS)
-    assert sum(path.stat().st_size for path in FOLDER.glob("*.trace")) <= 2 << 20
+    assert sum(path.stat().st_size for path in FOLDER.glob("*.trace")) <= 4 << 20
     assert recordings(TRAINING)[0].run == TRAINING
 
 

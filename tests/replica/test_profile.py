@@ -24,7 +24,7 @@ from replica import (
     first_of,
     observed,
 )
-from replica.profile import PHASE_LIMIT, RUN_LIMIT, SUCCESSORS, WEEK_SECONDS, decayed
+from replica.profile import OPENING, PHASE_LIMIT, RUN_LIMIT, SUCCESSORS, WEEK_SECONDS, decayed
 from replica.profile_format import SIZE_LIMIT
 from satchel.ids import ZERO_REF
 
@@ -33,11 +33,11 @@ VOLUMES = {
     "ram": TableRoot(ref=ZERO_REF, size=256 << 20),
     "disk0": TableRoot(ref=ZERO_REF, size=(16 * 3 + 5) << 12),
 }
-POST = first_of("POST /notes")
+POST, GET = first_of("POST /notes"), first_of("GET /notes")
 GOLDEN = bytes.fromhex(
     "53415450 02 02 03 00 540b0000 03000000"
     "05 6469736b30  03 72616d  06 726573756d65"
-    "11 666972737420504f5354202f6e6f746573  06 737465616479"
+    "07 6f70656e696e67  06 737465616479"
     "01 02"
     "03 08000000 04 00 00 e04e 01 04 02"
     "00 0a000000 04 00 00 e04e 02 01 02 02 02"
@@ -96,33 +96,49 @@ def test_neighbours_that_are_touched_later_come_later() -> None:
     profile = learnt(machine)
     assert [[run.first for run in part] for part in profile.parts()] == [[3, 40], [4, 41, 70], [5]]
     assert blocks(profile) == [3, 40, 4, 41, 70, 5]
-    assert blocks(profile, phases=(POST,)) == [4, 41, 70]
+    assert blocks(profile, phases=(OPENING,)) == [4, 41, 70]
 
 
 def test_a_block_is_of_the_phase_in_which_the_last_resumed_machine_touched_it() -> None:
     first = [*touches(3, 40), *touches(4, phase=POST)]
     again = [*touches(4, 40), *touches(3, phase=POST)]
-    assert [blocks(learnt(first, again), phases=(name,)) for name in (RESUME, POST)] == [
-        [4, 40],
-        [3],
-    ]
+    profile = learnt(first, again)
+    assert [blocks(profile, phases=(name,)) for name in (RESUME, OPENING)] == [[4, 40], [3]]
     unresumed = [*touches(40, 4, phase=STEADY), *touches(5, phase=IDLE)]
     profile = learnt(first, unresumed)
-    known = [blocks(profile, phases=(name,)) for name in (RESUME, POST, STEADY, IDLE)]
+    known = [blocks(profile, phases=(name,)) for name in (RESUME, OPENING, STEADY, IDLE)]
     assert known == [[3, 40], [4], [], [5]]
+
+
+def test_the_opening_is_what_any_first_operation_needs() -> None:
+    """It needs 4; POST alone needs 70, GET alone 90."""
+    post = [*touches(1), *touches(4, 70, phase=POST), *touches(90, phase=GET)]
+    get = [*touches(1), *touches(4, 90, phase=GET), *touches(70, phase=POST)]
+    phases = (RESUME, OPENING, POST, GET)
+    assert [blocks(learnt(post), phases=(n,)) for n in phases] == [[1], [4, 70], [], [90]]
+    for lives in ([post, get], [post, get, post], [post, get, get]):
+        profile = learnt(*lives)
+        assert [blocks(profile, phases=(n,)) for n in phases] == [[1], [4], [70], [90]]
+    assert blocks(profile) == [1, 4, 90, 70]
+
+
+def test_the_opening_forgets_what_no_first_operation_touches_any_more() -> None:
+    first = [*touches(1), *touches(4, 70, phase=POST)]
+    again = [*touches(1), *touches(4, phase=GET)]
+    assert blocks(learnt(first, again), phases=(OPENING,)) == [4]
 
 
 def test_a_machine_is_expected_to_touch_only_the_blocks_of_its_phases() -> None:
     first = [*touches(3), *touches(4, phase=POST)]
     profile = learnt(first, *[touches(3)] * 3)
-    assert blocks(profile, phases=(POST,)) == [4]
+    assert blocks(profile, phases=(OPENING,)) == [4]
     assert blocks(learnt(first, *[[*touches(3), *touches(90, phase=POST)]] * 2)) == [3, 90]
 
 
 def test_what_was_touched_in_no_known_phase_is_of_the_last_that_its_run_is_in() -> None:
     machine = [*touches(3), *touches(4, phase=POST)]
     profile = learnt(machine, [*touches(3), Access(NOW + 9, "", "ram", 7, hit=True)])
-    assert blocks(profile, phases=(POST,)) == [4, 7]
+    assert blocks(profile, phases=(OPENING,)) == [4, 7]
 
 
 def test_what_two_of_three_machines_touch_stays() -> None:
