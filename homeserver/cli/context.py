@@ -5,8 +5,9 @@
 from __future__ import annotations
 
 import secrets
+import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor, TimeoutError, wait
+from concurrent.futures import Future, TimeoutError
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,19 +87,28 @@ class Context:
         """What the daemon answers to a long request, with a bar meanwhile. Ctrl-C stops the work
         there, and waits for what it has begun to be put away."""
         daemon, word = self.daemon(), secrets.token_hex(8)
-        with ThreadPoolExecutor(max_workers=1) as pool, bar(title, quiet=quiet) as progress:
-            call = pool.submit(daemon.post_json, f"{path}?work={word}", body, timeout=None)
+        call: Future[Any] = Future()
+
+        def ask() -> None:
             try:
+                call.set_result(daemon.post_json(f"{path}?work={word}", body, timeout=None))
+            except Exception as error:
+                call.set_exception(error)
+
+        asking = threading.Thread(target=ask, name=title)
+        with bar(title, quiet=quiet) as progress:
+            try:
+                asking.start()  # an interrupt may come before this returns
                 while not call.done():
                     with suppress(SatchelError):
                         progress(**daemon.get_json(f"/v1/works/{word}"))
                     with suppress(TimeoutError):
                         call.exception(LOOK_SECONDS)
             except KeyboardInterrupt:
-                while not call.done():  # the daemon may not have begun with it yet
+                while asking.is_alive():  # the daemon may not have begun with it yet
                     with suppress(SatchelError):
                         daemon.delete(f"/v1/works/{word}")
-                    wait([call], LOOK_SECONDS)
+                    asking.join(LOOK_SECONDS)
                 raise
             return call.result()
 
