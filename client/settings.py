@@ -23,7 +23,8 @@ class ClientSettings:
 
     name:             how home knows this client, and no other one; by default the host's name
     data:             logs of operations while no media is there
-    state:            evidence of replicas that answered otherwise than home
+    state:            moves that were made, paths, evidence of replicas that answered otherwise than
+                      home
     evidence_mib:     MiB that such evidence may take; the oldest goes first
     run:              sockets; keep the path short
     home:             the home server

@@ -196,6 +196,7 @@ class Roles:
             'name = "laptop"',
             f'run = "{folder}/run"',
             f'data = "{folder}/data"',
+            f'state = "{folder}/state"',
             f'allowed-signers = "{folder}/allowed_signers"',
         ]
         known_hosts = folder / "known_hosts"
