@@ -266,17 +266,9 @@ class _Seen:
         first = next((name for name in self.orders if name.startswith(_FIRST)), None)
         if not self.resumed or first is None:
             return
-        own = known.get(first, {})
-        orders: dict[str, dict[RunKey, int]] = {OPENING: {}, first: {}}
-        for key, mask in self.orders[first].items():
-            for name, part in ((OPENING, mask & ~own.get(key, 0)), (first, mask & own.get(key, 0))):
-                if part:
-                    orders[name][key] = part
-        self.orders = {
-            new: order
-            for name, seen in self.orders.items()
-            for new, order in (orders if name == first else {name: seen}).items()
-        }
+        mine, own = self.orders[first], known.get(first, {})
+        self.orders[OPENING] = {k: part for k, m in mine.items() if (part := m & ~own.get(k, 0))}
+        self.orders[first] = {k: part for k, m in mine.items() if (part := m & own.get(k, 0))}
 
     def after(self) -> dict[RunKey, tuple[RunKey, ...]]:
         """The runs that were touched for the first time next after each."""
