@@ -12,6 +12,8 @@
 - endpoints: a replica at home or on a surrogate, as a feed sees it
 - routes: how a replica gets to a surrogate, and what that is going to take; history: what it took
 - planner: what a session knows of routes, and what each begins with
+- paths: where this client goes next; prestage: what is brought there ahead of it
+- kept: a list in a file of the client's state, as history and paths are
 - foreground: operations first, on the way from the client
 - sources: chunks of the media and of home, offered to a surrogate
 - runner: a session from its start to its end; bring up, move, drop

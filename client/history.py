@@ -4,15 +4,14 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from client.kept import decode_rows, encode_rows, load, save
 from client.routes import Made, Route
 from satchel.errors import IntegrityError
-from satchel.files import write_durably
 
 logger = logging.getLogger(__name__)
 
@@ -21,8 +20,6 @@ VERSION = 2
 
 KEPT = 64
 """Moves, the newest ones."""
-
-SIZE_LIMIT = 1 << 20
 
 _NUMBERS = ("bytes", "asked_seconds", "replayed", "replay_seconds", "seconds", "predicted")
 _TEXTS = ("at", "surrogate", "near")
@@ -35,21 +32,13 @@ class MovesInvalid(IntegrityError):
 def encode(moves: list[Made]) -> bytes:
     """The bytes of the newest ones."""
     rows = [asdict(move) | {"route": move.route.value} for move in moves[-KEPT:]]
-    return json.dumps({"version": VERSION, "moves": rows}, indent=1).encode() + b"\n"
+    return encode_rows(VERSION, "moves", rows)
 
 
 def decode(data: bytes) -> list[Made]:
     """The moves, the oldest first. Raises MovesInvalid."""
     try:
-        if len(data) > SIZE_LIMIT:
-            raise ValueError(f"it has more than {SIZE_LIMIT} bytes")
-        value = json.loads(data)
-        if not isinstance(value, dict) or value.get("version") != VERSION:
-            raise ValueError(f"it is not of version {VERSION}")
-        moves = value["moves"]
-        if not isinstance(moves, list):
-            raise TypeError("moves are no list")
-        return [_made(row) for row in moves]
+        return [_made(row) for row in decode_rows(data, VERSION, "moves")]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise MovesInvalid("not a history of moves", why=str(error)[:200]) from error
 
@@ -79,18 +68,11 @@ class History:
 
     def moves(self) -> list[Made]:
         """The oldest first; none where the file is missing or damaged, which is logged."""
-        try:
-            return decode(self._path.read_bytes())
-        except FileNotFoundError:
-            return []
-        except (MovesInvalid, OSError) as error:
-            logger.warning("%s: %s", self._path, error)
-            return []
+        return load(self._path, decode)
 
     def add(self, move: Made) -> None:
         """Note a move. A disk that does not take it is logged."""
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            write_durably(self._path, encode([*self.moves(), move]))
+            save(self._path, encode([*self.moves(), move]))
         except OSError as error:
             logger.warning("%s: %s", self._path, error)

@@ -10,21 +10,15 @@ order). Another predictor is another function of the same arguments as `likely_n
 from __future__ import annotations
 
 import itertools
-import json
-import logging
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from client.kept import decode_rows, encode_rows, load, save
 from satchel.errors import ConflictError, IntegrityError, NotFoundError, UsageError
-from satchel.files import write_durably
 from satchel.names import check_name
 
-logger = logging.getLogger(__name__)
-
 VERSION = 1
-
-SIZE_LIMIT = 1 << 20
 
 LEAST_OFTEN = 2
 """How often one surrogate must have followed another until it is expected again."""
@@ -57,19 +51,13 @@ def likely_next(here: str, paths: Sequence[Path_], visited: Sequence[str]) -> st
 
 
 def encode(paths: Sequence[Path_]) -> bytes:
-    rows = [list(path) for path in paths]
-    return json.dumps({"version": VERSION, "paths": rows}, indent=1).encode() + b"\n"
+    return encode_rows(VERSION, "paths", [list(path) for path in paths])
 
 
 def decode(data: bytes) -> list[Path_]:
     """The paths, the oldest first. Raises PathsInvalid."""
     try:
-        if len(data) > SIZE_LIMIT:
-            raise ValueError(f"it has more than {SIZE_LIMIT} bytes")
-        value = json.loads(data)
-        if not isinstance(value, dict) or value.get("version") != VERSION:
-            raise ValueError(f"it is not of version {VERSION}")
-        return [_checked(path) for path in value["paths"]]
+        return [_checked(path) for path in decode_rows(data, VERSION, "paths")]
     except (ValueError, KeyError, TypeError, RecursionError, UsageError) as error:
         raise PathsInvalid("these are no paths", why=str(error)[:200]) from error
 
@@ -91,13 +79,7 @@ class Paths:
 
     def all(self) -> list[Path_]:
         """The oldest first; none where the file is missing or damaged, which is logged."""
-        try:
-            return decode(self._path.read_bytes())
-        except FileNotFoundError:
-            return []
-        except (PathsInvalid, OSError) as error:
-            logger.warning("%s: %s", self._path, error)
-            return []
+        return load(self._path, decode)
 
     def add(self, names: Sequence[str]) -> None:
         """Raises UsageError for what is no path, ConflictError for one that is there already."""
@@ -114,5 +96,4 @@ class Paths:
         self._write([other for other in known if other != path])
 
     def _write(self, paths: Sequence[Path_]) -> None:
-        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_durably(self._path, encode(paths))
+        save(self._path, encode(paths))
