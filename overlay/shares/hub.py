@@ -1,0 +1,109 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a node asks of home. Home's own node has one too, without a wire between.
+
+Errors: OSError with an errno where home refuses (ENOENT, EEXIST, EACCES, ENOSPC ...), and
+OSError(EIO)
+with the cause where home is not reached. Thread-safe; calls block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from overlay.coherence import FileId, Message, NodeId
+from overlay.shares.operations import Attributes, Changes, Entry, LockKind, Usage
+
+
+@dataclass(frozen=True)
+class Opened:
+    """native: this node alone uses the file, so no block of it needs a message until `engage`.
+    relaxation: seconds; policy: the name of the share's, or the file's, coherence policy"""
+
+    attributes: Attributes
+    native: bool
+    relaxation: float
+    policy: str
+
+
+class Hub(Protocol):
+    """A node's connection to home.
+
+    node: as home numbered it when it joined
+    """
+
+    node: NodeId
+
+    def ask(self, message: Message) -> Message:
+        """A request about blocks; its reply."""
+        ...
+
+    def tell(self, message: Message) -> None:
+        """A message that has no reply (Log, with a lag)."""
+        ...
+
+    def listen(
+        self,
+        answer: Callable[[Message], Message],
+        engage: Callable[[FileId], None],
+        stale: Callable[[FileId, bytes | None], None],
+    ) -> None:
+        """Who answers what home asks. Called on one thread, in the order of arrival, and so must
+        not ask
+        home anything itself.
+
+        answer: Invalidate, Recall, Update. engage: the native grant of a file is taken back; what
+        was
+        written is in blocks that the node owns from now on. stale: a folder's name (or, None, a
+        file's attributes
+        but size and times) was changed by another node.
+        """
+        ...
+
+    def lookup(self, parent: FileId, name: bytes) -> Entry: ...
+    def attributes(self, file: FileId) -> Attributes: ...
+    def change(self, file: FileId, changes: Changes) -> Attributes: ...
+    def read_link(self, file: FileId) -> bytes: ...
+    def make_folder(self, parent: FileId, name: bytes, mode: int, uid: int, gid: int) -> Entry: ...
+    def make_link(
+        self, parent: FileId, name: bytes, target: bytes, uid: int, gid: int
+    ) -> Entry: ...
+    def link(self, file: FileId, parent: FileId, name: bytes) -> Entry: ...
+    def unlink(self, parent: FileId, name: bytes) -> None: ...
+    def remove_folder(self, parent: FileId, name: bytes) -> None: ...
+    def rename(
+        self, parent: FileId, name: bytes, new_parent: FileId, new_name: bytes, flags: int
+    ) -> None: ...
+    def entries(self, folder: FileId) -> list[Entry]: ...
+    def usage(self) -> Usage: ...
+    def create(
+        self, parent: FileId, name: bytes, mode: int, uid: int, gid: int, exclusive: bool
+    ) -> tuple[Entry, Opened]:
+        """Make a file and open it in one."""
+        ...
+
+    def open(self, file: FileId, writes: bool) -> Opened:
+        """A node opens a file once, however many handles its programs have."""
+        ...
+
+    def close(self, file: FileId) -> None:
+        """What the node owned of it has been released before."""
+        ...
+
+    def sync(self, file: FileId) -> None:
+        """Returns when what home has of the file is durable."""
+        ...
+
+    def get_lock(
+        self, file: FileId, owner: int, start: int, end: int, kind: LockKind
+    ) -> tuple[int, int, LockKind, int] | None: ...
+    def set_lock(
+        self, file: FileId, owner: int, start: int, end: int, kind: LockKind, pid: int, wait: bool
+    ) -> None:
+        """`owner` is the node's; flock(2) locks are those of the whole file with an owner of
+        another space."""
+        ...
+
+    def forget_locks(self, file: FileId, owner: int) -> None: ...
