@@ -4,11 +4,13 @@
 
 - share: a folder of home's that nodes see as one tree
 - hub: a node's connection to home
+- extent: size and times of a file, the content of its block -1
 - entry: a name in a folder, with the attributes of what it names
 
-Modules: hub (what a node asks of home), operations (what a program asks of a node).
+Modules: hub (what a node asks of home), operations (what a program asks of a node), extent.
 """
 
+from overlay.shares.extent import BLOCK, Extent
 from overlay.shares.hub import Hub, Opened
 from overlay.shares.operations import (
     Attributes,
@@ -21,9 +23,11 @@ from overlay.shares.operations import (
 )
 
 __all__ = [
+    "BLOCK",
     "Attributes",
     "Changes",
     "Entry",
+    "Extent",
     "Handle",
     "Hub",
     "LockKind",

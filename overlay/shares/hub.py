@@ -20,12 +20,19 @@ from overlay.shares.operations import Attributes, Changes, Entry, LockKind, Usag
 @dataclass(frozen=True)
 class Opened:
     """native: this node alone uses the file, so no block of it needs a message until `engage`.
-    relaxation: seconds; policy: the name of the share's, or the file's, coherence policy"""
+    To home the node owns all of its blocks then: those that it has not written it leaves out of
+    a Recalled, and home's content is the latest.
+
+    relaxation: seconds; policy: the name of the share's, or the file's, coherence policy
+    log: what becomes of writes at the owner: `sync`, at home before the write returns; `async`,
+    soon; `off`
+    """
 
     attributes: Attributes
     native: bool
     relaxation: float
     policy: str
+    log: str = "async"
 
 
 class Hub(Protocol):
@@ -36,8 +43,13 @@ class Hub(Protocol):
 
     node: NodeId
 
-    def ask(self, message: Message) -> Message:
-        """A request about blocks; its reply."""
+    def ask(self, message: Message, arrived: Callable[[Message], None] | None = None) -> Message:
+        """A request about blocks; its reply.
+
+        arrived: is called with the reply before anything is handed on that home sent after it,
+        and so on the thread that `listen`'s callbacks are called on. What a reply grants is taken
+        up here: were it taken up by the thread that asked, an Invalidate could overtake it.
+        """
         ...
 
     def tell(self, message: Message) -> None:
@@ -46,7 +58,7 @@ class Hub(Protocol):
 
     def listen(
         self,
-        answer: Callable[[Message], Message],
+        answer: Callable[[Message, Callable[[Message], None]], None],
         engage: Callable[[FileId], None],
         stale: Callable[[FileId, bytes | None], None],
     ) -> None:
@@ -54,7 +66,10 @@ class Hub(Protocol):
         not ask
         home anything itself.
 
-        answer: Invalidate, Recall, Update. engage: the native grant of a file is taken back; what
+        answer: Invalidate, Recall, Update; it is handed a function for the reply, to be called
+        once, now
+        or later, on any thread: a block in the middle of a write is given when that is over, and
+        what comes meanwhile is not held up. engage: the native grant of a file is taken back; what
         was
         written is in blocks that the node owns from now on. stale: a folder's name (or, None, a
         file's attributes
