@@ -79,7 +79,18 @@ class Hub(Protocol):
 
     def lookup(self, parent: FileId, name: bytes) -> Entry: ...
     def attributes(self, file: FileId) -> Attributes: ...
-    def change(self, file: FileId, changes: Changes) -> Attributes: ...
+    def change(self, file: FileId, changes: Changes) -> Attributes:
+        """mode, uid, gid; a size that is smaller than the file's. Times and a greater size are
+        what a
+        node writes into block -1, and are not asked for here.
+
+        size: home has taken block -1 and the block of the cut with Recall, and those behind the
+        cut
+        with Invalidate, from every node, the asking one and an owner included, before it answers.
+        What they held behind the cut is gone.
+        """
+        ...
+
     def read_link(self, file: FileId) -> bytes: ...
     def make_folder(self, parent: FileId, name: bytes, mode: int, uid: int, gid: int) -> Entry: ...
     def make_link(
