@@ -7,9 +7,12 @@
 - extent: size and times of a file, the content of its block -1
 - entry: a name in a folder, with the attributes of what it names
 
-Modules: hub (what a node asks of home), operations (what a program asks of a node), extent.
+Modules: hub (what a node asks of home), operations (what a program asks of a node), extent,
+codec (what both say to each other, as bytes), remote (a hub at the other end of a channel), buffer.
 """
 
+from overlay.shares.buffer import Buffer
+from overlay.shares.codec import RUN_LIMIT
 from overlay.shares.extent import BLOCK, Extent
 from overlay.shares.hub import Hub, Opened
 from overlay.shares.operations import (
@@ -21,11 +24,15 @@ from overlay.shares.operations import (
     Operations,
     Usage,
 )
+from overlay.shares.remote import Channel, RemoteHub, RemoteNode, answer_request
 
 __all__ = [
     "BLOCK",
+    "RUN_LIMIT",
     "Attributes",
+    "Buffer",
     "Changes",
+    "Channel",
     "Entry",
     "Extent",
     "Handle",
@@ -33,5 +40,8 @@ __all__ = [
     "LockKind",
     "Opened",
     "Operations",
+    "RemoteHub",
+    "RemoteNode",
     "Usage",
+    "answer_request",
 ]

@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What block -1 of a file holds: size and times, as 40 bytes and zeros after them.
 
-    offset  size
-    0       8     version of the format: 1, little-endian as all of them
-    8       8     size in bytes
-    16      8     accessed, in nanoseconds since 1970, signed
-    24      8     modified
-    32      8     changed
+offset  size
+0       8     version of the format: 1, little-endian as all of them
+8       8     size in bytes
+16      8     accessed, in nanoseconds since 1970, signed
+24      8     modified
+32      8     changed
 """
 
 from __future__ import annotations
@@ -36,9 +36,7 @@ class Extent:
     @classmethod
     def of(cls, attributes: Attributes) -> Extent:
         """That part of them."""
-        return cls(
-            attributes.size, attributes.accessed, attributes.modified, attributes.changed
-        )
+        return cls(attributes.size, attributes.accessed, attributes.modified, attributes.changed)
 
     @classmethod
     def unpack(cls, block: bytes) -> Extent:

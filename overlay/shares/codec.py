@@ -1,0 +1,279 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Messages about blocks, and calls about names, as bytes: docs/formats/share-messages.md.
+
+Data from a peer is refused with IntegrityError.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import struct
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from types import NoneType, UnionType
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from overlay.coherence import (
+    Blocks,
+    Done,
+    Fetch,
+    FileId,
+    Granted,
+    Invalidate,
+    Log,
+    Message,
+    Own,
+    Push,
+    Recall,
+    Recalled,
+    Release,
+    Update,
+)
+from overlay.shares.extent import BLOCK
+from satchel.errors import IntegrityError
+
+RUN_LIMIT = 1024
+"""Blocks of a message that has something to say of each: 4 MiB of content."""
+
+CALL, RESULT, REFUSED = 64, 65, 66
+"""What a payload begins with where it is not a message about blocks."""
+
+_HEADER = struct.Struct("<BQqQ")
+_KINDS: dict[type[Message], tuple[int, tuple[str, ...]]] = {
+    Fetch: (1, ("versions",)),
+    Blocks: (2, ("expires", "versions", "fresh", "data")),
+    Own: (3, ("whole", "versions")),
+    Granted: (4, ("versions", "fresh", "shared", "data")),
+    Push: (5, ("versions", "data")),
+    Log: (6, ("version", "offset", "data")),
+    Release: (7, ("versions", "dirty", "data")),
+    Done: (8, ()),
+    Invalidate: (9, ()),
+    Recall: (10, ("keep",)),
+    Recalled: (11, ("versions", "fresh", "data")),
+    Update: (12, ("versions", "data")),
+}
+_MESSAGES = {kind: (message, names) for message, (kind, names) in _KINDS.items()}
+_SCALARS = {"whole": "<?", "keep": "<?", "version": "<Q", "offset": "<I", "expires": "<d"}
+
+
+def encode(message: Message) -> bytes:
+    """A message about blocks."""
+    kind, names = _KINDS[type(message)]
+    parts = [_HEADER.pack(kind, message.file, message.first, message.count)]
+    parts += [_field(name, getattr(message, name)) for name in names]
+    return b"".join(parts)
+
+
+def _field(name: str, value: Any) -> bytes:
+    if name == "data":
+        return bytes(value)
+    if name == "expires":
+        value = math.nan if value is None else value
+    if name in _SCALARS:
+        return struct.pack(_SCALARS[name], value)
+    if name == "versions":
+        return struct.pack(f"<{len(value)}Q", *value)
+    if name == "shared":
+        return bytes(value)
+    return struct.pack(f"<I{len(value)}q", len(value), *value)
+
+
+def decode(payload: bytes) -> Message:
+    """A message about blocks. Raises IntegrityError."""
+    try:
+        kind, file, first, count = _HEADER.unpack_from(payload)
+        message, names = _MESSAGES[kind]
+        reader = _Reader(payload, first, count if "versions" in names else 0)
+        values = {name: reader.field(name) for name in names}
+    except (struct.error, KeyError, ValueError) as error:
+        raise IntegrityError("a peer's message about blocks is none", why=str(error)) from error
+    decoded = message(FileId(file), first, count, **values)
+    _check(decoded, len(payload) - reader.at)
+    return decoded
+
+
+class _Reader:
+    """Fields of one payload, in order."""
+
+    def __init__(self, payload: bytes, first: int, count: int) -> None:
+        self.at = _HEADER.size
+        self._payload = payload
+        self._blocks = range(first, first + count)
+        if count > RUN_LIMIT:
+            raise ValueError(f"{count} blocks in one message")
+
+    def field(self, name: str) -> Any:
+        if name == "data":
+            data, self.at = self._payload[self.at :], len(self._payload)
+            return data
+        if name in _SCALARS:
+            (value,) = self._take(_SCALARS[name])
+            return None if name == "expires" and math.isnan(value) else value
+        if name == "versions":
+            return self._take(f"<{len(self._blocks)}Q")
+        if name == "shared":
+            return self._take(f"<{len(self._blocks)}?")
+        (count,) = self._take("<I")
+        if count > len(self._blocks):
+            raise ValueError(f"content of {count} of {len(self._blocks)} blocks")
+        numbers = self._take(f"<{count}q")
+        ascending = all(a < b for a, b in itertools.pairwise(numbers))
+        if not ascending or not all(number in self._blocks for number in numbers):
+            raise ValueError(f"{name} names other blocks")
+        return numbers
+
+    def _take(self, layout: str) -> tuple[Any, ...]:
+        values = struct.unpack_from(layout, self._payload, self.at)
+        self.at += struct.calcsize(layout)
+        return values
+
+
+def _check(message: Message, left: int) -> None:
+    """That the content is as long as the message says."""
+    match message:
+        case Blocks() | Granted() | Recalled():
+            size = len(message.data) - BLOCK * len(message.fresh)
+        case Release():
+            size = len(message.data) - BLOCK * len(message.dirty)
+        case Push() | Update():
+            size = len(message.data) - BLOCK * message.count
+        case Log():
+            size = max(0, message.offset + len(message.data) - BLOCK)
+        case _:
+            size = left
+    if size or message.count < 1 or message.first < -1:
+        why = f"{type(message).__name__}, {message.count} blocks from {message.first}"
+        raise IntegrityError("a peer's message about blocks has content of another size", why=why)
+
+
+def is_call(payload: bytes) -> bool:
+    """Whether this is a call rather than a message about blocks."""
+    return payload[:1] == bytes([CALL])
+
+
+def encode_call(name: str, arguments: list[Any]) -> bytes:
+    """A call by name, with arguments in order."""
+    return bytes([CALL]) + json.dumps([name, *map(plain, arguments)]).encode()
+
+
+def decode_call(payload: bytes) -> tuple[str, list[Any]]:
+    """Name and arguments as JSON has them. Raises IntegrityError."""
+    try:
+        name, *arguments = json.loads(payload[1:])
+    except (ValueError, TypeError) as error:
+        raise IntegrityError("a peer's call is none", why=str(error)) from error
+    if not isinstance(name, str):
+        raise IntegrityError("a peer's call is none", why="it has no name")
+    return name, arguments
+
+
+def arguments_of(method: Callable[..., Any], values: list[Any]) -> list[Any]:
+    """What decode_call returned, as the method's annotations want it. Raises IntegrityError."""
+    hints = get_type_hints(method)
+    wanted = [hints[name] for name in method.__annotations__ if name != "return"]
+    if len(wanted) != len(values):
+        raise IntegrityError("a peer's call is none", why=f"{len(values)} arguments")
+    return [typed(value, hint) for value, hint in zip(values, wanted, strict=True)]
+
+
+def encode_result(value: Any) -> bytes:
+    """What a call returned."""
+    return bytes([RESULT]) + json.dumps(plain(value)).encode()
+
+
+def encode_refusal(error: OSError) -> bytes:
+    """That a call, or a request about blocks, failed."""
+    text = error.strerror or str(error)
+    return bytes([REFUSED]) + json.dumps([error.errno or 5, text]).encode()
+
+
+def decode_reply(payload: bytes, hint: Any) -> Any:
+    """What a call returned. Raises the OSError that was the answer, and IntegrityError."""
+    raise_refusal(payload)
+    if payload[:1] != bytes([RESULT]):
+        raise IntegrityError("a peer's answer to a call is none")
+    return typed(_json(payload), hint)
+
+
+def raise_refusal(payload: bytes) -> None:
+    """Raise the OSError that the payload is, if it is one."""
+    if payload[:1] == bytes([REFUSED]):
+        number, text = typed(_json(payload), tuple[int, str])
+        raise OSError(number, text)
+
+
+def _json(payload: bytes) -> Any:
+    try:
+        return json.loads(payload[1:])
+    except ValueError as error:
+        raise IntegrityError("a peer's answer is no JSON", why=str(error)) from error
+
+
+def plain(value: Any) -> Any:
+    """What JSON can carry. Names are bytes, and go as os.fsdecode has them."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return [plain(getattr(value, field.name)) for field in fields(value)]
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "surrogateescape")
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return value
+
+
+_T = TypeVar("_T")
+
+
+def typed(value: Any, hint: Any) -> Any:
+    """What `plain` made, as the annotation says. Raises IntegrityError."""
+    hint = getattr(hint, "__supertype__", hint)
+    origin = get_origin(hint)
+    if origin in {Union, UnionType}:
+        if value is None and NoneType in get_args(hint):
+            return None
+        (hint,) = [option for option in get_args(hint) if option is not NoneType]
+        return typed(value, hint)
+    if origin is list:
+        return [typed(item, get_args(hint)[0]) for item in _sequence(value)]
+    if origin is tuple:
+        options = get_args(hint)
+        return tuple(
+            typed(i, h) for i, h in zip(_sequence(value, len(options)), options, strict=True)
+        )
+    if isinstance(hint, type):
+        return _instance(value, hint)
+    raise IntegrityError("a peer's value is of another kind", why=str(hint))
+
+
+def _instance(value: Any, hint: type[_T]) -> Any:
+    if is_dataclass(hint):
+        hints = get_type_hints(hint)
+        names = [field.name for field in fields(hint)]
+        items = _sequence(value, len(names))
+        return hint(*(typed(item, hints[name]) for item, name in zip(items, names, strict=True)))
+    try:
+        if issubclass(hint, Enum):
+            return hint(value)
+        if hint is bytes and isinstance(value, str):
+            return value.encode("utf-8", "surrogateescape")
+    except (ValueError, UnicodeEncodeError) as error:
+        raise IntegrityError("a peer's value is of another kind", why=str(error)) from error
+    if hint is NoneType and value is None:
+        return None
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if type(value) is not hint:
+        raise IntegrityError("a peer's value is of another kind", why=f"{value!r} for {hint}")
+    return value
+
+
+def _sequence(value: Any, count: int | None = None) -> list[Any]:
+    if not isinstance(value, list) or count not in {None, len(value)}:
+        raise IntegrityError("a peer's value is of another kind", why="no list, or of another size")
+    return value
