@@ -43,17 +43,31 @@ class Hub(Protocol):
 
     node: NodeId
 
-    def ask(self, message: Message, arrived: Callable[[Message], None] | None = None) -> Message:
-        """A request about blocks; its reply.
+    def post(
+        self,
+        message: Message,
+        arrived: Callable[[Message], None] | None = None,
+        failed: Callable[[OSError], None] | None = None,
+    ) -> None:
+        """Send a request about blocks or, without `arrived`, what has no reply (Log, with a lag).
+        Never waits and never calls back before it returns: a node posts with its lock held, so
+        that what a message says fits its place in the stream.
 
         arrived: is called with the reply before anything is handed on that home sent after it,
         and so on the thread that `listen`'s callbacks are called on. What a reply grants is taken
         up here: were it taken up by the thread that asked, an Invalidate could overtake it.
+        failed: is called instead where there will be no reply.
         """
         ...
 
-    def tell(self, message: Message) -> None:
-        """A message that has no reply (Log, with a lag)."""
+    @property
+    def connected(self) -> bool:
+        """Whether home is reached now. While it is not, requests wait."""
+        ...
+
+    def beat(self) -> float:
+        """Tell home that this node is there: for how many seconds from when this was called its
+        strong copies are good. A node calls it every third of that."""
         ...
 
     def listen(

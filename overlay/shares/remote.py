@@ -20,6 +20,7 @@ from satchel.errors import IntegrityError
 CALLS = frozenset(
     {
         "attributes",
+        "beat",
         "change",
         "close",
         "create",
@@ -46,13 +47,20 @@ CALLS = frozenset(
 class Channel(Protocol):
     """To home, from a node. Thread-safe."""
 
-    def request(self, payload: bytes, arrived: Callable[[bytes], None] | None = None) -> bytes:
-        """The reply; `arrived` gets it on the thread that `serve`'s function is called on, before
-        anything that came after it. Raises OSError(EIO) where home is not reached."""
+    @property
+    def connected(self) -> bool: ...
+
+    def request(self, payload: bytes) -> bytes:
+        """The reply. Raises OSError(EIO) where the other side is not reached."""
         ...
 
-    def tell(self, payload: bytes) -> None:
-        """Send what has no reply."""
+    def post(
+        self,
+        payload: bytes,
+        arrived: Callable[[bytes], None] | None = None,
+        failed: Callable[[OSError], None] | None = None,
+    ) -> None:
+        """As Hub.post, with the bytes of both messages."""
         ...
 
     def serve(self, answer: Callable[[bytes, Callable[[bytes], None]], None]) -> None:
@@ -68,26 +76,31 @@ class RemoteHub:
         self.node = node
         self._channel = channel
 
-    def ask(self, message: Message, arrived: Callable[[Message], None] | None = None) -> Message:
-        taken: list[Message | Exception] = []
-
+    def post(
+        self,
+        message: Message,
+        arrived: Callable[[Message], None] | None = None,
+        failed: Callable[[OSError], None] | None = None,
+    ) -> None:
         def take(payload: bytes) -> None:
             try:
                 codec.raise_refusal(payload)
-                taken.append(codec.decode(payload))
+                reply = codec.decode(payload)
             except (OSError, IntegrityError) as error:
-                taken.append(error)
+                if failed is not None:
+                    failed(_refusal(error))
                 return
-            if arrived is not None and isinstance(taken[0], Message):
-                arrived(taken[0])
+            if arrived is not None:
+                arrived(reply)
 
-        self._channel.request(codec.encode(message), take)
-        if isinstance(taken[0], Message):
-            return taken[0]
-        raise _refusal(taken[0])
+        self._channel.post(codec.encode(message), take if arrived is not None else None, failed)
 
-    def tell(self, message: Message) -> None:
-        self._channel.tell(codec.encode(message))
+    @property
+    def connected(self) -> bool:
+        return self._channel.connected
+
+    def beat(self) -> float:
+        return self._call("beat")  # type: ignore[no-any-return]
 
     def listen(
         self,
@@ -203,8 +216,8 @@ def stale_call(file: FileId, name: bytes | None) -> None:
 
 
 def answer_request(hub: Hub, payload: bytes, reply: Callable[[bytes], None]) -> None:
-    """Have `hub` do what a node's request says. Blocks as long as that takes. A reply about
-    blocks is handed on in the place in the order that hub.ask gives it. Raises nothing: what
+    """Have `hub` do what a node's request says. A call blocks as long as that takes; a request
+    about blocks does not, and its reply is handed on where hub.post has it arrive. Raises nothing: what
     cannot be meant is answered with EINVAL.
     """
     try:
@@ -216,7 +229,11 @@ def answer_request(hub: Hub, payload: bytes, reply: Callable[[bytes], None]) -> 
             reply(codec.encode_result(getattr(hub, name)(*arguments)))
         else:
             message = codec.decode(payload)
-            hub.ask(message, lambda answer: reply(codec.encode(answer)))
+            hub.post(
+                message,
+                lambda answer: reply(codec.encode(answer)),
+                lambda error: reply(codec.encode_refusal(error)),
+            )
     except OSError as error:
         reply(codec.encode_refusal(error))
     except IntegrityError as error:
