@@ -6,47 +6,130 @@
 - owner: the one node that has the latest content of a block and may write it without asking
 - sharer: a node with a copy that is the latest
 - reader: a node that had a copy when the owner began to write; a push goes to it
-- version: of a block's content; grows with each change of owner and with each push
+- version: counts how often content of a block came home
 
-Modules: messages (what nodes and home say to each other). docs/shares.md tells the whole.
+Modules: messages (what nodes and home say to each other), node (the machine of a node), state (what
+it knows of a block), policies (when to push), directory (home's machine), actions (what it wants to
+be done), records (what it knows), questions (whom a request makes it ask). docs/shares.md tells the
+whole.
 """
 
+from overlay.coherence.actions import (
+    Action,
+    Append,
+    Ask,
+    Opened,
+    Replay,
+    Reply,
+    Store,
+    Taken,
+    Token,
+)
+from overlay.coherence.directory import (
+    Directory,
+)
 from overlay.coherence.messages import (
     ATTRIBUTES,
+    BLOCK,
     HOME,
+    LONGEST,
     Blocks,
+    Carrier,
     Done,
+    Engage,
+    Engaged,
     Fetch,
     FileId,
+    Flush,
     Granted,
     Invalidate,
+    Invalidated,
+    Keep,
     Log,
     Message,
+    Native,
     NodeId,
     Own,
     Push,
     Recall,
     Recalled,
+    Refused,
     Release,
     Update,
+    Updated,
+    content,
+    filled,
+    runs,
+)
+from overlay.coherence.node import (
+    Node,
+)
+from overlay.coherence.policies import (
+    POLICIES,
+    Decision,
+    DelayedUpdate,
+    Future,
+    Optimal,
+    Policy,
+    WriteInvalidate,
+    WriteUpdate,
+)
+from overlay.coherence.records import Record
+from overlay.coherence.state import (
+    Block,
 )
 
 __all__ = [
     "ATTRIBUTES",
+    "BLOCK",
     "HOME",
+    "LONGEST",
+    "POLICIES",
+    "Action",
+    "Append",
+    "Ask",
+    "Block",
     "Blocks",
+    "Carrier",
+    "Decision",
+    "DelayedUpdate",
+    "Directory",
     "Done",
+    "Engage",
+    "Engaged",
     "Fetch",
     "FileId",
+    "Flush",
+    "Future",
     "Granted",
     "Invalidate",
+    "Invalidated",
+    "Keep",
     "Log",
     "Message",
+    "Native",
+    "Node",
     "NodeId",
+    "Opened",
+    "Optimal",
     "Own",
+    "Policy",
     "Push",
     "Recall",
     "Recalled",
+    "Record",
+    "Refused",
     "Release",
+    "Replay",
+    "Reply",
+    "Store",
+    "Taken",
+    "Token",
     "Update",
+    "Updated",
+    "WriteInvalidate",
+    "WriteUpdate",
+    "content",
+    "filled",
+    "runs",
 ]

@@ -3,36 +3,44 @@
 """What a node and home say to each other about blocks.
 
 A block of a file is 4096 bytes; the last one of a file is as long as the file reaches into it.
-Number -1
-is the block of the file's attributes. A message is about a run of blocks, `count` from `first` on;
-per block it
-has `versions` in that order, and `data` is the blocks' content, one after the other, each padded
-to 4096
-bytes with zeros.
+Number -1 is the block of the file's attributes. A message is about a run of blocks, `count` from
+`first` on. `fresh` are the numbers of the blocks whose content is in `data`, one after the other,
+each padded to 4096 bytes with zeros. The machines make and read messages without data; who acts
+puts the content in (`filled`) and takes it out (`content`).
 
-    node to home, a request        its reply
-    Fetch    want to read          Blocks
-    Own      want to write         Granted
-    Push     here is my content    Done, when the readers have it or have lost their copies
-    Log      part of a block       Done, when it is durable at home (policy `sync`); else none
-    Release  have it no more       Done
+    node to home, a request          its reply
+    Fetch    want to read            Blocks
+    Own      want to write           Granted
+    Push     here is my content      Done: home has it, the readers are told
+    Flush    home shall have it too  Done
+    Release  have it no more         Done, or Refused: home went on without this node
+    Log      part of a block         Done, when durable at home, or Refused (policy `sync`; else
+                                     nobody waits for it)
 
-    home to node, a request        its reply
-    Invalidate  forget your copy   Done, when no read is answered from it any more
-    Recall      give me yours      Recalled
-    Update      a newer content    Done
+    home to node, a request          its reply
+    Invalidate  forget your copy     Invalidated, when no read is answered from it any more
+    Recall      give me yours        Recalled
+    Update      a newer content      Updated
+    Engage      not yours alone      Engaged
+    Native      yours alone          Done
 
-Messages of one connection arrive in the order in which they were sent. A node answers what home
-asks
-from the state that it is in, whatever it has asked itself meanwhile; home takes up one conflicting
-request after the
-other, so what a node asked with an old version is answered by what is true then.
+Order is what all of this rests on. A connection is FIFO in both directions, replies and requests
+in one stream, and both ends act in the order of arrival: a node handles a reply (machine, content,
+the access that waited for it) before it answers a request that came after that reply, and home
+sends in the order in which its directory said so. A node answers what home asks from the state
+that it is in, whatever it has asked itself meanwhile, and never waits for home in order to answer.
+
+A version counts how often content of a block came home. So who owns a block at version v has v or
+something newer; what it gives of a block that it wrote is v + 1 for both ends. 0 is no version:
+the node has nothing.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NewType
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import NewType, TypeVar
 
 NodeId = NewType("NodeId", int)
 
@@ -44,6 +52,19 @@ FileId = NewType("FileId", int)
 ATTRIBUTES = -1
 """The number of the block that holds a file's attributes."""
 
+BLOCK = 4096
+
+LONGEST = 1024
+"""Blocks that one message may be about."""
+
+
+class Keep(Enum):
+    """What a node that gives content to home still has of it."""
+
+    NOTHING = 0
+    COPY = 1
+    OWNERSHIP = 2
+
 
 @dataclass(frozen=True)
 class Message:
@@ -52,6 +73,18 @@ class Message:
     file: FileId
     first: int
     count: int
+
+    @property
+    def numbers(self) -> range:
+        return range(self.first, self.first + self.count)
+
+
+@dataclass(frozen=True)
+class Carrier(Message):
+    """A message with content."""
+
+    fresh: tuple[int, ...] = ()
+    data: bytes = b""
 
 
 @dataclass(frozen=True)
@@ -63,62 +96,59 @@ class Fetch(Message):
 
 
 @dataclass(frozen=True)
-class Blocks(Message):
-    """Copies that are the latest. fresh: numbers of the blocks whose content is in `data`; the
-    others are as
-    the node has them. expires: seconds for which they may be used unasked; None: until they are
-    invalidated."""
+class Blocks(Carrier):
+    """Copies that are the latest; those that are not fresh are as the node said that it has them.
+    expires: seconds for which they may be used unasked, from when the request was sent; None: until
+    they are invalidated."""
 
-    versions: tuple[int, ...]
-    fresh: tuple[int, ...]
-    expires: float | None
-    data: bytes
+    versions: tuple[int, ...] = ()
+    expires: float | None = None
 
 
 @dataclass(frozen=True)
 class Own(Message):
-    """To be the owner. versions: as in Fetch. whole: every byte is going to be overwritten, so
-    nobody need send any content."""
+    """To be the owner. versions: as in Fetch. whole: every byte is going to be overwritten by the
+    access that waits for this, so no content is sent to the node."""
 
     versions: tuple[int, ...]
     whole: bool
 
 
 @dataclass(frozen=True)
-class Granted(Message):
-    """The node is the owner. shared: of each block, whether somebody had a copy before, so that a
-    push may be worth it."""
+class Granted(Carrier):
+    """The node is the owner. shared: of each block, whether others want it, so that a push may be
+    worth it. used: of each, whether any of them read what this node last pushed."""
 
-    versions: tuple[int, ...]
-    fresh: tuple[int, ...]
-    shared: tuple[bool, ...]
-    data: bytes
+    versions: tuple[int, ...] = ()
+    shared: tuple[bool, ...] = ()
+    used: tuple[bool, ...] = ()
 
 
 @dataclass(frozen=True)
-class Push(Message):
-    """The owner's content, before somebody asks. After it the blocks are shared."""
+class Push(Carrier):
+    """The owner's content, before somebody asks. After it the blocks are shared. everyone: for all
+    that have the file open, and not only for those that had the blocks before."""
 
-    versions: tuple[int, ...]
-    data: bytes
+    everyone: bool = False
+
+
+@dataclass(frozen=True)
+class Flush(Carrier):
+    """The owner's content, for home to have (fsync). The node goes on as the owner."""
+
+
+@dataclass(frozen=True)
+class Release(Carrier):
+    """Blocks that the node owned and has no more. fresh: those that it wrote; the others are as
+    home has them. Only owned blocks are released; copies are forgotten without a message."""
 
 
 @dataclass(frozen=True)
 class Log(Message):
-    """What was written to a block of the owner's: `data` at `offset` in it. For the write log."""
+    """What was written to a block of the owner's: `data` at `offset` in it. For the write log.
+    count is 1."""
 
-    version: int
     offset: int
-    data: bytes
-
-
-@dataclass(frozen=True)
-class Release(Message):
-    """The node gives its copies up. data: of those that it owned, `dirty` by number; home is the
-    owner then."""
-
-    versions: tuple[int, ...]
-    dirty: tuple[int, ...]
     data: bytes
 
 
@@ -128,29 +158,101 @@ class Done(Message):
 
 
 @dataclass(frozen=True)
+class Refused(Message):
+    """Home took these blocks from the node meanwhile (its lease was over), and others have used
+    them since. What the node has of them is not the share's content."""
+
+    refused: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Invalidate(Message):
     """Somebody else is going to write."""
 
 
 @dataclass(frozen=True)
+class Invalidated(Message):
+    """used: of each block, whether it was read since it came."""
+
+    used: tuple[bool, ...]
+
+
+@dataclass(frozen=True)
 class Recall(Message):
-    """Somebody else wants the content. keep: whether the node may keep a copy to read."""
+    """Somebody else wants the content. use: whether it is going to be read there, and not only
+    overwritten."""
 
-    keep: bool
-
-
-@dataclass(frozen=True)
-class Recalled(Message):
-    """The owner's content. fresh: the blocks that it owned and gives; it had no others."""
-
-    versions: tuple[int, ...]
-    fresh: tuple[int, ...]
-    data: bytes
+    keep: Keep
+    use: bool = True
 
 
 @dataclass(frozen=True)
-class Update(Message):
-    """Content that was pushed. A node that has no use for it says Done all the same."""
+class Recalled(Carrier):
+    """The owner's content. fresh: the blocks that it wrote; home has the others already."""
 
-    versions: tuple[int, ...]
-    data: bytes
+
+@dataclass(frozen=True)
+class Update(Carrier):
+    """Content that was pushed; all of the run is fresh."""
+
+    versions: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Updated(Message):
+    """kept: of each block, whether the node has it now."""
+
+    kept: tuple[bool, ...]
+
+
+@dataclass(frozen=True)
+class Engage(Message):
+    """Another node opens the file: blocks have owners from now on. About the file; first and count
+    are 0."""
+
+
+@dataclass(frozen=True)
+class Engaged(Message):
+    """Runs (first, count) of the blocks that the node wrote and owns, and of those that it has a
+    copy of."""
+
+    owned: tuple[tuple[int, int], ...]
+    copies: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class Native(Message):
+    """The node is the only one that has the file open. About the file; first and count are 0."""
+
+
+C = TypeVar("C", bound=Carrier)
+
+
+def filled(message: C, block: Callable[[FileId, int], bytes]) -> C:
+    """The message with the content of its fresh blocks. block: gives at most 4096 bytes."""
+    return replace(
+        message,
+        data=b"".join(block(message.file, number).ljust(BLOCK, b"\0") for number in message.fresh),
+    )
+
+
+def content(message: Carrier) -> Iterator[tuple[int, bytes]]:
+    """Numbers of the fresh blocks, and their 4096 bytes. Raises ValueError where the data is not as
+    long as that, or a number is not of the run."""
+    if len(message.data) != BLOCK * len(message.fresh):
+        raise ValueError(f"{len(message.fresh)} blocks in {len(message.data)} bytes")
+    if any(number not in message.numbers for number in message.fresh):
+        raise ValueError("content of a block that the message is not about")
+    for place, number in enumerate(message.fresh):
+        yield number, message.data[place * BLOCK : (place + 1) * BLOCK]
+
+
+def runs(numbers: list[int]) -> list[tuple[int, int]]:
+    """Ascending numbers as runs (first, count), none longer than a message may be."""
+    found: list[tuple[int, int]] = []
+    for number in numbers:
+        if found and found[-1][0] + found[-1][1] == number and found[-1][1] < LONGEST:
+            found[-1] = (found[-1][0], found[-1][1] + 1)
+        else:
+            found.append((number, 1))
+    return found

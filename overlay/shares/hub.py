@@ -19,9 +19,8 @@ from overlay.shares.operations import Attributes, Changes, Entry, LockKind, Usag
 
 @dataclass(frozen=True)
 class Opened:
-    """native: this node alone uses the file, so no block of it needs a message until `engage`.
-    To home the node owns all of its blocks then: those that it has not written it leaves out of
-    a Recalled, and home's content is the latest.
+    """native: this node alone uses the file, so no write needs a message until Engage comes.
+    Then it names what it has written, and owns that.
 
     relaxation: seconds; policy: the name of the share's, or the file's, coherence policy
     log: what becomes of writes at the owner: `sync`, at home before the write returns; `async`,
@@ -73,21 +72,16 @@ class Hub(Protocol):
     def listen(
         self,
         answer: Callable[[Message, Callable[[Message], None]], None],
-        engage: Callable[[FileId], None],
         stale: Callable[[FileId, bytes | None], None],
     ) -> None:
         """Who answers what home asks. Called on one thread, in the order of arrival, and so must
         not ask
         home anything itself.
 
-        answer: Invalidate, Recall, Update; it is handed a function for the reply, to be called
-        once, now
-        or later, on any thread: a block in the middle of a write is given when that is over, and
-        what comes meanwhile is not held up. engage: the native grant of a file is taken back; what
-        was
-        written is in blocks that the node owns from now on. stale: a folder's name (or, None, a
-        file's attributes
-        but size and times) was changed by another node.
+        answer: Invalidate, Recall, Update, Engage, Native; it is handed a function for the reply,
+        to be called once, now or later, on any thread: a block in the middle of a write is given
+        when that is over, and what comes meanwhile is not held up. stale: a folder's name (or,
+        None, a file's attributes but size and times) was changed by another node.
         """
         ...
 

@@ -1,0 +1,447 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""The machine of a node: what may be read and written here, what to ask for, what to answer.
+
+It has no content, no clock and no lock. Who acts holds one lock around each call and what belongs
+to it: the access and `did_read` or `did_write`; a message from home, its content, and the accesses
+that waited for it; a message that carries content (`filled`), and its place in the stream.
+
+An access goes block by block:
+
+    reading block b:  readable(f, b, now)?  copy it out, did_read(f, b, 1, now)
+                      else send each of to_read(f, first, count, now), wait until something came
+    writing block b:  writable(f, b, now)?  copy it in, send each of did_write(f, b, 1, now)
+                      else send each of to_write(f, first, count, whole, now), wait likewise
+
+What waits for a grant is done while the grant is handled, before anything that came after it:
+otherwise two nodes that write one block could take it from each other for ever. With the log
+policy `sync`, a write that is not native is between log_sent and log_done.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from math import inf
+
+from overlay.coherence.messages import (
+    Blocks,
+    Done,
+    Engage,
+    Engaged,
+    Fetch,
+    FileId,
+    Flush,
+    Granted,
+    Invalidate,
+    Invalidated,
+    Keep,
+    Message,
+    Native,
+    Own,
+    Push,
+    Recall,
+    Recalled,
+    Release,
+    Update,
+    Updated,
+    runs,
+)
+from overlay.coherence.policies import Decision, Policy
+from overlay.coherence.state import Block
+
+PATIENCE = 2
+"""Updates in a row that may go unread before a node declines one."""
+
+
+@dataclass(slots=True)
+class _File:
+    policy: Policy
+    native: bool
+    relaxation: float
+    opened: bool = True
+    blocks: defaultdict[int, Block] = field(default_factory=lambda: defaultdict(Block))
+
+
+class Node:
+    """What one node holds. Times are seconds on its clock. Not thread-safe."""
+
+    def __init__(self) -> None:
+        self._files: dict[FileId, _File] = {}
+        self._leased = inf
+
+    # Files.
+
+    def open(self, file: FileId, policy: Policy, native: bool, relaxation: float = 0.0) -> None:
+        """After home's answer to an open. What the node has of the file already it keeps."""
+        known = self._files.get(file)
+        if known is None:
+            self._files[file] = _File(policy, native, relaxation)
+        else:
+            known.policy, known.native, known.relaxation = policy, native, relaxation
+            known.opened = True
+
+    def close(self, file: FileId) -> None:
+        """Before home is told. A native file's blocks stay, until Engage; else nothing does, and
+        what was owned has to be released before (`give_back`)."""
+        known = self._files.get(file)
+        if known is not None and known.native:
+            known.opened = False
+        elif known is not None:
+            del self._files[file]
+
+    def forget(self, file: FileId) -> None:
+        """The file is no more."""
+        self._files.pop(file, None)
+
+    def native(self, file: FileId) -> bool:
+        known = self._files.get(file)
+        return known is not None and known.native
+
+    def block(self, file: FileId, number: int) -> Block:
+        """What is known of a block, for status pages; a copy of nothing where nothing is."""
+        known = self._files.get(file)
+        return known.blocks.get(number, Block()) if known else Block()
+
+    def files(self) -> Iterable[FileId]:
+        return tuple(self._files)
+
+    def numbers(self, file: FileId) -> Iterable[int]:
+        """Of the blocks of which anything is known."""
+        known = self._files.get(file)
+        return tuple(known.blocks) if known else ()
+
+    # The lease.
+
+    def leased(self, until: float) -> None:
+        """Home has answered a heartbeat. until: when that heartbeat was sent, plus the lease."""
+        self._leased = until
+
+    # Accesses.
+
+    def readable(self, file: FileId, number: int, now: float) -> bool:
+        known = self._files.get(file)
+        block = known.blocks.get(number) if known else None
+        if block is None or not block.valid or block.logging:
+            return False
+        return now < (self._leased if block.expires == inf else block.expires)
+
+    def writable(self, file: FileId, number: int, now: float, whole: bool = False) -> bool:
+        """whole: every byte of the block is going to be overwritten."""
+        known = self._files.get(file)
+        if known is None or now >= self._leased:
+            return False
+        block = known.blocks.get(number)
+        if known.native:
+            return whole or (block is not None and block.valid)
+        return block is not None and block.owned
+
+    def to_read(self, file: FileId, first: int, count: int, now: float) -> list[Fetch]:
+        """What to ask for so that these blocks can be read. Nothing, where all of them can be, or
+        are on their way already. Raises KeyError for a file that is not open."""
+        blocks = self._files[file].blocks
+        lacking = [
+            number
+            for number in range(first, first + count)
+            if not self.readable(file, number, now)
+            and not (blocks[number].fetching or blocks[number].owning or blocks[number].logging)
+            and not blocks[number].owned
+        ]
+        asked = []
+        for start, length in runs(lacking):
+            run = range(start, start + length)
+            for number in run:
+                blocks[number].fetching = True
+            versions = tuple(blocks[number].version for number in run)
+            asked.append(Fetch(file, start, length, versions))
+        return asked
+
+    def to_write(
+        self, file: FileId, first: int, count: int, whole: range, now: float
+    ) -> list[Fetch | Own]:
+        """What to ask for so that these blocks can be written. whole: numbers of those of which
+        every byte is going to be. Raises KeyError for a file that is not open."""
+        known = self._files[file]
+        if known.native:
+            partial = [n for n in range(first, first + count) if n not in whole]
+            return [ask for n in partial for ask in self.to_read(file, n, 1, now)]
+        asked: list[Fetch | Own] = []
+        for entirely in (False, True):
+            lacking = [
+                number
+                for number in range(first, first + count)
+                if (number in whole) == entirely
+                and not known.blocks[number].owned
+                and not known.blocks[number].owning
+            ]
+            for start, length in runs(lacking):
+                run = range(start, start + length)
+                for number in run:
+                    known.blocks[number].owning = True
+                versions = tuple(known.blocks[number].version for number in run)
+                asked.append(Own(file, start, length, versions, entirely))
+        return asked
+
+    def did_read(self, file: FileId, first: int, count: int) -> None:
+        """A program has read these blocks here."""
+        blocks = self._files[file].blocks
+        for number in range(first, first + count):
+            blocks[number].used = True
+            blocks[number].unread = 0
+
+    def did_write(self, file: FileId, first: int, count: int, now: float) -> list[Push]:
+        """A program has written these blocks here, which were writable. The pushes that the policy
+        wants; to the machine they are done, so they must be filled and sent at once."""
+        known = self._files[file]
+        found: dict[Decision, list[int]] = defaultdict(list)
+        for number in range(first, first + count):
+            block = known.blocks[number]
+            block.valid = block.dirty = block.mine = block.used = True
+            block.expires = inf
+            if known.native:
+                block.shared = False
+                continue
+            if not block.untouched:
+                block.overwritten += 1
+            block.untouched = False
+            if known.relaxation == 0:
+                found[known.policy.wrote(file, number, block, now)].append(number)
+        pushes = []
+        for decision in (Decision.PUSH, Decision.PUSH_TO_EVERYONE):
+            everyone = decision is Decision.PUSH_TO_EVERYONE
+            for start, length in runs(found[decision]):
+                pushes.append(self._push(file, start, length, everyone))
+        return pushes
+
+    def _push(self, file: FileId, first: int, count: int, everyone: bool) -> Push:
+        for number in range(first, first + count):
+            block = self._files[file].blocks[number]
+            self._given(block)
+            block.shared = True
+            block.pushed = True
+        fresh = tuple(range(first, first + count))
+        return Push(file, first, count, fresh, everyone=everyone)
+
+    @staticmethod
+    def _given(block: Block) -> None:
+        """Home is going to have what was written to the block."""
+        if block.dirty and block.version:
+            block.version += 1
+        block.dirty = False
+
+    # Replies.
+
+    def blocks(self, request: Fetch, reply: Blocks, sent: float) -> None:
+        """Copies came. sent: when the request was sent. Their content replaces what is here."""
+        known = self._files.get(request.file)
+        if known is None:
+            return
+        for number, version in zip(reply.numbers, reply.versions, strict=True):
+            block = known.blocks[number]
+            block.fetching = False
+            self._came(block, version, number in reply.fresh)
+            block.valid = True
+            block.shared = not known.native
+            block.expires = inf if reply.expires is None else sent + reply.expires
+
+    def granted(self, request: Own, reply: Granted, now: float) -> None:
+        """This node is the owner. What waits for it is to be written now."""
+        known = self._files.get(request.file)
+        if known is None:
+            return
+        for place, number in enumerate(reply.numbers):
+            block = known.blocks[number]
+            block.owning = False
+            early = block.pushed and not reply.used[place]
+            self._came(block, reply.versions[place], number in reply.fresh)
+            block.valid, block.shared, block.expires = True, False, inf
+            block.wanted = reply.shared[place]
+            if early:
+                # Too early: it goes on counting, until somebody asks.
+                block.threshold = None
+                known.policy.early(request.file, number, block, now)
+            else:
+                block.overwritten, block.untouched = 0, True
+            block.pushed = False
+
+    @staticmethod
+    def _came(block: Block, version: int, fresh: bool) -> None:
+        block.version = version
+        if fresh:
+            block.mine = block.used = block.updated = False
+
+    def failed(self, request: Fetch | Own) -> None:
+        """The request will not be answered: home refused it, or the connection is gone."""
+        known = self._files.get(request.file)
+        if known is None:
+            return
+        for number in request.numbers:
+            if isinstance(request, Own):
+                known.blocks[number].owning = False
+            else:
+                known.blocks[number].fetching = False
+
+    def log_sent(self, file: FileId, number: int) -> None:
+        """A write to the block is on its way to home's log; until log_done nobody reads it here,
+        because it would be lost with this node."""
+        self._files[file].blocks[number].logging += 1
+
+    def log_done(self, file: FileId, number: int) -> None:
+        known = self._files.get(file)
+        if known is not None and known.blocks[number].logging:
+            known.blocks[number].logging -= 1
+
+    # What home asks.
+
+    def answer(self, message: Message, now: float) -> Message:
+        """The reply to Invalidate, Recall, Update, Engage, Native. A Recalled is to be filled. Of
+        an Update, the content of the blocks that are kept is to be stored."""
+        if isinstance(message, Invalidate):
+            return self._invalidate(message)
+        if isinstance(message, Recall):
+            return self._recall(message, now)
+        if isinstance(message, Update):
+            return self._update(message)
+        if isinstance(message, Engage):
+            return self._engage(message)
+        if isinstance(message, Native):
+            known = self._files.get(message.file)
+            if known is not None:
+                known.native = True
+            return Done(message.file, message.first, message.count)
+        raise ValueError(f"home asks {type(message).__name__}")
+
+    def _known(self, message: Message) -> Iterable[tuple[int, Block]]:
+        known = self._files.get(message.file)
+        for number in message.numbers:
+            block = known.blocks.get(number) if known else None
+            if block is not None:
+                yield number, block
+
+    def _invalidate(self, message: Invalidate) -> Invalidated:
+        used = dict.fromkeys(message.numbers, False)
+        for number, block in self._known(message):
+            used[number] = block.valid and block.used
+            if block.updated and not block.used:
+                block.unread += 1
+            if block.owned:
+                # Home has cut the file: what was written here is gone, and no version names it.
+                block.version = 0
+            block.valid, block.shared, block.dirty, block.updated = False, True, False, False
+        return Invalidated(message.file, message.first, message.count, tuple(used.values()))
+
+    def _recall(self, message: Recall, now: float) -> Recalled:
+        known = self._files.get(message.file)
+        fresh = []
+        for number, block in self._known(message):
+            assert known is not None
+            if block.owned:
+                if block.dirty:
+                    fresh.append(number)
+                if message.use and not block.untouched:
+                    block.threshold = block.overwritten
+                    known.policy.asked(message.file, number, block, now)
+                self._given(block)
+            if message.keep is Keep.OWNERSHIP:
+                continue
+            block.shared = True
+            block.pushed = False
+            if message.keep is Keep.NOTHING:
+                block.valid = False
+            elif known.relaxation and block.valid and block.expires == inf:
+                block.expires = now + known.relaxation
+        return Recalled(message.file, message.first, message.count, tuple(fresh))
+
+    def _update(self, message: Update) -> Updated:
+        known = self._files.get(message.file)
+        kept = []
+        for number, version in zip(message.numbers, message.versions, strict=True):
+            if known is None or known.native:
+                kept.append(False)
+                continue
+            block = known.blocks[number]
+            # A request under way makes home count this node among the sharers: it may not decline.
+            wants = block.unread < PATIENCE or block.fetching or block.owning
+            kept.append(wants)
+            if wants:
+                self._came(block, version, True)
+                block.valid, block.shared, block.updated, block.expires = True, True, True, inf
+                block.dirty = False
+        return Updated(message.file, message.first, message.count, tuple(kept))
+
+    def _engage(self, message: Engage) -> Engaged:
+        known = self._files.get(message.file)
+        if known is None:
+            return Engaged(message.file, 0, 0, (), ())
+        known.native = False
+        owned: list[int] = []
+        copies: list[int] = []
+        for number, block in sorted(known.blocks.items()):
+            if not block.valid:
+                continue
+            block.shared = not block.dirty
+            block.wanted = False
+            if not block.dirty and not known.opened:
+                block.valid = False
+                continue
+            (owned if block.dirty else copies).append(number)
+        return Engaged(message.file, 0, 0, tuple(runs(owned)), tuple(runs(copies)))
+
+    # Giving back.
+
+    def flush(self, file: FileId) -> list[Flush]:
+        """What home has to have for a sync. To be filled and sent at once."""
+        dirty = self._dirty(file)
+        for number in dirty:
+            self._given(self._files[file].blocks[number])
+        return [
+            Flush(file, first, count, tuple(range(first, first + count)))
+            for first, count in runs(dirty)
+        ]
+
+    def release(self, file: FileId, first: int, count: int) -> list[Release]:
+        """Blocks that leave the buffer: owned ones need a message, to be filled and sent at once,
+        copies none. Blocks that a request is under way for stay; `block(...).valid` tells."""
+        known = self._files.get(file)
+        going = []
+        for number in range(first, first + count):
+            block = known.blocks.get(number) if known else None
+            if known is None or block is None or block.fetching or block.owning or block.logging:
+                continue
+            if block.owned and (block.dirty or not known.native):
+                going.append((number, block.dirty))
+            block.valid, block.shared, block.dirty, block.version = False, True, False, 0
+        fresh = {number for number, dirty in going if dirty}
+        return [
+            Release(file, at, length, tuple(n for n in range(at, at + length) if n in fresh))
+            for at, length in runs([number for number, _ in going])
+        ]
+
+    def give_back(self, file: FileId) -> list[Release]:
+        """Everything that is owned of a file, before it is closed."""
+        owned = [n for n in self.numbers(file) if self.block(file, n).owned]
+        return [r for first, count in runs(sorted(owned)) for r in self.release(file, first, count)]
+
+    def _dirty(self, file: FileId) -> list[int]:
+        known = self._files.get(file)
+        return sorted(n for n, block in known.blocks.items() if block.dirty) if known else []
+
+    def reset(self) -> list[Release]:
+        """The connection was lost, and there is a new one: what was written here and home may not
+        have, to be filled and sent before anything else is asked. Nothing is valid after that;
+        plain copies keep their versions, so that asking for them again costs little. No file is
+        native, and home has to be told again which ones are open."""
+        releases = []
+        for file, known in self._files.items():
+            for first, count in runs(self._dirty(file)):
+                fresh = tuple(range(first, first + count))
+                releases.append(Release(file, first, count, fresh))
+            known.native = False
+            for block in known.blocks.values():
+                block.valid, block.shared, block.dirty, block.pushed = False, True, False, False
+                block.fetching = block.owning = False
+                block.logging = 0
+                if block.mine:
+                    block.version = 0
+        return releases

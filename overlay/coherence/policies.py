@@ -1,0 +1,110 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""When an owner pushes content before it is asked for: the one decision in which policies differ.
+
+    write-invalidate  never: who reads asks for it
+    write-update      after each write
+    delayed-update    when a block was overwritten as often as it was the last time before the
+                      content was used elsewhere (Paiker et al., Section 3.3.2)
+    optimal           when the next access to the block is another node's; the future is told
+
+A policy is one node's and one share's; it is asked under the lock that guards the node's machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Protocol
+
+from overlay.coherence.messages import FileId
+from overlay.coherence.state import Block
+
+
+class Decision(Enum):
+    """What becomes of a block that was just written."""
+
+    KEEP = 0
+    PUSH = 1
+    PUSH_TO_EVERYONE = 2
+
+
+class Policy(Protocol):
+    """Told of what happens to blocks that this node owns. now: seconds, on the node's clock."""
+
+    name: str
+
+    def wrote(self, file: FileId, number: int, block: Block, now: float) -> Decision:
+        """The block was written by this node, its owner. The decision about it."""
+        ...
+
+    def asked(self, file: FileId, number: int, block: Block, now: float) -> None:
+        """Another node wanted the block before it was pushed."""
+        ...
+
+    def early(self, file: FileId, number: int, block: Block, now: float) -> None:
+        """The block is going to be written here, and what was last pushed of it nobody has read."""
+        ...
+
+
+class _Unmoved:
+    """Learns nothing beyond what is in the block."""
+
+    def asked(self, file: FileId, number: int, block: Block, now: float) -> None:
+        pass
+
+    def early(self, file: FileId, number: int, block: Block, now: float) -> None:
+        pass
+
+
+class WriteInvalidate(_Unmoved):
+    """Never pushes."""
+
+    name = "write-invalidate"
+
+    def wrote(self, file: FileId, number: int, block: Block, now: float) -> Decision:
+        return Decision.KEEP
+
+
+class WriteUpdate(_Unmoved):
+    """Pushes what others have a use for after each write."""
+
+    name = "write-update"
+
+    def wrote(self, file: FileId, number: int, block: Block, now: float) -> Decision:
+        return Decision.PUSH if block.wanted else Decision.KEEP
+
+
+class DelayedUpdate(_Unmoved):
+    """Pushes when the counter of overwrites reaches the threshold."""
+
+    name = "delayed-update"
+
+    def wrote(self, file: FileId, number: int, block: Block, now: float) -> Decision:
+        if block.wanted and block.threshold is not None and block.overwritten >= block.threshold:
+            return Decision.PUSH
+        return Decision.KEEP
+
+
+Future = Callable[[FileId, int], bool]
+"""Whether the next access to that block will be a read by another node."""
+
+
+class Optimal(_Unmoved):
+    """Is told the future, and so pushes exactly what is going to be read elsewhere, once."""
+
+    name = "optimal"
+
+    def __init__(self, elsewhere: Future) -> None:
+        self._elsewhere = elsewhere
+
+    def wrote(self, file: FileId, number: int, block: Block, now: float) -> Decision:
+        return Decision.PUSH_TO_EVERYONE if self._elsewhere(file, number) else Decision.KEEP
+
+
+POLICIES: dict[str, Callable[[], Policy]] = {
+    WriteInvalidate.name: WriteInvalidate,
+    WriteUpdate.name: WriteUpdate,
+    DelayedUpdate.name: DelayedUpdate,
+}
+"""Those that a share can have, by name."""

@@ -1,0 +1,56 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a node knows of a block that it has or had (Paiker et al., Section 3.3.2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+
+
+@dataclass(slots=True)
+class Block:
+    """The first five, and `location` below, are the paper's.
+
+    valid: the content here may be read, until `expires`
+    shared: others may have copies; valid and not shared: this node is the owner
+    expires: on the node's clock, in seconds; inf: until it is invalidated
+    overwritten: writes after the first one since this node became the owner
+    threshold: at how many overwrites the content was wanted elsewhere the last time; None: unknown
+
+    version: of the content here, 0 where there is none. dirty: home does not have what was written
+    here since that version. mine: something was written here since content last came from home.
+    wanted: others had copies when this node became the owner. untouched: not written since then.
+    pushed: this node pushed it last. used: read here since the content came. unread: how many
+    updates in a row were not read. fetching, owning: such a request is under way. logging: writes
+    that home has not confirmed yet; nobody reads the block until it has.
+    """
+
+    valid: bool = False
+    shared: bool = True
+    expires: float = inf
+    overwritten: int = 0
+    threshold: int | None = None
+    version: int = 0
+    dirty: bool = False
+    mine: bool = False
+    wanted: bool = False
+    untouched: bool = True
+    pushed: bool = False
+    used: bool = False
+    unread: int = 0
+    updated: bool = False
+    fetching: bool = False
+    owning: bool = False
+    logging: int = 0
+
+    @property
+    def owned(self) -> bool:
+        return self.valid and not self.shared
+
+    @property
+    def location(self) -> str:
+        """Where the latest content is, as far as this node can know."""
+        if self.owned:
+            return "here"
+        return "here and at home" if self.valid else "elsewhere"
