@@ -99,8 +99,9 @@ class Machines:
     def first_boot(self, record: ServiceRecord) -> Prepared:
         """Of the service's image as it is now. Raises ImageNotBuilt, ImageDamaged."""
         image = self._image(record)
-        adapter = image.recipe.adapter()
-        spec = MachineSpec(memory_mib=image.recipe.memory_mib, disks=(SYSTEM_DISK,))
+        recipe = image.recipe
+        adapter = recipe.adapter()
+        spec = MachineSpec(recipe.memory_mib, (SYSTEM_DISK,), shares=recipe.shares)
         replica = self._new(record.name, spec, adapter)
 
         recorder = self._recorder(replica)

@@ -5,7 +5,8 @@
 The guest is a Python object behind a real Unix socket. What is faithful: the life cycle and its
 errors; a paused machine does not read its socket, and what was sent meanwhile is answered after
 resume; the guest's memory is in the RAM file while it is paused, the device state is apart from it,
-and a device state loads only with the RAM that belongs to it. Disks are not touched.
+and a device state loads only with the RAM that belongs to it. Disks are not touched. There is no
+kernel in it that could mount anything, so a spec with shares is one that it cannot run.
 
 RAM file: b"satchel-fake-ram", length (8 bytes, little endian), what the guest froze to.
 Device state: JSON {"spec": the spec, "memory": SHA-256 of what the guest froze to, in hex}.
@@ -75,8 +76,9 @@ class FakeDriver:
         self.machines: list[FakeMachine] = []
 
     def check(self, spec: MachineSpec) -> None:
-        if self.lacking:
-            raise MachineUnsupported(self.lacking)
+        lacking = (*self.lacking, *(["a guest that mounts shares"] if spec.shares else []))
+        if lacking:
+            raise MachineUnsupported(lacking)
 
     def start(self, spec: MachineSpec, wiring: Wiring, boot: Boot | None) -> FakeMachine:
         self.check(spec)
@@ -123,6 +125,10 @@ class FakeMachine:
     @property
     def agent_socket(self) -> Path:
         return self._wiring.agent_socket
+
+    @property
+    def shares_socket(self) -> Path:
+        return self._wiring.shares_socket
 
     @property
     def pid(self) -> int:

@@ -124,6 +124,8 @@ class MachineSpec:
     memory_mib: MiB of guest RAM. disks: volume names; the order is vda, vdb ... in the guest.
     machine_type: a versioned q35. cpu_model: a named model with its version, never "host".
     accelerator: "tcg" or "kvm"; part of the spec because guests see the difference.
+    shares: whether the guest has the port `org.satchel.shares`; in JSON it is there only where it
+        is true, so a spec without it is what it was before there were shares.
     Raises SpecInvalid.
     """
 
@@ -133,6 +135,7 @@ class MachineSpec:
     cpu_model: str = CPU_MODEL
     vcpus: int = 1
     accelerator: str = "tcg"
+    shares: bool = False
 
     def __post_init__(self) -> None:
         _check_number("memory_mib", self.memory_mib, 16, MEMORY_LIMIT_MIB)
@@ -141,6 +144,8 @@ class MachineSpec:
         _check_name("cpu_model", self.cpu_model, _CPU_MODEL, CPU_MODEL)
         if self.accelerator not in _ACCELERATORS:
             raise SpecInvalid("accelerator", f"it is none of {', '.join(_ACCELERATORS)}")
+        if not isinstance(self.shares, bool):
+            raise SpecInvalid("shares", "it is neither true nor false")
         if not isinstance(self.disks, tuple) or len(self.disks) > DISK_LIMIT:
             raise SpecInvalid("disks", f"it is not a list of at most {DISK_LIMIT} names")
         for name in self.disks:
@@ -155,7 +160,10 @@ class MachineSpec:
 
     def to_json(self) -> dict[str, Any]:
         """The fields by name, in JSON types."""
-        return {**dataclasses.asdict(self), "disks": list(self.disks)}
+        value = {**dataclasses.asdict(self), "disks": list(self.disks)}
+        if not self.shares:
+            del value["shares"]
+        return value
 
     @classmethod
     def from_json(cls, value: object) -> MachineSpec:
@@ -165,9 +173,11 @@ class MachineSpec:
         """
         if not isinstance(value, dict):
             raise SpecInvalid("", "it is not a JSON object")
-        names = {field.name for field in dataclasses.fields(cls)}
-        if set(value) != names:
+        names = {field.name for field in dataclasses.fields(cls)} - {"shares"}
+        if set(value) - {"shares"} != names:
             raise SpecInvalid("", f"its fields are not {', '.join(sorted(names))}")
+        if value.get("shares", True) is not True:
+            raise SpecInvalid("shares", "where it stands, it is true")
         disks = value["disks"]
         return cls(**{**value, "disks": tuple(disks) if isinstance(disks, list) else disks})
 
@@ -200,6 +210,11 @@ class Wiring:
         return self.run_dir / "agent.sock"
 
     @property
+    def shares_socket(self) -> Path:
+        """The host's end of the guest's port `org.satchel.shares`, if the spec has shares."""
+        return self.run_dir / "shares.sock"
+
+    @property
     def console_log(self) -> Path:
         """What the guest wrote to its serial console, up to a limit."""
         return self.run_dir / "console.log"
@@ -218,6 +233,10 @@ class Machine(Protocol):
     @property
     def agent_socket(self) -> Path:
         """A Unix stream socket, there from start to stop, for one connection at a time."""
+
+    @property
+    def shares_socket(self) -> Path:
+        """As `agent_socket`, for the port of the shares; there only if the spec has shares."""
 
     @property
     def pid(self) -> int:

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """From a recipe to a bootable image, in layers of which each is kept until its input changes.
 
-    layers/kernel-KEY/{vmlinuz,initrd}    from Debian, one for all images
+    layers/kernel-KEY/{vmlinuz,initrd}    from Debian, one for all images; kernel-shares-KEY for
+                                          those of services with shares
     layers/base-KEY.tar                   the base's packages, from Debian
     layers/NAME-KEY.tar                   the service's packages on top of them, from Debian
     NAME/{disk,vmlinuz,initrd}-KEY        that tar, the recipes' files and the agent; no network
@@ -29,8 +30,8 @@ from hypervisor import Boot
 from images import debian
 from images.debian import SOURCE_DATE_EPOCH
 from images.filesystem import write_ext4
-from images.initrd import INIT, MODULES, PACKAGES, kernel_files
-from images.recipe import PRELOAD_PATH, Recipe
+from images.initrd import INIT, MODULES, PACKAGES, SHARES_MODULES, kernel_files
+from images.recipe import PRELOAD_PATH, SHARES_PATH, Recipe
 from images.sources import Sources, host_sources
 from images.tree import (
     Entry,
@@ -215,13 +216,15 @@ class _Build:
         return self._image(kernel, base_tar, service_tar)
 
     def _kernel_layer(self) -> Path:
-        key = _hash(str(BUILDER_VERSION), INIT, *MODULES, *PACKAGES)
-        layer = self.layers / f"kernel-{key[:12]}"
+        modules = SHARES_MODULES if self.recipe.shares else MODULES
+        key = _hash(str(BUILDER_VERSION), INIT, *modules, *PACKAGES)
+        name = "kernel-shares" if self.recipe.shares else "kernel"
+        layer = self.layers / f"{name}-{key[:12]}"
         if self._kept(layer):
             return layer
         with _scratch(self.layers) as scratch:
             self._bootstrap(scratch / "packages.tar", PACKAGES, variant="extract")
-            files = kernel_files(scratch / "packages.tar")
+            files = kernel_files(scratch / "packages.tar", modules)
             made = scratch / "kernel"
             made.mkdir()
             (made / "vmlinuz").write_bytes(files.vmlinuz)
@@ -326,7 +329,8 @@ class _Build:
         uid, gid = _user(tree, self.recipe)
         for guest_path in self.recipe.state:
             tree[guest_path] = Entry(Kind.FOLDER, 0o750, uid, gid, now)
-        for guest_path in _MOUNT_POINTS:
+        shares = (SHARES_PATH,) if self.recipe.shares else ()
+        for guest_path in (*_MOUNT_POINTS, *shares):
             tree[guest_path] = Entry(Kind.FOLDER, modified=now)
         base = read_digests(base_tar) if base_tar else {}
         return base_first(with_folders(tree, now), base)

@@ -21,6 +21,8 @@ from satchel.errors import UnsupportedError
 
 PACKAGES = ("linux-image-cloud-amd64", "busybox-static")
 MODULES = ("virtio_pci", "virtio_blk", "virtio_console")
+SHARES_MODULES = (*MODULES, "fuse")
+"""For a guest that mounts shares."""
 
 INIT = """\
 #!/bin/busybox sh

@@ -30,6 +30,9 @@ MOMENT_PATH = "/run/satchel/moment"
 PRELOAD_PATH = "/usr/lib/satchel/moment.so"
 """What gives a program time and randomness from there: replay/agent/preload.cc."""
 
+SHARES_PATH = "/satchel"
+"""Where the shares are in a guest whose recipe asks for them."""
+
 MEMORY_MIB = (64, 16 * 1024)
 DISK_MIB = (1024, 256 * 1024)
 
@@ -94,6 +97,7 @@ class Recipe:
     adapter_kind: what the port speaks, by the name of an adapter in `replay.adapters`
     stateful:     False: an operation's answer depends on that operation alone
     state:        folders that belong to `user`; their content is the service's state
+    shares:       whether the owner's shares are below /satchel in the guest
     read_only:    HTTP paths at and below which GET and HEAD change nothing that an answer shows;
                   they may go to one replica only. Of Redis, `/`: commands that only read
     rehearsal:    typical requests, from which a checkpoint's working set is learned
@@ -117,6 +121,7 @@ class Recipe:
     stateful: bool = True
     state: tuple[str, ...] = ()
     read_only: tuple[str, ...] = ()
+    shares: bool = False
     rehearsal: tuple[Rehearsal, ...] = ()
     folder: Path | None = None
 
@@ -188,6 +193,8 @@ class Recipe:
         """The guest's /etc/satchel/service, which its agent reads."""
         lines = [f"command={self.command}", f"port={self.port}", f"user={self.user}"]
         lines += [f"workdir={self.workdir}", f"moment={MOMENT_PATH}"]
+        if self.shares:
+            lines += [f"shares={SHARES_PATH}"]
         if self.needs:
             stands = f"SATCHEL_STANDS={' '.join(self.needs)}"
             lines += [f"environment=LD_PRELOAD={PRELOAD_PATH}", f"environment={stands}"]

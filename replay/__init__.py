@@ -13,6 +13,7 @@
 - adapter: what turns requests of a protocol into operations and makes responses comparable
 - raw, normalised: a response as the service sent it, and as replicas compare it
 - diagnosis: where two replicas of one log part, and why
+- shares: what a guest has below /satchel, through a port and a line of their own
 - executor: what operations are played onto
 """
 
@@ -49,6 +50,8 @@ from replay.segments import (
     logs_in,
 )
 from replay.segments import scan as scan_segment
+from replay.share_requests import ShareMessageInvalid
+from replay.shares import SharesGone, SharesLine
 
 __all__ = [
     "MAX_PAYLOAD",
@@ -80,6 +83,9 @@ __all__ = [
     "Response",
     "ServiceNotReady",
     "ServiceTimeout",
+    "ShareMessageInvalid",
+    "SharesGone",
+    "SharesLine",
     "TornEnd",
     "adapters",
     "agent_program",

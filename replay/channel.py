@@ -256,6 +256,24 @@ class AgentChannel:
         """Returns when the guest has written its file systems back."""
         self._task(FrameType.SYNC, b"", timeout)
 
+    def attach_shares(self, mark: bytes, timeout: float = TASK_SECONDS) -> None:
+        """Tell the guest that a host of its shares is at their port, by 16 random bytes.
+
+        Raises AgentFailed where the guest has no shares, AgentTimeout, AgentGone.
+        """
+        self._task(FrameType.SHARES_ATTACH, mark, timeout)
+
+    def settle_shares(self, timeout: float) -> bool:
+        """Have the guest ask nothing of its shares until `resume_shares`, or until a host attaches.
+        Whether all was answered in that time but what waits for a lock of somebody else."""
+        request = Frame(FrameType.SHARES_SETTLE, 0, timeout_ms=_milliseconds(timeout))
+        reply = self._request(request, timeout + GRACE_SECONDS)
+        return reply.status == FrameStatus.OK
+
+    def resume_shares(self, timeout: float = TASK_SECONDS) -> None:
+        """The end of `settle_shares`."""
+        self._task(FrameType.SHARES_GO_ON, b"", timeout)
+
     def _task(self, kind: FrameType, payload: bytes, timeout: float) -> Frame:
         request = Frame(kind, 0, timeout_ms=_milliseconds(timeout), payload=payload)
         reply = self._request(request, timeout + GRACE_SECONDS)

@@ -36,6 +36,9 @@ class FrameType(enum.IntEnum):
     RUN = 4
     SYNC = 5
     READ = 6
+    SHARES_ATTACH = 7
+    SHARES_SETTLE = 8
+    SHARES_GO_ON = 9
 
 
 class FrameStatus(enum.IntEnum):

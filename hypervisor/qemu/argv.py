@@ -7,9 +7,10 @@ same RAM blocks by name and size. So the identifiers and addresses here are part
 checkpoint is: changing one makes every older checkpoint unusable.
 
 - RAM is the object `ram`.
-- The console is COM1. 02.0 is the virtio-serial controller with port 1 `org.satchel.agent`;
-  03.0 onwards are the disks in the order of the spec. There is no other device that could be
-  left out: no network, display, USB, SATA, SMBus, and no source of random numbers.
+- The console is COM1. 02.0 is the virtio-serial controller with port 1 `org.satchel.agent` and, in
+  a machine with shares, port 2 `org.satchel.shares`; 03.0 onwards are the disks in the order of
+  the spec. There is no other device that could be left out: no network, display, USB, SATA, SMBus,
+  and no source of random numbers.
 - A first boot with -kernel puts the option ROM linuxboot_dma.bin among the RAM blocks. A resumed
   machine has no kernel file and gets the same ROM by name.
 - The real-time clock runs with the machine, not with the host: it stands still in a checkpoint.
@@ -19,6 +20,7 @@ from __future__ import annotations
 
 import json
 import urllib.parse
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,30 +29,39 @@ from satchel.errors import UsageError
 
 BINARY = "qemu-system-x86_64"
 AGENT_PORT = "org.satchel.agent"
+SHARES_PORT = "org.satchel.shares"
 PID_FILE = "qemu.pid"
 SANDBOX = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"
 TRANSLATION_CACHE_MIB = 256
 """Host memory that TCG may fill with translated code; QEMU's own default is 1 GiB."""
 
 _FIRST_DISK_SLOT = 3
+_PORTS = {"agent": AGENT_PORT, "shares": SHARES_PORT}
 
 
 def command(
-    spec: MachineSpec, wiring: Wiring, boot: Boot | None, *, monitor_fd: int, agent_fd: int
+    spec: MachineSpec,
+    wiring: Wiring,
+    boot: Boot | None,
+    *,
+    monitor_fd: int,
+    agent_fd: int,
+    shares_fd: int | None = None,
 ) -> list[str]:
     """The whole command line. The machine stands still until it is told to run.
 
-    The wiring has passed check_wiring, and its paths are absolute. monitor_fd, agent_fd: listening
-    Unix sockets that the process inherits. Raises UsageError for a disk that is not NBD on a Unix
-    socket.
+    The wiring has passed check_wiring, and its paths are absolute. monitor_fd, agent_fd,
+    shares_fd: listening Unix sockets that the process inherits, the last one if and only if the
+    spec has shares. Raises UsageError for a disk that is not NBD on a Unix socket.
     """
+    assert (shares_fd is not None) == spec.shares
     return [
         *_process(wiring),
         *_board(spec),
         *_ram(spec, wiring),
         *_monitor(monitor_fd),
         *_console(wiring),
-        *_agent(agent_fd),
+        *_ports({"agent": agent_fd} | ({"shares": shares_fd} if shares_fd is not None else {})),
         *(argument for index in range(len(spec.disks)) for argument in _disk(spec, wiring, index)),
         *_start(boot),
     ]
@@ -99,14 +110,15 @@ def _console(wiring: Wiring) -> list[str]:
     return ["-chardev", f"file,id=console,path={path},append=on", "-serial", "chardev:console"]
 
 
-def _agent(fd: int) -> list[str]:
-    controller = _virtio("virtio-serial-pci", "serial", 2) | {"max_ports": 2}
-    port = {"driver": "virtserialport", "id": "agent-port", "bus": "serial.0", "nr": 1}
-    return [
-        *("-chardev", f"socket,id=agent,fd={fd},server=on,wait=off"),
-        *("-device", _json(controller)),
-        *("-device", _json(port | {"chardev": "agent", "name": AGENT_PORT})),
-    ]
+def _ports(sockets: Mapping[str, int]) -> list[str]:
+    controller = _virtio("virtio-serial-pci", "serial", 2) | {"max_ports": 1 + len(sockets)}
+    arguments = ["-device", _json(controller)]
+    for number, (name, fd) in enumerate(sockets.items(), start=1):
+        port = {"driver": "virtserialport", "id": f"{name}-port", "bus": "serial.0", "nr": number}
+        port |= {"chardev": name, "name": _PORTS[name]}
+        arguments += ["-chardev", f"socket,id={name},fd={fd},server=on,wait=off"]
+        arguments += ["-device", _json(port)]
+    return arguments
 
 
 def _disk(spec: MachineSpec, wiring: Wiring, index: int) -> list[str]:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import fcntl
 import os
@@ -63,19 +64,20 @@ class QemuDriver:
 
 
 def _launch(spec: MachineSpec, wiring: Wiring, boot: Boot | None) -> Process:
-    monitor_path, agent_path = wiring.run_dir / MONITOR_SOCKET, wiring.agent_socket
+    paths = {"monitor_fd": wiring.run_dir / MONITOR_SOCKET, "agent_fd": wiring.agent_socket}
+    if spec.shares:
+        paths["shares_fd"] = wiring.shares_socket
     try:
-        with listening(monitor_path) as monitor, listening(agent_path) as agent:
-            inherited = (monitor.fileno(), agent.fileno())
-            command = argv.command(
-                spec, wiring, boot, monitor_fd=inherited[0], agent_fd=inherited[1]
-            )
+        with contextlib.ExitStack() as stack:
+            fds = {name: stack.enter_context(listening(paths[name])).fileno() for name in paths}
+            inherited = tuple(fds.values())
+            command = argv.command(spec, wiring, boot, **fds)
             launcher = (sys.executable, "-I", "-S", launch.__file__, "--")
             output = wiring.run_dir / OUTPUT
             return Process.start(command, output, launcher=launcher, inherited=inherited)
     except BaseException:
-        monitor_path.unlink(missing_ok=True)
-        agent_path.unlink(missing_ok=True)
+        for path in paths.values():
+            path.unlink(missing_ok=True)
         raise
 
 

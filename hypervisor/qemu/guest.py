@@ -106,6 +106,10 @@ class QemuMachine:
         return self._wiring.agent_socket
 
     @property
+    def shares_socket(self) -> Path:
+        return self._wiring.shares_socket
+
+    @property
     def pid(self) -> int:
         return self._process.pid
 
@@ -158,7 +162,8 @@ class QemuMachine:
         self._end()
         if self._monitor is not None:
             self._monitor.close()
-        for name in (MONITOR_SOCKET, MIGRATION_SOCKET, self.agent_socket.name, PID_FILE):
+        ports = (self.agent_socket.name, self.shares_socket.name)
+        for name in (MONITOR_SOCKET, MIGRATION_SOCKET, *ports, PID_FILE):
             (self._wiring.run_dir / name).unlink(missing_ok=True)
 
     def failure(self) -> str | None:

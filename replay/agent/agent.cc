@@ -67,12 +67,15 @@ int Exec(const std::vector<std::string>& arguments) {
 
 }  // namespace
 
-Agent::Agent(Port port, const std::string& config_path, bool init)
+Agent::Agent(Port port, Port shares_port, const std::string& config_path, bool init)
     : init_(init),
       signals_(BlockSignals()),
       port_(std::move(port)),
       service_(LoadConfig(config_path, &problem_)),
-      executor_(service_, init) {}
+      executor_(service_, init),
+      shares_(std::move(shares_port), service_.config().shares) {
+  shares_.Mount();
+}
 
 void Agent::Run() {
   while (!stopping_) {
@@ -83,7 +86,8 @@ void Agent::Run() {
 }
 
 Millis Agent::NextWake() const {
-  Millis wake = std::min({executor_.wake_time(), task_.wake_time(), port_.wake_time()});
+  Millis wake = std::min({executor_.wake_time(), task_.wake_time(), port_.wake_time(),
+                          shares_.wake_time(), settle_until_});
   if (problem_.empty()) wake = std::min(wake, service_.wake_time());
   if (port_.fd() >= 0 && port_quiet_until_ > 0) wake = std::min(wake, port_quiet_until_);
   return wake;
@@ -99,7 +103,8 @@ void Agent::Wait() {
   pollfd fds[] = {
       {signals_.get(), POLLIN, 0},   {quiet ? -1 : port_.fd(), wanted, 0},
       {port_.listener(), POLLIN, 0}, {task_.fd(), POLLIN, 0},
-      executor_.interest(),
+      executor_.interest(),          shares_.device_interest(),
+      shares_.port_interest(),
   };
   const Millis wake = NextWake();
   const Millis pause = std::clamp<Millis>(wake == kNever ? -1 : wake - now, -1, 60'000);
@@ -109,6 +114,8 @@ void Agent::Wait() {
   if ((fds[1].revents & (POLLIN | POLLHUP | POLLERR)) != 0) ReadPort();
   if ((fds[1].revents & POLLOUT) != 0) WritePort();
   if ((fds[1].revents & POLLHUP) != 0) HostGone();
+  if (fds[6].revents != 0) shares_.PortEvents(fds[6].revents);
+  if (fds[5].revents != 0) shares_.Device(executor_.executing());
 }
 
 void Agent::Work() {
@@ -123,6 +130,7 @@ void Agent::Work() {
     Reply(task_request_.type, task_request_.id, status, static_cast<uint64_t>(result->exit_code),
           std::make_shared<const std::string>(std::move(result->output)));
   }
+  AnswerSettled();
 }
 
 void Agent::HandleSignals() {
@@ -222,6 +230,10 @@ void Agent::Handle(Frame* request) {
     case kRun:
     case kSync:
       return HandleTask(*request);
+    case kSharesAttach:
+    case kSharesSettle:
+    case kSharesGoOn:
+      return HandleShares(*request);
     default:
       return Reply(header, kBadRequest, "this agent does not know the request");
   }
@@ -237,6 +249,30 @@ void Agent::HandleTask(const Frame& request) {
   if (!task_.Start(work, header.timeout_ms)) {
     Reply(header, kFailed, ErrnoText("cannot make a process"));
   }
+}
+
+void Agent::HandleShares(const Frame& request) {
+  const FrameHeader& header = request.header;
+  if (header.type == kSharesSettle) {
+    shares_.Settle();
+    settle_request_ = header;
+    settle_until_ = Now() + header.timeout_ms;
+    return;
+  }
+  settle_until_ = kNever;
+  if (header.type == kSharesGoOn) {
+    shares_.GoOn();
+    return Reply(header, kOk, "");
+  }
+  std::string error;
+  const bool attached = shares_.Attach(request.payload, &error);
+  Reply(header, attached ? kOk : kFailed, error);
+}
+
+void Agent::AnswerSettled() {
+  if (settle_until_ == kNever || (!shares_.Settled() && Now() < settle_until_)) return;
+  settle_until_ = kNever;
+  Reply(settle_request_, shares_.Settled() ? kOk : kTimeout, "");
 }
 
 int Agent::RunTask(uint8_t type, const std::vector<std::string>& arguments) const {

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: 2026 The Satchel authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The agent: one thread around one poll(), which connects the port, the service, the executor and
-// the task. Nothing in it waits for anything else, so it answers a hello while an operation runs,
-// and it may be frozen and woken up elsewhere at any moment.
+// The agent: one thread around one poll(), which connects the port, the service, the executor, the
+// task and the shares. Nothing in it waits for anything else, so it answers a hello while an
+// operation runs, and it may be frozen and woken up elsewhere at any moment.
 #ifndef SATCHEL_REPLAY_AGENT_AGENT_H_
 #define SATCHEL_REPLAY_AGENT_AGENT_H_
 
@@ -17,6 +17,7 @@
 #include "replay/agent/frame.h"
 #include "replay/agent/port.h"
 #include "replay/agent/service.h"
+#include "replay/agent/shares.h"
 #include "replay/agent/task.h"
 
 namespace satchel {
@@ -24,7 +25,8 @@ namespace satchel {
 class Agent {
  public:
   // config_path: the service description; a guest without one answers, but is never ready.
-  Agent(Port port, const std::string& config_path, bool init);
+  // shares_port: is looked at only if the description has shares.
+  Agent(Port port, Port shares_port, const std::string& config_path, bool init);
 
   // Returns on SIGTERM or SIGINT, as an ordinary process; as PID 1 switches off on SIGTERM.
   void Run();
@@ -42,6 +44,8 @@ class Agent {
 
   void Handle(Frame* request);
   void HandleTask(const Frame& request);
+  void HandleShares(const Frame& request);
+  void AnswerSettled();
   int RunTask(uint8_t type, const std::vector<std::string>& arguments) const;
   std::string StatusText();
   void Reply(uint8_t type, uint32_t id, uint16_t status, uint64_t number,
@@ -61,6 +65,9 @@ class Agent {
   uint32_t execute_id_ = 0;
   Task task_;
   FrameHeader task_request_;
+  Shares shares_;
+  FrameHeader settle_request_;
+  Millis settle_until_ = kNever;  // kNever: nobody waits for that
   bool stopping_ = false;
 };
 

@@ -57,6 +57,10 @@ enum FrameType : uint8_t {
   kSync = 5,  // no payload; the guest's file systems are written back before the reply
   kRead = 6,  // as kExecute, for a request that changes nothing: number = the first operation that
               // it does not need; it does not count as one, and is executed each time
+  kSharesAttach = 7,  // payload = 16 bytes: a host comes to the port of the shares (shares.h)
+  kSharesSettle = 8,  // no payload; answered when nothing is under way on that port any more; no
+                      // request goes out there from now on
+  kSharesGoOn = 9,    // no payload; the end of kSharesSettle
 };
 
 enum FrameStatus : uint16_t {

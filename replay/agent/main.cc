@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // satchel-agent: PID 1 of a guest. With --no-init an ordinary process of a host, for tests:
-//   satchel-agent --no-init (--listen SOCKET | --port PATH) [--config FILE]
+//   satchel-agent --no-init (--listen SOCKET | --port PATH) [--shares SOCKET] [--config FILE]
 #include <string.h>
 #include <unistd.h>
 
@@ -17,7 +17,9 @@ namespace {
 struct Options {
   bool no_init = false;
   satchel::Port::Kind kind = satchel::Port::Kind::kVirtio;
-  std::string path;
+  std::string path = satchel::Port::kAgent;
+  satchel::Port::Kind shares_kind = satchel::Port::Kind::kVirtio;
+  std::string shares = satchel::Port::kShares;
   std::string config = "/etc/satchel/service";
 };
 
@@ -34,6 +36,9 @@ bool ParseOptions(int argc, char** argv, Options* options) {
     } else if (i + 1 < argc && name == "--port") {
       options->kind = satchel::Port::Kind::kDevice;
       options->path = argv[++i];
+    } else if (i + 1 < argc && name == "--shares") {
+      options->shares_kind = satchel::Port::Kind::kListening;
+      options->shares = argv[++i];
     } else if (i + 1 < argc && name == "--config") {
       options->config = argv[++i];
     } else {
@@ -52,11 +57,12 @@ int main(int argc, char** argv) {
   if ((!known && !init) || (init && getpid() != 1)) {
     satchel::Say(
         "it is PID 1 of a guest; elsewhere: --no-init (--listen SOCKET | --port PATH) "
-        "[--config FILE]");
+        "[--shares SOCKET] [--config FILE]");
     return 2;
   }
   if (init) satchel::PrepareGuest();
-  satchel::Agent agent(satchel::Port(options.kind, options.path), options.config, init);
+  satchel::Agent agent(satchel::Port(options.kind, options.path),
+                       satchel::Port(options.shares_kind, options.shares), options.config, init);
   agent.Run();
   return 0;
 }

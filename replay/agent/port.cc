@@ -8,7 +8,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -21,7 +20,7 @@ constexpr int kLoadModulesEvery = 20;
 constexpr int kFirstLoad = 2;
 
 // Without udev there is no /dev/virtio-ports: the name stands in /sys/class/virtio-ports/vportNpM.
-std::string FindVirtioPort() {
+std::string FindVirtioPort(const std::string& wanted) {
   constexpr char kClass[] = "/sys/class/virtio-ports";
   DIR* folder = opendir(kClass);
   if (folder == nullptr) return "";
@@ -30,20 +29,10 @@ std::string FindVirtioPort() {
     const std::string device = entry->d_name;
     std::string name = ReadSmallFile((std::string(kClass) + "/" + device + "/name").c_str());
     while (!name.empty() && name.back() == '\n') name.pop_back();
-    if (name == Port::kName) found = "/dev/" + device;
+    if (name == wanted) found = "/dev/" + device;
   }
   closedir(folder);
   return found;
-}
-
-void LoadModules() {
-  const pid_t pid = fork();
-  if (pid == 0) {
-    ResetChild();
-    execl("/sbin/modprobe", "modprobe", "-a", "virtio_pci", "virtio_console", nullptr);
-    _exit(127);
-  }
-  if (pid > 0) waitpid(pid, nullptr, 0);
 }
 
 bool SocketAddress(const std::string& path, sockaddr_un* address) {
@@ -58,8 +47,10 @@ Fd UnixSocket() { return Fd(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_C
 }  // namespace
 
 void Port::OpenVirtio() {
-  if (attempts_++ % kLoadModulesEvery == kFirstLoad) LoadModules();
-  const std::string device = FindVirtioPort();
+  if (attempts_++ % kLoadModulesEvery == kFirstLoad) {
+    LoadModules({"virtio_pci", "virtio_console"});
+  }
+  const std::string device = FindVirtioPort(path_);
   if (device.empty()) return;
   fd_ = Fd(open(device.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC));
   if (!fd_.valid()) Say("cannot open %s: %s", device.c_str(), strerror(errno));

@@ -13,10 +13,11 @@ namespace satchel {
 
 class Port {
  public:
-  static constexpr char kName[] = "org.satchel.agent";
+  static constexpr char kAgent[] = "org.satchel.agent";
+  static constexpr char kShares[] = "org.satchel.shares";
 
   enum class Kind {
-    kVirtio,     // the port of that name, wherever it appears
+    kVirtio,     // the port of the name that `path` is, wherever it appears
     kDevice,     // a character device or a Unix socket to connect to
     kListening,  // a Unix socket to listen on, one host after the other, as QEMU does it
   };

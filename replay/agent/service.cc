@@ -18,7 +18,7 @@
 namespace satchel {
 namespace {
 
-constexpr std::string_view kKeys = " command port user workdir environment moment ";
+constexpr std::string_view kKeys = " command port user workdir environment moment shares ";
 
 // What else would depend on the machine, on chance, or on the order of threads. A recipe may say
 // otherwise.
@@ -96,6 +96,9 @@ bool ParseLine(std::string_view key, std::string_view value, ServiceConfig* conf
     config->workdir = value;
   } else if (key == "moment") {
     config->moment = value;
+  } else if (key == "shares") {
+    if (value.front() != '/') return false;
+    config->shares = value;
   } else if (key == "environment") {
     config->environment.emplace_back(value);
   } else {

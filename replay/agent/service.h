@@ -11,6 +11,7 @@
 //   user=         a number, number:number, or a name in /etc/passwd; the agent's own without it
 //   workdir=      / without it
 //   environment=  NAME=VALUE; may be repeated
+//   shares=       where the owner's shares are mounted; without it there are none (shares.h)
 //   moment=       the path of the moment's file (moment.h); the service has it in SATCHEL_MOMENT
 #ifndef SATCHEL_REPLAY_AGENT_SERVICE_H_
 #define SATCHEL_REPLAY_AGENT_SERVICE_H_
@@ -35,6 +36,7 @@ struct ServiceConfig {
   std::string workdir = "/";
   std::vector<std::string> environment;
   std::string moment;
+  std::string shares;
 };
 
 // False: the text is not a service description; *error says why.

@@ -7,10 +7,12 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <vector>
 
 namespace satchel {
 
@@ -61,6 +63,19 @@ std::string ReadSmallFile(const char* path) {
     text.append(buffer, static_cast<size_t>(got));
   }
   return text;
+}
+
+void LoadModules(std::initializer_list<const char*> names) {
+  std::vector<char*> argv = {const_cast<char*>("modprobe"), const_cast<char*>("-a")};
+  for (const char* name : names) argv.push_back(const_cast<char*>(name));
+  argv.push_back(nullptr);
+  const pid_t pid = fork();
+  if (pid == 0) {
+    ResetChild();
+    execv("/sbin/modprobe", argv.data());
+    _exit(127);
+  }
+  if (pid > 0) waitpid(pid, nullptr, 0);
 }
 
 void ResetChild() {

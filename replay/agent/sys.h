@@ -7,6 +7,7 @@
 #define SATCHEL_REPLAY_AGENT_SYS_H_
 
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 
 namespace satchel {
@@ -42,6 +43,9 @@ std::string ErrnoText(const char* what);
 
 // The whole of a small file, or "" if it cannot be read. For /proc, /sys and /etc.
 std::string ReadSmallFile(const char* path);
+
+// Has modprobe load kernel modules; where it cannot, nothing happens.
+void LoadModules(std::initializer_list<const char*> names);
 
 // In a child before exec: default signal handling, nothing blocked, own session.
 void ResetChild();

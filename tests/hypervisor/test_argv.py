@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """QEMU's command line, without QEMU."""
 
+import dataclasses
 import itertools
 import json
 from pathlib import Path
@@ -26,7 +27,8 @@ BOOT = Boot(Path("/boot/vmlinuz"), Path("/boot/initrd"), "console=ttyS0 root=/de
 
 
 def command(boot: Boot | None = None, spec: MachineSpec = SPEC) -> list[str]:
-    return argv.command(spec, WIRING, boot, monitor_fd=7, agent_fd=8)
+    shares_fd = 9 if spec.shares else None
+    return argv.command(spec, WIRING, boot, monitor_fd=7, agent_fd=8, shares_fd=shares_fd)
 
 
 def values(option: str, arguments: list[str]) -> list[str]:
@@ -74,6 +76,21 @@ def test_there_is_no_other_device() -> None:
     assert not {"-netdev", "-nic", "-net", "-usb", "-vga", "-drive"} & set(arguments)
     (board,) = values("-machine", arguments)
     assert {"usb=off", "sata=off", "smbus=off", "vmport=off"} < set(board.split(","))
+
+
+def test_a_machine_with_shares_has_one_more_port_and_another_machine_is_as_before() -> None:
+    ports = [
+        [one for one in devices(command(spec=spec)) if one["driver"].startswith("virt")][:3]
+        for spec in (SPEC, dataclasses.replace(SPEC, shares=True))
+    ]
+    assert [one.get("max_ports") for one in ports[0]] == [2, None, None]
+    assert [one.get("name") for one in ports[0][:2]] == [None, "org.satchel.agent"]
+    assert [one.get("max_ports") for one in ports[1]] == [3, None, None]
+    assert ports[1][1] == ports[0][1]
+    assert ports[1][2]["name"] == "org.satchel.shares"
+    assert (ports[1][2]["id"], ports[1][2]["nr"]) == ("shares-port", 2)
+    sockets = values("-chardev", command(spec=dataclasses.replace(SPEC, shares=True)))
+    assert "socket,id=shares,fd=9,server=on,wait=off" in sockets
 
 
 def test_disks_come_in_the_order_of_the_spec_at_fixed_addresses() -> None:

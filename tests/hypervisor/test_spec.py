@@ -27,6 +27,7 @@ HOSTILE: list[tuple[str, list[Any]]] = [
     ("machine_type", ["pc-q35-7.2\n", "pc-q35-\u0667.\u0662", ["pc-q35-7.2"]]),
     ("cpu_model", ["host", "max", "base", "Westmere", "Westmere-v1,+vmx", "help", "?", "", 1]),
     ("cpu_model", ["Westmere-v1\n", "-v1", "A" * 40 + "-v1", {"Westmere-v1": 1}]),
+    ("shares", [False, None, 1, "true", []]),
     ("accelerator", ["", "xen", "tcg,tb-size=99999", "TCG", None, ["tcg"], {}]),
 ]
 
@@ -59,6 +60,15 @@ def test_what_is_not_a_spec_is_refused(value: object) -> None:
 def test_every_field_must_be_there(field: str) -> None:
     with pytest.raises(SpecInvalid):
         MachineSpec.from_json({name: value for name, value in GOOD.items() if name != field})
+
+
+def test_a_spec_has_shares_in_json_only_where_it_has_them() -> None:
+    spec = MachineSpec.from_json({**GOOD, "shares": True})
+    assert spec.shares
+    assert spec.to_json() == {**GOOD, "shares": True}
+    assert not MachineSpec.from_json(GOOD).shares
+    with pytest.raises(SpecInvalid):
+        MachineSpec(512, ("disk0",), shares=1)  # type: ignore[arg-type]
 
 
 def test_a_spec_made_here_is_checked_too() -> None:

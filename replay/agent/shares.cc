@@ -1,0 +1,250 @@
+// SPDX-FileCopyrightText: 2026 The Satchel authors
+// SPDX-License-Identifier: Apache-2.0
+#include "replay/agent/shares.h"
+
+#include <fcntl.h>
+#include <linux/fuse.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+namespace satchel {
+namespace {
+
+constexpr size_t kMaxOutgoing = 4u << 20;
+constexpr size_t kMaxUnanswered = 32u << 20;
+constexpr int kMessagesPerTurn = 64;
+// poll() cannot be told to ignore POLLHUP, so a port without a host is looked at this often.
+constexpr Millis kNoHostPause = 100;
+
+template <typename T>
+T Load(std::string_view bytes, size_t offset) {
+  T value{};
+  memcpy(&value, bytes.data() + offset, sizeof(value));
+  return value;
+}
+
+std::shared_ptr<const std::string> MakeRecord(ShareRecord kind, uint64_t operation,
+                                              std::string_view message) {
+  auto record = std::make_shared<std::string>();
+  record->reserve(kShareRecordHeaderSize + message.size());
+  const auto append = [&record](const auto& value) {
+    record->append(reinterpret_cast<const char*>(&value), sizeof(value));
+  };
+  append(static_cast<uint32_t>(message.size()));
+  append(static_cast<uint16_t>(kind));
+  append(uint16_t{0});
+  append(operation);
+  record->append(message);
+  return record;
+}
+
+}  // namespace
+
+Shares::~Shares() {
+  if (device_.valid()) umount2(where_.c_str(), MNT_DETACH);
+}
+
+void Shares::Mount() {
+  if (where_.empty()) return;
+  if (access("/dev/fuse", F_OK) != 0) LoadModules({"fuse"});
+  Fd device(open("/dev/fuse", O_RDWR | O_NONBLOCK | O_CLOEXEC));
+  if (!device.valid()) {
+    problem_ = ErrnoText("cannot open /dev/fuse");
+    return Say("%s", problem_.c_str());
+  }
+  mkdir(where_.c_str(), 0755);
+  // One guest is one domain of trust: whoever runs in it may use the shares, so allow_other, and no
+  // default_permissions. Who owns a file at home says nothing about users in here.
+  const std::string options =
+      "fd=" + std::to_string(device.get()) + ",rootmode=40755,user_id=0,group_id=0,allow_other";
+  constexpr unsigned long kFlags = MS_NOSUID | MS_NODEV | MS_NOATIME;
+  if (mount("satchel", where_.c_str(), "fuse", kFlags, options.c_str()) != 0) {
+    problem_ = ErrnoText(("cannot mount " + where_).c_str());
+    return Say("%s", problem_.c_str());
+  }
+  device_ = std::move(device);
+  buffer_.resize(kMaxShareMessage);
+  if (port_.fd() < 0) port_.TryOpen();
+}
+
+bool Shares::Attach(std::string_view mark, std::string* error) {
+  if (!device_.valid()) {
+    *error = where_.empty() ? "this guest has no shares" : problem_;
+    return false;
+  }
+  if (mark.size() != kShareMarkSize) {
+    *error = "a mark has 16 bytes";
+    return false;
+  }
+  if (port_.fd() >= 0) port_.HostGone();
+  if (port_.fd() < 0) port_.TryOpen();
+  if (port_.fd() < 0) {
+    *error = "nobody is at the port of the shares";
+    return false;
+  }
+  HostGone();
+  attached_ = true;
+  settling_ = false;
+  mark_ = mark;
+  Queue(std::make_shared<const std::string>(mark));
+  if (init_) Queue(init_);
+  for (const auto& [unique, asked] : unanswered_) Queue(asked.record);
+  for (const auto& [unique, asked] : unanswered_) {
+    if (asked.interrupt) Queue(asked.interrupt);
+  }
+  return true;
+}
+
+void Shares::HostGone() {
+  attached_ = false;
+  incoming_.clear();
+  outgoing_.clear();
+  outgoing_offset_ = 0;
+  outgoing_bytes_ = 0;
+  quiet_until_ = 0;
+}
+
+bool Shares::Settled() const {
+  if (!attached_) return true;
+  const auto waits = [](const auto& entry) { return entry.second.opcode == FUSE_SETLKW; };
+  return outgoing_.empty() && std::all_of(unanswered_.begin(), unanswered_.end(), waits);
+}
+
+bool Shares::MayTake() const {
+  return attached_ && !settling_ && outgoing_bytes_ < kMaxOutgoing &&
+         unanswered_bytes_ < kMaxUnanswered;
+}
+
+pollfd Shares::device_interest() const { return {MayTake() ? device_.get() : -1, POLLIN, 0}; }
+
+pollfd Shares::port_interest() const {
+  const bool quiet = quiet_until_ > Now();
+  const short out = outgoing_.empty() ? 0 : POLLOUT;
+  return {attached_ && !quiet ? port_.fd() : -1, static_cast<short>(POLLIN | out), 0};
+}
+
+void Shares::Device(uint64_t operation) {
+  for (int turn = 0; turn < kMessagesPerTurn && MayTake(); ++turn) {
+    const ssize_t count = read(device_.get(), buffer_.data(), buffer_.size());
+    if (count < 0 && (errno == EINTR || errno == ENOENT)) continue;  // the asker was interrupted
+    if (count < 0 && errno == EAGAIN) break;
+    if (count < static_cast<ssize_t>(sizeof(fuse_in_header))) {
+      problem_ = count < 0 ? ErrnoText("cannot read /dev/fuse") : "/dev/fuse ended";
+      Say("%s", problem_.c_str());
+      device_.Close();
+      break;
+    }
+    Take(std::string_view(buffer_.data(), static_cast<size_t>(count)), operation);
+  }
+  if (attached_) WritePort();
+}
+
+void Shares::Take(std::string_view message, uint64_t operation) {
+  const auto header = Load<fuse_in_header>(message, 0);
+  auto record = MakeRecord(kShareRequest, operation, message);
+  Queue(record);
+  if (header.opcode == FUSE_FORGET || header.opcode == FUSE_BATCH_FORGET) return;
+  if (header.opcode == FUSE_INTERRUPT) {
+    const auto found = unanswered_.find(Load<fuse_interrupt_in>(message, sizeof(header)).unique);
+    if (found != unanswered_.end()) found->second.interrupt = std::move(record);
+    return;
+  }
+  if (header.opcode == FUSE_INIT) init_request_ = message;
+  unanswered_bytes_ += record->size();
+  unanswered_[header.unique] = {header.opcode, std::move(record), nullptr};
+}
+
+void Shares::Queue(std::shared_ptr<const std::string> bytes) {
+  outgoing_bytes_ += bytes->size();
+  outgoing_.push_back(std::move(bytes));
+}
+
+void Shares::PortEvents(short events) {
+  if ((events & POLLOUT) != 0) WritePort();
+  if ((events & (POLLIN | POLLHUP | POLLERR)) != 0) ReadPort();
+}
+
+void Shares::WritePort() {
+  while (!outgoing_.empty()) {
+    const std::string& front = *outgoing_.front();
+    const ssize_t count =
+        write(port_.fd(), front.data() + outgoing_offset_, front.size() - outgoing_offset_);
+    if (count <= 0) return;  // reading tells whether the host has gone
+    outgoing_offset_ += static_cast<size_t>(count);
+    outgoing_bytes_ -= static_cast<size_t>(count);
+    if (outgoing_offset_ < front.size()) continue;
+    outgoing_.pop_front();
+    outgoing_offset_ = 0;
+  }
+}
+
+void Shares::ReadPort() {
+  char piece[32u << 10];
+  for (int turn = 0; turn < kMessagesPerTurn; ++turn) {
+    const ssize_t count = read(port_.fd(), piece, sizeof(piece));
+    if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    if (count <= 0) {
+      // A device without a host may have one soon: the next host attaches while the kernel still
+      // says that there is none.
+      port_.HostGone();
+      if (port_.fd() < 0) return HostGone();
+      quiet_until_ = Now() + kNoHostPause;
+      return;
+    }
+    incoming_.append(piece, static_cast<size_t>(count));
+    if (!mark_.empty()) FindMark();
+    if (mark_.empty()) PassReplies();
+    if (!attached_) return;
+  }
+}
+
+void Shares::FindMark() {
+  const size_t at = incoming_.find(mark_);
+  if (at == std::string::npos) {
+    incoming_.erase(0, incoming_.size() - std::min(incoming_.size(), kShareMarkSize - 1));
+    return;
+  }
+  incoming_.erase(0, at + kShareMarkSize);
+  mark_.clear();
+}
+
+void Shares::PassReplies() {
+  std::string_view rest = incoming_;
+  while (rest.size() >= sizeof(fuse_out_header)) {
+    const size_t length = Load<fuse_out_header>(rest, 0).len;
+    if (length < sizeof(fuse_out_header) || length > kMaxShareMessage) {
+      Say("the host of the shares sent a reply of %zu bytes", length);
+      return HostGone();
+    }
+    if (rest.size() < length) break;
+    PassReply(rest.substr(0, length));
+    rest.remove_prefix(length);
+  }
+  incoming_.erase(0, incoming_.size() - rest.size());
+}
+
+// Passed on is what answers a request: a notice of the host (unique 0) could make the kernel wait
+// for a lock whose holder waits for us.
+void Shares::PassReply(std::string_view reply) {
+  constexpr uint64_t kInterruptBit = 1;
+  const auto header = Load<fuse_out_header>(reply, 0);
+  const auto found = unanswered_.find(header.unique & ~kInterruptBit);
+  if (found == unanswered_.end()) return;
+  if (write(device_.get(), reply.data(), reply.size()) < 0 && errno != ENOENT) {
+    Say("%s", ErrnoText("the kernel does not take a reply").c_str());
+  }
+  if ((header.unique & kInterruptBit) != 0) return;
+  if (found->second.opcode == FUSE_INIT && header.error == 0) {
+    init_ = MakeRecord(kShareInit, 0, init_request_ + std::string(reply));
+  }
+  unanswered_bytes_ -= found->second.record->size();
+  unanswered_.erase(found);
+}
+
+}  // namespace satchel

@@ -1,0 +1,121 @@
+// SPDX-FileCopyrightText: 2026 The Satchel authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The shares in a guest: a FUSE mount whose kernel messages go to the host through a port of their
+// own, and the answers back. Everything that must survive a checkpoint is in the guest's memory:
+// the kernel's inodes and open files, the first exchange with a host (FUSE_INIT), and the requests
+// that have no answer yet.
+//
+// A host attaches with 16 random bytes, its mark, which it sends through the agent's port. After
+// that each side sends the mark on the shares' port, and drops what comes before the other's: what
+// was under way between the guest and an earlier host. Behind its mark the guest sends records,
+//
+//    0  u32  length n of the FUSE message
+//    4  u16  kind, ShareRecord
+//    6  u16  0
+//    8  u64  the operation under way when the kernel asked, 0 between two of them
+//   16   n   the message; for kInit the request and the reply to it, one after the other
+//
+// first of all kInit if there was a host before, then every request without an answer, in the order
+// of the kernel's numbers, then new ones. Behind its mark the host sends FUSE replies. All numbers
+// are little-endian.
+#ifndef SATCHEL_REPLAY_AGENT_SHARES_H_
+#define SATCHEL_REPLAY_AGENT_SHARES_H_
+
+#include <poll.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "replay/agent/port.h"
+#include "replay/agent/sys.h"
+
+namespace satchel {
+
+inline constexpr size_t kShareMarkSize = 16;
+inline constexpr size_t kShareRecordHeaderSize = 16;
+inline constexpr size_t kMaxShareMessage = (1u << 20) + 4096;
+
+enum ShareRecord : uint16_t {
+  kShareInit = 1,     // what a host has answered to FUSE_INIT: a host after it is told
+  kShareRequest = 2,  // a request of the kernel
+};
+
+class Shares {
+ public:
+  // where: the mount point; empty in a guest without shares, in which nothing happens.
+  Shares(Port port, std::string where) : port_(std::move(port)), where_(std::move(where)) {}
+  // Unmounts; for agents that are not PID 1.
+  ~Shares();
+  Shares(const Shares&) = delete;
+  Shares& operator=(const Shares&) = delete;
+
+  // Mounts. What is asked of the mount waits until a host has attached.
+  void Mount();
+
+  // A new host. False: *error says why there can be none.
+  bool Attach(std::string_view mark, std::string* error);
+
+  // Take no new requests from the kernel until GoOn() or Attach().
+  void Settle() { settling_ = true; }
+  void GoOn() { settling_ = false; }
+
+  // Whether every request has its answer, except for those that wait for a lock of somebody else.
+  bool Settled() const;
+
+  // What to wait for, fd -1: nothing. Device() and PortEvents() are called with what came.
+  pollfd device_interest() const;
+  pollfd port_interest() const;
+  Millis wake_time() const { return quiet_until_ > 0 ? quiet_until_ : kNever; }
+
+  // Relays what the kernel asks. operation: what is being executed, 0 for nothing.
+  void Device(uint64_t operation);
+  void PortEvents(short events);
+
+ private:
+  struct Asked {
+    uint32_t opcode = 0;
+    std::shared_ptr<const std::string> record;
+    std::shared_ptr<const std::string> interrupt;  // that the asker was interrupted, or null
+  };
+
+  bool MayTake() const;
+  void Take(std::string_view message, uint64_t operation);
+  void Queue(std::shared_ptr<const std::string> bytes);
+  void ReadPort();
+  void WritePort();
+  void HostGone();
+  void FindMark();
+  void PassReplies();
+  void PassReply(std::string_view reply);
+
+  Port port_;
+  const std::string where_;
+  std::string problem_;
+  Fd device_;
+  std::vector<char> buffer_;
+
+  bool attached_ = false;
+  bool settling_ = false;
+  std::string mark_;  // still to be found in what the host sends; empty once it was
+  std::string incoming_;
+  std::deque<std::shared_ptr<const std::string>> outgoing_;
+  size_t outgoing_offset_ = 0;
+  size_t outgoing_bytes_ = 0;
+  Millis quiet_until_ = 0;
+
+  std::string init_request_;
+  std::shared_ptr<const std::string> init_;
+  std::map<uint64_t, Asked> unanswered_;
+  size_t unanswered_bytes_ = 0;
+};
+
+}  // namespace satchel
+
+#endif  // SATCHEL_REPLAY_AGENT_SHARES_H_
