@@ -12,7 +12,6 @@ codec (what both say to each other, as bytes), remote (a hub at the other end of
 """
 
 from overlay.shares.buffer import Buffer
-from overlay.shares.codec import RUN_LIMIT
 from overlay.shares.extent import BLOCK, Extent
 from overlay.shares.hub import Hub, Opened
 from overlay.shares.operations import (
@@ -28,7 +27,6 @@ from overlay.shares.remote import Channel, RemoteHub, RemoteNode, answer_request
 
 __all__ = [
     "BLOCK",
-    "RUN_LIMIT",
     "Attributes",
     "Buffer",
     "Changes",

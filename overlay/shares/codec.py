@@ -18,26 +18,33 @@ from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from overlay.coherence import (
+    LONGEST,
     Blocks,
+    Carrier,
     Done,
+    Engage,
+    Engaged,
     Fetch,
     FileId,
+    Flush,
     Granted,
     Invalidate,
+    Invalidated,
+    Keep,
     Log,
     Message,
+    Native,
     Own,
     Push,
     Recall,
     Recalled,
+    Refused,
     Release,
     Update,
+    Updated,
 )
 from overlay.shares.extent import BLOCK
 from satchel.errors import IntegrityError
-
-RUN_LIMIT = 1024
-"""Blocks of a message that has something to say of each: 4 MiB of content."""
 
 CALL, RESULT, REFUSED = 64, 65, 66
 """What a payload begins with where it is not a message about blocks."""
@@ -47,18 +54,35 @@ _KINDS: dict[type[Message], tuple[int, tuple[str, ...]]] = {
     Fetch: (1, ("versions",)),
     Blocks: (2, ("expires", "versions", "fresh", "data")),
     Own: (3, ("whole", "versions")),
-    Granted: (4, ("versions", "fresh", "shared", "data")),
-    Push: (5, ("versions", "data")),
-    Log: (6, ("version", "offset", "data")),
-    Release: (7, ("versions", "dirty", "data")),
+    Granted: (4, ("versions", "shared", "used", "fresh", "data")),
+    Push: (5, ("everyone", "fresh", "data")),
+    Log: (6, ("offset", "data")),
+    Release: (7, ("fresh", "data")),
     Done: (8, ()),
     Invalidate: (9, ()),
-    Recall: (10, ("keep",)),
-    Recalled: (11, ("versions", "fresh", "data")),
-    Update: (12, ("versions", "data")),
+    Recall: (10, ("keep", "use")),
+    Recalled: (11, ("fresh", "data")),
+    Update: (12, ("versions", "fresh", "data")),
+    Flush: (13, ("fresh", "data")),
+    Invalidated: (14, ("used",)),
+    Updated: (15, ("kept",)),
+    Refused: (16, ("refused",)),
+    Engage: (17, ()),
+    Engaged: (18, ("owned", "copies")),
+    Native: (19, ()),
 }
 _MESSAGES = {kind: (message, names) for message, (kind, names) in _KINDS.items()}
-_SCALARS = {"whole": "<?", "keep": "<?", "version": "<Q", "offset": "<I", "expires": "<d"}
+_SCALARS = {
+    "whole": "<?",
+    "everyone": "<?",
+    "use": "<?",
+    "keep": "<B",
+    "offset": "<I",
+    "expires": "<d",
+}
+_FLAGS = frozenset({"shared", "used", "kept"})
+_RUNS = frozenset({"owned", "copies"})
+_ABOUT_FILES = (Engage, Engaged, Native)
 
 
 def encode(message: Message) -> bytes:
@@ -74,12 +98,17 @@ def _field(name: str, value: Any) -> bytes:
         return bytes(value)
     if name == "expires":
         value = math.nan if value is None else value
+    if name == "keep":
+        value = value.value
     if name in _SCALARS:
         return struct.pack(_SCALARS[name], value)
     if name == "versions":
         return struct.pack(f"<{len(value)}Q", *value)
-    if name == "shared":
+    if name in _FLAGS:
         return bytes(value)
+    if name in _RUNS:
+        pairs = [number for run in value for number in run]
+        return struct.pack(f"<I{len(pairs)}q", len(value), *pairs)
     return struct.pack(f"<I{len(value)}q", len(value), *value)
 
 
@@ -88,7 +117,7 @@ def decode(payload: bytes) -> Message:
     try:
         kind, file, first, count = _HEADER.unpack_from(payload)
         message, names = _MESSAGES[kind]
-        reader = _Reader(payload, first, count if "versions" in names else 0)
+        reader = _Reader(payload, first, count)
         values = {name: reader.field(name) for name in names}
     except (struct.error, KeyError, ValueError) as error:
         raise IntegrityError("a peer's message about blocks is none", why=str(error)) from error
@@ -104,7 +133,7 @@ class _Reader:
         self.at = _HEADER.size
         self._payload = payload
         self._blocks = range(first, first + count)
-        if count > RUN_LIMIT:
+        if count > LONGEST:
             raise ValueError(f"{count} blocks in one message")
 
     def field(self, name: str) -> Any:
@@ -113,12 +142,17 @@ class _Reader:
             return data
         if name in _SCALARS:
             (value,) = self._take(_SCALARS[name])
+            if name == "keep":
+                return Keep(value)
             return None if name == "expires" and math.isnan(value) else value
         if name == "versions":
             return self._take(f"<{len(self._blocks)}Q")
-        if name == "shared":
-            return self._take(f"<{len(self._blocks)}?")
+        return self._take(f"<{len(self._blocks)}?") if name in _FLAGS else self._counted(name)
+
+    def _counted(self, name: str) -> tuple[Any, ...]:
         (count,) = self._take("<I")
+        if name in _RUNS:
+            return self._runs(count)
         if count > len(self._blocks):
             raise ValueError(f"content of {count} of {len(self._blocks)} blocks")
         numbers = self._take(f"<{count}q")
@@ -126,6 +160,15 @@ class _Reader:
         if not ascending or not all(number in self._blocks for number in numbers):
             raise ValueError(f"{name} names other blocks")
         return numbers
+
+    def _runs(self, count: int) -> tuple[tuple[int, int], ...]:
+        if count * 16 > len(self._payload) - self.at:
+            raise ValueError(f"{count} runs in {len(self._payload)} bytes")
+        numbers = self._take(f"<{2 * count}q")
+        found = tuple(zip(numbers[::2], numbers[1::2], strict=True))
+        if any(first < -1 or not 0 < length <= LONGEST for first, length in found):
+            raise ValueError("a run of blocks is none")
+        return found
 
     def _take(self, layout: str) -> tuple[Any, ...]:
         values = struct.unpack_from(layout, self._payload, self.at)
@@ -136,17 +179,14 @@ class _Reader:
 def _check(message: Message, left: int) -> None:
     """That the content is as long as the message says."""
     match message:
-        case Blocks() | Granted() | Recalled():
+        case Carrier():
             size = len(message.data) - BLOCK * len(message.fresh)
-        case Release():
-            size = len(message.data) - BLOCK * len(message.dirty)
-        case Push() | Update():
-            size = len(message.data) - BLOCK * message.count
         case Log():
             size = max(0, message.offset + len(message.data) - BLOCK)
         case _:
             size = left
-    if size or message.count < 1 or message.first < -1:
+    least = 0 if isinstance(message, (*_ABOUT_FILES, Done)) else 1
+    if size or message.count < least or message.first < -1:
         why = f"{type(message).__name__}, {message.count} blocks from {message.first}"
         raise IntegrityError("a peer's message about blocks has content of another size", why=why)
 

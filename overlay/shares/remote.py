@@ -105,7 +105,6 @@ class RemoteHub:
     def listen(
         self,
         answer: Callable[[Message, Callable[[Message], None]], None],
-        engage: Callable[[FileId], None],
         stale: Callable[[FileId, bytes | None], None],
     ) -> None:
         def take(payload: bytes, reply: Callable[[bytes], None]) -> None:
@@ -119,9 +118,7 @@ class RemoteHub:
                 answer(codec.decode(payload), lambda message: reply(codec.encode(message)))
                 return
             name, values = codec.decode_call(payload)
-            if name == "engage":
-                engage(*codec.arguments_of(engage_call, values))
-            elif name == "stale":
+            if name == "stale":
                 stale(*codec.arguments_of(stale_call, values))
             else:
                 raise IntegrityError("a hub asked for what nodes do not have", why=name)
@@ -207,18 +204,14 @@ def _refusal(error: Exception) -> OSError:
     return error if isinstance(error, OSError) else OSError(errno.EIO, str(error))
 
 
-def engage_call(file: FileId) -> None:
-    """What a hub calls at its node to take a native grant back."""
-
-
 def stale_call(file: FileId, name: bytes | None) -> None:
     """What a hub calls at its node when a name or a file's attributes are others."""
 
 
 def answer_request(hub: Hub, payload: bytes, reply: Callable[[bytes], None]) -> None:
     """Have `hub` do what a node's request says. A call blocks as long as that takes; a request
-    about blocks does not, and its reply is handed on where hub.post has it arrive. Raises nothing: what
-    cannot be meant is answered with EINVAL.
+    about blocks does not, and its reply is handed on where hub.post has it arrive. Raises
+    nothing: what cannot be meant is answered with EINVAL.
     """
     try:
         if codec.is_call(payload):
@@ -247,15 +240,12 @@ class RemoteNode:
         self._channel = channel
 
     def ask(self, message: Message) -> Message:
-        """Invalidate, Recall or Update; its reply. Raises OSError where the node is not reached,
+        """Invalidate, Recall, Update, Engage or Native; its reply. Raises OSError where the node
+        is not reached,
         and IntegrityError."""
         payload = self._channel.request(codec.encode(message))
         codec.raise_refusal(payload)
         return codec.decode(payload)
-
-    def engage(self, file: FileId) -> None:
-        """Take the native grant back."""
-        self._channel.request(codec.encode_call("engage", [file]))
 
     def stale(self, file: FileId, name: bytes | None) -> None:
         """Returns when the node answers nothing from what it knew of it."""

@@ -9,18 +9,26 @@ import pytest
 from overlay.coherence import (
     Blocks,
     Done,
+    Engage,
+    Engaged,
     Fetch,
     FileId,
+    Flush,
     Granted,
     Invalidate,
+    Invalidated,
+    Keep,
     Log,
     Message,
+    Native,
     Own,
     Push,
     Recall,
     Recalled,
+    Refused,
     Release,
     Update,
+    Updated,
 )
 from overlay.shares import BLOCK, Attributes, Entry, Extent, Hub, LockKind, codec
 from satchel.errors import IntegrityError
@@ -29,18 +37,26 @@ FILE = FileId(7)
 CONTENT = bytes(range(256)) * 16
 MESSAGES: list[Message] = [
     Fetch(FILE, -1, 1, (0,)),
-    Blocks(FILE, 4, 2, (9, 1 << 63), (5,), None, CONTENT),
-    Blocks(FILE, 4, 1, (9,), (), 2.5, b""),
+    Blocks(FILE, 4, 2, (5,), CONTENT, (9, 1 << 63), None),
+    Blocks(FILE, 4, 1, (), b"", (9,), 2.5),
     Own(FILE, 0, 3, (0, 1, 2), True),
-    Granted(FILE, 0, 2, (1, 2), (0, 1), (True, False), CONTENT * 2),
-    Push(FILE, 3, 2, (1, 2), CONTENT * 2),
-    Log(FILE, 3, 1, 5, 4000, bytes(96)),
-    Release(FILE, 3, 2, (4, 4), (4,), CONTENT),
+    Granted(FILE, 0, 2, (0, 1), CONTENT * 2, (1, 2), (True, False), (False, True)),
+    Push(FILE, 3, 2, (3, 4), CONTENT * 2, True),
+    Flush(FILE, 3, 2, (3,), CONTENT),
+    Log(FILE, 3, 1, 4000, bytes(96)),
+    Release(FILE, 3, 2, (4,), CONTENT),
     Done(FILE, 3, 1),
-    Invalidate(FILE, 3, 1 << 40),
-    Recall(FILE, 3, 2, True),
-    Recalled(FILE, 3, 2, (4, 4), (3,), CONTENT),
-    Update(FILE, 3, 1, (4,), CONTENT),
+    Refused(FILE, 3, 2, (4,)),
+    Invalidate(FILE, 3, 1024),
+    Invalidated(FILE, 3, 2, (True, False)),
+    Recall(FILE, 3, 2, Keep.COPY, False),
+    Recalled(FILE, 3, 2, (3,), CONTENT),
+    Update(FILE, 3, 1, (3,), CONTENT, (4,)),
+    Updated(FILE, 3, 1, (True,)),
+    Engage(FILE, 0, 0),
+    Engaged(FILE, 0, 0, ((-1, 3), (9, 1)), ((7, 2),)),
+    Native(FILE, 0, 0),
+    Done(FILE, 0, 0),
 ]
 
 
@@ -67,7 +83,7 @@ def test_golden_bytes() -> None:
 
 def test_content_of_blocks_that_the_message_is_not_about_is_refused() -> None:
     for fresh in ((6,), (4, 4), (-1,)):
-        payload = codec.encode(Recalled(FILE, 4, 2, (1, 1), fresh, CONTENT * len(fresh)))
+        payload = codec.encode(Recalled(FILE, 4, 2, fresh, CONTENT * len(fresh)))
         with pytest.raises(IntegrityError):
             codec.decode(payload)
 
