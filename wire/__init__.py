@@ -10,6 +10,8 @@
 - message: a frozen dataclass that travels as strict JSON (`messages`, codec in `codec`)
 - report: an error as it travels (`ErrorReport`); it is raised at the other side as its root class
 - batch: chunk references in, pack records out (`chunks`), with a priority
+- conversation: frames in both directions (`Duplex`); it outlives its connections (`Caller`,
+  `Listener`), and what is in the frames is nothing to this package
 - turnstile: who is served first of those who ask at once
 - identity: an OpenSSH key pair; it logs in and it signs (`Identity`)
 """
@@ -23,6 +25,7 @@ from wire.chunks import (
     requested_priority,
 )
 from wire.client import Answer, HttpClient
+from wire.duplex import Duplex, Ended, PeerFailed, Reply
 from wire.errors import (
     ErrorReport,
     HostKeyMismatch,
@@ -36,6 +39,7 @@ from wire.errors import (
     WrongKey,
     printable,
 )
+from wire.greeting import Caller, Ends, Listener
 from wire.identity import (
     Identity,
     allowed_signers_line,
@@ -76,8 +80,12 @@ __all__ = [
     "RUNS_LIMIT",
     "Answer",
     "CacheNumbers",
+    "Caller",
     "ChunkClient",
     "CreateReplica",
+    "Duplex",
+    "Ended",
+    "Ends",
     "ErrorReport",
     "ForesightNumbers",
     "HandedOver",
@@ -91,16 +99,19 @@ __all__ = [
     "Link",
     "LinkState",
     "Links",
+    "Listener",
     "LocalProtocolError",
     "Message",
     "PartNumbers",
     "Peer",
+    "PeerFailed",
     "PeerTimeout",
     "PeerUnreachable",
     "Priority",
     "Ran",
     "RemoteProtocolError",
     "ReplicaStatus",
+    "Reply",
     "Server",
     "ServiceStatus",
     "SignatureInvalid",

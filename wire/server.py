@@ -151,21 +151,9 @@ def serve(app: WSGIApplication, socket_path: Path, *, threads: int, max_body: in
     ConflictError where somebody answers or another kind of file lies, AccessError where the
     folder does not let us, LocalProtocolError where the path is too long for a socket.
     """
-    if len(os.fsencode(socket_path)) > SOCKET_PATH_LIMIT:
-        raise LocalProtocolError(
-            f"cannot listen at {socket_path}", why=f"longer than {SOCKET_PATH_LIMIT} bytes"
-        )
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener = listen_unix(socket_path)
     try:
-        with _folder_lock(socket_path.parent):
-            remove_stale_socket(socket_path)
-            os.fchmod(listener.fileno(), 0o600)  # on Linux: the mode that bind gives the file
-            listener.bind(str(socket_path))
-            listener.listen(1024)
         return Server(app, listener, socket_path, threads=threads, max_body=max_body)
-    except OSError as error:
-        listener.close()
-        raise AccessError(f"cannot listen at {socket_path}", why=error.strerror or "") from error
     except BaseException:
         listener.close()
         raise
@@ -180,6 +168,28 @@ def serve_local(app: WSGIApplication, port: int, *, threads: int, max_body: int)
     listener = listen_local(port)
     try:
         return Server(app, listener, Path(f"127.0.0.1:{port}"), threads=threads, max_body=max_body)
+    except BaseException:
+        listener.close()
+        raise
+
+
+def listen_unix(path: Path) -> socket.socket:
+    """A socket of mode 0600 that listens at `path`. Raises as `serve` does."""
+    if len(os.fsencode(path)) > SOCKET_PATH_LIMIT:
+        raise LocalProtocolError(
+            f"cannot listen at {path}", why=f"longer than {SOCKET_PATH_LIMIT} bytes"
+        )
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        with _folder_lock(path.parent):
+            remove_stale_socket(path)
+            os.fchmod(listener.fileno(), 0o600)  # on Linux: the mode that bind gives the file
+            listener.bind(str(path))
+            listener.listen(1024)
+        return listener
+    except OSError as error:
+        listener.close()
+        raise AccessError(f"cannot listen at {path}", why=error.strerror or "") from error
     except BaseException:
         listener.close()
         raise

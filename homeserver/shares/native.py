@@ -1,0 +1,115 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""System calls of the file system that the standard library has no function for."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+from dataclasses import dataclass
+
+RENAME_NOREPLACE = 1
+RENAME_EXCHANGE = 2
+
+_AT_EMPTY_PATH = 0x1000
+_AT_SYMLINK_NOFOLLOW = 0x100
+_STATX_ALL = 0xFFF
+_STATX_BTIME = 0x800
+_STATX = struct.Struct("=IIQIIIHxxQQQQ" + "qIxxxx" * 4 + "IIII")
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.statx.argtypes = [
+    ctypes.c_int,
+    ctypes.c_char_p,
+    ctypes.c_int,
+    ctypes.c_uint,
+    ctypes.c_void_p,
+]
+_libc.renameat2.argtypes = [
+    ctypes.c_int,
+    ctypes.c_char_p,
+    ctypes.c_int,
+    ctypes.c_char_p,
+    ctypes.c_uint,
+]
+
+
+@dataclass(frozen=True)
+class Status:
+    """As statx(2) has it. Times in nanoseconds since 1970.
+
+    birth: when the inode was made; 0 where the file system does not keep that
+    """
+
+    device: tuple[int, int]
+    inode: int
+    birth: int
+    mode: int
+    links: int
+    uid: int
+    gid: int
+    size: int
+    accessed: int
+    modified: int
+    changed: int
+
+
+def status(folder: int, name: bytes = b"") -> Status:
+    """Of a name in an open folder, or of the open file itself. Links are not followed.
+
+    Raises OSError.
+    """
+    buffer = ctypes.create_string_buffer(256)
+    flags = _AT_SYMLINK_NOFOLLOW | (0 if name else _AT_EMPTY_PATH)
+    if _libc.statx(folder, name, flags, _STATX_ALL, buffer) != 0:
+        raise last_error(name)
+    (
+        mask,
+        _,
+        _,
+        links,
+        uid,
+        gid,
+        mode,
+        inode,
+        size,
+        _,
+        _,
+        accessed,
+        accessed_part,
+        birth,
+        birth_part,
+        changed,
+        changed_part,
+        modified,
+        modified_part,
+        _,
+        _,
+        major,
+        minor,
+    ) = _STATX.unpack_from(buffer)
+    return Status(
+        device=(major, minor),
+        inode=inode,
+        birth=birth * 10**9 + birth_part if mask & _STATX_BTIME else 0,
+        mode=mode,
+        links=links,
+        uid=uid,
+        gid=gid,
+        size=size,
+        accessed=accessed * 10**9 + accessed_part,
+        modified=modified * 10**9 + modified_part,
+        changed=changed * 10**9 + changed_part,
+    )
+
+
+def rename(folder: int, name: bytes, new_folder: int, new_name: bytes, flags: int) -> None:
+    """renameat2(2). Raises OSError."""
+    if _libc.renameat2(folder, name, new_folder, new_name, flags) != 0:
+        raise last_error(new_name)
+
+
+def last_error(name: bytes) -> OSError:
+    number = ctypes.get_errno()
+    return OSError(number, os.strerror(number), name)

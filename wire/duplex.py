@@ -1,0 +1,463 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Frames in both directions over one Unix socket, and over the next one when that breaks.
+
+Either side sends messages and requests; replies come in any order, everything else is handed on in
+the order in which it was sent. What is in the frames is nothing to this module. A conversation
+outlives its connection: each side keeps what the other has not acknowledged, and sends it again
+over the next connection, so nothing is lost, repeated or out of order while both processes live.
+
+A frame, little-endian: length of the payload (4), kind (1), number of the request (4), how many
+frames were received from the other side when it was sent (8), payload. The first frame of a
+connection is a hello in either direction (`wire/greeting.py`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import itertools
+import logging
+import socket
+import struct
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+
+from satchel.errors import SatchelError, StateError, UnavailableError
+from wire.errors import LocalProtocolError, PeerUnreachable, RemoteProtocolError
+
+log = logging.getLogger(__name__)
+
+HEADER = struct.Struct("<IBIQ")
+
+FRAME_LIMIT = 16 << 20
+"""Bytes of a payload."""
+
+UNSENT_LIMIT = 32 << 20
+"""Bytes that wait for the other side until those who send more wait, too."""
+
+DROWNED_LIMIT = 256 << 20
+"""Bytes of replies and messages on top of that, until a peer that does not read is given up."""
+
+ACKNOWLEDGE_FRAMES = 64
+ACKNOWLEDGE_BYTES = 1 << 20
+
+RECEIVE = 1 << 18
+"""Bytes that are read at once."""
+
+_LOOK_SECONDS = 0.5
+_WHY_LIMIT = 1000
+
+
+class Kind(enum.IntEnum):
+    MESSAGE = 0
+    REQUEST = 1
+    REPLY = 2
+    FAILURE = 3
+    ACKNOWLEDGE = 4
+    HELLO = 5
+
+
+_ANSWERS = (Kind.REPLY, Kind.FAILURE)
+
+
+class PeerFailed(UnavailableError):
+    """The other side could not answer this request; the conversation goes on."""
+
+
+class Ended(UnavailableError):
+    """The conversation is over: what was asked has no answer."""
+
+
+Reply = Callable[[bytes], None]
+Arrived = Callable[[bytes, Reply | None], None]
+"""Takes what the other side sent, on one thread, in order. With a request comes a function for the
+reply, to be called once, now or later, on any thread. It must not ask the other side anything
+itself: the answer would be read by the same thread."""
+
+
+class _Call:
+    """A request that has no reply yet."""
+
+    def __init__(
+        self,
+        arrived: Callable[[bytes], None] | None,
+        failed: Callable[[SatchelError], None] | None = None,
+    ) -> None:
+        self._arrived = arrived
+        self._failed = failed
+        self.done = threading.Event()
+        self.reply = b""
+        self.error: SatchelError | None = None
+
+    def settle(self, reply: bytes) -> None:
+        try:
+            if self._arrived:
+                self._arrived(reply)
+        finally:
+            self.reply = reply
+            self.done.set()
+
+    def fail(self, error: SatchelError) -> None:
+        self.error = error
+        self.done.set()
+        if self._failed:
+            self._failed(error)
+
+
+class Duplex:
+    """One side of a conversation. Thread-safe.
+
+    received: frames that were taken from the other side; heard: monotonic time at which the last
+    one came
+    """
+
+    def __init__(self, name: str, arrived: Arrived) -> None:
+        """A conversation without a connection yet: what is sent waits for `attach`.
+
+        name: of the other side, for messages
+        """
+        self.name = name
+        self.received = 0
+        self.heard = self._gone_since = time.monotonic()
+        self._arrived = arrived
+        self._lock = threading.Condition()
+        self._numbers = itertools.count(1)
+        self._calls: dict[int, _Call] = {}
+        self._kept: deque[bytes] = deque()  # frames that are not acknowledged
+        self._kept_bytes = 0
+        self._taken = 0  # frames that are acknowledged
+        self._unwritten: deque[memoryview] = deque()
+        self._writing = False
+        self._socket: socket.socket | None = None
+        self._told = 0  # of `received`, what the other side knows
+        self._untold_bytes = 0
+        self._ended: str | None = None
+        self._reading = threading.Lock()
+
+    @property
+    def connected(self) -> bool:
+        return self._socket is not None
+
+    @property
+    def ended(self) -> str | None:
+        """Why the conversation is over; None while it is not."""
+        return self._ended
+
+    def ask(
+        self,
+        payload: bytes,
+        *,
+        patience: float | None = None,
+        arrived: Callable[[bytes], None] | None = None,
+    ) -> bytes:
+        """Send a request and wait for its reply, as long as the other side takes.
+
+        arrived: is called with the reply on the thread that reads, before anything that came
+        after it; also when nobody waits any more. patience: seconds without a connection until
+        PeerUnreachable is raised; None: endless. Raises PeerFailed, Ended, LocalProtocolError.
+        """
+        call = _Call(arrived)
+        self._wait_for_room(patience)
+        self._request(payload, call)
+        while not call.done.wait(_LOOK_SECONDS if patience is not None else None):
+            self._require_patience(patience)
+        if call.error:
+            raise call.error
+        return call.reply
+
+    def tell(self, payload: bytes, *, patience: float | None = None) -> None:
+        """Send a message. Raises as `ask` does, but not PeerFailed."""
+        self._wait_for_room(patience)
+        self._send(Kind.MESSAGE, 0, payload)
+
+    def post(
+        self,
+        payload: bytes,
+        arrived: Callable[[bytes], None] | None = None,
+        failed: Callable[[SatchelError], None] | None = None,
+    ) -> None:
+        """Send a message or, with `arrived`, a request, and never wait: for threads that read.
+
+        arrived: as for `ask`; failed: is called where there will be no reply, also at once. A
+        message of a conversation that is over goes nowhere.
+        """
+        try:
+            if arrived:
+                self._request(payload, _Call(arrived, failed))
+            else:
+                self._send(Kind.MESSAGE, 0, payload)
+        except Ended as error:
+            if failed:
+                failed(error)
+
+    def attach(self, connection: socket.socket, taken: int, before: bytes = b"") -> None:
+        """Go on over this connection, and read from it until it ends; then it is closed.
+
+        taken: frames that the other side has received. before: bytes that were read from the
+        connection already. A connection that there is, is cut. Raises RemoteProtocolError where
+        the other side cannot be gone on with; the conversation is over then.
+        """
+        self.cut()
+        with self._reading:
+            with self._lock:
+                if self._ended is not None:
+                    connection.close()
+                    return
+                if not self._taken <= taken <= self._taken + len(self._kept):
+                    why = f"it has {taken} frames of {self._taken + len(self._kept)}"
+                    error = RemoteProtocolError(f"{self.name} cannot go on", why=why)
+                else:
+                    self._acknowledged(taken)
+                    self._unwritten = deque(memoryview(frame) for frame in self._kept)
+                    self._socket, error = connection, None
+            if error:
+                connection.close()
+                self.end(str(error))
+                raise error
+            self._write()
+            self._read(connection, before)
+
+    def pause(self) -> int:
+        """Cut the connection and wait until all that came over it was handed on: how many frames
+        were received then."""
+        self.cut()
+        with self._reading:
+            return self.received
+
+    def cut(self) -> None:
+        """End the connection, if there is one. The conversation goes on with another."""
+        with self._lock:
+            connection = self._socket
+            if connection:
+                with contextlib.suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
+
+    def end(self, why: str) -> None:
+        """End the conversation. Whoever waits for an answer gets Ended. Harmless the second
+        time."""
+        with self._lock:
+            if self._ended is None:
+                self._ended = why
+            calls, self._calls = self._calls, {}
+            self._kept.clear()
+            self._kept_bytes = 0
+            self._unwritten.clear()
+            self._lock.notify_all()
+        self.cut()
+        for call in calls.values():
+            call.fail(self._over())
+
+    def _over(self) -> Ended:
+        return Ended(f"the conversation with {self.name} is over", why=self._ended or "")
+
+    def _request(self, payload: bytes, call: _Call) -> None:
+        with self._lock:
+            number = next(self._numbers) & 0xFFFFFFFF
+            if self._ended is not None:
+                raise self._over()
+            self._calls[number] = call
+        self._send(Kind.REQUEST, number, payload)
+
+    def _send(self, kind: Kind, number: int, payload: bytes) -> None:
+        if len(payload) > FRAME_LIMIT:
+            raise LocalProtocolError(f"a frame for {self.name} is too long", why=str(len(payload)))
+        with self._lock:
+            if self._ended is not None:
+                raise self._over()
+            frame = HEADER.pack(len(payload), kind, number, self.received) + payload
+            self._kept.append(frame)
+            self._kept_bytes += len(frame)
+            drowned = self._kept_bytes > DROWNED_LIMIT
+            if self._socket:
+                self._unwritten.append(memoryview(frame))
+                self._told, self._untold_bytes = self.received, 0
+        if drowned:
+            self.end("it takes nothing of what it is sent")
+        self._write()
+
+    def _write(self) -> None:
+        """Write what can be written now; the rest is left to a thread."""
+        with self._lock:
+            if self._writing or not self._unwritten:
+                return
+            self._writing = True
+            while self._unwritten and self._socket:
+                try:
+                    written = self._socket.send(self._unwritten[0], socket.MSG_DONTWAIT)
+                except BlockingIOError:
+                    threading.Thread(
+                        target=self._write_rest,
+                        args=(self._socket,),
+                        name=f"write {self.name}",
+                        daemon=True,
+                    ).start()
+                    return
+                except OSError:
+                    break  # whoever reads notices
+                self._written(written)
+            self._writing = False
+
+    def _write_rest(self, connection: socket.socket) -> None:
+        while True:
+            with self._lock:
+                if not self._unwritten or self._socket is not connection:
+                    break
+                first = self._unwritten[0]
+            try:
+                written = connection.send(first)
+            except OSError:
+                break
+            with self._lock:
+                if self._socket is not connection or not self._unwritten:
+                    break
+                self._written(written)
+        with self._lock:
+            self._writing = False
+        self._write()
+
+    def _written(self, count: int) -> None:
+        """With the lock: so many bytes of the first frame are on their way."""
+        rest = self._unwritten[0][count:]
+        if rest:
+            self._unwritten[0] = rest
+        else:
+            self._unwritten.popleft()
+
+    def _read(self, connection: socket.socket, before: bytes) -> None:
+        why = "it closed the connection"
+        buffer = bytearray(before)
+        try:
+            while True:
+                self._frames(buffer)
+                part = connection.recv(RECEIVE)
+                if not part:
+                    break
+                buffer += part
+        except RemoteProtocolError as error:
+            self.end(str(error))
+        except OSError as error:
+            why = str(error)
+        finally:
+            with self._lock:
+                self._socket = None
+                self._gone_since = time.monotonic()
+                self._unwritten.clear()
+            connection.close()
+            log.debug("%s: %s", self.name, why)
+
+    def _frames(self, buffer: bytearray) -> None:
+        """Take whole frames off the buffer's front."""
+        start = 0
+        while len(buffer) - start >= HEADER.size:
+            length, kind, number, taken = HEADER.unpack_from(buffer, start)
+            if length > FRAME_LIMIT or kind > Kind.ACKNOWLEDGE:
+                why = f"a frame of kind {kind} and {length} bytes"
+                raise RemoteProtocolError(f"{self.name} sent no frame", why=why)
+            if len(buffer) - start < HEADER.size + length:
+                break
+            payload = bytes(memoryview(buffer)[start + HEADER.size : start + HEADER.size + length])
+            start += HEADER.size + length
+            self._frame(Kind(kind), number, taken, payload)
+        del buffer[:start]
+
+    def _frame(self, kind: Kind, number: int, taken: int, payload: bytes) -> None:
+        self.heard = time.monotonic()
+        with self._lock:
+            if taken > self._taken + len(self._kept) and self._ended is None:
+                raise RemoteProtocolError(
+                    f"{self.name} acknowledged what it was not sent", why=f"{taken} frames"
+                )
+            self._acknowledged(taken)
+            if kind is Kind.ACKNOWLEDGE:
+                return
+            self.received += 1
+            self._untold_bytes += len(payload)
+            call = self._calls.pop(number, None) if kind in _ANSWERS else None
+        if kind in _ANSWERS:
+            self._answered(kind, call, payload)
+        else:
+            self._hand_on(kind, number, payload)
+        self._acknowledge()
+
+    def _answered(self, kind: Kind, call: _Call | None, payload: bytes) -> None:
+        if call is None:
+            if self._ended is None:
+                raise RemoteProtocolError(f"{self.name} answered what was not asked")
+        elif kind is Kind.REPLY:
+            call.settle(payload)
+        else:
+            call.fail(PeerFailed(f"{self.name} failed", why=payload.decode(errors="replace")))
+
+    def _hand_on(self, kind: Kind, number: int, payload: bytes) -> None:
+        reply = _Reply(self, number) if kind is Kind.REQUEST else None
+        try:
+            self._arrived(payload, reply)
+        except SatchelError as error:
+            log.warning("%s: %s", self.name, error)
+            if reply:
+                reply.fail(str(error))
+        except Exception as error:
+            log.exception("%s", self.name)
+            if reply:
+                reply.fail(repr(error))
+
+    def _acknowledge(self) -> None:
+        with self._lock:
+            frames = self.received - self._told
+            if frames < ACKNOWLEDGE_FRAMES and self._untold_bytes < ACKNOWLEDGE_BYTES:
+                return
+            if self._socket:
+                frame = HEADER.pack(0, Kind.ACKNOWLEDGE, 0, self.received)
+                self._unwritten.append(memoryview(frame))
+                self._told, self._untold_bytes = self.received, 0
+        self._write()
+
+    def _acknowledged(self, taken: int) -> None:
+        """With the lock."""
+        while self._taken < taken and self._kept:
+            self._kept_bytes -= len(self._kept.popleft())
+            self._taken += 1
+        if self._kept_bytes <= UNSENT_LIMIT:
+            self._lock.notify_all()
+
+    def _wait_for_room(self, patience: float | None) -> None:
+        while True:
+            with self._lock:
+                if self._kept_bytes <= UNSENT_LIMIT or self._ended is not None:
+                    return
+                self._lock.wait(_LOOK_SECONDS)
+            self._require_patience(patience)
+
+    def _require_patience(self, patience: float | None) -> None:
+        if patience is not None and not self.connected:
+            gone = time.monotonic() - self._gone_since
+            if gone > patience:
+                raise PeerUnreachable(f"{self.name} is not reached", why=f"for {gone:.0f} s")
+
+
+class _Reply:
+    """What a request is answered with, once."""
+
+    def __init__(self, duplex: Duplex, number: int) -> None:
+        self._duplex = duplex
+        self._number = number
+        self._lock = threading.Lock()
+        self._given = False
+
+    def __call__(self, payload: bytes) -> None:
+        self._give(Kind.REPLY, payload)
+
+    def fail(self, why: str) -> None:
+        with contextlib.suppress(StateError):
+            self._give(Kind.FAILURE, why.encode()[:_WHY_LIMIT])
+
+    def _give(self, kind: Kind, payload: bytes) -> None:
+        with self._lock:
+            if self._given:
+                raise StateError(f"a request of {self._duplex.name} has its reply already")
+            self._given = True
+        with contextlib.suppress(Ended):
+            self._duplex._send(kind, self._number, payload)
