@@ -11,9 +11,11 @@
 
 Modules: volume (what an attached volume is), misses (the daemon's end of the miss protocol),
 server (the nbdkit process), process (a process that outlives its daemon), serve (a stored volume
-exported). The nbdkit plugin is in plugin/.
+exported). The nbdkit plugin is in plugin/. Packages: coherence and shares, the files that nodes see
+as one tree.
 """
 
+from overlay import coherence, shares
 from overlay.misses import MissCounts, MissServer
 from overlay.serve import serve_stored
 from overlay.server import (
@@ -49,8 +51,10 @@ __all__ = [
     "SocketInUse",
     "Volume",
     "VolumeServer",
+    "coherence",
     "create_volume",
     "local_resolver",
     "open_volume",
     "serve_stored",
+    "shares",
 ]

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from homeserver.shares.native import Status
 from overlay.coherence import FileId
-from overlay.shares.operations import ROOT
+from overlay.shares import ROOT
 from satchel.errors import IntegrityError, UnsupportedError
 
 VERSION = 1

@@ -15,6 +15,7 @@ from overlay.shares.buffer import Buffer
 from overlay.shares.extent import BLOCK, Extent
 from overlay.shares.hub import Hub, Opened
 from overlay.shares.operations import (
+    ROOT,
     Attributes,
     Changes,
     Entry,
@@ -27,6 +28,7 @@ from overlay.shares.remote import Channel, RemoteHub, RemoteNode, answer_request
 
 __all__ = [
     "BLOCK",
+    "ROOT",
     "Attributes",
     "Buffer",
     "Changes",

@@ -16,8 +16,7 @@ from homeserver.shares import ShareIndexDamaged, Tree
 from homeserver.shares import index as index_module
 from homeserver.shares.native import RENAME_EXCHANGE, RENAME_NOREPLACE
 from overlay.coherence import FileId
-from overlay.shares import Changes, Extent
-from overlay.shares.operations import ROOT
+from overlay.shares import ROOT, Changes, Extent
 from satchel.errors import UnsupportedError
 
 UID, GID = os.getuid(), os.getgid()
