@@ -8,12 +8,15 @@
 - entry: a name in a folder, with the attributes of what it names
 
 Modules: hub (what a node asks of home), operations (what a program asks of a node), extent,
-codec (what both say to each other, as bytes), remote (a hub at the other end of a channel), buffer.
+codec (what both say to each other, as bytes), remote (a hub at the other end of a channel), buffer,
+membership (how a node joins).
 """
 
+from overlay.shares import codec
 from overlay.shares.buffer import Buffer
 from overlay.shares.extent import BLOCK, Extent
 from overlay.shares.hub import Hub, Opened
+from overlay.shares.membership import Join, Joined, LeaseOver, Membership
 from overlay.shares.operations import (
     ROOT,
     Attributes,
@@ -37,11 +40,16 @@ __all__ = [
     "Extent",
     "Handle",
     "Hub",
+    "Join",
+    "Joined",
+    "LeaseOver",
     "LockKind",
+    "Membership",
     "Opened",
     "Operations",
     "RemoteHub",
     "RemoteNode",
     "Usage",
     "answer_request",
+    "codec",
 ]

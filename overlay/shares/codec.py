@@ -205,7 +205,7 @@ def decode_call(payload: bytes) -> tuple[str, list[Any]]:
     """Name and arguments as JSON has them. Raises IntegrityError."""
     try:
         name, *arguments = json.loads(payload[1:])
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise IntegrityError("a peer's call is none", why=str(error)) from error
     if not isinstance(name, str):
         raise IntegrityError("a peer's call is none", why="it has no name")
@@ -250,7 +250,7 @@ def raise_refusal(payload: bytes) -> None:
 def _json(payload: bytes) -> Any:
     try:
         return json.loads(payload[1:])
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise IntegrityError("a peer's answer is no JSON", why=str(error)) from error
 
 
