@@ -9,7 +9,7 @@
 
 Modules: hub (what a node asks of home), operations (what a program asks of a node), extent,
 codec (what both say to each other, as bytes), remote (a hub at the other end of a channel), buffer,
-membership (how a node joins).
+membership (how a node joins), names, access, content and node (the node that acts).
 """
 
 from overlay.shares import codec
@@ -17,6 +17,7 @@ from overlay.shares.buffer import Buffer
 from overlay.shares.extent import BLOCK, Extent
 from overlay.shares.hub import Hub, Opened
 from overlay.shares.membership import Join, Joined, LeaseOver, Membership
+from overlay.shares.node import Node
 from overlay.shares.operations import (
     ROOT,
     Attributes,
@@ -45,6 +46,7 @@ __all__ = [
     "LeaseOver",
     "LockKind",
     "Membership",
+    "Node",
     "Opened",
     "Operations",
     "RemoteHub",

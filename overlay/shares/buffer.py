@@ -20,20 +20,22 @@ from overlay.shares.extent import BLOCK
 KEEP_SIZE, PUNCH_HOLE = 1, 2
 MEMORY_SHARE = 32
 BATCH = 64
+OPEN_FILES = 256
 
 
 class Buffer:
     """Content by file and block. Not thread-safe: its node's lock guards it.
 
     folder: is made, and emptied of what an earlier buffer left; nobody else uses it
-    limit:  bytes of what home has as well; by default the machine's memory / 32
+    limit:  bytes of what home has as well; by default the machine's memory / 32. As an attribute
+            it is in blocks
     """
 
     def __init__(self, folder: Path, limit: int | None = None) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
-        self._limit = (limit if limit is not None else memory() // MEMORY_SHARE) // BLOCK
-        self._files: dict[FileId, int] = {}
+        self.limit = (limit if limit is not None else memory() // MEMORY_SHARE) // BLOCK
+        self._files: OrderedDict[FileId, int] = OrderedDict()
         self._recent: OrderedDict[tuple[FileId, int], None] = OrderedDict()
         self._libc = ctypes.CDLL(None, use_errno=True)
         for old in folder.iterdir():
@@ -41,14 +43,23 @@ class Buffer:
 
     def close(self) -> None:
         """Let go of every file, and remove them."""
-        for file in list(self._files):
-            self.forget(file)
+        for descriptor in self._files.values():
+            os.close(descriptor)
+        self._files.clear()
+        for path in self._folder.iterdir():
+            path.unlink()
 
     def descriptor(self, file: FileId) -> int:
-        """The open sparse file, for reading and writing; the buffer closes it."""
-        if file not in self._files:
-            path = self._folder / f"{file:016x}"
-            self._files[file] = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        """The open sparse file, for reading and writing; the buffer closes it, at the earliest
+        when OPEN_FILES others were asked for."""
+        if file in self._files:
+            self._files.move_to_end(file)
+            return self._files[file]
+        path = self._folder / f"{file:016x}"
+        self._files[file] = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        if len(self._files) > OPEN_FILES:
+            _, oldest = self._files.popitem(last=False)
+            os.close(oldest)
         return self._files[file]
 
     def read(self, file: FileId, offset: int, size: int) -> bytes:
@@ -83,7 +94,7 @@ class Buffer:
         """Nothing of the file is here any more."""
         if file in self._files:
             os.close(self._files.pop(file))
-            (self._folder / f"{file:016x}").unlink(missing_ok=True)
+        (self._folder / f"{file:016x}").unlink(missing_ok=True)
         for key in [key for key in self._recent if key[0] == file]:
             del self._recent[key]
 
@@ -102,8 +113,8 @@ class Buffer:
     def surplus(self) -> Iterator[tuple[FileId, int]]:
         """What has to go, the least recently used first; in batches, so that a full buffer is not
         at its limit with each block. Who takes one drops it."""
-        if len(self._recent) > self._limit:
-            excess = len(self._recent) - self._limit + min(BATCH, self._limit // 8)
+        if len(self._recent) > self.limit:
+            excess = len(self._recent) - self.limit + min(BATCH, self.limit // 8)
             for key, _ in zip(list(self._recent), range(excess), strict=False):
                 yield key
 

@@ -88,14 +88,13 @@ class Hub(Protocol):
     def lookup(self, parent: FileId, name: bytes) -> Entry: ...
     def attributes(self, file: FileId) -> Attributes: ...
     def change(self, file: FileId, changes: Changes) -> Attributes:
-        """mode, uid, gid; a size that is smaller than the file's. Times and a greater size are
-        what a
-        node writes into block -1, and are not asked for here.
+        """Whatever is to be changed of what the node has not open. Of a file that it has open:
+        mode, uid, gid, and a size that is smaller than the file's; times and a greater size are
+        what the node writes into block -1.
 
-        size: home has taken block -1 and the block of the cut with Recall, and those behind the
-        cut
-        with Invalidate, from every node, the asking one and an owner included, before it answers.
-        What they held behind the cut is gone.
+        size, times: home has taken block -1 from every node, the asking one and an owner included,
+        before it answers; for a size also the block of the cut, with Recall, and those behind it,
+        with Invalidate. What nodes held behind the cut is gone.
         """
         ...
 

@@ -1,0 +1,533 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""The content of the files that a node has open: accesses of programs, and what home asks.
+
+One lock guards the machine, the buffer and the files. An access that lacks something posts what it
+needs and waits. Whatever comes is taken up on the hub's thread, and the accesses that waited for
+it go on there at once, before anything that came after it: otherwise two nodes that write one block
+could take it from each other for ever. Messages with content are posted with the lock held, so
+their place in the stream fits what they say.
+
+A write that makes a file longer needs block -1 and blocks of content. While it has -1 and waits for
+the others, it answers nobody who wants -1, for PIN_SECONDS at most. Nothing else is ever held
+back, so no two nodes hold what the other one waits for.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from overlay.coherence import (
+    ATTRIBUTES,
+    BLOCK,
+    POLICIES,
+    Blocks,
+    Carrier,
+    DelayedUpdate,
+    Engage,
+    Fetch,
+    FileId,
+    Flush,
+    Granted,
+    Invalidate,
+    Log,
+    Message,
+    Node,
+    Own,
+    Policy,
+    Push,
+    Recall,
+    Recalled,
+    Refused,
+    Release,
+    Update,
+    Updated,
+    content,
+    filled,
+)
+from overlay.shares.access import Access, Need, OpenFile, Read, SetExtent, Stat, Write
+from overlay.shares.buffer import Buffer
+from overlay.shares.extent import Extent
+from overlay.shares.hub import Hub, Opened
+from satchel.errors import IntegrityError
+
+log = logging.getLogger(__name__)
+
+PIN_SECONDS = 1.0
+LOOK_SECONDS = 0.25
+EXTENT_BYTES = 40
+HOT = 5
+"""Blocks of a file that its status names."""
+
+Reply = Callable[[Message], None]
+
+
+class Content:
+    """Thread-safe. Raises OSError with the errno that a program gets.
+
+    wait: seconds for which an access waits for a home that is not reached, until EIO; None: for
+    ever. traffic: messages that were sent and came, by kind; bytes: of their content
+    """
+
+    def __init__(self, hub: Hub, buffer: Buffer, wait: float | None = 30.0) -> None:
+        self._hub = hub
+        self._buffer = buffer
+        self._wait = wait
+        self._machine = Node()
+        self._policies: dict[str, Policy] = {}
+        self._opened_with: dict[FileId, str] = {}
+        self._files: dict[FileId, OpenFile] = {}
+        self._deferred: defaultdict[FileId, list[tuple[Message, Reply]]] = defaultdict(list)
+        self._changed = threading.Condition()
+        self._engages = 0
+        self._engaged_at: dict[FileId, int] = {}
+        self.traffic: Counter[str] = Counter()
+        self.bytes: Counter[str] = Counter()
+
+    # Files.
+
+    def mark(self) -> int:
+        """To be taken before home is asked to open a file."""
+        with self._changed:
+            return self._engages
+
+    def opened(self, file: FileId, opened: Opened, mark: int) -> OpenFile:
+        """Home has opened the file for this node; again, where it is open already. Calls are
+        answered on another thread than messages: an Engage may have overtaken the answer."""
+        with self._changed:
+            if self._engaged_at.get(file, 0) > mark:
+                opened = replace(opened, native=False)
+            known = self._files.get(file)
+            if known is None or opened.native:
+                extent = Extent.of(opened.attributes)
+                if known is None or not self._machine.readable(file, ATTRIBUTES, time.monotonic()):
+                    if known is None:
+                        known = OpenFile(file, opened.attributes, extent, opened.log)
+                        self._files[file] = known
+                    known.extent = extent
+                known.extent_came = opened.native
+            known.attributes, known.log = opened.attributes, opened.log
+            policy = self._policy(opened.policy)
+            self._opened_with[file] = policy.name
+            self._machine.open(file, policy, opened.native, opened.relaxation)
+            return known
+
+    def _policy(self, name: str) -> Policy:
+        if name not in self._policies:
+            if name not in POLICIES:
+                log.warning("home's policy %s is not known here", name)
+            self._policies[name] = POLICIES.get(name, DelayedUpdate)()
+        return self._policies[name]
+
+    def give_back(self, file: FileId) -> None:
+        """Before the file is closed: home gets what is here alone. Of a native file the content
+        stays until it is wanted elsewhere."""
+        known = self._files[file]
+        if known.touched:
+            self.extent(known)
+        with self._changed:
+            if self._machine.native(file):
+                going: list[Flush] | list[Release] = self._machine.flush(file)
+            else:
+                going = self._machine.give_back(file)
+            pending = [self._send(message) for message in going]
+        self._await(pending)
+
+    def closed(self, file: FileId) -> None:
+        """The last program has closed it, and home is about to be told."""
+        with self._changed:
+            native = self._machine.native(file)
+            self._machine.close(file)
+            if not native:
+                self._buffer.forget(file)
+                del self._files[file]
+                self._opened_with.pop(file, None)
+
+    # Accesses.
+
+    def extent(self, file: OpenFile) -> Extent:
+        """Size and times."""
+        access = Stat(file)
+        self._perform(access)
+        return access.result
+
+    def set_extent(
+        self,
+        file: OpenFile,
+        size: int | None = None,
+        accessed: int | None = None,
+        modified: int | None = None,
+    ) -> Extent:
+        """Make it longer, or change times (nanoseconds)."""
+        access = SetExtent(file, size, accessed, modified)
+        self._perform(access)
+        return access.result
+
+    def read(self, file: OpenFile, offset: int, size: int) -> bytes:
+        access = Read(file, offset, size)
+        self._perform(access)
+        return access.result
+
+    def write(self, file: OpenFile, offset: int | None, data: bytes) -> int:
+        """offset: None to append."""
+        access = Write(file, offset, data)
+        self._perform(access)
+        if file.log == "sync":
+            self._await_until(lambda: file.logging == 0)
+        return access.result
+
+    def sync(self, file: OpenFile) -> None:
+        """Returns when home has what was written here; the caller has home make it durable."""
+        if file.touched:
+            self.extent(file)
+        with self._changed:
+            pending = [self._send(message) for message in self._machine.flush(file.file)]
+        self._await(pending)
+
+    def cut(self, file: OpenFile, extent: Extent) -> None:
+        """Home has made the file shorter. What was here behind the cut it took before."""
+        with self._changed:
+            if file.extent_came and self._machine.native(file.file):
+                file.extent = extent
+
+    def _perform(self, access: Access) -> None:
+        file = access.file
+        with self._changed:
+            if self._step(access):
+                return self._finish(access)
+            file.waiting.append(access)
+            since = time.monotonic()
+            while not access.done and access.error is None:
+                self._changed.wait(LOOK_SECONDS)
+                now = time.monotonic()
+                if self._hub.connected:
+                    since = now
+                elif self._wait is not None and now - since > self._wait:
+                    access.error = OSError(errno.EIO, "home is not reached")
+                self._let_go(file)
+                if not access.done and not access.error and self._step(access):
+                    access.done = True
+            if access in file.waiting:
+                file.waiting.remove(access)
+            return self._finish(access)
+
+    def _finish(self, access: Access) -> None:
+        file = access.file
+        if file.pinned is access:
+            file.pinned = None
+        self._let_go(file)
+        if access.error is not None:
+            raise access.error
+
+    def _step(self, access: Access) -> bool:
+        """Have the access go on; post what it lacks."""
+        needs = access.advance(self)
+        file = access.file
+        if file.pinned is access and file.pinned_until == 0.0:
+            file.pinned_until = time.monotonic() + PIN_SECONDS
+        for need in needs:
+            self._ask(file, need)
+        return not needs
+
+    def _ask(self, file: OpenFile, need: Need) -> None:
+        now = time.monotonic()
+        if need.writes:
+            asked: list[Fetch] | list[Fetch | Own] = self._machine.to_write(
+                file.file, need.first, need.count, need.whole, now
+            )
+        else:
+            asked = self._machine.to_read(file.file, need.first, need.count, now)
+        for message in asked:
+            self._request(message, now)
+
+    def _request(self, message: Fetch | Own, sent: float) -> None:
+        self._count(message)
+        self._hub.post(
+            message,
+            lambda reply: self._came(message, reply, sent),
+            lambda error: self._failed(message, error),
+        )
+
+    # What an access may ask, with the lock held.
+
+    def readable(self, file: OpenFile, number: int) -> bool:
+        now = time.monotonic()
+        if number == ATTRIBUTES and file.extent_came and self._machine.native(file.file):
+            return self._machine.writable(file.file, number, now, whole=True)
+        return self._machine.readable(file.file, number, now)
+
+    def writable(self, file: OpenFile, number: int, *, whole: bool = False) -> bool:
+        whole = whole or (number == ATTRIBUTES and file.extent_came)
+        return self._machine.writable(file.file, number, time.monotonic(), whole)
+
+    def written(self, file: OpenFile, number: int) -> bool:
+        return self._machine.block(file.file, number).dirty
+
+    def get(self, file: OpenFile, offset: int, size: int) -> bytes:
+        first, end = offset // BLOCK, -(-(offset + size) // BLOCK)
+        self._machine.did_read(file.file, first, end - first)
+        if not self._machine.native(file.file):
+            self._buffer.used(file.file, range(first, end))
+        return self._buffer.read(file.file, offset, size)
+
+    def put(self, file: OpenFile, offset: int, data: bytes, before: int, after: int) -> None:
+        padded = bytes(before) + data + bytes(after) if before or after else data
+        self._buffer.write(file.file, offset - before, padded)
+        first, end = offset // BLOCK, -(-(offset + len(data)) // BLOCK)
+        native = self._machine.native(file.file)
+        (self._buffer.keep if native else self._buffer.used)(file.file, range(first, end))
+        pushes = self._machine.did_write(file.file, first, end - first, time.monotonic())
+        if not native and file.log != "off":
+            for number in range(first, end):
+                start = max(offset, number * BLOCK)
+                stop = min(offset + len(data), (number + 1) * BLOCK)
+                piece = data[start - offset : stop - offset]
+                self._log(file, number, start - number * BLOCK, piece)
+        for push in pushes:
+            self._send(push)
+
+    def put_extent(self, file: OpenFile, extent: Extent, *, logged: bool) -> None:
+        file.extent = extent
+        native = self._machine.native(file.file)
+        pushes = self._machine.did_write(file.file, ATTRIBUTES, 1, time.monotonic())
+        if logged and not native and file.log != "off":
+            self._log(file, ATTRIBUTES, 0, extent.pack()[:EXTENT_BYTES])
+        for push in pushes:
+            self._send(push)
+
+    def ahead_limit(self) -> int:
+        return self._buffer.limit // 4
+
+    def time(self) -> int:
+        return time.time_ns()
+
+    # Messages.
+
+    def _log(self, file: OpenFile, number: int, offset: int, data: bytes) -> None:
+        message = Log(file.file, number, 1, offset, data)
+        self._count(message)
+        if file.log != "sync":
+            self._hub.post(message)
+            return
+        self._machine.log_sent(file.file, number)
+        file.logging += 1
+
+        def logged(_reply: object) -> None:
+            with self._changed:
+                file.logging -= 1
+                self._machine.log_done(file.file, number)
+                self._go_on(file.file)
+
+        self._hub.post(message, logged, logged)
+
+    def _send(self, message: Push | Flush | Release) -> list[Message | OSError]:
+        """Fill and post it. What is returned gets the reply when that has come."""
+        message = filled(message, self._block)
+        replies: list[Message | OSError] = []
+        self._count(message)
+
+        def replied(reply: Message | OSError) -> None:
+            with self._changed:
+                replies.append(reply)
+                if isinstance(reply, Refused):
+                    log.warning("home went on without blocks %s of %s", reply.refused, reply.file)
+                self._changed.notify_all()
+
+        self._hub.post(message, replied, replied)
+        return replies
+
+    def _await(self, pending: list[list[Message | OSError]]) -> None:
+        self._await_until(lambda: all(pending))
+        for (reply,) in pending:
+            if isinstance(reply, OSError):
+                raise reply
+            if isinstance(reply, Refused):
+                raise OSError(errno.ESTALE, "home went on without what was written here")
+
+    def _await_until(self, condition: Callable[[], bool]) -> None:
+        since = time.monotonic()
+        with self._changed:
+            while not condition():
+                self._changed.wait(LOOK_SECONDS)
+                now = time.monotonic()
+                since = now if self._hub.connected else since
+                if self._wait is not None and now - since > self._wait:
+                    raise OSError(errno.EIO, "home is not reached")
+
+    def _block(self, file: FileId, number: int) -> bytes:
+        if number == ATTRIBUTES:
+            return self._files[file].extent.pack()
+        return self._buffer.read(file, number * BLOCK, BLOCK)
+
+    def _take(self, message: Carrier, numbers: set[int] | None = None) -> None:
+        """Put content that came where it belongs; numbers: only that of these. Raises
+        IntegrityError."""
+        file = self._files.get(message.file)
+        for number, data in content(message):
+            if file is None or (numbers is not None and number not in numbers):
+                continue
+            if number == ATTRIBUTES:
+                file.extent = Extent.unpack(data)
+            else:
+                self._buffer.write(message.file, number * BLOCK, data)
+                self._buffer.used(message.file, range(number, number + 1))
+
+    def _came(self, request: Fetch | Own, reply: Message, sent: float) -> None:
+        with self._changed:
+            self._count(reply, came=True)
+            try:
+                if isinstance(request, Fetch) and isinstance(reply, Blocks):
+                    self._take(reply)
+                    self._machine.blocks(request, reply, sent)
+                elif isinstance(request, Own) and isinstance(reply, Granted):
+                    self._take(reply)
+                    self._machine.granted(request, reply, time.monotonic())
+                else:
+                    raise IntegrityError("home's reply does not fit", why=type(reply).__name__)
+            except (IntegrityError, ValueError) as error:
+                self._refuse(request, OSError(errno.EIO, str(error)))
+                return
+            self._go_on(request.file)
+            if isinstance(request, Own) and request.whole:
+                self._unwritten(request)
+            self._evict()
+
+    def _unwritten(self, request: Own) -> None:
+        """Of blocks that were to be overwritten nobody sent content: where the access has given up
+        meanwhile, what is here is none, and home's is the latest."""
+        for number in request.numbers:
+            block = self._machine.block(request.file, number)
+            if block.owned and not block.dirty:
+                for message in self._machine.release(request.file, number, 1):
+                    self._send(message)
+
+    def _failed(self, request: Fetch | Own, error: OSError) -> None:
+        with self._changed:
+            self._refuse(request, error)
+
+    def _refuse(self, request: Fetch | Own, error: OSError) -> None:
+        self._machine.failed(request)
+        file = self._files.get(request.file)
+        for access in file.waiting if file else []:
+            access.error = error
+        self._changed.notify_all()
+
+    def _go_on(self, file: FileId) -> None:
+        known = self._files.get(file)
+        for access in list(known.waiting) if known else []:
+            if not access.done and access.error is None and self._step(access):
+                access.done = True
+        self._changed.notify_all()
+
+    def _evict(self) -> None:
+        for file, number in list(self._buffer.surplus()):
+            releases = self._machine.release(file, number, 1)
+            for message in releases:
+                self._send(message)
+            if not self._machine.block(file, number).valid:
+                self._buffer.drop(file, number, 1)
+
+    # What home asks.
+
+    def answer(self, message: Message, reply: Reply) -> None:
+        """As Hub.listen says."""
+        with self._changed:
+            self._count(message, came=True)
+            file = self._files.get(message.file)
+            if (
+                file is not None
+                and file.pinned is not None
+                and isinstance(message, Recall | Invalidate)
+                and ATTRIBUTES in message.numbers
+                and time.monotonic() < file.pinned_until
+            ):
+                self._deferred[message.file].append((message, reply))
+                return
+            self._answer(message, reply)
+
+    def _answer(self, message: Message, reply: Reply) -> None:
+        answer = self._machine.answer(message, time.monotonic())
+        if isinstance(message, Update) and isinstance(answer, Updated):
+            kept = {n for n, k in zip(message.numbers, answer.kept, strict=True) if k}
+            self._take(message, kept)
+        if isinstance(answer, Recalled):
+            answer = filled(answer, self._block)
+        if isinstance(message, Engage):
+            self._engaged(message.file)
+        file = self._files.get(message.file)
+        if file is not None and (not message.count or ATTRIBUTES in message.numbers):
+            file.extent_came = False
+        self._count(answer)
+        reply(answer)
+        self._go_on(message.file)
+
+    def _engaged(self, file: FileId) -> None:
+        """What was native has to fit into the buffer from now on."""
+        self._engages += 1
+        self._engaged_at[file] = self._engages
+        clean = [
+            number
+            for number in self._machine.numbers(file)
+            if number >= 0 and not self._machine.block(file, number).owned
+        ]
+        for number in clean:
+            self._buffer.used(file, range(number, number + 1))
+
+    def _let_go(self, file: OpenFile) -> None:
+        """Answer what was held back, if nothing holds it any more."""
+        if file.pinned is not None and time.monotonic() < file.pinned_until:
+            return
+        file.pinned, file.pinned_until = None, 0.0
+        for message, reply in self._deferred.pop(file.file, []):
+            self._answer(message, reply)
+
+    # Leases, numbers.
+
+    def leased(self, until: float) -> None:
+        """Home has answered a heartbeat: strong copies are good until then (monotonic)."""
+        with self._changed:
+            self._machine.leased(until)
+
+    def status(self) -> dict[str, Any]:
+        """Traffic by kind of message; of each file its policy, and blocks by what they are. hot:
+        those that were written most since others had them, with counter and threshold."""
+        with self._changed:
+            files = [self._file_status(file) for file in self._machine.files()]
+            kinds = sorted(self.traffic)
+            traffic = {k: {"messages": self.traffic[k], "bytes": self.bytes[k]} for k in kinds}
+            return {"traffic": traffic, "files": files, "buffered_blocks": self._buffer.blocks}
+
+    def _file_status(self, file: FileId) -> dict[str, Any]:
+        machine = self._machine
+        numbered = [(n, machine.block(file, n)) for n in machine.numbers(file) if n >= 0]
+        behind = sum(block.dirty for _, block in numbered)
+        hot = sorted(numbered, key=lambda item: -item[1].overwritten)[:HOT]
+        return {
+            "file": file,
+            "open": file in self._files,
+            "native": machine.native(file),
+            "policy": self._opened_with.get(file, ""),
+            "valid": sum(block.valid for _, block in numbered),
+            "owned": sum(block.owned for _, block in numbered),
+            "home_is_behind_blocks": behind,
+            "home_is_behind_bytes": behind * BLOCK,
+            "hot": [
+                {"block": n, "overwritten": b.overwritten, "threshold": b.threshold}
+                for n, b in hot
+                if b.overwritten
+            ],
+        }
+
+    def _count(self, message: Message, *, came: bool = False) -> None:
+        name = type(message).__name__
+        self.traffic[name] += 1
+        data = getattr(message, "data", b"")
+        if data:
+            self.bytes[name] += len(data)

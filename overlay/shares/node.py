@@ -1,0 +1,383 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""A node of a share: what programs ask (`Operations`), answered from its copies and by home.
+
+Names and attributes are home's, and every change of them is a call; block -1, size and times, is
+kept here while the file is open. The time of the last access is not kept up to date.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import threading
+import time
+from collections import defaultdict
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from overlay.coherence import FileId
+from overlay.shares.access import OpenFile
+from overlay.shares.buffer import Buffer
+from overlay.shares.content import Content
+from overlay.shares.extent import Extent
+from overlay.shares.hub import Hub, Opened
+from overlay.shares.names import Names
+from overlay.shares.operations import Attributes, Changes, Entry, Handle, LockKind, Usage
+
+log = logging.getLogger(__name__)
+
+FLAG_BITS = 8
+APPEND = 4
+NAME_LIMIT = 255
+WHOLE_FILE = (0, (1 << 63) - 1)
+FLOCK = 1 << 64
+"""Added to the owner of a flock(2): a space of its own."""
+
+WRITE_BACK_SECONDS = 5.0
+"""How long a native file's writes may be here alone, where writes are logged at all."""
+
+
+@dataclass
+class _Use:
+    """One file's handles. lock: an open, and a last close, of one file at a time."""
+
+    lock: threading.Lock
+    file: OpenFile | None = None
+    handles: int = 0
+    writes: bool = False
+    locked: bool = False
+
+
+class Node:
+    """Operations over a hub. Thread-safe."""
+
+    def __init__(self, hub: Hub, buffer: Buffer, wait: float | None = 30.0) -> None:
+        """Begins to listen at once. wait: as for Content."""
+        self.hub = hub
+        self.content = Content(hub, buffer, wait)
+        self._buffer = buffer
+        self._names = Names()
+        self._uses: defaultdict[FileId, _Use] = defaultdict(lambda: _Use(threading.Lock()))
+        self._uses_lock = threading.Lock()
+        self._ended = threading.Event()
+        hub.listen(self.content.answer, self._stale)
+        self._threads = [
+            threading.Thread(target=target, name=name, daemon=True)
+            for target, name in ((self._beat, "heartbeat"), (self._write_back, "write back"))
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def close(self) -> None:
+        """Give everything back, as far as home is reached, and end the threads. The hub is the
+        caller's."""
+        self._ended.set()
+        for thread in self._threads:
+            thread.join()
+        for file, use in list(self._uses.items()):
+            with suppress(OSError), use.lock:
+                if use.file is not None:
+                    self._close(file, use)
+        self._buffer.close()
+
+    # Names.
+
+    def lookup(self, parent: FileId, name: bytes) -> Entry:
+        known, file = self._names.find(parent, name)
+        if known and file is None:
+            raise FileNotFoundError(errno.ENOENT, "no such name")
+        if file is not None:
+            return Entry(name, self.attributes(file, None))
+        mark = self._names.mark()
+        try:
+            entry = self.hub.lookup(parent, _checked(name))
+        except FileNotFoundError:
+            self._names.learn(mark, parent, name, None)
+            raise
+        self._names.learn(mark, parent, name, entry)
+        return entry
+
+    def forget(self, file: FileId, count: int) -> None:
+        """Nothing is kept for the kernel's sake."""
+
+    def attributes(self, file: FileId, handle: int | None) -> Attributes:
+        del handle
+        use = self._uses.get(file)
+        opened = use.file if use else None
+        if opened is None:
+            return self.hub.attributes(file)
+        extent = self.content.extent(opened)
+        return extent.onto(self._static(file, opened))
+
+    def _static(self, file: FileId, opened: OpenFile) -> Attributes:
+        """What block -1 has not."""
+        known = opened.attributes
+        if known is None:
+            mark = self._names.mark()
+            known = self.hub.attributes(file)
+            if mark == self._names.mark():
+                opened.attributes = known
+        return known
+
+    def change(self, file: FileId, changes: Changes, handle: int | None) -> Attributes:
+        del handle
+        use = self._use(file)
+        with use.lock:
+            opened = use.file
+            if opened is None:
+                return self.hub.change(file, changes)
+            use.handles += 1
+        try:
+            return self._change(file, opened, changes)
+        finally:
+            self._release(file, use)
+
+    def _change(self, file: FileId, opened: OpenFile, changes: Changes) -> Attributes:
+        if any(value is not None for value in (changes.mode, changes.uid, changes.gid)):
+            attributes = Changes(mode=changes.mode, uid=changes.uid, gid=changes.gid)
+            self.hub.change(file, attributes)
+            opened.attributes = None
+        size, now = changes.size, time.time_ns()
+        if size is not None and size < self.content.extent(opened).size:
+            found = self.hub.change(file, Changes(size=size))
+            self.content.cut(opened, Extent.of(found))
+        accessed = now if changes.accessed == -1 else changes.accessed
+        modified = now if changes.modified == -1 else changes.modified
+        if size is not None and modified is None:
+            modified = now
+        if any(value is not None for value in (size, accessed, modified)):
+            self.content.set_extent(opened, size, accessed, modified)
+        return self.content.extent(opened).onto(self._static(file, opened))
+
+    def read_link(self, file: FileId) -> bytes:
+        return self.hub.read_link(file)
+
+    def make_folder(self, parent: FileId, name: bytes, mode: int, uid: int, gid: int) -> Entry:
+        self._changing((parent, name))
+        return self.hub.make_folder(parent, _checked(name), mode, uid, gid)
+
+    def make_link(self, parent: FileId, name: bytes, target: bytes, uid: int, gid: int) -> Entry:
+        self._changing((parent, name))
+        return self.hub.make_link(parent, _checked(name), target, uid, gid)
+
+    def link(self, file: FileId, parent: FileId, name: bytes) -> Entry:
+        self._changing((parent, name), file)
+        try:
+            return self.hub.link(file, parent, _checked(name))
+        finally:
+            self._changing((parent, name), file)
+
+    def unlink(self, parent: FileId, name: bytes) -> None:
+        _, file = self._names.find(parent, name)
+        self._changing((parent, name), file)
+        try:
+            self.hub.unlink(parent, _checked(name))
+        finally:
+            self._changing((parent, name), file)
+
+    def remove_folder(self, parent: FileId, name: bytes) -> None:
+        self._changing((parent, name))
+        try:
+            self.hub.remove_folder(parent, _checked(name))
+        finally:
+            self._changing((parent, name))
+
+    def rename(
+        self, parent: FileId, name: bytes, new_parent: FileId, new_name: bytes, flags: int
+    ) -> None:
+        _, replaced = self._names.find(new_parent, new_name)
+        _, moved = self._names.find(parent, name)
+        for file in (replaced, moved):
+            self._changing((parent, name), file)
+        try:
+            self.hub.rename(parent, _checked(name), new_parent, _checked(new_name), flags)
+        finally:
+            self._changing((new_parent, new_name), replaced)
+            self._changing((parent, name), moved)
+
+    def _changing(self, name: tuple[FileId, bytes], file: FileId | None = None) -> None:
+        """This node changes a name, and so the number of links of what it names."""
+        self._names.drop(*name)
+        self._forget_static(file)
+
+    def _forget_static(self, file: FileId | None) -> None:
+        use = self._uses.get(file) if file is not None else None
+        if use is not None and use.file is not None:
+            use.file.attributes = None
+
+    def _stale(self, file: FileId, name: bytes | None) -> None:
+        """Home says that another node changed a name or a file's attributes."""
+        if name is not None:
+            _, named = self._names.find(file, name)
+            self._changing((file, name), named)
+        else:
+            self._names.drop(file, b"")
+            self._forget_static(file)
+
+    def entries(self, folder: FileId) -> list[Entry]:
+        return self.hub.entries(folder)
+
+    def usage(self, file: FileId) -> Usage:
+        del file
+        return self.hub.usage()
+
+    # Open files.
+
+    def _use(self, file: FileId) -> _Use:
+        with self._uses_lock:
+            return self._uses[file]
+
+    def _open(self, file: FileId, use: _Use, *, writes: bool) -> OpenFile:
+        mark = self.content.mark()
+        return self._opened(file, use, self.hub.open(file, writes), mark, writes=writes)
+
+    def _opened(
+        self, file: FileId, use: _Use, opened: Opened, mark: int, *, writes: bool
+    ) -> OpenFile:
+        use.file = self.content.opened(file, opened, mark)
+        use.writes = writes
+        return use.file
+
+    def open(self, file: FileId, flags: int) -> Handle:
+        use = self._use(file)
+        writes = flags & os.O_ACCMODE != os.O_RDONLY
+        with use.lock:
+            if use.file is None or (writes and not use.writes):
+                self._open(file, use, writes=writes or use.writes)
+            use.handles += 1
+        if flags & os.O_TRUNC:
+            self.change(file, Changes(size=0), None)
+        return Handle(number(file, flags), direct=True)
+
+    def create(
+        self, parent: FileId, name: bytes, mode: int, flags: int, uid: int, gid: int
+    ) -> tuple[Entry, Handle]:
+        self._changing((parent, name))
+        mark = self.content.mark()
+        exclusive = bool(flags & os.O_EXCL)
+        entry, opened = self.hub.create(parent, _checked(name), mode, uid, gid, exclusive)
+        file = entry.attributes.file
+        use = self._use(file)
+        with use.lock:
+            self._opened(file, use, opened, mark, writes=True)
+            use.handles += 1
+        if flags & os.O_TRUNC:
+            self.change(file, Changes(size=0), None)
+        return entry, Handle(number(file, flags), direct=True)
+
+    def _file(self, handle: int) -> OpenFile:
+        """The open file of a handle. A handle of another node's, or of before this one was started,
+        is as good: the file is opened with the first use of it."""
+        use = self._use(file_of(handle))
+        with use.lock:
+            if use.file is None:
+                use.handles += 1
+                return self._open(file_of(handle), use, writes=writes_to(handle))
+            return use.file
+
+    def read(self, handle: int, offset: int, size: int) -> bytes:
+        return self.content.read(self._file(handle), offset, size)
+
+    def write(self, handle: int, offset: int, data: bytes) -> int:
+        at = None if handle & APPEND else offset
+        return self.content.write(self._file(handle), at, data)
+
+    def flush(self, handle: int, lock_owner: int) -> None:
+        use = self._use(file_of(handle))
+        if use.file is not None and use.file.touched:
+            self.content.extent(use.file)
+        if use.locked:
+            self.hub.forget_locks(file_of(handle), lock_owner)
+
+    def sync(self, handle: int, data_only: bool) -> None:
+        del data_only
+        file = self._file(handle)
+        if file.log != "off":
+            self.content.sync(file)
+            self.hub.sync(file.file)
+
+    def release(self, handle: int, lock_owner: int) -> None:
+        use = self._use(file_of(handle))
+        if use.locked:
+            with suppress(OSError):
+                self.hub.forget_locks(file_of(handle), lock_owner + FLOCK)
+        self._release(file_of(handle), use)
+
+    def _release(self, file: FileId, use: _Use) -> None:
+        with use.lock:
+            use.handles = max(0, use.handles - 1)
+            if use.handles == 0 and use.file is not None:
+                self._close(file, use)
+
+    def _close(self, file: FileId, use: _Use) -> None:
+        """With the use's lock held."""
+        try:
+            self.content.give_back(file)
+        finally:
+            use.file, use.locked, use.writes = None, False, False
+            self.content.closed(file)
+            self.hub.close(file)
+
+    # Locks.
+
+    def get_lock(
+        self, handle: int, owner: int, start: int, end: int, kind: LockKind
+    ) -> tuple[int, int, LockKind, int] | None:
+        return self.hub.get_lock(file_of(handle), owner, start, end, kind)
+
+    def set_lock(
+        self, handle: int, owner: int, start: int, end: int, kind: LockKind, pid: int, wait: bool
+    ) -> None:
+        self._use(file_of(handle)).locked = True
+        self.hub.set_lock(file_of(handle), owner, start, end, kind, pid, wait)
+
+    def set_file_lock(self, handle: int, owner: int, kind: LockKind, wait: bool) -> None:
+        self._use(file_of(handle)).locked = True
+        self.hub.set_lock(file_of(handle), owner + FLOCK, *WHOLE_FILE, kind, 0, wait)
+
+    # Threads.
+
+    def _beat(self) -> None:
+        lease = 3.0
+        while not self._ended.wait(lease / 3):
+            sent = time.monotonic()
+            try:
+                lease = self.hub.beat()
+            except OSError as error:
+                log.info("home does not hear this node: %s", error)
+            else:
+                self.content.leased(sent + lease)
+
+    def _write_back(self) -> None:
+        while not self._ended.wait(WRITE_BACK_SECONDS):
+            for use in list(self._uses.values()):
+                file = use.file
+                if file is not None and file.log != "off" and self.hub.connected:
+                    with suppress(OSError):
+                        self.content.sync(file)
+
+    def status(self) -> dict[str, Any]:
+        """For status pages: traffic by kind of message, and how far each copy is behind."""
+        return self.content.status()
+
+
+def number(file: FileId, flags: int) -> int:
+    """A handle: the file's id, and what of the open's flags matters later."""
+    return file << FLAG_BITS | flags & os.O_ACCMODE | (APPEND if flags & os.O_APPEND else 0)
+
+
+def file_of(handle: int) -> FileId:
+    return FileId(handle >> FLAG_BITS)
+
+
+def writes_to(handle: int) -> bool:
+    return handle & os.O_ACCMODE != os.O_RDONLY
+
+
+def _checked(name: bytes) -> bytes:
+    if len(name) > NAME_LIMIT:
+        raise OSError(errno.ENAMETOOLONG, "the name is too long")
+    return name

@@ -1,0 +1,302 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Several nodes of one share, in one process, without FUSE and without a network."""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from overlay.coherence import BLOCK, Fetch, FileId, Own
+from overlay.shares import ROOT, Buffer, Changes, Node
+from tests.overlay.shares.home import InProcessHome
+
+Join = Callable[..., Node]
+READ_WRITE = os.O_RDWR
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[InProcessHome]:
+    made = InProcessHome(tmp_path / "home")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def join(home: InProcessHome, tmp_path: Path) -> Iterator[Join]:
+    nodes: list[Node] = []
+
+    def one(limit: int = 1 << 24, wait: float | None = 10.0) -> Node:
+        hub = home.join()
+        nodes.append(Node(hub, Buffer(tmp_path / f"cache{hub.node}", limit), wait))
+        return nodes[-1]
+
+    yield one
+    for node in nodes:
+        node.hub.mend()  # type: ignore[attr-defined]
+        node.close()
+
+
+def make(node: Node, name: bytes = b"file", content: bytes = b"") -> tuple[FileId, int]:
+    entry, handle = node.create(ROOT, name, 0o644, READ_WRITE, 0, 0)
+    if content:
+        node.write(handle.number, 0, content)
+    return entry.attributes.file, handle.number
+
+
+def test_what_one_node_writes_the_other_reads_at_once(join: Join) -> None:
+    one, two = join(), join()
+    file, writer = make(one, content=b"before")
+    reader = two.open(file, os.O_RDONLY).number
+    for turn in range(30):
+        content = f"turn {turn}".encode() * (turn + 1)
+        one.write(writer, 0, content)
+        assert two.read(reader, 0, 1 << 20) == content
+        assert two.attributes(file, reader).size == len(content)
+
+
+def test_a_file_of_one_node_alone_is_written_without_messages(join: Join) -> None:
+    one = join()
+    file, handle = make(one)
+    hub = one.hub
+    before = len(hub.posted)  # type: ignore[attr-defined]
+    for block in range(100):
+        one.write(handle, block * BLOCK, bytes([block]) * BLOCK)
+    assert one.read(handle, 50 * BLOCK, 3) == bytes([50]) * 3
+    assert one.attributes(file, handle).size == 100 * BLOCK
+    assert len(hub.posted) == before  # type: ignore[attr-defined]
+
+
+def test_the_second_open_sees_what_was_native(join: Join) -> None:
+    one, two = join(), join()
+    content = random.Random(1).randbytes(3 * BLOCK + 17)
+    file, _ = make(one, content=content)
+    assert two.attributes(file, None).size == len(content)
+    assert two.read(two.open(file, os.O_RDONLY).number, 0, 1 << 20) == content
+
+
+def test_a_closed_file_is_at_home(join: Join, home: InProcessHome) -> None:
+    one = join()
+    content = random.Random(2).randbytes(1500 * BLOCK + 1)
+    file, handle = make(one, content=content)
+    one.release(handle, 0)
+    assert home.tree.read(file, 0, 1 << 30) == content
+    again = one.open(file, os.O_RDONLY).number
+    assert one.read(again, 0, 1 << 30) == content
+
+
+def test_two_nodes_append_at_once_and_nothing_is_lost(join: Join) -> None:
+    nodes = [join() for _ in range(3)]
+    file, first = make(nodes[0])
+    nodes[0].release(first, 0)
+    lines = 60
+
+    def append(which: int) -> None:
+        handle = nodes[which].open(file, os.O_WRONLY | os.O_APPEND).number
+        for line in range(lines):
+            text = f"{which}:{line}:{'x' * (line * 7)}\n"
+            assert nodes[which].write(handle, 0, text.encode()) == len(text)
+        nodes[which].release(handle, 0)
+
+    run_all([lambda which=which: append(which) for which in range(3)])
+    handle = nodes[0].open(file, os.O_RDONLY).number
+    got = nodes[0].read(handle, 0, 1 << 24).decode().splitlines()
+    assert len(got) == 3 * lines
+    for which in range(3):
+        mine = [line for line in got if line.startswith(f"{which}:")]
+        assert mine == [f"{which}:{line}:{'x' * (line * 7)}" for line in range(lines)]
+
+
+def test_blocks_written_by_all_at_once_are_somebodys(join: Join) -> None:
+    nodes = [join() for _ in range(3)]
+    file, handle = make(nodes[0], content=bytes(8 * BLOCK))
+    handles = [handle, *(node.open(file, READ_WRITE).number for node in nodes[1:])]
+
+    def write(which: int) -> None:
+        chance = random.Random(which)
+        for _ in range(150):
+            block = chance.randrange(8)
+            nodes[which].write(handles[which], block * BLOCK, bytes([which + 1]) * BLOCK)
+            seen = nodes[which].read(handles[which], chance.randrange(8) * BLOCK, BLOCK)
+            assert len(set(seen)) == 1
+
+    run_all([lambda which=which: write(which) for which in range(3)])
+    seen = {node.read(number, 0, 8 * BLOCK) for node, number in zip(nodes, handles, strict=True)}
+    assert len(seen) == 1
+
+
+def test_parts_of_one_block_by_several_nodes_are_all_there(join: Join) -> None:
+    nodes = [join() for _ in range(3)]
+    file, handle = make(nodes[0], content=bytes(300))
+    handles = [handle, *(node.open(file, READ_WRITE).number for node in nodes[1:])]
+
+    def write(which: int) -> None:
+        for place in range(which, 300, 3):
+            nodes[which].write(handles[which], place, bytes([which + 1]))
+
+    run_all([lambda which=which: write(which) for which in range(3)])
+    assert nodes[1].read(handles[1], 0, 300) == bytes([1, 2, 3]) * 100
+
+
+def test_a_file_that_was_cut_has_zeros_where_it_grows_again(join: Join) -> None:
+    one, two = join(), join()
+    file, handle = make(one, content=b"x" * (3 * BLOCK))
+    other = two.open(file, READ_WRITE).number
+    assert two.read(other, 2 * BLOCK, 10) == b"x" * 10
+    one.write(handle, BLOCK, b"y" * BLOCK)
+    assert one.change(file, Changes(size=BLOCK + 5), handle).size == BLOCK + 5
+    assert two.attributes(file, other).size == BLOCK + 5
+    assert two.read(other, BLOCK, BLOCK) == b"y" * 5
+    two.change(file, Changes(size=3 * BLOCK), other)
+    expected = b"x" * BLOCK + b"y" * 5 + bytes(2 * BLOCK - 5)
+    assert one.read(handle, 0, 1 << 20) == expected
+    assert two.read(other, 0, 1 << 20) == expected
+
+
+def test_a_native_file_that_was_cut_has_zeros_too(join: Join) -> None:
+    one = join()
+    file, handle = make(one, content=b"x" * (3 * BLOCK))
+    one.sync(handle, False)
+    one.change(file, Changes(size=5), handle)
+    one.write(handle, 2 * BLOCK, b"z")
+    assert one.read(handle, 0, 1 << 20) == b"x" * 5 + bytes(2 * BLOCK - 5) + b"z"
+
+
+def test_holes_are_zeros_for_everybody(join: Join) -> None:
+    one, two = join(), join()
+    file, handle = make(one)
+    other = two.open(file, READ_WRITE).number
+    one.write(handle, 5 * BLOCK + 100, b"end")
+    assert two.read(other, 0, 1 << 20) == bytes(5 * BLOCK + 100) + b"end"
+    two.write(other, 2 * BLOCK + 7, b"mid")
+    seen = one.read(handle, 0, 1 << 20)
+    assert seen == bytes(2 * BLOCK + 7) + b"mid" + bytes(3 * BLOCK + 90) + b"end"
+
+
+def test_names_of_other_nodes_are_seen_at_once(join: Join) -> None:
+    one, two = join(), join()
+    with pytest.raises(FileNotFoundError):
+        two.lookup(ROOT, b"a")
+    file, _ = make(one, b"a", b"content")
+    assert two.lookup(ROOT, b"a").attributes.file == file
+    one.rename(ROOT, b"a", ROOT, b"b", 0)
+    with pytest.raises(FileNotFoundError):
+        two.lookup(ROOT, b"a")
+    assert two.lookup(ROOT, b"b").attributes.size == 7
+    one.change(file, Changes(mode=0o600), None)
+    assert two.lookup(ROOT, b"b").attributes.mode & 0o777 == 0o600
+    two.unlink(ROOT, b"b")
+    with pytest.raises(FileNotFoundError):
+        one.lookup(ROOT, b"b")
+    folder = one.make_folder(ROOT, b"d", 0o755, 0, 0).attributes.file
+    assert {entry.name for entry in two.entries(ROOT)} == {b"d"}
+    assert two.lookup(ROOT, b"d").attributes.file == folder
+
+
+def test_a_buffer_that_is_too_small_only_costs_messages(join: Join) -> None:
+    one, two = join(), join(limit=16 * BLOCK)
+    content = random.Random(3).randbytes(200 * BLOCK)
+    file, _ = make(one, content=content)
+    other = two.open(file, READ_WRITE).number
+    assert b"".join(two.read(other, at, 5000) for at in range(0, len(content), 5000)) == content
+    assert two.content.status()["buffered_blocks"] <= 16
+    for block in range(0, 200, 3):
+        two.write(other, block * BLOCK + 10, b"two")
+    for block in range(200):
+        wanted = content[block * BLOCK + 10 : block * BLOCK + 13] if block % 3 else b"two"
+        assert one.read(one.open(file, os.O_RDONLY).number, block * BLOCK + 10, 3) == wanted
+
+
+def test_who_reads_in_order_waits_seldom(join: Join) -> None:
+    one, two = join(), join()
+    file, _ = make(one, content=bytes(512 * BLOCK))
+    other = two.open(file, os.O_RDONLY).number
+    for block in range(512):
+        two.read(other, block * BLOCK, BLOCK)
+    fetches = [m for m in two.hub.posted if isinstance(m, Fetch)]  # type: ignore[attr-defined]
+    assert len(fetches) < 20
+
+
+def test_blocks_that_are_overwritten_whole_are_not_sent(join: Join) -> None:
+    one, two = join(), join()
+    file, _ = make(one, content=b"1" * (4 * BLOCK))
+    other = two.open(file, READ_WRITE).number
+    two.write(other, BLOCK // 2, b"2" * (3 * BLOCK))
+    asked = [m for m in two.hub.posted if isinstance(m, Own) and m.first >= 0]  # type: ignore[attr-defined]
+    assert {(m.first, m.count) for m in asked if m.whole} == {(1, 2)}
+    seen = one.read(one.open(file, os.O_RDONLY).number, 0, 1 << 20)
+    assert seen == b"1" * (BLOCK // 2) + b"2" * (3 * BLOCK) + b"1" * (BLOCK // 2)
+
+
+def test_without_home_strong_files_give_eio_after_the_wait(join: Join, home: InProcessHome) -> None:
+    home.lease = 0.6
+    one, two = join(), join(wait=0.5)
+    file, handle = make(one, content=b"before")
+    other = two.open(file, READ_WRITE).number
+    assert two.read(other, 0, 10) == b"before"
+    time.sleep(1.2)
+    two.hub.cut()  # type: ignore[attr-defined]
+    time.sleep(home.lease + 0.2)
+    with pytest.raises(OSError, match="not reached") as caught:
+        two.read(other, 0, 10)
+    assert caught.value.errno == errno.EIO
+    two.hub.mend()  # type: ignore[attr-defined]
+    assert two.read(other, 0, 10) == b"before"
+    one.write(handle, 0, b"after ")
+    assert two.read(other, 0, 10) == b"after "
+
+
+def test_relaxed_files_are_read_without_home_until_their_bound(
+    join: Join, home: InProcessHome
+) -> None:
+    home.relaxation = 1.5
+    one, two = join(), join(wait=0.3)
+    file, handle = make(one, content=b"before")
+    other = two.open(file, os.O_RDONLY).number
+    assert two.read(other, 0, 10) == b"before"
+    since = time.monotonic()
+    two.hub.cut()  # type: ignore[attr-defined]
+    one.write(handle, 0, b"after ")
+    assert two.read(other, 0, 10) == b"before" or time.monotonic() - since > 1.5
+    time.sleep(1.6)
+    with pytest.raises(OSError, match="not reached"):
+        two.read(other, 0, 10)
+    two.hub.mend()  # type: ignore[attr-defined]
+    time.sleep(1.6)
+    assert two.read(other, 0, 10) == b"after "
+
+
+def test_a_handle_of_another_node_is_as_good(join: Join) -> None:
+    one, two = join(), join()
+    _, handle = make(one, content=b"content")
+    assert two.read(handle, 3, 10) == b"tent"
+    two.write(handle, 7, b" more")
+    two.release(handle, 0)
+    assert one.read(handle, 0, 100) == b"content more"
+
+
+def run_all(actions: list[Callable[[], None]]) -> None:
+    """All at once; the first failure of any is raised."""
+    failures: list[BaseException] = []
+
+    def guarded(action: Callable[[], None]) -> None:
+        try:
+            action()
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=guarded, args=(action,)) for action in actions]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+        assert not thread.is_alive(), "a thread hangs"
+    if failures:
+        raise failures[0]
