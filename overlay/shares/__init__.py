@@ -9,12 +9,14 @@
 
 Modules: hub (what a node asks of home), operations (what a program asks of a node), extent,
 codec (what both say to each other, as bytes), remote (a hub at the other end of a channel), buffer,
-membership (how a node joins), names, access, content and node (the node that acts).
+membership (how a node joins), names, access, content and node (the node that
+acts), files (the file API).
 """
 
 from overlay.shares import codec
 from overlay.shares.buffer import Buffer
 from overlay.shares.extent import BLOCK, Extent
+from overlay.shares.files import RawFile, find, open_file
 from overlay.shares.hub import Hub, Opened
 from overlay.shares.membership import Join, Joined, LeaseOver, Membership
 from overlay.shares.node import Node
@@ -49,9 +51,12 @@ __all__ = [
     "Node",
     "Opened",
     "Operations",
+    "RawFile",
     "RemoteHub",
     "RemoteNode",
     "Usage",
     "answer_request",
     "codec",
+    "find",
+    "open_file",
 ]

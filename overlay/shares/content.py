@@ -150,6 +150,18 @@ class Content:
                 del self._files[file]
                 self._opened_with.pop(file, None)
 
+    def rejoined(self, hub: Hub) -> None:
+        """The node has joined again: what was written here goes home first. Nothing is valid any
+        more, and the files have to be opened again before anything else is asked."""
+        with self._changed:
+            self._hub = hub
+            releases = self._machine.reset()
+            self._deferred.clear()
+            for file in self._files.values():
+                file.extent_came, file.pinned, file.pinned_until, file.logging = False, None, 0.0, 0
+            pending = [self._send(message) for message in releases]
+        self._await(pending)
+
     # Accesses.
 
     def extent(self, file: OpenFile) -> Extent:
@@ -418,6 +430,12 @@ class Content:
         for access in file.waiting if file else []:
             access.error = error
         self._changed.notify_all()
+
+    def go_on(self) -> None:
+        """Have every access that waits look again."""
+        with self._changed:
+            for file in list(self._files):
+                self._go_on(file)
 
     def _go_on(self, file: FileId) -> None:
         known = self._files.get(file)

@@ -83,6 +83,22 @@ class Node:
                     self._close(file, use)
         self._buffer.close()
 
+    def rejoin(self, hub: Hub) -> None:
+        """Go on over the hub of a new membership. Raises OSError: ESTALE where home went on without
+        what was written here; the node works all the same."""
+        self.hub = hub
+        self._names.clear()
+        hub.listen(self.content.answer, self._stale)
+        try:
+            self.content.rejoined(hub)
+        finally:
+            for file, use in list(self._uses.items()):
+                with use.lock:
+                    if use.file is not None:
+                        use.file.attributes = None
+                        self._open(file, use, writes=use.writes)
+            self.content.go_on()
+
     # Names.
 
     def lookup(self, parent: FileId, name: bytes) -> Entry:

@@ -66,6 +66,18 @@ class InProcessHome:
             self.hubs[node] = InProcessHub(self, node)
             return self.hubs[node]
 
+    def lose(self, node: NodeId) -> None:
+        """Go on without it, as when its lease is over."""
+        with self.lock:
+            self.hubs[node].lost = True
+            self.act(self.directory.lost(node, time.monotonic()))
+
+    def join_again(self, node: NodeId) -> InProcessHub:
+        with self.lock:
+            self.act(self.directory.rejoining(node, time.monotonic()))
+            self.hubs[node] = InProcessHub(self, node)
+            return self.hubs[node]
+
     def close(self) -> None:
         for hub in self.hubs.values():
             hub.end()
@@ -143,6 +155,7 @@ class InProcessHub:
     def __init__(self, home: InProcessHome, node: NodeId) -> None:
         self.node = node
         self.connected = True
+        self.lost = False
         self.posted: list[Message] = []
         self._home = home
         self._inbox: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
@@ -155,7 +168,8 @@ class InProcessHub:
     def _carry(self, box: queue.SimpleQueue[Callable[[], None] | None]) -> None:
         while work := box.get():
             self._open.wait()
-            work()
+            if not self.lost:
+                work()
 
     def cut(self) -> None:
         self.connected = False

@@ -282,6 +282,40 @@ def test_a_handle_of_another_node_is_as_good(join: Join) -> None:
     assert one.read(handle, 0, 100) == b"content more"
 
 
+def test_a_node_that_home_gave_up_joins_again_with_what_it_wrote(
+    join: Join, home: InProcessHome
+) -> None:
+    one, two = join(), join()
+    file, handle = make(one, content=b"a" * (3 * BLOCK))
+    other = two.open(file, READ_WRITE).number
+    one.write(handle, BLOCK, b"b" * BLOCK)
+    before = one.hub
+    before.cut()  # type: ignore[attr-defined]
+    home.lose(before.node)
+    one.rejoin(home.join_again(before.node))
+    assert two.read(other, 0, 1 << 20) == b"a" * BLOCK + b"b" * BLOCK + b"a" * BLOCK
+    two.write(other, 0, b"c")
+    assert one.read(handle, 0, 2) == b"ca"
+
+
+def test_what_others_wrote_meanwhile_is_not_overwritten_by_who_comes_back(
+    join: Join, home: InProcessHome
+) -> None:
+    one, two = join(), join()
+    file, handle = make(one, content=b"a" * (2 * BLOCK))
+    other = two.open(file, READ_WRITE).number
+    one.sync(handle, False)
+    one.write(handle, 0, b"lost")
+    before = one.hub
+    before.cut()  # type: ignore[attr-defined]
+    home.lose(before.node)
+    two.write(other, 0, b"kept")
+    with pytest.raises(OSError, match="went on without") as caught:
+        one.rejoin(home.join_again(before.node))
+    assert caught.value.errno == errno.ESTALE
+    assert one.read(handle, 0, 5) == b"kepta"
+
+
 def run_all(actions: list[Callable[[], None]]) -> None:
     """All at once; the first failure of any is raised."""
     failures: list[BaseException] = []
