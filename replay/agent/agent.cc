@@ -22,6 +22,7 @@ constexpr size_t kMaxQueuedReplies = 16;
 constexpr int kReadsPerTurn = 32;
 // poll() cannot be told to ignore POLLHUP, so a port without a host is looked at this often.
 constexpr Millis kNoHostPause = 100;
+constexpr Millis kSettleLook = 5;
 
 ServiceConfig LoadConfig(const std::string& path, std::string* problem) {
   ServiceConfig config;
@@ -86,8 +87,8 @@ void Agent::Run() {
 }
 
 Millis Agent::NextWake() const {
-  Millis wake = std::min({executor_.wake_time(), task_.wake_time(), port_.wake_time(),
-                          shares_.wake_time(), settle_until_});
+  Millis wake =
+      std::min({executor_.wake_time(), task_.wake_time(), port_.wake_time(), settle_look_});
   if (problem_.empty()) wake = std::min(wake, service_.wake_time());
   if (port_.fd() >= 0 && port_quiet_until_ > 0) wake = std::min(wake, port_quiet_until_);
   return wake;
@@ -103,8 +104,7 @@ void Agent::Wait() {
   pollfd fds[] = {
       {signals_.get(), POLLIN, 0},   {quiet ? -1 : port_.fd(), wanted, 0},
       {port_.listener(), POLLIN, 0}, {task_.fd(), POLLIN, 0},
-      executor_.interest(),          shares_.device_interest(),
-      shares_.port_interest(),
+      executor_.interest(),
   };
   const Millis wake = NextWake();
   const Millis pause = std::clamp<Millis>(wake == kNever ? -1 : wake - now, -1, 60'000);
@@ -114,14 +114,14 @@ void Agent::Wait() {
   if ((fds[1].revents & (POLLIN | POLLHUP | POLLERR)) != 0) ReadPort();
   if ((fds[1].revents & POLLOUT) != 0) WritePort();
   if ((fds[1].revents & POLLHUP) != 0) HostGone();
-  if (fds[6].revents != 0) shares_.PortEvents(fds[6].revents);
-  if (fds[5].revents != 0) shares_.Device(executor_.executing());
 }
 
 void Agent::Work() {
   if (problem_.empty()) service_.Tick();
   if (port_.fd() < 0) port_.TryOpen();
+  shares_.SetOperation(executor_.executing());
   if (std::optional<Outcome> outcome = executor_.Step()) {
+    shares_.SetOperation(0);
     Reply(execute_type_, execute_id_, outcome->status, executor_.last(), outcome->payload);
   }
   if (std::optional<Task::Result> result = task_.Step()) {
@@ -257,9 +257,9 @@ void Agent::HandleShares(const Frame& request) {
     shares_.Settle();
     settle_request_ = header;
     settle_until_ = Now() + header.timeout_ms;
-    return;
+    return AnswerSettled();
   }
-  settle_until_ = kNever;
+  settle_until_ = settle_look_ = kNever;
   if (header.type == kSharesGoOn) {
     shares_.GoOn();
     return Reply(header, kOk, "");
@@ -270,9 +270,12 @@ void Agent::HandleShares(const Frame& request) {
 }
 
 void Agent::AnswerSettled() {
-  if (settle_until_ == kNever || (!shares_.Settled() && Now() < settle_until_)) return;
-  settle_until_ = kNever;
-  Reply(settle_request_, shares_.Settled() ? kOk : kTimeout, "");
+  if (settle_until_ == kNever) return;
+  const bool settled = shares_.Settled();
+  settle_look_ = Now() + kSettleLook;
+  if (!settled && Now() < settle_until_) return;
+  settle_until_ = settle_look_ = kNever;
+  Reply(settle_request_, settled ? kOk : kTimeout, "");
 }
 
 int Agent::RunTask(uint8_t type, const std::vector<std::string>& arguments) const {

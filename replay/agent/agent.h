@@ -68,6 +68,7 @@ class Agent {
   Shares shares_;
   FrameHeader settle_request_;
   Millis settle_until_ = kNever;  // kNever: nobody waits for that
+  Millis settle_look_ = kNever;
   bool stopping_ = false;
 };
 

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <linux/fuse.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -47,7 +48,14 @@ std::shared_ptr<const std::string> MakeRecord(ShareRecord kind, uint64_t operati
 }  // namespace
 
 Shares::~Shares() {
-  if (device_.valid()) umount2(where_.c_str(), MNT_DETACH);
+  if (!thread_.joinable()) return;
+  {
+    const std::lock_guard<std::mutex> hold(lock_);
+    stopping_ = true;
+    Wake();
+  }
+  thread_.join();
+  umount2(where_.c_str(), MNT_DETACH);
 }
 
 void Shares::Mount() {
@@ -71,9 +79,48 @@ void Shares::Mount() {
   device_ = std::move(device);
   buffer_.resize(kMaxShareMessage);
   if (port_.fd() < 0) port_.TryOpen();
+  wake_ = Fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  thread_ = std::thread([this] { Run(); });
+}
+
+void Shares::Wake() {
+  const uint64_t one = 1;
+  if (write(wake_.get(), &one, sizeof(one)) < 0) Say("%s", ErrnoText("eventfd").c_str());
+}
+
+void Shares::Run() {
+  std::unique_lock<std::mutex> hold(lock_);
+  while (!stopping_) {
+    const Millis now = Now();
+    if (quiet_until_ <= now) quiet_until_ = 0;
+    const short out = outgoing_.empty() ? 0 : POLLOUT;
+    const bool listens = attached_ && quiet_until_ == 0;
+    pollfd fds[] = {
+        {wake_.get(), POLLIN, 0},
+        {MayTake() ? device_.get() : -1, POLLIN, 0},
+        {listens ? port_.fd() : -1, static_cast<short>(POLLIN | out), 0},
+    };
+    const int pause = quiet_until_ > 0 ? static_cast<int>(quiet_until_ - now) : -1;
+    hold.unlock();
+    const int ready = poll(fds, std::size(fds), pause);
+    hold.lock();
+    if (ready <= 0) continue;
+    uint64_t count = 0;
+    if (fds[0].revents != 0 && read(wake_.get(), &count, sizeof(count)) > 0) continue;
+    if ((fds[2].revents & POLLOUT) != 0) WritePort();
+    if ((fds[2].revents & (POLLIN | POLLHUP | POLLERR)) != 0) ReadPort();
+    if (fds[1].revents != 0) ReadDevice();
+  }
+}
+
+void Shares::SetSettling(bool settling) {
+  const std::lock_guard<std::mutex> hold(lock_);
+  settling_ = settling;
+  if (wake_.valid()) Wake();
 }
 
 bool Shares::Attach(std::string_view mark, std::string* error) {
+  const std::lock_guard<std::mutex> hold(lock_);
   if (!device_.valid()) {
     *error = where_.empty() ? "this guest has no shares" : problem_;
     return false;
@@ -98,6 +145,7 @@ bool Shares::Attach(std::string_view mark, std::string* error) {
   for (const auto& [unique, asked] : unanswered_) {
     if (asked.interrupt) Queue(asked.interrupt);
   }
+  Wake();
   return true;
 }
 
@@ -110,7 +158,8 @@ void Shares::HostGone() {
   quiet_until_ = 0;
 }
 
-bool Shares::Settled() const {
+bool Shares::Settled() {
+  const std::lock_guard<std::mutex> hold(lock_);
   if (!attached_) return true;
   const auto waits = [](const auto& entry) { return entry.second.opcode == FUSE_SETLKW; };
   return outgoing_.empty() && std::all_of(unanswered_.begin(), unanswered_.end(), waits);
@@ -121,15 +170,7 @@ bool Shares::MayTake() const {
          unanswered_bytes_ < kMaxUnanswered;
 }
 
-pollfd Shares::device_interest() const { return {MayTake() ? device_.get() : -1, POLLIN, 0}; }
-
-pollfd Shares::port_interest() const {
-  const bool quiet = quiet_until_ > Now();
-  const short out = outgoing_.empty() ? 0 : POLLOUT;
-  return {attached_ && !quiet ? port_.fd() : -1, static_cast<short>(POLLIN | out), 0};
-}
-
-void Shares::Device(uint64_t operation) {
+void Shares::ReadDevice() {
   for (int turn = 0; turn < kMessagesPerTurn && MayTake(); ++turn) {
     const ssize_t count = read(device_.get(), buffer_.data(), buffer_.size());
     if (count < 0 && (errno == EINTR || errno == ENOENT)) continue;  // the asker was interrupted
@@ -140,14 +181,14 @@ void Shares::Device(uint64_t operation) {
       device_.Close();
       break;
     }
-    Take(std::string_view(buffer_.data(), static_cast<size_t>(count)), operation);
+    Take(std::string_view(buffer_.data(), static_cast<size_t>(count)));
   }
   if (attached_) WritePort();
 }
 
-void Shares::Take(std::string_view message, uint64_t operation) {
+void Shares::Take(std::string_view message) {
   const auto header = Load<fuse_in_header>(message, 0);
-  auto record = MakeRecord(kShareRequest, operation, message);
+  auto record = MakeRecord(kShareRequest, operation_, message);
   Queue(record);
   if (header.opcode == FUSE_FORGET || header.opcode == FUSE_BATCH_FORGET) return;
   if (header.opcode == FUSE_INTERRUPT) {
@@ -163,11 +204,6 @@ void Shares::Take(std::string_view message, uint64_t operation) {
 void Shares::Queue(std::shared_ptr<const std::string> bytes) {
   outgoing_bytes_ += bytes->size();
   outgoing_.push_back(std::move(bytes));
-}
-
-void Shares::PortEvents(short events) {
-  if ((events & POLLOUT) != 0) WritePort();
-  if ((events & (POLLIN | POLLHUP | POLLERR)) != 0) ReadPort();
 }
 
 void Shares::WritePort() {

@@ -14,23 +14,29 @@
 //    4  u16  kind, ShareRecord
 //    6  u16  0
 //    8  u64  the operation under way when the kernel asked, 0 between two of them
-//   16   n   the message; for kInit the request and the reply to it, one after the other
+//   16   n   the message; for kShareInit the request and the reply to it, one after the other
 //
-// first of all kInit if there was a host before, then every request without an answer, in the order
-// of the kernel's numbers, then new ones. Behind its mark the host sends FUSE replies. All numbers
-// are little-endian.
+// first of all kShareInit if there was a host before, then every request without an answer, in the
+// order of the kernel's numbers, then new ones. Behind its mark the host sends FUSE replies. All
+// numbers are little-endian.
+//
+// A thread of its own relays. The agent's one may wait for a program that waits for its answer: the
+// output of a task is a pipe, which is locked while a program splices a file of a share into it.
 #ifndef SATCHEL_REPLAY_AGENT_SHARES_H_
 #define SATCHEL_REPLAY_AGENT_SHARES_H_
 
 #include <poll.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "replay/agent/port.h"
@@ -51,32 +57,27 @@ class Shares {
  public:
   // where: the mount point; empty in a guest without shares, in which nothing happens.
   Shares(Port port, std::string where) : port_(std::move(port)), where_(std::move(where)) {}
-  // Unmounts; for agents that are not PID 1.
+  // Ends the thread and unmounts; for agents that are not PID 1.
   ~Shares();
   Shares(const Shares&) = delete;
   Shares& operator=(const Shares&) = delete;
 
-  // Mounts. What is asked of the mount waits until a host has attached.
+  // Mounts, and begins to relay. What is asked of the mount waits until a host has attached. Call
+  // once, before anything else.
   void Mount();
+
+  // What is being executed from now on, 0 for nothing.
+  void SetOperation(uint64_t operation) { operation_ = operation; }
 
   // A new host. False: *error says why there can be none.
   bool Attach(std::string_view mark, std::string* error);
 
   // Take no new requests from the kernel until GoOn() or Attach().
-  void Settle() { settling_ = true; }
-  void GoOn() { settling_ = false; }
+  void Settle() { SetSettling(true); }
+  void GoOn() { SetSettling(false); }
 
   // Whether every request has its answer, except for those that wait for a lock of somebody else.
-  bool Settled() const;
-
-  // What to wait for, fd -1: nothing. Device() and PortEvents() are called with what came.
-  pollfd device_interest() const;
-  pollfd port_interest() const;
-  Millis wake_time() const { return quiet_until_ > 0 ? quiet_until_ : kNever; }
-
-  // Relays what the kernel asks. operation: what is being executed, 0 for nothing.
-  void Device(uint64_t operation);
-  void PortEvents(short events);
+  bool Settled();
 
  private:
   struct Asked {
@@ -85,8 +86,13 @@ class Shares {
     std::shared_ptr<const std::string> interrupt;  // that the asker was interrupted, or null
   };
 
+  // All below is called with the lock held, but Run() and SetSettling(), which take it.
+  void Run();
+  void SetSettling(bool settling);
+  void Wake();
   bool MayTake() const;
-  void Take(std::string_view message, uint64_t operation);
+  void ReadDevice();
+  void Take(std::string_view message);
   void Queue(std::shared_ptr<const std::string> bytes);
   void ReadPort();
   void WritePort();
@@ -94,6 +100,12 @@ class Shares {
   void FindMark();
   void PassReplies();
   void PassReply(std::string_view reply);
+
+  std::thread thread_;
+  std::atomic<uint64_t> operation_{0};
+  std::mutex lock_;  // held for moments: nothing waits with it
+  bool stopping_ = false;
+  Fd wake_;
 
   Port port_;
   const std::string where_;

@@ -6,6 +6,7 @@ import fcntl
 import os
 import struct
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -182,6 +183,16 @@ def test_a_notice_of_a_session_stays_on_the_host(mounted: Mounted) -> None:
         line.session.sendall(notice)
         assert mounted.names() == []
         assert line.failure is None
+
+
+def test_a_task_that_splices_a_file_of_a_share_into_its_output(mounted: Mounted) -> None:
+    """The agent reads that pipe, which is locked until the kernel has its answer."""
+    with mounted.host():
+        file = mounted.where / "a"
+        file.write_bytes(b"content" * 1000)
+        splice = f"import os; os.splice(os.open({str(file)!r}, 0), 1, 7000)"
+        status, output = mounted.channel.run([sys.executable, "-c", splice], 20)
+        assert (status, output) == (0, b"content" * 1000)
 
 
 def test_a_guest_without_shares_has_no_host_for_them(channel: AgentChannel) -> None:

@@ -25,6 +25,7 @@ MODULES = (
     "virtio_pci",
     "virtio_console",
     "virtio_blk",
+    "fuse",
 )
 CMDLINE = "console=ttyS0 quiet panic=-1 no_timer_check"
 
@@ -34,7 +35,8 @@ def make_guest() -> Boot:
     CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (CACHE / "vmlinuz").exists():
+        wanted = [CACHE / "vmlinuz", *(CACHE / "modules" / f"{name}.ko" for name in MODULES)]
+        if not all(path.exists() for path in wanted):
             _fetch_kernel()
         _make_initrd()
     return Boot(CACHE / "vmlinuz", CACHE / "initrd.gz", CMDLINE)
