@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -56,7 +57,9 @@ class Shape:
     queue: int = 0
 
     def __post_init__(self) -> None:
-        if min(self.rate, self.delay, self.jitter, self.queue) < 0 or not 0 <= self.loss <= 1:
+        times = math.isfinite(self.delay) and math.isfinite(self.jitter)
+        least = min(self.rate, self.delay, self.jitter, self.queue)
+        if not times or least < 0 or not 0 <= self.loss <= 1:
             raise UsageError(f"no link can be {self}", why="a value is out of range")
 
 

@@ -24,7 +24,15 @@ from hypothesis import strategies as st
 from chunkstore import MediaDamaged, StoreUsage, TableRoot, decode_places, media_uuid
 from client.settings import ClientSettings
 from homeserver.settings import HomeSettings
-from images import Manifest, ManifestInvalid, ManifestUnsupported
+from images import (
+    Manifest,
+    ManifestInvalid,
+    ManifestUnsupported,
+    Recipe,
+    RecipeInvalid,
+    RecipeNotFound,
+)
+from images.recipe import SHIPPED
 from replay.batch import decode_operations, decode_responses, encode_operations, encode_responses
 from replay.frames import Frame, FrameReader
 from replay.operations import Operation, RecordInvalid, Response
@@ -89,6 +97,14 @@ def table_root(data: bytes) -> object:
     return None
 
 
+def table_of(data: bytes) -> dict[str, Any]:
+    """The table that these bytes are in JSON; an empty one where they are none."""
+    with suppress(ValueError, RecursionError):
+        value = json.loads(data)
+        return value if isinstance(value, dict) else {}
+    return {}
+
+
 ROOT = TableRoot(ChunkRef(bytes(range(52))), 4097)
 OPERATIONS = [
     Operation(OperationNumber(7), 5, 6, b"GET / HTTP/1.1\r\n\r\n"),
@@ -121,6 +137,18 @@ PARSERS = [
     Parser("client.toml", settings_of(ClientSettings), (SettingsError,), TOML),
     Parser("home.toml", settings_of(HomeSettings), (SettingsError,), b"settle = false\n"),
     Parser("surrogate.toml", settings_of(SurrogateSettings), (SettingsError,), b'name = "a"\n'),
+    Parser(
+        "recipe.toml",
+        in_file("redis/recipe.toml", lambda path: Recipe.load(path.parent)),
+        (RecipeInvalid, RecipeNotFound, SettingsError),
+        (SHIPPED / "redis" / "recipe.toml").read_bytes(),
+    ),
+    Parser(
+        "recipe-in-json",
+        lambda data: Recipe.from_json(table_of(data)),
+        (RecipeInvalid, SettingsError),
+        json.dumps(Recipe.find("redis").to_json()).encode(),
+    ),
     Parser(
         "media.json",
         in_file("satchel/media.json", lambda path: media_uuid(path.parents[1])),

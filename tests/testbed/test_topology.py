@@ -4,8 +4,11 @@
 
 import ipaddress
 import itertools
+import math
 
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 from satchel.errors import NotFoundError, UsageError
 from testbed import PAPER, PROFILES, TODAY, Profile, Shape, Topology
@@ -69,3 +72,62 @@ def test_netem_is_told_the_same_shape() -> None:
     assert " ".join(netem_arguments(shape)) == told
     unlimited = "netem limit 100000 delay 0us 0us loss 0% rate 100000000000bit -14"
     assert " ".join(netem_arguments(Shape())) == unlimited
+
+
+SECONDS = st.floats()  # nan, infinite and below zero, too
+RATES = st.integers(-1, 2**40)
+PROFILES_OF_ALL_KINDS = st.builds(
+    Profile, st.just("any"), RATES, RATES, RATES, RATES, SECONDS, SECONDS
+)
+
+
+@given(PROFILES_OF_ALL_KINDS)
+def test_a_profile_has_links_that_can_be_made_or_none(profile: Profile) -> None:
+    try:
+        links = [profile.home_link(), profile.hotspot_link(), profile.wifi_link()]
+    except UsageError:
+        return
+    for shape in itertools.chain(*links):
+        assert shape.rate >= 0
+        assert 0 <= shape.delay < math.inf
+        assert shape.queue == queue_for(shape.rate)
+    away = sum(up.delay + down.delay for up, down in links)
+    assert away == pytest.approx(profile.internet_rtt + profile.wifi_rtt)
+
+
+@given(st.integers(1, 254), st.data())
+def test_every_host_reaches_every_address_whatever_the_number_of_hotspots(
+    count: int, data: st.DataObject
+) -> None:
+    names = tuple(f"h{number}" for number in range(count))
+    topology = Topology(TODAY, names)
+    plans = [*topology.fixed_links(), topology.wifi(data.draw(st.sampled_from(names)))]
+    ends = [(plan.leaf, plan.core) for plan in plans]
+    away = {one.address: other for pair in ends for one, other in (pair, pair[::-1])}
+    here = {place.address: place.host for pair in ends for place in pair}
+    host = data.draw(st.sampled_from([*topology.hosts]))
+    wanted = data.draw(st.sampled_from(sorted(here)))
+    assume(host != "client")  # its routes are those of where it is: tests of the bed
+    for _ in range(8):
+        if here[wanted] == host:
+            return
+        beside = [other for one, other in away.items() if here[one] == host]
+        if wanted in {place.address for place in beside}:
+            host = here[wanted]
+        else:
+            host = here[hop_towards(wanted, topology.routes(host))]
+    pytest.fail(f"{wanted} is too far away")
+
+
+def hop_towards(address: str, routes: list[str]) -> str:
+    """The next hop of the most specific route, as the kernel takes it."""
+    matching = []
+    for route in routes:
+        network, _, hop = route.partition(" via ")
+        if network.startswith("unreachable "):
+            continue
+        network = "0.0.0.0/0" if network == "default" else network
+        parsed = ipaddress.ip_network(network)
+        if ipaddress.ip_address(address) in parsed:
+            matching.append((parsed.prefixlen, hop))
+    return max(matching)[1]
