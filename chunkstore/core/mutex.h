@@ -4,7 +4,8 @@
 // Locks that say what they guard. The words in capitals are clang's thread safety annotations: a
 // member that is GUARDED_BY a mutex is touched only by who holds it, a function that REQUIRES one
 // is called only by who does, and one that EXCLUDES it only by who does not. `scripts/check`
-// compiles chunkstore/ with -Wthread-safety -Werror; other compilers see nothing.
+// compiles chunkstore/ and overlay/plugin/ with -Wthread-safety -Werror; other compilers see
+// nothing.
 //
 // Constructors and destructors are not looked at: nobody else has the object then. A lambda is
 // looked at as a function of its own, so one that runs under a lock says REQUIRES too.
@@ -28,6 +29,7 @@
 #define PT_GUARDED_BY(mutex) SATCHEL_ANNOTATE(pt_guarded_by(mutex))
 #define ACQUIRED_BEFORE(...) SATCHEL_ANNOTATE(acquired_before(__VA_ARGS__))
 #define REQUIRES(...) SATCHEL_ANNOTATE(requires_capability(__VA_ARGS__))
+#define REQUIRES_SHARED(...) SATCHEL_ANNOTATE(requires_shared_capability(__VA_ARGS__))
 #define EXCLUDES(...) SATCHEL_ANNOTATE(locks_excluded(__VA_ARGS__))
 #define ACQUIRE(...) SATCHEL_ANNOTATE(acquire_capability(__VA_ARGS__))
 #define ACQUIRE_SHARED(...) SATCHEL_ANNOTATE(acquire_shared_capability(__VA_ARGS__))

@@ -16,10 +16,10 @@ constexpr auto kLookEvery = std::chrono::milliseconds(250);
 
 Reclaimer::~Reclaimer() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     stopping_ = true;
   }
-  stop_.notify_all();
+  stop_.NotifyAll();
   if (thread_.joinable()) thread_.join();
 }
 
@@ -44,13 +44,15 @@ void Reclaimer::Work() {
 
 // false when it is time to end.
 bool Reclaimer::WaitForRequest(uint32_t done) {
-  std::unique_lock lock(mutex_);
-  while (!stopping_ && map_->SpaceRequests() == done) stop_.wait_for(lock, kLookEvery);
+  const MutexLock lock(&mutex_);
+  while (!stopping_ && map_->SpaceRequests() == done) {
+    (void)stop_.WaitUntil(&mutex_, std::chrono::steady_clock::now() + kLookEvery);
+  }
   return !stopping_;
 }
 
 bool Reclaimer::stopping() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   return stopping_;
 }
 
@@ -75,16 +77,20 @@ Status Reclaimer::Reclaim() {
 
 // Of blocks of one stripe.
 Status Reclaimer::ReclaimStripe(uint64_t begin, uint64_t end) {
-  const std::lock_guard alone(stripes_->Of(begin));
+  SharedMutex* const stripe = stripes_->Of(begin);
+  const AloneLock alone(stripe);
   while (begin < end) {
     uint64_t stop = begin;
     while (stop < end && map_->Load(stop).state != BlockState::kDirty) ++stop;
-    if (stop > begin) {
-      SATCHEL_RETURN_IF_ERROR(overlay_->PunchHole(begin * kBlockSize, (stop - begin) * kBlockSize));
-    }
+    if (stop > begin) SATCHEL_RETURN_IF_ERROR(PunchOut(stripe, begin, stop));
     begin = stop + 1;
   }
   return {};
+}
+
+// Blocks that are not dirty, which nobody can make dirty before the stripe is given up.
+Status Reclaimer::PunchOut(SharedMutex*, uint64_t begin, uint64_t end) {
+  return overlay_->PunchHole(begin * kBlockSize, (end - begin) * kBlockSize);
 }
 
 }  // namespace satchel

@@ -22,13 +22,12 @@
 #ifndef SATCHEL_OVERLAY_PLUGIN_RECLAIMER_H_
 #define SATCHEL_OVERLAY_PLUGIN_RECLAIMER_H_
 
-#include <condition_variable>
 #include <cstdint>
-#include <mutex>
 #include <thread>
 
 #include "chunkstore/core/block_map_file.h"
 #include "chunkstore/core/env.h"
+#include "chunkstore/core/mutex.h"
 #include "chunkstore/core/status.h"
 #include "overlay/plugin/stripes.h"
 
@@ -54,14 +53,15 @@ class Reclaimer {
   bool WaitForRequest(uint32_t done);
   bool stopping();
   Status ReclaimStripe(uint64_t begin, uint64_t end);
+  Status PunchOut(SharedMutex* stripe, uint64_t begin, uint64_t end) REQUIRES(stripe);
 
   const BlockMap* const map_;
   File* const overlay_;
   Stripes* const stripes_;
 
-  std::mutex mutex_;  // of stopping_
-  std::condition_variable stop_;
-  bool stopping_ = false;
+  Mutex mutex_;
+  CondVar stop_;
+  bool stopping_ GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

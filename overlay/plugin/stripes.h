@@ -9,7 +9,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <shared_mutex>
+
+#include "chunkstore/core/mutex.h"
 
 namespace satchel {
 
@@ -17,13 +18,13 @@ class Stripes {
  public:
   static constexpr uint64_t kBlocks = 16;
 
-  std::shared_mutex& Of(uint64_t block) { return locks_[block / kBlocks % locks_.size()]; }
+  SharedMutex* Of(uint64_t block) { return &locks_[block / kBlocks % locks_.size()]; }
 
   // The first block behind the run that `block` is in.
   static uint64_t EndOf(uint64_t block) { return (block / kBlocks + 1) * kBlocks; }
 
  private:
-  std::array<std::shared_mutex, 64> locks_;
+  std::array<SharedMutex, 64> locks_;
 };
 
 }  // namespace satchel

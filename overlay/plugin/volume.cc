@@ -6,7 +6,6 @@
 #include <atomic>
 #include <cassert>
 #include <cstring>
-#include <mutex>
 #include <utility>
 
 namespace satchel {
@@ -126,11 +125,6 @@ void Volume::Touch(uint64_t offset, uint64_t count) {
   map_->Touch(first, BlocksIn(offset + count) - first);
 }
 
-// The blocks' bytes are in the overlay already.
-void Volume::MarkDirty(uint64_t first, uint64_t end) {
-  for (uint64_t block = first; block < end; ++block) map_->MarkDirty(block);
-}
-
 // The end, at most `end`, of the blocks from `block` on that are in `state`.
 uint64_t Volume::RunEnd(uint64_t block, uint64_t end, BlockState state) const {
   do {
@@ -224,25 +218,53 @@ Status Volume::ForEachSpan(uint64_t offset, uint64_t count,
   return {};
 }
 
-Status Volume::WriteWhole(const Span& span, const char* data) {
-  std::shared_lock lock(StripeOf(span.offset));
-  SATCHEL_RETURN_IF_ERROR(overlay_->WriteAt(span.offset, data, span.length));
-  const uint64_t block = BlockOf(span.offset);
-  MarkDirty(block, block + BlocksIn(span.length));
+// Bytes of blocks of one stripe that are whole, or dirty already.
+Status Volume::Dirty(SharedMutex* stripe, uint64_t offset, uint64_t length, const char* data) {
+  SATCHEL_RETURN_IF_ERROR(overlay_->WriteAt(offset, data, length));
+  MarkDirty(stripe, offset, length);
   return {};
+}
+
+Status Volume::DirtyZeros(SharedMutex* stripe, uint64_t offset, uint64_t length) {
+  Status status = overlay_->PunchHole(offset, BlocksIn(length) * kBlockSize);
+  if (status.Is(Kind::kUnsupported)) status = ZerosInto(stripe, offset, length);
+  SATCHEL_RETURN_IF_ERROR(status);
+  MarkDirty(stripe, offset, length);
+  return {};
+}
+
+Status Volume::ZerosInto(SharedMutex*, uint64_t offset, uint64_t length) {
+  for (uint64_t at = 0; at < length; at += kBlockSize) {
+    const uint64_t piece = std::min<uint64_t>(kBlockSize, length - at);
+    SATCHEL_RETURN_IF_ERROR(overlay_->WriteAt(offset + at, kZeroBlock, piece));
+  }
+  return {};
+}
+
+// Their bytes are in the overlay already.
+void Volume::MarkDirty(SharedMutex*, uint64_t offset, uint64_t length) {
+  const uint64_t end = BlocksIn(offset + length);
+  for (uint64_t block = BlockOf(offset); block < end; ++block) map_->MarkDirty(block);
+}
+
+Status Volume::WriteWhole(const Span& span, const char* data) {
+  SharedMutex* const stripe = StripeOf(span.offset);
+  const SharedLock lock(stripe);
+  return Dirty(stripe, span.offset, span.length, data);
 }
 
 Status Volume::WritePart(const Span& span, const char* data) {
   const uint64_t block = BlockOf(span.offset);
+  SharedMutex* const stripe = StripeOf(span.offset);
   std::string unkept;
   if (StateOf(block) == BlockState::kAbsent) SATCHEL_RETURN_IF_ERROR(Fetch(block, 1, &unkept));
   {
-    std::shared_lock lock(StripeOf(span.offset));
+    const SharedLock lock(stripe);
     if (StateOf(block) == BlockState::kDirty) {
-      return overlay_->WriteAt(span.offset, data, span.length);
+      return Dirty(stripe, span.offset, span.length, data);
     }
   }
-  std::unique_lock lock(StripeOf(span.offset));
+  const AloneLock alone(stripe);
   char content[kBlockSize] = {};
   const uint64_t begin = block * kBlockSize;
   const uint64_t length = std::min<uint64_t>(kBlockSize, size() - begin);
@@ -253,29 +275,18 @@ Status Volume::WritePart(const Span& span, const char* data) {
     SATCHEL_RETURN_IF_ERROR(Read(begin, length, content));
   }
   std::memcpy(content + (span.offset - begin), data, span.length);
-  SATCHEL_RETURN_IF_ERROR(overlay_->WriteAt(begin, content, length));
-  MarkDirty(block, block + 1);
-  return {};
+  return Dirty(stripe, begin, length, content);
 }
 
 Status Volume::ZeroWhole(const Span& span) {
-  std::shared_lock lock(StripeOf(span.offset));
+  SharedMutex* const stripe = StripeOf(span.offset);
+  const SharedLock lock(stripe);
   const uint64_t block = BlockOf(span.offset);
   const uint64_t end = block + BlocksIn(span.length);
   if (StateOf(block) == BlockState::kZero && RunEnd(block, end, BlockState::kZero) == end) {
     return {};
   }
-  Status status = overlay_->PunchHole(span.offset, BlocksIn(span.length) * kBlockSize);
-  if (status.Is(Kind::kUnsupported)) {
-    for (uint64_t at = 0; at < span.length; at += kBlockSize) {
-      const uint64_t length = std::min<uint64_t>(kBlockSize, span.length - at);
-      SATCHEL_RETURN_IF_ERROR(overlay_->WriteAt(span.offset + at, kZeroBlock, length));
-    }
-    status = {};
-  }
-  SATCHEL_RETURN_IF_ERROR(status);
-  MarkDirty(block, end);
-  return {};
+  return DirtyZeros(stripe, span.offset, span.length);
 }
 
 }  // namespace satchel

@@ -93,7 +93,6 @@ class Volume {
 
   BlockState StateOf(uint64_t block) const { return map_->Load(block).state; }
   void Touch(uint64_t offset, uint64_t count);
-  void MarkDirty(uint64_t first, uint64_t end);
   uint64_t RunEnd(uint64_t block, uint64_t end, BlockState state) const;
   Status Fetch(uint64_t first, uint64_t count, std::string* content);
   Status ReadDirty(uint64_t offset, uint64_t length, char* out, bool* valid);
@@ -103,10 +102,15 @@ class Volume {
 
   Status ForEachSpan(uint64_t offset, uint64_t count,
                      const std::function<Status(const Span&)>& visit);
+  Status Dirty(SharedMutex* stripe, uint64_t offset, uint64_t length, const char* data)
+      REQUIRES_SHARED(stripe);
+  Status DirtyZeros(SharedMutex* stripe, uint64_t offset, uint64_t length) REQUIRES_SHARED(stripe);
+  Status ZerosInto(SharedMutex* stripe, uint64_t offset, uint64_t length) REQUIRES_SHARED(stripe);
+  void MarkDirty(SharedMutex* stripe, uint64_t offset, uint64_t length) REQUIRES_SHARED(stripe);
   Status WriteWhole(const Span& span, const char* data);
   Status WritePart(const Span& span, const char* data);
   Status ZeroWhole(const Span& span);
-  std::shared_mutex& StripeOf(uint64_t offset) { return stripes_.Of(offset / kBlockSize); }
+  SharedMutex* StripeOf(uint64_t offset) { return stripes_.Of(offset / kBlockSize); }
 
   const VolumeConfig config_;
   const uint32_t index_;
