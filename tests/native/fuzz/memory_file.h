@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "chunkstore/core/env.h"
+#include "tests/native/fuzz/require.h"
 
 namespace satchel::fuzz {
 
@@ -42,11 +43,6 @@ class MemoryFile final : public File {
   const uint8_t* const data_;
   const size_t size_;
 };
-
-// What has to hold whatever the bytes are: a fuzzer reports the abort.
-inline void Require(bool condition) {
-  if (!condition) __builtin_trap();
-}
 
 }  // namespace satchel::fuzz
 

@@ -14,6 +14,7 @@
 #include "chunkstore/core/media_index.h"
 #include "chunkstore/core/record.h"
 #include "chunkstore/core/table.h"
+#include "overlay/plugin/miss_protocol.h"
 
 namespace satchel {
 namespace {
@@ -93,6 +94,13 @@ std::string Map() {
   return out;
 }
 
+// The content of one block that is not kept, behind the byte that miss_reply.cc wants.
+std::string Reply() {
+  std::string out(1, '\0');
+  Put(MissReply{kMissContentMagic, 0}, &out);
+  return out.append(kBlockSize, 'x');
+}
+
 void Write(const std::filesystem::path& folder, const std::string& name, const std::string& data) {
   std::filesystem::create_directories(folder / name);
   std::ofstream(folder / name / "well-formed", std::ios::binary) << data;
@@ -118,6 +126,9 @@ int main(int argc, char** argv) {
   Write(folder, "media_commit", Commit());
   Write(folder, "table_page", Table());
   Write(folder, "block_map", Map());
+  Write(folder, "agent_frames",
+        "\x07\x02\x01\x01\xc0SATF\xdb\xdc\xdb\xdd\xc0GET / HTTP/1.1\r\n\r\n");
+  Write(folder, "miss_reply", Reply());
   Write(folder, "description", MakeDescription("satchel-store", 1, ""));
   return 0;
 }
