@@ -32,9 +32,10 @@ Status ClaimedInvalid(const Status& parsed, const uint8_t* data, size_t n) {
 }
 
 // Fills an empty table with all that is in the index. On all processors: whoever comes to a store
-// first waits for it.
+// first waits for it. In as many parts as there can be: a few of them are in memory at a time,
+// beside the table.
 Status LoadPlaces(const Index& index, LocationTable* table) {
-  constexpr unsigned kParts = 32;
+  constexpr unsigned kParts = 256;
   Workers workers(kParts);
   std::atomic<unsigned> next{0};
   const auto load = [&] {

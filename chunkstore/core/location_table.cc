@@ -3,7 +3,10 @@
 #include "chunkstore/core/location_table.h"
 
 #include <algorithm>
-#include <new>
+#include <cassert>
+#include <cstring>
+#include <tuple>
+#include <utility>
 
 namespace satchel {
 namespace {
@@ -17,38 +20,39 @@ uint32_t Prefix(const ChunkRef& ref) {
          uint32_t{id[3]};
 }
 
-template <typename Array>
-void Resize(Array* array, size_t size) {
-  using Element = typename Array::element_type;
-  void* memory = std::realloc(array->get(), size * sizeof(Element));
-  if (memory == nullptr) throw std::bad_alloc();
-  (void)array->release();
-  array->reset(static_cast<Element*>(memory));
-}
+constexpr size_t Upper(uint32_t prefix) { return prefix >> 16; }
+constexpr uint16_t Lower(uint32_t prefix) { return static_cast<uint16_t>(prefix); }
 
 }  // namespace
 
-LocationTable::LocationTable() {
-  MakeDirectory();
-  Grow(kMinSlots);
-}
+LocationTable::LocationTable() : directory_(kUppers + 1, 0) { Grow(kMinSlots); }
 
 LocationTable::Entry LocationTable::EntryOf(const ChunkRef& ref, const Location& at) {
   return Entry{Prefix(ref), EncodeLocation(at)};
 }
 
+// The directory counts until it is sealed: entry h + 1 those of the upper half h.
 void LocationTable::Load(const Entry& entry) {
-  if (size_ == capacity_) Reserve(std::max(kMinSlots, capacity_ + capacity_ / 8));
-  prefixes_[size_] = entry.prefix;
+  if (size_ == places_.size()) Reserve(std::max(kMinSlots, size_ + size_ / 8));
+  lowers_[size_] = Lower(entry.prefix);
   places_[size_++] = entry.place;
+  ++directory_[Upper(entry.prefix) + 1];
 }
 
-void LocationTable::Seal() { MakeDirectory(); }
+void LocationTable::Seal() {
+  for (size_t i = 1; i < directory_.size(); ++i) directory_[i] += directory_[i - 1];
+}
 
 void LocationTable::Add(const ChunkRef& ref, const Location& at) {
-  if ((used_ + 1) * 4 > new_places_.size() * 3) Grow(new_places_.size() * 2);
+  if ((used_ + 1) * 4 > new_.size() * 3) Grow(new_.size() * 2);
   Place(Prefix(ref), EncodeLocation(at));
-  if (used_ >= std::max(kMinMerge, size_ / 8)) Merge();
+  if (used_ >= MergeAt()) Merge();
+}
+
+// An eighth of what is there, so that a small table is not merged for each few; of a large one
+// less, because the additions take more memory than what they are merged into.
+size_t LocationTable::MergeAt() const {
+  return std::max(kMinMerge, std::min(size_ / 8, std::max(kMaxMerge, size_ / 32)));
 }
 
 unsigned LocationTable::Find(const ChunkRef& ref, Location* at) const {
@@ -57,15 +61,15 @@ unsigned LocationTable::Find(const ChunkRef& ref, Location* at) const {
   const auto take = [&](uint64_t place) {
     if (place != kRemoved) at[count++] = DecodeLocation(place);
   };
-  const size_t mask = new_places_.size() - 1;
-  for (size_t i = Slot(prefix); new_places_[i] != 0 && count < kMaxCandidates; i = (i + 1) & mask) {
-    if (new_prefixes_[i] == prefix) take(new_places_[i]);
+  const size_t mask = new_.size() - 1;
+  for (size_t i = Slot(prefix); new_[i].place != 0 && count < kMaxCandidates; i = (i + 1) & mask) {
+    if (new_[i].prefix == prefix) take(new_[i].place);
   }
-  const uint32_t* begin = prefixes_.get() + directory_[prefix >> kDirectoryBits];
-  const uint32_t* end = prefixes_.get() + directory_[(prefix >> kDirectoryBits) + 1];
-  for (const uint32_t* p = std::lower_bound(begin, end, prefix);
-       p != end && *p == prefix && count < kMaxCandidates; ++p) {
-    take(places_[static_cast<size_t>(p - prefixes_.get())]);
+  const uint16_t* const lowers = lowers_.data();
+  const uint16_t* const end = lowers + directory_[Upper(prefix) + 1];
+  for (const uint16_t* p = std::lower_bound(lowers + directory_[Upper(prefix)], end, Lower(prefix));
+       p != end && *p == Lower(prefix) && count < kMaxCandidates; ++p) {
+    take(places_[static_cast<size_t>(p - lowers)]);
   }
   return count;
 }
@@ -73,13 +77,14 @@ unsigned LocationTable::Find(const ChunkRef& ref, Location* at) const {
 void LocationTable::Remove(const ChunkRef& ref, const Location& at) {
   const uint32_t prefix = Prefix(ref);
   const uint64_t place = EncodeLocation(at);
-  const size_t mask = new_places_.size() - 1;
-  for (size_t i = Slot(prefix); new_places_[i] != 0; i = (i + 1) & mask) {
-    if (new_places_[i] == place) new_places_[i] = kRemoved;
+  const size_t mask = new_.size() - 1;
+  for (size_t i = Slot(prefix); new_[i].place != 0; i = (i + 1) & mask) {
+    if (new_[i].place == place) new_[i].place = kRemoved;
   }
-  const size_t end = directory_[(prefix >> kDirectoryBits) + 1];
-  for (size_t i = directory_[prefix >> kDirectoryBits]; i < end; ++i) {
-    if (places_[i] == place) places_[i] = kRemoved;
+  for (size_t i = directory_[Upper(prefix)]; i < directory_[Upper(prefix) + 1]; ++i) {
+    if (places_[i] != place) continue;
+    places_[i] = kRemoved;
+    removed_ = true;
   }
 }
 
@@ -88,79 +93,95 @@ void LocationTable::RemovePack(uint32_t pack) {
     if (*place > kRemoved && DecodeLocation(*place).pack == pack) *place = kRemoved;
   };
   for (size_t i = 0; i < size_; ++i) remove(&places_[i]);
-  for (uint64_t& place : new_places_) remove(&place);
+  for (size_t i = 0; i < new_.size(); ++i) remove(&new_[i].place);
+  removed_ = true;
 }
 
 void LocationTable::Reserve(size_t size) {
-  Resize(&prefixes_, size);
-  Resize(&places_, size);
-  capacity_ = size;
-}
-
-void LocationTable::MakeDirectory() {
-  directory_.assign((size_t{1} << kDirectoryBits) + 1, 0);
-  for (size_t i = 0; i < size_; ++i) ++directory_[(prefixes_[i] >> kDirectoryBits) + 1];
-  for (size_t i = 1; i < directory_.size(); ++i) directory_[i] += directory_[i - 1];
+  lowers_.Resize(size);
+  places_.Resize(size);
 }
 
 size_t LocationTable::Slot(uint32_t prefix) const {
-  return (prefix * uint64_t{0x9e3779b97f4a7c15}) >> 32 & (new_places_.size() - 1);
+  return (prefix * uint64_t{0x9e3779b97f4a7c15}) >> 32 & (new_.size() - 1);
 }
 
 void LocationTable::Place(uint32_t prefix, uint64_t place) {
-  const size_t mask = new_places_.size() - 1;
+  const size_t mask = new_.size() - 1;
   size_t i = Slot(prefix);
-  while (new_places_[i] != 0) i = (i + 1) & mask;
-  new_prefixes_[i] = prefix;
-  new_places_[i] = place;
+  while (new_[i].place != 0) i = (i + 1) & mask;
+  new_[i] = Entry{prefix, place};
   ++used_;
 }
 
 void LocationTable::Grow(size_t slots) {
-  std::vector<uint32_t> prefixes(slots);
-  std::vector<uint64_t> places(slots, 0);
-  prefixes.swap(new_prefixes_);
-  places.swap(new_places_);
+  const PageArray<Entry> before = std::exchange(new_, PageArray<Entry>(slots));
   used_ = 0;
-  for (size_t i = 0; i < places.size(); ++i) {
-    if (places[i] != 0) Place(prefixes[i], places[i]);
+  for (size_t i = 0; i < before.size(); ++i) {
+    if (before[i].place != 0) Place(before[i].prefix, before[i].place);
   }
 }
 
+// From the back, so that nothing is overwritten before it is moved.
 void LocationTable::Merge() {
+  if (removed_) DropRemoved();
+  size_t fresh = SortNew();
+  size_t to = size_ + fresh;
+  Reserve(to);
+  size_ = to;
+  for (size_t upper = kUppers; upper-- > 0 && fresh > 0;) {
+    const size_t begin = directory_[upper];
+    size_t end = directory_[upper + 1];
+    directory_[upper + 1] = static_cast<uint32_t>(to);
+    for (; fresh > 0 && Upper(new_[fresh - 1].prefix) == upper; --fresh) {
+      const Entry entry = std::exchange(new_[fresh - 1], Entry{});
+      const uint16_t* const lowers = lowers_.data();
+      const auto above = std::upper_bound(lowers + begin, lowers + end, Lower(entry.prefix));
+      const auto middle = static_cast<size_t>(above - lowers);
+      to -= end - middle;
+      MoveUp(middle, end, to);
+      end = middle;
+      lowers_[--to] = Lower(entry.prefix);
+      places_[to] = entry.place;
+    }
+    to -= end - begin;
+    MoveUp(begin, end, to);
+  }
+}
+
+void LocationTable::MoveUp(size_t begin, size_t end, size_t to) {
+  assert(to >= begin);
+  std::memmove(&lowers_[to], &lowers_[begin], (end - begin) * sizeof(uint16_t));
+  std::memmove(&places_[to], &places_[begin], (end - begin) * sizeof(uint64_t));
+}
+
+void LocationTable::DropRemoved() {
   size_t kept = 0;
-  for (size_t i = 0; i < size_; ++i) {
-    if (places_[i] == kRemoved) continue;
-    prefixes_[kept] = prefixes_[i];
-    places_[kept++] = places_[i];
+  for (size_t upper = 0, i = 0; upper < kUppers; ++upper) {
+    for (; i < directory_[upper + 1]; ++i) {
+      if (places_[i] == kRemoved) continue;
+      lowers_[kept] = lowers_[i];
+      places_[kept++] = places_[i];
+    }
+    directory_[upper + 1] = static_cast<uint32_t>(kept);
   }
   size_ = kept;
-  std::vector<std::pair<uint32_t, uint64_t>> fresh;
-  fresh.reserve(used_);
-  for (size_t i = 0; i < new_places_.size(); ++i) {
-    if (new_places_[i] > kRemoved) fresh.emplace_back(new_prefixes_[i], new_places_[i]);
-  }
-  std::sort(fresh.begin(), fresh.end());
-  if (size_ + fresh.size() > capacity_) Reserve(size_ + fresh.size());
+  removed_ = false;
+}
 
-  size_t from = size_;
-  size_t to = size_ + fresh.size();
-  size_ = to;
-  while (!fresh.empty()) {  // from the back, so that nothing is overwritten before it is moved
-    --to;
-    if (from > 0 && prefixes_[from - 1] > fresh.back().first) {
-      --from;
-      prefixes_[to] = prefixes_[from];
-      places_[to] = places_[from];
-    } else {
-      prefixes_[to] = fresh.back().first;
-      places_[to] = fresh.back().second;
-      fresh.pop_back();
-    }
+// Brings the additions to the front, in the order of their prefixes, and counts none any more.
+// Returns how many there are; all other slots are free.
+size_t LocationTable::SortNew() {
+  size_t count = 0;
+  for (size_t i = 0; i < new_.size(); ++i) {
+    const Entry entry = std::exchange(new_[i], Entry{});
+    if (entry.place > kRemoved) new_[count++] = entry;
   }
-  MakeDirectory();
   used_ = 0;
-  std::fill(new_places_.begin(), new_places_.end(), 0);
+  std::sort(new_.data(), new_.data() + count, [](const Entry& a, const Entry& b) {
+    return std::tie(a.prefix, a.place) < std::tie(b.prefix, b.place);
+  });
+  return count;
 }
 
 }  // namespace satchel

@@ -6,22 +6,21 @@
 // A candidate says "maybe": whoever asks compares the reference in the record's header. Two of 16
 // million chunks share their 32 bits so rarely that one new block in 250 is compared in vain.
 //
-// 12 bytes a chunk: the chunks are sorted by prefix, and a directory of the upper 16 bits leads to
-// the few that a search has to look at. Additions go to a small hash table beside it, which is
-// merged into the sorted part when it has an eighth of its size; so that adding n chunks moves each
-// of them a handful of times. A chunk that is removed stays as a candidate of place 0, which is
-// skipped, until the next merge. Not thread-safe.
+// 10 bytes a chunk: the chunks are sorted by prefix, a directory leads from its upper half to the
+// few that a search has to look at, and of these only the lower half is kept. Additions go to a
+// small hash table beside it, of 16 bytes a slot, which is merged into the sorted part when it is
+// full; it grows with that part, but ever slower, so that adding n chunks moves each of them a
+// handful of times and what is beside the 10 bytes stays little. A chunk that is removed stays as a
+// candidate of a place in no pack, which is skipped, until the next merge. Not thread-safe.
 #ifndef SATCHEL_CHUNKSTORE_CORE_LOCATION_TABLE_H_
 #define SATCHEL_CHUNKSTORE_CORE_LOCATION_TABLE_H_
 
 #include <cstdint>
-#include <cstdlib>
-#include <memory>
-#include <utility>
 #include <vector>
 
 #include "chunkstore/core/chunk_ref.h"
 #include "chunkstore/core/location.h"
+#include "chunkstore/core/page_array.h"
 
 namespace satchel {
 
@@ -40,7 +39,7 @@ class LocationTable {
   };
   static Entry EntryOf(const ChunkRef& ref, const Location& at);
 
-  // Before Find, in the order of the references; then Seal.
+  // Into an empty table, in the order of the references; then Seal.
   void Load(const Entry& entry);
   void Seal();
 
@@ -58,33 +57,32 @@ class LocationTable {
   size_t size() const { return size_ + used_; }
 
  private:
-  struct Free {
-    void operator()(void* memory) const { std::free(memory); }
-  };
-  template <typename T>
-  using Array = std::unique_ptr<T[], Free>;
-
-  static constexpr unsigned kDirectoryBits = 16;
+  static constexpr unsigned kLowerBits = 16;
+  static constexpr size_t kUppers = size_t{1} << 16;
   static constexpr size_t kMinSlots = size_t{1} << 12;
+  // How many additions are merged at least, and at most into a table that is not much larger.
   static constexpr size_t kMinMerge = size_t{1} << 16;
+  static constexpr size_t kMaxMerge = size_t{3} << 17;
 
   void Reserve(size_t size);
-  void MakeDirectory();
   void Place(uint32_t prefix, uint64_t place);
   void Grow(size_t slots);
+  size_t MergeAt() const;
   void Merge();
+  void DropRemoved();
+  size_t SortNew();
+  void MoveUp(size_t begin, size_t end, size_t to);
   size_t Slot(uint32_t prefix) const;
 
-  // Sorted by prefix. Grown by realloc, which moves pages instead of copying them.
-  Array<uint32_t> prefixes_;
-  Array<uint64_t> places_;
+  // Sorted by prefix, of which this is the lower half.
+  PageArray<uint16_t> lowers_;
+  PageArray<uint64_t> places_;
   size_t size_ = 0;
-  size_t capacity_ = 0;
   std::vector<uint32_t> directory_;  // where the entries of an upper half begin
+  bool removed_ = false;             // some of them
 
   // Added since the last merge: open addressing; a place of 0 is a free slot.
-  std::vector<uint32_t> new_prefixes_;
-  std::vector<uint64_t> new_places_;
+  PageArray<Entry> new_;
   size_t used_ = 0;
 };
 
