@@ -58,7 +58,6 @@ def test_a_replica_that_goes_by_its_machine_is_in_quarantine_and_the_doctor_know
     bed: Testbed, short_path: Path, tmp_path: Path
 ) -> None:
     with site_of("straying", images(tmp_path, []), bed, short_path) as site:
-        site.settings(f'state = "{site.folder}/c/state"')
         site.run_with_media()
         site.move("a")
         assert asked(site, "/count", "/count") == ["1", "2"]
