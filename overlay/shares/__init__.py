@@ -10,7 +10,7 @@
 Modules: hub (what a node asks of home), operations (what a program asks of a node), extent,
 codec (what both say to each other, as bytes), remote (a hub at the other end of a channel), buffer,
 membership (how a node joins), names, access, content and node (the node that
-acts), files (the file API).
+acts), files (the file API), member (a node that joins again).
 """
 
 from overlay.shares import codec
@@ -18,6 +18,7 @@ from overlay.shares.buffer import Buffer
 from overlay.shares.extent import BLOCK, Extent
 from overlay.shares.files import RawFile, find, open_file
 from overlay.shares.hub import Hub, Opened
+from overlay.shares.member import Member
 from overlay.shares.membership import Join, Joined, LeaseOver, Membership
 from overlay.shares.node import Node
 from overlay.shares.operations import (
@@ -47,6 +48,7 @@ __all__ = [
     "Joined",
     "LeaseOver",
     "LockKind",
+    "Member",
     "Membership",
     "Node",
     "Opened",

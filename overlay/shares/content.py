@@ -427,8 +427,9 @@ class Content:
     def _refuse(self, request: Fetch | Own, error: OSError) -> None:
         self._machine.failed(request)
         file = self._files.get(request.file)
-        for access in file.waiting if file else []:
-            access.error = error
+        if self._hub.connected:  # else it is asked again, as long as the accesses wait
+            for access in file.waiting if file else []:
+                access.error = error
         self._changed.notify_all()
 
     def go_on(self) -> None:
@@ -520,7 +521,12 @@ class Content:
             files = [self._file_status(file) for file in self._machine.files()]
             kinds = sorted(self.traffic)
             traffic = {k: {"messages": self.traffic[k], "bytes": self.bytes[k]} for k in kinds}
-            return {"traffic": traffic, "files": files, "buffered_blocks": self._buffer.blocks}
+            return {
+                "connected": self._hub.connected,
+                "traffic": traffic,
+                "files": files,
+                "buffered_blocks": self._buffer.blocks,
+            }
 
     def _file_status(self, file: FileId) -> dict[str, Any]:
         machine = self._machine

@@ -145,7 +145,7 @@ class Membership:
         """
         self.share, self.name, self.token = share, name, token
         self._patience = patience
-        self._over = over
+        self.over = over
         self._conversation = secrets.token_hex(8)
         self._joined: Joined | None = None
         self._refusal: SatchelError | None = None
@@ -229,7 +229,7 @@ class Membership:
 
     def ended(self, why: str) -> None:
         self._settled.set()
-        self._over(why)
+        self.over(why)
 
 
 def _busy(payload: bytes, reply: Reply) -> Any:
