@@ -58,12 +58,13 @@ class Ask:
 
 @dataclass(frozen=True)
 class Opened:
-    """The open is over. native: the node alone uses the file."""
+    """The open is over. native: the node alone uses the file, and writes it under `grant`."""
 
     node: NodeId
     token: Token
     file: FileId
     native: bool
+    grant: int
 
 
 @dataclass(frozen=True)

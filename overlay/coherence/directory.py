@@ -82,6 +82,7 @@ class Directory:
         self._files: dict[FileId, FileRecord] = {}
         self._asks: dict[int, _Asked] = {}
         self._asked = 0
+        self._grants = base
 
     # What nodes ask.
 
@@ -119,7 +120,7 @@ class Directory:
             (only,) = known.open
             if self._alone(known, only) and not known.queue:
                 self._make_native(known, only)
-                return [self._ask(only, Native(file, 0, 0), None, now)]
+                return [self._ask(only, Native(file, 0, 0, known.grant), None, now)]
         return []
 
     def take(
@@ -138,6 +139,7 @@ class Directory:
                 for number, record in known.blocks.items():
                     if request.first <= number < request.end:
                         record.version += 1
+                        record.grant = self._grant()
         # Blocks that nobody has asked for yet were changed as well.
         known.base += 1
         return self._next(known, now)
@@ -183,16 +185,16 @@ class Directory:
         actions: list[Action] = []
         for file, known in self._files.items():
             if known.native == node:
-                known.native, known.seized = None, node
+                known.native, known.seized = None, True
                 known.base += 2
                 actions.append(Replay(file, None))
                 for record in known.blocks.values():
-                    record.version, record.seized = record.version + 2, node
+                    record.version, record.seized = record.version + 2, True
             seized = []
             for number, record in known.blocks.items():
                 if record.owner == node:
                     # 2, because the lost owner may have counted what it gave as 1.
-                    record.owner, record.version, record.seized = HOME, record.version + 2, node
+                    record.owner, record.version, record.seized = HOME, record.version + 2, True
                     seized.append(number)
             if seized:
                 actions.append(Replay(file, tuple(sorted(seized))))
@@ -363,17 +365,19 @@ class Directory:
         versions, fresh, oldest = [], [], now
         for number, had in zip(wants.numbers, wants.versions, strict=True):
             record = known.record(number)
-            record.seized = None
+            if record.seized:
+                # What the lost owner may still have would come too late now.
+                record.seized, record.grant = False, self._grant()
+            versions.append(record.version)
             if record.owner == node:
-                # It had the block without having written it, and forgot it.
-                record.owner = HOME
+                # It asked before it became the owner: what it has is newer.
+                continue
             if record.owner != HOME:
                 oldest = min(oldest, record.known)
             if known.native is None:
                 record.sharers |= {node}
             if record.pusher not in {None, node}:
                 record.used = True
-            versions.append(record.version)
             if had != record.version:
                 fresh.append(number)
         expires = known.relaxation - (now - oldest) if known.relaxation else None
@@ -388,16 +392,17 @@ class Directory:
 
     def _granted(self, known: FileRecord, node: NodeId, wants: Own) -> Granted:
         versions, fresh, shared, used = [], [], [], []
+        grant = known.grant if known.native is not None else self._grant()
         for number, had in zip(wants.numbers, wants.versions, strict=True):
             record = known.record(number)
             versions.append(record.version)
-            if had != record.version and not wants.whole:
+            if had != record.version and not wants.whole and record.owner != node:
                 fresh.append(number)
             shared.append(bool(record.readers - {node}))
             used.append(record.used or record.pusher != node)
-            record.pusher, record.used, record.seized = None, False, None
+            record.pusher, record.used, record.seized = None, False, False
             if known.native is None:
-                record.owner = node
+                record.owner, record.grant = node, grant
                 record.sharers = record.sharers - {node} if known.relaxation else NOBODY
         return Granted(
             wants.file,
@@ -407,14 +412,20 @@ class Directory:
             versions=tuple(versions),
             shared=tuple(shared),
             used=tuple(used),
+            grant=grant,
         )
+
+    def _grant(self) -> int:
+        self._grants += 1
+        return self._grants
 
     def _opened(self, known: FileRecord, request: Request) -> Action:
         node = request.node
         known.open.add(node)
         if known.native is None and known.open == {node} and self._alone(known, node):
             self._make_native(known, node)
-        return Opened(node, request.token, request.file, known.native == node)
+        native = known.native == node
+        return Opened(node, request.token, request.file, native, known.grant if native else 0)
 
     @staticmethod
     def _alone(known: FileRecord, node: NodeId) -> bool:
@@ -423,12 +434,11 @@ class Directory:
             for record in known.blocks.values()
         )
 
-    @staticmethod
-    def _make_native(known: FileRecord, node: NodeId) -> None:
-        known.native, known.seized = node, None
+    def _make_native(self, known: FileRecord, node: NodeId) -> None:
+        known.native, known.seized, known.grant = node, False, self._grant()
         for record in known.blocks.values():
-            record.owner, record.sharers, record.readers = HOME, NOBODY, NOBODY
-            record.seized = None
+            record.sharers = record.readers = NOBODY
+            record.seized = False
 
     @staticmethod
     def _drop(known: FileRecord, node: NodeId) -> None:
@@ -451,6 +461,8 @@ class Directory:
             if number in message.fresh:
                 record.version += 1
                 record.known = now
+                if known.native == node:
+                    record.grant = known.grant
             if record.owner == node and not isinstance(message, Flush):
                 if isinstance(message, Push):
                     record.pusher, record.used, record.sharers = node, False, frozenset({node})
@@ -547,10 +559,12 @@ class Directory:
             if first < -1 or not 0 < count <= LONGEST:
                 raise ValueError(f"a run of {count} blocks from {first} on")
         known.native = None
+        for record in known.blocks.values():
+            record.owner = HOME
         for first, count in message.copies:
             for number in range(first, first + count):
                 known.record(number).sharers = frozenset({node})
         for first, count in message.owned:
             for number in range(first, first + count):
                 record = known.record(number)
-                record.owner, record.sharers = node, NOBODY
+                record.owner, record.sharers, record.grant = node, NOBODY, known.grant

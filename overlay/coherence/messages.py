@@ -117,11 +117,13 @@ class Own(Message):
 @dataclass(frozen=True)
 class Granted(Carrier):
     """The node is the owner. shared: of each block, whether others want it, so that a push may be
-    worth it. used: of each, whether any of them read what this node last pushed."""
+    worth it. used: of each, whether any of them read what this node last pushed. grant: the number
+    under which the node writes them; home gives none twice."""
 
     versions: tuple[int, ...] = ()
     shared: tuple[bool, ...] = ()
     used: tuple[bool, ...] = ()
+    grant: int = 0
 
 
 @dataclass(frozen=True)
@@ -140,7 +142,11 @@ class Flush(Carrier):
 @dataclass(frozen=True)
 class Release(Carrier):
     """Blocks that the node owned and has no more. fresh: those that it wrote; the others are as
-    home has them. Only owned blocks are released; copies are forgotten without a message."""
+    home has them. Only owned blocks are released; copies are forgotten without a message. grant:
+    under which they were written; after a lost connection this tells home whether somebody else
+    has written them since."""
+
+    grant: int = 0
 
 
 @dataclass(frozen=True)
@@ -222,7 +228,10 @@ class Engaged(Message):
 
 @dataclass(frozen=True)
 class Native(Message):
-    """The node is the only one that has the file open. About the file; first and count are 0."""
+    """The node is the only one that has the file open. About the file; first and count are 0.
+    grant: as in Granted, for all of its blocks."""
+
+    grant: int = 0
 
 
 C = TypeVar("C", bound=Carrier)

@@ -20,7 +20,7 @@ policy `sync`, a write that is not native is between log_sent and log_done.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import inf
@@ -60,6 +60,7 @@ class _File:
     policy: Policy
     native: bool
     relaxation: float
+    grant: int = 0
     opened: bool = True
     blocks: defaultdict[int, Block] = field(default_factory=lambda: defaultdict(Block))
 
@@ -70,15 +71,20 @@ class Node:
     def __init__(self) -> None:
         self._files: dict[FileId, _File] = {}
         self._leased = inf
+        self._gave = 0
+        self._unconfirmed: deque[tuple[int, FileId, int]] = deque()
 
     # Files.
 
-    def open(self, file: FileId, policy: Policy, native: bool, relaxation: float = 0.0) -> None:
+    def open(
+        self, file: FileId, policy: Policy, native: bool, relaxation: float = 0.0, grant: int = 0
+    ) -> None:
         """After home's answer to an open. What the node has of the file already it keeps."""
         known = self._files.get(file)
         if known is None:
-            self._files[file] = _File(policy, native, relaxation)
+            self._files[file] = _File(policy, native, relaxation, grant)
         else:
+            known.grant = grant
             known.policy, known.native, known.relaxation = policy, native, relaxation
             known.opened = True
 
@@ -117,6 +123,30 @@ class Node:
     def leased(self, until: float) -> None:
         """Home has answered a heartbeat. until: when that heartbeat was sent, plus the lease."""
         self._leased = until
+
+    def mark(self) -> int:
+        """When a heartbeat is sent: what was given to home until now."""
+        return self._gave
+
+    def confirmed(self, mark: int) -> None:
+        """When its answer is there: home has had all of that, because connections are FIFO."""
+        while self._unconfirmed and self._unconfirmed[0][0] <= mark:
+            number, file, place = self._unconfirmed.popleft()
+            block = self._files[file].blocks.get(place) if file in self._files else None
+            if block is not None and block.given == number:
+                block.given = 0
+
+    def arrived(self, file: FileId, number: int) -> None:
+        """Home has answered the Push, Flush or Release of this block that was sent last."""
+        known = self._files.get(file)
+        if known is not None and number in known.blocks:
+            known.blocks[number].given = 0
+
+    def needed(self, file: FileId, number: int) -> bool:
+        """Whether the content of the block has to stay in the buffer: nobody else may have it."""
+        block = self.block(file, number)
+        asked = block.fetching or block.owning
+        return block.valid or block.dirty or block.given > 0 or asked
 
     # Accesses.
 
@@ -200,7 +230,7 @@ class Node:
             block.valid = block.dirty = block.mine = block.used = True
             block.expires = inf
             if known.native:
-                block.shared = False
+                block.shared, block.grant = False, known.grant
                 continue
             if not block.untouched:
                 block.overwritten += 1
@@ -216,45 +246,64 @@ class Node:
 
     def _push(self, file: FileId, first: int, count: int, everyone: bool) -> Push:
         for number in range(first, first + count):
+            self._given(file, number)
             block = self._files[file].blocks[number]
-            self._given(block)
             block.shared = True
             block.pushed = True
         fresh = tuple(range(first, first + count))
         return Push(file, first, count, fresh, everyone=everyone)
 
-    @staticmethod
-    def _given(block: Block) -> None:
+    def _given(self, file: FileId, number: int) -> None:
         """Home is going to have what was written to the block."""
-        if block.dirty and block.version:
-            block.version += 1
+        block = self._files[file].blocks[number]
+        if not block.dirty:
+            return
+        self._gave += 1
+        block.given = self._gave
+        self._unconfirmed.append((self._gave, file, number))
         block.dirty = False
+        if block.version:
+            block.version += 1
 
     # Replies.
 
-    def blocks(self, request: Fetch, reply: Blocks, sent: float) -> None:
-        """Copies came. sent: when the request was sent. Their content replaces what is here."""
+    def blocks(self, request: Fetch, reply: Blocks, sent: float) -> list[int]:
+        """Copies came. sent: when the request was sent. The numbers of the blocks whose content is
+        to be stored: not of those that were written here since, when the file became native."""
         known = self._files.get(request.file)
+        stored: list[int] = []
         if known is None:
-            return
+            return stored
         for number, version in zip(reply.numbers, reply.versions, strict=True):
             block = known.blocks[number]
             block.fetching = False
-            self._came(block, version, number in reply.fresh)
+            if block.owned:
+                continue
+            fresh = number in reply.fresh
+            stored += [number] if fresh else []
+            self._came(block, version, fresh)
             block.valid = True
             block.shared = not known.native
             block.expires = inf if reply.expires is None else sent + reply.expires
+        return stored
 
-    def granted(self, request: Own, reply: Granted, now: float) -> None:
-        """This node is the owner. What waits for it is to be written now."""
+    def granted(self, request: Own, reply: Granted, now: float) -> list[int]:
+        """This node is the owner. What waits for it is to be written now. The numbers as those of
+        `blocks`."""
         known = self._files.get(request.file)
+        stored: list[int] = []
         if known is None:
-            return
+            return stored
         for place, number in enumerate(reply.numbers):
             block = known.blocks[number]
             block.owning = False
+            block.grant = reply.grant
+            if block.owned:
+                continue
             early = block.pushed and not reply.used[place]
-            self._came(block, reply.versions[place], number in reply.fresh)
+            fresh = number in reply.fresh
+            stored += [number] if fresh else []
+            self._came(block, reply.versions[place], fresh)
             block.valid, block.shared, block.expires = True, False, inf
             block.wanted = reply.shared[place]
             if early:
@@ -264,10 +313,12 @@ class Node:
             else:
                 block.overwritten, block.untouched = 0, True
             block.pushed = False
+        return stored
 
     @staticmethod
     def _came(block: Block, version: int, fresh: bool) -> None:
         block.version = version
+        block.given = 0
         if fresh:
             block.mine = block.used = block.updated = False
 
@@ -308,7 +359,7 @@ class Node:
         if isinstance(message, Native):
             known = self._files.get(message.file)
             if known is not None:
-                known.native = True
+                known.native, known.grant = True, message.grant
             return Done(message.file, message.first, message.count)
         raise ValueError(f"home asks {type(message).__name__}")
 
@@ -342,7 +393,7 @@ class Node:
                 if message.use and not block.untouched:
                     block.threshold = block.overwritten
                     known.policy.asked(message.file, number, block, now)
-                self._given(block)
+                self._given(message.file, number)
             if message.keep is Keep.OWNERSHIP:
                 continue
             block.shared = True
@@ -382,6 +433,8 @@ class Node:
                 continue
             block.shared = not block.dirty
             block.wanted = False
+            if block.dirty:
+                block.grant = known.grant
             if not block.dirty and not known.opened:
                 block.valid = False
                 continue
@@ -394,7 +447,7 @@ class Node:
         """What home has to have for a sync. To be filled and sent at once."""
         dirty = self._dirty(file)
         for number in dirty:
-            self._given(self._files[file].blocks[number])
+            self._given(file, number)
         return [
             Flush(file, first, count, tuple(range(first, first + count)))
             for first, count in runs(dirty)
@@ -411,11 +464,30 @@ class Node:
                 continue
             if block.owned and (block.dirty or not known.native):
                 going.append((number, block.dirty))
-            block.valid, block.shared, block.dirty, block.version = False, True, False, 0
-        fresh = {number for number, dirty in going if dirty}
+                self._given(file, number)
+            block.valid, block.shared, block.version = False, True, 0
+        return [r for written in (True, False) for r in self._releases(file, going, written)]
+
+    def _releases(
+        self, file: FileId, going: list[tuple[int, bool]], written: bool
+    ) -> list[Release]:
+        """By the grant under which they were written."""
+        blocks = self._files[file].blocks if going else {}
+        numbers: defaultdict[int, list[int]] = defaultdict(list)
+        for number, dirty in going:
+            if dirty == written:
+                numbers[blocks[number].grant].append(number)
         return [
-            Release(file, at, length, tuple(n for n in range(at, at + length) if n in fresh))
-            for at, length in runs([number for number, _ in going])
+            Release(
+                file,
+                first,
+                count,
+                tuple(range(first, first + count)) if written else (),
+                b"",
+                grant,
+            )
+            for grant, found in sorted(numbers.items())
+            for first, count in runs(found)
         ]
 
     def give_back(self, file: FileId) -> list[Release]:
@@ -431,17 +503,21 @@ class Node:
         """The connection was lost, and there is a new one: what was written here and home may not
         have, to be filled and sent before anything else is asked. Nothing is valid after that;
         plain copies keep their versions, so that asking for them again costs little. No file is
-        native, and home has to be told again which ones are open."""
+        native, and home has to be told again which ones are open. What home refuses of it, others
+        have written over meanwhile."""
         releases = []
         for file, known in self._files.items():
-            for first, count in runs(self._dirty(file)):
-                fresh = tuple(range(first, first + count))
-                releases.append(Release(file, first, count, fresh))
             known.native = False
-            for block in known.blocks.values():
-                block.valid, block.shared, block.dirty, block.pushed = False, True, False, False
+            written = []
+            for number, block in sorted(known.blocks.items()):
+                if block.dirty or block.given:
+                    written.append(number)
+                    block.dirty = True
+                    self._given(file, number)
+                block.valid, block.shared, block.pushed = False, True, False
                 block.fetching = block.owning = False
                 block.logging = 0
                 if block.mine:
                     block.version = 0
+            releases += self._releases(file, [(number, True) for number in written], True)
         return releases

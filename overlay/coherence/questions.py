@@ -19,6 +19,7 @@ from overlay.coherence.messages import (
     NodeId,
     Own,
     Recall,
+    Release,
 )
 from overlay.coherence.records import FileRecord, Record, Request, Taking
 
@@ -54,13 +55,17 @@ def questions(
 
 
 def claims(known: FileRecord, node: NodeId, message: Carrier) -> tuple[list[int], list[int]]:
-    """Of which blocks the node may say what their content is; and of which it may not."""
+    """Of which blocks the node may say what their content is; and of which it may not. What is
+    released may have been written before the node was taken for lost: there its grant decides."""
     taken, refused = [], []
     for number in message.numbers:
         record = known.blocks.get(number)
-        seized = record.seized if record is not None else known.seized
         owner = record.owner if record is not None else HOME
-        if node in {known.native, owner, seized}:
+        if isinstance(message, Release):
+            right = number not in message.fresh or known.takes(number, message.grant)
+        else:
+            right = node in {known.native, owner}
+        if right:
             taken.append(number)
         elif number in message.fresh:
             refused.append(number)

@@ -19,17 +19,19 @@ class Record:
 
     owner: HOME where home's content is the latest. sharers: who has a copy, the owner left out.
     readers: who had one when the owner became it. pusher: who pushed the latest content, and used:
-    whether another one has read that. seized: the lost owner, until somebody uses the block. known:
-    when home's content was the latest for sure, though another one owns it
+    whether another one has read that. seized: the owner was lost, and nobody has used the block since. known:
+    when home's content was the latest for sure, though another one owns it. grant: the number of
+    the latest right to write; content of an older one is never taken
     """
 
     version: int
+    grant: int = 0
     owner: NodeId = HOME
     sharers: frozenset[NodeId] = NOBODY
     readers: frozenset[NodeId] = NOBODY
     pusher: NodeId | None = None
     used: bool = False
-    seized: NodeId | None = None
+    seized: bool = False
     known: float = -inf
 
 
@@ -71,13 +73,24 @@ class FileRecord:
     queue: list[Request] = field(default_factory=list)
     open: set[NodeId] = field(default_factory=set)
     native: NodeId | None = None
-    seized: NodeId | None = None
+    grant: int = 0
+    seized: bool = False
 
     def record(self, number: int) -> Record:
         found = self.blocks.get(number)
         if found is None:
-            found = self.blocks[number] = Record(self.base)
+            found = self.blocks[number] = Record(self.base, seized=self.seized)
         return found
+
+    def takes(self, number: int, grant: int) -> bool:
+        """Whether content that was written under this grant is the latest."""
+        record = self.blocks.get(number)
+        if record is None:
+            return grant == self.grant
+        if grant == record.grant:
+            # An owner that became the only user later may still have what it wrote as the owner.
+            return self.grant <= grant or record.owner != HOME
+        return grant == self.grant > record.grant
 
     def busy(self, first: int, end: float) -> bool:
         """Whether a request for these blocks is under way or waits."""

@@ -23,7 +23,9 @@ class Block:
     wanted: others had copies when this node became the owner. untouched: not written since then.
     pushed: this node pushed it last. used: read here since the content came. unread: how many
     updates in a row were not read. fetching, owning: such a request is under way. logging: writes
-    that home has not confirmed yet; nobody reads the block until it has.
+    that home has not confirmed yet; nobody reads the block until it has. given: the number of the
+    message that took what was written here to home, while nobody knows whether it came there; 0:
+    there is none. grant: under which the content was written here.
     """
 
     valid: bool = False
@@ -43,6 +45,8 @@ class Block:
     fetching: bool = False
     owning: bool = False
     logging: int = 0
+    given: int = 0
+    grant: int = 0
 
     @property
     def owned(self) -> bool:

@@ -54,10 +54,10 @@ _KINDS: dict[type[Message], tuple[int, tuple[str, ...]]] = {
     Fetch: (1, ("versions",)),
     Blocks: (2, ("expires", "versions", "fresh", "data")),
     Own: (3, ("whole", "versions")),
-    Granted: (4, ("versions", "shared", "used", "fresh", "data")),
+    Granted: (4, ("grant", "versions", "shared", "used", "fresh", "data")),
     Push: (5, ("everyone", "fresh", "data")),
     Log: (6, ("offset", "data")),
-    Release: (7, ("fresh", "data")),
+    Release: (7, ("grant", "fresh", "data")),
     Done: (8, ()),
     Invalidate: (9, ()),
     Recall: (10, ("keep", "use")),
@@ -69,7 +69,7 @@ _KINDS: dict[type[Message], tuple[int, tuple[str, ...]]] = {
     Refused: (16, ("refused",)),
     Engage: (17, ()),
     Engaged: (18, ("owned", "copies")),
-    Native: (19, ()),
+    Native: (19, ("grant",)),
 }
 _MESSAGES = {kind: (message, names) for message, (kind, names) in _KINDS.items()}
 _SCALARS = {
@@ -77,6 +77,7 @@ _SCALARS = {
     "everyone": "<?",
     "use": "<?",
     "keep": "<B",
+    "grant": "<Q",
     "offset": "<I",
     "expires": "<d",
 }

@@ -25,6 +25,7 @@ class Opened:
     relaxation: seconds; policy: the name of the share's, or the file's, coherence policy
     log: what becomes of writes at the owner: `sync`, at home before the write returns; `async`,
     soon; `off`
+    grant: the number under which a native file is written
     """
 
     attributes: Attributes
@@ -32,6 +33,7 @@ class Opened:
     relaxation: float
     policy: str
     log: str = "async"
+    grant: int = 0
 
 
 class Hub(Protocol):

@@ -40,11 +40,11 @@ MESSAGES: list[Message] = [
     Blocks(FILE, 4, 2, (5,), CONTENT, (9, 1 << 63), None),
     Blocks(FILE, 4, 1, (), b"", (9,), 2.5),
     Own(FILE, 0, 3, (0, 1, 2), True),
-    Granted(FILE, 0, 2, (0, 1), CONTENT * 2, (1, 2), (True, False), (False, True)),
+    Granted(FILE, 0, 2, (0, 1), CONTENT * 2, (1, 2), (True, False), (False, True), 9),
     Push(FILE, 3, 2, (3, 4), CONTENT * 2, True),
     Flush(FILE, 3, 2, (3,), CONTENT),
     Log(FILE, 3, 1, 4000, bytes(96)),
-    Release(FILE, 3, 2, (4,), CONTENT),
+    Release(FILE, 3, 2, (4,), CONTENT, 1 << 40),
     Done(FILE, 3, 1),
     Refused(FILE, 3, 2, (4,)),
     Invalidate(FILE, 3, 1024),
@@ -55,7 +55,7 @@ MESSAGES: list[Message] = [
     Updated(FILE, 3, 1, (True,)),
     Engage(FILE, 0, 0),
     Engaged(FILE, 0, 0, ((-1, 3), (9, 1)), ((7, 2),)),
-    Native(FILE, 0, 0),
+    Native(FILE, 0, 0, 3),
     Done(FILE, 0, 0),
 ]
 
