@@ -460,7 +460,7 @@ class Node:
         going = []
         for number in range(first, first + count):
             block = known.blocks.get(number) if known else None
-            if known is None or block is None or block.fetching or block.owning or block.logging:
+            if known is None or block is None or block.fetching or block.owning:
                 continue
             if block.owned and (block.dirty or not known.native):
                 going.append((number, block.dirty))
@@ -491,7 +491,9 @@ class Node:
         ]
 
     def give_back(self, file: FileId) -> list[Release]:
-        """Everything that is owned of a file, before it is closed."""
+        """Everything that is owned of a file, before it is closed. No request about the file may be
+        under way. Close it when all of these are answered: until then they may have to be sent
+        again (`reset`)."""
         owned = [n for n in self.numbers(file) if self.block(file, n).owned]
         return [r for first, count in runs(sorted(owned)) for r in self.release(file, first, count)]
 

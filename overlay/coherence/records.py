@@ -19,9 +19,9 @@ class Record:
 
     owner: HOME where home's content is the latest. sharers: who has a copy, the owner left out.
     readers: who had one when the owner became it. pusher: who pushed the latest content, and used:
-    whether another one has read that. seized: the owner was lost, and nobody has used the block since. known:
-    when home's content was the latest for sure, though another one owns it. grant: the number of
-    the latest right to write; content of an older one is never taken
+    whether another one has read that. seized: the owner was lost, and nobody has used the block
+    since. known: when home's content was the latest for sure, though another one owns it. grant:
+    the number of the latest right to write; content of an older one is never taken
     """
 
     version: int

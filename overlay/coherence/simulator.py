@@ -138,7 +138,8 @@ class Access:
     """What a program does: blocks of one file, read or written, block by block.
 
     whole: numbers of the blocks that are overwritten entirely. values: of the blocks read so far.
-    failed: nobody knows whether it happened
+    failed: nobody knows whether it happened. logs: numbers of blocks by the token of the request
+    that logs what was written to them
     """
 
     file: FileId
@@ -148,7 +149,7 @@ class Access:
     done: Callable[[Access], None]
     began: float
     left: list[int] = field(default_factory=list)
-    logs: set[int] = field(default_factory=set)
+    logs: dict[int, int] = field(default_factory=dict)
     values: dict[int, bytes] = field(default_factory=dict)
     failed: bool = False
 
@@ -295,11 +296,11 @@ class SimNode:
         self._bandwidth = bandwidth
         self._requests: dict[int, tuple[Message, float]] = {}
         self._token = 0
-        self._up: Link | None = None
         self._held: list[Callable[[], None]] = []
         self._closing: dict[FileId, Callable[[], None]] = {}
         self._opening: defaultdict[FileId, list[Callable[[], None]]] = defaultdict(list)
-        self.connect()
+        self._up: Link | None = self.connect()
+        home.connect(self, self._up, self.down)
 
     # Connection, clock, faults.
 
@@ -311,11 +312,9 @@ class SimNode:
         if self.counted:
             traffic.count(message)
 
-    def connect(self) -> None:
-        self._up = Link(self.world, self.delay, self._bandwidth)
-        down = Link(self.world, self.delay, self._bandwidth)
-        self.home.connect(self, self._up, down)
-        self.down = down
+    def connect(self) -> Link:
+        self.down = Link(self.world, self.delay, self._bandwidth)
+        return Link(self.world, self.delay, self._bandwidth)
 
     def stall(self, seconds: float) -> None:
         """Nothing arrives for so long, in both directions; then everything does."""
@@ -372,8 +371,8 @@ class SimNode:
         self._requests.clear()
         self._held.clear()
         releases = self.machine.reset()
-        self.connect()
-        self._control(lambda: self.home.directory.rejoining(self.id, self.world.now))
+        self._up = self.connect()
+        self._control(partial(self._rejoining, self._up, self.down))
         for release in releases:
             self.request(self._filled(release))
         self._control(lambda: self.home.directory.rejoined(self.id, self.world.now))
@@ -382,8 +381,14 @@ class SimNode:
         self.beat()
         lost = {(r.file, n) for r in releases for n in r.numbers}
         for access in self.waiting:
-            access.logs = {n for n in access.logs if (access.file, n) in lost}
+            # Of what is not released home has content that came after these writes.
+            access.logs = {t: n for t, n in access.logs.items() if (access.file, n) in lost}
         self.progress()
+
+    def _rejoining(self, up: Link, down: Link) -> list[Action]:
+        """At home, at one instant: what the old connection was for never comes to the new one."""
+        self.home.connect(self, up, down)
+        return self.home.directory.rejoining(self.id, self.world.now)
 
     @property
     def connected(self) -> bool:
@@ -413,10 +418,10 @@ class SimNode:
     # Messages.
 
     def request(self, message: Message) -> None:
-        if self._up is None:
-            return
         self._token += 1
         token = self._token
+        if self._up is None:
+            return
         self._requests[token] = (message, self.clock)
         self.account(self.home.traffic, message)
         home = self.home
@@ -438,11 +443,11 @@ class SimNode:
                 self._stored(message, self.machine.granted(request, message, self.clock))
             case Log(), _:
                 self.machine.log_done(request.file, request.first)
-                self._logged(request.file, request.first, isinstance(message, Refused))
+                self._logged(token, isinstance(message, Refused))
             case Release(), _:
                 refused = message.refused if isinstance(message, Refused) else ()
                 for number in request.fresh:
-                    self._logged(request.file, number, number in refused)
+                    self._released(request.file, number, number in refused)
                     self.machine.arrived(request.file, number)
         self.progress()
 
@@ -473,10 +478,17 @@ class SimNode:
                 value = message.data[place * VALUE : (place + 1) * VALUE]
                 self.buffer[message.file, number] = value
 
-    def _logged(self, file: FileId, number: int, refused: bool) -> None:
+    def _logged(self, token: int, refused: bool) -> None:
         for access in self.waiting:
-            if access.file == file and number in access.logs:
-                access.logs.discard(number)
+            if access.logs.pop(token, None) is not None:
+                access.failed = access.failed or refused
+
+    def _released(self, file: FileId, number: int, refused: bool) -> None:
+        """What the block's log was to say has come home by itself, after a lost connection."""
+        for access in self.waiting:
+            tokens = [t for t, n in access.logs.items() if n == number and t not in self._requests]
+            if access.file == file and tokens:
+                access.logs = {t: n for t, n in access.logs.items() if t not in tokens}
                 access.failed = access.failed or refused
 
     # Files.
@@ -587,6 +599,6 @@ class SimNode:
         if self.log != "sync":
             return
         assert access.value is not None
-        access.logs.add(number)
         self.machine.log_sent(access.file, number)
         self.request(Log(access.file, number, 1, 0, access.value))
+        access.logs[self._token] = number

@@ -116,7 +116,7 @@ class Content:
             known.attributes, known.log = opened.attributes, opened.log
             policy = self._policy(opened.policy)
             self._opened_with[file] = policy.name
-            self._machine.open(file, policy, opened.native, opened.relaxation)
+            self._machine.open(file, policy, opened.native, opened.relaxation, opened.grant)
             return known
 
     def _policy(self, name: str) -> Policy:
@@ -396,11 +396,9 @@ class Content:
             self._count(reply, came=True)
             try:
                 if isinstance(request, Fetch) and isinstance(reply, Blocks):
-                    self._take(reply)
-                    self._machine.blocks(request, reply, sent)
+                    self._take(reply, set(self._machine.blocks(request, reply, sent)))
                 elif isinstance(request, Own) and isinstance(reply, Granted):
-                    self._take(reply)
-                    self._machine.granted(request, reply, time.monotonic())
+                    self._take(reply, set(self._machine.granted(request, reply, time.monotonic())))
                 else:
                     raise IntegrityError("home's reply does not fit", why=type(reply).__name__)
             except (IntegrityError, ValueError) as error:

@@ -352,7 +352,7 @@ class InProcessHub:
         )
         with home.lock:
             attributes = home.extent(file).onto(home.tree.attributes(file))
-        return Opened(attributes, found.native, home.relaxation, home.policy, home.log)
+        return Opened(attributes, found.native, home.relaxation, home.policy, home.log, found.grant)
 
     def close(self, file: FileId) -> None:
         self._after_content()
