@@ -15,7 +15,7 @@ import threading
 import time
 from collections import defaultdict
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from overlay.coherence import FileId
@@ -109,7 +109,7 @@ class Node:
             return Entry(name, self.attributes(file, None))
         mark = self._names.mark()
         try:
-            entry = self.hub.lookup(parent, _checked(name))
+            entry = _uncached(self.hub.lookup(parent, _checked(name)))
         except FileNotFoundError:
             self._names.learn(mark, parent, name, None)
             raise
@@ -124,9 +124,9 @@ class Node:
         use = self._uses.get(file)
         opened = use.file if use else None
         if opened is None:
-            return self.hub.attributes(file)
+            return replace(self.hub.attributes(file), valid=0.0)
         extent = self.content.extent(opened)
-        return extent.onto(self._static(file, opened))
+        return replace(extent.onto(self._static(file, opened)), valid=0.0)
 
     def _static(self, file: FileId, opened: OpenFile) -> Attributes:
         """What block -1 has not."""
@@ -173,16 +173,16 @@ class Node:
 
     def make_folder(self, parent: FileId, name: bytes, mode: int, uid: int, gid: int) -> Entry:
         self._changing((parent, name))
-        return self.hub.make_folder(parent, _checked(name), mode, uid, gid)
+        return _uncached(self.hub.make_folder(parent, _checked(name), mode, uid, gid))
 
     def make_link(self, parent: FileId, name: bytes, target: bytes, uid: int, gid: int) -> Entry:
         self._changing((parent, name))
-        return self.hub.make_link(parent, _checked(name), target, uid, gid)
+        return _uncached(self.hub.make_link(parent, _checked(name), target, uid, gid))
 
     def link(self, file: FileId, parent: FileId, name: bytes) -> Entry:
         self._changing((parent, name), file)
         try:
-            return self.hub.link(file, parent, _checked(name))
+            return _uncached(self.hub.link(file, parent, _checked(name)))
         finally:
             self._changing((parent, name), file)
 
@@ -234,7 +234,7 @@ class Node:
             self._forget_static(file)
 
     def entries(self, folder: FileId) -> list[Entry]:
-        return self.hub.entries(folder)
+        return [_uncached(entry) for entry in self.hub.entries(folder)]
 
     def usage(self, file: FileId) -> Usage:
         del file
@@ -282,7 +282,7 @@ class Node:
             use.handles += 1
         if flags & os.O_TRUNC:
             self.change(file, Changes(size=0), None)
-        return entry, Handle(number(file, flags), direct=True)
+        return _uncached(entry), Handle(number(file, flags), direct=True)
 
     def _file(self, handle: int) -> OpenFile:
         """The open file of a handle. A handle of another node's, or of before this one was started,
@@ -391,6 +391,12 @@ def file_of(handle: int) -> FileId:
 
 def writes_to(handle: int) -> bool:
     return handle & os.O_ACCMODE != os.O_RDONLY
+
+
+def _uncached(entry: Entry) -> Entry:
+    """Not for the kernel to keep: to take it from there again, the node would have to wait for
+    calls that wait for home."""
+    return replace(entry, attributes=replace(entry.attributes, valid=0.0), valid=0.0)
 
 
 def _checked(name: bytes) -> bytes:
