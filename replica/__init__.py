@@ -12,6 +12,7 @@ differs between them is who fetches a missing chunk, and that is an argument.
 - working set: the blocks that a resumed machine touches first, with their content, in frames
 - profile: what a service's machines touch, and what after what, learnt over generations (pure)
 - profile format: its bytes
+- share host: answers for the shares of guests, wherever their machine runs
 - recorder: watches what a machine touches, for the profile
 """
 
@@ -41,6 +42,13 @@ from replica.replica import (
     WrongGuest,
     WrongReplicaState,
 )
+from replica.shares import (
+    GuestOperations,
+    Served,
+    ShareHost,
+    SharesBusy,
+    SharesUnserved,
+)
 from replica.working_set import Frame, Run, WorkingSetInvalid, directory_size
 from replica.working_set import decode as decode_working_set
 from replica.working_set import encode as encode_working_set
@@ -53,6 +61,7 @@ __all__ = [
     "Access",
     "Frame",
     "Frozen",
+    "GuestOperations",
     "Profile",
     "ProfileInvalid",
     "Recorder",
@@ -61,6 +70,10 @@ __all__ = [
     "ReplicaState",
     "Run",
     "RunKey",
+    "Served",
+    "ShareHost",
+    "SharesBusy",
+    "SharesUnserved",
     "Temperature",
     "WorkingSetInvalid",
     "WrongGuest",

@@ -48,6 +48,7 @@ from replay import (
 from replica.attachment import RAM, Attachment
 from replica.folder import RunFolder
 from replica.profile import IDLE, RESUME, STEADY, first_of
+from replica.shares import GuestShares, ShareHost, SharesUnserved
 from satchel.errors import IntegrityError, SatchelError, StateError, UnavailableError
 from satchel.ids import ZERO_REF, OperationNumber, ReplicaId
 
@@ -124,9 +125,11 @@ class Replica:
         *,
         adapter: str,
         stateful: bool,
+        shares: ShareHost | None = None,
     ) -> None:
         """Nothing is started. `run_dir` is made by a start and gone after `stop`; it belongs to
-        this replica alone, and its path is short. Raises UnsupportedError for the adapter."""
+        this replica alone, and its path is short. shares: answers for those of the guest; a machine
+        that has some does not start without. Raises UnsupportedError for the adapter."""
         self.id = replica_id
         self.spec = spec
         self.stateful = stateful
@@ -146,6 +149,8 @@ class Replica:
         self._attachment: Attachment | None = None
         self._machine: Machine | None = None
         self._agent: AgentChannel | None = None
+        self._share_host = shares
+        self._shares: GuestShares | None = None
 
     @property
     def state(self) -> ReplicaState:
@@ -240,6 +245,7 @@ class Replica:
         is FAILED then, and of the machine's folder and processes some may be left for `sweep`.
         """
         with self._starting():
+            self._check_shares()
             folder = RunFolder(self._run_dir, left=True)
             try:
                 self._attachment = Attachment.adopt(self._run_dir, frozen.volumes, resolver)
@@ -291,15 +297,16 @@ class Replica:
         WrongReplicaState, ReplicaFailed, and what the store raises: then the machine goes on, and
         so does the replica.
         """
-        with self._guarded(MachineFailed, RamMountFailed) as (_, machine):
-            try:
-                frozen = self._freeze(machine)
-            except (MachineFailed, RamMountFailed):
-                raise
-            except BaseException:
+        with self._guarded(MachineFailed, RamMountFailed) as (agent, machine):
+            with self._settled(agent):
+                try:
+                    frozen = self._freeze(machine)
+                except (MachineFailed, RamMountFailed):
+                    raise
+                except BaseException:
+                    machine.resume()
+                    raise
                 machine.resume()
-                raise
-            machine.resume()
             assert self._attachment is not None
             self._attachment.give_back()
             return frozen
@@ -362,6 +369,7 @@ class Replica:
         """The machine, started on its volumes. `stop` may come at any point: it is looked for
         after each thing that it would have to end."""
         self._driver.check(self.spec)
+        self._check_shares()
         self._folder = RunFolder(self._run_dir)
         self._attachment = Attachment.open(
             self._run_dir,
@@ -380,7 +388,19 @@ class Replica:
         assert self._machine is not None
         self._agent = AgentChannel.connect(self._machine.agent_socket)
         self._require(ReplicaState.STARTING)
+        if self._share_host and self.spec.shares:
+            self._agent.hello(seconds)
+            path = self._machine.shares_socket
+            self._shares = GuestShares.attach(path, self._agent, self._share_host)
         self._last = self._agent.wait_ready(seconds).last
+
+    def _check_shares(self) -> None:
+        if self.spec.shares and self._share_host is None:
+            raise SharesUnserved(
+                f"replica {self.id} cannot run here",
+                why="its service has shares, and nobody here answers for them",
+                fix="use it at home",
+            )
 
     def _exchange(
         self,
@@ -421,6 +441,20 @@ class Replica:
         finally:
             path.unlink(missing_ok=True)
         return Frozen(self._last, device_state, volumes, time.monotonic() - begin)
+
+    @contextlib.contextmanager
+    def _settled(self, agent: AgentChannel) -> Iterator[None]:
+        """Nothing that the guest has asked of its shares is under way. Raises SharesBusy."""
+        shares = self._shares
+        if shares is None:
+            yield
+            return
+        shares.settle(agent)
+        try:
+            yield
+        finally:
+            with contextlib.suppress(*_SILENT):  # an operation will tell
+                shares.go_on(agent)
 
     @contextlib.contextmanager
     def _guarded(self, *fatal: type[SatchelError]) -> Iterator[tuple[AgentChannel, Machine]]:
@@ -467,6 +501,7 @@ class Replica:
     def _release(self) -> None:
         """Put away what there is; harmless the second time. Called with the lock."""
         agent, self._agent = self._agent, None
+        shares, self._shares = self._shares, None
         machine, self._machine = self._machine, None
         attachment, self._attachment = self._attachment, None
         folder, self._folder = self._folder, None
@@ -474,6 +509,8 @@ class Replica:
             self._end(agent.close)
         if machine:
             self._end(machine.stop)
+        if shares:
+            self._end(shares.close)
         if attachment:
             self._end(attachment.close)
         if folder:

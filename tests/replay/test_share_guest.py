@@ -13,7 +13,7 @@ from hypervisor import Boot, Machine, MachineSpec, QemuDriver, Wiring
 from replay import AgentChannel, SharesLine
 from tests.conftest import requires
 from tests.hypervisor import guest
-from tests.replay.guest import SERVICE, SHARES, initial_files
+from tests.replay.guest import HOLDER, SERVICE, SHARES, initial_files
 from tests.replay.share_tree import ShareTree
 
 pytestmark = [
@@ -23,7 +23,6 @@ pytestmark = [
 
 SPEC = MachineSpec(memory_mib=192, disks=(), shares=True)
 BOOT_SECONDS = 120.0
-HOLDER = Path(__file__).with_name("holder.c")
 HOLD = """\
 mkfifo /tmp/go
 holder /satchel/a /tmp/go /tmp/state >/dev/null 2>&1 &
