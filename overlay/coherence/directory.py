@@ -402,7 +402,9 @@ class Directory:
             used.append(record.used or record.pusher != node)
             record.pusher, record.used, record.seized = None, False, False
             if known.native is None:
-                record.owner, record.grant = node, grant
+                # Who became the owner after it asked has written under an earlier number.
+                record.grant = record.grant if record.owner == node else grant
+                record.owner = node
                 record.sharers = record.sharers - {node} if known.relaxation else NOBODY
         return Granted(
             wants.file,

@@ -110,6 +110,11 @@ class Node:
         known = self._files.get(file)
         return known.blocks.get(number, Block()) if known else Block()
 
+    def asking(self, file: FileId) -> bool:
+        """Whether a request about blocks of the file is under way."""
+        known = self._files.get(file)
+        return any(b.fetching or b.owning for b in known.blocks.values()) if known else False
+
     def files(self) -> Iterable[FileId]:
         return tuple(self._files)
 
@@ -288,8 +293,8 @@ class Node:
         return stored
 
     def granted(self, request: Own, reply: Granted, now: float) -> list[int]:
-        """This node is the owner. What waits for it is to be written now. The numbers as those of
-        `blocks`."""
+        """This node is the owner. What waits for it is to be written now, and then `unwritten` is
+        to be called. The numbers as those of `blocks`."""
         known = self._files.get(request.file)
         stored: list[int] = []
         if known is None:
@@ -297,9 +302,9 @@ class Node:
         for place, number in enumerate(reply.numbers):
             block = known.blocks[number]
             block.owning = False
-            block.grant = reply.grant
             if block.owned:
                 continue
+            block.grant = reply.grant
             early = block.pushed and not reply.used[place]
             fresh = number in reply.fresh
             stored += [number] if fresh else []
@@ -314,6 +319,22 @@ class Node:
                 block.overwritten, block.untouched = 0, True
             block.pushed = False
         return stored
+
+    def unwritten(self, request: Own) -> list[Release]:
+        """After a grant of whole blocks, when what waited for it is done: of blocks that nobody has
+        written then, the node has no content, and gives them up. To be sent at once."""
+        if not request.whole:
+            return []
+        empty = [n for n in request.numbers if self._hollow(request.file, n)]
+        return [
+            release
+            for first, count in runs(empty)
+            for release in self.release(request.file, first, count)
+        ]
+
+    def _hollow(self, file: FileId, number: int) -> bool:
+        block = self.block(file, number)
+        return block.owned and not block.dirty
 
     @staticmethod
     def _came(block: Block, version: int, fresh: bool) -> None:

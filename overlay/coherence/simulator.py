@@ -441,6 +441,9 @@ class SimNode:
                 self._stored(message, self.machine.blocks(request, message, sent))
             case Own(), Granted():
                 self._stored(message, self.machine.granted(request, message, self.clock))
+                self.progress()
+                for release in self.machine.unwritten(request):
+                    self.request(self._filled(release))
             case Log(), _:
                 self.machine.log_done(request.file, request.first)
                 self._logged(token, isinstance(message, Refused))
@@ -512,14 +515,16 @@ class SimNode:
     def close(self, file: FileId, then: Callable[[], None]) -> None:
         """No access to it may be under way, and none may begin before `then` is called."""
         self._closing[file] = then
-        if not self.machine.native(file):
-            for release in self.machine.give_back(file):
-                self.request(self._filled(release))
         self.progress()
 
     def _close(self) -> None:
         """What was released has arrived; until then it may have to be sent again."""
         for file in list(self._closing):
+            if self.machine.asking(file):
+                continue
+            if not self.machine.native(file):
+                for release in self.machine.give_back(file):
+                    self.request(self._filled(release))
             numbers = self.machine.numbers(file)
             given = any(self.machine.block(file, number).given for number in numbers)
             if self.connected and (self.machine.native(file) or not given):

@@ -105,7 +105,7 @@ class _Players:
             elif self.cut.get(node.id, 0.0) <= self.world.now:
                 node.rejoin()
             node.progress()
-        if not self.over or node.waiting:
+        if not self.over or any(other.waiting for other in self.nodes.values()):
             self.world.after(min(self.plan.lease, 1.0) / 5, lambda: self.tick(node))
 
     def watch(self) -> None:
