@@ -2,10 +2,29 @@
 # SPDX-License-Identifier: Apache-2.0
 """Home's part of the overlay: the tree that all nodes see, and who has what of it.
 
-Modules: native (system calls), index (file ids), tree (names, attributes, content).
+- session: one node, from its joining until its lease is over
+- write log: what was written to blocks that another node owns
+
+Modules: native (system calls), index (file ids), tree (names, attributes, content), locks,
+writelog, share (the directory acts), session (a node), shelf (which shares there are), shares (all
+of them, and their socket), status.
 """
 
 from homeserver.shares.index import ShareIndexDamaged
+from homeserver.shares.share import Share
+from homeserver.shares.shares import Shares
+from homeserver.shares.shelf import ShareDamaged, ShareRecord, ShareShelf
 from homeserver.shares.tree import Tree
+from homeserver.shares.writelog import Lag, WriteLog
 
-__all__ = ["ShareIndexDamaged", "Tree"]
+__all__ = [
+    "Lag",
+    "Share",
+    "ShareDamaged",
+    "ShareIndexDamaged",
+    "ShareRecord",
+    "ShareShelf",
+    "Shares",
+    "Tree",
+    "WriteLog",
+]

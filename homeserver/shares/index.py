@@ -91,6 +91,8 @@ class Index:
 
     def places(self, file: FileId) -> list[tuple[FileId, bytes]]:
         """Where the file was last seen: folder and name."""
+        if not 0 < file < 1 << 63:
+            return []  # no id of ours; the database knows no such number
         rows = self._base.execute("SELECT parent, name FROM names WHERE file=?", (file,))
         return [(FileId(parent), bytes(name)) for parent, name in rows]
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import errno
 import os
+import sqlite3
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -290,3 +291,31 @@ def test_an_index_that_is_none_is_refused(tmp_path: Path, folder: Path) -> None:
     tree.close()
     with pytest.raises(UnsupportedError):
         Tree(folder, tmp_path / "index")
+
+
+def test_an_index_of_version_1_is_read(tmp_path: Path, folder: Path) -> None:
+    """The schema, written out, as docs/formats/share-index.md has it."""
+    (folder / "file").write_bytes(b"x")
+    tree = Tree(folder, tmp_path / "scratch")
+    root, file = tree._index, tree.lookup(ROOT, b"file").attributes.file
+    rows = root._base.execute("SELECT id, inode, birth FROM files").fetchall()
+    tree.close()
+    base = sqlite3.connect(tmp_path / "index")
+    base.executescript(
+        "PRAGMA application_id=0x53415449; PRAGMA user_version=1;"
+        "CREATE TABLE files (id INTEGER PRIMARY KEY, inode INTEGER NOT NULL,"
+        " birth INTEGER NOT NULL, UNIQUE (inode, birth));"
+        "CREATE TABLE names (parent INTEGER NOT NULL, name BLOB NOT NULL,"
+        " file INTEGER NOT NULL, PRIMARY KEY (parent, name)) WITHOUT ROWID;"
+        "CREATE INDEX names_of_file ON names (file);"
+        "CREATE TABLE reserved (below INTEGER NOT NULL); INSERT INTO reserved VALUES (5000);"
+    )
+    moved = [(4711 if number == file else number, inode, birth) for number, inode, birth in rows]
+    base.executemany("INSERT INTO files VALUES (?, ?, ?)", moved)
+    base.execute("INSERT INTO names VALUES (1, ?, 4711)", (b"file",))
+    base.commit()
+    base.close()
+    tree = Tree(folder, tmp_path / "index")
+    assert tree.read(FileId(4711), 0, 1) == b"x"
+    assert make(tree, b"new") >= 5000
+    tree.close()

@@ -1,0 +1,599 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""One share at home: the directory acts here on the tree, the write log and the nodes.
+
+A lock is held around each call of the directory and the actions that come of it, so that what goes
+to a node goes in the order in which the directory said it. Content is at most 4 MiB in one
+message, read from and written to the page cache; nothing durable is waited for with the lock held.
+"""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import logging
+import os
+import queue
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
+from math import inf
+from pathlib import Path
+from typing import Any
+
+from homeserver.shares.locks import Locks
+from homeserver.shares.session import Session
+from homeserver.shares.tree import Tree
+from homeserver.shares.writelog import WriteLog
+from overlay.coherence import (
+    ATTRIBUTES,
+    BLOCK,
+    HOME,
+    Action,
+    Append,
+    Ask,
+    Carrier,
+    Directory,
+    Done,
+    Fetch,
+    FileId,
+    Granted,
+    Invalidated,
+    Log,
+    Message,
+    Replay,
+    Reply,
+    Store,
+    Taken,
+    Token,
+    Updated,
+    content,
+    filled,
+)
+from overlay.coherence import Opened as Admitted
+from overlay.shares import Attributes, Changes, Entry, Extent, Opened
+from satchel.errors import NO_ROOM, IntegrityError
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 0.25
+"""Between looks at leases, and at what can be made durable."""
+
+MARGIN = 1.25
+"""Home waits so much longer than a node until the node's lease is over."""
+
+LAST_BLOCK = 1 << 50
+"""No file reaches further than the one before."""
+
+_Answer = tuple[Callable[[], None], Callable[[OSError], None]]
+"""Who waits for the log; what to do when it is durable, and when it cannot be made so."""
+
+
+class Share:
+    """Thread-safe. What fails raises OSError with an errno for a node.
+
+    lock: around `directory`, and `since`: when a block was given to the owner that it has
+
+    lease: seconds; policy, relaxation (seconds) and logging (`sync`, `async`, `off`): as the share
+    was added with
+    """
+
+    def __init__(
+        self,
+        name: str,
+        root: Path,
+        folder: Path,
+        *,
+        policy: str,
+        relaxation: float,
+        logging: str,
+        lease: float,
+    ) -> None:
+        """folder: of the index and the log. What the log has is replayed: an earlier home ended
+        before it had the blocks. Raises OSError, and as Tree and WriteLog do."""
+        self.name, self.policy, self.relaxation, self.logging = name, policy, relaxation, logging
+        self.lease = lease
+        folder.mkdir(parents=True, exist_ok=True)
+        self.tree = Tree(root, folder / "index")
+        self.log = WriteLog(folder / "log")
+        self.locks = Locks()
+        self.replayed = 0
+        self.replay_seconds = 0.0
+        self.sessions: dict[int, Session] = {}
+        # Greater than what any earlier directory of this share has counted to.
+        self.directory = Directory(base=time.time_ns() // 1000)
+        self.lock = threading.RLock()
+        self._tokens = itertools.count(1)
+        self._waiting: dict[Token, tuple[Session | None, Callable[[Any], None]]] = {}
+        self._extents: dict[FileId, Extent] = {}
+        self._unsaved: dict[tuple[FileId, int], bytes] = {}
+        self._stored: dict[FileId, set[int]] = {}
+        self.since: dict[tuple[FileId, int], float] = {}
+        self._durable: queue.SimpleQueue[_Answer | None] = queue.SimpleQueue()
+        for file in self.log.files():
+            self._replay(file, None)
+        self._closing = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._watch, name=f"share {name}"),
+            threading.Thread(target=self._make_durable, name=f"log of {name}"),
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def close(self) -> None:
+        """End every session. What is in the log is replayed, and all of it made durable."""
+        self._closing.set()
+        self._durable.put(None)
+        for thread in self._threads:
+            thread.join()
+        for session in list(self.sessions.values()):
+            self.lost(session, "home is being stopped")
+        self._save()
+        with self.lock:
+            self.log.close()
+            self.tree.close()
+
+    # Sessions.
+
+    def join(self, session: Session) -> None:
+        with self.lock:
+            self.sessions[session.node] = session
+
+    def lost(self, session: Session, why: str) -> None:
+        """The node is no more: what it had is home's, with what the log says. Harmless the second
+        time."""
+        with self.lock:
+            if self.sessions.get(session.node) is not session:
+                return
+            del self.sessions[session.node]
+            log.info("share %s: node %d (%s): %s", self.name, session.node, session.name, why)
+            session.end(why)
+            self._act(self.directory.lost(session.node, _now()))
+            for file in session.opened:
+                self._closed(file)
+            session.opened.clear()
+            over = [token for token, (who, _) in self._waiting.items() if who is session]
+            for token in over:
+                self._settle(token, OSError(errno.EIO, why))
+        self.locks.lost(session.node)
+
+    # Blocks.
+
+    def request(
+        self,
+        session: Session,
+        message: Message,
+        arrived: Callable[[Message], None],
+        failed: Callable[[OSError], None],
+    ) -> None:
+        """A node's request about blocks; `arrived` is called in the order of the directory, with
+        the lock held. Never waits."""
+
+        def reply(answer: Message | OSError) -> None:
+            if isinstance(answer, OSError):
+                failed(answer)
+            elif isinstance(message, Log) and self.logging == "sync" and isinstance(answer, Done):
+                self._durable.put((lambda: arrived(answer), failed))
+            else:
+                arrived(answer)
+
+        with self.lock:
+            if self.sessions.get(session.node) is not session:
+                failed(OSError(errno.EIO, "the lease of this node is over"))
+                return
+            if message.first + message.count > LAST_BLOCK:
+                failed(OSError(errno.EFBIG, os.strerror(errno.EFBIG)))
+                return
+            token = self._expect(reply, session)
+            try:
+                self._act(self.directory.request(session.node, message, token, _now()))
+            except ValueError as error:
+                self._settle(token, OSError(errno.EINVAL, str(error)))
+
+    def _answered(self, session: Session, number: int, message: Message) -> None:
+        try:
+            with self.lock:
+                if self.sessions.get(session.node) is session:
+                    self._act(self.directory.answer(session.node, number, message, _now()))
+        except ValueError as error:
+            self.lost(session, f"it says what cannot be meant: {error}")
+
+    def _expect(self, reply: Callable[[Any], None], session: Session | None = None) -> int:
+        """A token for a request; of a session's, `reply` gets an OSError when that is lost."""
+        token = next(self._tokens)
+        self._waiting[token] = session, reply
+        return token
+
+    def _settle(self, token: Token, answer: object) -> None:
+        if token in self._waiting:
+            self._waiting.pop(token)[1](answer)
+
+    def _act(self, actions: list[Action]) -> None:
+        """With the lock: do what the directory wants."""
+        ahead = deque(actions)
+        while ahead:
+            action = ahead.popleft()
+            if isinstance(action, Store):
+                for number, block in content(action.message):
+                    self._store(action.message.file, number, block)
+            elif isinstance(action, Append):
+                self._append(action.message)
+            elif isinstance(action, Replay):
+                self._replay(action.file, action.numbers)
+            elif isinstance(action, Ask):
+                ahead.extend(self._ask(action))
+            elif isinstance(action, Reply):
+                self._reply(action.token, action.message)
+            elif isinstance(action, Admitted):
+                self._settle(action.token, action.native)
+            elif isinstance(action, Taken):
+                self._settle(action.token, action.file)
+
+    def _reply(self, token: Token, message: Message) -> None:
+        answer: Message | OSError = message
+        if isinstance(message, Granted):
+            for number in message.numbers:
+                self.since.setdefault((message.file, number), _now())
+        try:
+            if isinstance(message, Carrier):
+                answer = filled(message, self._block)
+        except OSError as error:
+            answer = error
+        self._settle(token, answer)
+
+    def _ask(self, action: Ask) -> list[Action]:
+        message = action.message
+        if action.node == HOME:
+            return self.directory.answer(HOME, action.number, _of_home(message), _now())
+        session = self.sessions.get(action.node)
+        if session is None:
+            return []
+        try:
+            if isinstance(message, Carrier):
+                message = filled(message, self._block)
+        except OSError:  # the file is no more: nobody has any use for an update of it
+            about = (message.file, message.first, message.count)
+            none = Updated(*about, (False,) * message.count)
+            return self.directory.answer(action.node, action.number, none, _now())
+        session.ask(
+            message,
+            lambda reply: self._answered(session, action.number, reply),
+            lambda why: self.lost(session, f"it cannot be asked: {why}"),
+        )
+        return []
+
+    def _block(self, file: FileId, number: int) -> bytes:
+        if (file, number) in self._unsaved:
+            return self._unsaved[file, number]
+        if number == ATTRIBUTES:
+            return self._extent(file).pack()
+        return self.tree.read(file, number * BLOCK, BLOCK)
+
+    def _extent(self, file: FileId) -> Extent:
+        """What home says of size and times. The native file may be longer for a while: a block is
+        stored whole, and may come before the size that it makes."""
+        if file not in self._extents:
+            self._extents[file] = self.tree.extent(file)
+        return self._extents[file]
+
+    def _store(self, file: FileId, number: int, block: bytes) -> None:
+        try:
+            self._put(file, number, block)
+        except OSError as error:
+            log.error("share %s: file %d, block %d: %s", self.name, file, number, error)
+            if error.errno not in NO_ROOM or error.errno == errno.EFBIG:
+                return  # there is no such file any more, or nobody can have such a one
+            self._unsaved[file, number] = block
+        except IntegrityError as error:
+            log.warning("share %s: file %d: %s", self.name, file, error)
+            return
+        self.since.pop((file, number), None)
+        if self.log.has(file, number):
+            # What the log says is older: were it replayed now, it would come on top.
+            self.log.append(file, number, 0, block)
+            self._stored.setdefault(file, set()).add(number)
+
+    def _put(self, file: FileId, number: int, block: bytes) -> None:
+        extent = self._extent(file)
+        if number == ATTRIBUTES:
+            extent = Extent.unpack(block)
+            self._extents[file] = extent
+            self.tree.extend(file, extent)
+        else:
+            within = max(0, min(BLOCK, extent.size - number * BLOCK))
+            self.tree.write(file, number * BLOCK, block[:within] + block[within:].rstrip(b"\0"))
+        self._unsaved.pop((file, number), None)
+
+    def _append(self, message: Log) -> None:
+        if self.logging == "off":
+            return
+        self._stored.get(message.file, set()).discard(message.first)
+        try:
+            self.log.append(message.file, message.first, message.offset, message.data)
+        except OSError as error:
+            log.error("share %s: the write log: %s", self.name, error)
+
+    def _replay(self, file: FileId, numbers: tuple[int, ...] | None) -> None:
+        """Home's content becomes what the log says; it is over when that is durable."""
+        began = time.monotonic()
+        for number in self.log.blocks(file):
+            if numbers is not None and number not in numbers:
+                continue
+            try:
+                block = bytearray(self._block(file, number).ljust(BLOCK, b"\0"))
+                for part in self.log.written(file, number):
+                    block[part.offset : part.offset + len(part.data)] = part.data
+                    self.replayed += 1
+                    if number != ATTRIBUTES:
+                        self._reach(file, number * BLOCK + part.offset + len(part.data))
+                self._put(file, number, bytes(block))
+                self._stored.setdefault(file, set()).add(number)
+            except (OSError, IntegrityError) as error:
+                log.warning("share %s: file %d is not restored: %s", self.name, file, error)
+                self.log.over(file, number, 1)
+        self.replay_seconds += time.monotonic() - began
+
+    def _reach(self, file: FileId, size: int) -> None:
+        """The file is at least as long as that."""
+        extent = self._extent(file)
+        if extent.size < size:
+            self._extents[file] = replace(extent, size=size)
+            self.tree.extend(file, self._extents[file])
+
+    # Names and attributes.
+
+    def lookup(self, session: Session, parent: FileId, name: bytes) -> Entry:
+        entry = self.tree.lookup(parent, name)
+        attributes = self._current(session, entry.attributes)
+        return replace(entry, attributes=attributes, valid=self.lease)
+
+    def attributes(self, session: Session, file: FileId) -> Attributes:
+        return self._current(session, self.tree.attributes(file))
+
+    def entries(self, session: Session, folder: FileId) -> list[Entry]:
+        """Sizes of files that are being written elsewhere are as home last had them."""
+        with self.lock:
+            return [
+                replace(entry, attributes=self._known(entry.attributes), valid=self.lease)
+                for entry in self.tree.entries(folder)
+            ]
+
+    def change(self, session: Session, file: FileId, changes: Changes) -> Attributes:
+        if (changes.size, changes.accessed, changes.modified) == (None, None, None):
+            changed = self.tree.change(file, changes)
+            with self.lock:
+                if file in self._extents:
+                    self._extents[file] = replace(self._extents[file], changed=changed.changed)
+            self.notify(session, file, None)
+            return self._current(session, changed)
+        size = inf if changes.size is None else changes.size
+        discard = int(-(-size // BLOCK)) if size < inf else 1 << 62
+        done: queue.SimpleQueue[FileId] = queue.SimpleQueue()
+        with self.lock:
+            token = self._expect(done.put)
+            self._act(self.directory.take(file, ATTRIBUTES, inf, discard, token, _now()))
+        done.get()
+        with self.lock:
+            try:
+                found = self._extent(file)
+                self.tree.extend(file, found)
+                changed = self.tree.change(file, changes)
+                self._extents[file] = Extent.of(changed)
+                if changes.size is not None:
+                    self.log.over(file, discard, (1 << 31))
+            finally:
+                self._act(self.directory.gave(file, token, _now()))
+        return changed
+
+    def unlink(self, session: Session, parent: FileId, name: bytes) -> None:
+        file = self.tree.unlink(parent, name)
+        self.notify(session, parent, name)
+        self._maybe_gone(session, file)
+
+    def rename(
+        self,
+        session: Session,
+        parent: FileId,
+        name: bytes,
+        new_parent: FileId,
+        new_name: bytes,
+        flags: int,
+    ) -> None:
+        replaced = self.tree.rename(parent, name, new_parent, new_name, flags)
+        self.notify(session, parent, name)
+        self.notify(session, new_parent, new_name)
+        if replaced is not None and not flags:
+            self._maybe_gone(session, replaced)
+
+    def notify(self, session: Session, file: FileId, name: bytes | None) -> None:
+        """Tell the other nodes that know it, and wait until they have forgotten it. A node that
+        does not answer is waited for until its lease is over."""
+        with self.lock:
+            others = [
+                other
+                for other in self.sessions.values()
+                if other is not session and other.knows(file)
+            ]
+        done = threading.Semaphore(0)
+        for other in others:
+            other.tell_stale(file, name, done.release)
+        for _ in others:
+            done.acquire()
+
+    def _maybe_gone(self, session: Session, file: FileId) -> None:
+        with self.lock:
+            try:
+                self.tree.attributes(file)
+            except OSError:
+                self._forget(file)
+                return
+        self.notify(session, file, None)
+
+    def _forget(self, file: FileId) -> None:
+        self.directory.forget(file)
+        self._extents.pop(file, None)
+        self.log.over(file, 0, 0)
+        for key in [key for key in self._unsaved if key[0] == file]:
+            del self._unsaved[key]
+
+    def _known(self, attributes: Attributes) -> Attributes:
+        extent = self._extents.get(attributes.file)
+        return extent.onto(attributes) if extent else attributes
+
+    def _current(self, session: Session, attributes: Attributes) -> Attributes:
+        """With the latest size and times, wherever they are."""
+        file = attributes.file
+        done: queue.SimpleQueue[object] = queue.SimpleQueue()
+        with self.lock:
+            record = self.directory.record(file, ATTRIBUTES)
+            owners = {self.directory.native(file) or HOME, record.owner if record else HOME}
+            if owners <= {HOME, session.node}:
+                return self._known(attributes)
+            fetch = Fetch(file, ATTRIBUTES, 1, (0,))
+            token = self._expect(done.put)
+            self._act(self.directory.request(HOME, fetch, token, _now()))
+        done.get()
+        with self.lock:
+            return self._known(attributes)
+
+    # Open files.
+
+    def open(self, session: Session, file: FileId, writes: bool) -> Opened:
+        self.tree.open(file, writes)
+        return self._opened(session, file)
+
+    def create(
+        self,
+        session: Session,
+        parent: FileId,
+        name: bytes,
+        mode: int,
+        uid: int,
+        gid: int,
+        exclusive: bool,
+    ) -> tuple[Entry, Opened]:
+        entry, _ = self.tree.create(parent, name, mode, uid, gid, exclusive)
+        opened = self._opened(session, entry.attributes.file)
+        return replace(entry, attributes=opened.attributes, valid=self.lease), opened
+
+    def _opened(self, session: Session, file: FileId) -> Opened:
+        """The node has it open in the tree; now in the directory."""
+        done: queue.SimpleQueue[bool | OSError] = queue.SimpleQueue()
+        with self.lock:
+            if file in session.opened or self.sessions.get(session.node) is not session:
+                self.tree.close_file(file)
+            else:
+                session.opened.add(file)
+            token = self._expect(done.put, session)
+            self._act(
+                self.directory.open(session.node, file, token, _now(), relaxation=self.relaxation)
+            )
+        native = done.get()
+        if isinstance(native, OSError):
+            raise native
+        attributes = self._current(session, self.tree.attributes(file))
+        return Opened(attributes, native, self.relaxation, self.policy, self.logging)
+
+    def close_file(self, session: Session, file: FileId) -> None:
+        with self.lock:
+            if file in session.opened:
+                session.opened.discard(file)
+                self._act(self.directory.close(session.node, file, _now()))
+                self._closed(file)
+
+    def _closed(self, file: FileId) -> None:
+        """With the lock: one node less has it open."""
+        if not any(file in other.opened for other in self.sessions.values()):
+            self._finish(file)
+        self.tree.close_file(file)
+
+    def _finish(self, file: FileId) -> None:
+        """With the lock: nobody has it open. The native file becomes as long as it should be."""
+        extent = self._extents.pop(file, None)
+        if extent:
+            try:
+                self.tree.extend(file, extent)
+            except OSError as error:
+                log.info("share %s: file %d: %s", self.name, file, error)
+
+    # What lasts.
+
+    def sync(self, file: FileId) -> None:
+        """Returns when what home has of the file is durable."""
+        with self.lock:
+            self._retry()
+            if any(key[0] == file for key in self._unsaved):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self.tree.sync(file)
+        self.log.sync()
+
+    def _save(self) -> None:
+        """What the log says and the files have by now is over when they are durable."""
+        with self.lock:
+            self._retry()
+            stored, self._stored, now = self._stored, {}, _now()
+        for file, numbers in stored.items():
+            try:
+                self.tree.sync(file)
+            except OSError as error:
+                log.warning("share %s: file %d: %s", self.name, file, error)
+            with self.lock:
+                for number in numbers:
+                    newer = any(part.at > now for part in self.log.written(file, number))
+                    if not newer and (file, number) not in self._unsaved:
+                        self.log.over(file, number, 1)
+        with self.lock:
+            opened = {file for session in self.sessions.values() for file in session.opened}
+            for file in [file for file in self._extents if file not in opened]:
+                record = self.directory.record(file, ATTRIBUTES)
+                if record is None or record.owner == HOME:
+                    self._finish(file)
+
+    def _retry(self) -> None:
+        for (file, number), block in list(self._unsaved.items()):
+            try:
+                self._put(file, number, block)
+            except OSError as error:
+                if error.errno == errno.ESTALE:
+                    self._unsaved.pop((file, number), None)
+
+    def _watch(self) -> None:
+        while not self._closing.wait(LOOK_SECONDS):
+            for session in list(self.sessions.values()):
+                if _now() - session.heard > self.lease * MARGIN:
+                    self.lost(session, f"nothing was heard of it for {self.lease * MARGIN:.0f} s")
+            self._save()
+
+    def _make_durable(self) -> None:
+        """Answers writes that wait for the log, as many at once as have come."""
+        while True:
+            answers = [self._durable.get()]
+            while not self._durable.empty():
+                answers.append(self._durable.get())
+            problem = None
+            try:
+                self.log.sync()
+            except OSError as error:
+                problem = error
+            for answer in answers:
+                if answer is None:
+                    return
+                arrived, failed = answer
+                if problem:
+                    failed(problem)
+                else:
+                    arrived()
+
+
+def _of_home(message: Message) -> Message:
+    """Home keeps nothing of what it asks for itself."""
+    about = (message.file, message.first, message.count)
+    if isinstance(message, Carrier):
+        return Updated(*about, (False,) * message.count)
+    return Invalidated(*about, (False,) * message.count)
+
+
+def _now() -> float:
+    return time.monotonic()

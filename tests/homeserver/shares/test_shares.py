@@ -1,0 +1,290 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""A share with several nodes, over real sockets and on real files."""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from homeserver.shares import ShareRecord
+from overlay.coherence import BLOCK, FileId
+from overlay.shares import ROOT, Changes, LockKind, Node
+from satchel.errors import ConflictError, NotFoundError
+from tests.homeserver.shares.conftest import LEASE, Home
+from tests.waiting import eventually
+
+READ_WRITE = os.O_RDWR
+UID, GID = os.getuid(), os.getgid()
+
+
+def make(node: Node, name: bytes = b"file", content: bytes = b"") -> tuple[FileId, int]:
+    entry, handle = node.create(ROOT, name, 0o644, READ_WRITE, UID, GID)
+    if content:
+        node.write(handle.number, 0, content)
+    return entry.attributes.file, handle.number
+
+
+def test_what_one_node_writes_the_other_reads_at_once(home: Home) -> None:
+    home.add()
+    one, two = home.join("one").node, home.join("two").node
+    file, writer = make(one, content=b"before")
+    reader = two.open(file, os.O_RDONLY).number
+    for turn in range(30):
+        content = f"turn {turn}".encode() * (turn * 50 + 1)
+        one.write(writer, 0, content)
+        assert two.read(reader, 0, 1 << 20)[: len(content)] == content
+        assert two.attributes(file, reader).size == one.attributes(file, writer).size
+
+
+def test_a_closed_file_is_in_homes_folder_and_as_long_as_it_should_be(home: Home) -> None:
+    home.add()
+    one = home.join("one").node
+    content = random.Random(2).randbytes(700 * BLOCK + 1)
+    _, handle = make(one, content=content)
+    one.release(handle, 0)
+    assert (home.root / "file").read_bytes() == content
+
+
+def test_a_file_that_was_there_before_is_read_by_every_node(home: Home) -> None:
+    content = random.Random(3).randbytes(100_000)
+    (home.root / "file").write_bytes(content)
+    home.add()
+    for name in ("one", "two"):
+        node = home.join(name).node
+        file = node.lookup(ROOT, b"file").attributes.file
+        assert node.read(node.open(file, os.O_RDONLY).number, 0, 1 << 20) == content
+
+
+def test_names_that_one_node_changes_are_changed_for_the_other(home: Home) -> None:
+    home.add()
+    one, two = home.join("one").node, home.join("two").node
+    for turn in range(20):
+        with pytest.raises(FileNotFoundError):
+            two.lookup(ROOT, b"name")
+        file, handle = make(one, b"name")
+        one.release(handle, 0)
+        assert two.lookup(ROOT, b"name").attributes.file == file
+        one.change(file, Changes(mode=0o600 + turn), None)
+        assert two.attributes(file, None).mode & 0o777 == 0o600 + turn
+        two.rename(ROOT, b"name", ROOT, b"other", 0)
+        with pytest.raises(FileNotFoundError):
+            one.lookup(ROOT, b"name")
+        one.unlink(ROOT, b"other")
+
+
+def test_a_size_is_the_latest_for_who_has_not_opened_the_file(home: Home) -> None:
+    home.add()
+    one, two = home.join("one").node, home.join("two").node
+    file, handle = make(one, content=b"x" * 10)
+    assert two.lookup(ROOT, b"file").attributes.size == 10
+    one.write(handle, 0, b"y" * 10_000)
+    assert two.attributes(file, None).size == 10_000
+
+
+def test_a_cut_takes_what_others_wrote_behind_it(home: Home) -> None:
+    home.add()
+    one, two = home.join("one").node, home.join("two").node
+    file, first = make(one, content=b"a" * 5 * BLOCK)
+    second = two.open(file, READ_WRITE).number
+    two.write(second, 3 * BLOCK, b"b" * BLOCK)
+    one.change(file, Changes(size=BLOCK + 7), first)
+    assert two.read(second, 0, 1 << 20) == b"a" * (BLOCK + 7)
+    two.write(second, 2 * BLOCK, b"c")
+    expected = b"a" * (BLOCK + 7) + bytes(BLOCK - 7) + b"c"
+    assert one.read(first, 0, 1 << 20) == expected
+    one.release(first, 0)
+    two.release(second, 0)
+    assert (home.root / "file").read_bytes() == expected
+
+
+def test_three_nodes_append_at_once_and_nothing_is_lost(home: Home) -> None:
+    home.add()
+    nodes = [home.join(str(n)).node for n in range(3)]
+    file, first = make(nodes[0])
+    nodes[0].release(first, 0)
+
+    def append(which: int) -> None:
+        handle = nodes[which].open(file, os.O_WRONLY | os.O_APPEND).number
+        for line in range(30):
+            text = f"{which}:{line}:{'x' * (line * 7)}\n".encode()
+            assert nodes[which].write(handle, 0, text) == len(text)
+        nodes[which].release(handle, 0)
+
+    run_all([lambda which=which: append(which) for which in range(3)])  # type: ignore[misc]
+    lines = (home.root / "file").read_text().splitlines()
+    assert sorted(lines) == sorted(
+        f"{which}:{line}:{'x' * (line * 7)}" for which in range(3) for line in range(30)
+    )
+
+
+def run_all(tasks: list[Callable[[], None]]) -> None:
+    with ThreadPoolExecutor(len(tasks)) as threads:
+        for task in [threads.submit(task) for task in tasks]:
+            task.result(60)
+
+
+def test_connections_that_break_change_nothing(home: Home) -> None:
+    home.add()
+    members = [home.join(str(n)) for n in range(2)]
+    nodes = [member.node for member in members]
+    file, first = make(nodes[0], content=bytes(8))
+    handles = [first, nodes[1].open(file, READ_WRITE).number]
+    over = threading.Event()
+
+    def cut() -> None:
+        while not over.wait(0.05):
+            for member in members:
+                member.membership._caller.duplex.cut()  # type: ignore[attr-defined]
+
+    cutting = threading.Thread(target=cut)
+    cutting.start()
+    try:
+        for turn in range(60):
+            nodes[turn % 2].write(handles[turn % 2], 0, turn.to_bytes(8, "little"))
+            got = nodes[1 - turn % 2].read(handles[1 - turn % 2], 0, 8)
+            assert int.from_bytes(got, "little") == turn
+    finally:
+        over.set()
+        cutting.join()
+    assert not any(member.over for member in members)
+
+
+def test_locks_are_homes_and_fair(home: Home) -> None:
+    home.add()
+    one, two = home.join("one").node, home.join("two").node
+    file, first = make(one)
+    second = two.open(file, READ_WRITE).number
+    one.set_lock(first, 1, 0, 99, LockKind.WRITE, 11, False)
+    assert two.get_lock(second, 1, 50, 60, LockKind.READ) == (0, 99, LockKind.WRITE, 11)
+    with pytest.raises(OSError) as refused:
+        two.set_lock(second, 1, 50, 60, LockKind.READ, 22, False)
+    assert refused.value.errno == errno.EAGAIN
+    two.set_lock(second, 1, 100, 200, LockKind.WRITE, 22, False)
+    got: list[int] = []
+
+    def wait(node: Node, handle: int, pid: int) -> None:
+        node.set_lock(handle, pid, 0, 0, LockKind.WRITE, pid, True)
+        got.append(pid)
+        node.set_lock(handle, pid, 0, 0, LockKind.UNLOCK, pid, False)
+
+    with ThreadPoolExecutor(6) as threads:
+        waiting = []
+        for pid in range(100, 106):
+            node, handle = (one, first) if pid % 2 else (two, second)
+            waiting.append(threads.submit(wait, node, handle, pid))
+            assert eventually(lambda: waits(home) == len(waiting))
+        one.set_lock(first, 1, 0, 99, LockKind.UNLOCK, 11, False)
+        for task in waiting:
+            task.result(20)
+    assert got == list(range(100, 106))
+
+
+def waits(home: Home) -> int:
+    return sum(map(len, home.share.locks._waiting.values()))
+
+
+def test_a_deadlock_of_locks_is_refused(home: Home) -> None:
+    home.add()
+    one, two = home.join("one").node, home.join("two").node
+    file, first = make(one)
+    second = two.open(file, READ_WRITE).number
+    one.set_lock(first, 1, 0, 9, LockKind.WRITE, 1, False)
+    two.set_lock(second, 1, 10, 19, LockKind.WRITE, 2, False)
+    with ThreadPoolExecutor(1) as threads:
+        waiting = threads.submit(one.set_lock, first, 1, 10, 19, LockKind.WRITE, 1, True)
+        assert eventually(lambda: waits(home) == 1)
+        with pytest.raises(OSError) as refused:
+            two.set_lock(second, 1, 0, 9, LockKind.WRITE, 2, True)
+        assert refused.value.errno == errno.EDEADLK
+        two.set_lock(second, 1, 10, 19, LockKind.UNLOCK, 2, False)
+        waiting.result(10)
+
+
+def test_a_lost_node_leaves_blocks_locks_and_files_to_the_others(home: Home) -> None:
+    home.add(log="sync")
+    lost, other = home.join("lost"), home.join("other").node
+    file, first = make(lost.node, content=b"old" * 2000)
+    second = other.open(file, READ_WRITE).number
+    assert other.read(second, 0, 3) == b"old"
+    lost.node.sync(first, False)
+    lost.node.write(first, 5000, b"NEW")
+    lost.node.set_lock(first, 1, 0, 9, LockKind.WRITE, 1, False)
+    lost.cut_off()
+    began = time.monotonic()
+    got = other.read(second, 4998, 7)
+    assert time.monotonic() - began > LEASE / 2  # not before the lease was over
+    assert got == (b"old" * 2000)[4998:5000] + b"NEW" + (b"old" * 2000)[5003:5005]
+    other.write(second, 0, b"mine")
+    other.set_lock(second, 1, 0, 9, LockKind.WRITE, 2, False)
+    assert home.share.replayed == 1
+    assert [session.name for session in home.share.sessions.values()] == ["other"]
+
+
+def test_a_write_that_was_acknowledged_by_the_log_outlasts_home_and_node(home: Home) -> None:
+    home.add(log="sync")
+    one, two = home.join("one"), home.join("two")
+    file, first = make(one.node, content=bytes(3 * BLOCK))
+    second = two.node.open(file, READ_WRITE).number
+    for turn in range(100):
+        one.node.write(first, turn * 100, b"%03d" % turn)
+    assert two.node.read(second, 0, 1) == b"0"
+    lag = home.share.log.lag()
+    assert lag.records
+    for member in (one, two):
+        member.cut_off()
+    home.begin_again()
+    content = (home.root / "file").read_bytes()
+    assert all(content[turn * 100 : turn * 100 + 3] == b"%03d" % turn for turn in range(100))
+    assert home.share.replay_seconds >= 0
+
+
+def test_a_node_that_comes_back_after_its_lease_has_to_join_again(home: Home) -> None:
+    home.add()
+    one = home.join("one")
+    make(one.node)
+    caller = one.membership._caller
+    path = caller._path  # type: ignore[attr-defined]
+    one.cut_off()
+    assert eventually(lambda: not home.share.sessions)
+    caller._path = path  # type: ignore[attr-defined]
+    assert eventually(lambda: one.over != [])
+    again = home.join("one", one.membership.token)
+    assert again.node.hub.node == one.node.hub.node
+    make(again.node, b"another")
+
+
+def test_joining_what_is_not_there_is_refused(home: Home) -> None:
+    with pytest.raises(NotFoundError, match="no share photos"):
+        home.join()
+
+
+def test_a_share_in_a_share_is_refused(home: Home) -> None:
+    home.add()
+    (home.root / "sub").mkdir()
+    with pytest.raises(ConflictError):
+        home.shares.add(ShareRecord("sub", str(home.root / "sub")))
+
+
+def test_the_status_says_who_is_behind(home: Home) -> None:
+    home.add()
+    one, two = home.join("one").node, home.join("two").node
+    file, first = make(one, content=bytes(3 * BLOCK))
+    second = two.open(file, READ_WRITE).number
+    two.read(second, 0, 3 * BLOCK)
+    one.write(first, 0, bytes(2 * BLOCK))
+    status = home.shares.status("photos")
+    by_name = {node["name"]: node for node in status["nodes"]}
+    assert by_name["two"]["behind_blocks"] >= 2
+    assert by_name["home"]["behind_bytes"] >= 2 * BLOCK
+    assert by_name["one"]["behind_blocks"] == 0
+    kinds = {entry["kind"] for entry in status["traffic"]}
+    assert {"Own", "Invalidate", "create"} <= kinds
+    assert status["files"][0]["path"] == "file"
