@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from overlay.coherence import FileId, NodeId
-from overlay.shares import LockKind
+from overlay.shares import FLOCK, LockKind
 
 Owner = tuple[NodeId, int]
 
@@ -36,7 +36,8 @@ class _Lock:
 
     def forbids(self, other: _Lock) -> bool:
         exclusive = LockKind.WRITE in (self.kind, other.kind)
-        return self.owner != other.owner and exclusive and self.meets(other)
+        of_one_kind = (self.owner[1] >= FLOCK) == (other.owner[1] >= FLOCK)
+        return of_one_kind and self.owner != other.owner and exclusive and self.meets(other)
 
 
 class _Waiter:

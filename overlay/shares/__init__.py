@@ -19,9 +19,10 @@ from overlay.shares.extent import BLOCK, Extent
 from overlay.shares.files import RawFile, find, open_file
 from overlay.shares.hub import Hub, Opened
 from overlay.shares.member import Member
-from overlay.shares.membership import Join, Joined, LeaseOver, Membership
+from overlay.shares.membership import Caller, Ends, Join, Joined, LeaseOver, Membership
 from overlay.shares.node import Node
 from overlay.shares.operations import (
+    FLOCK,
     ROOT,
     Attributes,
     Changes,
@@ -35,11 +36,14 @@ from overlay.shares.remote import Channel, RemoteHub, RemoteNode, answer_request
 
 __all__ = [
     "BLOCK",
+    "FLOCK",
     "ROOT",
     "Attributes",
     "Buffer",
+    "Caller",
     "Changes",
     "Channel",
+    "Ends",
     "Entry",
     "Extent",
     "Handle",

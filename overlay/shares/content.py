@@ -85,6 +85,7 @@ class Content:
         self._opened_with: dict[FileId, str] = {}
         self._files: dict[FileId, OpenFile] = {}
         self._deferred: defaultdict[FileId, list[tuple[Message, Reply]]] = defaultdict(list)
+        self._under_way: Counter[FileId] = Counter()
         self._changed = threading.Condition()
         self._engages = 0
         self._engaged_at: dict[FileId, int] = {}
@@ -132,6 +133,7 @@ class Content:
         known = self._files[file]
         if known.touched:
             self.extent(known)
+        self._await_until(lambda: self._under_way[file] <= 0)
         with self._changed:
             if self._machine.native(file):
                 going: list[Flush] | list[Release] = self._machine.flush(file)
@@ -139,6 +141,10 @@ class Content:
                 going = self._machine.give_back(file)
             pending = [self._send(message) for message in going]
         self._await(pending)
+        with self._changed:
+            for message in going:
+                for number in message.numbers:
+                    self._machine.arrived(file, number)
 
     def closed(self, file: FileId) -> None:
         """The last program has closed it, and home is about to be told."""
@@ -149,6 +155,7 @@ class Content:
                 self._buffer.forget(file)
                 del self._files[file]
                 self._opened_with.pop(file, None)
+                self._under_way.pop(file, None)
 
     def rejoined(self, hub: Hub) -> None:
         """The node has joined again: what was written here goes home first. Nothing is valid any
@@ -157,6 +164,7 @@ class Content:
             self._hub = hub
             releases = self._machine.reset()
             self._deferred.clear()
+            self._under_way.clear()
             for file in self._files.values():
                 file.extent_came, file.pinned, file.pinned_until, file.logging = False, None, 0.0, 0
             pending = [self._send(message) for message in releases]
@@ -261,6 +269,7 @@ class Content:
 
     def _request(self, message: Fetch | Own, sent: float) -> None:
         self._count(message)
+        self._under_way[message.file] += 1
         self._hub.post(
             message,
             lambda reply: self._came(message, reply, sent),
@@ -394,6 +403,7 @@ class Content:
     def _came(self, request: Fetch | Own, reply: Message, sent: float) -> None:
         with self._changed:
             self._count(reply, came=True)
+            self._under_way[request.file] -= 1
             try:
                 if isinstance(request, Fetch) and isinstance(reply, Blocks):
                     self._take(reply, set(self._machine.blocks(request, reply, sent)))
@@ -420,6 +430,7 @@ class Content:
 
     def _failed(self, request: Fetch | Own, error: OSError) -> None:
         with self._changed:
+            self._under_way[request.file] -= 1
             self._refuse(request, error)
 
     def _refuse(self, request: Fetch | Own, error: OSError) -> None:
@@ -448,7 +459,7 @@ class Content:
             releases = self._machine.release(file, number, 1)
             for message in releases:
                 self._send(message)
-            if not self._machine.block(file, number).valid:
+            if not self._machine.needed(file, number):
                 self._buffer.drop(file, number, 1)
 
     # What home asks.
@@ -507,10 +518,17 @@ class Content:
 
     # Leases, numbers.
 
-    def leased(self, until: float) -> None:
-        """Home has answered a heartbeat: strong copies are good until then (monotonic)."""
+    def beating(self) -> int:
+        """A heartbeat is about to be sent: a word for `leased`."""
+        with self._changed:
+            return self._machine.mark()
+
+    def leased(self, until: float, mark: int) -> None:
+        """Home has answered it: strong copies are good until then (monotonic), and what was sent
+        before it is at home."""
         with self._changed:
             self._machine.leased(until)
+            self._machine.confirmed(mark)
 
     def status(self) -> dict[str, Any]:
         """Traffic by kind of message; of each file its policy, and blocks by what they are. hot:

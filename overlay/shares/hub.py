@@ -137,8 +137,8 @@ class Hub(Protocol):
     def set_lock(
         self, file: FileId, owner: int, start: int, end: int, kind: LockKind, pid: int, wait: bool
     ) -> None:
-        """`owner` is the node's; flock(2) locks are those of the whole file with an owner of
-        another space."""
+        """`owner` is the node's; flock(2) locks are those of the whole file with FLOCK added to the
+        owner."""
         ...
 
     def forget_locks(self, file: FileId, owner: int) -> None: ...

@@ -55,6 +55,13 @@ class Names:
             self._changes += 1
             self._known.pop((folder, name), None)
 
+    def gone(self, file: FileId) -> None:
+        """Home knows no such file any more: what names it here is to be looked up again."""
+        with self._lock:
+            self._changes += 1
+            for key in [key for key, known in self._known.items() if known == file]:
+                del self._known[key]
+
     def clear(self) -> None:
         with self._lock:
             self._changes += 1

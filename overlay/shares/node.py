@@ -25,7 +25,7 @@ from overlay.shares.content import Content
 from overlay.shares.extent import Extent
 from overlay.shares.hub import Hub, Opened
 from overlay.shares.names import Names
-from overlay.shares.operations import Attributes, Changes, Entry, Handle, LockKind, Usage
+from overlay.shares.operations import FLOCK, Attributes, Changes, Entry, Handle, LockKind, Usage
 
 log = logging.getLogger(__name__)
 
@@ -33,9 +33,6 @@ FLAG_BITS = 8
 APPEND = 4
 NAME_LIMIT = 255
 WHOLE_FILE = (0, (1 << 63) - 1)
-FLOCK = 1 << 64
-"""Added to the owner of a flock(2): a space of its own."""
-
 WRITE_BACK_SECONDS = 5.0
 """How long a native file's writes may be here alone, where writes are logged at all."""
 
@@ -106,7 +103,9 @@ class Node:
         if known and file is None:
             raise FileNotFoundError(errno.ENOENT, "no such name")
         if file is not None:
-            return Entry(name, self.attributes(file, None))
+            with suppress(OSError):
+                return Entry(name, self.attributes(file, None))
+            self._names.gone(file)
         mark = self._names.mark()
         try:
             entry = _uncached(self.hub.lookup(parent, _checked(name)))
@@ -248,7 +247,12 @@ class Node:
 
     def _open(self, file: FileId, use: _Use, *, writes: bool) -> OpenFile:
         mark = self.content.mark()
-        return self._opened(file, use, self.hub.open(file, writes), mark, writes=writes)
+        try:
+            opened = self.hub.open(file, writes)
+        except OSError:
+            self._names.gone(file)  # the kernel looks the name up once more after ESTALE
+            raise
+        return self._opened(file, use, opened, mark, writes=writes)
 
     def _opened(
         self, file: FileId, use: _Use, opened: Opened, mark: int, *, writes: bool
@@ -359,13 +363,13 @@ class Node:
     def _beat(self) -> None:
         lease = 3.0
         while not self._ended.wait(lease / 3):
-            sent = time.monotonic()
+            sent, mark = time.monotonic(), self.content.beating()
             try:
                 lease = self.hub.beat()
             except OSError as error:
                 log.info("home does not hear this node: %s", error)
             else:
-                self.content.leased(sent + lease)
+                self.content.leased(sent + lease, mark)
 
     def _write_back(self) -> None:
         while not self._ended.wait(WRITE_BACK_SECONDS):

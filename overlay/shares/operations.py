@@ -75,6 +75,11 @@ class Handle:
     direct: bool = False
 
 
+FLOCK = 1 << 64
+"""Added to the owner of a flock(2) lock where all kinds are together: locks of flock(2) and of
+fcntl(2) are never in each other's way."""
+
+
 class LockKind(Enum):
     """As fcntl(2) and flock(2) have them."""
 

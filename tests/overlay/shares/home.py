@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from homeserver.shares import Tree
+from homeserver.shares.locks import Locks
 from overlay.coherence import (
     ATTRIBUTES,
     BLOCK,
@@ -55,6 +56,7 @@ class InProcessHome:
         self.lock = threading.RLock()
         self.hubs: dict[NodeId, InProcessHub] = {}
         self.directory = Directory()
+        self.locks = Locks()
         self.extents: dict[FileId, Extent] = {}
         self._tokens = itertools.count(1)
         self._waiting: dict[int, queue.SimpleQueue[Any]] = {}
@@ -222,7 +224,7 @@ class InProcessHub:
         self._outbox.put(lambda: self._home.request(self, carried, arrived))
 
     def beat(self) -> float:
-        self._reach()
+        self._after_content()
         return self._home.lease
 
     def _reach(self) -> None:
@@ -369,12 +371,12 @@ class InProcessHub:
     def get_lock(
         self, file: FileId, owner: int, start: int, end: int, kind: LockKind
     ) -> tuple[int, int, LockKind, int] | None:
-        raise NotImplementedError
+        return self._home.locks.get(self.node, file, owner, start, end, kind)
 
     def set_lock(
         self, file: FileId, owner: int, start: int, end: int, kind: LockKind, pid: int, wait: bool
     ) -> None:
-        raise NotImplementedError
+        self._home.locks.set(self.node, file, owner, start, end, kind, pid, wait)
 
     def forget_locks(self, file: FileId, owner: int) -> None:
-        raise NotImplementedError
+        self._home.locks.forget(self.node, file, owner)
