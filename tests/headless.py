@@ -28,6 +28,12 @@ MARGIN = 64
 CORNER = 1, 20
 """Where a program of FLTK is at the least: it leaves room for a frame that nobody draws."""
 
+TWMRC = "NoTitle", "BorderWidth 0", "RandomPlacement", 'UsePPosition "on"'
+
+FONTS = "Title", "Menu", "Icon", "Resize", "IconManager"
+"""Xvnc brings the font `fixed` along; without those that twm likes better it would end at once, and
+nobody would give the viewer the keyboard."""
+
 VNCDO = Path(sys.executable).with_name("vncdo")
 
 
@@ -126,7 +132,7 @@ def showing(
         number = int(screen.read_text())
         display = {"DISPLAY": f":{number}", "HOME": str(folder)}
         settings = folder / "twmrc"
-        settings.write_text('NoTitle BorderWidth 0 RandomPlacement UsePPosition "on"\n')
+        settings.write_text("\n".join([*TWMRC, *(f'{use}Font "fixed"' for use in FONTS)]) + "\n")
         twm = ["twm", "-f", str(settings)]  # gives the keyboard to who has the pointer
         stack.enter_context(_running([*prefix, *twm], display, log, log))
         viewer = stack.enter_context(_running([*prefix, *argv], display, log, log))
