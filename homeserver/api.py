@@ -24,6 +24,10 @@ POST   /v1/chunks                                 references in, pack records ou
 GET    /v1/works/WORD                             how far a long request with ?work=WORD is
 DELETE /v1/works/WORD                             stop it
 POST   /v1/below                                  places below pages in, pack records out
+GET    /v1/shares                                 every share
+POST   /v1/shares                                 add one: name, path, policy, relaxation, log
+GET    /v1/shares/S                               who has what of it, and how far who is behind
+DELETE /v1/shares/S                               share it no more
 """
 
 from __future__ import annotations
@@ -39,6 +43,7 @@ from chunkstore import answering_places
 from homeserver.home import Home
 from homeserver.records import CheckpointNotFound
 from homeserver.service import Service
+from homeserver.shares import ShareRecord, Shares
 from homeserver.work import Works
 from replay import decode_operations, encode_operations, encode_responses
 from satchel.errors import UsageError
@@ -61,7 +66,7 @@ CLIENT_HEADER = "X-Satchel-Client"
 NUMBER_LIMIT = (1 << 63) - 1
 
 
-def home_app(home: Home) -> flask.Flask:
+def home_app(home: Home, shares: Shares | None = None) -> flask.Flask:
     """The application of `home`. Requests are answered in the server's threads."""
     app = flask.Flask("satchel-home", static_folder=None)
     install_errors(app)
@@ -72,6 +77,8 @@ def home_app(home: Home) -> flask.Flask:
     app.register_blueprint(_checkpoints(home, works))
     app.register_blueprint(_upkeep(home, works))
     app.register_blueprint(_works(works))
+    if shares:
+        app.register_blueprint(_shares(shares))
     return app
 
 
@@ -97,6 +104,31 @@ def _upkeep(home: Home, works: Works) -> flask.Blueprint:
         dry_run = _fields(dry_run=bool)["dry_run"]
         with works.begin(_word()) as progress:
             return asdict(home.prune(dry_run=dry_run, progress=progress))
+
+    return routes
+
+
+def _shares(shares: Shares) -> flask.Blueprint:
+    routes = flask.Blueprint("shares", __name__, url_prefix="/v1/shares")
+
+    @routes.get("")
+    def every() -> Any:
+        return shares.listed()
+
+    @routes.post("")
+    def add() -> Any:
+        fields = _fields(name=str, path=str, policy=str, relaxation=float, log=str)
+        shares.add(ShareRecord(**fields))
+        return {}
+
+    @routes.get("/<name>")
+    def status(name: str) -> Any:
+        return shares.status(name)
+
+    @routes.delete("/<name>")
+    def remove(name: str) -> Any:
+        shares.remove(name)
+        return {}
 
     return routes
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from satchel.paths import cache_dir, data_dir, runtime_dir
+from satchel.paths import SHARE_SOCKET, cache_dir, data_dir, runtime_dir
 from satchel.retention import Policy
 from satchel.settings import SettingsError
 
@@ -29,6 +29,8 @@ class HomeSettings:
     threads:           requests answered at once
     operation_seconds: how long one operation may take in the guest
     lease_seconds:     after how long without a word a client no longer holds its service
+    share_lease_seconds: after how long without a word a node of a share is lost; what it had and
+        what the write log says is home's then
     settle:            compress the store in the background, with what nobody else needs of the
                        processor; `satchel-home settle` does it at once
     """
@@ -45,10 +47,12 @@ class HomeSettings:
     threads: int = 16
     operation_seconds: float = 300.0
     lease_seconds: float = 60.0
+    share_lease_seconds: float = 10.0
     settle: bool = True
 
     def __post_init__(self) -> None:
-        for name in ("keep_checkpoints", "threads", "operation_seconds", "lease_seconds"):
+        positive = ("keep_checkpoints", "threads", "operation_seconds", "lease_seconds")
+        for name in (*positive, "share_lease_seconds"):
             if getattr(self, name) <= 0:
                 key = name.replace("_", "-")
                 raise SettingsError(f"{key} must be positive", why=f"it is {getattr(self, name)}")
@@ -70,6 +74,15 @@ class HomeSettings:
     def socket(self) -> Path:
         """Where the daemon answers."""
         return self.run / "home.sock"
+
+    @property
+    def share_socket(self) -> Path:
+        """Where nodes join shares: beside the daemon's, so that who knows that one knows this."""
+        return self.socket.with_name(SHARE_SOCKET)
+
+    @property
+    def shares(self) -> Path:
+        return self.data / "shares"
 
     @property
     def store(self) -> Path:

@@ -11,6 +11,9 @@ from pathlib import Path
 SOCKET_PATH_LIMIT = 107
 """Bytes that a Unix socket's path may have on Linux."""
 
+SHARE_SOCKET = "shares.sock"
+"""Home's socket for nodes of shares, in the folder of the socket of its API."""
+
 
 def config_dir() -> Path:
     """`$XDG_CONFIG_HOME/satchel`, by default `~/.config/satchel`."""

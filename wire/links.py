@@ -76,6 +76,8 @@ class Link:
         self._run = run
         self._socket = run / f"{name}.api"
         self._servers: dict[str, Server] = {}  # by the path of the socket there
+        self._reached: dict[Path, str] = {}  # sockets here, and whose they are there
+        self._lent: dict[str, Path] = {}  # sockets there, and whose they are here
         self._connecting = threading.Lock()
         self._ssh: SshLink | None = None
         self._route = _Route(peer)
@@ -113,12 +115,42 @@ class Link:
         folder: the peer's folder for forwarded sockets
         """
         local = self._run / f"{self.name}.{name}"
-        remote = f"{folder}/{socket.gethostname()[:16]}-{secrets.token_hex(4)}-{name}"
+        remote = self._remote_path(name, folder)
         with self._connecting:
             if self._closing.is_set() or self._ssh is None:
                 raise StateError(f"cannot offer {name} to {self.name}", why="not connected")
             server = serve(app, local, threads=SOURCE_THREADS, max_body=SOURCE_MAX_BODY)
             self._servers[remote] = server
+            self._ssh.forward_remote(remote, local)
+        return remote
+
+    def reach(self, name: str, socket: str) -> Path:
+        """A Unix socket on this host, at which another socket of the peer's host is reached while
+        the connection stands. `connect` and `want` say when that is.
+
+        name: for the socket here; socket: the path there, where nobody need listen yet
+        """
+        local = self._run / f"{self.name}.{name}"
+        with self._connecting:
+            if self._closing.is_set():
+                raise StateError(f"the link to {self.name} is closed")
+            if local not in self._reached:
+                self._reached[local] = socket
+                if self.alive and self._ssh:
+                    self._ssh.forward_local(local, socket)
+        return local
+
+    def lend(self, name: str, local: Path, folder: str) -> str:
+        """Let the peer reach a Unix socket of this host, whoever listens there, for as long as the
+        link is open; the path of the socket there.
+
+        folder: the peer's folder for forwarded sockets. Raises StateError without a connection.
+        """
+        remote = self._remote_path(name, folder)
+        with self._connecting:
+            if self._closing.is_set() or self._ssh is None:
+                raise StateError(f"cannot lend {name} to {self.name}", why="not connected")
+            self._lent[remote] = local
             self._ssh.forward_remote(remote, local)
         return remote
 
@@ -141,6 +173,9 @@ class Link:
         for server in servers.values():
             server.close(grace=0.0)
 
+    def _remote_path(self, name: str, folder: str) -> str:
+        return f"{folder}/{socket.gethostname()[:16]}-{secrets.token_hex(4)}-{name}"
+
     def _connect(self) -> None:
         self._wanted = True
         if self._ssh:
@@ -157,8 +192,9 @@ class Link:
             host,
             self._run,
             lane=self._lane,
-            forwards_local={self._socket: self._peer.socket},
-            forwards_remote={remote: server.path for remote, server in self._servers.items()},
+            forwards_local={self._socket: self._peer.socket} | self._reached,
+            forwards_remote={remote: server.path for remote, server in self._servers.items()}
+            | self._lent,
             keep_alive=KEEP_ALIVE_SECONDS,
             connect_timeout=CONNECT_SECONDS,
         )

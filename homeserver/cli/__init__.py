@@ -32,6 +32,7 @@ COMMANDS = {
     "serve-volume": "serve_volume",
     "service": "service",
     "settle": "settle",
+    "share": "share",
     "stats": "stats",
     "verify": "verify",
 }

@@ -4,12 +4,15 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import click
 
 from console import json_option, serve_until_signal, show
 from homeserver.api import MAX_BODY, home_app
 from homeserver.cli.context import Context, pass_context
 from homeserver.home import Home
+from homeserver.shares import Shares, ShareShelf
 from hypervisor import QemuDriver
 from wire import serve
 
@@ -26,10 +29,20 @@ def command(context: Context, launches: tuple[str, ...], as_json: bool) -> None:
     try:
         for name in launches:
             home.service(name).launch()
-        with serve(home_app(home), settings.socket, threads=settings.threads, max_body=MAX_BODY):
+        shelf = ShareShelf(settings.shares)
+        with (
+            closing(Shares(shelf, settings.share_socket, settings.share_lease_seconds)) as shares,
+            serve(
+                home_app(home, shares),
+                settings.socket,
+                threads=settings.threads,
+                max_body=MAX_BODY,
+            ),
+        ):
             if as_json:
                 show({"socket": str(settings.socket)}, as_json=True)
             serve_until_signal(f"home server answers at {settings.socket}")
     finally:
-        settings.socket.unlink(missing_ok=True)  # an interrupt may come while it is being made
+        for path in (settings.socket, settings.share_socket):
+            path.unlink(missing_ok=True)  # an interrupt may come while it is being made
         home.close()

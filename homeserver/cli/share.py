@@ -1,0 +1,139 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""`satchel-home share`: folders that are one tree of files for every node."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from console import json_option, show, size
+from homeserver.cli.context import Context, pass_context
+from satchel.errors import UsageError
+
+COLUMNS = ("name", "path", "policy", "relaxation", "log", "nodes")
+NODE_COLUMNS = ("node", "name", "connected", "heard", "open_files", "blocks", "behind", "since")
+FILE_COLUMNS = ("path", "owned_blocks", "native")
+
+
+@click.group("share")
+def group() -> None:
+    """Folders that mobile, surrogates and home see as one tree of files."""
+
+
+@group.command("add")
+@click.argument("path", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--name", help="What nodes know it by [default: the folder's name].")
+@click.option(
+    "--policy",
+    default="delayed-update",
+    show_default=True,
+    help="When a writer sends what it wrote to who had the block before.",
+)
+@click.option(
+    "--relaxation",
+    type=float,
+    default=0.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How old a copy may be that a read is answered from.",
+)
+@click.option(
+    "--log",
+    type=click.Choice(["sync", "async", "off"]),
+    default="async",
+    show_default=True,
+    help="Whether a write at its owner waits until home has logged it.",
+)
+@json_option
+@pass_context
+def add(
+    context: Context,
+    path: Path,
+    name: str | None,
+    policy: str,
+    relaxation: float,
+    log: str,
+    as_json: bool,
+) -> None:
+    """Share the folder PATH. What is in it stays where it is."""
+    path = path.resolve()
+    name = name or path.name
+    if not name:
+        raise UsageError("the share needs a name", fix="give it with --name")
+    body = {
+        "name": name,
+        "path": str(path),
+        "policy": policy,
+        "relaxation": relaxation,
+        "log": log,
+    }
+    context.daemon().post_json("/v1/shares", body)
+    show({"added": name}, as_json=as_json)
+
+
+@group.command("ls")
+@json_option
+@pass_context
+def ls(context: Context, as_json: bool) -> None:
+    """List the shares."""
+    show(context.daemon().get_json("/v1/shares"), as_json=as_json, columns=COLUMNS)
+
+
+@group.command("rm")
+@click.argument("name")
+@json_option
+@pass_context
+def rm(context: Context, name: str, as_json: bool) -> None:
+    """Share the folder no more. What is in it stays where it is."""
+    context.daemon().delete(f"/v1/shares/{name}")
+    show({"removed": name}, as_json=as_json)
+
+
+@group.command("status")
+@click.argument("name", required=False)
+@json_option
+@pass_context
+def status(context: Context, name: str | None, as_json: bool) -> None:
+    """Say of a share, or of all, who is how far behind, what was sent, and what the log has."""
+    daemon = context.daemon()
+    names = [name] if name else [share["name"] for share in daemon.get_json("/v1/shares")]
+    found = [daemon.get_json(f"/v1/shares/{each}") for each in names]
+    if as_json:
+        show(found, as_json=True)
+        return
+    for share in found:
+        _tell(share)
+
+
+def _tell(share: dict[str, Any]) -> None:
+    lag = share["log"]
+    summary = {
+        "share": share["share"],
+        "path": share["path"],
+        "policy": share["policy"],
+        "relaxation": f"{share['relaxation']:g} s",
+        "write_log": f"{lag['mode']}, {lag['records']} records, {size(lag['bytes'])},"
+        f" {lag['seconds']:.1f} s behind",
+        "replayed": f"{share['replayed']['records']} records in"
+        f" {share['replayed']['seconds'] * 1000:.1f} ms",
+        "locks": share["locks"],
+    }
+    show(summary, as_json=False)
+    nodes = [
+        node
+        | {
+            "heard": f"{node['idle_seconds']:.1f} s ago",
+            "blocks": node["behind_blocks"],
+            "behind": size(node["behind_bytes"]),
+            "since": f"{node['behind_seconds']:.1f} s",
+        }
+        for node in share["nodes"]
+    ]
+    show(nodes, as_json=False, columns=NODE_COLUMNS)
+    if share["files"]:
+        show(share["files"], as_json=False, columns=FILE_COLUMNS)
+    if share["traffic"]:
+        show(share["traffic"], as_json=False)

@@ -1,0 +1,145 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Shares of the real `satchel-home`: its commands, nodes that reach it over OpenSSH, its sudden
+end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from overlay.coherence import BLOCK
+from overlay.shares import ROOT, Buffer, Membership, Node
+from satchel.paths import SHARE_SOCKET
+from testbed.sshd import Sshd
+from tests.homeserver.program import Program, wait_until
+from tests.needs import requires
+from wire import Caller, Identity, Links
+
+UID, GID = os.getuid(), os.getgid()
+
+
+class Daemon:
+    def __init__(self, folder: Path) -> None:
+        self.program = Program(folder)
+        self.run = folder / "run" / "satchel" / "home"
+        self.shared = folder / "photos"
+        self.shared.mkdir()
+        (folder / "config/satchel").mkdir(parents=True)
+        settings = "share-lease-seconds = 2.0\n"
+        (folder / "config/satchel/home.toml").write_text(settings)
+        assert self.program.run("init").returncode == 0
+        self.begin()
+
+    def begin(self) -> None:
+        self.process: subprocess.Popen[str] = self.program.start("serve")
+        wait_until((self.run / "home.sock").exists, 60)
+
+    def end(self, number: signal.Signals = signal.SIGTERM) -> None:
+        self.process.send_signal(number)
+        self.process.wait(60)
+
+
+@pytest.fixture
+def daemon(short_path: Path) -> Iterator[Daemon]:
+    daemon = Daemon(short_path)
+    yield daemon
+    if daemon.process.poll() is None:
+        daemon.end()
+    assert not (daemon.run / SHARE_SOCKET).exists()
+
+
+def test_a_share_is_added_listed_and_removed(daemon: Daemon) -> None:
+    program = daemon.program
+    assert program.json("share", "ls") == []
+    assert program.json("share", "add", daemon.shared, "--log", "sync") == {"added": "photos"}
+    wanted = {
+        "name": "photos",
+        "path": str(daemon.shared),
+        "policy": "delayed-update",
+        "relaxation": 0.0,
+        "log": "sync",
+        "nodes": 0,
+    }
+    assert program.json("share", "ls") == [wanted]
+    assert program.fails(5, "share", "add", daemon.shared)["code"] == "conflict"
+    bad = program.fails(2, "share", "add", daemon.shared, "--name", "x", "--policy", "none")
+    assert "delayed-update" in bad["why"]
+    program.fails(3, "share", "status", "nothing")
+    (status,) = program.json("share", "status")
+    assert status["log"]["records"] == 0 and status["nodes"][0]["name"] == "home"
+    told = program.run("share", "status", "photos")
+    assert told.returncode == 0 and "delayed-update" in told.stdout
+    mode = (daemon.run / SHARE_SOCKET).stat().st_mode
+    assert mode & 0o777 == 0o600
+    daemon.end()
+    daemon.begin()
+    assert program.json("share", "ls") == [wanted]
+    assert program.json("share", "rm", "photos") == {"removed": "photos"}
+    assert program.json("share", "ls") == [] and daemon.shared.is_dir()
+
+
+def node(socket: Path, folder: Path, name: str) -> tuple[Membership, Node]:
+    membership = Membership(partial(Caller, socket), "photos", name)
+    return membership, Node(membership.join(20), Buffer(folder / name, 1 << 24), 10.0)
+
+
+def test_home_that_is_killed_has_what_it_acknowledged_as_synced(
+    daemon: Daemon, tmp_path: Path
+) -> None:
+    daemon.program.json("share", "add", daemon.shared)
+    membership, one = node(daemon.run / SHARE_SOCKET, tmp_path, "one")
+    entry, handle = one.create(ROOT, b"file", 0o644, os.O_RDWR, UID, GID)
+    content = os.urandom(20 * BLOCK)
+    one.write(handle.number, 0, content)
+    one.sync(handle.number, False)
+    daemon.end(signal.SIGKILL)
+    assert (daemon.shared / "file").read_bytes() == content
+    membership.close()
+    one.close()
+    daemon.begin()
+    membership, again = node(daemon.run / SHARE_SOCKET, tmp_path, "two")
+    found = again.lookup(ROOT, b"file").attributes
+    assert found.file == entry.attributes.file  # ids outlast it
+    assert again.read(again.open(found.file, os.O_RDONLY).number, 0, 1 << 20) == content
+    (status,) = daemon.program.json("share", "status")
+    assert [each["name"] for each in status["nodes"]] == ["home", "two"]
+    again.close()
+    membership.close()
+
+
+@requires("ssh", "sshd")
+def test_a_client_reaches_the_shares_and_lends_them_to_a_surrogate(
+    daemon: Daemon, short_path: Path, tmp_path: Path
+) -> None:
+    daemon.program.json("share", "add", daemon.shared)
+    (daemon.shared / "file").write_bytes(b"from home")
+    key = Identity.create(short_path / "me")
+    forwarded = short_path / "fw"
+    forwarded.mkdir()
+    with Sshd.start(short_path / "sshd", authorized=[key.public]) as sshd:
+        known, run = short_path / "known", short_path / "l"
+        home = sshd.peer("home", key.path, known, daemon.run / "home.sock")
+        surrogate = sshd.peer("spot", key.path, known, daemon.run / "home.sock")
+        with Links(run) as links:
+            link = links.open("home", home)
+            here = link.reach("shares", str(daemon.run / SHARE_SOCKET))
+            there = links.open("spot", surrogate).lend("shares", here, str(forwarded))
+            for name, socket in (("mobile", here), ("surrogate", Path(there))):
+                membership, member = node(socket, tmp_path, name)
+                file = member.lookup(ROOT, b"file").attributes.file
+                assert member.read(member.open(file, os.O_RDONLY).number, 0, 99) == b"from home"
+                if name == "mobile":  # the connection to home is made again, and all goes on
+                    assert link._ssh
+                    link._ssh.close(gone=True)
+                    link.want()
+                    wait_until(lambda: link.alive, 30)
+                    assert member.attributes(file, None).size == 9
+                member.close()
+                membership.close()
