@@ -66,7 +66,7 @@ class Home:
         )
         hub = membership.join(10)
         buffer = Buffer(self._folder / f"buffer{len(self.members)}", 1 << 24)
-        member = Member(membership, Node(hub, buffer, 20.0), over)
+        member = Member(membership, Node(hub, buffer, 5.0), over)
         self.members.append(member)
         return member
 
