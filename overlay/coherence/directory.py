@@ -369,17 +369,15 @@ class Directory:
                 # What the lost owner may still have would come too late now.
                 record.seized, record.grant = False, self._grant()
             versions.append(record.version)
-            if record.owner == node:
-                # It asked before it became the owner: what it has is newer.
-                continue
-            if record.owner != HOME:
+            if had != record.version:
+                # A node that became the owner after it asked makes nothing of it.
+                fresh.append(number)
+            if record.owner not in {HOME, node}:
                 oldest = min(oldest, record.known)
-            if known.native is None:
+            if known.native is None and record.owner != node:
                 record.sharers |= {node}
             if record.pusher not in {None, node}:
                 record.used = True
-            if had != record.version:
-                fresh.append(number)
         expires = known.relaxation - (now - oldest) if known.relaxation else None
         return Blocks(
             wants.file,
@@ -396,7 +394,7 @@ class Directory:
         for number, had in zip(wants.numbers, wants.versions, strict=True):
             record = known.record(number)
             versions.append(record.version)
-            if had != record.version and not wants.whole and record.owner != node:
+            if had != record.version and not wants.whole:
                 fresh.append(number)
             shared.append(bool(record.readers - {node}))
             used.append(record.used or record.pusher != node)

@@ -158,7 +158,7 @@ class Node:
     def readable(self, file: FileId, number: int, now: float) -> bool:
         known = self._files.get(file)
         block = known.blocks.get(number) if known else None
-        if block is None or not block.valid or block.logging:
+        if block is None or not block.valid or block.logging or block.hollow:
             return False
         return now < (self._leased if block.expires == inf else block.expires)
 
@@ -233,6 +233,7 @@ class Node:
         for number in range(first, first + count):
             block = known.blocks[number]
             block.valid = block.dirty = block.mine = block.used = True
+            block.hollow = False
             block.expires = inf
             if known.native:
                 block.shared, block.grant = False, known.grant
@@ -311,6 +312,7 @@ class Node:
             self._came(block, reply.versions[place], fresh)
             block.valid, block.shared, block.expires = True, False, inf
             block.wanted = reply.shared[place]
+            block.hollow = request.whole
             if early:
                 # Too early: it goes on counting, until somebody asks.
                 block.threshold = None
@@ -325,16 +327,12 @@ class Node:
         written then, the node has no content, and gives them up. To be sent at once."""
         if not request.whole:
             return []
-        empty = [n for n in request.numbers if self._hollow(request.file, n)]
+        empty = [n for n in request.numbers if self.block(request.file, n).hollow]
         return [
             release
             for first, count in runs(empty)
             for release in self.release(request.file, first, count)
         ]
-
-    def _hollow(self, file: FileId, number: int) -> bool:
-        block = self.block(file, number)
-        return block.owned and not block.dirty
 
     @staticmethod
     def _came(block: Block, version: int, fresh: bool) -> None:
@@ -422,7 +420,8 @@ class Node:
             if message.keep is Keep.NOTHING:
                 block.valid = False
             elif known.relaxation and block.valid and block.expires == inf:
-                block.expires = now + known.relaxation
+                # Until then it was the owner for sure, and what it has the latest.
+                block.expires = min(now, self._leased) + known.relaxation
         return Recalled(message.file, message.first, message.count, tuple(fresh))
 
     def _update(self, message: Update) -> Updated:
@@ -486,7 +485,7 @@ class Node:
             if block.owned and (block.dirty or not known.native):
                 going.append((number, block.dirty))
                 self._given(file, number)
-            block.valid, block.shared, block.version = False, True, 0
+            block.valid, block.shared, block.version, block.hollow = False, True, 0, False
         return [r for written in (True, False) for r in self._releases(file, going, written)]
 
     def _releases(
@@ -538,7 +537,7 @@ class Node:
                     block.dirty = True
                     self._given(file, number)
                 block.valid, block.shared, block.pushed = False, True, False
-                block.fetching = block.owning = False
+                block.fetching = block.owning = block.hollow = False
                 block.logging = 0
                 if block.mine:
                     block.version = 0

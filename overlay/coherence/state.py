@@ -25,7 +25,8 @@ class Block:
     updates in a row were not read. fetching, owning: such a request is under way. logging: writes
     that home has not confirmed yet; nobody reads the block until it has. given: the number of the
     message that took what was written here to home, while nobody knows whether it came there; 0:
-    there is none. grant: under which the content was written here.
+    there is none. grant: under which the content was written here. hollow: granted without content,
+    to be overwritten.
     """
 
     valid: bool = False
@@ -47,6 +48,7 @@ class Block:
     logging: int = 0
     given: int = 0
     grant: int = 0
+    hollow: bool = False
 
     @property
     def owned(self) -> bool:
