@@ -57,13 +57,6 @@ MUTATIONS = {
         "pass",
         replace(QUIET, policy=WriteUpdate),
     ),
-    "home updates readers while somebody else waits to write": Mutation(
-        directory.Directory,
-        "_updates",
-        "or known.busy(number, number + 1)",
-        "",
-        replace(QUIET, policy=WriteUpdate),
-    ),
     "home does not take the native file back": Mutation(
         directory.Directory, "_needed", "if known.native not in {None, request.node}:", "if False:"
     ),
@@ -71,7 +64,7 @@ MUTATIONS = {
         directory.Directory, "_given", "if fresh:", "if False:"
     ),
     "home does not replay the log": Mutation(
-        directory.Directory, "lost", "actions.append(Replay", "list([Replay", SYNC
+        directory.Directory, "lost", "if seized:", "if False:", SYNC
     ),
     "home takes content of any grant": Mutation(
         records.FileRecord, "takes", "record = ", "return True; record = ", OFF
