@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path, PurePosixPath
 
 from replay import (
     MAX_PAYLOAD,
@@ -16,7 +17,8 @@ from replay import (
 )
 from satchel.errors import IntegrityError
 from satchel.ids import OperationNumber
-from wire import Link, ServiceStatus
+from satchel.paths import SHARE_SOCKET
+from wire import Link, Peer, ServiceStatus
 
 HISTORY_BATCH = 64
 
@@ -28,6 +30,24 @@ CHECKPOINT_SECONDS = 900.0
 
 LEASE_SECONDS = 10.0
 """How long giving the lease back may take: the session is over anyway."""
+
+
+def share_socket(link: Link, home: Peer) -> Path:
+    """A Unix socket here at which nodes join home's shares, while the link stands. Raises
+    StateError where it is closed.
+
+    home: as the link was opened with
+    """
+    return link.reach("shares", str(PurePosixPath(home.socket).with_name(SHARE_SOCKET)))
+
+
+def lend_shares(surrogate: Link, shares: Path, folder: str) -> str:
+    """Let a surrogate reach home's shares through this client; the path of the socket there.
+
+    shares: what `share_socket` gave; folder: the surrogate's for forwarded sockets. Raises
+    StateError without a connection to the surrogate.
+    """
+    return surrogate.lend("shares", shares, folder)
 
 
 class HomeService:

@@ -14,6 +14,7 @@ import pytest
 
 from homeserver.shares import Share, ShareRecord, Shares, ShareShelf
 from overlay.shares import Buffer, Membership, Node
+from overlay.shares import Member as Staying
 from wire import Caller
 
 LEASE = 2.0
@@ -69,6 +70,12 @@ class Home:
         member = Member(membership, Node(hub, buffer, 5.0), over)
         self.members.append(member)
         return member
+
+    def member(self, name: str) -> Staying:
+        """A node that joins again by itself; its test closes it."""
+        folder = self._folder / f"buffer-{name}"
+        call = partial(Caller, self._short / "s")
+        return Staying(call, "photos", name, Buffer(folder, 1 << 24), wait=20.0)
 
     def close(self) -> None:
         for member in self.members:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from client.home import lend_shares, share_socket
 from overlay.coherence import BLOCK
 from overlay.shares import ROOT, Buffer, Membership, Node
 from satchel.paths import SHARE_SOCKET
@@ -129,8 +130,8 @@ def test_a_client_reaches_the_shares_and_lends_them_to_a_surrogate(
         surrogate = sshd.peer("spot", key.path, known, daemon.run / "home.sock")
         with Links(run) as links:
             link = links.open("home", home)
-            here = link.reach("shares", str(daemon.run / SHARE_SOCKET))
-            there = links.open("spot", surrogate).lend("shares", here, str(forwarded))
+            here = share_socket(link, home)
+            there = lend_shares(links.open("spot", surrogate), here, str(forwarded))
             for name, socket in (("mobile", here), ("surrogate", Path(there))):
                 membership, member = node(socket, tmp_path, name)
                 file = member.lookup(ROOT, b"file").attributes.file

@@ -288,3 +288,33 @@ def test_the_status_says_who_is_behind(home: Home) -> None:
     kinds = {entry["kind"] for entry in status["traffic"]}
     assert {"Own", "Invalidate", "create"} <= kinds
     assert status["files"][0]["path"] == "file"
+
+
+def test_a_log_record_of_ten_bytes_takes_less_than_400_on_the_wire(home: Home) -> None:
+    """MEFS takes 1,376 (Section IV.B). Counted: request and reply, with their frames."""
+    home.add(log="sync")
+    one, two = home.join("one"), home.join("two").node
+    file, first = make(one.node, content=bytes(BLOCK))
+    two.read(two.open(file, os.O_RDONLY).number, 0, 1)
+    one.node.write(first, 0, b"0123456789")
+    duplex = one.membership._caller.duplex
+    counted = [0, 0]
+    send, frame = duplex._send, duplex._frame  # type: ignore[attr-defined]
+
+    def sent(kind: int, number: int, payload: bytes) -> None:
+        counted[0] += 17 + len(payload)
+        send(kind, number, payload)
+
+    def came(kind: int, number: int, taken: int, payload: bytes) -> None:
+        counted[1] += 17 + len(payload)
+        frame(kind, number, taken, payload)
+
+    duplex._send, duplex._frame = sent, came  # type: ignore[attr-defined]
+    before = home.share.log.lag().records
+    for turn in range(50):
+        one.node.write(first, 20 * turn, b"0123456789")
+    logged = home.share.log.lag().records - before
+    assert logged == 50
+    per_write = sum(counted) / logged
+    print(f"{counted[0] / logged:.0f} bytes to home, {counted[1] / logged:.0f} back")
+    assert 0 < per_write < 400
