@@ -96,10 +96,12 @@ void init_session(py::module_& m) {
           py::arg("operations"), py::arg("fd"), py::arg("threads"))
       .def_static(
           "relayed",
-          [](py::object operations, int fd, const py::bytes& init, unsigned threads) {
-            return Session::Relayed(std::move(operations), Duplicate(fd), init, threads);
+          [](py::object operations, int fd, const py::bytes& init, bool notified,
+             unsigned threads) {
+            return Session::Relayed(std::move(operations), Duplicate(fd), init, notified, threads);
           },
-          py::arg("operations"), py::arg("fd"), py::arg("init"), py::arg("threads"))
+          py::arg("operations"), py::arg("fd"), py::arg("init"), py::arg("notified"),
+          py::arg("threads"))
       .def("run", &Session::Run)
       .def("stop", &Session::Stop)
       .def(

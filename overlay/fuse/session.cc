@@ -95,9 +95,10 @@ std::unique_ptr<Session> Session::Mounted(py::object operations, int fd, unsigne
 }
 
 std::unique_ptr<Session> Session::Relayed(py::object operations, int fd, const std::string& init,
-                                          unsigned threads) {
+                                          bool notified, unsigned threads) {
   std::unique_ptr<Session> made(new Session(std::move(operations), threads));
   made->stream_ = std::make_unique<Stream>(fd, dup(made->stop_));
+  made->notified_ = notified;
   const int error = made->stream_->Prepare();
   if (error != 0) RaiseErrno(error, "relay");
   made->Create();
@@ -294,6 +295,7 @@ void Session::CloseNotifications() {
 
 template <typename Send>
 int Session::Notify(const Send& send) {
+  if (!notified_) return -ENOTSUP;
   {
     const MutexLock lock(&mutex_);
     if (!notifies_ || !ran_) return -ENOTCONN;

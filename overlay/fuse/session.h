@@ -34,9 +34,10 @@ class Session {
   // does not say otherwise.
   static std::unique_ptr<Session> Mounted(py::object operations, int fd, unsigned threads);
   // Owns `fd`, a stream of FUSE messages. `init`: the INIT of a kernel that has had its reply, or
-  // nothing.
+  // nothing. notified: the relay tells what notifications its kernel has taken; else there are
+  // none.
   static std::unique_ptr<Session> Relayed(py::object operations, int fd, const std::string& init,
-                                          unsigned threads);
+                                          bool notified, unsigned threads);
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -95,6 +96,7 @@ class Session {
   OpenFolders folders_;
   LockWaiters locks_;
   std::unique_ptr<Stream> stream_;
+  bool notified_ = true;
   fuse_session* session_ = nullptr;
   int stop_ = -1;  // an eventfd
 

@@ -112,8 +112,9 @@ class _Served:
         """The kernel forgets the attributes of a file and its cached bytes in a range; length 0 is
         to the end, offset -1 the attributes alone. Returns when that is done.
 
-        OSError: the session has ended, or a guest's kernel does not take it for 30 seconds. What
-        the kernel does not know is no error. See above for what must not wait for this.
+        OSError: the session has ended or does not run yet, or a guest's kernel does not take it
+        for 30 seconds. What the kernel does not know is no error. See above for what must not wait
+        for this.
         """
         self._taken().invalidate(file, offset, length)
 
@@ -186,10 +187,18 @@ class RelayedSession(_Served):
     """
 
     def __init__(
-        self, operations: Operations, fd: int, init: bytes | None = None, threads: int = 64
+        self,
+        operations: Operations,
+        fd: int,
+        init: bytes | None = None,
+        *,
+        notified: bool = False,
+        threads: int = 64,
     ) -> None:
-        """ValueError: `init` is none."""
-        super().__init__(NativeSession.relayed(operations, fd, init or b"", threads))
+        """notified: the relay tells what notifications its kernel has taken (NOTIFIED). One that
+        does not gets none: `invalidate` is ENOTSUP, and the tree lets the kernel keep nothing that
+        another node may change. ValueError: `init` is none."""
+        super().__init__(NativeSession.relayed(operations, fd, init or b"", notified, threads))
 
     @property
     def init(self) -> bytes:
