@@ -433,7 +433,8 @@ class Node:
                 continue
             block = known.blocks[number]
             # A request under way makes home count this node among the sharers: it may not decline.
-            wants = block.unread < PATIENCE or block.fetching or block.owning
+            patient = block.unread < PATIENCE or not known.policy.declines
+            wants = patient or block.fetching or block.owning
             kept.append(wants)
             if wants:
                 self._came(block, version, True)

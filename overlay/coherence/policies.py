@@ -30,9 +30,13 @@ class Decision(Enum):
 
 
 class Policy(Protocol):
-    """Told of what happens to blocks that this node owns. now: seconds, on the node's clock."""
+    """Told of what happens to blocks that this node owns. now: seconds, on the node's clock.
+
+    declines: whether a node that has not read the last updates of a block wants no more of them
+    """
 
     name: str
+    declines: bool
 
     def wrote(self, file: FileId, number: int, block: Block, now: float) -> Decision:
         """The block was written by this node, its owner. The decision about it."""
@@ -49,6 +53,8 @@ class Policy(Protocol):
 
 class _Unmoved:
     """Learns nothing beyond what is in the block."""
+
+    declines = True
 
     def asked(self, file: FileId, number: int, block: Block, now: float) -> None:
         pass
@@ -70,6 +76,7 @@ class WriteUpdate(_Unmoved):
     """Pushes what others have a use for after each write."""
 
     name = "write-update"
+    declines = False
 
     def wrote(self, file: FileId, number: int, block: Block, now: float) -> Decision:
         return Decision.PUSH if block.wanted else Decision.KEEP
