@@ -13,7 +13,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from overlay.coherence import FileId, Message, NodeId
+from overlay.coherence import Carrier, FileId, Invalidated, Message, NodeId, Updated
 from overlay.shares import (
     Attributes,
     Changes,
@@ -120,13 +120,18 @@ class Session:
         self._count("in", name[:40], payload)
         if name == "set_lock" and values[-1:] == [True]:
             waiting = threading.Thread(
-                target=self._perform, args=(payload, answer), name="lock", daemon=True
+                target=self._call, args=(payload, answer), name="lock", daemon=True
             )
             waiting.start()
         elif name == "beat":
             self._perform(payload, answer)
         else:
-            self._threads.submit(self._perform, payload, answer)
+            self.share.grace.returned(self.node)
+            self._threads.submit(self._call, payload, answer)
+
+    def _call(self, payload: bytes, answer: Callable[[bytes], None]) -> None:
+        self.share.grace.wait()
+        self._perform(payload, answer)
 
     def _perform(self, payload: bytes, answer: Callable[[bytes], None]) -> None:
         try:
@@ -257,3 +262,11 @@ class Session:
 
 def _nothing(_: object) -> None:
     pass
+
+
+def answer_of_home(message: Message) -> Message:
+    """Home keeps nothing of what it asks for itself."""
+    about = (message.file, message.first, message.count)
+    if isinstance(message, Carrier):
+        return Updated(*about, (False,) * message.count)
+    return Invalidated(*about, (False,) * message.count)

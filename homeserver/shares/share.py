@@ -15,16 +15,18 @@ import logging
 import os
 import queue
 import threading
-import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from math import inf
 from pathlib import Path
+from time import monotonic, time_ns
 from typing import Any
 
+from homeserver.shares.durable import Durable
+from homeserver.shares.grace import Grace
 from homeserver.shares.locks import Locks
-from homeserver.shares.session import Session
+from homeserver.shares.session import Session, answer_of_home
 from homeserver.shares.tree import Tree
 from homeserver.shares.writelog import WriteLog
 from overlay.coherence import (
@@ -40,9 +42,10 @@ from overlay.coherence import (
     Fetch,
     FileId,
     Granted,
-    Invalidated,
     Log,
     Message,
+    NodeId,
+    Release,
     Replay,
     Reply,
     Store,
@@ -67,9 +70,6 @@ MARGIN = 1.25
 LAST_BLOCK = 1 << 50
 """No file reaches further than the one before."""
 
-_Answer = tuple[Callable[[], None], Callable[[OSError], None]]
-"""Who waits for the log; what to do when it is durable, and when it cannot be made so."""
-
 
 class Share:
     """Thread-safe. What fails raises OSError with an errno for a node.
@@ -90,8 +90,12 @@ class Share:
         relaxation: float,
         logging: str,
         lease: float,
+        awaited: Iterable[NodeId] = (),
+        gone: Callable[[Session], None] = lambda session: None,
     ) -> None:
-        """folder: of the index and the log. What the log has is replayed: an earlier home ended
+        """awaited: nodes that were there when home ended; gone: is told of each that is lost.
+
+        folder: of the index and the log. What the log has is replayed: an earlier home ended
         before it had the blocks. Raises OSError, and as Tree and WriteLog do."""
         self.name, self.policy, self.relaxation, self.logging = name, policy, relaxation, logging
         self.lease = lease
@@ -103,7 +107,7 @@ class Share:
         self.replay_seconds = 0.0
         self.sessions: dict[int, Session] = {}
         # Greater than what any earlier directory of this share has counted to.
-        self.directory = Directory(base=time.time_ns() // 1000)
+        self.directory = Directory(base=time_ns() // 1000)
         self.lock = threading.RLock()
         self._tokens = itertools.count(1)
         self._waiting: dict[Token, tuple[Session | None, Callable[[Any], None]]] = {}
@@ -111,23 +115,21 @@ class Share:
         self._unsaved: dict[tuple[FileId, int], bytes] = {}
         self._stored: dict[FileId, set[int]] = {}
         self.since: dict[tuple[FileId, int], float] = {}
-        self._durable: queue.SimpleQueue[_Answer | None] = queue.SimpleQueue()
+        self._durable = Durable(self.log, name)
+        self.grace = Grace(awaited, lease * MARGIN)
+        self._gone = gone
         for file in self.log.files():
             self._replay(file, None)
         self._closing = threading.Event()
-        self._threads = [
-            threading.Thread(target=self._watch, name=f"share {name}"),
-            threading.Thread(target=self._make_durable, name=f"log of {name}"),
-        ]
-        for thread in self._threads:
-            thread.start()
+        self._watcher = threading.Thread(target=self._watch, name=f"share {name}")
+        self._watcher.start()
 
     def close(self) -> None:
         """End every session. What is in the log is replayed, and all of it made durable."""
         self._closing.set()
-        self._durable.put(None)
-        for thread in self._threads:
-            thread.join()
+        self._watcher.join()
+        self._durable.close()
+        self.grace.end()
         for session in list(self.sessions.values()):
             self.lost(session, "home is being stopped")
         self._save()
@@ -150,7 +152,7 @@ class Share:
             del self.sessions[session.node]
             log.info("share %s: node %d (%s): %s", self.name, session.node, session.name, why)
             session.end(why)
-            self._act(self.directory.lost(session.node, _now()))
+            self._act(self.directory.lost(session.node, monotonic()))
             for file in session.opened:
                 self._closed(file)
             session.opened.clear()
@@ -158,6 +160,8 @@ class Share:
             for token in over:
                 self._settle(token, OSError(errno.EIO, why))
         self.locks.lost(session.node)
+        if not self._closing.is_set():
+            self._gone(session)
 
     # Blocks.
 
@@ -175,7 +179,7 @@ class Share:
             if isinstance(answer, OSError):
                 failed(answer)
             elif isinstance(message, Log) and self.logging == "sync" and isinstance(answer, Done):
-                self._durable.put((lambda: arrived(answer), failed))
+                self._durable.when_durable(lambda: arrived(answer), failed)
             else:
                 arrived(answer)
 
@@ -186,17 +190,37 @@ class Share:
             if message.first + message.count > LAST_BLOCK:
                 failed(OSError(errno.EFBIG, os.strerror(errno.EFBIG)))
                 return
+            if isinstance(message, Release) and self.grace.awaits(session.node):
+                self._bring(message, arrived, failed)
+                return
+            self.grace.returned(session.node)
+            if self.grace.hold(lambda: self.request(session, message, arrived, failed)):
+                return
             token = self._expect(reply, session)
             try:
-                self._act(self.directory.request(session.node, message, token, _now()))
+                self._act(self.directory.request(session.node, message, token, monotonic()))
             except ValueError as error:
                 self._settle(token, OSError(errno.EINVAL, str(error)))
+
+    def _bring(
+        self,
+        message: Release,
+        arrived: Callable[[Message], None],
+        failed: Callable[[OSError], None],
+    ) -> None:
+        try:
+            for number, block in content(message):
+                if self.grace.takes(message.file, number, message.grant):
+                    self._store(message.file, number, block)
+            arrived(Done(message.file, message.first, message.count))
+        except ValueError as error:
+            failed(OSError(errno.EINVAL, str(error)))
 
     def _answered(self, session: Session, number: int, message: Message) -> None:
         try:
             with self.lock:
                 if self.sessions.get(session.node) is session:
-                    self._act(self.directory.answer(session.node, number, message, _now()))
+                    self._act(self.directory.answer(session.node, number, message, monotonic()))
         except ValueError as error:
             self.lost(session, f"it says what cannot be meant: {error}")
 
@@ -235,7 +259,7 @@ class Share:
         answer: Message | OSError = message
         if isinstance(message, Granted):
             for number in message.numbers:
-                self.since.setdefault((message.file, number), _now())
+                self.since.setdefault((message.file, number), monotonic())
         try:
             if isinstance(message, Carrier):
                 answer = filled(message, self._block)
@@ -246,7 +270,7 @@ class Share:
     def _ask(self, action: Ask) -> list[Action]:
         message = action.message
         if action.node == HOME:
-            return self.directory.answer(HOME, action.number, _of_home(message), _now())
+            return self.directory.answer(HOME, action.number, answer_of_home(message), monotonic())
         session = self.sessions.get(action.node)
         if session is None:
             return []
@@ -256,7 +280,7 @@ class Share:
         except OSError:  # the file is no more: nobody has any use for an update of it
             about = (message.file, message.first, message.count)
             none = Updated(*about, (False,) * message.count)
-            return self.directory.answer(action.node, action.number, none, _now())
+            return self.directory.answer(action.node, action.number, none, monotonic())
         session.ask(
             message,
             lambda reply: self._answered(session, action.number, reply),
@@ -317,7 +341,7 @@ class Share:
 
     def _replay(self, file: FileId, numbers: tuple[int, ...] | None) -> None:
         """Home's content becomes what the log says; it is over when that is durable."""
-        began = time.monotonic()
+        began = monotonic()
         for number in self.log.blocks(file):
             if numbers is not None and number not in numbers:
                 continue
@@ -333,7 +357,7 @@ class Share:
             except (OSError, IntegrityError) as error:
                 log.warning("share %s: file %d is not restored: %s", self.name, file, error)
                 self.log.over(file, number, 1)
-        self.replay_seconds += time.monotonic() - began
+        self.replay_seconds += monotonic() - began
 
     def _reach(self, file: FileId, size: int) -> None:
         """The file is at least as long as that."""
@@ -373,7 +397,7 @@ class Share:
         done: queue.SimpleQueue[FileId] = queue.SimpleQueue()
         with self.lock:
             token = self._expect(done.put)
-            self._act(self.directory.take(file, ATTRIBUTES, inf, discard, token, _now()))
+            self._act(self.directory.take(file, ATTRIBUTES, inf, discard, token, monotonic()))
         done.get()
         with self.lock:
             try:
@@ -384,7 +408,7 @@ class Share:
                 if changes.size is not None:
                     self.log.over(file, discard, (1 << 31))
             finally:
-                self._act(self.directory.gave(file, token, _now()))
+                self._act(self.directory.gave(file, token, monotonic()))
         return changed
 
     def unlink(self, session: Session, parent: FileId, name: bytes) -> None:
@@ -453,7 +477,7 @@ class Share:
                 return self._known(attributes)
             fetch = Fetch(file, ATTRIBUTES, 1, (0,))
             token = self._expect(done.put)
-            self._act(self.directory.request(HOME, fetch, token, _now()))
+            self._act(self.directory.request(HOME, fetch, token, monotonic()))
         done.get()
         with self.lock:
             return self._known(attributes)
@@ -488,7 +512,9 @@ class Share:
                 session.opened.add(file)
             token = self._expect(done.put, session)
             self._act(
-                self.directory.open(session.node, file, token, _now(), relaxation=self.relaxation)
+                self.directory.open(
+                    session.node, file, token, monotonic(), relaxation=self.relaxation
+                )
             )
         native = done.get()
         if isinstance(native, OSError):
@@ -500,7 +526,7 @@ class Share:
         with self.lock:
             if file in session.opened:
                 session.opened.discard(file)
-                self._act(self.directory.close(session.node, file, _now()))
+                self._act(self.directory.close(session.node, file, monotonic()))
                 self._closed(file)
 
     def _closed(self, file: FileId) -> None:
@@ -533,7 +559,7 @@ class Share:
         """What the log says and the files have by now is over when they are durable."""
         with self.lock:
             self._retry()
-            stored, self._stored, now = self._stored, {}, _now()
+            stored, self._stored, now = self._stored, {}, monotonic()
         for file, numbers in stored.items():
             try:
                 self.tree.sync(file)
@@ -545,6 +571,8 @@ class Share:
                     if not newer and (file, number) not in self._unsaved:
                         self.log.over(file, number, 1)
         with self.lock:
+            if any(now - each.joined < self.lease * MARGIN for each in self.sessions.values()):
+                return  # it may be bringing what it had: blocks first, and then the size
             opened = {file for session in self.sessions.values() for file in session.opened}
             for file in [file for file in self._extents if file not in opened]:
                 record = self.directory.record(file, ATTRIBUTES)
@@ -562,38 +590,7 @@ class Share:
     def _watch(self) -> None:
         while not self._closing.wait(LOOK_SECONDS):
             for session in list(self.sessions.values()):
-                if _now() - session.heard > self.lease * MARGIN:
+                if monotonic() - session.heard > self.lease * MARGIN:
                     self.lost(session, f"nothing was heard of it for {self.lease * MARGIN:.0f} s")
             self._save()
-
-    def _make_durable(self) -> None:
-        """Answers writes that wait for the log, as many at once as have come."""
-        while True:
-            answers = [self._durable.get()]
-            while not self._durable.empty():
-                answers.append(self._durable.get())
-            problem = None
-            try:
-                self.log.sync()
-            except OSError as error:
-                problem = error
-            for answer in answers:
-                if answer is None:
-                    return
-                arrived, failed = answer
-                if problem:
-                    failed(problem)
-                else:
-                    arrived()
-
-
-def _of_home(message: Message) -> Message:
-    """Home keeps nothing of what it asks for itself."""
-    about = (message.file, message.first, message.count)
-    if isinstance(message, Carrier):
-        return Updated(*about, (False,) * message.count)
-    return Invalidated(*about, (False,) * message.count)
-
-
-def _now() -> float:
-    return time.monotonic()
+            self.grace.look()

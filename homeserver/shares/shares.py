@@ -17,7 +17,7 @@ from typing import Any
 
 from homeserver.shares.session import Session
 from homeserver.shares.share import Share
-from homeserver.shares.shelf import ShareRecord, ShareShelf
+from homeserver.shares.shelf import NodeRecord, ShareRecord, ShareShelf
 from homeserver.shares.status import share_status
 from overlay.coherence import NodeId
 from overlay.shares import Join, Joined, codec
@@ -43,8 +43,10 @@ class Shares:
         self._lease = lease
         self._lock = threading.RLock()
         self._shares: dict[str, Share] = {}
-        self._nodes = itertools.count(1)
-        self._tokens: dict[str, NodeId] = {}
+        self._lost: dict[str, NodeId] = {}  # those may come back, and keep their numbers
+        self._known = {record.token: record for record in shelf.nodes()}
+        highest = max((record.node for record in self._known.values()), default=0)
+        self._nodes = itertools.count(highest + 1)
         for name in shelf.names():
             try:
                 self._open(shelf.get(name))
@@ -86,6 +88,8 @@ class Shares:
             share = self._shares.pop(name, None)
             if share:
                 share.close()
+            self._known = {t: known for t, known in self._known.items() if known.share != name}
+            self._shelf.keep_nodes(list(self._known.values()))
             self._shelf.remove(name)
 
     def get(self, name: str) -> Share:
@@ -129,7 +133,16 @@ class Shares:
             relaxation=record.relaxation,
             logging=record.log,
             lease=self._lease,
+            awaited=[NodeId(n.node) for n in self._known.values() if n.share == record.name],
+            gone=self._forget,
         )
+
+    def _forget(self, session: Session) -> None:
+        """A node is lost: home that begins again does not wait for it."""
+        with self._lock:
+            if self._known.pop(session.token, None):
+                self._shelf.keep_nodes(list(self._known.values()))
+                self._lost[session.token] = session.node
 
     def _welcome(self, hello: bytes) -> tuple[bytes, Duplex | None, int]:
         try:
@@ -150,7 +163,7 @@ class Shares:
             share = self._shares.get(join.share)
             if share is None:
                 raise OSError(errno.ENOENT, f"home has no share {join.share[:80]}")
-            node = self._tokens.get(join.token)
+            node = self._node(join)
             session = share.sessions.get(node) if node is not None else None
             if session and session.conversation == join.conversation:
                 return session
@@ -163,7 +176,17 @@ class Shares:
             token = join.token
             if node is None:
                 node, token = NodeId(next(self._nodes)), secrets.token_hex(16)
-                self._tokens[token] = node
+            if token not in self._known:
+                self._lost.pop(token, None)
+                self._known[token] = NodeRecord(join.share, node, token)
+                self._shelf.keep_nodes(list(self._known.values()))
             session = Session(share, node, join.name, token, join.conversation)
             share.join(session)
             return session
+
+    def _node(self, join: Join) -> NodeId | None:
+        """Under which number that node is or was here."""
+        known = self._known.get(join.token)
+        if known and known.share == join.share:
+            return NodeId(known.node)
+        return self._lost.get(join.token)

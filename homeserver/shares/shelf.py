@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
 import shutil
 from dataclasses import asdict, dataclass, fields
@@ -22,6 +23,10 @@ from satchel.files import sync_folder, write_durably
 from satchel.names import check_name
 
 VERSION = 1
+
+NODES = "nodes.json"
+
+log = logging.getLogger(__name__)
 
 LOGS = ("sync", "async", "off")
 
@@ -74,6 +79,15 @@ class ShareRecord:
         return cls(**values)
 
 
+@dataclass(frozen=True)
+class NodeRecord:
+    """A node that home knows. token: what it joins again with"""
+
+    share: str
+    node: int
+    token: str
+
+
 class ShareShelf:
     """The folder of all shares. One process at a time; not thread-safe."""
 
@@ -121,3 +135,27 @@ class ShareShelf:
         (folder / "share.json").unlink()
         sync_folder(folder)
         shutil.rmtree(folder)
+
+    def nodes(self) -> list[NodeRecord]:
+        """The nodes that were there when home ended. None where that cannot be read, which is
+        logged: they join as new ones."""
+        path = self.root / NODES
+        try:
+            values = json.loads(path.read_bytes())
+            if not isinstance(values, dict) or values.get("version") != VERSION:
+                raise ValueError("it is of another version")
+            found = [NodeRecord(**each) for each in values["nodes"]]
+            if any(type(each.node) is not int or each.node < 1 for each in found):
+                raise ValueError("a node has no number")
+        except FileNotFoundError:
+            return []
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            log.warning("cannot read %s: %s", path, error)
+            return []
+        return found
+
+    def keep_nodes(self, nodes: list[NodeRecord]) -> None:
+        """Durable on return."""
+        self.root.mkdir(parents=True, exist_ok=True)
+        values = {"version": VERSION, "nodes": [asdict(node) for node in nodes]}
+        write_durably(self.root / NODES, json.dumps(values, indent=1).encode() + b"\n")

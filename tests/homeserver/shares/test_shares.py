@@ -318,3 +318,20 @@ def test_a_log_record_of_ten_bytes_takes_less_than_400_on_the_wire(home: Home) -
     per_write = sum(counted) / logged
     print(f"{counted[0] / logged:.0f} bytes to home, {counted[1] / logged:.0f} back")
     assert 0 < per_write < 400
+
+
+def test_home_that_begins_again_gets_what_a_node_wrote(home: Home) -> None:
+    """Without a log, too: the node that owned the blocks is there, and joins again."""
+    home.add(log="off")
+    one, two = home.member("one"), home.member("two")
+    file, first = make(one.node, content=b"before")
+    second = two.node.open(file, READ_WRITE).number
+    assert two.node.read(second, 0, 6) == b"before"
+    two.node.write(second, 0, b"after!")
+    home.begin_again()
+    assert eventually(lambda: len(home.share.sessions) == 2, 30)
+    assert one.node.read(first, 0, 6) == b"after!"
+    assert two.node.read(second, 0, 6) == b"after!"
+    one.close()
+    two.close()
+    assert (home.root / "file").read_bytes() == b"after!"
