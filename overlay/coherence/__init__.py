@@ -74,6 +74,7 @@ from overlay.coherence.policies import (
     WriteInvalidate,
     WriteUpdate,
 )
+from overlay.coherence.predicted import Predicted
 from overlay.coherence.records import Record
 from overlay.coherence.state import (
     Block,
@@ -114,6 +115,7 @@ __all__ = [
     "Optimal",
     "Own",
     "Policy",
+    "Predicted",
     "Push",
     "Recall",
     "Recalled",

@@ -318,6 +318,8 @@ class Node:
                 block.threshold = None
                 known.policy.early(request.file, number, block, now)
             else:
+                if block.pushed:
+                    known.policy.used(request.file, number, block, now)
                 block.overwritten, block.untouched = 0, True
             block.pushed = False
         return stored

@@ -46,6 +46,10 @@ class Policy(Protocol):
         """Another node wanted the block before it was pushed."""
         ...
 
+    def used(self, file: FileId, number: int, block: Block, now: float) -> None:
+        """The block is going to be written here; others have read what was last pushed of it."""
+        ...
+
     def early(self, file: FileId, number: int, block: Block, now: float) -> None:
         """The block is going to be written here, and what was last pushed of it nobody has read."""
         ...
@@ -57,6 +61,9 @@ class _Unmoved:
     declines = True
 
     def asked(self, file: FileId, number: int, block: Block, now: float) -> None:
+        pass
+
+    def used(self, file: FileId, number: int, block: Block, now: float) -> None:
         pass
 
     def early(self, file: FileId, number: int, block: Block, now: float) -> None:
