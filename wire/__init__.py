@@ -25,7 +25,7 @@ from wire.chunks import (
     requested_priority,
 )
 from wire.client import Answer, HttpClient
-from wire.duplex import Duplex, Ended, PeerFailed, Reply
+from wire.duplex import FRAME_LIMIT, Duplex, Ended, PeerFailed, Reply
 from wire.errors import (
     ErrorReport,
     HostKeyMismatch,
@@ -76,6 +76,7 @@ from wire.turnstile import Turnstile
 
 __all__ = [
     "BATCH_LIMIT",
+    "FRAME_LIMIT",
     "PLACES_LIMIT",
     "RUNS_LIMIT",
     "Answer",

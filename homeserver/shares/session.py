@@ -25,7 +25,7 @@ from overlay.shares import (
     codec,
 )
 from satchel.errors import IntegrityError, SatchelError
-from wire import Duplex, Reply
+from wire import FRAME_LIMIT, Duplex, PeerFailed, Reply
 
 if TYPE_CHECKING:
     from homeserver.shares.share import Share
@@ -91,9 +91,13 @@ class Session:
             self._count("in", type(reply).__name__, payload)
             arrived(reply)
 
+        def unanswered(error: SatchelError) -> None:
+            if isinstance(error, PeerFailed):  # else the session is over, and all know that
+                failed(str(error))
+
         payload = codec.encode(message)
         self._count("out", type(message).__name__, payload)
-        self.duplex.post(payload, take, lambda error: None)
+        self.duplex.post(payload, take, unanswered)
 
     def tell_stale(self, file: FileId, name: bytes | None, done: Callable[[], None]) -> None:
         """Never waits; done: the node answers nothing from what it knew, or is no more."""
@@ -109,6 +113,9 @@ class Session:
         self.heard = time.monotonic()
 
         def answer(answered: bytes) -> None:
+            if len(answered) > FRAME_LIMIT:
+                too_long = OSError(errno.EOVERFLOW, f"the answer has {len(answered)} bytes")
+                answered = codec.encode_refusal(too_long)
             if reply:
                 self._count("out", "reply", answered)
                 reply(answered)
@@ -139,6 +146,9 @@ class Session:
         except (OverflowError, ValueError, TypeError) as error:  # numbers that no call takes
             log.warning("%s: %r", self.duplex.name, error)
             answer(codec.encode_refusal(OSError(errno.EINVAL, str(error))))
+        except Exception as error:
+            log.exception("%s", self.duplex.name)
+            answer(codec.encode_refusal(OSError(errno.EIO, repr(error))))
 
     def _count(self, direction: str, kind: str, payload: bytes) -> None:
         self.traffic[direction, kind] += 1

@@ -157,6 +157,45 @@ def test_connections_that_break_change_nothing(home: Home) -> None:
     assert not any(member.over for member in members)
 
 
+def test_an_answer_that_is_too_long_is_an_error_and_not_silence(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home.add()
+    node = home.join().node
+    for number in range(50):
+        (home.root / f"file {number}").touch()
+    assert len(node.entries(ROOT)) == 50
+    monkeypatch.setattr("homeserver.shares.session.FRAME_LIMIT", 1000)
+    with pytest.raises(OSError) as refused:
+        node.entries(ROOT)
+    assert refused.value.errno == errno.EOVERFLOW
+
+
+def test_a_fault_of_homes_own_is_an_error_and_not_silence(home: Home) -> None:
+    """A damaged index raises what is no OSError."""
+    home.add()
+    node = home.join().node
+    home.share.tree._index._base.execute("DROP TABLE names")
+    with pytest.raises(OSError) as refused:
+        node.make_folder(ROOT, b"sub", 0o755, UID, GID)
+    assert refused.value.errno == errno.EIO
+
+
+def test_a_node_that_cannot_answer_is_lost_and_holds_nobody_up(home: Home) -> None:
+    home.add()
+    one, two = home.join("one"), home.join("two").node
+    file, handle = make(one.node, content=b"written here")
+    one.node.sync(handle, False)
+
+    def fault(payload: bytes, reply: object) -> None:
+        raise ValueError("a fault of the node's")
+
+    one.membership.serve(fault)
+    one.gone = True
+    assert two.read(two.open(file, os.O_RDONLY).number, 0, 99) == b"written here"
+    assert [session.name for session in home.share.sessions.values()] == ["two"]
+
+
 def test_locks_are_homes_and_fair(home: Home) -> None:
     home.add()
     one, two = home.join("one").node, home.join("two").node
