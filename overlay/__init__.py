@@ -12,10 +12,10 @@
 Modules: volume (what an attached volume is), misses (the daemon's end of the miss protocol),
 server (the nbdkit process), process (a process that outlives its daemon), serve (a stored volume
 exported). The nbdkit plugin is in plugin/. Packages: coherence and shares, the files that nodes see
-as one tree.
+as one tree, and fuse, sessions of kernels with such a tree.
 """
 
-from overlay import coherence, shares
+from overlay import coherence, fuse, shares
 from overlay.misses import MissCounts, MissServer
 from overlay.serve import serve_stored
 from overlay.server import (
@@ -53,6 +53,7 @@ __all__ = [
     "VolumeServer",
     "coherence",
     "create_volume",
+    "fuse",
     "local_resolver",
     "open_volume",
     "serve_stored",

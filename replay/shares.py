@@ -41,10 +41,6 @@ ATTACH_SECONDS = 30.0
 STALE_LIMIT = 64 << 20
 """Bytes that may come before the guest's mark: what it had said to an earlier host."""
 
-NOTIFIED = 0x4E4F5446
-"""Opcode by which a session is told that a notice of its was taken (overlay.fuse.NOTIFIED). A guest
-keeps nothing that a notice could be about, and gets none."""
-
 _RECORD = struct.Struct("<IHHQ")
 _INIT, _REQUEST = 1, 2
 _PIECE = 1 << 18
@@ -68,8 +64,7 @@ class SharesLine:
         self._near, self.session = socket.socketpair()
         self._closing = False
         self._lock = threading.Lock()
-        self._sending, self._telling = threading.Lock(), threading.Lock()
-        self._notices = 0
+        self._sending = threading.Lock()
         self._init: tuple[int, bytes] | None = None
         self.failure: str | None = None
         self._threads = [
@@ -157,7 +152,7 @@ class SharesLine:
         if request.opcode != Opcode.INIT or request.refusal() or len(reply) < OUT_HEADER.size:
             raise ShareMessageInvalid("the first exchange is none")
         self._init = (request.unique, reply)
-        self._tell(request.message)
+        self._near.sendall(request.message)
 
     def _ask(self, request: Request, operation: int) -> None:
         del operation  # docs/shares.md, Replicas: what a record of calls will need
@@ -167,11 +162,7 @@ class SharesLine:
             if not request.silent:
                 self._answer(error_reply(request.unique, code))
         else:
-            self._tell(request.message)
-
-    def _tell(self, message: bytes) -> None:
-        with self._telling:
-            self._near.sendall(message)
+            self._near.sendall(request.message)
 
     def _answer(self, reply: bytes) -> None:
         with self._sending:
@@ -193,13 +184,6 @@ class SharesLine:
                 self._init = None
             elif unique & ~INTERRUPT_BIT:
                 self._answer(reply)
-            else:
-                self._tell(self._taken())
-
-    def _taken(self) -> bytes:
-        """A session's notice was taken: see NOTIFIED."""
-        self._notices += 1
-        return IN_HEADER.pack(IN_HEADER.size, NOTIFIED, self._notices, 0, 0, 0, 0, 0)
 
 
 class _Stream:

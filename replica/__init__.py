@@ -44,10 +44,12 @@ from replica.replica import (
 )
 from replica.shares import (
     GuestOperations,
+    MemberHost,
     Served,
     ShareHost,
     SharesBusy,
     SharesUnserved,
+    TreeHost,
 )
 from replica.working_set import Frame, Run, WorkingSetInvalid, directory_size
 from replica.working_set import decode as decode_working_set
@@ -62,6 +64,7 @@ __all__ = [
     "Frame",
     "Frozen",
     "GuestOperations",
+    "MemberHost",
     "Profile",
     "ProfileInvalid",
     "Recorder",
@@ -75,6 +78,7 @@ __all__ = [
     "SharesBusy",
     "SharesUnserved",
     "Temperature",
+    "TreeHost",
     "WorkingSetInvalid",
     "WrongGuest",
     "WrongReplicaState",

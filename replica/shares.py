@@ -11,12 +11,17 @@ from __future__ import annotations
 import dataclasses
 import errno
 import os
+import shutil
 import socket
+import tempfile
+import threading
+from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, cast
 
 from overlay.coherence import FileId
-from overlay.shares import Attributes, Changes, Entry, Handle, Operations
+from overlay.fuse import RelayedSession
+from overlay.shares import Attributes, Changes, Entry, Handle, Member, Operations
 from replay import AgentChannel, SharesLine
 from satchel.errors import UnavailableError, UnsupportedError
 
@@ -46,6 +51,60 @@ class ShareHost(Protocol):
     def serve(self, session: socket.socket) -> Served:
         """Answer a kernel's FUSE messages, FUSE_INIT first, on that socket, which stays the
         caller's and is closed after what is returned. Raises UnavailableError."""
+
+
+class TreeHost:
+    """A share host of one tree of files; every guest has all of it. See ShareHost."""
+
+    def __init__(self, tree: Operations) -> None:
+        self._tree = tree
+
+    def serve(self, session: socket.socket) -> Served:
+        return _Serving(self._tree, session)
+
+
+class MemberHost:
+    """A share host that is a node of a share, one for each guest, and only while it serves. See
+    ShareHost."""
+
+    def __init__(self, join: Callable[[Path], Member], folder: Path) -> None:
+        """join: a new node, with its copies in that new folder. folder: for such folders."""
+        self._join, self._folder = join, folder
+
+    def serve(self, session: socket.socket) -> Served:
+        folder = Path(tempfile.mkdtemp(prefix="node-", dir=_made(self._folder)))
+        try:
+            member = self._join(folder)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        return _Joined(member, folder, _Serving(member.node, session))
+
+
+class _Joined:
+    """A node that is a member for a session."""
+
+    def __init__(self, member: Member, folder: Path, serving: Served) -> None:
+        self._member, self._folder, self._serving = member, folder, serving
+
+    def close(self) -> None:
+        self._serving.close()
+        self._member.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+class _Serving:
+    """A session on a thread of its own."""
+
+    def __init__(self, tree: Operations, session: socket.socket) -> None:
+        guest = cast(Operations, GuestOperations(tree))
+        self._session = RelayedSession(guest, session.fileno())
+        self._thread = threading.Thread(target=self._session.run, name="guest's shares")
+        self._thread.start()
+
+    def close(self) -> None:
+        self._session.stop()
+        self._thread.join()
 
 
 class GuestShares:
@@ -149,6 +208,11 @@ class GuestOperations:
     def _owner(self, folder: FileId) -> tuple[int, int]:
         attributes = self._tree.attributes(folder, None)
         return attributes.uid, attributes.gid
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return folder
 
 
 def _unkept(entry: Entry) -> Entry:

@@ -176,7 +176,7 @@ def test_a_host_that_would_promise_something_else_is_not_the_next_one(mounted: M
         assert "another Satchel" in str(line.failure)
 
 
-def test_a_notice_of_a_session_stays_on_the_host_and_counts_as_taken(mounted: Mounted) -> None:
+def test_a_notice_of_a_session_stays_on_the_host(mounted: Mounted) -> None:
     with mounted.host() as line:
         mounted.names()
         notice = struct.pack("<IiQ", 32, 2, 0) + struct.pack("<QQ", 1, 0)
