@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -11,6 +12,7 @@ from pathlib import Path
 
 from chunkstore import Catalog, PruneReport, Store
 from homeserver.carry import Carried, Defragmented, Synced, carry, defragment, sync
+from homeserver.guests import HomeShares
 from homeserver.machines import HomeClosing, Machines
 from homeserver.records import ServiceRecord, ServiceShelf
 from homeserver.retention import Verdict, forget_volumes, judge_volumes, require_known
@@ -41,7 +43,8 @@ class Home:
         self.settings = settings
         self._identity = Identity.open(settings.identity)
         self.store = Store.open(settings.store, level=0)
-        self._machines = Machines(self.store, driver, settings.run / "r", settings.images)
+        shares = functools.partial(HomeShares, settings)
+        self._machines = Machines(self.store, driver, settings.run / "r", settings.images, shares)
         self._shelf = ServiceShelf(settings.services)
         self._lock = threading.RLock()
         self._carrying = threading.Lock()
@@ -144,11 +147,14 @@ class Home:
     def close(self) -> None:
         """Stop every replica, also those that are starting, and close the store.
 
-        Leaves no process, mount or socket. Calls under way fail.
+        Leaves no process, mount or socket. Calls under way fail. Harmless the second time.
         """
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
         self._machines.close()
         with self._lock:
-            self._closed = True
             services, self._services = self._services, {}
         for service in services.values():
             service.close()

@@ -30,6 +30,7 @@ from replica import (
     Replica,
     ReplicaState,
     Run,
+    ShareHost,
     decode_profile,
     encode_profile,
     encode_working_set,
@@ -81,9 +82,18 @@ class Learnt:
 class Machines:
     """Makes every replica of a home, and ends all that are left. Thread-safe."""
 
-    def __init__(self, store: Store, driver: Driver, run_dir: Path, images: Path) -> None:
-        """Clears what a home that was killed left in `run_dir`."""
+    def __init__(
+        self,
+        store: Store,
+        driver: Driver,
+        run_dir: Path,
+        images: Path,
+        shares: Callable[[str], ShareHost] | None = None,
+    ) -> None:
+        """Clears what a home that was killed left in `run_dir`. shares: who answers for those of a
+        service's guest."""
         sweep(run_dir)
+        self._shares = shares
         self._store = store
         self._driver = driver
         self._run_dir = run_dir
@@ -102,7 +112,7 @@ class Machines:
         recipe = image.recipe
         adapter = recipe.adapter()
         spec = MachineSpec(recipe.memory_mib, (SYSTEM_DISK,), shares=recipe.shares)
-        replica = self._new(record.name, spec, adapter)
+        replica = self._new(record.name, spec, adapter, self._shares)
 
         recorder = self._recorder(replica)
 
@@ -112,10 +122,12 @@ class Machines:
 
         return Prepared(replica, recorder, start, adapter)
 
-    def resume(self, manifest: Manifest) -> Prepared:
-        """From a checkpoint, for which the image is not needed any more."""
+    def resume(self, manifest: Manifest, *, performs: bool = False) -> Prepared:
+        """From a checkpoint, for which the image is not needed any more. performs: it is home's one
+        replica of that service, and may do what its guest asks of shares."""
         spec = MachineSpec.from_json(manifest.machine)
-        replica = self._new(manifest.service, spec, manifest.adapter)
+        shares = self._shares if performs else None
+        replica = self._new(manifest.service, spec, manifest.adapter, shares)
         frozen = Frozen(manifest.operation, manifest.device_state, manifest.volumes)
 
         recorder = self._recorder(replica)
@@ -190,7 +202,13 @@ class Machines:
     def _recorder(self, replica: Replica) -> Recorder:
         return Recorder(local_resolver(self._store), lambda: replica.phase)
 
-    def _new(self, service: str, spec: MachineSpec, adapter: Mapping[str, Any]) -> Replica:
+    def _new(
+        self,
+        service: str,
+        spec: MachineSpec,
+        adapter: Mapping[str, Any],
+        shares: Callable[[str], ShareHost] | None = None,
+    ) -> Replica:
         replica = Replica(
             ReplicaId(f"{service[:54]}-{secrets.token_hex(4)}"),
             spec,
@@ -199,6 +217,7 @@ class Machines:
             self._run_dir / secrets.token_hex(3),
             adapter=adapter["kind"],
             stateful=adapter["stateful"],
+            shares=shares(service) if shares else None,
         )
         with self._lock:
             if self._closing:

@@ -162,7 +162,7 @@ class Service:
                 self._start(self._machines.first_boot(self.record))
                 self.checkpoint()
             else:
-                self._start(self._machines.resume(latest))
+                self._start(self._machines.resume(latest, performs=True))
 
     def stop(self) -> None:
         """End the replica, even one that is starting. The log and the checkpoints stay."""

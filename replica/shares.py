@@ -8,6 +8,7 @@ anew wherever the machine runs: a line to the guest's port, and behind it a sess
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import errno
 import os
@@ -73,24 +74,22 @@ class MemberHost:
 
     def serve(self, session: socket.socket) -> Served:
         folder = Path(tempfile.mkdtemp(prefix="node-", dir=_made(self._folder)))
-        try:
+        with contextlib.ExitStack() as undo:
+            undo.callback(shutil.rmtree, folder, ignore_errors=True)
             member = self._join(folder)
-        except BaseException:
-            shutil.rmtree(folder, ignore_errors=True)
-            raise
-        return _Joined(member, folder, _Serving(member.node, session))
+            undo.callback(member.close)
+            undo.callback(_Serving(member.node, session).close)
+            return _Joined(undo.pop_all())
 
 
 class _Joined:
     """A node that is a member for a session."""
 
-    def __init__(self, member: Member, folder: Path, serving: Served) -> None:
-        self._member, self._folder, self._serving = member, folder, serving
+    def __init__(self, leave: contextlib.ExitStack) -> None:
+        self._leave = leave
 
     def close(self) -> None:
-        self._serving.close()
-        self._member.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._leave.close()
 
 
 class _Serving:

@@ -27,21 +27,18 @@ def command(context: Context, launches: tuple[str, ...], as_json: bool) -> None:
     settings.run.mkdir(parents=True, exist_ok=True, mode=0o700)
     home = Home(settings, QemuDriver())
     try:
-        for name in launches:
-            home.service(name).launch()
         shelf = ShareShelf(settings.shares)
         with (
             closing(Shares(shelf, settings.share_socket, settings.share_lease_seconds)) as shares,
-            serve(
-                home_app(home, shares),
-                settings.socket,
-                threads=settings.threads,
-                max_body=MAX_BODY,
-            ),
+            closing(home),  # before the shares, of which its guests are nodes
         ):
-            if as_json:
-                show({"socket": str(settings.socket)}, as_json=True)
-            serve_until_signal(f"home server answers at {settings.socket}")
+            for name in launches:
+                home.service(name).launch()
+            app = home_app(home, shares)
+            with serve(app, settings.socket, threads=settings.threads, max_body=MAX_BODY):
+                if as_json:
+                    show({"socket": str(settings.socket)}, as_json=True)
+                serve_until_signal(f"home server answers at {settings.socket}")
     finally:
         for path in (settings.socket, settings.share_socket):
             path.unlink(missing_ok=True)  # an interrupt may come while it is being made

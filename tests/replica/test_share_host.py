@@ -55,7 +55,7 @@ def folder_host(folder: Path) -> Iterator[ShareHost]:
 def member_host(folder: Path) -> Iterator[ShareHost]:
     """The folder as a share of home's, of which the guest is a node."""
     shelf = ShareShelf(folder / "shelf")
-    with contextlib.closing(Shares(shelf, folder / "s", 30.0)) as shares:
+    with contextlib.closing(Shares(shelf, folder / "s", 3.0)) as shares:
         shares.add(ShareRecord("photos", str(folder / "home")))
         call = partial(Caller, folder / "s")
         yield MemberHost(
