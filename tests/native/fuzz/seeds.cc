@@ -101,6 +101,13 @@ std::string Reply() {
   return out.append(kBlockSize, 'x');
 }
 
+// A guest's RENAME2: a fuse_in_header, a fuse_rename2_in, two names.
+std::string Rename() {
+  std::string out(56, '\0');
+  out[4] = 45;
+  return out.append("old\0new", 8);
+}
+
 void Write(const std::filesystem::path& folder, const std::string& name, const std::string& data) {
   std::filesystem::create_directories(folder / name);
   std::ofstream(folder / name / "well-formed", std::ios::binary) << data;
@@ -129,6 +136,7 @@ int main(int argc, char** argv) {
   Write(folder, "agent_frames",
         "\x07\x02\x01\x01\xc0SATF\xdb\xdc\xdb\xdd\xc0GET / HTTP/1.1\r\n\r\n");
   Write(folder, "miss_reply", Reply());
+  Write(folder, "share_message", Rename());
   Write(folder, "description", MakeDescription("satchel-store", 1, ""));
   return 0;
 }
