@@ -14,6 +14,7 @@ import itertools
 import logging
 import os
 import queue
+import stat
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -385,7 +386,8 @@ class Share:
             ]
 
     def change(self, session: Session, file: FileId, changes: Changes) -> Attributes:
-        if (changes.size, changes.accessed, changes.modified) == (None, None, None):
+        times_or_size = (changes.size, changes.accessed, changes.modified) != (None, None, None)
+        if not times_or_size or not stat.S_ISREG(self.tree.attributes(file).mode):
             changed = self.tree.change(file, changes)
             with self.lock:
                 if file in self._extents:

@@ -52,6 +52,7 @@ class Member:
     def _over(self, why: str) -> None:
         if not self._closed.is_set():
             log.warning("the share %s: %s; joining again", self.share, why)
+            self.node.lost()
             threading.Thread(target=self._join_again, name="join again", daemon=True).start()
 
     def _join_again(self) -> None:

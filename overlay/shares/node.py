@@ -14,9 +14,10 @@ import os
 import threading
 import time
 from collections import defaultdict
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from overlay.coherence import FileId
 from overlay.shares.access import OpenFile
@@ -33,6 +34,10 @@ FLAG_BITS = 8
 APPEND = 4
 NAME_LIMIT = 255
 WHOLE_FILE = (0, (1 << 63) - 1)
+LOOK_SECONDS = 0.05
+
+T = TypeVar("T")
+
 WRITE_BACK_SECONDS = 5.0
 """How long a native file's writes may be here alone, where writes are logged at all."""
 
@@ -53,7 +58,10 @@ class Node:
 
     def __init__(self, hub: Hub, buffer: Buffer, wait: float | None = 30.0) -> None:
         """Begins to listen at once. wait: as for Content."""
-        self.hub = hub
+        self._hub = hub
+        self._wait = wait
+        self._joined = threading.Event()
+        self._joined.set()
         self.content = Content(hub, buffer, wait)
         self._buffer = buffer
         self._names = Names()
@@ -80,15 +88,41 @@ class Node:
                     self._close(file, use)
         self._buffer.close()
 
+    @property
+    def hub(self) -> Hub:
+        """Home; between two memberships this waits for the next one."""
+        self._joined.wait(self._wait)
+        return self._hub
+
+    def _ask(self, question: Callable[[Hub], T]) -> T:
+        """What changes nothing is asked again of the next membership, if this one ends."""
+        began = time.monotonic()
+        hub = self.hub
+        try:
+            return question(hub)
+        except OSError as error:
+            if error.errno != errno.EIO or hub.connected:
+                raise
+            while self._hub is hub or not self._joined.is_set():
+                if self._wait is not None and time.monotonic() - began > self._wait:
+                    raise
+                time.sleep(LOOK_SECONDS)
+            return question(self._hub)
+
+    def lost(self) -> None:
+        """The membership is over: until `rejoin`, what needs home waits."""
+        self._joined.clear()
+
     def rejoin(self, hub: Hub) -> None:
         """Go on over the hub of a new membership. Raises OSError: ESTALE where home went on without
         what was written here; the node works all the same."""
-        self.hub = hub
         self._names.clear()
         hub.listen(self.content.answer, self._stale)
         try:
             self.content.rejoined(hub)
         finally:
+            self._hub = hub
+            self._joined.set()
             for file, use in list(self._uses.items()):
                 with use.lock:
                     if use.file is not None:
@@ -108,7 +142,8 @@ class Node:
             self._names.gone(file)
         mark = self._names.mark()
         try:
-            entry = _uncached(self.hub.lookup(parent, _checked(name)))
+            checked = _checked(name)
+            entry = _uncached(self._ask(lambda hub: hub.lookup(parent, checked)))
         except FileNotFoundError:
             self._names.learn(mark, parent, name, None)
             raise
@@ -123,7 +158,7 @@ class Node:
         use = self._uses.get(file)
         opened = use.file if use else None
         if opened is None:
-            return replace(self.hub.attributes(file), valid=0.0)
+            return replace(self._ask(lambda hub: hub.attributes(file)), valid=0.0)
         extent = self.content.extent(opened)
         return replace(extent.onto(self._static(file, opened)), valid=0.0)
 
@@ -132,7 +167,7 @@ class Node:
         known = opened.attributes
         if known is None:
             mark = self._names.mark()
-            known = self.hub.attributes(file)
+            known = self._ask(lambda hub: hub.attributes(file))
             if mark == self._names.mark():
                 opened.attributes = known
         return known
@@ -168,7 +203,7 @@ class Node:
         return self.content.extent(opened).onto(self._static(file, opened))
 
     def read_link(self, file: FileId) -> bytes:
-        return self.hub.read_link(file)
+        return self._ask(lambda hub: hub.read_link(file))
 
     def make_folder(self, parent: FileId, name: bytes, mode: int, uid: int, gid: int) -> Entry:
         self._changing((parent, name))
@@ -233,7 +268,7 @@ class Node:
             self._forget_static(file)
 
     def entries(self, folder: FileId) -> list[Entry]:
-        return [_uncached(entry) for entry in self.hub.entries(folder)]
+        return [_uncached(entry) for entry in self._ask(lambda hub: hub.entries(folder))]
 
     def usage(self, file: FileId) -> Usage:
         del file
@@ -248,7 +283,7 @@ class Node:
     def _open(self, file: FileId, use: _Use, *, writes: bool) -> OpenFile:
         mark = self.content.mark()
         try:
-            opened = self.hub.open(file, writes)
+            opened = self._ask(lambda hub: hub.open(file, writes))
         except OSError:
             self._names.gone(file)  # the kernel looks the name up once more after ESTALE
             raise
@@ -365,7 +400,7 @@ class Node:
         while not self._ended.wait(lease / 3):
             sent, mark = time.monotonic(), self.content.beating()
             try:
-                lease = self.hub.beat()
+                lease = self._hub.beat()
             except OSError as error:
                 log.info("home does not hear this node: %s", error)
             else:
@@ -375,7 +410,7 @@ class Node:
         while not self._ended.wait(WRITE_BACK_SECONDS):
             for use in list(self._uses.values()):
                 file = use.file
-                if file is not None and file.log != "off" and self.hub.connected:
+                if file is not None and file.log != "off" and self._hub.connected:
                     with suppress(OSError):
                         self.content.sync(file)
 

@@ -14,36 +14,49 @@ from pathlib import Path
 
 import pytest
 
-from overlay.fuse import Session
-from overlay.shares import Buffer, Node
+from homeserver.shares import ShareRecord, Shares, ShareShelf
 from tests.needs import requires
-from tests.overlay.shares.home import InProcessHome
+from tests.overlay.shares.mounted import SHARE, MountProcess
+from tests.waiting import eventually
 
 pytestmark = requires("fuse")
 
 PROGRAM_SECONDS = 120
+LEASE = 2.0
+
+
+class Mounts:
+    """A home of one share, and mounts of it, each with a process of its own."""
+
+    def __init__(self, folder: Path, short: Path) -> None:
+        self.folder, self.socket = folder, short / "s"
+        self.root = folder / "root"
+        self.root.mkdir()
+        self.shares = Shares(ShareShelf(folder / "shares"), self.socket, LEASE)
+        self.shares.add(ShareRecord(SHARE, str(self.root)))
+        self.processes: list[MountProcess] = []
+
+    def mount(self, wait: float = 20.0) -> Path:
+        place = self.folder / f"mount{len(self.processes)}"
+        self.processes.append(MountProcess(self.socket, place, self.folder / "cache", wait))
+        return place
+
+    def close(self) -> None:
+        for process in self.processes:
+            process.close()
+        self.shares.close()
 
 
 @pytest.fixture
-def mounts(tmp_path: Path) -> Iterator[list[Path]]:
-    """Two of one share. Programs get there with cd: between fork and exec this process stands
-    still, and could not answer."""
-    home = InProcessHome(tmp_path / "home")
-    places, sessions, threads, nodes = [], [], [], []
-    for number in range(2):
-        place = tmp_path / f"mount{number}"
-        place.mkdir()
-        nodes.append(Node(home.join(), Buffer(tmp_path / f"cache{number}", 1 << 26)))
-        sessions.append(Session(nodes[-1], place))
-        threads.append(threading.Thread(target=sessions[-1].run))
-        threads[-1].start()
-        places.append(place)
-    yield places
-    for session, thread, node in zip(sessions, threads, nodes, strict=True):
-        session.close()
-        thread.join(20)
-        node.close()
-    home.close()
+def world(tmp_path: Path, short_path: Path) -> Iterator[Mounts]:
+    world = Mounts(tmp_path, short_path)
+    yield world
+    world.close()
+
+
+@pytest.fixture
+def mounts(world: Mounts) -> list[Path]:
+    return [world.mount(), world.mount()]
 
 
 def run(place: Path, command: str) -> str:
@@ -244,3 +257,82 @@ def test_a_tree_is_copied_and_is_the_same_at_the_other(mounts: list[Path], tmp_p
     run(one, f"cp -a {source} copy; tar cf copy.tar copy")
     run(two, f"diff -r {source} copy; mkdir t; tar xf copy.tar -C t; diff -r {source} t/copy")
     run(one, f"rm -r copy; diff -r {source} t/copy; du -s t")
+
+
+def test_what_is_at_home_is_what_was_written(world: Mounts, mounts: list[Path]) -> None:
+    content = random.Random(7).randbytes(300_001)
+    (mounts[0] / "f").write_bytes(content)
+    with (mounts[1] / "f").open("ab") as file:
+        file.write(b"more")
+    for process in world.processes:
+        process.close()
+    assert (world.root / "f").read_bytes() == content + b"more"
+
+
+def test_after_kill_9_the_other_mount_goes_on_with_what_was_synced(
+    world: Mounts, mounts: list[Path]
+) -> None:
+    one, two = mounts
+    file = os.open(one / "f", os.O_WRONLY | os.O_CREAT)
+    os.write(file, b"synced" * 1000)
+    os.fsync(file)
+    with (two / "f").open("rb", buffering=0) as reader:
+        assert reader.read() == b"synced" * 1000
+        os.write(file, b"logged")
+        assert os.fstat(reader.fileno()).st_size == 6006
+        world.processes[0].kill()
+        assert (two / "f").read_bytes() == b"synced" * 1000 + b"logged"
+    with pytest.raises(OSError, match="not connected"):
+        os.close(file)
+    (two / "f").write_bytes(b"on")
+    three = world.mount()
+    assert (three / "f").read_bytes() == b"on"
+
+
+def test_a_home_that_is_begun_again_has_what_mounts_had_written(
+    world: Mounts, mounts: list[Path]
+) -> None:
+    one, two = mounts
+    with (one / "f").open("wb", buffering=0) as file:
+        file.write(b"before")
+        assert (two / "f").read_bytes() == b"before"
+        world.shares.close()
+        world.shares = Shares(ShareShelf(world.folder / "shares"), world.socket, LEASE)
+        file.write(b" after")
+        assert (two / "f").read_bytes() == b"before after"
+    (two / "g").write_bytes(b"g")
+    assert (one / "g").read_bytes() == b"g"
+
+
+def test_a_mount_without_home_gives_an_error_after_its_wait(world: Mounts) -> None:
+    place = world.mount(wait=1.0)
+    (place / "f").write_bytes(b"f")
+    world.shares.close()
+    with pytest.raises(OSError, match="Input/output") as caught:
+        (place / "f").read_bytes()
+    assert caught.value.errno == errno.EIO
+    world.shares = Shares(ShareShelf(world.folder / "shares"), world.socket, LEASE)
+    eventually(lambda: readable(place / "f"), seconds=20)
+    assert (place / "f").read_bytes() == b"f"
+
+
+def readable(path: Path) -> bool:
+    try:
+        path.read_bytes()
+    except OSError:
+        return False
+    return True
+
+
+@requires("rsync")
+def test_rsync_brings_a_tree_up_to_date(mounts: list[Path], tmp_path: Path) -> None:
+    one, two = mounts
+    source = tmp_path / "source"
+    source.mkdir()
+    for number in range(20):
+        (source / f"f{number}").write_bytes(random.Random(number).randbytes(number * 1000))
+    run(one, f"rsync -a {source}/ copy")
+    (source / "f3").write_bytes(b"new")
+    (source / "f4").unlink()
+    run(two, f"rsync -a --delete --checksum {source}/ copy; diff -r {source} copy")
+    assert run(one, f"rsync -an --itemize-changes --delete {source}/ copy") == ""

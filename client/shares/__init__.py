@@ -1,0 +1,13 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Shares of home's on this client: folders of it, and what there is to say about them.
+
+- way: the local socket that leads to where nodes join home's shares, over OpenSSH
+
+Modules: way, mounts (their control sockets).
+"""
+
+from client.shares.mounts import control, mounts, serve_mount
+from client.shares.way import ShareWay, share_way
+
+__all__ = ["ShareWay", "control", "mounts", "serve_mount", "share_way"]

@@ -1,0 +1,57 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""How this client reaches home's shares."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from client.endpoints import HOME
+from client.settings import ClientSettings
+from overlay.shares import Caller, Ends
+from satchel.errors import IntegrityError, NotFoundError, UsageError
+from satchel.paths import SHARE_SOCKET
+from wire import Caller as WireCaller
+from wire import Links
+
+
+@dataclass(frozen=True)
+class ShareWay:
+    """shares: names of those that home has; socket: where they are reached on this host, while a
+    connection stands"""
+
+    shares: tuple[str, ...]
+    socket: Path
+
+    def call(self, ends: Ends) -> Caller:
+        """Begin a conversation; what Membership is given."""
+        return WireCaller(self.socket, ends, HOME)
+
+    def choose(self, share: str | None) -> str:
+        """That share, or the only one. Raises NotFoundError, UsageError."""
+        known = ", ".join(self.shares) or "none"
+        if share is None and len(self.shares) != 1:
+            raise UsageError("say which share", why=f"home has: {known}")
+        chosen = self.shares[0] if share is None else share
+        if chosen not in self.shares:
+            raise NotFoundError(f"home has no share {chosen}", why=f"it has: {known}")
+        return chosen
+
+
+@contextlib.contextmanager
+def share_way(settings: ClientSettings) -> Iterator[ShareWay]:
+    """Within the block home's shares are reached; the connection is made again when it breaks.
+    Raises UnavailableError where home is not reached to begin with."""
+    with Links(settings.run / "l" / f"mount-{os.getpid()}") as links:
+        link = links.open(HOME, settings.home)
+        listed: Any = link.http.get_json("/v1/shares")
+        if not isinstance(listed, list) or not all(isinstance(row, dict) for row in listed):
+            raise IntegrityError("home's list of shares is none", why=str(listed)[:200])
+        there = Path(settings.home.socket).with_name(SHARE_SOCKET)
+        names = tuple(str(row.get("name")) for row in listed)
+        yield ShareWay(names, link.reach("shares", str(there)))

@@ -1,0 +1,170 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""`satchel mount` as a person uses it: the real home, OpenSSH between, a process for each mount."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from satchel.errors import NotFoundError, UsageError
+from testbed.sshd import Sshd
+from tests.homeserver.program import Program, wait_until
+from tests.needs import requires
+from tests.waiting import eventually
+from wire import Identity
+
+pytestmark = requires("fuse", "sshd", "ssh")
+
+SATCHEL = Path(sys.executable).with_name("satchel")
+
+
+class Owner:
+    """A home with two shares, and a laptop."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.program = Program(folder / "h")
+        assert self.program.run("init").returncode == 0
+        self.home: subprocess.Popen[str] = self.program.start("serve")
+        socket = folder / "h/run/satchel/home/home.sock"
+        wait_until(socket.exists, 60)
+        key = Identity.create(folder / "key")
+        self._key = key
+        self.reach_home()
+        peer = self.sshd.peer("home", key.path, folder / "known_hosts", socket)
+        self.config = folder / "client.toml"
+        self.config.write_text(
+            f"""
+name = "laptop"
+run = "{folder}/r"
+data = "{folder}/data"
+state = "{folder}/state"
+[home]
+destination = "{peer.destination}"
+port = {peer.port}
+identity = "{peer.identity}"
+known-hosts = "{peer.known_hosts}"
+socket = "{peer.socket}"
+"""
+        )
+        self.mounted: list[Path] = []
+
+    def reach_home(self, port: int = 0) -> None:
+        place = self.folder / "sshd"
+        self.sshd = Sshd.start(place, authorized=[self._key.public], port=port)
+
+    def add(self, name: str) -> Path:
+        root = self.folder / name
+        root.mkdir()
+        done = self.program.run("share", "add", str(root))
+        assert done.returncode == 0, done.stderr
+        return root
+
+    def types(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [SATCHEL, "--config", self.config, *words],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    def sees(self, *words: str) -> Any:
+        done = self.types(*words, "--json")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def mounts(self, name: str, *words: str) -> Path:
+        place = self.folder / name
+        place.mkdir()
+        done = self.types("mount", "--background", *words, str(place))
+        assert done.returncode == 0, done.stderr
+        self.mounted.append(place)
+        return place
+
+    def unmounts(self, place: Path) -> None:
+        subprocess.run(["fusermount3", "-u", place], check=True, timeout=30)
+        self.mounted.remove(place)
+        assert eventually(lambda: str(place) not in str(self.status()), seconds=30)
+
+    def status(self) -> Any:
+        done = self.types("share", "status", "--json")
+        return json.loads(done.stdout) if done.returncode == 0 else []
+
+    def close(self) -> None:
+        for place in list(self.mounted):
+            self.unmounts(place)
+        self.sshd.stop()
+        self.home.send_signal(signal.SIGTERM)
+        self.home.wait(60)
+
+
+@pytest.fixture
+def owner(short_path: Path) -> Iterator[Owner]:
+    owner = Owner(short_path)
+    yield owner
+    owner.close()
+
+
+def test_a_share_is_mounted_twice_and_is_one_tree(owner: Owner) -> None:
+    root = owner.add("photos")
+    (root / "old").write_bytes(b"was there before")
+    one, two = owner.mounts("one", "photos"), owner.mounts("two")
+    assert (one / "old").read_bytes() == b"was there before"
+    with (one / "f").open("wb", buffering=0) as file:
+        for turn in range(10):
+            file.write(b"x" * (turn * 1000))
+            assert (two / "f").stat().st_size == sum(range(turn + 1)) * 1000
+    rows = {row["mountpoint"]: row for row in owner.sees("share", "status")}
+    assert set(rows) == {str(one), str(two)}
+    assert rows[str(one)]["connected"]
+    assert rows[str(one)]["traffic"]
+    shown = owner.types("share", "status")
+    assert "photos" in shown.stdout
+    assert "connected" in shown.stdout
+    owner.unmounts(one)
+    assert (root / "f").stat().st_size == 45000
+    assert len(list((owner.folder / "data/shares").iterdir())) == 1
+
+
+def test_a_connection_that_ends_is_made_again_and_nothing_is_lost(owner: Owner) -> None:
+    root = owner.add("photos")
+    one = owner.mounts("one")
+    with (one / "f").open("wb", buffering=0) as file:
+        file.write(b"before")
+        owner.sshd.stop()
+        file.write(b", meanwhile")
+        owner.reach_home(owner.sshd.port)
+        file.write(b", after")
+        os.fsync(file.fileno())
+    assert (root / "f").read_bytes() == b"before, meanwhile, after"
+
+
+def test_what_cannot_be_mounted_is_said(owner: Owner) -> None:
+    place = owner.folder / "place"
+    place.mkdir()
+    assert owner.types("share", "status").returncode == NotFoundError.exit_code
+    nothing = owner.types("mount", str(place))
+    assert (nothing.returncode, "home has: none" in nothing.stderr) == (UsageError.exit_code, True)
+    owner.add("photos")
+    owner.add("music")
+    which = owner.types("mount", "--background", str(place))
+    assert which.returncode == UsageError.exit_code
+    assert "music, photos" in which.stderr
+    missing = owner.types("mount", "films", str(place))
+    assert missing.returncode == NotFoundError.exit_code
+    assert owner.sees("share", "ls") == [{"share": "music"}, {"share": "photos"}]
+    no_folder = owner.types("mount", "--background", "photos", str(owner.folder / "nowhere"))
+    assert no_folder.returncode != 0
+    assert not (owner.folder / "data/shares").exists() or not list(
+        (owner.folder / "data/shares").iterdir()
+    )
