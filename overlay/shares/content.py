@@ -270,10 +270,11 @@ class Content:
     def _request(self, message: Fetch | Own, sent: float) -> None:
         self._count(message)
         self._under_way[message.file] += 1
-        self._hub.post(
+        hub = self._hub
+        hub.post(
             message,
             lambda reply: self._came(message, reply, sent),
-            lambda error: self._failed(message, error),
+            lambda error: self._failed(hub, message, error),
         )
 
     # What an access may ask, with the lock held.
@@ -428,8 +429,10 @@ class Content:
                 for message in self._machine.release(request.file, number, 1):
                     self._send(message)
 
-    def _failed(self, request: Fetch | Own, error: OSError) -> None:
+    def _failed(self, hub: Hub, request: Fetch | Own, error: OSError) -> None:
         with self._changed:
+            if hub is not self._hub:
+                return  # of an earlier membership: it is asked again already
             self._under_way[request.file] -= 1
             self._refuse(request, error)
 
