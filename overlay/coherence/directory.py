@@ -461,8 +461,8 @@ class Directory:
             if number in message.fresh:
                 record.version += 1
                 record.known = now
-                if known.native == node:
-                    record.grant = known.grant
+                if isinstance(message, Release):
+                    record.grant = max(record.grant, message.grant)
             if record.owner == node and not isinstance(message, Flush):
                 if isinstance(message, Push):
                     record.pusher, record.used, record.sharers = node, False, frozenset({node})

@@ -129,6 +129,18 @@ FOUND = {
     "a block that was granted without content was read": Plan(
         seed=103, nodes=5, threads=4, files=3, blocks=1, closes=0.2, evicts=0.2, relaxation=1.0
     ),
+    "a flush that crossed a native grant was counted for it": Plan(
+        seed=719,
+        threads=4,
+        files=1,
+        blocks=1,
+        policy=WriteInvalidate,
+        closes=0.2,
+        between=0.5,
+        log="off",
+        lease=inf,
+        faults=("pause", "stall", "break"),
+    ),
     "an owner that home had given up took its copy for fresh": Plan(
         seed=0,
         nodes=4,
