@@ -20,6 +20,7 @@ BENCHES = {
     "fetch": "bench.fetch",
     "link": "bench.link",
     "move": "bench.move",
+    "overlay": "bench.overlay.figures",
     "paper": "bench.paper",
     "relocation": "bench.relocation",
     "replicas": "bench.replicas",

@@ -10,13 +10,11 @@ equal, in one life and in the next, in memory and on a disk.
 
 from __future__ import annotations
 
-import json
-import lzma
-import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench import columns
 from bench.fetch_trace import Touch, Trace
 
 FOLDER = Path(__file__).parent / "traces"
@@ -27,8 +25,6 @@ RUNS = (TRAINING, HELD_OUT)
 
 MAGIC = b"SATTRACE"
 VERSION = 1
-_HEAD = struct.Struct("<8sII")
-_FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "dict_size": 1 << 24}]
 
 RESUMED = "resumed"
 """The mark of the moment from which on a life's agent has answered."""
@@ -167,28 +163,19 @@ def encode(recording: Recording) -> bytes:
         "marks": [[mark.at, mark.life, mark.what] for mark in recording.marks],
         "accesses": len(recording.accesses),
     }
-    columns = [*_columns(recording), *_contents(recording.lives)]
-    parts = [json.dumps(head, separators=(",", ":")).encode("ascii"), *map(_varints, columns)]
-    body = b"".join(struct.pack("<I", len(part)) + part for part in parts)
-    packed = lzma.compress(body, lzma.FORMAT_RAW, filters=_FILTERS)
-    return _HEAD.pack(MAGIC, VERSION, len(packed)) + packed
+    return columns.packed(MAGIC, VERSION, head, [*_columns(recording), *_contents(recording.lives)])
 
 
 def decode(data: bytes) -> Recording:
     """The reverse. Raises ValueError."""
-    magic, version, size = _HEAD.unpack(data[: _HEAD.size].ljust(_HEAD.size))
-    if magic != MAGIC or version != VERSION or size != len(data) - _HEAD.size:
-        raise ValueError("not a recording of this version")
-    body = lzma.decompress(data[_HEAD.size :], lzma.FORMAT_RAW, filters=_FILTERS)
-    parts = _parts(body)
-    head = json.loads(next(parts))
-    columns = [_numbers(next(parts)) for _ in range(4)]
+    head, parts = columns.unpacked(MAGIC, VERSION, data)
+    of_accesses = [next(parts) for _ in range(4)]
     lives = tuple(
         Life(
             life["service"],
             life["booted"],
             life["volumes"],
-            {name: _content(_numbers(next(parts))) for name in sorted(life["volumes"])},
+            {name: _content(next(parts)) for name in sorted(life["volumes"])},
         )
         for life in head["lives"]
     )
@@ -196,7 +183,7 @@ def decode(data: bytes) -> Recording:
         workload=head["workload"],
         run=head["run"],
         lives=lives,
-        accesses=tuple(_accesses(lives, columns)),
+        accesses=tuple(_accesses(lives, of_accesses)),
         marks=tuple(Mark(*fields) for fields in head["marks"]),
     )
 
@@ -210,18 +197,18 @@ def _columns(recording: Recording) -> tuple[list[int], list[int], list[int], lis
         port = 2 * ports.index((access.life, access.volume)) + access.write
         who.append(port)
         gaps.append(round(access.gap * 1e6))
-        firsts.append(_zigzag(access.first - ends[port]))
+        firsts.append(columns.zigzag(access.first - ends[port]))
         counts.append(access.count)
         ends[port] = access.first + access.count
     return who, gaps, firsts, counts
 
 
-def _accesses(lives: Sequence[Life], columns: Sequence[list[int]]) -> Iterator[Access]:
+def _accesses(lives: Sequence[Life], of_accesses: Sequence[list[int]]) -> Iterator[Access]:
     ports = _ports(lives)
     ends = [0] * (2 * len(ports))
-    for port, gap, distance, count in zip(*columns, strict=True):
+    for port, gap, distance, count in zip(*of_accesses, strict=True):
         life, volume = ports[port // 2]
-        first = ends[port] + _unzigzag(distance)
+        first = ends[port] + columns.unzigzag(distance)
         ends[port] = first + count
         yield Access(gap / 1e6, life, bool(port % 2), volume, first, count)
 
@@ -237,7 +224,7 @@ def _contents(lives: Iterable[Life]) -> Iterator[list[int]]:
             column = []
             block = number = 0
             for at, held in sorted(life.content[name].items()):
-                column += [at - block, _zigzag(held - number - 1)]
+                column += [at - block, columns.zigzag(held - number - 1)]
                 block, number = at, held
             # Apart they compress better.
             yield column[::2] + column[1::2]
@@ -249,48 +236,9 @@ def _content(column: list[int]) -> dict[int, int]:
     block = number = 0
     for distance, change in zip(column[:half], column[half:], strict=True):
         block += distance
-        number += _unzigzag(change) + 1
+        number += columns.unzigzag(change) + 1
         found[block] = number
     return found
-
-
-def _varints(numbers: Iterable[int]) -> bytes:
-    found = bytearray()
-    for number in numbers:
-        rest = number
-        while rest > 0x7F:
-            found.append(rest & 0x7F | 0x80)
-            rest >>= 7
-        found.append(rest)
-    return bytes(found)
-
-
-def _numbers(data: bytes) -> list[int]:
-    found = []
-    number = shift = 0
-    for byte in data:
-        number |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            found.append(number)
-            number = shift = 0
-    return found
-
-
-def _parts(body: bytes) -> Iterator[bytes]:
-    at = 0
-    while at < len(body):
-        (size,) = struct.unpack_from("<I", body, at)
-        yield body[at + 4 : at + 4 + size]
-        at += 4 + size
-
-
-def _zigzag(number: int) -> int:
-    return 2 * number if number >= 0 else -2 * number - 1
-
-
-def _unzigzag(number: int) -> int:
-    return number // 2 if number % 2 == 0 else -(number + 1) // 2
 
 
 __all__ = [

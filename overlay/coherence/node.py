@@ -291,6 +291,9 @@ class Node:
             block.valid = True
             block.shared = not known.native
             block.expires = inf if reply.expires is None else sent + reply.expires
+            if known.native:
+                # What one node alone has cannot grow old; when it is engaged, its time begins.
+                block.expires = inf
         return stored
 
     def granted(self, request: Own, reply: Granted, now: float) -> list[int]:
@@ -376,7 +379,7 @@ class Node:
         if isinstance(message, Update):
             return self._update(message)
         if isinstance(message, Engage):
-            return self._engage(message)
+            return self._engage(message, now)
         if isinstance(message, Native):
             known = self._files.get(message.file)
             if known is not None:
@@ -444,7 +447,7 @@ class Node:
                 block.dirty = False
         return Updated(message.file, message.first, message.count, tuple(kept))
 
-    def _engage(self, message: Engage) -> Engaged:
+    def _engage(self, message: Engage, now: float) -> Engaged:
         known = self._files.get(message.file)
         if known is None:
             return Engaged(message.file, 0, 0, (), ())
@@ -461,6 +464,8 @@ class Node:
             if not block.dirty and not known.opened:
                 block.valid = False
                 continue
+            if known.relaxation and not block.dirty and block.expires == inf:
+                block.expires = now + known.relaxation
             (owned if block.dirty else copies).append(number)
         return Engaged(message.file, 0, 0, tuple(runs(owned)), tuple(runs(copies)))
 

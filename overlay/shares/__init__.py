@@ -15,6 +15,7 @@ acts), files (the file API), member (a node that joins again).
 
 from overlay.shares import codec
 from overlay.shares.buffer import Buffer
+from overlay.shares.codec import encode
 from overlay.shares.extent import BLOCK, Extent
 from overlay.shares.files import RawFile, find, open_file
 from overlay.shares.hub import Hub, Opened
@@ -63,6 +64,7 @@ __all__ = [
     "Usage",
     "answer_request",
     "codec",
+    "encode",
     "find",
     "open_file",
 ]

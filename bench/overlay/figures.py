@@ -1,0 +1,159 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""OFS's evaluation with recorded traces: `./scripts/bench overlay`, docs/overlay-bench.md.
+
+Mean I/O latency and traffic of each policy on the twelve workloads, over links of 20 and 60 ms, and
+what relaxation saves. Of the mean of the twelve each workload is a twelfth: means are of ratios.
+The pictures, with the series that they are drawn from, go to bench-out/overlay.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from bench.harness import Figure, figure
+from bench.overlay.network import Link
+from bench.overlay.plan import Plan
+from bench.overlay.plots import Series, draw_latency, draw_relaxation, draw_traffic
+from bench.overlay.replay import OPTIMAL, Replayed, replay
+from bench.overlay.splits import workloads
+from bench.overlay.trace import traces
+from overlay.coherence import POLICIES, DelayedUpdate, WriteInvalidate, WriteUpdate
+
+OUT = Path("bench-out") / "overlay"
+
+ROUND_TRIPS = (0.020, 0.060)
+RATE = 20e6 / 8
+"""Bytes a second: a home's uplink of today."""
+
+INVALIDATE, UPDATE, DELAYED = WriteInvalidate.name, WriteUpdate.name, DelayedUpdate.name
+PREDICTED = "predicted"
+
+LATENCY_GOALS = {UPDATE: 0.79, INVALIDATE: 0.80}
+TRAFFIC_GOALS = {UPDATE: 0.33, INVALIDATE: 1.14}
+"""What delayed-update is to have of those, at most."""
+
+NEAR_OPTIMAL = 1.05
+
+RELAXATIONS = (0.0, 1.0, 2.0, 5.0, 10.0, 30.0)
+RELAXED = 5.0
+RELAXED_LATENCY, RELAXED_TRAFFIC = 0.6, 0.7
+
+
+def policies() -> tuple[str, ...]:
+    """Those that are compared."""
+    known = (INVALIDATE, UPDATE, DELAYED, PREDICTED)
+    return (*(name for name in known if name in POLICIES), OPTIMAL)
+
+
+def plans() -> list[Plan]:
+    """Of the twelve workloads."""
+    return [Plan(workload) for workload in workloads(traces())]
+
+
+def figures() -> Iterator[Figure]:
+    yield from policy_figures(False)
+    yield from relaxation_figures(False)
+
+
+def quick_figures() -> Iterator[Figure]:
+    yield from policy_figures(True)
+    yield from relaxation_figures(True)
+
+
+def policy_figures(quick: bool) -> Iterator[Figure]:
+    """All policies on all workloads."""
+    series: dict[float, Series] = {}
+    every = plans()
+    for round_trip in ROUND_TRIPS[:1] if quick else ROUND_TRIPS:
+        found: Series = {
+            name: {plan.workload.name: replay(plan, name, Link(round_trip, RATE)) for plan in every}
+            for name in policies()
+        }
+        series[round_trip] = found
+        label = f"overlay, {round_trip * 1e3:.0f} ms"
+        yield from _of_workloads(label, found)
+        yield from _means(label, found)
+    draw_latency(OUT, series)
+    draw_traffic(OUT, series)
+
+
+def _of_workloads(label: str, found: Series) -> Iterator[Figure]:
+    for workload, base in found[INVALIDATE].items():
+        for name, runs in found.items():
+            run = runs[workload]
+            what = f"{label}, {workload}, {name}"
+            latency = (INVALIDATE, base.latency * 1e3)
+            yield figure(f"{what}: mean I/O latency", run.latency * 1e3, "ms", against=latency)
+            traffic = (INVALIDATE, base.traffic.total / 1e3)
+            yield figure(f"{what}: traffic", run.traffic.total / 1e3, "kB", against=traffic)
+
+
+def _means(label: str, found: Series) -> Iterator[Figure]:
+    for other, goal in LATENCY_GOALS.items():
+        what = f"{label}: latency of {DELAYED} by that of {other}, mean of all"
+        yield figure(what, _ratio(found[DELAYED], found[other], _latency), "1", at_most=goal)
+    for other, goal in TRAFFIC_GOALS.items():
+        what = f"{label}: traffic of {DELAYED} by that of {other}, mean of all"
+        yield figure(what, _ratio(found[DELAYED], found[other], _traffic), "1", at_most=goal)
+    for name in (INVALIDATE, PREDICTED):
+        if name not in found:
+            continue
+        goal_of = NEAR_OPTIMAL if name == PREDICTED else None
+        for measure, of in (("latency", _latency), ("traffic", _traffic)):
+            what = f"{label}: {measure} of {name} by that of {OPTIMAL}, mean of all"
+            ratio = _ratio(found[name], found[OPTIMAL], of)
+            yield figure(what, ratio, "1", at_most=goal_of)
+
+
+def _latency(run: Replayed) -> float:
+    return run.latency
+
+
+def _traffic(run: Replayed) -> float:
+    return run.traffic.total
+
+
+def _ratio(
+    runs: dict[str, Replayed], others: dict[str, Replayed], of: Callable[[Replayed], float]
+) -> float:
+    """The mean of the workloads' ratios."""
+    return statistics.fmean(of(runs[name]) / of(others[name]) for name in runs)
+
+
+def relaxation_figures(quick: bool) -> Iterator[Figure]:
+    """What older copies save, with delayed-update."""
+    every = plans()
+    series: dict[float, dict[float, dict[str, Replayed]]] = {}
+    for round_trip in ROUND_TRIPS[:1] if quick else ROUND_TRIPS:
+        link = Link(round_trip, RATE)
+        of: dict[float, dict[str, Replayed]] = {
+            seconds: {plan.workload.name: replay(plan, DELAYED, link, seconds) for plan in every}
+            for seconds in ((0.0, RELAXED) if quick else RELAXATIONS)
+        }
+        series[round_trip] = of
+        label = f"overlay, {round_trip * 1e3:.0f} ms"
+        for seconds, runs in of.items():
+            if not seconds:
+                continue
+            what = (
+                f"{label}: latency with a relaxation of {seconds:g} s by that with 0, mean of all"
+            )
+            goal = RELAXED_LATENCY if seconds == RELAXED else None
+            yield figure(what, _ratio(runs, of[0.0], _latency), "1", at_most=goal)
+            what = (
+                f"{label}: traffic with a relaxation of {seconds:g} s by that with 0, mean of all"
+            )
+            goal = RELAXED_TRAFFIC if seconds == RELAXED else None
+            yield figure(what, _ratio(runs, of[0.0], _traffic), "1", at_most=goal)
+    draw_relaxation(OUT, series)
+
+
+PARTS: dict[str, Callable[[bool], Iterator[Figure]]] = {
+    "policies": policy_figures,
+    "relaxation": relaxation_figures,
+}
+
+__all__ = ["PARTS", "figures", "plans", "policies", "quick_figures"]

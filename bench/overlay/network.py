@@ -1,0 +1,95 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Time and links of a replay: events in order, and lines that take time for each byte.
+
+Time is simulated, in seconds; events of one time happen in the order in which they were asked for.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from overlay.coherence import BLOCK, Carrier, Message
+from overlay.shares import encode
+
+Event = Callable[[], None]
+
+FRAME = 17
+"""Bytes that `wire.duplex` adds to a message."""
+
+
+class Clock:
+    """What happens when."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self._events: list[tuple[float, int, Event]] = []
+        self._asked = 0
+
+    def at(self, time: float, event: Event) -> None:
+        self._asked += 1
+        heapq.heappush(self._events, (max(time, self.now), self._asked, event))
+
+    def run(self) -> None:
+        """Until nothing is left to happen."""
+        while self._events:
+            self.now, _, event = heapq.heappop(self._events)
+            event()
+
+
+@dataclass(frozen=True)
+class Link:
+    """round_trip: seconds, of an empty message and its reply. rate: bytes a second, in each
+    direction."""
+
+    round_trip: float
+    rate: float
+
+
+@dataclass
+class Traffic:
+    """messages and bytes by kind of message, both directions together."""
+
+    messages: Counter[str] = field(default_factory=Counter)
+    bytes: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def total(self) -> int:
+        return sum(self.bytes.values())
+
+
+class Line:
+    """One direction of a link: what is sent comes in that order, after all that was sent before it.
+    traffic: None where nobody counts."""
+
+    def __init__(self, clock: Clock, link: Link, traffic: Traffic | None) -> None:
+        self._clock = clock
+        self._link = link
+        self._traffic = traffic
+        self._free = 0.0
+
+    def follow(self, arrived: Event) -> None:
+        """Something that has no size to speak of, behind what was sent before."""
+        self._clock.at(max(self._free, self._clock.now) + self._link.round_trip / 2, arrived)
+
+    def send(self, message: Message, arrived: Event) -> None:
+        size = size_of(message)
+        if self._traffic is not None:
+            kind = type(message).__name__
+            self._traffic.messages[kind] += 1
+            self._traffic.bytes[kind] += size
+        self._free = max(self._free, self._clock.now) + size / self._link.rate
+        self._clock.at(self._free + self._link.round_trip / 2, arrived)
+
+
+def size_of(message: Message) -> int:
+    """Bytes of a message as it goes over a stream, its frame included; content is as long as the
+    blocks that it is of. TCP's and SSH's own bytes are not in it."""
+    content = BLOCK * len(message.fresh) if isinstance(message, Carrier) else 0
+    return FRAME + len(encode(message)) + content
+
+
+__all__ = ["Clock", "Line", "Link", "Traffic", "size_of"]

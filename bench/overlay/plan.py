@@ -1,0 +1,101 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a replay has to know of a workload beforehand: blocks of each access, and who comes next.
+
+Reads touch the file's block of attributes as well, for its size; writes touch it where they make
+the file longer. `optimal` is told from here whether a block's next access is a read on the other
+node.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from bench.overlay.splits import Workload
+from bench.overlay.trace import Access, Kind
+from overlay.coherence import ATTRIBUTES, BLOCK, FileId
+
+
+@dataclass(frozen=True)
+class Step:
+    """One access. numbers: blocks, ascending, without the attributes. whole: those that are written
+    without a look at what they held. changes: whether the attributes are written. size: of the file
+    before it, in blocks. cut: from which block on the file ends; None where it is not cut."""
+
+    access: Access
+    away: bool
+    numbers: tuple[int, ...]
+    whole: range
+    size: int
+    changes: bool = False
+    cut: int | None = None
+
+    @property
+    def file(self) -> FileId:
+        return FileId(self.access.file + 1)
+
+    @property
+    def write(self) -> bool:
+        return self.access.kind is not Kind.READ
+
+
+class Plan:
+    """A workload's steps."""
+
+    def __init__(self, workload: Workload) -> None:
+        self.workload = workload
+        self.steps = tuple(_steps(workload))
+        self._next: defaultdict[tuple[FileId, int], list[int]] = defaultdict(list)
+        for at, step in enumerate(self.steps):
+            for number in (ATTRIBUTES, *step.numbers):
+                self._next[step.file, number].append(at)
+
+    def elsewhere(self, file: FileId, number: int, at: int) -> bool:
+        """Whether the first access to the block after step `at` is a read by the other node."""
+        found = self._next[file, number]
+        place = bisect_right(found, at)
+        if place == len(found):
+            return False
+        step = self.steps[found[place]]
+        writes = step.changes if number == ATTRIBUTES else step.write
+        return not writes and step.away != self.steps[at].away
+
+    def before(self) -> Iterator[tuple[FileId, int]]:
+        """The files that were there, and how many blocks each has."""
+        for number, file in enumerate(self.workload.trace.files):
+            if file.size >= 0:
+                yield FileId(number + 1), -(-file.size // BLOCK)
+
+
+def _steps(workload: Workload) -> Iterator[Step]:
+    sizes = [max(0, file.size) for file in workload.trace.files]
+    for access, away in zip(workload.trace.accesses, workload.away, strict=True):
+        size, blocks = sizes[access.file], -(-sizes[access.file] // BLOCK)
+        if access.kind is Kind.RESIZE:
+            sizes[access.file] = access.offset
+            cut = -(-access.offset // BLOCK) if access.offset < size else None
+            yield Step(access, away, (), range(0), blocks, changes=True, cut=cut)
+            continue
+        end = access.offset + access.length
+        if access.kind is Kind.READ:
+            yield Step(access, away, tuple(access.blocks), range(0), blocks)
+            continue
+        sizes[access.file] = max(size, end)
+        whole = _whole(access.offset, end, size)
+        yield Step(access, away, tuple(access.blocks), whole, blocks, changes=end > size)
+
+
+def _whole(begin: int, end: int, size: int) -> range:
+    """Blocks that a write leaves nothing of, in a file of that size: those that begin behind its
+    end are empty before."""
+    first = -(-begin // BLOCK)
+    if begin >= size and begin // BLOCK * BLOCK >= size:
+        first = begin // BLOCK
+    last = end // BLOCK if end < size else -(-end // BLOCK)
+    return range(first, max(first, last))
+
+
+__all__ = ["Plan", "Step"]

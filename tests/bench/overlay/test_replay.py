@@ -1,0 +1,125 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Small replays, whose messages and waits are counted by hand."""
+
+import pytest
+
+from bench.overlay.network import FRAME, Clock, Line, Link, Traffic, size_of
+from bench.overlay.plan import Plan
+from bench.overlay.replay import OPTIMAL, replay
+from bench.overlay.splits import Workload
+from bench.overlay.trace import ABSENT, Access, File, Kind, Trace
+from overlay.coherence import Fetch, FileId, Push
+from overlay.shares import encode
+from wire.duplex import HEADER
+
+R, W = Kind.READ, Kind.WRITE
+SECOND = 1_000_000
+LINK = Link(0.1, 1e9)
+SLACK = 1e-4
+"""Seconds that a few blocks take over LINK, and more."""
+
+HERE, AWAY = False, True
+
+
+def plan(size: int, *accesses: tuple[bool, Kind, int, int]) -> Plan:
+    """One file; each access a second after the one before: where, what, offset and length."""
+    found = tuple(
+        Access(at * SECOND, 0, int(away), 0, kind, 0, offset, length)
+        for at, (away, kind, offset, length) in enumerate(accesses)
+    )
+    trace = Trace("try", ("here", "away"), ("",), (File("a", size),), found)
+    return Plan(Workload("threads", trace, tuple(access[0] for access in accesses)))
+
+
+PING_PONG = (
+    (HERE, R, 0, 4096),  # native: nothing
+    (AWAY, R, 0, 4096),  # the open engages the mobile; the content is at home
+    (HERE, W, 0, 4096),  # attributes, then the ownership: two round trips
+    (AWAY, R, 0, 4096),  # recalled, unless it was pushed
+)
+
+
+def test_write_invalidate_recalls_what_is_read_elsewhere() -> None:
+    done = replay(plan(4096, *PING_PONG), "write-invalidate", LINK)
+    kinds = ("Engage", "Engaged", "Fetch", "Blocks", "Own", "Granted", "Recall", "Recalled")
+    assert done.traffic.messages == dict.fromkeys(kinds, 1)
+    assert done.latencies == pytest.approx([0, 0, 0.2, 0.1], abs=SLACK)
+    # The other node's program opens the file, thinks for two seconds and waits for the content.
+    assert done.seconds == pytest.approx(1 + 0.1 + 2 + 0.1, abs=SLACK)
+
+
+def test_optimal_pushes_it_while_the_program_thinks() -> None:
+    done = replay(plan(4096, *PING_PONG), OPTIMAL, LINK)
+    kinds = ("Engage", "Engaged", "Fetch", "Blocks", "Own", "Granted", "Push", "Done")
+    assert done.traffic.messages == dict.fromkeys(kinds, 1)
+    assert done.latencies == pytest.approx([0, 0, 0.2, 0], abs=SLACK)
+
+
+def test_write_update_pushes_each_write_and_delayed_update_none_before_it_has_learnt() -> None:
+    writes = (*PING_PONG[:3], (HERE, W, 0, 10), (HERE, W, 0, 10), PING_PONG[3])
+    pushed = replay(plan(4096, *writes), "write-update", LINK)
+    assert pushed.traffic.messages["Push"] == 3
+    assert pushed.traffic.messages["Own"] == 3
+    assert pushed.latencies == pytest.approx([0, 0, 0.2, 0.1, 0.1, 0], abs=SLACK)
+    delayed = replay(plan(4096, *writes), "delayed-update", LINK)
+    assert delayed.traffic.messages["Push"] == 0
+    assert delayed.latencies == pytest.approx([0, 0, 0.2, 0, 0, 0.1], abs=SLACK)
+
+
+def test_delayed_update_pushes_after_as_many_overwrites_as_the_last_time() -> None:
+    turn = ((HERE, W, 0, 10), (HERE, W, 0, 10), (HERE, W, 0, 10), (AWAY, R, 0, 10))
+    done = replay(plan(4096, *PING_PONG[:2], *turn, *turn), "delayed-update", LINK)
+    assert done.traffic.messages["Push"] == 1
+    assert done.latencies[2:] == pytest.approx([0.2, 0, 0, 0.1, 0.1, 0, 0, 0], abs=SLACK)
+
+
+def test_what_one_node_makes_and_uses_needs_no_message() -> None:
+    done = replay(plan(ABSENT, (HERE, W, 0, 9000), (HERE, R, 0, 9000)), "write-update", LINK)
+    assert not done.traffic.messages
+    assert done.latencies == [0, 0]
+
+
+def test_a_relaxed_copy_is_read_until_it_is_too_old() -> None:
+    reads = [(HERE, R, 0, 10), *[(AWAY, W, 0, 10), (HERE, R, 0, 10)] * 4]
+    strong = replay(plan(4096, *reads), "write-invalidate", LINK)
+    relaxed = replay(plan(4096, *reads), "write-invalidate", LINK, relaxation=3.0)
+    # Strong: the first read after the engagement lacks attributes, all of them the content.
+    assert strong.traffic.messages["Invalidate"] == 4
+    assert relaxed.traffic.messages["Invalidate"] == 0
+    assert sum(relaxed.latencies) < sum(strong.latencies)
+
+
+@pytest.mark.parametrize("relaxation", [0.0, 5.0])
+def test_a_native_file_does_not_grow_old(relaxation: float) -> None:
+    """With relaxation its copies expired, and nobody asked for them: the read never ended."""
+    reads = [(HERE, R, 0, 10)] * 8
+    done = replay(plan(4096, *reads), "delayed-update", LINK, relaxation)
+    assert done.latencies == [0] * 8
+
+
+def test_sizes_are_those_of_the_encoding_with_its_frame() -> None:
+    assert HEADER.size == FRAME
+    fetch = Fetch(FileId(1), 0, 2, (0, 0))
+    assert size_of(fetch) == FRAME + len(encode(fetch))
+    push = Push(FileId(1), 0, 2, (0, 1), bytes(8192))
+    assert size_of(Push(FileId(1), 0, 2, (0, 1))) == FRAME + len(encode(push))
+
+
+def test_a_line_is_in_order_and_takes_time_for_each_byte() -> None:
+    clock, traffic, came = Clock(), Traffic(), []
+    line = Line(clock, Link(0.2, 1000.0), traffic)
+    big, small = Push(FileId(1), 0, 1, (0,)), Fetch(FileId(1), 0, 1, (0,))
+    line.send(big, lambda: came.append(("big", clock.now)))
+    line.send(small, lambda: came.append(("small", clock.now)))
+    clock.run()
+    first = size_of(big) / 1000
+    both = first + size_of(small) / 1000
+    assert came == [("big", pytest.approx(first + 0.1)), ("small", pytest.approx(both + 0.1))]
+    assert traffic.total == size_of(big) + size_of(small)
+
+
+def test_a_replay_is_the_same_each_time() -> None:
+    one, two = (replay(plan(4096, *PING_PONG * 3), "delayed-update", LINK) for _ in range(2))
+    assert one.latencies == two.latencies
+    assert one.traffic.bytes == two.traffic.bytes
