@@ -30,6 +30,9 @@ from wire import HttpClient, Identity
 
 PATIENCE_SECONDS = 40.0
 
+MOVE_SECONDS = 150.0
+"""How long a move may take: a desktop has 14 MB that only the surrogate before has."""
+
 CALL_SECONDS = 60.0
 
 RESPONSE_SECONDS = 8
@@ -106,16 +109,16 @@ class Site:
         config.write_text("\n".join([*lines, config.read_text()]))
 
     def types(
-        self, *words: str | Path, config: Path | None = None
+        self, *words: str | Path, config: Path | None = None, seconds: float = PATIENCE_SECONDS
     ) -> subprocess.CompletedProcess[str]:
         """Type a command of `satchel` at the client."""
         where = config or self.roles.client_config
         argv = [PROGRAMS / "satchel", "--config", where, *words]
-        return self.bed.client.run(argv, timeout=PATIENCE_SECONDS)
+        return self.bed.client.run(argv, timeout=seconds)
 
-    def sees(self, *words: str | Path) -> Any:
+    def sees(self, *words: str | Path, seconds: float = PATIENCE_SECONDS) -> Any:
         """The same, for what must succeed: its JSON."""
-        done = self.types(*words, "--json")
+        done = self.types(*words, "--json", seconds=seconds)
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 
@@ -143,7 +146,9 @@ class Site:
         return self.run("--media", self.media)
 
     def move(self, surrogate: str, *options: str) -> Any:
-        return self.sees("move", self.service, "--to", surrogate, *options)
+        """Returns when the replica there needs the one before no more."""
+        move = ("move", self.service, "--to", surrogate)
+        return self.sees(*move, *options, seconds=MOVE_SECONDS)
 
     def status(self) -> Any:
         """What `satchel status --json` shows, without a process for each look."""

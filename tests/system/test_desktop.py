@@ -64,6 +64,7 @@ def test_a_viewer_stays_connected_from_hotspot_to_hotspot(
                 wait_until(lambda at=spot: site.status()["first_responses"].get(at, 0))
                 pictures.append(settled(viewer, port))
                 site.mend_home()
+                wait_until(lambda: site.states()["home"] == "joined", 60.0)
                 assert viewer.viewer.poll() is None
         status = site.status()
         print(status["first_responses"], status["last_operation"])
