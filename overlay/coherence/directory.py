@@ -461,8 +461,9 @@ class Directory:
             if number in message.fresh:
                 record.version += 1
                 record.known = now
-                if isinstance(message, Release):
-                    record.grant = max(record.grant, message.grant)
+                later = isinstance(message, Release) and message.grant == known.grant
+                if known.native == node and (later or record.owner == HOME):
+                    record.grant = known.grant
             if record.owner == node and not isinstance(message, Flush):
                 if isinstance(message, Push):
                     record.pusher, record.used, record.sharers = node, False, frozenset({node})
