@@ -11,7 +11,8 @@ from math import inf
 
 from overlay.coherence import DelayedUpdate, FileId, Policy
 from overlay.coherence.history import INITIAL, Operation
-from overlay.coherence.simulator import NOTHING, VALUE, Access, SimHome, SimNode, World
+from overlay.coherence.simulator import NOTHING, VALUE, Access, SimHome, SimNode
+from overlay.coherence.world import World
 
 FAULTS = ("pause", "stall", "break", "kill")
 

@@ -14,7 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from overlay.coherence import DelayedUpdate, FileId, WriteInvalidate, WriteUpdate
-from overlay.coherence.simulator import VALUE, Access, SimHome, SimNode, World
+from overlay.coherence.simulator import VALUE, Access, SimHome, SimNode
+from overlay.coherence.world import World
 
 FILE = FileId(1)
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 import pytest
 
 from overlay.coherence import POLICIES, DelayedUpdate, FileId, Policy, Predicted
-from overlay.coherence.simulator import VALUE, Access, SimHome, SimNode, World
+from overlay.coherence.simulator import VALUE, Access, SimHome, SimNode
+from overlay.coherence.world import World
 
 FILE = FileId(1)
 
