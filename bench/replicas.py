@@ -178,7 +178,7 @@ def _send(spot: _Spot, replica: ReplicaId, log: Sequence[Operation]) -> float:
     endpoint = spot.endpoint(replica)
     began = time.monotonic()
     for operation in log:
-        endpoint.execute([operation])
+        list(endpoint.execute([operation]))
     return time.monotonic() - began
 
 

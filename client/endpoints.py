@@ -9,11 +9,11 @@ something to send.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from client.home import HomeService, answers_limit
 from client.journal import Journal, JournalParted
-from replay import Operation, Response, decode_responses, encode_operations
+from replay import Operation, Response, encode_operations, responses_in
 from satchel.errors import ConflictError, NotFoundError, UnavailableError
 from satchel.ids import OperationNumber, ReplicaId
 from wire import HandedOver, Link, ReplicaStatus
@@ -60,20 +60,25 @@ class HomeEndpoint:
         self._stateful = stateful
         self._compared = False
 
-    def execute(self, operations: Sequence[Operation]) -> list[Response]:
+    def execute(self, operations: Sequence[Operation]) -> Iterator[Response]:
+        logged = False
         try:
-            responses = self._home.execute(operations)
+            for response in self._home.execute(operations):
+                if not logged:  # home logs all of them before it executes the first
+                    self._acknowledge(operations[-1].number)
+                logged = True
+                yield response
         except UnavailableError:
             self._home.link.connect()
             self.position()
             raise
-        self._acknowledge(operations[-1].number)
-        return responses
+        if not logged:
+            self._acknowledge(operations[-1].number)
 
     def read(self, operations: Sequence[Operation]) -> list[Response]:
         ask = self._home.read if self._stateful else self._home.execute
         try:
-            return ask(operations)
+            return list(ask(operations))
         except UnavailableError:
             self._home.link.connect()
             self.position()
@@ -130,26 +135,26 @@ class SurrogateEndpoint:
         self._link = link
         self._path = f"/v1/replicas/{replica}"
 
-    def execute(self, operations: Sequence[Operation]) -> list[Response]:
+    def execute(self, operations: Sequence[Operation]) -> Iterator[Response]:
         return self._send("operations", operations)
 
     def read(self, operations: Sequence[Operation]) -> list[Response]:
-        return self._send(self._reads, operations)
+        return list(self._send(self._reads, operations))
 
-    def _send(self, where: str, operations: Sequence[Operation]) -> list[Response]:
+    def _send(self, where: str, operations: Sequence[Operation]) -> Iterator[Response]:
         try:
-            answer = self._link.http.post_bytes(
+            answer = self._link.http.post_stream(
                 f"{self._path}/{where}",
                 encode_operations(operations),
                 timeout=None,
                 limit=answers_limit(len(operations)),
                 idempotent=True,
             )
+            yield from responses_in(answer)
         except UnavailableError:
             self._link.connect()
             self.position()
             raise
-        return decode_responses(answer)
 
     def position(self) -> OperationNumber:
         """Raises ReplicaEnded for a replica that will not answer any more."""

@@ -19,7 +19,7 @@ import enum
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -67,9 +67,11 @@ class Endpoint(Protocol):
     patience: float
     """Seconds without an answer after which the replica counts as lost."""
 
-    def execute(self, operations: Sequence[Operation]) -> list[Response]:
-        """Execute in order, at most once by number; responses that are no longer known are left
-        out. Raises UnavailableError, StateError when the operations do not follow its last."""
+    def execute(self, operations: Sequence[Operation]) -> Iterable[Response]:
+        """Execute in order, at most once by number; each response as soon as it is there. Those
+        that are no longer known are left out, all of them or the first. Where something is wrong
+        they end, and whoever asks for the next is told. Raises UnavailableError, StateError when
+        the operations do not follow its last."""
 
     def read(self, operations: Sequence[Operation]) -> list[Response]:
         """Execute what changes nothing and does not count; a response for each, in order. Raises
@@ -234,19 +236,33 @@ class Feed:
             return
         self._listener.sent(sum(op.record_size for op in operations), apart=False)
         began = time.monotonic()
-        responses = self.endpoint.execute(operations)
+        self._hear(operations)
         seconds = time.monotonic() - began
         self._portion.note(len(operations), seconds)
         if len(operations) == 1:
             self.pace.note(seconds)
-        self.cursor = operations[-1].number
-        self._answered()
-        self._listener.arrived(self, responses)
+
+    def _hear(self, operations: Sequence[Operation]) -> None:
+        """Send them, and take each response as it comes. Whatever has no response when they end is
+        sent again, unless there was none at all: then they were executed long ago."""
+        last, heard = operations[-1].number, False
+        for response in self.endpoint.execute(operations):
+            if not self.cursor < response.number <= last:
+                what = f"{self.name} answers operation {response.number}"
+                raise IntegrityError(what, why=f"{self.cursor + 1} to {last} were asked for")
+            self.cursor, heard = response.number, True
+            self._answered()
+            self._listener.arrived(self, [response])
+        if not heard:
+            self.cursor = last
+            self._answered()
+            self._listener.arrived(self, [])
 
     def _at_once(self) -> int:
-        """How many operations are sent at once: few, where somebody may wait for these answers."""
+        """How many operations are sent at once: few, where a read may have to wait for them."""
         lags = self.aim is not None and self.aim - self.cursor > FAR
-        return BATCH if lags or self._state is not FeedState.JOINED else self._portion.size
+        few = self._first_read is not None and self._state is FeedState.JOINED and not lags
+        return self._portion.size if few else BATCH
 
     def _read(self) -> bool:
         """Read what there is to read now; whether there was anything."""

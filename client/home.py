@@ -12,8 +12,8 @@ from replay import (
     Operation,
     Response,
     decode_operations,
-    decode_responses,
     encode_operations,
+    responses_in,
 )
 from satchel.errors import IntegrityError
 from satchel.ids import OperationNumber
@@ -96,16 +96,17 @@ class HomeService:
         found = self._operations(OperationNumber(number - 1), 1)
         return found[0] if found else None
 
-    def execute(self, operations: Sequence[Operation]) -> list[Response]:
-        """Log and execute; the responses that home still knows."""
+    def execute(self, operations: Sequence[Operation]) -> Iterator[Response]:
+        """Log, then execute; the responses that home still knows, as they come. Fewer where home
+        cannot go on: asked for the others, it says why."""
         return self._send("operations", operations)
 
     def read(self, operations: Sequence[Operation]) -> list[Response]:
         """Execute what changes nothing, and log nothing; a response for each."""
-        return self._send("reads", operations)
+        return list(self._send("reads", operations))
 
-    def _send(self, where: str, operations: Sequence[Operation]) -> list[Response]:
-        answer = self.link.http.post_bytes(
+    def _send(self, where: str, operations: Sequence[Operation]) -> Iterator[Response]:
+        answer = self.link.http.post_stream(
             f"{self._path}/{where}",
             encode_operations(operations),
             headers={"X-Satchel-Client": self.client},
@@ -113,7 +114,7 @@ class HomeService:
             limit=answers_limit(len(operations)),
             idempotent=True,
         )
-        return decode_responses(answer)
+        return responses_in(answer)
 
     def _operations(self, after: OperationNumber, limit: int) -> list[Operation]:
         path = f"{self._path}/operations?after={after}&limit={limit}"

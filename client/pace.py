@@ -24,8 +24,8 @@ BATCH = 32
 """Operations sent at once to a replica that lags."""
 
 BATCH_SECONDS = 0.08
-"""By how much the first operation of a batch may be answered later than alone, where somebody waits
-for it: a replica answers a batch as a whole."""
+"""How long a batch may take beyond its first operation where reads go apart: a read waits until
+the batch is over."""
 
 
 class Portion:

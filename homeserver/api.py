@@ -49,7 +49,7 @@ from replay import decode_operations, encode_operations, encode_responses
 from satchel.errors import UsageError
 from satchel.ids import CheckpointId, OperationNumber
 from satchel.retention import Policy
-from wire import Lease, ServiceStatus, Turnstile, chunk_routes, install_errors
+from wire import Lease, ServiceStatus, Turnstile, chunk_routes, install_errors, streamed
 
 MAX_BODY = 256 << 20
 """Bytes of a request: a batch of operations, each of them at most a replay payload."""
@@ -218,7 +218,8 @@ def _operations(home: Home, works: Works) -> flask.Blueprint:
     @routes.post("/operations")
     def submit(name: str) -> Any:
         operations = decode_operations(flask.request.get_data())
-        return _octets(encode_responses(claimed(name).submit(operations)))
+        responses = claimed(name).answer(operations)
+        return streamed(encode_responses([response]) for response in responses)
 
     @routes.post("/reads")
     def read(name: str) -> Any:

@@ -16,7 +16,7 @@ import logging
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -179,22 +179,30 @@ class Service:
             self._log.close()
 
     def submit(self, operations: Sequence[Operation]) -> list[Response]:
-        """Log the operations, wait until the replica has executed them, give the responses.
+        """Log the operations, wait until the replica has executed them, give the responses; see
+        `answer`."""
+        return list(self.answer(operations))
 
-        They are durable in the log before anything else happens, so after an error that says
-        that the replica is gone they are stable all the same. Operations that the log has already
-        are not logged and not executed again; a response that is no longer kept is left out.
-        Raises as `append`, `wait_executed` and, without a log, Replica.execute do.
+    def answer(self, operations: Sequence[Operation]) -> Iterator[Response]:
+        """Log the operations, and give each response as soon as the replica has executed it.
+
+        All are durable in the log before the first response, so after an error that says that the
+        replica is gone they are stable all the same. Operations that the log has already are not
+        logged and not executed again; a response that is no longer kept is left out. Raises as
+        `append`, `wait_executed` and, without a log, Replica.execute do.
         """
         if self._log is None:
             replica, seconds = self.replica(), self._settings.operation_seconds
-            return [replica.execute(operation, seconds) for operation in operations]
-        if not operations:
-            return []
+            for operation in operations:
+                yield replica.execute(operation, seconds)
+            return
         self.append(operations)
-        self.wait_executed(operations[-1].number)
-        with self._changed:
-            return self._answers.of([operation.number for operation in operations])
+        for operation in operations:
+            self.wait_executed(operation.number)
+            with self._changed:
+                response = self._answers.of(operation.number)
+            if response:
+                yield response
 
     def read(self, operations: Sequence[Operation]) -> list[Response]:
         """Execute requests that change nothing, each after the operations before its number; they
@@ -451,5 +459,5 @@ class _Answers:
             _, dropped = self._kept.popitem(last=False)
             self._bytes -= len(dropped.payload)
 
-    def of(self, numbers: Sequence[OperationNumber]) -> list[Response]:
-        return [self._kept[number] for number in numbers if number in self._kept]
+    def of(self, number: OperationNumber) -> Response | None:
+        return self._kept.get(number)

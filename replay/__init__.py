@@ -24,6 +24,7 @@ from replay.batch import (
     decode_responses,
     encode_operations,
     encode_responses,
+    responses_in,
 )
 from replay.channel import (
     AgentChannel,
@@ -96,5 +97,6 @@ __all__ = [
     "examine",
     "logs_in",
     "play",
+    "responses_in",
     "scan_segment",
 ]

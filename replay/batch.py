@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from replay.operations import (
     MAX_PAYLOAD,
@@ -62,18 +62,35 @@ def encode_responses(responses: Iterable[Response]) -> bytes:
 
 def decode_responses(data: bytes) -> list[Response]:
     """The responses in a peer's batch. Raises RecordInvalid."""
-    responses = []
-    start = 0
-    while start < len(data):
-        if len(data) - start < _RESPONSE.size:
-            raise RecordInvalid("cannot read response record", why="its header is cut short")
-        magic, length, number, crc = _RESPONSE.unpack_from(data, start)
-        begin = start + _RESPONSE.size
-        payload = data[begin : begin + length]
-        if magic != RESPONSE_MAGIC or length > MAX_PAYLOAD or len(payload) != length:
-            raise RecordInvalid("cannot read response record", why="its header makes no sense")
-        if zlib.crc32(payload) != crc:
-            raise RecordInvalid(f"response {number}: its payload is damaged")
-        responses.append(Response(OperationNumber(number), payload))
-        start = begin + length
-    return responses
+    return list(responses_in([data]))
+
+
+def responses_in(pieces: Iterable[bytes]) -> Iterator[Response]:
+    """The responses in a peer's batch that comes in pieces, each as soon as it is whole. Raises
+    RecordInvalid."""
+    held = bytearray()
+    for piece in pieces:
+        held += piece
+        start = 0
+        while (response := _response_at(held, start)) is not None:
+            yield response
+            start += _RESPONSE.size + len(response.payload)
+        del held[:start]
+    if held:
+        raise RecordInvalid("cannot read response record", why="it is cut short")
+
+
+def _response_at(data: bytearray, start: int) -> Response | None:
+    """None where it is not whole yet."""
+    if len(data) - start < _RESPONSE.size:
+        return None
+    magic, length, number, crc = _RESPONSE.unpack_from(data, start)
+    if magic != RESPONSE_MAGIC or length > MAX_PAYLOAD:
+        raise RecordInvalid("cannot read response record", why="its header makes no sense")
+    begin = start + _RESPONSE.size
+    if len(data) - begin < length:
+        return None
+    payload = bytes(data[begin : begin + length])
+    if zlib.crc32(payload) != crc:
+        raise RecordInvalid(f"response {number}: its payload is damaged")
+    return Response(OperationNumber(number), payload)

@@ -28,7 +28,7 @@ from satchel.errors import UsageError
 from surrogate.host import Host
 from surrogate.metrics import CONTENT_TYPE, exposition
 from surrogate.site import cache_routes
-from wire import CreateReplica, install_errors
+from wire import CreateReplica, install_errors, streamed
 
 MAX_BODY = 256 << 20
 """Bytes of a request: a batch of operations."""
@@ -87,7 +87,8 @@ def _execution(host: Host) -> flask.Blueprint:
     @routes.post("/operations")
     def execute(replica: str) -> Any:
         operations = decode_operations(flask.request.get_data())
-        return _octets(encode_responses(host.tenant(replica).execute(operations)))
+        responses = host.tenant(replica).answer(operations)
+        return streamed(encode_responses([response]) for response in responses)
 
     @routes.post("/reads")
     def read(replica: str) -> Any:

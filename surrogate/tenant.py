@@ -10,7 +10,7 @@ import errno
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from chunkstore import Foresight, Store, TableRoot
 from images import Manifest
@@ -137,15 +137,18 @@ class Tenant:
         self._thread.join(timeout)
 
     def execute(self, operations: Sequence[Operation]) -> list[Response]:
-        """Execute operations in order; those executed already are passed over.
+        """See `answer`."""
+        return list(self.answer(operations))
+
+    def answer(self, operations: Sequence[Operation]) -> Iterator[Response]:
+        """Execute operations in order, and give each response at once; those executed already are
+        passed over.
 
         Raises ReplicaFailed, WrongReplicaState (at once while it is being resumed), OperationGap.
         """
-        return [
-            self._perform(self.replica.execute, operation)
-            for operation in operations
-            if not (self.replica.stateful and operation.number < self.replica.last)
-        ]
+        for operation in operations:
+            if not (self.replica.stateful and operation.number < self.replica.last):
+                yield self._perform(self.replica.execute, operation)
 
     def read(self, operations: Sequence[Operation]) -> list[Response]:
         """Execute requests that change nothing; see Replica.read. A response for each. Raises as

@@ -70,7 +70,15 @@ from wire.messages import (
     VolumeNumbers,
 )
 from wire.openssh import Lane, Ran, SshHost
-from wire.server import Server, client_gone, install_errors, listen_local, serve, serve_local
+from wire.server import (
+    Server,
+    client_gone,
+    install_errors,
+    listen_local,
+    serve,
+    serve_local,
+    streamed,
+)
 from wire.ssh import LinkState, SshLink
 from wire.turnstile import Turnstile
 
@@ -139,6 +147,7 @@ __all__ = [
     "serve",
     "serve_local",
     "signer_of",
+    "streamed",
     "verify_signature",
     "verify_signer",
 ]

@@ -54,6 +54,16 @@ class Answer:
     body: bytes
 
 
+@dataclass(frozen=True)
+class _Question:
+    method: str
+    path: str
+    body: bytes
+    headers: Mapping[str, str] | None
+    timeout: float | None
+    limit: int
+
+
 class HttpClient:
     """One peer. Any thread may call; each call has a connection of its own, kept alive for 60 s.
 
@@ -172,22 +182,57 @@ class HttpClient:
     ) -> Answer:
         """What the other calls are made of. idempotent None: as HTTP says of the method."""
         repeats = method in ("GET", "PUT", "DELETE", "HEAD") if idempotent is None else idempotent
+        ask = _Question(method, path, body, headers, timeout, limit)
+        with self._call(), self._answer(ask, repeats=repeats) as (response, pieces):
+            return Answer(response.status_code, response.headers, b"".join(pieces))
+
+    def post_stream(
+        self,
+        path: str,
+        body: bytes,
+        *,
+        headers: Mapping[str, str] | None = None,
+        timeout: float | None = READ_SECONDS,
+        limit: int = BYTES_LIMIT,
+        idempotent: bool = False,
+    ) -> Iterator[bytes]:
+        """POST bytes; the pieces of the answer as they come, wherever it is cut. Raises as the
+        others do, PeerUnreachable also where the answer breaks off. Whoever takes no more of it
+        closes the iterator."""
+        ask = _Question("POST", path, body, _BYTES | dict(headers or {}), timeout, limit)
+        with self._call(), self._answer(ask, repeats=idempotent) as (_, pieces):
+            yield from pieces
+
+    @contextlib.contextmanager
+    def _answer(
+        self, ask: _Question, *, repeats: bool
+    ) -> Iterator[tuple[httpx.Response, Iterator[bytes]]]:
+        """A good answer whose body is still to be read."""
+        response = self._open(ask, repeats=repeats)
+        pieces = _pieces(response, f"{ask.method} {ask.path} to {self.peer}", ask.limit)
+        try:
+            if response.status_code >= 300:
+                raise self._fault(response.status_code, b"".join(pieces), ask)
+            yield response, pieces
+        finally:
+            response.close()
+
+    def _open(self, ask: _Question, *, repeats: bool) -> httpx.Response:
         cause = None
-        with self._call():
-            for _ in range(2 if repeats else 1):
-                request = self._client.build_request(
-                    method,
-                    path,
-                    content=io.BytesIO(body)
-                    if body
-                    else None,  # httpcore copies a long bytes often
-                    headers=headers,
-                    timeout=httpx.Timeout(timeout, connect=CONNECT_SECONDS),
-                )
-                try:
-                    return self._send(request, limit)
-                except _ConnectionEnded as ended:
-                    cause = ended
+        for _ in range(2 if repeats else 1):
+            request = self._client.build_request(
+                ask.method,
+                ask.path,
+                # httpcore copies a long bytes often
+                content=io.BytesIO(ask.body) if ask.body else None,
+                headers=ask.headers,
+                timeout=httpx.Timeout(ask.timeout, connect=CONNECT_SECONDS),
+            )
+            try:
+                return self._send(request)
+            except _ConnectionEnded as ended:
+                cause = ended
+        method, path = ask.method, ask.path
         raise PeerUnreachable(
             f"{method} {path} to {self.peer}: no answer",
             why=f"the connection ended ({cause})",
@@ -209,10 +254,10 @@ class HttpClient:
             if ends:
                 self._client.close()
 
-    def _send(self, request: httpx.Request, limit: int) -> Answer:
+    def _send(self, request: httpx.Request) -> httpx.Response:
         label = f"{request.method} {request.url.path} to {self.peer}"
         try:
-            response = self._client.send(request, stream=True)
+            return self._client.send(request, stream=True)
         except (httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError) as error:
             if _ended(error):
                 raise _ConnectionEnded(str(error)) from error
@@ -224,17 +269,11 @@ class HttpClient:
         except httpx.TransportError as error:
             fix = "is the peer running?"
             raise PeerUnreachable(f"{label}: no connection", why=_why(error), fix=fix) from error
-        try:
-            body = _read(response, label, limit)
-        finally:
-            response.close()
-        if response.status_code >= 400:
-            raise self._fault(response.status_code, body, label)
-        if response.status_code >= 300:
-            raise RemoteProtocolError(f"{label}: unexpected status {response.status_code}")
-        return Answer(response.status_code, response.headers, body)
 
-    def _fault(self, status: int, body: bytes, label: str) -> SatchelError:
+    def _fault(self, status: int, body: bytes, ask: _Question) -> SatchelError:
+        label = f"{ask.method} {ask.path} to {self.peer}"
+        if status < 400:
+            return RemoteProtocolError(f"{label}: unexpected status {status}")
         try:
             value = codec.loads(body)
         except RemoteProtocolError:
@@ -265,22 +304,22 @@ def _socket_transport(path: Path) -> httpx.HTTPTransport:
     return httpx.HTTPTransport(uds=str(path), limits=limits, verify=False)
 
 
-def _read(response: httpx.Response, label: str, limit: int) -> bytes:
+def _pieces(response: httpx.Response, label: str, limit: int) -> Iterator[bytes]:
     if response.headers.get("Content-Encoding", "identity") != "identity":
         raise RemoteProtocolError(f"{label}: the answer is compressed", why="we asked for none")
-    whole = bytearray()
+    size = 0
     try:
         for piece in response.iter_raw():
-            whole += piece
-            if len(whole) > limit:
+            size += len(piece)
+            if size > limit:
                 raise RemoteProtocolError(f"{label}: the answer is larger than {limit} bytes")
+            yield piece
     except httpx.TimeoutException as error:
         raise PeerTimeout(f"{label}: the answer stopped", why=_why(error)) from error
     except (httpx.ReadError, httpx.RemoteProtocolError) as error:
         if _ended(error):
             raise PeerUnreachable(f"{label}: the answer broke off", why=_why(error)) from error
         raise RemoteProtocolError(f"{label}: malformed answer", why=_why(error)) from error
-    return bytes(whole)
 
 
 def _ended(error: httpx.TransportError) -> bool:

@@ -212,6 +212,22 @@ def listen_local(port: int) -> socket.socket:
         raise AccessError(what, why=why, fix="choose a port from 1024 to 65535") from error
 
 
+def streamed(pieces: Iterator[bytes]) -> flask.Response:
+    """An answer of bytes that is sent as it comes. What the first piece raises is answered as any
+    error is. A SatchelError after that ends the answer: it is good as far as it goes, and whoever
+    asks again from there is told."""
+    first = next(pieces, b"")
+
+    def all_of_them() -> Iterator[bytes]:
+        yield first
+        try:
+            yield from pieces
+        except SatchelError as error:
+            log.info("an answer ends early: %s", error)
+
+    return flask.Response(all_of_them(), mimetype="application/octet-stream")
+
+
 def client_gone() -> bool:
     """Within a request: whether the client has closed its connection."""
     gone = flask.request.environ.get("waitress.client_disconnected")

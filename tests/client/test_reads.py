@@ -62,9 +62,9 @@ def acquainted(session: Session, *replicas: InProcess) -> None:
     """Both joined, and a pace is known of each."""
     for replica in replicas:
         session.add(replica, START)
-    for _ in range(3):
+    for number in range(1, 4):  # one at a time: a pace is that of single operations
         call(session, "write")
-    assert eventually(lambda: all(replica.last == 3 for replica in replicas))
+        assert eventually(lambda n=number: all(replica.last == n for replica in replicas))
     assert eventually(lambda: all(f.pace.median() is not None for f in session.feeds()))
 
 

@@ -115,6 +115,16 @@ def test_without_a_replica_operations_are_kept_for_the_next(bench: Bench) -> Non
     assert len(service.submit([operation(1), operation(2)])) == 2
 
 
+def test_an_operation_is_answered_before_the_next_one_is_executed(bench: Bench) -> None:
+    service = bench.running()
+    answers = service.answer([operation(1), operation(2, "/hang"), operation(3)])
+    assert next(answers).number == 1
+    assert service.last_logged == 3  # all of them are, before any is answered
+    bench.machine().crash("the power failed")
+    with pytest.raises(ReplicaFailed, match="the power failed"):
+        next(answers)
+
+
 def test_a_machine_that_dies_under_an_operation(bench: Bench) -> None:
     """The caller is told why, the log keeps the operation, and a launch goes on with it."""
     service = bench.running()

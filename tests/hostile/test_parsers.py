@@ -33,7 +33,13 @@ from images import (
     RecipeNotFound,
 )
 from images.recipe import SHIPPED
-from replay.batch import decode_operations, decode_responses, encode_operations, encode_responses
+from replay.batch import (
+    decode_operations,
+    decode_responses,
+    encode_operations,
+    encode_responses,
+    responses_in,
+)
 from replay.frames import Frame, FrameReader
 from replay.operations import Operation, RecordInvalid, Response
 from replay.segments import LogCorrupt, LogUnsupported, encode_header, scan
@@ -241,6 +247,18 @@ def test_operations_come_back(operations: list[Operation]) -> None:
 @given(st.lists(st.builds(Response, ONES, PAYLOADS)))
 def test_responses_come_back(responses: list[Response]) -> None:
     assert decode_responses(encode_responses(responses)) == responses
+
+
+@drawn
+@given(st.lists(st.builds(Response, ONES, PAYLOADS)), st.integers(1, 100))
+def test_responses_come_back_in_whatever_pieces(responses: list[Response], piece: int) -> None:
+    data = encode_responses(responses)
+    pieces = [data[at : at + piece] for at in range(0, len(data), piece)]
+    assert list(responses_in(pieces)) == responses
+    for count in range(1, len(pieces)):
+        with suppress(RecordInvalid):  # where a record ends
+            whole = list(responses_in(pieces[:count]))
+            assert whole == responses[: len(whole)]
 
 
 @drawn

@@ -14,7 +14,16 @@ import pytest
 
 from satchel.errors import ROOTS, UnavailableError
 from testbed.sshd import Sshd
-from wire import HttpClient, Identity, Server, SshHost, client_gone, install_errors, serve
+from wire import (
+    HttpClient,
+    Identity,
+    Server,
+    SshHost,
+    client_gone,
+    install_errors,
+    serve,
+    streamed,
+)
 
 MAX_BODY = 80 << 20
 
@@ -65,7 +74,27 @@ def make_desk() -> Desk:
         raise RuntimeError("the secret")
 
     add_slow_routes(desk)
+    add_pieces(desk)
     return desk
+
+
+def add_pieces(desk: Desk) -> None:
+    @desk.app.post("/pieces")
+    def pieces() -> flask.Response:
+        """Each byte that was sent, the second and all others when the desk may go on; `!` is an
+        error, `?` a bug."""
+
+        def made(data: bytes) -> Iterator[bytes]:
+            for at, byte in enumerate(data):
+                if at:
+                    desk.go.wait(30)
+                if byte == ord("!"):
+                    raise Leaf("no beer")
+                if byte == ord("?"):
+                    raise RuntimeError("the secret")
+                yield bytes([byte])
+
+        return streamed(made(flask.request.get_data()))
 
 
 def add_slow_routes(desk: Desk) -> None:

@@ -5,7 +5,7 @@
 import gzip
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -220,3 +220,44 @@ def test_an_answer_may_be_empty() -> None:
         assert client.delete("/x") is None
         with pytest.raises(SatchelError):
             client.delete("/y")
+
+
+def test_an_answer_is_heard_as_it_comes(desk: Desk, client: HttpClient) -> None:
+    pieces = client.post_stream("/pieces", b"abc")
+    assert next(pieces) == b"a"  # the desk waits
+    desk.go.set()
+    assert b"".join(pieces) == b"bc"
+    assert client.post_bytes("/pieces", b"") == b""
+
+
+def test_an_error_before_the_first_piece_is_raised(client: HttpClient) -> None:
+    with pytest.raises(UnavailableError, match="no beer"):
+        list(client.post_stream("/pieces", b"!bc"))
+
+
+def test_an_error_after_the_first_piece_ends_the_answer(desk: Desk, client: HttpClient) -> None:
+    desk.go.set()
+    assert b"".join(client.post_stream("/pieces", b"ab!c")) == b"ab"
+
+
+def test_an_answer_that_breaks_off_is_told_from_one_that_ends(
+    desk: Desk, client: HttpClient
+) -> None:
+    pieces = client.post_stream("/pieces", b"a?")
+    assert next(pieces) == b"a"
+    desk.go.set()
+    with pytest.raises(PeerUnreachable, match="broke off"):
+        list(pieces)
+
+
+def test_who_takes_no_more_of_an_answer_leaves_no_call_behind(
+    desk: Desk, client: HttpClient
+) -> None:
+    pieces = client.post_stream("/pieces", b"abc", limit=2)
+    assert next(pieces) == b"a"
+    assert isinstance(pieces, Generator)
+    pieces.close()
+    desk.go.set()
+    with pytest.raises(RemoteProtocolError, match="larger than 2 bytes"):
+        list(client.post_stream("/pieces", b"abc", limit=2))
+    assert client.post_bytes("/echo", b"x") == b"x"
