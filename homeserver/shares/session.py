@@ -130,7 +130,7 @@ class Session:
                 target=self._call, args=(payload, answer), name="lock", daemon=True
             )
             waiting.start()
-        elif name == "beat":
+        elif name in ("beat", "leave"):
             self._perform(payload, answer)
         else:
             self.share.grace.returned(self.node)
@@ -183,6 +183,10 @@ class Session:
 
     def beat(self) -> float:
         return self.share.lease
+
+    def leave(self) -> None:
+        # Not on this thread: it is the one that reads what the node sends, and is to be ended.
+        self._threads.submit(self.share.lost, self, "it has left")
 
     def lookup(self, parent: FileId, name: bytes) -> Entry:
         self._told(parent)

@@ -71,6 +71,10 @@ class Hub(Protocol):
         strong copies are good. A node calls it every third of that."""
         ...
 
+    def leave(self) -> None:
+        """This node has given back what it had. Without this home waits until its lease is over."""
+        ...
+
     def listen(
         self,
         answer: Callable[[Message, Callable[[Message], None]], None],

@@ -7,6 +7,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 
 from overlay.shares.buffer import Buffer
 from overlay.shares.membership import Caller, Ends, Membership
@@ -47,6 +48,8 @@ class Member:
         if self._membership.connected:
             self.node.close()
         self._closed.set()
+        with suppress(OSError):
+            self._membership.hub.leave()
         self._membership.close()
 
     def _over(self, why: str) -> None:

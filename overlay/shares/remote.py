@@ -27,6 +27,7 @@ CALLS = frozenset(
         "entries",
         "forget_locks",
         "get_lock",
+        "leave",
         "link",
         "lookup",
         "make_folder",
@@ -101,6 +102,9 @@ class RemoteHub:
 
     def beat(self) -> float:
         return self._call("beat")  # type: ignore[no-any-return]
+
+    def leave(self) -> None:
+        self._call("leave")
 
     def listen(
         self,

@@ -374,3 +374,18 @@ def test_home_that_begins_again_gets_what_a_node_wrote(home: Home) -> None:
     one.close()
     two.close()
     assert (home.root / "file").read_bytes() == b"after!"
+
+
+def test_a_node_that_leaves_is_not_waited_for(home: Home, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    share = home.add()
+    staying = home.member("leaves")
+    file, handle = make(staying.node, content=b"left behind")
+    staying.node.set_lock(handle, 7, 0, 9, LockKind.WRITE, 1, wait=False)
+    staying.close()
+    eventually(lambda: not share.sessions)
+    assert "(leaves): it has left" in caplog.text
+    two = home.join("two").node
+    reader = two.open(file, READ_WRITE).number
+    assert two.read(reader, 0, 100) == b"left behind"
+    two.set_lock(reader, 7, 0, 9, LockKind.WRITE, 1, wait=False)

@@ -227,6 +227,9 @@ class InProcessHub:
         self._after_content()
         return self._home.lease
 
+    def leave(self) -> None:
+        pass
+
     def _reach(self) -> None:
         if not self.connected:
             raise OSError(errno.EIO, "home is not reached")
