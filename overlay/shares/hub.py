@@ -3,8 +3,7 @@
 """What a node asks of home. Home's own node has one too, without a wire between.
 
 Errors: OSError with an errno where home refuses (ENOENT, EEXIST, EACCES, ENOSPC ...), and
-OSError(EIO)
-with the cause where home is not reached. Thread-safe; calls block.
+OSError(EIO) with the cause where home is not reached. Thread-safe; calls block.
 """
 
 from __future__ import annotations
@@ -81,8 +80,7 @@ class Hub(Protocol):
         stale: Callable[[FileId, bytes | None], None],
     ) -> None:
         """Who answers what home asks. Called on one thread, in the order of arrival, and so must
-        not ask
-        home anything itself.
+        not ask home anything itself.
 
         answer: Invalidate, Recall, Update, Engage, Native; it is handed a function for the reply,
         to be called once, now or later, on any thread: a block in the middle of a write is given
