@@ -252,7 +252,7 @@ class Share:
             elif isinstance(action, Reply):
                 self._reply(action.token, action.message)
             elif isinstance(action, Admitted):
-                self._settle(action.token, action.native)
+                self._settle(action.token, action)
             elif isinstance(action, Taken):
                 self._settle(action.token, action.file)
 
@@ -506,7 +506,7 @@ class Share:
 
     def _opened(self, session: Session, file: FileId) -> Opened:
         """The node has it open in the tree; now in the directory."""
-        done: queue.SimpleQueue[bool | OSError] = queue.SimpleQueue()
+        done: queue.SimpleQueue[Admitted | OSError] = queue.SimpleQueue()
         with self.lock:
             if file in session.opened or self.sessions.get(session.node) is not session:
                 self.tree.close_file(file)
@@ -518,11 +518,12 @@ class Share:
                     session.node, file, token, monotonic(), relaxation=self.relaxation
                 )
             )
-        native = done.get()
-        if isinstance(native, OSError):
-            raise native
+        admitted = done.get()
+        if isinstance(admitted, OSError):
+            raise admitted
         attributes = self._current(session, self.tree.attributes(file))
-        return Opened(attributes, native, self.relaxation, self.policy, self.logging)
+        about = (self.relaxation, self.policy, self.logging)
+        return Opened(attributes, admitted.native, *about, admitted.grant)
 
     def close_file(self, session: Session, file: FileId) -> None:
         with self.lock:

@@ -471,9 +471,10 @@ class Node:
 
     # Giving back.
 
-    def flush(self, file: FileId) -> list[Flush]:
-        """What home has to have for a sync. To be filled and sent at once."""
-        dirty = self._dirty(file)
+    def flush(self, file: FileId, limit: int | None = None) -> list[Flush]:
+        """What home has to have for a sync, of at most so many blocks. To be filled and sent at
+        once."""
+        dirty = self._dirty(file)[:limit]
         for number in dirty:
             self._given(file, number)
         return [

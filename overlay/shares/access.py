@@ -12,7 +12,7 @@ import errno
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from overlay.coherence import ATTRIBUTES, BLOCK, FileId
+from overlay.coherence import ATTRIBUTES, BLOCK, FileId, Message
 from overlay.shares.extent import LARGEST, Extent
 from overlay.shares.operations import Attributes
 
@@ -29,9 +29,9 @@ class OpenFile:
     has not, None: to be asked for again. touched: a write that
     did not own block -1 happened at that time, in nanoseconds, and is to be in `modified`; 0: none.
     pinned: the access that must not lose block -1 now, until that time. next, window: where who
-    reads in order goes on, and how far is fetched ahead of it, in blocks. logging: how many writes
-    home's log has not confirmed. extent_came: with the open of a native file, and is the latest as
-    long as that lasts
+    reads in order goes on, and how far is fetched ahead of it, in blocks. behind: bytes that were
+    written natively since the last flush. extent_came: with the open of a native file, and is the
+    latest as long as that lasts
     """
 
     file: FileId
@@ -45,7 +45,7 @@ class OpenFile:
     pinned_until: float = 0.0
     next: int = 0
     window: int = 0
-    logging: int = 0
+    behind: int = 0
     extent_came: bool = False
 
 
@@ -88,12 +88,14 @@ class Blocks(Protocol):
 
 
 class Access:
-    """Of one file. error: what the program gets in place of a result."""
+    """Of one file. error: what the program gets in place of a result. logs: replies of home's log,
+    without which it has not happened."""
 
     def __init__(self, file: OpenFile) -> None:
         self.file = file
         self.done = False
         self.error: OSError | None = None
+        self.logs: list[list[Message | OSError]] = []
 
     def advance(self, blocks: Blocks) -> list[Need]:
         """Do what can be done now; what is still lacking."""

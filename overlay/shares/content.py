@@ -56,6 +56,7 @@ from overlay.shares.access import Access, Need, OpenFile, Read, SetExtent, Stat,
 from overlay.shares.buffer import Buffer
 from overlay.shares.extent import Extent
 from overlay.shares.hub import Hub, Opened
+from overlay.shares.lag import LAG_BYTES, Lag, Replies, file_status, settle
 from satchel.errors import IntegrityError
 
 log = logging.getLogger(__name__)
@@ -63,8 +64,8 @@ log = logging.getLogger(__name__)
 PIN_SECONDS = 1.0
 LOOK_SECONDS = 0.25
 EXTENT_BYTES = 40
-HOT = 5
-"""Blocks of a file that its status names."""
+FLUSHED = 4096
+"""Blocks that are given to home before its answer is waited for."""
 
 Reply = Callable[[Message], None]
 
@@ -87,6 +88,9 @@ class Content:
         self._deferred: defaultdict[FileId, list[tuple[Message, Reply]]] = defaultdict(list)
         self._under_way: Counter[FileId] = Counter()
         self._changed = threading.Condition()
+        self._logs: dict[int, tuple[Log, Replies]] = {}
+        self._logs_of_access: list[Replies] = []
+        self._lag = Lag(self._changed)
         self._engages = 0
         self._engaged_at: dict[FileId, int] = {}
         self.traffic: Counter[str] = Counter()
@@ -108,10 +112,10 @@ class Content:
             known = self._files.get(file)
             if known is None or opened.native:
                 extent = Extent.of(opened.attributes)
-                if known is None or not self._machine.readable(file, ATTRIBUTES, time.monotonic()):
-                    if known is None:
-                        known = OpenFile(file, opened.attributes, extent, opened.log)
-                        self._files[file] = known
+                if known is None:
+                    known = OpenFile(file, opened.attributes, extent, opened.log)
+                    self._files[file] = known
+                elif not (known.extent_came or self._machine.block(file, ATTRIBUTES).valid):
                     known.extent = extent
                 known.extent_came = opened.native
             known.attributes, known.log = opened.attributes, opened.log
@@ -134,17 +138,12 @@ class Content:
         if known.touched:
             self.extent(known)
         self._await_until(lambda: self._under_way[file] <= 0)
+        self._flush(file)
         with self._changed:
-            if self._machine.native(file):
-                going: list[Flush] | list[Release] = self._machine.flush(file)
-            else:
-                going = self._machine.give_back(file)
+            native = self._machine.native(file)
+            going = [] if native else self._machine.give_back(file)
             pending = [self._send(message) for message in going]
         self._await(pending)
-        with self._changed:
-            for message in going:
-                for number in message.numbers:
-                    self._machine.arrived(file, number)
 
     def closed(self, file: FileId) -> None:
         """The last program has closed it, and home is about to be told."""
@@ -166,9 +165,16 @@ class Content:
             self._deferred.clear()
             self._under_way.clear()
             for file in self._files.values():
-                file.extent_came, file.pinned, file.pinned_until, file.logging = False, None, 0.0, 0
+                file.extent_came, file.pinned, file.pinned_until = False, None, 0.0
+            logs, self._logs = self._logs, {}
+            self._lag.begin()
             pending = [self._send(message) for message in releases]
-        self._await(pending)
+        try:
+            self._await(pending)
+        finally:
+            with self._changed:
+                settle(logs.values(), pending)
+                self._changed.notify_all()
 
     # Accesses.
 
@@ -188,6 +194,7 @@ class Content:
         """Make it longer, or change times (nanoseconds)."""
         access = SetExtent(file, size, accessed, modified)
         self._perform(access)
+        self._await(access.logs)
         return access.result
 
     def read(self, file: OpenFile, offset: int, size: int) -> bytes:
@@ -199,17 +206,29 @@ class Content:
         """offset: None to append."""
         access = Write(file, offset, data)
         self._perform(access)
-        if file.log == "sync":
-            self._await_until(lambda: file.logging == 0)
+        self._await(access.logs)
+        if file.log == "async":
+            self._await_until(self._lag.bounded)
+            if file.behind > LAG_BYTES:
+                self._flush(file.file)
         return access.result
 
     def sync(self, file: OpenFile) -> None:
         """Returns when home has what was written here; the caller has home make it durable."""
         if file.touched:
             self.extent(file)
-        with self._changed:
-            pending = [self._send(message) for message in self._machine.flush(file.file)]
-        self._await(pending)
+        self._flush(file.file)
+
+    def _flush(self, file: FileId) -> None:
+        """In parts, so that what waits for home's connection is bounded."""
+        while True:
+            with self._changed:
+                pending = [self._send(message) for message in self._machine.flush(file, FLUSHED)]
+                if file in self._files:
+                    self._files[file].behind = 0
+            if not pending:
+                return
+            self._await(pending)
 
     def cut(self, file: OpenFile, extent: Extent) -> None:
         """Home has made the file shorter. What was here behind the cut it took before."""
@@ -248,6 +267,7 @@ class Content:
 
     def _step(self, access: Access) -> bool:
         """Have the access go on; post what it lacks."""
+        self._logs_of_access = access.logs
         needs = access.advance(self)
         file = access.file
         if file.pinned is access and file.pinned_until == 0.0:
@@ -273,7 +293,7 @@ class Content:
         hub = self._hub
         hub.post(
             message,
-            lambda reply: self._came(message, reply, sent),
+            lambda reply: self._came(hub, message, reply, sent),
             lambda error: self._failed(hub, message, error),
         )
 
@@ -282,11 +302,14 @@ class Content:
     def readable(self, file: OpenFile, number: int) -> bool:
         now = time.monotonic()
         if number == ATTRIBUTES and file.extent_came and self._machine.native(file.file):
-            return self._machine.writable(file.file, number, now, whole=True)
+            logging = self._machine.block(file.file, number).logging
+            return not logging and self._machine.writable(file.file, number, now, whole=True)
         return self._machine.readable(file.file, number, now)
 
     def writable(self, file: OpenFile, number: int, *, whole: bool = False) -> bool:
         whole = whole or (number == ATTRIBUTES and file.extent_came)
+        if not whole and self._machine.block(file.file, number).hollow:
+            return False  # nothing is here that the rest of the block could be
         return self._machine.writable(file.file, number, time.monotonic(), whole)
 
     def written(self, file: OpenFile, number: int) -> bool:
@@ -306,7 +329,9 @@ class Content:
         native = self._machine.native(file.file)
         (self._buffer.keep if native else self._buffer.used)(file.file, range(first, end))
         pushes = self._machine.did_write(file.file, first, end - first, time.monotonic())
-        if not native and file.log != "off":
+        if native:
+            file.behind += len(data)
+        if file.log == "sync" or (file.log == "async" and not native):
             for number in range(first, end):
                 start = max(offset, number * BLOCK)
                 stop = min(offset + len(data), (number + 1) * BLOCK)
@@ -319,7 +344,7 @@ class Content:
         file.extent = extent
         native = self._machine.native(file.file)
         pushes = self._machine.did_write(file.file, ATTRIBUTES, 1, time.monotonic())
-        if logged and not native and file.log != "off":
+        if logged and (file.log == "sync" or (file.log == "async" and not native)):
             self._log(file, ATTRIBUTES, 0, extent.pack()[:EXTENT_BYTES])
         for push in pushes:
             self._send(push)
@@ -333,26 +358,35 @@ class Content:
     # Messages.
 
     def _log(self, file: OpenFile, number: int, offset: int, data: bytes) -> None:
-        message = Log(file.file, number, 1, offset, data)
+        """Before the push that the write makes, and so accepted by home."""
+        message, hub = Log(file.file, number, 1, offset, data), self._hub
         self._count(message)
         if file.log != "sync":
-            self._hub.post(message)
+            self._lag.post(hub, message)
             return
         self._machine.log_sent(file.file, number)
-        file.logging += 1
+        replies: Replies = []
+        self._logs_of_access.append(replies)
+        self._logs[id(replies)] = (message, replies)
 
-        def logged(_reply: object) -> None:
+        def logged(reply: Message | OSError) -> None:
             with self._changed:
-                file.logging -= 1
+                lost = isinstance(reply, OSError) and not hub.connected
+                if hub is not self._hub or lost:
+                    return  # what the node brings to its next membership says what became of it
+                self._logs.pop(id(replies), None)
+                replies.append(reply)
                 self._machine.log_done(file.file, number)
                 self._go_on(file.file)
 
-        self._hub.post(message, logged, logged)
+        hub.post(message, logged, logged)
 
-    def _send(self, message: Push | Flush | Release) -> list[Message | OSError]:
+    def _send(self, message: Push | Flush | Release) -> Replies:
         """Fill and post it. What is returned gets the reply when that has come."""
-        message = filled(message, self._block)
-        replies: list[Message | OSError] = []
+        message, hub = filled(message, self._block), self._hub
+        file = message.file
+        given = {number: self._machine.block(file, number).given for number in message.fresh}
+        replies: Replies = []
         self._count(message)
 
         def replied(reply: Message | OSError) -> None:
@@ -360,12 +394,16 @@ class Content:
                 replies.append(reply)
                 if isinstance(reply, Refused):
                     log.warning("home went on without blocks %s of %s", reply.refused, reply.file)
+                if hub is self._hub and not isinstance(reply, OSError):
+                    for number, sent in given.items():
+                        if self._machine.block(file, number).given == sent:
+                            self._machine.arrived(file, number)
                 self._changed.notify_all()
 
-        self._hub.post(message, replied, replied)
+        hub.post(message, replied, replied)
         return replies
 
-    def _await(self, pending: list[list[Message | OSError]]) -> None:
+    def _await(self, pending: list[Replies]) -> None:
         self._await_until(lambda: all(pending))
         for (reply,) in pending:
             if isinstance(reply, OSError):
@@ -401,8 +439,10 @@ class Content:
                 self._buffer.write(message.file, number * BLOCK, data)
                 self._buffer.used(message.file, range(number, number + 1))
 
-    def _came(self, request: Fetch | Own, reply: Message, sent: float) -> None:
+    def _came(self, hub: Hub, request: Fetch | Own, reply: Message, sent: float) -> None:
         with self._changed:
+            if hub is not self._hub:
+                return
             self._count(reply, came=True)
             self._under_way[request.file] -= 1
             try:
@@ -417,17 +457,10 @@ class Content:
                 return
             self._go_on(request.file)
             if isinstance(request, Own) and request.whole:
-                self._unwritten(request)
-            self._evict()
-
-    def _unwritten(self, request: Own) -> None:
-        """Of blocks that were to be overwritten nobody sent content: where the access has given up
-        meanwhile, what is here is none, and home's is the latest."""
-        for number in request.numbers:
-            block = self._machine.block(request.file, number)
-            if block.owned and not block.dirty:
-                for message in self._machine.release(request.file, number, 1):
+                for message in self._machine.unwritten(request):
                     self._send(message)
+                self._go_on(request.file)  # others wait for what has content, or is to be asked for
+            self._evict()
 
     def _failed(self, hub: Hub, request: Fetch | Own, error: OSError) -> None:
         with self._changed:
@@ -497,6 +530,9 @@ class Content:
             file.extent_came = False
         self._count(answer)
         reply(answer)
+        if isinstance(message, Engage) and file is not None and file.log != "off":
+            for flush in self._machine.flush(message.file, FLUSHED):
+                self._send(flush)
         self._go_on(message.file)
 
     def _engaged(self, file: FileId) -> None:
@@ -537,7 +573,12 @@ class Content:
         """Traffic by kind of message; of each file its policy, and blocks by what they are. hot:
         those that were written most since others had them, with counter and threshold."""
         with self._changed:
-            files = [self._file_status(file) for file in self._machine.files()]
+            machine = self._machine
+            files = [
+                file_status(machine, file)
+                | {"open": file in self._files, "policy": self._opened_with.get(file, "")}
+                for file in machine.files()
+            ]
             kinds = sorted(self.traffic)
             traffic = {k: {"messages": self.traffic[k], "bytes": self.bytes[k]} for k in kinds}
             return {
@@ -546,27 +587,6 @@ class Content:
                 "files": files,
                 "buffered_blocks": self._buffer.blocks,
             }
-
-    def _file_status(self, file: FileId) -> dict[str, Any]:
-        machine = self._machine
-        numbered = [(n, machine.block(file, n)) for n in machine.numbers(file) if n >= 0]
-        behind = sum(block.dirty for _, block in numbered)
-        hot = sorted(numbered, key=lambda item: -item[1].overwritten)[:HOT]
-        return {
-            "file": file,
-            "open": file in self._files,
-            "native": machine.native(file),
-            "policy": self._opened_with.get(file, ""),
-            "valid": sum(block.valid for _, block in numbered),
-            "owned": sum(block.owned for _, block in numbered),
-            "home_is_behind_blocks": behind,
-            "home_is_behind_bytes": behind * BLOCK,
-            "hot": [
-                {"block": n, "overwritten": b.overwritten, "threshold": b.threshold}
-                for n, b in hot
-                if b.overwritten
-            ],
-        }
 
     def _count(self, message: Message, *, came: bool = False) -> None:
         name = type(message).__name__

@@ -289,6 +289,21 @@ def test_after_kill_9_the_other_mount_goes_on_with_what_was_synced(
     assert (three / "f").read_bytes() == b"on"
 
 
+def test_after_kill_9_a_returned_write_is_there_under_sync(world: Mounts) -> None:
+    """The node that is killed was the only one that had the file open: its writes are native."""
+    world.shares.remove(SHARE)
+    world.shares.add(ShareRecord(SHARE, str(world.root), log="sync"))
+    one, two = world.mount(), world.mount()
+    content = random.Random(8).randbytes(3 * 4096 + 77)
+    file = os.open(one / "f", os.O_WRONLY | os.O_CREAT)
+    os.write(file, content)
+    os.pwrite(file, b"the last", 5000)
+    world.processes[0].kill()
+    assert (two / "f").read_bytes() == content[:5000] + b"the last" + content[5008:]
+    with pytest.raises(OSError, match="not connected"):
+        os.close(file)
+
+
 def test_a_home_that_is_begun_again_has_what_mounts_had_written(
     world: Mounts, mounts: list[Path]
 ) -> None:

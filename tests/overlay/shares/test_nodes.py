@@ -10,6 +10,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ import pytest
 from overlay.coherence import BLOCK, Fetch, FileId, Own
 from overlay.shares import ROOT, Buffer, Changes, Node
 from tests.overlay.shares.home import InProcessHome
+from tests.waiting import eventually
 
 Join = Callable[..., Node]
 READ_WRITE = os.O_RDWR
@@ -314,6 +316,84 @@ def test_what_others_wrote_meanwhile_is_not_overwritten_by_who_comes_back(
         one.rejoin(home.join_again(before.node))
     assert caught.value.errno == errno.ESTALE
     assert one.read(handle, 0, 5) == b"kepta"
+
+
+def test_a_part_of_a_block_is_not_written_where_the_rest_never_came(join: Join) -> None:
+    """One program was to overwrite a block and gave up; another one writes a part of it."""
+    one, two = join(), join()
+    file, handle = make(one, content=b"a" * BLOCK)
+    other = two.open(file, READ_WRITE).number
+    two.attributes(file, other)
+    two.hub.cut()  # type: ignore[attr-defined]
+    waiting = two.content._files[file].waiting
+    gives_up = threading.Thread(target=refused, args=(two, other, bytes(BLOCK)))
+    gives_up.start()
+    assert eventually(lambda: len(waiting) == 1)
+    given_up = waiting[0]
+    writes = threading.Thread(target=two.write, args=(other, 10, b"two"))
+    writes.start()
+    assert eventually(lambda: len(waiting) == 2)
+    given_up.error = OSError(errno.EIO, "given up")
+    gives_up.join(20)
+    two.hub.mend()  # type: ignore[attr-defined]
+    writes.join(20)
+    assert one.read(handle, 0, BLOCK) == b"a" * 10 + b"two" + b"a" * (BLOCK - 13)
+
+
+def refused(node: Node, handle: int, data: bytes) -> None:
+    with pytest.raises(OSError, match="given up"):
+        node.write(handle, 0, data)
+
+
+@pytest.mark.parametrize("others_write", [False, True])
+def test_a_write_whose_log_was_lost_is_judged_by_what_home_takes(
+    join: Join, home: InProcessHome, others_write: bool
+) -> None:
+    """It returned as if it had been logged, when the node joined again."""
+    home.log = "sync"
+    one, two = join(), join()
+    file, handle = make(one, content=b"a" * BLOCK)
+    other = two.open(file, READ_WRITE).number
+    one.write(handle, 0, b"own")
+    before = one.hub
+    before.cut()  # type: ignore[attr-defined]
+    results: list[object] = []
+
+    def write() -> None:
+        try:
+            results.append(one.write(handle, 0, b"new"))
+        except OSError as error:
+            results.append(error.errno)
+
+    writes = threading.Thread(target=write)
+    writes.start()
+    assert eventually(lambda: one.content._logs != {})
+    home.lose(before.node)
+    if others_write:
+        two.write(other, 0, b"two")
+    with suppress(OSError):
+        one.rejoin(home.join_again(before.node))
+    writes.join(20)
+    assert results == [errno.ESTALE if others_write else 3]
+    assert two.read(other, 0, 4) == (b"twoa" if others_write else b"newa")
+
+
+def test_writes_wait_when_homes_log_is_too_far_behind(
+    join: Join, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("overlay.shares.lag.LAG_BYTES", 8 * BLOCK)
+    monkeypatch.setattr("overlay.shares.lag.CONFIRMED_BYTES", 2 * BLOCK)
+    one, two = join(wait=0.5), join()
+    file, handle = make(one, content=bytes(BLOCK))
+    two.open(file, os.O_RDONLY)
+    for _ in range(50):
+        one.write(handle, 0, b"y" * BLOCK)
+    one.hub.cut()  # type: ignore[attr-defined]
+    with pytest.raises(OSError, match="not reached"):
+        for _ in range(50):
+            one.write(handle, 0, b"x" * BLOCK)
+    one.hub.mend()  # type: ignore[attr-defined]
+    one.write(handle, 0, b"z" * BLOCK)
 
 
 def run_all(actions: list[Callable[[], None]]) -> None:
