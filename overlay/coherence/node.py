@@ -241,7 +241,8 @@ class Node:
             if not block.untouched:
                 block.overwritten += 1
             block.untouched = False
-            if known.relaxation == 0:
+            # A reply that is on its way would replace what was pushed by what home had before.
+            if known.relaxation == 0 and not (block.fetching or block.owning):
                 found[known.policy.wrote(file, number, block, now)].append(number)
         pushes = []
         for decision in (Decision.PUSH, Decision.PUSH_TO_EVERYONE):

@@ -141,6 +141,21 @@ FOUND = {
         lease=inf,
         faults=("pause", "stall", "break"),
     ),
+    "a push was replaced by what had been asked for while the file was native": Plan(
+        seed=18,
+        nodes=2,
+        threads=4,
+        blocks=1,
+        policy=often,
+        closes=0.0,
+        between=0.2,
+        log="off",
+        lease=inf,
+        faults=("pause", "stall", "break"),
+    ),
+    "the same, with the log": Plan(
+        seed=2, threads=4, blocks=1, policy=often, closes=0.2, between=0.05
+    ),
     "an owner that home had given up took its copy for fresh": Plan(
         seed=0,
         nodes=4,
