@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from bench.harness import Figure, figure
+from bench.overlay.local import local_figures
 from bench.overlay.network import Link
 from bench.overlay.plan import Plan
 from bench.overlay.plots import Series, draw_latency, draw_relaxation, draw_traffic
@@ -56,11 +57,13 @@ def plans() -> list[Plan]:
 def figures() -> Iterator[Figure]:
     yield from policy_figures(False)
     yield from relaxation_figures(False)
+    yield from local_figures(False)
 
 
 def quick_figures() -> Iterator[Figure]:
     yield from policy_figures(True)
     yield from relaxation_figures(True)
+    yield from local_figures(True)
 
 
 def policy_figures(quick: bool) -> Iterator[Figure]:
@@ -154,6 +157,7 @@ def relaxation_figures(quick: bool) -> Iterator[Figure]:
 PARTS: dict[str, Callable[[bool], Iterator[Figure]]] = {
     "policies": policy_figures,
     "relaxation": relaxation_figures,
+    "local": local_figures,
 }
 
 __all__ = ["PARTS", "figures", "plans", "policies", "quick_figures"]

@@ -15,12 +15,14 @@ import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import cast
 
 from bench.device import run
+from bench.harness import Figure, figure
 from overlay.coherence import FileId
 from overlay.fuse import Session, Window
 from overlay.shares import Attributes, Changes, Entry, Handle, Operations
@@ -36,6 +38,9 @@ WORKLOADS = {
     "sequential writes": ("write", "1m"),
 }
 WAYS = ("pass-through", "blocks", "whole")
+
+GOALS = {"blocks": 1.3, "whole": 1.1}
+"""Time of a request by that of the pass-through's, at most. whole: a native file."""
 
 
 class OneFile:
@@ -80,6 +85,18 @@ class OneFile:
         pass
 
 
+def local_figures(quick: bool) -> Iterator[Figure]:
+    """What the session itself costs; a node's own work comes before that, when it grants."""
+    with tempfile.TemporaryDirectory(prefix="satchel-bench-") as folder:
+        program = build(Path(folder))
+        rounds, seconds = (3, 0.5) if quick else (5, 3.0)
+        found = ratios(program, Path(folder), rounds=rounds, seconds=seconds)
+    for workload, by_way in found.items():
+        for way, ratio in by_way.items():
+            what = f"overlay, session: {workload}, {way}, by libfuse's pass-through example"
+            yield figure(what, ratio, "1", at_most=GOALS[way])
+
+
 def build(to: Path, example: Path = EXAMPLE) -> Path:
     """The program `passthrough_ll` in the folder `to`, from its source."""
     program = to / "passthrough_ll"
@@ -122,7 +139,7 @@ def _served(way: str, program: Path, folder: Path) -> Iterator[Path]:
     below = folder / "below"
     argv = [str(program), "-f", "-o", f"source={below},cache=never", str(place)]
     if way != "pass-through":
-        argv = [sys.executable, "-m", "bench.local_access", way, str(below / "file"), str(place)]
+        argv = [sys.executable, "-m", "bench.overlay.local", way, str(below / "file"), str(place)]
     serving = subprocess.Popen(argv)
     try:
         while not place.is_mount():
