@@ -131,14 +131,22 @@ class Content:
             self._policies[name] = POLICIES.get(name, DelayedUpdate)()
         return self._policies[name]
 
-    def give_back(self, file: FileId) -> None:
-        """Before the file is closed: home gets what is here alone. Of a native file the content
-        stays until it is wanted elsewhere."""
+    def native(self, file: FileId) -> bool:
+        with self._changed:
+            return self._machine.native(file)
+
+    def settle(self, file: FileId) -> None:
+        """No program has it open any more: home gets what it has not."""
         known = self._files[file]
         if known.touched:
             self.extent(known)
-        self._await_until(lambda: self._under_way[file] <= 0)
         self._flush(file)
+
+    def give_back(self, file: FileId) -> None:
+        """Before the file is closed: home gets what is here alone. Of a native file the content
+        stays until it is wanted elsewhere."""
+        self.settle(file)
+        self._await_until(lambda: self._under_way[file] <= 0)
         with self._changed:
             native = self._machine.native(file)
             going = [] if native else self._machine.give_back(file)
@@ -539,13 +547,9 @@ class Content:
         """What was native has to fit into the buffer from now on."""
         self._engages += 1
         self._engaged_at[file] = self._engages
-        clean = [
-            number
-            for number in self._machine.numbers(file)
-            if number >= 0 and not self._machine.block(file, number).owned
-        ]
-        for number in clean:
-            self._buffer.used(file, range(number, number + 1))
+        for number in self._machine.numbers(file):
+            if number >= 0 and not self._machine.block(file, number).owned:
+                self._buffer.used(file, range(number, number + 1))
 
     def _let_go(self, file: OpenFile) -> None:
         """Answer what was held back, if nothing holds it any more."""

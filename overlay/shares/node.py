@@ -13,7 +13,7 @@ import logging
 import os
 import threading
 import time
-from collections import defaultdict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -41,14 +41,22 @@ T = TypeVar("T")
 WRITE_BACK_SECONDS = 5.0
 """How long a native file's writes may be here alone, where writes are logged at all."""
 
+IDLE_SECONDS = 30.0
+IDLE_FILES = 128
+"""For how long a file that other nodes have open too is not closed after its last handle is, and
+how many of those there are at most."""
+
 
 @dataclass
 class _Use:
-    """One file's handles. lock: an open, and a last close, of one file at a time."""
+    """One file's handles. lock: an open, and a last close, of one file at a time. file: also
+    without a handle, while copies are kept for the next program; since: when that began,
+    monotonic."""
 
     lock: threading.Lock
     file: OpenFile | None = None
     handles: int = 0
+    since: float = 0.0
     writes: bool = False
     locked: bool = False
 
@@ -68,6 +76,8 @@ class Node:
         self._uses: defaultdict[FileId, _Use] = defaultdict(lambda: _Use(threading.Lock()))
         self._uses_lock = threading.Lock()
         self._ended = threading.Event()
+        self._look = threading.Event()
+        self._idle: OrderedDict[FileId, None] = OrderedDict()
         hub.listen(self.content.answer, self._stale)
         self._threads = [
             threading.Thread(target=target, name=name, daemon=True)
@@ -80,6 +90,7 @@ class Node:
         """Give everything back, as far as home is reached, and end the threads. The hub is the
         caller's."""
         self._ended.set()
+        self._look.set()
         for thread in self._threads:
             thread.join()
         for file, use in list(self._uses.items()):
@@ -124,7 +135,7 @@ class Node:
             self._hub = hub
             self._joined.set()
             for file, use in list(self._uses.items()):
-                with use.lock:
+                with use.lock, suppress(OSError):  # it may have been removed meanwhile
                     if use.file is not None:
                         use.file.attributes = None
                         self._open(file, use, writes=use.writes)
@@ -156,11 +167,22 @@ class Node:
     def attributes(self, file: FileId, handle: int | None) -> Attributes:
         del handle
         use = self._uses.get(file)
-        opened = use.file if use else None
-        if opened is None:
+        opened = self._hold(use) if use else None
+        if use is None or opened is None:
             return replace(self._ask(lambda hub: hub.attributes(file)), valid=0.0)
-        extent = self.content.extent(opened)
-        return replace(extent.onto(self._static(file, opened)), valid=0.0)
+        try:
+            extent = self.content.extent(opened)
+            return replace(extent.onto(self._static(file, opened)), valid=0.0)
+        finally:
+            self._release(file, use)
+
+    @staticmethod
+    def _hold(use: _Use) -> OpenFile | None:
+        """The file, if it is open: it stays so until `_release`."""
+        with use.lock:
+            if use.file is not None:
+                use.handles += 1
+            return use.file
 
     def _static(self, file: FileId, opened: OpenFile) -> Attributes:
         """What block -1 has not."""
@@ -175,11 +197,9 @@ class Node:
     def change(self, file: FileId, changes: Changes, handle: int | None) -> Attributes:
         del handle
         use = self._use(file)
-        with use.lock:
-            opened = use.file
-            if opened is None:
-                return self.hub.change(file, changes)
-            use.handles += 1
+        opened = self._hold(use)
+        if opened is None:
+            return self.hub.change(file, changes)
         try:
             return self._change(file, opened, changes)
         finally:
@@ -255,8 +275,12 @@ class Node:
 
     def _forget_static(self, file: FileId | None) -> None:
         use = self._uses.get(file) if file is not None else None
-        if use is not None and use.file is not None:
-            use.file.attributes = None
+        opened = use.file if use is not None else None
+        if use is not None and opened is not None:
+            opened.attributes = None
+            if use.handles == 0:  # it may have lost its last name, and is kept for nobody
+                use.since = -IDLE_SECONDS
+                self._look.set()
 
     def _stale(self, file: FileId, name: bytes | None) -> None:
         """Home says that another node changed a name or a file's attributes."""
@@ -302,7 +326,7 @@ class Node:
         with use.lock:
             if use.file is None or (writes and not use.writes):
                 self._open(file, use, writes=writes or use.writes)
-            use.handles += 1
+            self._used(file, use)
         if flags & os.O_TRUNC:
             self.change(file, Changes(size=0), None)
         return Handle(number(file, flags), direct=True)
@@ -318,7 +342,7 @@ class Node:
         use = self._use(file)
         with use.lock:
             self._opened(file, use, opened, mark, writes=True)
-            use.handles += 1
+            self._used(file, use)
         if flags & os.O_TRUNC:
             self.change(file, Changes(size=0), None)
         return _uncached(entry), Handle(number(file, flags), direct=True)
@@ -328,10 +352,12 @@ class Node:
         is as good: the file is opened with the first use of it."""
         use = self._use(file_of(handle))
         with use.lock:
-            if use.file is None:
-                use.handles += 1
-                return self._open(file_of(handle), use, writes=writes_to(handle))
-            return use.file
+            opened = use.file
+            if opened is None:
+                opened = self._open(file_of(handle), use, writes=writes_to(handle))
+            if use.handles == 0:
+                self._used(file_of(handle), use)
+            return opened
 
     def read(self, handle: int, offset: int, size: int) -> bytes:
         return self.content.read(self._file(handle), offset, size)
@@ -362,19 +388,45 @@ class Node:
         self._release(file_of(handle), use)
 
     def _release(self, file: FileId, use: _Use) -> None:
+        """The last one closes the file; copies of one that others have open too are kept for the
+        next program."""
         with use.lock:
             use.handles = max(0, use.handles - 1)
+            if use.handles or use.file is None:
+                return
+            use.locked = False
+            with self._uses_lock:
+                if file not in self._idle:
+                    use.since, self._idle[file] = time.monotonic(), None
+            if self.content.native(file):
+                self._close(file, use)
+            else:
+                self.content.settle(file)
+        with self._uses_lock:
+            surplus = list(self._idle)[: max(0, len(self._idle) - IDLE_FILES)]
+        for oldest in surplus if self._hub.connected else ():
+            self._close_idle(oldest)
+
+    def _used(self, file: FileId, use: _Use) -> None:
+        """With the use's lock held: one handle more."""
+        use.handles += 1
+        with self._uses_lock:
+            self._idle.pop(file, None)
+
+    def _close_idle(self, file: FileId) -> None:
+        use = self._use(file)
+        with use.lock:
             if use.handles == 0 and use.file is not None:
                 self._close(file, use)
 
     def _close(self, file: FileId, use: _Use) -> None:
-        """With the use's lock held."""
-        try:
-            self.content.give_back(file)
-        finally:
-            use.file, use.locked, use.writes = None, False, False
-            self.content.closed(file)
-            self.hub.close(file)
+        """With the use's lock held. Where home is not reached, the file stays open."""
+        self.content.give_back(file)
+        use.file, use.locked, use.writes = None, False, False
+        with self._uses_lock:
+            self._idle.pop(file, None)
+        self.content.closed(file)
+        self.hub.close(file)
 
     # Locks.
 
@@ -407,12 +459,18 @@ class Node:
                 self.content.leased(sent + lease, mark)
 
     def _write_back(self) -> None:
-        while not self._ended.wait(WRITE_BACK_SECONDS):
-            for use in list(self._uses.values()):
-                file = use.file
-                if file is not None and file.log != "off" and self._hub.connected:
-                    with suppress(OSError):
-                        self.content.sync(file)
+        while not self._ended.is_set():
+            self._look.wait(WRITE_BACK_SECONDS)
+            self._look.clear()
+            for file, use in list(self._uses.items()):
+                opened = use.file
+                if opened is None or not self._hub.connected:
+                    continue
+                with suppress(OSError):
+                    if use.handles == 0 and time.monotonic() - use.since > IDLE_SECONDS:
+                        self._close_idle(file)
+                    elif opened.log != "off":
+                        self.content.sync(opened)
 
     def status(self) -> dict[str, Any]:
         """For status pages: traffic by kind of message, and how far each copy is behind."""

@@ -396,6 +396,97 @@ def test_writes_wait_when_homes_log_is_too_far_behind(
     one.write(handle, 0, b"z" * BLOCK)
 
 
+def fetches(node: Node) -> int:
+    return sum(isinstance(message, Fetch | Own) for message in node.hub.posted)  # type: ignore[attr-defined]
+
+
+def test_copies_outlast_the_last_close(join: Join) -> None:
+    one, two = join(), join()
+    file, writer = make(one, content=b"a" * (5 * BLOCK))
+    for _ in range(3):
+        handle = two.open(file, READ_WRITE).number
+        assert two.read(handle, 0, 1 << 20) == b"a" * (5 * BLOCK)
+        two.release(handle, 0)
+        asked = fetches(two)
+    handle = two.open(file, READ_WRITE).number
+    assert two.read(handle, 0, 1 << 20) == b"a" * (5 * BLOCK)
+    two.write(handle, BLOCK, b"two")
+    assert fetches(two) == asked + 1
+    two.release(handle, 0)
+    one.write(writer, 3 * BLOCK, b"one")
+    seen = two.read(two.open(file, os.O_RDONLY).number, 0, 1 << 20)
+    assert (seen[BLOCK : BLOCK + 4], seen[3 * BLOCK : 3 * BLOCK + 4]) == (b"twoa", b"onea")
+    assert one.read(writer, BLOCK, 4) == b"twoa"
+
+
+def test_what_is_pushed_to_a_file_without_handles_is_read(join: Join, home: InProcessHome) -> None:
+    home.policy = "write-update"
+    one, two = join(), join()
+    file, writer = make(one, content=b"a" * BLOCK)
+    for turn in range(5):
+        handle = two.open(file, os.O_RDONLY).number
+        before = fetches(two)
+        assert two.read(handle, 0, 2) == (b"%d!" % (turn - 1) if turn else b"aa")
+        assert fetches(two) == before or turn == 0
+        two.release(handle, 0)
+        one.write(writer, 0, b"%d!" % turn)
+        assert eventually(lambda: two.content.traffic["Updated"] > turn)  # noqa: B023
+
+
+def test_a_file_that_is_idle_for_long_or_removed_is_closed(
+    join: Join, home: InProcessHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("overlay.shares.node.IDLE_FILES", 2)
+    one, two = join(), join()
+    made = [make(one, b"%d" % n, b"content")[0] for n in range(4)]
+    for file in made:
+        two.release(two.open(file, os.O_RDONLY).number, 0)
+    opened = [file for file in made if two.hub.node in home.directory._files[file].open]
+    assert opened == made[2:]
+    two.lookup(ROOT, b"2")
+    two.unlink(ROOT, b"2")
+    one.unlink(ROOT, b"3")
+    assert eventually(lambda: not any(two._uses[file].file for file in made))
+    assert eventually(lambda: home.directory.native(made[3]) == one.hub.node)
+
+
+def test_what_was_written_before_a_close_without_home_is_not_lost(
+    join: Join, home: InProcessHome
+) -> None:
+    home.log = "off"
+    one, two = join(wait=0.5), join()
+    file, handle = make(one, content=b"a" * BLOCK)
+    other = two.open(file, READ_WRITE).number
+    one.write(handle, 0, b"written")
+    before = one.hub
+    before.cut()  # type: ignore[attr-defined]
+    with pytest.raises(OSError, match="not reached"):
+        one.release(handle, 0)
+    home.lose(before.node)
+    one.rejoin(home.join_again(before.node))
+    assert two.read(other, 0, 8) == b"writtena"
+
+
+def test_a_stat_and_the_last_close_do_not_meet(join: Join) -> None:
+    one, two = join(), join()
+    file, _ = make(one, content=b"abc")
+    over = threading.Event()
+
+    def stat() -> None:
+        while not over.is_set():
+            assert two.attributes(file, None).size == 3
+
+    def close() -> None:
+        try:
+            for _ in range(200):
+                two.release(two.open(file, os.O_RDONLY).number, 0)
+                two._close_idle(file)
+        finally:
+            over.set()
+
+    run_all([stat, close])
+
+
 def run_all(actions: list[Callable[[], None]]) -> None:
     """All at once; the first failure of any is raised."""
     failures: list[BaseException] = []
