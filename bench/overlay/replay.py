@@ -63,6 +63,10 @@ OPTIMAL = Optimal.name
 AHEAD_FIRST, AHEAD_LIMIT = 4, 128
 """Blocks; those of `overlay.shares.access`."""
 
+BEAT = 1.0
+"""Seconds between heartbeats, as `overlay.shares` makes them with a lease of 3 s. What they are on
+the wire is counted with no policy."""
+
 Waiting = Generator[None, None, None]
 """What goes on whenever something has come to its node."""
 
@@ -189,6 +193,7 @@ class _Replay:
         left = list(numbers)
         while True:
             now = self._clock.now
+            self._hear(node)
             self._at = at
             if write:
                 ready = [n for n in left if machine.writable(file, n, now, n in step.whole)]
@@ -209,6 +214,13 @@ class _Replay:
             yield
         if not write and numbers:
             self._ahead[node, file].note(numbers[0], numbers[-1] + 1)
+
+    def _hear(self, node: NodeId) -> None:
+        """The node knows of its last heartbeat that has been answered."""
+        round_trip = self._link.round_trip if node == MOBILE else 0.0
+        answered = self._clock.now - round_trip
+        interval = min(BEAT, self._relaxation / 3) if self._relaxation else BEAT
+        self._nodes[node].heard(answered - answered % interval)
 
     def _needed(
         self, node: NodeId, step: Step, first: int, count: int, write: bool
@@ -286,6 +298,7 @@ class _Replay:
         node, number = action.node, action.number
 
         def arrived() -> None:
+            self._hear(node)
             answer = self._nodes[node].answer(action.message, self._clock.now)
 
             def answered() -> None:

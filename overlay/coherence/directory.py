@@ -67,7 +67,6 @@ class _Asked:
     node: NodeId
     message: Message
     request: Request | None
-    at: float
 
 
 class Directory:
@@ -164,7 +163,9 @@ class Directory:
         known = self._file(about.file)
         actions: list[Action] = []
         if isinstance(about, Invalidate) and isinstance(message, Invalidated):
-            self._invalidated(known, node, message)
+            # Since it was told that its copy grows old, the node may have got another one.
+            if about.keep is Keep.NOTHING:
+                self._invalidated(known, node, message)
         elif isinstance(about, Recall) and isinstance(message, Recalled):
             actions += self._recalled(known, asked, message)
         elif isinstance(about, Update) and isinstance(message, Updated):
@@ -282,7 +283,7 @@ class Directory:
 
     def _advance(self, known: FileRecord, request: Request, now: float) -> list[Action]:
         """Asks for what the request needs; answers it, where that is nothing."""
-        needed = self._needed(known, request, now) if request.alive else []
+        needed = self._needed(known, request) if request.alive else []
         if needed:
             return [self._ask(node, message, request, now) for node, message in needed]
         actions = self._finish(known, request, now) if request.alive else []
@@ -292,7 +293,7 @@ class Directory:
 
     def _ask(self, node: NodeId, message: Message, request: Request | None, now: float) -> Action:
         self._asked += 1
-        self._asks[self._asked] = _Asked(node, message, request, now)
+        self._asks[self._asked] = _Asked(node, message, request)
         if request is not None:
             request.asks.add(self._asked)
         return Ask(node, self._asked, message)
@@ -314,9 +315,7 @@ class Directory:
 
     # What a request needs.
 
-    def _needed(
-        self, known: FileRecord, request: Request, now: float
-    ) -> list[tuple[NodeId, Message]]:
+    def _needed(self, known: FileRecord, request: Request) -> list[tuple[NodeId, Message]]:
         if known.native not in {None, request.node}:
             assert known.native is not None
             return [(known.native, Engage(request.file, 0, 0))]
@@ -324,7 +323,7 @@ class Directory:
             return []
         found: defaultdict[tuple[NodeId, Message], list[int]] = defaultdict(list)
         for number, record in self._about(known, request):
-            for node, kind in questions(known, request, number, record, now):
+            for node, kind in questions(known, request, number, record):
                 found[node, kind].append(number)
         messages: list[tuple[NodeId, Message]] = []
         for (node, kind), numbers in found.items():
@@ -350,19 +349,38 @@ class Directory:
 
     def _finish(self, known: FileRecord, request: Request, now: float) -> list[Action]:
         wants = request.wants
+        outdated: list[Action] = []
         if isinstance(wants, Fetch):
-            message: Message = self._fetched(known, request.node, wants, now)
+            message: Message = self._fetched(known, request.node, wants)
         elif isinstance(wants, Own):
+            outdated = self._outdated(known, request.node, wants, now)
             message = self._granted(known, request.node, wants)
         elif isinstance(wants, Opening):
             return [self._opened(known, request)]
         else:
             request.taken = True
             return [Taken(request.token, request.file)]
-        return [Reply(request.node, request.token, message)]
+        return [*outdated, Reply(request.node, request.token, message)]
 
-    def _fetched(self, known: FileRecord, node: NodeId, wants: Fetch, now: float) -> Blocks:
-        versions, fresh, oldest = [], [], now
+    def _outdated(self, known: FileRecord, node: NodeId, wants: Own, now: float) -> list[Action]:
+        """With relaxation: who has a copy is told that it grows old from now on. Nobody waits for
+        that. It is before home's next answer to each of them, which is what the bound rests on."""
+        if not known.relaxation or known.native is not None:
+            return []
+        found: defaultdict[NodeId, list[int]] = defaultdict(list)
+        for number in wants.numbers:
+            record = known.record(number)
+            for sharer in record.sharers - {node}:
+                found[sharer].append(number)
+            record.readers |= record.sharers
+        return [
+            self._ask(sharer, Invalidate(wants.file, first, count, Keep.STALE), None, now)
+            for sharer, numbers in sorted(found.items())
+            for first, count in runs(numbers)
+        ]
+
+    def _fetched(self, known: FileRecord, node: NodeId, wants: Fetch) -> Blocks:
+        versions, fresh = [], []
         for number, had in zip(wants.numbers, wants.versions, strict=True):
             record = known.record(number)
             if record.seized:
@@ -372,21 +390,12 @@ class Directory:
             if had != record.version:
                 # A node that became the owner after it asked makes nothing of it.
                 fresh.append(number)
-            if record.owner not in {HOME, node}:
-                oldest = min(oldest, record.known)
             if known.native is None and record.owner != node:
                 record.sharers |= {node}
             if record.pusher not in {None, node}:
                 record.used = True
-        expires = known.relaxation - (now - oldest) if known.relaxation else None
-        return Blocks(
-            wants.file,
-            wants.first,
-            wants.count,
-            tuple(fresh),
-            versions=tuple(versions),
-            expires=expires if expires is None else max(expires, 0.0),
-        )
+        about = (wants.file, wants.first, wants.count)
+        return Blocks(*about, tuple(fresh), versions=tuple(versions))
 
     def _granted(self, known: FileRecord, node: NodeId, wants: Own) -> Granted:
         versions, fresh, shared, used = [], [], [], []
@@ -403,7 +412,7 @@ class Directory:
                 # Who became the owner after it asked has written under an earlier number.
                 record.grant = record.grant if record.owner == node else grant
                 record.owner = node
-                record.sharers = record.sharers - {node} if known.relaxation else NOBODY
+                record.sharers = NOBODY
         return Granted(
             wants.file,
             wants.first,
@@ -531,15 +540,13 @@ class Directory:
         for number in message.numbers:
             record = known.record(number)
             if record.owner == node:
-                record.known = asked.at
                 if number in message.fresh:
                     record.version += 1
                     fresh.append(number)
-                if recall.keep is not Keep.OWNERSHIP:
-                    record.owner = HOME
+                record.owner = HOME
                 if recall.keep is Keep.COPY:
                     record.sharers |= {node}
-            if recall.keep is Keep.NOTHING:
+            if recall.keep is not Keep.COPY:
                 record.sharers -= {node}
                 record.readers |= {node}
         return [Store(node, part(message, tuple(fresh)))] if fresh else []

@@ -59,11 +59,12 @@ LONGEST = 1024
 
 
 class Keep(Enum):
-    """What a node that gives content to home still has of it."""
+    """What a node that is asked still has of the block. STALE: what it has, for as long as the
+    relaxation allows."""
 
     NOTHING = 0
     COPY = 1
-    OWNERSHIP = 2
+    STALE = 2
 
 
 @dataclass(frozen=True)
@@ -98,11 +99,9 @@ class Fetch(Message):
 @dataclass(frozen=True)
 class Blocks(Carrier):
     """Copies that are the latest; those that are not fresh are as the node said that it has them.
-    expires: seconds for which they may be used unasked, from when the request was sent; None: until
-    they are invalidated."""
+    They may be used until they are invalidated."""
 
     versions: tuple[int, ...] = ()
-    expires: float | None = None
 
 
 @dataclass(frozen=True)
@@ -173,7 +172,15 @@ class Refused(Message):
 
 @dataclass(frozen=True)
 class Invalidate(Message):
-    """Somebody else is going to write."""
+    """Somebody else is going to write. keep: NOTHING, or STALE: then nobody waits for the answer,
+    and the copy may be used on within the relaxation."""
+
+    keep: Keep = Keep.NOTHING
+
+    @property
+    def waited_for(self) -> bool:
+        """Whether the write waits for the answer."""
+        return self.keep is Keep.NOTHING
 
 
 @dataclass(frozen=True)
@@ -190,6 +197,11 @@ class Recall(Message):
 
     keep: Keep
     use: bool = True
+
+    @property
+    def waited_for(self) -> bool:
+        """As of Invalidate: always."""
+        return True
 
 
 @dataclass(frozen=True)

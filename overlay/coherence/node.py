@@ -51,6 +51,9 @@ from overlay.coherence.messages import (
 from overlay.coherence.policies import Decision, Policy
 from overlay.coherence.state import Block
 
+DRIFT = 0.01
+"""How differently clocks may run. A relaxed copy is used so much shorter than it might be."""
+
 PATIENCE = 2
 """Updates in a row that may go unread before a node declines one."""
 
@@ -71,6 +74,7 @@ class Node:
     def __init__(self) -> None:
         self._files: dict[FileId, _File] = {}
         self._leased = inf
+        self._heard = -inf
         self._gave = 0
         self._unconfirmed: deque[tuple[int, FileId, int]] = deque()
 
@@ -81,6 +85,7 @@ class Node:
     ) -> None:
         """After home's answer to an open. What the node has of the file already it keeps."""
         known = self._files.get(file)
+        relaxation *= 1 - DRIFT
         if known is None:
             self._files[file] = _File(policy, native, relaxation, grant)
         else:
@@ -129,6 +134,11 @@ class Node:
         """Home has answered a heartbeat. until: when that heartbeat was sent, plus the lease."""
         self._leased = until
 
+    def heard(self, sent: float) -> None:
+        """Home has answered what was sent then, and all that it said before the answer has been
+        handled here. So copies that are not invalidated were the latest at that time."""
+        self._heard = max(self._heard, sent)
+
     def mark(self) -> int:
         """When a heartbeat is sent: what was given to home until now."""
         return self._gave
@@ -160,7 +170,10 @@ class Node:
         block = known.blocks.get(number) if known else None
         if block is None or not block.valid or block.logging or block.hollow:
             return False
-        return now < (self._leased if block.expires == inf else block.expires)
+        assert known is not None
+        if known.relaxation and block.shared:
+            return now < min(block.expires, self._heard + known.relaxation)
+        return now < self._leased
 
     def writable(self, file: FileId, number: int, now: float, whole: bool = False) -> bool:
         """whole: every byte of the block is going to be overwritten."""
@@ -278,6 +291,7 @@ class Node:
         """Copies came. sent: when the request was sent. The numbers of the blocks whose content is
         to be stored: not of those that were written here since, when the file became native."""
         known = self._files.get(request.file)
+        self.heard(sent)
         stored: list[int] = []
         if known is None:
             return stored
@@ -291,10 +305,7 @@ class Node:
             self._came(block, version, fresh)
             block.valid = True
             block.shared = not known.native
-            block.expires = inf if reply.expires is None else sent + reply.expires
-            if known.native:
-                # What one node alone has cannot grow old; when it is engaged, its time begins.
-                block.expires = inf
+            block.expires = inf
         return stored
 
     def granted(self, request: Own, reply: Granted, now: float) -> list[int]:
@@ -380,7 +391,7 @@ class Node:
         if isinstance(message, Update):
             return self._update(message)
         if isinstance(message, Engage):
-            return self._engage(message, now)
+            return self._engage(message)
         if isinstance(message, Native):
             known = self._files.get(message.file)
             if known is not None:
@@ -396,11 +407,16 @@ class Node:
                 yield number, block
 
     def _invalidate(self, message: Invalidate) -> Invalidated:
+        known = self._files.get(message.file)
         used = dict.fromkeys(message.numbers, False)
         for number, block in self._known(message):
+            assert known is not None
             used[number] = block.valid and block.used
             if block.updated and not block.used:
                 block.unread += 1
+            if message.keep is Keep.STALE and known.relaxation:
+                block.expires = min(block.expires, self._heard + known.relaxation)
+                continue
             if block.owned:
                 # Home has cut the file: what was written here is gone, and no version names it.
                 block.version = 0
@@ -419,15 +435,14 @@ class Node:
                     block.threshold = block.overwritten
                     known.policy.asked(message.file, number, block, now)
                 self._given(message.file, number)
-            if message.keep is Keep.OWNERSHIP:
-                continue
+            if message.keep is Keep.STALE and known.relaxation:
+                # An owner has the latest as long as its lease goes on.
+                latest = min(now, self._leased) if block.owned else self._heard
+                block.expires = min(block.expires, latest + known.relaxation)
+            elif message.keep is not Keep.COPY:
+                block.valid = False
             block.shared = True
             block.pushed = False
-            if message.keep is Keep.NOTHING:
-                block.valid = False
-            elif known.relaxation and block.valid and block.expires == inf:
-                # Until then it was the owner for sure, and what it has the latest.
-                block.expires = min(now, self._leased) + known.relaxation
         return Recalled(message.file, message.first, message.count, tuple(fresh))
 
     def _update(self, message: Update) -> Updated:
@@ -448,7 +463,7 @@ class Node:
                 block.dirty = False
         return Updated(message.file, message.first, message.count, tuple(kept))
 
-    def _engage(self, message: Engage, now: float) -> Engaged:
+    def _engage(self, message: Engage) -> Engaged:
         known = self._files.get(message.file)
         if known is None:
             return Engaged(message.file, 0, 0, (), ())
@@ -465,8 +480,6 @@ class Node:
             if not block.dirty and not known.opened:
                 block.valid = False
                 continue
-            if known.relaxation and not block.dirty and block.expires == inf:
-                block.expires = now + known.relaxation
             (owned if block.dirty else copies).append(number)
         return Engaged(message.file, 0, 0, tuple(runs(owned)), tuple(runs(copies)))
 

@@ -25,22 +25,18 @@ from overlay.coherence.records import FileRecord, Record, Request, Taking
 
 
 def questions(
-    known: FileRecord, request: Request, number: int, record: Record, now: float
+    known: FileRecord, request: Request, number: int, record: Record
 ) -> Iterable[tuple[NodeId, Message]]:
     """Who has to be asked what about one block, in messages that are about no block."""
     file, wants = request.file, request.wants
     owner = record.owner if record.owner not in {HOME, request.node} else None
     if isinstance(wants, Fetch):
-        if owner is None:
-            return
-        if not known.relaxation:
+        if owner is not None:
             yield owner, Recall(file, 0, 0, Keep.COPY)
-        elif number not in request.refreshed and now - record.known > known.relaxation / 2:
-            request.refreshed.add(number)
-            yield owner, Recall(file, 0, 0, Keep.OWNERSHIP)
         return
     if isinstance(wants, Own):
-        keep = Keep.COPY if known.relaxation else Keep.NOTHING
+        # With relaxation the other copies are told when the request is granted (`Directory`).
+        keep = Keep.STALE if known.relaxation else Keep.NOTHING
         use = not wants.whole
     else:
         assert isinstance(wants, Taking)

@@ -20,8 +20,8 @@ class Record:
     owner: HOME where home's content is the latest. sharers: who has a copy, the owner left out.
     readers: who had one when the owner became it. pusher: who pushed the latest content, and used:
     whether another one has read that. seized: the owner was lost, and nobody has used the block
-    since. known: when home's content was the latest for sure, though another one owns it. grant:
-    the number of the latest right to write; content of an older one is never taken
+    since. known: when the owner gave its content last, for status pages. grant: the number of the
+    latest right to write; content of an older one is never taken
     """
 
     version: int
@@ -56,7 +56,6 @@ class Request:
     end: float
     wants: Fetch | Own | Opening | Taking
     asks: set[int] = field(default_factory=set)
-    refreshed: set[int] = field(default_factory=set)
     started: bool = False
     taken: bool = False
     alive: bool = True

@@ -319,6 +319,7 @@ class SimNode:
 
     def renewed(self, sent: float, mark: int) -> None:
         self.machine.confirmed(mark)
+        self.machine.heard(sent)
         if self.home.lease < inf:
             self.machine.leased(sent + self.home.lease)
         self.progress()

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import math
 import struct
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
@@ -52,14 +51,14 @@ CALL, RESULT, REFUSED = 64, 65, 66
 _HEADER = struct.Struct("<BQqQ")
 _KINDS: dict[type[Message], tuple[int, tuple[str, ...]]] = {
     Fetch: (1, ("versions",)),
-    Blocks: (2, ("expires", "versions", "fresh", "data")),
+    Blocks: (2, ("versions", "fresh", "data")),
     Own: (3, ("whole", "versions")),
     Granted: (4, ("grant", "versions", "shared", "used", "fresh", "data")),
     Push: (5, ("everyone", "fresh", "data")),
     Log: (6, ("offset", "data")),
     Release: (7, ("grant", "fresh", "data")),
     Done: (8, ()),
-    Invalidate: (9, ()),
+    Invalidate: (9, ("keep",)),
     Recall: (10, ("keep", "use")),
     Recalled: (11, ("fresh", "data")),
     Update: (12, ("versions", "fresh", "data")),
@@ -79,7 +78,6 @@ _SCALARS = {
     "keep": "<B",
     "grant": "<Q",
     "offset": "<I",
-    "expires": "<d",
 }
 _FLAGS = frozenset({"shared", "used", "kept"})
 _RUNS = frozenset({"owned", "copies"})
@@ -97,8 +95,6 @@ def encode(message: Message) -> bytes:
 def _field(name: str, value: Any) -> bytes:
     if name == "data":
         return bytes(value)
-    if name == "expires":
-        value = math.nan if value is None else value
     if name == "keep":
         value = value.value
     if name in _SCALARS:
@@ -143,9 +139,7 @@ class _Reader:
             return data
         if name in _SCALARS:
             (value,) = self._take(_SCALARS[name])
-            if name == "keep":
-                return Keep(value)
-            return None if name == "expires" and math.isnan(value) else value
+            return Keep(value) if name == "keep" else value
         if name == "versions":
             return self._take(f"<{len(self._blocks)}Q")
         return self._take(f"<{len(self._blocks)}?") if name in _FLAGS else self._counted(name)

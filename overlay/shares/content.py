@@ -56,7 +56,7 @@ from overlay.shares.access import Access, Need, OpenFile, Read, SetExtent, Stat,
 from overlay.shares.buffer import Buffer
 from overlay.shares.extent import Extent
 from overlay.shares.hub import Hub, Opened
-from overlay.shares.lag import LAG_BYTES, Lag, Replies, file_status, settle
+from overlay.shares.lag import LAG_BYTES, Lag, Replies, file_status, settle, traffic_status
 from satchel.errors import IntegrityError
 
 log = logging.getLogger(__name__)
@@ -125,11 +125,9 @@ class Content:
             return known
 
     def _policy(self, name: str) -> Policy:
-        if name not in self._policies:
-            if name not in POLICIES:
-                log.warning("home's policy %s is not known here", name)
-            self._policies[name] = POLICIES.get(name, DelayedUpdate)()
-        return self._policies[name]
+        if name not in POLICIES:
+            log.warning("home's policy %s is not known here", name)
+        return self._policies.setdefault(name, POLICIES.get(name, DelayedUpdate)())
 
     def native(self, file: FileId) -> bool:
         with self._changed:
@@ -517,6 +515,7 @@ class Content:
                 file is not None
                 and file.pinned is not None
                 and isinstance(message, Recall | Invalidate)
+                and message.waited_for
                 and ATTRIBUTES in message.numbers
                 and time.monotonic() < file.pinned_until
             ):
@@ -566,9 +565,13 @@ class Content:
         with self._changed:
             return self._machine.mark()
 
+    def heard(self, sent: float) -> None:
+        """Home's answer to the heartbeat of that time is next in the stream."""
+        with self._changed:
+            self._machine.heard(sent)
+
     def leased(self, until: float, mark: int) -> None:
-        """Home has answered it: strong copies are good until then (monotonic), and what was sent
-        before it is at home."""
+        """Home has answered it: strong copies are good until then, what was sent is at home."""
         with self._changed:
             self._machine.leased(until)
             self._machine.confirmed(mark)
@@ -577,17 +580,14 @@ class Content:
         """Traffic by kind of message; of each file its policy, and blocks by what they are. hot:
         those that were written most since others had them, with counter and threshold."""
         with self._changed:
-            machine = self._machine
             files = [
-                file_status(machine, file)
+                file_status(self._machine, file)
                 | {"open": file in self._files, "policy": self._opened_with.get(file, "")}
-                for file in machine.files()
+                for file in self._machine.files()
             ]
-            kinds = sorted(self.traffic)
-            traffic = {k: {"messages": self.traffic[k], "bytes": self.bytes[k]} for k in kinds}
             return {
                 "connected": self._hub.connected,
-                "traffic": traffic,
+                "traffic": traffic_status(self.traffic, self.bytes),
                 "files": files,
                 "buffered_blocks": self._buffer.blocks,
             }

@@ -65,9 +65,10 @@ class Hub(Protocol):
         """Whether home is reached now. While it is not, requests wait."""
         ...
 
-    def beat(self) -> float:
+    def beat(self, heard: Callable[[], None]) -> float:
         """Tell home that this node is there: for how many seconds from when this was called its
-        strong copies are good. A node calls it every third of that."""
+        strong copies are good. A node calls it every third of that, or of the relaxation. heard:
+        is called when home's answer comes, after all that home said before it, before the rest."""
         ...
 
     def leave(self) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import errno
 import threading
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
@@ -93,3 +94,8 @@ def file_status(machine: Node, file: FileId) -> dict[str, Any]:
             if b.overwritten
         ],
     }
+
+
+def traffic_status(messages: Counter[str], sizes: Counter[str]) -> dict[str, dict[str, int]]:
+    """By kind of message."""
+    return {k: {"messages": messages[k], "bytes": sizes[k]} for k in sorted(messages)}

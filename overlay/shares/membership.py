@@ -105,7 +105,13 @@ class Conversation(Protocol):
 
     @property
     def connected(self) -> bool: ...
-    def ask(self, payload: bytes, *, patience: float | None = None) -> bytes: ...
+    def ask(
+        self,
+        payload: bytes,
+        *,
+        patience: float | None = None,
+        arrived: Callable[[bytes], None] | None = None,
+    ) -> bytes: ...
     def post(
         self,
         payload: bytes,
@@ -181,9 +187,9 @@ class Membership:
     def connected(self) -> bool:
         return self._caller.duplex.connected
 
-    def request(self, payload: bytes) -> bytes:
+    def request(self, payload: bytes, arrived: Callable[[bytes], None] | None = None) -> bytes:
         try:
-            return self._caller.duplex.ask(payload, patience=self._patience)
+            return self._caller.duplex.ask(payload, patience=self._patience, arrived=arrived)
         except SatchelError as error:
             raise OSError(errno.EIO, str(error)) from error
 

@@ -17,6 +17,8 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
+from math import inf
 from typing import Any, TypeVar
 
 from overlay.coherence import FileId
@@ -40,6 +42,9 @@ T = TypeVar("T")
 
 WRITE_BACK_SECONDS = 5.0
 """How long a native file's writes may be here alone, where writes are logged at all."""
+
+SHORTEST = 0.1
+"""Seconds of relaxation for which heartbeats are still made more frequent."""
 
 IDLE_SECONDS = 30.0
 IDLE_FILES = 128
@@ -76,6 +81,7 @@ class Node:
         self._uses: defaultdict[FileId, _Use] = defaultdict(lambda: _Use(threading.Lock()))
         self._uses_lock = threading.Lock()
         self._ended = threading.Event()
+        self._relaxation = inf
         self._look = threading.Event()
         self._idle: OrderedDict[FileId, None] = OrderedDict()
         hub.listen(self.content.answer, self._stale)
@@ -317,6 +323,8 @@ class Node:
         self, file: FileId, use: _Use, opened: Opened, mark: int, *, writes: bool
     ) -> OpenFile:
         use.file = self.content.opened(file, opened, mark)
+        if opened.relaxation:
+            self._relaxation = max(opened.relaxation, SHORTEST)
         use.writes = writes
         return use.file
 
@@ -449,10 +457,10 @@ class Node:
 
     def _beat(self) -> None:
         lease = 3.0
-        while not self._ended.wait(lease / 3):
+        while not self._ended.wait(min(lease, self._relaxation) / 3):
             sent, mark = time.monotonic(), self.content.beating()
             try:
-                lease = self._hub.beat()
+                lease = self._hub.beat(partial(self.content.heard, sent))
             except OSError as error:
                 log.info("home does not hear this node: %s", error)
             else:

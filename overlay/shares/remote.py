@@ -51,8 +51,9 @@ class Channel(Protocol):
     @property
     def connected(self) -> bool: ...
 
-    def request(self, payload: bytes) -> bytes:
-        """The reply. Raises OSError(EIO) where the other side is not reached."""
+    def request(self, payload: bytes, arrived: Callable[[bytes], None] | None = None) -> bytes:
+        """The reply. arrived: is called with it on the thread that reads, before anything that
+        came after it. Raises OSError(EIO) where the other side is not reached."""
         ...
 
     def post(
@@ -100,8 +101,10 @@ class RemoteHub:
     def connected(self) -> bool:
         return self._channel.connected
 
-    def beat(self) -> float:
-        return self._call("beat")  # type: ignore[no-any-return]
+    def beat(self, heard: Callable[[], None]) -> float:
+        call = codec.encode_call("beat", [])
+        payload = self._channel.request(call, lambda _: heard())
+        return self._result("beat", payload)  # type: ignore[no-any-return]
 
     def leave(self) -> None:
         self._call("leave")
@@ -131,8 +134,10 @@ class RemoteHub:
         self._channel.serve(take)
 
     def _call(self, name: str, *arguments: Any) -> Any:
+        return self._result(name, self._channel.request(codec.encode_call(name, list(arguments))))
+
+    def _result(self, name: str, payload: bytes) -> Any:
         hint = get_type_hints(getattr(Hub, name))["return"]
-        payload = self._channel.request(codec.encode_call(name, list(arguments)))
         try:
             return codec.decode_reply(payload, hint)
         except IntegrityError as error:

@@ -86,8 +86,18 @@ def test_a_relaxed_copy_is_read_until_it_is_too_old() -> None:
     relaxed = replay(plan(4096, *reads), "write-invalidate", LINK, relaxation=3.0)
     # Strong: the first read after the engagement lacks attributes, all of them the content.
     assert strong.traffic.messages["Invalidate"] == 4
-    assert relaxed.traffic.messages["Invalidate"] == 0
+    # Relaxed: the copy that was invalidated is used on, and nobody asks while it is.
+    assert relaxed.traffic.messages["Invalidate"] == 2
+    assert relaxed.traffic.messages["Fetch"] < strong.traffic.messages["Fetch"]
     assert sum(relaxed.latencies) < sum(strong.latencies)
+
+
+def test_a_relaxed_copy_that_nobody_writes_is_asked_for_once() -> None:
+    reads = [(HERE, R, 0, 10), (AWAY, W, 0, 10), *[(HERE, R, 0, 10)] * 9]
+    done = replay(plan(4096, *reads), "write-invalidate", LINK, relaxation=1.0)
+    again = replay(plan(4096, *reads, *reads[2:]), "write-invalidate", LINK, relaxation=1.0)
+    assert again.seconds > done.seconds + 5
+    assert again.traffic.messages["Fetch"] == done.traffic.messages["Fetch"]
 
 
 @pytest.mark.parametrize("relaxation", [0.0, 5.0])

@@ -107,11 +107,48 @@ MUTATIONS = {
     "a node calls other content by a version": Mutation(
         node.Node, "_came", "block.version = version", "block.version = version + 1"
     ),
-    "a copy does not expire": Mutation(
-        node.Node, "readable", "else block.expires", "else self._leased", RELAXED
+    "home does not say that copies grow old": Mutation(
+        directory.Directory,
+        "_outdated",
+        "sharer in record.sharers - {node}",
+        "sharer in ()",
+        RELAXED,
     ),
-    "a copy expires from when it came": Mutation(
-        node.Node, "blocks", "sent + reply.expires", "sent + 2 * reply.expires", RELAXED
+    "home forgets who got a copy that may grow old": Mutation(
+        directory.Directory, "_fetched", "record.sharers |= {node}", "pass", RELAXED
+    ),
+    "what was answered late takes the newer copy off the list": Mutation(
+        directory.Directory,
+        "answer",
+        "if about.keep is Keep.NOTHING:",
+        "if True:",
+        replace(
+            RELAXED,
+            threads=4,
+            files=1,
+            blocks=1,
+            faults=("stall", "pause"),
+            between=0.1,
+            lease=5.0,
+            closes=0.0,
+            evicts=0.5,
+        ),
+    ),
+    "a copy that was invalidated does not expire": Mutation(
+        node.Node, "readable", "min(block.expires, self._heard", "(self._heard", RELAXED
+    ),
+    "a copy of which nothing is heard does not expire": Mutation(
+        node.Node,
+        "readable",
+        "self._heard + known.relaxation",
+        "self._leased",
+        replace(RELAXED, faults=("stall",), between=0.1, lease=5.0),
+    ),
+    "a copy expires later than its relaxation": Mutation(
+        node.Node, "_invalidate", "self._heard +", "self._heard + 0.2 +", RELAXED
+    ),
+    "what an owner had does not expire": Mutation(
+        node.Node, "_recall", "latest + known.relaxation", "inf", RELAXED
     ),
 }
 

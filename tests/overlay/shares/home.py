@@ -223,8 +223,9 @@ class InProcessHub:
         carried = codec.decode(codec.encode(message))
         self._outbox.put(lambda: self._home.request(self, carried, arrived))
 
-    def beat(self) -> float:
+    def beat(self, heard: Callable[[], None]) -> float:
         self._after_content()
+        self._inbox.put(heard)
         return self._home.lease
 
     def leave(self) -> None:

@@ -37,8 +37,8 @@ FILE = FileId(7)
 CONTENT = bytes(range(256)) * 16
 MESSAGES: list[Message] = [
     Fetch(FILE, -1, 1, (0,)),
-    Blocks(FILE, 4, 2, (5,), CONTENT, (9, 1 << 63), None),
-    Blocks(FILE, 4, 1, (), b"", (9,), 2.5),
+    Blocks(FILE, 4, 2, (5,), CONTENT, (9, 1 << 63)),
+    Blocks(FILE, 4, 1, (), b"", (9,)),
     Own(FILE, 0, 3, (0, 1, 2), True),
     Granted(FILE, 0, 2, (0, 1), CONTENT * 2, (1, 2), (True, False), (False, True), 9),
     Push(FILE, 3, 2, (3, 4), CONTENT * 2, True),
@@ -48,6 +48,7 @@ MESSAGES: list[Message] = [
     Done(FILE, 3, 1),
     Refused(FILE, 3, 2, (4,)),
     Invalidate(FILE, 3, 1024),
+    Invalidate(FILE, 3, 1, Keep.STALE),
     Invalidated(FILE, 3, 2, (True, False)),
     Recall(FILE, 3, 2, Keep.COPY, False),
     Recalled(FILE, 3, 2, (3,), CONTENT),
