@@ -125,6 +125,7 @@ class Session:
             return
         name, values = codec.decode_call(payload)
         self._count("in", name[:40], payload)
+        self.share.grace.returned(self.node)
         if name == "set_lock" and values[-1:] == [True]:
             waiting = threading.Thread(
                 target=self._call, args=(payload, answer), name="lock", daemon=True
@@ -133,7 +134,6 @@ class Session:
         elif name in ("beat", "leave"):
             self._perform(payload, answer)
         else:
-            self.share.grace.returned(self.node)
             self._threads.submit(self._call, payload, answer)
 
     def _call(self, payload: bytes, answer: Callable[[bytes], None]) -> None:

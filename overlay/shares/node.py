@@ -146,6 +146,8 @@ class Node:
                         use.file.attributes = None
                         self._open(file, use, writes=use.writes)
             self.content.go_on()
+        with suppress(OSError):  # home need not wait for what is not here
+            hub.beat()
 
     # Names.
 

@@ -447,6 +447,19 @@ def test_home_that_begins_again_gets_what_a_node_wrote(home: Home) -> None:
     assert (home.root / "file").read_bytes() == b"after!"
 
 
+def test_home_that_begins_again_does_not_wait_for_a_node_that_is_back_and_has_nothing(
+    home: Home,
+) -> None:
+    home.add()
+    idle = home.member("idle")
+    home.begin_again()
+    home.share.grace._until += 3600.0
+    two = home.join("two").node
+    make(two, content=b"no hour later")
+    assert home.share.grace.over
+    idle.close()
+
+
 def test_a_node_that_leaves_is_not_waited_for(home: Home, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     share = home.add()
