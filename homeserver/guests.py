@@ -25,6 +25,10 @@ class HomeShares:
     def __init__(self, settings: HomeSettings, service: str) -> None:
         self._settings, self._service = settings, service
 
+    def check(self) -> None:
+        """Raises NotFoundError where no share is meant."""
+        self._share()
+
     def serve(self, session: socket.socket) -> Served:
         """Raises NotFoundError where no share is meant, and what joining one does."""
         host = MemberHost(self._join, self._settings.run / "nodes")

@@ -171,8 +171,11 @@ class Machines:
         self, record: ServiceRecord, prepared: Prepared, frozen: Frozen
     ) -> list[Access] | None:
         """Resume a copy of a new checkpoint and use it a little: what it touched; None if it
-        failed. The copy is thrown away, so what the requests change does not matter. They begin
-        with another one for each checkpoint: see replica.profile of the opening."""
+        failed, or has shares, which no copy may touch. The copy is thrown away, so what the
+        requests change does not matter. They begin with another one for each checkpoint: see
+        replica.profile of the opening."""
+        if prepared.replica.spec.shares:
+            return None
         copy = self._new(record.name, prepared.replica.spec, prepared.adapter)
         recorder = self._recorder(copy)
         try:

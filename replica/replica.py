@@ -395,12 +395,15 @@ class Replica:
         self._last = self._agent.wait_ready(seconds).last
 
     def _check_shares(self) -> None:
-        if self.spec.shares and self._share_host is None:
+        if not self.spec.shares:
+            return
+        if self._share_host is None:
             raise SharesUnserved(
                 f"replica {self.id} cannot run here",
                 why="its service has shares, and nobody here answers for them",
                 fix="use it at home",
             )
+        self._share_host.check()
 
     def _exchange(
         self,

@@ -49,6 +49,9 @@ class Served(Protocol):
 class ShareHost(Protocol):
     """Answers for the shares of guests. Thread-safe."""
 
+    def check(self) -> None:
+        """Raise what `serve` would, as far as it is known before the machine runs."""
+
     def serve(self, session: socket.socket) -> Served:
         """Answer a kernel's FUSE messages, FUSE_INIT first, on that socket, which stays the
         caller's and is closed after what is returned. Raises UnavailableError."""
@@ -59,6 +62,9 @@ class TreeHost:
 
     def __init__(self, tree: Operations) -> None:
         self._tree = tree
+
+    def check(self) -> None:
+        """The tree is there."""
 
     def serve(self, session: socket.socket) -> Served:
         return _Serving(self._tree, session)
@@ -71,6 +77,9 @@ class MemberHost:
     def __init__(self, join: Callable[[Path], Member], folder: Path) -> None:
         """join: a new node, with its copies in that new folder. folder: for such folders."""
         self._join, self._folder = join, folder
+
+    def check(self) -> None:
+        """Only joining tells."""
 
     def serve(self, session: socket.socket) -> Served:
         folder = Path(tempfile.mkdtemp(prefix="node-", dir=_made(self._folder)))

@@ -23,7 +23,7 @@ from chunkstore import Store
 from hypervisor import Driver, MachineSpec
 from images import Manifest, blob_root
 from overlay import Volume
-from replica import Replica, ReplicaState, sweep
+from replica import Replica, ReplicaState, SharesUnserved, sweep
 from satchel.errors import (
     CapacityError,
     ConflictError,
@@ -161,6 +161,12 @@ class Host:
         """
         manifest = Manifest.from_json(request.manifest)
         spec = MachineSpec.from_json(manifest.machine)
+        if spec.shares:
+            raise SharesUnserved(
+                f"{self.name} does not run services with shares",
+                why="nobody here answers for what they ask of home's files",
+                fix="use it at home: `satchel run` without --at",
+            )
         self._driver.check(spec)
         if spec.accelerator != "kvm" and not self.settings.allow_emulation:
             raise UnsupportedError(

@@ -70,5 +70,7 @@ def test_a_guest_without_a_share_that_is_meant_is_not_served(
         pass
     for name in ("photos", "music"):
         add(shares, settings.run / name)
+    with pytest.raises(NotFoundError, match="share add FOLDER --name notes"):
+        HomeShares(settings, "notes").check()
     with pytest.raises(NotFoundError, match="there are 2"), served(settings, "notes"):
         pass

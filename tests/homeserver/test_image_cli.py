@@ -20,6 +20,7 @@ def test_recipes_without_images(tmp_path: Path) -> None:
     (tmp_path / "images" / "notes").mkdir(parents=True)
     assert built(Program(tmp_path), tmp_path) == {
         "desktop": "no",
+        "files": "no",
         "notes": "no",
         "redis": "no",
         "speech": "no",

@@ -19,8 +19,8 @@ def write(folder: Path, text: str) -> Path:
     return recipe
 
 
-def test_the_shipped_services_are_notes_and_speech() -> None:
-    assert [recipe.name for recipe in recipes()] == ["desktop", "notes", "redis", "speech"]
+def test_the_shipped_services() -> None:
+    assert [recipe.name for recipe in recipes()] == ["desktop", "files", "notes", "redis", "speech"]
     assert Recipe.find("notes").stateful
     assert not Recipe.find("speech").stateful
 
@@ -51,7 +51,7 @@ def test_json_gives_the_same_recipe_without_its_folder() -> None:
 
 @pytest.mark.parametrize("name", ["base", "nothing", "../notes", "", "a" * 500])
 def test_what_is_no_service_is_not_found(name: str) -> None:
-    with pytest.raises(RecipeNotFound, match="there are: desktop, notes, redis, speech"):
+    with pytest.raises(RecipeNotFound, match="there are: desktop, files, notes, redis, speech"):
         Recipe.find(name)
 
 

@@ -43,6 +43,9 @@ class TreeHost:
     def __init__(self, tree: ShareTree) -> None:
         self.tree = tree
 
+    def check(self) -> None:
+        """The tree is there."""
+
     def serve(self, session: socket.socket) -> "TreeHost":
         self.tree.serve(session.dup())
         return self

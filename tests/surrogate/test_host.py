@@ -21,6 +21,7 @@ from replica import (
     Access,
     Profile,
     ReplicaState,
+    SharesUnserved,
     WrongReplicaState,
     encode_profile,
     first_of,
@@ -194,6 +195,13 @@ def test_emulation_is_refused_unless_the_operator_allows_it(short_path: Path) ->
         assert site.host.tenants() == []
     finally:
         site.close()
+
+
+def test_a_machine_with_shares_is_refused_and_said_to_be_for_home(site: Site) -> None:
+    shared = dict(site.origin.manifest.machine) | {"shares": True}
+    with pytest.raises(SharesUnserved, match="use it at home"):
+        site.host.create(site.request(machine=shared))
+    assert site.host.tenants() == []
 
 
 def test_a_machine_that_this_host_cannot_run_is_refused_and_the_lack_is_named(site: Site) -> None:

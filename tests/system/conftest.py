@@ -5,7 +5,7 @@
 import contextlib
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,7 +14,7 @@ from homeserver.home import signers_line
 from testbed import Testbed
 from testbed.built import cache_folder
 from testbed.media import Stick
-from testbed.roles import Roles
+from testbed.roles import Role, Roles
 from tests.leftovers import SHORT_PREFIX
 from tests.machines import NotesCheckpoint
 from tests.system.site import Carried, Site
@@ -41,24 +41,40 @@ def carried(bed: Testbed, notes_checkpoint: NotesCheckpoint) -> Iterator[Carried
 
 
 @contextlib.contextmanager
-def site_of(service: str, images: Path, bed: Testbed, folder: Path) -> Iterator[Site]:
-    """`site` with another service, which boots for it. images: the folder with its image."""
+def site_of(
+    service: str,
+    images: Path,
+    bed: Testbed,
+    folder: Path,
+    before_launch: Callable[[Role], None] = lambda home: None,
+) -> Iterator[Site]:
+    """`site` with another service, which boots for it. images: the folder with its image;
+    before_launch: gets the first home, which has the service already."""
     with _folder() as apart:
         roles = Roles(bed, apart, images)
         signers = roles.home.command("init", "--json")["allowed_signers"]
-        with _carry(roles, service, signers) as made, placed(bed, made, folder) as site:
+        with (
+            _carry(roles, service, signers, before_launch) as made,
+            placed(bed, made, folder) as site,
+        ):
             site.start()
             yield site
 
 
 @contextlib.contextmanager
-def _carry(roles: Roles, service: str, signers: str) -> Iterator[Carried]:
+def _carry(
+    roles: Roles,
+    service: str,
+    signers: str,
+    before_launch: Callable[[Role], None] = lambda home: None,
+) -> Iterator[Carried]:
     home = roles.home
     stick = Stick(roles.folder / "m", size=DEVICE_BYTES)
     try:
         home.start("home.sock", [roles.identity.public])
         if service != "notes":
             home.command("service", "add", service, "--json")
+        before_launch(home)
         home.command("launch", service, "--json")
         home.command("media", "init", stick.root, "--json")
         home.command("checkpoint", service, "--media", stick.root, "--json")

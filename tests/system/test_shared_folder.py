@@ -1,0 +1,160 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""The shipped service `files`: its guest and a mount at the client work on one folder of home's."""
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from testbed import Testbed
+from testbed.built import built_image, cache_folder
+from testbed.roles import Role
+from tests.needs import requires
+from tests.system.conftest import site_of
+from tests.system.needs import WHOLE
+from tests.system.site import PATIENCE_SECONDS, Reply, Said, Site, said_by, wait_until
+
+pytestmark = [*WHOLE, pytest.mark.nightly, requires("fuse")]
+
+OPENED, WAS_OPEN = 201, 204
+"""What `files` answers to an append."""
+
+
+class Laptop:
+    """A person's programs: one uses the service's port, others the mounted folder."""
+
+    def __init__(self, site: Site) -> None:
+        self.site = site
+        self.folder = site.folder / "papers"
+        self.folder.mkdir()
+
+    def mounts(self) -> None:
+        done = self.site.types("mount", "--background", "papers", self.folder)
+        assert done.returncode == 0, done.stderr
+
+    def unmounts(self) -> None:
+        subprocess.run(["fusermount3", "-u", self.folder], check=True)
+
+    def asks(self, method: str, path: str, body: str = "") -> Reply:
+        return self.site.request(self.site.port(), method, path, body.encode())
+
+    def appends(self, path: str, line: str) -> int:
+        return self.asks("POST", path, line).status
+
+    def reads(self, path: str) -> str:
+        reply = self.asks("GET", path)
+        assert reply.status == 200, reply
+        return reply.body
+
+
+def no_share_is_meant(home: Role, count: int) -> None:
+    """A launch says so, and what to do."""
+    said = said_by(home.host.run(home.argv("launch", "files"), timeout=PATIENCE_SECONDS))
+    assert said.code == 3
+    assert f"there are {count}" in said.line
+    assert "satchel-home share add FOLDER --name files" in said.line
+
+
+@pytest.fixture
+def laptop(bed: Testbed, short_path: Path, tmp_path: Path) -> Iterator[Laptop]:
+    built_image("files")
+
+    def share(home: Role) -> None:
+        no_share_is_meant(home, 0)
+        for name in ("papers", "photos"):
+            (tmp_path / name).mkdir()
+            home.command("share", "add", tmp_path / name, "--json")
+        no_share_is_meant(home, 2)
+        home.command("share", "rm", "photos", "--json")
+
+    with site_of("files", cache_folder(), bed, short_path, share) as site:
+        laptop = Laptop(site)
+        laptop.mounts()
+        try:
+            yield laptop
+        finally:
+            laptop.unmounts()
+
+
+def test_guest_and_mount_work_on_one_folder(laptop: Laptop, tmp_path: Path) -> None:
+    site, folder, papers = laptop.site, laptop.folder, tmp_path / "papers"
+    site.run()
+    each_sees_what_the_other_writes(laptop)
+
+    assert laptop.appends("/log", "1") == OPENED
+    assert laptop.appends("/log", "2") == WAS_OPEN
+    site.home.command("checkpoint", "files", "--json")
+    starts_home_again(laptop)
+    assert laptop.appends("/log", "3") == WAS_OPEN
+    assert (folder / "log").read_text() == "123"
+
+    # What came after the checkpoint is done once more, as docs/shares.md says.
+    starts_home_again(laptop)
+    wait_until(lambda: site.at_home()["last_executed"] == site.at_home()["last_logged"])
+    assert (folder / "log").read_text() == "1233"
+    assert laptop.appends("/log", "4") == WAS_OPEN
+    assert laptop.reads("/log") == "12334"
+    (folder / "log").rename(folder / "log.old")
+    assert laptop.appends("/log", "5") == OPENED
+    assert site.sees("stop", "files") == {"stopped": "files"}
+    laptop.unmounts()
+    assert (papers / "log.old").read_text() == "12334"
+    assert (papers / "log").read_text() == "5"
+    laptop.mounts()
+
+
+def each_sees_what_the_other_writes(laptop: Laptop) -> None:
+    """At once, whoever wrote, and while both have the file open."""
+    folder = laptop.folder
+    (folder / "letter").write_text("from the laptop")
+    assert laptop.reads("/letter") == "from the laptop"
+    assert laptop.asks("PUT", "/deep/down/reply", "from the guest").status == 204
+    assert (folder / "deep/down/reply").read_text() == "from the guest"
+    listed = json.loads(laptop.reads("/"))["entries"]
+    assert [(row["name"], row["kind"], row["size"]) for row in listed] == [
+        ("deep", "folder", 0),
+        ("letter", "file", 15),
+    ]
+    expected = ""
+    with (folder / "both").open("ab+", buffering=0) as file:
+        for turn in range(10):
+            assert laptop.appends("/both", f"guest {turn}\n") in (OPENED, WAS_OPEN)
+            file.write(f"laptop {turn}\n".encode())
+            expected += f"guest {turn}\nlaptop {turn}\n"
+            assert os.pread(file.fileno(), 1000, 0).decode() == expected
+            assert laptop.reads("/both") == expected
+    (folder / "letter").unlink()
+    assert laptop.asks("GET", "/letter").status == 404
+    assert laptop.asks("DELETE", "/both").status == 204
+    assert not (folder / "both").exists()
+
+
+def starts_home_again(laptop: Laptop) -> None:
+    site = laptop.site
+    site.home.stop()
+    site.restart_home()
+    wait_until(lambda: site.states()["home"] == "joined")
+
+
+def test_a_surrogate_refuses_and_home_goes_on(laptop: Laptop) -> None:
+    site = laptop.site
+    site.run_with_media()
+    assert laptop.appends("/log", "1") == OPENED
+    refuses(site.fails("move", "files", "--to", "a"))
+    assert laptop.appends("/log", "2") == WAS_OPEN
+    assert site.states() == {"home": "joined"}
+    assert site.status()["diverged"] == 0
+    assert site.sees("stop", "files") == {"stopped": "files"}
+    refuses(site.fails("run", "files", "--media", site.media, "--at", "a"))
+    assert (laptop.folder / "log").read_text() == "12"
+
+
+def refuses(said: Said) -> None:
+    assert said.code == 10
+    assert "does not run services with shares" in said.line
+    assert "nobody here answers for what they ask of home's files" in said.line
+    assert "use it at home" in said.line
