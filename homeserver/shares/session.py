@@ -57,6 +57,7 @@ class Session:
         self.joined = self.heard = time.monotonic()
         self._seen: set[FileId] = set()
         self._everything = False
+        self._leaving = False
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix=f"share-{name}")
         self.duplex = Duplex(f"node {node} ({name})", self._arrived)
 
@@ -67,6 +68,14 @@ class Session:
     def knows(self, file: FileId) -> bool:
         """Whether the node was told of that file, or of names in that folder."""
         return self._everything or file in self._seen
+
+    def over(self, silence: float) -> str | None:
+        """Why the node is not waited for any more. silence: seconds of it that are borne."""
+        if self._leaving:
+            return "it has left"
+        if time.monotonic() - self.heard > silence:
+            return f"nothing was heard of it for {silence:.0f} s"
+        return None
 
     def end(self, why: str) -> None:
         """No call of the node is taken any more. Those under way end by themselves."""
@@ -131,8 +140,11 @@ class Session:
                 target=self._call, args=(payload, answer), name="lock", daemon=True
             )
             waiting.start()
-        elif name in ("beat", "leave"):
+        elif name == "beat":
             self._perform(payload, answer)
+        elif name == "leave":
+            self._perform(payload, answer)
+            self._leaving = True
         else:
             self._threads.submit(self._call, payload, answer)
 
@@ -186,8 +198,7 @@ class Session:
         return self.share.lease
 
     def leave(self) -> None:
-        # Not on this thread: it is the one that reads what the node sends, and is to be ended.
-        self._threads.submit(self.share.lost, self, "it has left")
+        """Taken up once it is answered: what ends the session throws away what is unsent."""
 
     def lookup(self, parent: FileId, name: bytes) -> Entry:
         self._told(parent)

@@ -593,7 +593,7 @@ class Share:
     def _watch(self) -> None:
         while not self._closing.wait(LOOK_SECONDS):
             for session in list(self.sessions.values()):
-                if monotonic() - session.heard > self.lease * MARGIN:
-                    self.lost(session, f"nothing was heard of it for {self.lease * MARGIN:.0f} s")
+                if why := session.over(self.lease * MARGIN):
+                    self.lost(session, why)
             self._save()
             self.grace.look()

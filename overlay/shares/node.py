@@ -146,8 +146,7 @@ class Node:
                         use.file.attributes = None
                         self._open(file, use, writes=use.writes)
             self.content.go_on()
-        with suppress(OSError):  # home need not wait for what is not here
-            hub.beat()
+        self._heartbeat()  # home need not wait for what is not here
 
     # Names.
 
@@ -460,13 +459,18 @@ class Node:
     def _beat(self) -> None:
         lease = 3.0
         while not self._ended.wait(min(lease, self._relaxation) / 3):
-            sent, mark = time.monotonic(), self.content.beating()
-            try:
-                lease = self._hub.beat(partial(self.content.heard, sent))
-            except OSError as error:
-                log.info("home does not hear this node: %s", error)
-            else:
-                self.content.leased(sent + lease, mark)
+            lease = self._heartbeat() or lease
+
+    def _heartbeat(self) -> float | None:
+        """The lease in seconds; None where home is not reached."""
+        sent, mark = time.monotonic(), self.content.beating()
+        try:
+            lease = self._hub.beat(partial(self.content.heard, sent))
+        except OSError as error:
+            log.info("home does not hear this node: %s", error)
+            return None
+        self.content.leased(sent + lease, mark)
+        return lease
 
     def _write_back(self) -> None:
         while not self._ended.is_set():

@@ -67,7 +67,7 @@ def test_unreachable_before_the_start(site: Site) -> None:
     assert site.status()["stable_operation"] == 0
     site.mend_home()
     wait_until(lambda: all_is_stable(site))
-    assert site.states() == {"home": "joined", "a": "joined"}
+    wait_until(lambda: site.states() == {"home": "joined", "a": "joined"})
     assert site.status()["diverged"] == 0
 
 
