@@ -103,7 +103,8 @@ def test_every_host_reaches_every_address_whatever_the_number_of_hotspots(
     topology = Topology(TODAY, names)
     plans = [*topology.fixed_links(), topology.wifi(data.draw(st.sampled_from(names)))]
     ends = [(plan.leaf, plan.core) for plan in plans]
-    away = {one.address: other for pair in ends for one, other in (pair, pair[::-1])}
+    # A hotspot has one address on its wire and on its Wi-Fi.
+    away = [(one.host, other) for pair in ends for one, other in (pair, pair[::-1])]
     here = {place.address: place.host for pair in ends for place in pair}
     host = data.draw(st.sampled_from([*topology.hosts]))
     wanted = data.draw(st.sampled_from(sorted(here)))
@@ -111,7 +112,7 @@ def test_every_host_reaches_every_address_whatever_the_number_of_hotspots(
     for _ in range(8):
         if here[wanted] == host:
             return
-        beside = [other for one, other in away.items() if here[one] == host]
+        beside = [other for one, other in away if one == host]
         if wanted in {place.address for place in beside}:
             host = here[wanted]
         else:
