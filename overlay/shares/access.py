@@ -9,6 +9,7 @@ is done when that returned no needs.
 from __future__ import annotations
 
 import errno
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -87,7 +88,7 @@ class Blocks(Protocol):
         ...
 
 
-class Access:
+class Access(ABC):
     """Of one file. error: what the program gets in place of a result. logs: replies of home's log,
     without which it has not happened."""
 
@@ -97,9 +98,9 @@ class Access:
         self.error: OSError | None = None
         self.logs: list[list[Message | OSError]] = []
 
+    @abstractmethod
     def advance(self, blocks: Blocks) -> list[Need]:
         """Do what can be done now; what is still lacking."""
-        raise NotImplementedError
 
 
 class Stat(Access):
