@@ -24,10 +24,11 @@ from pathlib import Path
 from time import monotonic, time_ns
 from typing import Any
 
+from homeserver.shares.content import Content
 from homeserver.shares.durable import Durable
 from homeserver.shares.grace import Grace
 from homeserver.shares.locks import Locks
-from homeserver.shares.session import Session, answer_of_home
+from homeserver.shares.session import Session
 from homeserver.shares.tree import Tree
 from homeserver.shares.writelog import WriteLog
 from overlay.coherence import (
@@ -43,6 +44,7 @@ from overlay.coherence import (
     Fetch,
     FileId,
     Granted,
+    Invalidated,
     Log,
     Message,
     NodeId,
@@ -53,12 +55,11 @@ from overlay.coherence import (
     Taken,
     Token,
     Updated,
-    content,
     filled,
 )
 from overlay.coherence import Opened as Admitted
-from overlay.shares import Attributes, Changes, Entry, Extent, Opened
-from satchel.errors import NO_ROOM, IntegrityError
+from overlay.coherence import content as blocks_of
+from overlay.shares import Attributes, Changes, Entry, Opened
 
 log = logging.getLogger(__name__)
 
@@ -104,23 +105,19 @@ class Share:
         self.tree = Tree(root, folder / "index")
         self.log = WriteLog(folder / "log")
         self.locks = Locks()
-        self.replayed = 0
-        self.replay_seconds = 0.0
         self.sessions: dict[int, Session] = {}
         # Greater than what any earlier directory of this share has counted to.
         self.directory = Directory(base=time_ns() // 1000)
         self.lock = threading.RLock()
+        self.content = Content(name, self.tree, self.log, self.lock)
         self._tokens = itertools.count(1)
         self._waiting: dict[Token, tuple[Session | None, Callable[[Any], None]]] = {}
-        self._extents: dict[FileId, Extent] = {}
-        self._unsaved: dict[tuple[FileId, int], bytes] = {}
-        self._stored: dict[FileId, set[int]] = {}
         self.since: dict[tuple[FileId, int], float] = {}
         self._durable = Durable(self.log, name)
         self.grace = Grace(awaited, lease * MARGIN)
         self._gone = gone
         for file in self.log.files():
-            self._replay(file, None)
+            self.content.replay(file, None)
         self._closing = threading.Event()
         self._watcher = threading.Thread(target=self._watch, name=f"share {name}")
         self._watcher.start()
@@ -210,9 +207,9 @@ class Share:
         failed: Callable[[OSError], None],
     ) -> None:
         try:
-            for number, block in content(message):
+            for number, block in blocks_of(message):
                 if self.grace.takes(message.file, number, message.grant):
-                    self._store(message.file, number, block)
+                    self.content.store(message.file, number, block)
             arrived(Done(message.file, message.first, message.count))
         except ValueError as error:
             failed(OSError(errno.EINVAL, str(error)))
@@ -241,12 +238,12 @@ class Share:
         while ahead:
             action = ahead.popleft()
             if isinstance(action, Store):
-                for number, block in content(action.message):
-                    self._store(action.message.file, number, block)
+                self._store(action.message)
             elif isinstance(action, Append):
-                self._append(action.message)
+                if self.logging != "off":
+                    self.content.append(action.message)
             elif isinstance(action, Replay):
-                self._replay(action.file, action.numbers)
+                self.content.replay(action.file, action.numbers)
             elif isinstance(action, Ask):
                 ahead.extend(self._ask(action))
             elif isinstance(action, Reply):
@@ -256,6 +253,11 @@ class Share:
             elif isinstance(action, Taken):
                 self._settle(action.token, action.file)
 
+    def _store(self, message: Carrier) -> None:
+        for number, block in blocks_of(message):
+            self.content.store(message.file, number, block)
+            self.since.pop((message.file, number), None)
+
     def _reply(self, token: Token, message: Message) -> None:
         answer: Message | OSError = message
         if isinstance(message, Granted):
@@ -263,7 +265,7 @@ class Share:
                 self.since.setdefault((message.file, number), monotonic())
         try:
             if isinstance(message, Carrier):
-                answer = filled(message, self._block)
+                answer = filled(message, self.content.block)
         except OSError as error:
             answer = error
         self._settle(token, answer)
@@ -277,7 +279,7 @@ class Share:
             return []
         try:
             if isinstance(message, Carrier):
-                message = filled(message, self._block)
+                message = filled(message, self.content.block)
         except OSError:  # the file is no more: nobody has any use for an update of it
             about = (message.file, message.first, message.count)
             none = Updated(*about, (False,) * message.count)
@@ -288,84 +290,6 @@ class Share:
             lambda why: self.lost(session, f"it cannot be asked: {why}"),
         )
         return []
-
-    def _block(self, file: FileId, number: int) -> bytes:
-        if (file, number) in self._unsaved:
-            return self._unsaved[file, number]
-        if number == ATTRIBUTES:
-            return self._extent(file).pack()
-        return self.tree.read(file, number * BLOCK, BLOCK)
-
-    def _extent(self, file: FileId) -> Extent:
-        """What home says of size and times. The native file may be longer for a while: a block is
-        stored whole, and may come before the size that it makes."""
-        if file not in self._extents:
-            self._extents[file] = self.tree.extent(file)
-        return self._extents[file]
-
-    def _store(self, file: FileId, number: int, block: bytes) -> None:
-        try:
-            self._put(file, number, block)
-        except OSError as error:
-            log.error("share %s: file %d, block %d: %s", self.name, file, number, error)
-            if error.errno not in NO_ROOM or error.errno == errno.EFBIG:
-                return  # there is no such file any more, or nobody can have such a one
-            self._unsaved[file, number] = block
-        except IntegrityError as error:
-            log.warning("share %s: file %d: %s", self.name, file, error)
-            return
-        self.since.pop((file, number), None)
-        if self.log.has(file, number):
-            # What the log says is older: were it replayed now, it would come on top.
-            self.log.append(file, number, 0, block)
-            self._stored.setdefault(file, set()).add(number)
-
-    def _put(self, file: FileId, number: int, block: bytes) -> None:
-        extent = self._extent(file)
-        if number == ATTRIBUTES:
-            extent = Extent.unpack(block)
-            self._extents[file] = extent
-            self.tree.extend(file, extent)
-        else:
-            within = max(0, min(BLOCK, extent.size - number * BLOCK))
-            self.tree.write(file, number * BLOCK, block[:within] + block[within:].rstrip(b"\0"))
-        self._unsaved.pop((file, number), None)
-
-    def _append(self, message: Log) -> None:
-        if self.logging == "off":
-            return
-        self._stored.get(message.file, set()).discard(message.first)
-        try:
-            self.log.append(message.file, message.first, message.offset, message.data)
-        except OSError as error:
-            log.error("share %s: the write log: %s", self.name, error)
-
-    def _replay(self, file: FileId, numbers: tuple[int, ...] | None) -> None:
-        """Home's content becomes what the log says; it is over when that is durable."""
-        began = monotonic()
-        for number in self.log.blocks(file):
-            if numbers is not None and number not in numbers:
-                continue
-            try:
-                block = bytearray(self._block(file, number).ljust(BLOCK, b"\0"))
-                for part in self.log.written(file, number):
-                    block[part.offset : part.offset + len(part.data)] = part.data
-                    self.replayed += 1
-                    if number != ATTRIBUTES:
-                        self._reach(file, number * BLOCK + part.offset + len(part.data))
-                self._put(file, number, bytes(block))
-                self._stored.setdefault(file, set()).add(number)
-            except (OSError, IntegrityError) as error:
-                log.warning("share %s: file %d is not restored: %s", self.name, file, error)
-                self.log.over(file, number, 1)
-        self.replay_seconds += monotonic() - began
-
-    def _reach(self, file: FileId, size: int) -> None:
-        """The file is at least as long as that."""
-        extent = self._extent(file)
-        if extent.size < size:
-            self._extents[file] = replace(extent, size=size)
-            self.tree.extend(file, self._extents[file])
 
     # Names and attributes.
 
@@ -381,7 +305,7 @@ class Share:
         """Sizes of files that are being written elsewhere are as home last had them."""
         with self.lock:
             return [
-                replace(entry, attributes=self._known(entry.attributes), valid=self.lease)
+                replace(entry, attributes=self.content.known(entry.attributes), valid=self.lease)
                 for entry in self.tree.entries(folder)
             ]
 
@@ -390,8 +314,7 @@ class Share:
         if not times_or_size or not stat.S_ISREG(self.tree.attributes(file).mode):
             changed = self.tree.change(file, changes)
             with self.lock:
-                if file in self._extents:
-                    self._extents[file] = replace(self._extents[file], changed=changed.changed)
+                self.content.changed(changed)
             self.notify(session, file, None)
             return self._current(session, changed)
         size = inf if changes.size is None else changes.size
@@ -403,12 +326,7 @@ class Share:
         done.get()
         with self.lock:
             try:
-                found = self._extent(file)
-                self.tree.extend(file, found)
-                changed = self.tree.change(file, changes)
-                self._extents[file] = Extent.of(changed)
-                if changes.size is not None:
-                    self.log.over(file, discard, (1 << 31))
+                changed = self.content.change(file, changes, discard)
             finally:
                 self._act(self.directory.gave(file, token, monotonic()))
         return changed
@@ -453,20 +371,10 @@ class Share:
             try:
                 self.tree.attributes(file)
             except OSError:
-                self._forget(file)
+                self.directory.forget(file)
+                self.content.forget(file)
                 return
         self.notify(session, file, None)
-
-    def _forget(self, file: FileId) -> None:
-        self.directory.forget(file)
-        self._extents.pop(file, None)
-        self.log.over(file, 0, 0)
-        for key in [key for key in self._unsaved if key[0] == file]:
-            del self._unsaved[key]
-
-    def _known(self, attributes: Attributes) -> Attributes:
-        extent = self._extents.get(attributes.file)
-        return extent.onto(attributes) if extent else attributes
 
     def _current(self, session: Session, attributes: Attributes) -> Attributes:
         """With the latest size and times, wherever they are."""
@@ -476,13 +384,13 @@ class Share:
             record = self.directory.record(file, ATTRIBUTES)
             owners = {self.directory.native(file) or HOME, record.owner if record else HOME}
             if owners <= {HOME, session.node}:
-                return self._known(attributes)
+                return self.content.known(attributes)
             fetch = Fetch(file, ATTRIBUTES, 1, (0,))
             token = self._expect(done.put)
             self._act(self.directory.request(HOME, fetch, token, monotonic()))
         done.get()
         with self.lock:
-            return self._known(attributes)
+            return self.content.known(attributes)
 
     # Open files.
 
@@ -535,60 +443,22 @@ class Share:
     def _closed(self, file: FileId) -> None:
         """With the lock: one node less has it open."""
         if not any(file in other.opened for other in self.sessions.values()):
-            self._finish(file)
+            self.content.finish(file)
         self.tree.close_file(file)
-
-    def _finish(self, file: FileId) -> None:
-        """With the lock: nobody has it open. The native file becomes as long as it should be."""
-        extent = self._extents.pop(file, None)
-        if extent:
-            try:
-                self.tree.extend(file, extent)
-            except OSError as error:
-                log.info("share %s: file %d: %s", self.name, file, error)
 
     # What lasts.
 
-    def sync(self, file: FileId) -> None:
-        """Returns when what home has of the file is durable."""
-        with self.lock:
-            self._retry()
-            if any(key[0] == file for key in self._unsaved):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        self.tree.sync(file)
-        self.log.sync()
-
     def _save(self) -> None:
-        """What the log says and the files have by now is over when they are durable."""
+        self.content.save()
         with self.lock:
-            self._retry()
-            stored, self._stored, now = self._stored, {}, monotonic()
-        for file, numbers in stored.items():
-            try:
-                self.tree.sync(file)
-            except OSError as error:
-                log.warning("share %s: file %d: %s", self.name, file, error)
-            with self.lock:
-                for number in numbers:
-                    newer = any(part.at > now for part in self.log.written(file, number))
-                    if not newer and (file, number) not in self._unsaved:
-                        self.log.over(file, number, 1)
-        with self.lock:
+            now = monotonic()
             if any(now - each.joined < self.lease * MARGIN for each in self.sessions.values()):
                 return  # it may be bringing what it had: blocks first, and then the size
             opened = {file for session in self.sessions.values() for file in session.opened}
-            for file in [file for file in self._extents if file not in opened]:
+            for file in self.content.files():
                 record = self.directory.record(file, ATTRIBUTES)
-                if record is None or record.owner == HOME:
-                    self._finish(file)
-
-    def _retry(self) -> None:
-        for (file, number), block in list(self._unsaved.items()):
-            try:
-                self._put(file, number, block)
-            except OSError as error:
-                if error.errno == errno.ESTALE:
-                    self._unsaved.pop((file, number), None)
+                if file not in opened and (record is None or record.owner == HOME):
+                    self.content.finish(file)
 
     def _watch(self) -> None:
         while not self._closing.wait(LOOK_SECONDS):
@@ -597,3 +467,11 @@ class Share:
                     self.lost(session, why)
             self._save()
             self.grace.look()
+
+
+def answer_of_home(message: Message) -> Message:
+    """Home keeps nothing of what it asks for itself."""
+    about = (message.file, message.first, message.count)
+    if isinstance(message, Carrier):
+        return Updated(*about, (False,) * message.count)
+    return Invalidated(*about, (False,) * message.count)

@@ -15,6 +15,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from homeserver.shares.homehub import HomeHub
 from homeserver.shares.session import Session
 from homeserver.shares.share import Share
 from homeserver.shares.shelf import NodeRecord, ShareRecord, ShareShelf
@@ -180,7 +181,7 @@ class Shares:
                 self._lost.pop(token, None)
                 self._known[token] = NodeRecord(join.share, node, token)
                 self._shelf.keep_nodes(list(self._known.values()))
-            session = Session(share, node, join.name, token, join.conversation)
+            session = HomeHub(share, node, join.name, token, join.conversation).session
             share.join(session)
             return session
 

@@ -7,13 +7,11 @@ from __future__ import annotations
 import time
 from collections import Counter
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from homeserver.shares.session import Session
+from homeserver.shares.share import Share
 from overlay.coherence import BLOCK, HOME, NodeId
-
-if TYPE_CHECKING:
-    from homeserver.shares.session import Session
-    from homeserver.shares.share import Share
 
 HOTTEST = 20
 """Files that are named."""
@@ -31,7 +29,7 @@ def share_status(share: Share) -> dict[str, Any]:
         "policy": share.policy,
         "relaxation": share.relaxation,
         "log": {"mode": share.logging, **asdict(share.log.lag())},
-        "replayed": {"records": share.replayed, "seconds": share.replay_seconds},
+        "replayed": {"records": share.content.replayed, "seconds": share.content.replay_seconds},
         "locks": share.locks.count(),
         "nodes": nodes,
         "traffic": [

@@ -1,0 +1,148 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""What home does for a node of a share that asks: the other end of the node's hub."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from homeserver.shares.session import Session
+from homeserver.shares.share import Share
+from overlay.coherence import FileId, Message, NodeId
+from overlay.shares import Attributes, Changes, Entry, LockKind, Opened, Usage, answer_request
+
+
+class HomeHub:
+    """Hub for one node. Thread-safe.
+
+    session: the node, which is not in the share's list yet
+    """
+
+    def __init__(
+        self, share: Share, node: NodeId, name: str, token: str, conversation: str
+    ) -> None:
+        self.node = node
+        self.session = Session(
+            node, name, token, conversation, perform=self._perform, grace=share.grace
+        )
+        self._share = share
+
+    def _perform(self, payload: bytes, answer: Callable[[bytes], None]) -> None:
+        answer_request(self, payload, answer)
+
+    @property
+    def connected(self) -> bool:
+        return self.session.connected
+
+    def post(
+        self,
+        message: Message,
+        arrived: Callable[[Message], None] | None = None,
+        failed: Callable[[OSError], None] | None = None,
+    ) -> None:
+        size = len(getattr(message, "data", b""))
+        self.session.count("in", type(message).__name__, size + 25)
+        self._share.request(self.session, message, arrived or _nothing, failed or _nothing)
+
+    def listen(
+        self,
+        answer: Callable[[Message, Callable[[Message], None]], None],
+        stale: Callable[[FileId, bytes | None], None],
+    ) -> None:
+        raise AssertionError("the node listens at its own end")
+
+    def beat(self, heard: Callable[[], None] = lambda: None) -> float:
+        heard()
+        return self._share.lease
+
+    def leave(self) -> None:
+        """Taken up once it is answered: what ends the session throws away what is unsent."""
+
+    def lookup(self, parent: FileId, name: bytes) -> Entry:
+        self.session.told(parent)
+        entry = self._share.lookup(self.session, parent, name)
+        self.session.told(entry.attributes.file)
+        return entry
+
+    def attributes(self, file: FileId) -> Attributes:
+        self.session.told(file)
+        return self._share.attributes(self.session, file)
+
+    def change(self, file: FileId, changes: Changes) -> Attributes:
+        self.session.told(file)
+        return self._share.change(self.session, file, changes)
+
+    def read_link(self, file: FileId) -> bytes:
+        return self._share.tree.read_link(file)
+
+    def make_folder(self, parent: FileId, name: bytes, mode: int, uid: int, gid: int) -> Entry:
+        entry = self._share.tree.make_folder(parent, name, mode, uid, gid)
+        return self._made(parent, entry)
+
+    def make_link(self, parent: FileId, name: bytes, target: bytes, uid: int, gid: int) -> Entry:
+        entry = self._share.tree.make_link(parent, name, target, uid, gid)
+        return self._made(parent, entry)
+
+    def link(self, file: FileId, parent: FileId, name: bytes) -> Entry:
+        entry = self._made(parent, self._share.tree.link(file, parent, name))
+        self._share.notify(self.session, file, None)
+        return entry
+
+    def unlink(self, parent: FileId, name: bytes) -> None:
+        self._share.unlink(self.session, parent, name)
+
+    def remove_folder(self, parent: FileId, name: bytes) -> None:
+        self._share.tree.remove_folder(parent, name)
+        self._share.notify(self.session, parent, name)
+
+    def rename(
+        self, parent: FileId, name: bytes, new_parent: FileId, new_name: bytes, flags: int
+    ) -> None:
+        self._share.rename(self.session, parent, name, new_parent, new_name, flags)
+
+    def entries(self, folder: FileId) -> list[Entry]:
+        self.session.told(folder)
+        entries = self._share.entries(self.session, folder)
+        self.session.told(*(entry.attributes.file for entry in entries))
+        return entries
+
+    def usage(self) -> Usage:
+        return self._share.tree.usage()
+
+    def create(
+        self, parent: FileId, name: bytes, mode: int, uid: int, gid: int, exclusive: bool
+    ) -> tuple[Entry, Opened]:
+        entry, opened = self._share.create(self.session, parent, name, mode, uid, gid, exclusive)
+        return self._made(parent, entry), opened
+
+    def open(self, file: FileId, writes: bool) -> Opened:
+        self.session.told(file)
+        return self._share.open(self.session, file, writes)
+
+    def close(self, file: FileId) -> None:
+        self._share.close_file(self.session, file)
+
+    def sync(self, file: FileId) -> None:
+        self._share.content.sync(file)
+
+    def get_lock(
+        self, file: FileId, owner: int, start: int, end: int, kind: LockKind
+    ) -> tuple[int, int, LockKind, int] | None:
+        return self._share.locks.get(self.node, file, owner, start, end, kind)
+
+    def set_lock(
+        self, file: FileId, owner: int, start: int, end: int, kind: LockKind, pid: int, wait: bool
+    ) -> None:
+        self._share.locks.set(self.node, file, owner, start, end, kind, pid, wait)
+
+    def forget_locks(self, file: FileId, owner: int) -> None:
+        self._share.locks.forget(self.node, file, owner)
+
+    def _made(self, parent: FileId, entry: Entry) -> Entry:
+        self.session.told(parent, entry.attributes.file)
+        self._share.notify(self.session, parent, entry.name)
+        return entry
+
+
+def _nothing(_: object) -> None:
+    pass
