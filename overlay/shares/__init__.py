@@ -9,8 +9,8 @@
 
 Modules: hub (what a node asks of home), operations (what a program asks of a node), extent,
 codec (what both say to each other, as bytes), remote (a hub at the other end of a channel), buffer,
-membership (how a node joins), names, access, content and node (the node that
-acts), files (the file API), member (a node that joins again).
+membership (how a node joins), names, access, sending (what a node sends home), content and node
+(the node that acts), files (the file API), member (a node that joins again).
 """
 
 from overlay.shares import codec

@@ -34,7 +34,6 @@ from overlay.coherence import (
     Engage,
     Fetch,
     FileId,
-    Flush,
     Granted,
     Invalidate,
     Log,
@@ -42,11 +41,8 @@ from overlay.coherence import (
     Node,
     Own,
     Policy,
-    Push,
     Recall,
     Recalled,
-    Refused,
-    Release,
     Update,
     Updated,
     content,
@@ -56,13 +52,13 @@ from overlay.shares.access import Access, Need, OpenFile, Read, SetExtent, Stat,
 from overlay.shares.buffer import Buffer
 from overlay.shares.extent import Extent
 from overlay.shares.hub import Hub, Opened
-from overlay.shares.lag import LAG_BYTES, Lag, Replies, file_status, settle, traffic_status
+from overlay.shares.lag import LAG_BYTES, Replies, file_status, settle, traffic_status
+from overlay.shares.sending import LOOK_SECONDS, Sender
 from satchel.errors import IntegrityError
 
 log = logging.getLogger(__name__)
 
 PIN_SECONDS = 1.0
-LOOK_SECONDS = 0.25
 EXTENT_BYTES = 40
 FLUSHED = 4096
 """Blocks that are given to home before its answer is waited for."""
@@ -74,7 +70,7 @@ class Content:
     """Thread-safe. Raises OSError with the errno that a program gets.
 
     wait: seconds for which an access waits for a home that is not reached, until EIO; None: for
-    ever. traffic: messages that were sent and came, by kind; bytes: of their content
+    ever
     """
 
     def __init__(self, hub: Hub, buffer: Buffer, wait: float | None = 30.0) -> None:
@@ -88,13 +84,10 @@ class Content:
         self._deferred: defaultdict[FileId, list[tuple[Message, Reply]]] = defaultdict(list)
         self._under_way: Counter[FileId] = Counter()
         self._changed = threading.Condition()
-        self._logs: dict[int, tuple[Log, Replies]] = {}
         self._logs_of_access: list[Replies] = []
-        self._lag = Lag(self._changed)
+        self._sender = Sender(self._changed, self._machine, self._block, self._go_on, hub, wait)
         self._engages = 0
         self._engaged_at: dict[FileId, int] = {}
-        self.traffic: Counter[str] = Counter()
-        self.bytes: Counter[str] = Counter()
 
     # Files.
 
@@ -144,12 +137,12 @@ class Content:
         """Before the file is closed: home gets what is here alone. Of a native file the content
         stays until it is wanted elsewhere."""
         self.settle(file)
-        self._await_until(lambda: self._under_way[file] <= 0)
+        self._sender.wait_until(lambda: self._under_way[file] <= 0)
         with self._changed:
             native = self._machine.native(file)
             going = [] if native else self._machine.give_back(file)
-            pending = [self._send(message) for message in going]
-        self._await(pending)
+            pending = [self._sender.send(message) for message in going]
+        self._sender.wait_for(pending)
 
     def closed(self, file: FileId) -> None:
         """The last program has closed it, and home is about to be told."""
@@ -172,14 +165,13 @@ class Content:
             self._under_way.clear()
             for file in self._files.values():
                 file.extent_came, file.pinned, file.pinned_until = False, None, 0.0
-            logs, self._logs = self._logs, {}
-            self._lag.begin()
-            pending = [self._send(message) for message in releases]
+            logs = self._sender.begin(hub)
+            pending = [self._sender.send(message) for message in releases]
         try:
-            self._await(pending)
+            self._sender.wait_for(pending)
         finally:
             with self._changed:
-                settle(logs.values(), pending)
+                settle(logs, pending)
                 self._changed.notify_all()
 
     # Accesses.
@@ -200,7 +192,7 @@ class Content:
         """Make it longer, or change times (nanoseconds)."""
         access = SetExtent(file, size, accessed, modified)
         self._perform(access)
-        self._await(access.logs)
+        self._sender.wait_for(access.logs)
         return access.result
 
     def read(self, file: OpenFile, offset: int, size: int) -> bytes:
@@ -212,9 +204,9 @@ class Content:
         """offset: None to append."""
         access = Write(file, offset, data)
         self._perform(access)
-        self._await(access.logs)
+        self._sender.wait_for(access.logs)
         if file.log == "async":
-            self._await_until(self._lag.bounded)
+            self._sender.wait_until(self._sender.bounded)
             if file.behind > LAG_BYTES:
                 self._flush(file.file)
         return access.result
@@ -229,12 +221,13 @@ class Content:
         """In parts, so that what waits for home's connection is bounded."""
         while True:
             with self._changed:
-                pending = [self._send(message) for message in self._machine.flush(file, FLUSHED)]
+                flushes = self._machine.flush(file, FLUSHED)
+                pending = [self._sender.send(message) for message in flushes]
                 if file in self._files:
                     self._files[file].behind = 0
             if not pending:
                 return
-            self._await(pending)
+            self._sender.wait_for(pending)
 
     def cut(self, file: OpenFile, extent: Extent) -> None:
         """Home has made the file shorter. What was here behind the cut it took before."""
@@ -294,7 +287,7 @@ class Content:
             self._request(message, now)
 
     def _request(self, message: Fetch | Own, sent: float) -> None:
-        self._count(message)
+        self._sender.count(message)
         self._under_way[message.file] += 1
         hub = self._hub
         hub.post(
@@ -337,23 +330,23 @@ class Content:
         pushes = self._machine.did_write(file.file, first, end - first, time.monotonic())
         if native:
             file.behind += len(data)
-        if file.log == "sync" or (file.log == "async" and not native):
+        if self._logs(file, native):
             for number in range(first, end):
                 start = max(offset, number * BLOCK)
                 stop = min(offset + len(data), (number + 1) * BLOCK)
                 piece = data[start - offset : stop - offset]
                 self._log(file, number, start - number * BLOCK, piece)
         for push in pushes:
-            self._send(push)
+            self._sender.send(push)
 
     def put_extent(self, file: OpenFile, extent: Extent, *, logged: bool) -> None:
         file.extent = extent
         native = self._machine.native(file.file)
         pushes = self._machine.did_write(file.file, ATTRIBUTES, 1, time.monotonic())
-        if logged and (file.log == "sync" or (file.log == "async" and not native)):
+        if logged and self._logs(file, native):
             self._log(file, ATTRIBUTES, 0, extent.pack()[:EXTENT_BYTES])
         for push in pushes:
-            self._send(push)
+            self._sender.send(push)
 
     def ahead_limit(self) -> int:
         return self._buffer.limit // 4
@@ -363,69 +356,14 @@ class Content:
 
     # Messages.
 
+    @staticmethod
+    def _logs(file: OpenFile, native: bool) -> bool:
+        """Whether what is written now goes to home's log."""
+        return file.log == "sync" or (file.log == "async" and not native)
+
     def _log(self, file: OpenFile, number: int, offset: int, data: bytes) -> None:
-        """Before the push that the write makes, and so accepted by home."""
-        message, hub = Log(file.file, number, 1, offset, data), self._hub
-        self._count(message)
-        if file.log != "sync":
-            self._lag.post(hub, message)
-            return
-        self._machine.log_sent(file.file, number)
-        replies: Replies = []
-        self._logs_of_access.append(replies)
-        self._logs[id(replies)] = (message, replies)
-
-        def logged(reply: Message | OSError) -> None:
-            with self._changed:
-                lost = isinstance(reply, OSError) and not hub.connected
-                if hub is not self._hub or lost:
-                    return  # what the node brings to its next membership says what became of it
-                self._logs.pop(id(replies), None)
-                replies.append(reply)
-                self._machine.log_done(file.file, number)
-                self._go_on(file.file)
-
-        hub.post(message, logged, logged)
-
-    def _send(self, message: Push | Flush | Release) -> Replies:
-        """Fill and post it. What is returned gets the reply when that has come."""
-        message, hub = filled(message, self._block), self._hub
-        file = message.file
-        given = {number: self._machine.block(file, number).given for number in message.fresh}
-        replies: Replies = []
-        self._count(message)
-
-        def replied(reply: Message | OSError) -> None:
-            with self._changed:
-                replies.append(reply)
-                if isinstance(reply, Refused):
-                    log.warning("home went on without blocks %s of %s", reply.refused, reply.file)
-                if hub is self._hub and not isinstance(reply, OSError):
-                    for number, sent in given.items():
-                        if self._machine.block(file, number).given == sent:
-                            self._machine.arrived(file, number)
-                self._changed.notify_all()
-
-        hub.post(message, replied, replied)
-        return replies
-
-    def _await(self, pending: list[Replies]) -> None:
-        self._await_until(lambda: all(pending))
-        for (reply,) in pending:
-            if isinstance(reply, OSError):
-                raise reply
-            if isinstance(reply, Refused):
-                raise OSError(errno.ESTALE, "home went on without what was written here")
-
-    def _await_until(self, condition: Callable[[], bool]) -> None:
-        since = time.monotonic()
-        with self._changed:
-            while not condition():
-                self._changed.wait(LOOK_SECONDS)
-                now = time.monotonic()
-                since = now if self._hub.connected else since
-                if self._wait is not None and now - since > self._wait:
-                    raise OSError(errno.EIO, "home is not reached")
+        message = Log(file.file, number, 1, offset, data)
+        self._sender.log(message, self._logs_of_access if file.log == "sync" else None)
 
     def _block(self, file: FileId, number: int) -> bytes:
         if number == ATTRIBUTES:
@@ -449,7 +387,7 @@ class Content:
         with self._changed:
             if hub is not self._hub:
                 return
-            self._count(reply, came=True)
+            self._sender.count(reply)
             self._under_way[request.file] -= 1
             try:
                 if isinstance(request, Fetch) and isinstance(reply, Blocks):
@@ -464,7 +402,7 @@ class Content:
             self._go_on(request.file)
             if isinstance(request, Own) and request.whole:
                 for message in self._machine.unwritten(request):
-                    self._send(message)
+                    self._sender.send(message)
                 self._go_on(request.file)  # others wait for what has content, or is to be asked for
             self._evict()
 
@@ -483,6 +421,17 @@ class Content:
                 access.error = error
         self._changed.notify_all()
 
+    @property
+    def traffic(self) -> Counter[str]:
+        """Messages that were sent and came, by kind."""
+        return self._sender.traffic
+
+    @property
+    def unconfirmed(self) -> int:
+        """Logged writes that are waited for."""
+        with self._changed:
+            return self._sender.unconfirmed
+
     def go_on(self) -> None:
         """Have every access that waits look again."""
         with self._changed:
@@ -500,7 +449,7 @@ class Content:
         for file, number in list(self._buffer.surplus()):
             releases = self._machine.release(file, number, 1)
             for message in releases:
-                self._send(message)
+                self._sender.send(message)
             if not self._machine.needed(file, number):
                 self._buffer.drop(file, number, 1)
 
@@ -509,7 +458,7 @@ class Content:
     def answer(self, message: Message, reply: Reply) -> None:
         """As Hub.listen says."""
         with self._changed:
-            self._count(message, came=True)
+            self._sender.count(message)
             file = self._files.get(message.file)
             if (
                 file is not None
@@ -535,11 +484,11 @@ class Content:
         file = self._files.get(message.file)
         if file is not None and (not message.count or ATTRIBUTES in message.numbers):
             file.extent_came = False
-        self._count(answer)
+        self._sender.count(answer)
         reply(answer)
         if isinstance(message, Engage) and file is not None and file.log != "off":
             for flush in self._machine.flush(message.file, FLUSHED):
-                self._send(flush)
+                self._sender.send(flush)
         self._go_on(message.file)
 
     def _engaged(self, file: FileId) -> None:
@@ -585,16 +534,10 @@ class Content:
                 | {"open": file in self._files, "policy": self._opened_with.get(file, "")}
                 for file in self._machine.files()
             ]
+            sender = self._sender
             return {
                 "connected": self._hub.connected,
-                "traffic": traffic_status(self.traffic, self.bytes),
+                "traffic": traffic_status(sender.traffic, sender.bytes),
                 "files": files,
                 "buffered_blocks": self._buffer.blocks,
             }
-
-    def _count(self, message: Message, *, came: bool = False) -> None:
-        name = type(message).__name__
-        self.traffic[name] += 1
-        data = getattr(message, "data", b"")
-        if data:
-            self.bytes[name] += len(data)

@@ -367,7 +367,7 @@ def test_a_write_whose_log_was_lost_is_judged_by_what_home_takes(
 
     writes = threading.Thread(target=write)
     writes.start()
-    assert eventually(lambda: one.content._logs != {})
+    assert eventually(lambda: one.content.unconfirmed > 0)
     home.lose(before.node)
     if others_write:
         two.write(other, 0, b"two")
