@@ -23,7 +23,7 @@ away runs there. Modelled are:
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field, replace
 from math import inf
 
@@ -168,9 +168,7 @@ class _Replay:
         if step.cut is not None and not self._nodes[node].native(step.file):
             yield from self._cut(node, step)
         else:
-            if not self._nodes[node].native(step.file):
-                yield from self._touch(node, step, at, (ATTRIBUTES,), step.changes)
-            yield from self._touch(node, step, at, step.numbers, step.write)
+            yield from self._touch(node, step, at)
         if step.access.kind is not Kind.RESIZE:
             self._done.latencies.append(self._clock.now - began)
         ended()
@@ -185,35 +183,43 @@ class _Replay:
         while file not in self._nodes[node].files():
             yield
 
-    def _touch(
-        self, node: NodeId, step: Step, at: int, numbers: tuple[int, ...], write: bool
-    ) -> Waiting:
-        """Blocks of one access: those that are here at once, the others when they have come."""
-        machine, file = self._nodes[node], step.file
-        left = list(numbers)
+    def _touch(self, node: NodeId, step: Step, at: int) -> Waiting:
+        """Blocks of one access: those that are here at once, the others when they have come. What
+        is lacking is asked for together; nothing is written before the size is known."""
+        parts = [
+            _Part([ATTRIBUTES], step.changes, range(0)),
+            _Part(list(step.numbers), step.write, step.whole),
+        ]
         while True:
-            now = self._clock.now
             self._hear(node)
             self._at = at
-            if write:
-                ready = [n for n in left if machine.writable(file, n, now, n in step.whole)]
-            else:
-                ready = [n for n in left if machine.readable(file, n, now)]
-            for first, count in runs(ready):
-                if not write:
-                    machine.did_read(file, first, count)
-                    continue
-                for push in machine.did_write(file, first, count, now):
-                    self._ask_home(node, push)
-            left = [n for n in left if n not in set(ready)]
-            if not left:
+            for part in parts:
+                if part.write and parts[0].left and part is not parts[0]:
+                    break
+                self._do(node, step.file, part)
+            if not any(part.left for part in parts):
                 break
-            for first, count in runs(left if write else self._with_ahead(node, step, left)):
-                for message in self._needed(node, step, first, count, write):
+            for part in parts:
+                for message in self._needed(node, step, part):
                     self._ask_home(node, message)
             yield
-        if not write and numbers:
-            self._ahead[node, file].note(numbers[0], numbers[-1] + 1)
+        if not step.write and step.numbers:
+            self._ahead[node, step.file].note(step.numbers[0], step.numbers[-1] + 1)
+
+    def _do(self, node: NodeId, file: FileId, part: _Part) -> None:
+        """What can be read or written of it now."""
+        machine, now = self._nodes[node], self._clock.now
+        if part.write:
+            ready = [n for n in part.left if machine.writable(file, n, now, n in part.whole)]
+        else:
+            ready = [n for n in part.left if machine.readable(file, n, now)]
+        part.left = [n for n in part.left if n not in set(ready)]
+        for first, count in runs(ready):
+            if not part.write:
+                machine.did_read(file, first, count)
+                continue
+            for push in machine.did_write(file, first, count, now):
+                self._ask_home(node, push)
 
     def _hear(self, node: NodeId) -> None:
         """The node knows of its last heartbeat that has been answered."""
@@ -222,13 +228,16 @@ class _Replay:
         interval = min(BEAT, self._relaxation / 3) if self._relaxation else BEAT
         self._nodes[node].heard(answered - answered % interval)
 
-    def _needed(
-        self, node: NodeId, step: Step, first: int, count: int, write: bool
-    ) -> list[Fetch] | list[Fetch | Own]:
+    def _needed(self, node: NodeId, step: Step, part: _Part) -> Iterator[Message]:
         machine, now = self._nodes[node], self._clock.now
-        if write:
-            return machine.to_write(step.file, first, count, step.whole, now)
-        return machine.to_read(step.file, first, count, now)
+        if not part.left:
+            return
+        wanted = part.left if part.write else self._with_ahead(node, step, part.left)
+        for first, count in runs(wanted):
+            if part.write:
+                yield from machine.to_write(step.file, first, count, part.whole, now)
+            else:
+                yield from machine.to_read(step.file, first, count, now)
 
     def _with_ahead(self, node: NodeId, step: Step, left: list[int]) -> list[int]:
         if left[0] == ATTRIBUTES:
@@ -320,6 +329,15 @@ class _Replay:
             self._came(node, action.file)
 
         self._lines[node][1].follow(arrived)
+
+
+@dataclass
+class _Part:
+    """Blocks of one access that are treated alike, and which of them are left to do."""
+
+    left: list[int]
+    write: bool
+    whole: range
 
 
 @dataclass

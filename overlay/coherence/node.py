@@ -26,6 +26,7 @@ from dataclasses import dataclass, field
 from math import inf
 
 from overlay.coherence.messages import (
+    ATTRIBUTES,
     Blocks,
     Done,
     Engage,
@@ -83,7 +84,8 @@ class Node:
     def open(
         self, file: FileId, policy: Policy, native: bool, relaxation: float = 0.0, grant: int = 0
     ) -> None:
-        """After home's answer to an open. What the node has of the file already it keeps."""
+        """After home's answer to an open. What the node has of the file already it keeps. The
+        content of block -1 comes with the answer, and where the file is native it is the latest."""
         known = self._files.get(file)
         relaxation *= 1 - DRIFT
         if known is None:
@@ -92,6 +94,9 @@ class Node:
             known.grant = grant
             known.policy, known.native, known.relaxation = policy, native, relaxation
             known.opened = True
+        block = self._files[file].blocks[ATTRIBUTES]
+        if native and not block.valid:
+            block.valid, block.shared, block.expires = True, False, inf
 
     def close(self, file: FileId) -> None:
         """Before home is told. A native file's blocks stay, until Engage; else nothing does, and

@@ -19,6 +19,7 @@ from math import inf
 from overlay.coherence.actions import Action, Append, Ask, Opened, Replay, Reply, Store
 from overlay.coherence.directory import Directory
 from overlay.coherence.messages import (
+    ATTRIBUTES,
     Blocks,
     Carrier,
     Done,
@@ -169,7 +170,8 @@ class SimHome:
         self.send(node, message, lambda to: to.asked(number, message))
 
     def _opened(self, node: NodeId, file: FileId, native: bool, grant: int) -> None:
-        self.send(node, Done(file, 0, 0), lambda to: to.opened(file, native, grant))
+        attributes = self.files[file, ATTRIBUTES]
+        self.send(node, Done(file, 0, 0), lambda to: to.opened(file, native, grant, attributes))
 
 
 class SimNode:
@@ -418,8 +420,10 @@ class SimNode:
             lambda: home.directory.open(self.id, file, None, self.world.now, home.relaxation)
         )
 
-    def opened(self, file: FileId, native: bool, grant: int) -> None:
+    def opened(self, file: FileId, native: bool, grant: int, attributes: bytes) -> None:
         if file in self.open_files:
+            if native and not self.machine.block(file, ATTRIBUTES).valid:
+                self.buffer[file, ATTRIBUTES] = attributes
             self.machine.open(file, self.policy, native, self.home.relaxation, grant)
         for then in self._opening.pop(file, []):
             then()

@@ -196,19 +196,18 @@ class Write(Access):
         super().__init__(file)
         self.result = 0
         self._appends = offset is None
+        self._guessed = False
         self._offset, self._data = offset or 0, data
 
     def advance(self, blocks: Blocks) -> list[Need]:
         file = self.file
         if not self._data:
             return []
-        longer = self._appends
-        if not blocks.readable(file, ATTRIBUTES) and not blocks.writable(file, ATTRIBUTES):
-            return [Need(ATTRIBUTES, 1, writes=longer)]
-        longer = longer or self._offset + len(self._data) > file.extent.size
-        if longer and not blocks.writable(file, ATTRIBUTES):
-            return [Need(ATTRIBUTES, 1, writes=True)]
         offset = file.extent.size if self._appends else self._offset
+        longer = self._appends or offset + len(self._data) > file.extent.size
+        sized = blocks.readable(file, ATTRIBUTES) or blocks.writable(file, ATTRIBUTES)
+        if not sized or (longer and not blocks.writable(file, ATTRIBUTES)):
+            return [Need(ATTRIBUTES, 1, writes=longer), *self._guess(blocks, offset)]
         if offset + len(self._data) > LARGEST:
             self.error = OSError(errno.EFBIG, "a file cannot be as long as that")
             return []
@@ -220,6 +219,14 @@ class Write(Access):
             return needs
         self._write(blocks, offset, longer)
         return []
+
+    def _guess(self, blocks: Blocks, offset: int) -> list[Need]:
+        """What else to ask for while the size is not known: by the size that was; once, because
+        what is granted to be overwritten goes back if it is not written then."""
+        if self._guessed or offset + len(self._data) > LARGEST:
+            return []
+        self._guessed = True
+        return self._lacking(blocks, offset)
 
     def _lacking(self, blocks: Blocks, offset: int) -> list[Need]:
         file, data = self.file, self._data

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import inf
 
-from overlay.coherence import DelayedUpdate, FileId, Policy
+from overlay.coherence import ATTRIBUTES, DelayedUpdate, FileId, Policy
 from overlay.coherence.history import INITIAL, Operation
 from overlay.coherence.simulator import NOTHING, VALUE, Access, SimHome, SimNode
 from overlay.coherence.world import World
@@ -20,7 +20,8 @@ FAULTS = ("pause", "stall", "break", "kill")
 @dataclass(frozen=True)
 class Plan:
     """A run. Times in seconds. faults: which kinds there are; one every `between` on average.
-    log: "sync" or "off"; without the log nothing may be killed, and no lease may end"""
+    log: "sync" or "off"; without the log nothing may be killed, and no lease may end. attributes:
+    whether block -1 is used like the others; its content comes with the open of a native file"""
 
     seed: int = 1
     operations: int = 1000
@@ -36,6 +37,7 @@ class Plan:
     relaxation: float = 0.0
     closes: float = 0.02
     evicts: float = 0.05
+    attributes: bool = False
     limit: float = 4000.0
 
 
@@ -127,7 +129,7 @@ class _Players:
             self.world.after(node.paused_until - self.world.now, lambda: self.act(node))
             return
         file = FileId(self.chance.randint(1, self.plan.files))
-        number = self.chance.randrange(self.plan.blocks)
+        number = self.chance.randrange(ATTRIBUTES if self.plan.attributes else 0, self.plan.blocks)
         if (node.id, file) in self.closed or self.nudge(node, file, number):
             self.after(0.01, lambda: self.act(node))
             return

@@ -101,6 +101,13 @@ MUTATIONS = {
     "a node does not send again what may be lost": Mutation(
         node.Node, "reset", "if block.dirty or block.given:", "if False:", OFF
     ),
+    "a node takes what came with a shared open for the latest": Mutation(
+        node.Node,
+        "open",
+        "if native and",
+        "if",
+        replace(QUIET, attributes=True, closes=0.2),
+    ),
     "a node takes a stale copy over what it wrote": Mutation(
         node.Node, "blocks", "if block.owned:", "if False:", replace(OFF, blocks=1, threads=4)
     ),

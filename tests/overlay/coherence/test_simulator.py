@@ -195,6 +195,7 @@ def test_what_the_simulator_found(plan: Plan) -> None:
         closes=st.sampled_from([0.0, 0.02, 0.2]),
         evicts=st.sampled_from([0.0, 0.05, 0.3]),
         relaxation=st.sampled_from([0.0, 0.0, 0.2]),
+        attributes=st.booleans(),
     )
 )
 def test_any_plan_is_one_memory(plan: Plan) -> None:
