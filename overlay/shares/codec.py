@@ -11,10 +11,7 @@ import itertools
 import json
 import struct
 from collections.abc import Callable
-from dataclasses import fields, is_dataclass
-from enum import Enum
-from types import NoneType, UnionType
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, get_type_hints
 
 from overlay.coherence import (
     LONGEST,
@@ -44,9 +41,13 @@ from overlay.coherence import (
 )
 from overlay.shares.extent import BLOCK
 from satchel.errors import IntegrityError
+from satchel.typed import Form, Mistyped
 
 CALL, RESULT, REFUSED = 64, 65, 66
 """What a payload begins with where it is not a message about blocks."""
+
+_LISTS = Form(lists=True, integers=range(-(1 << 63), 1 << 65))
+"""The owner of a lock of flock(2) has more than 64 bits."""
 
 _HEADER = struct.Struct("<BQqQ")
 _KINDS: dict[type[Message], tuple[int, tuple[str, ...]]] = {
@@ -193,7 +194,7 @@ def is_call(payload: bytes) -> bool:
 
 def encode_call(name: str, arguments: list[Any]) -> bytes:
     """A call by name, with arguments in order."""
-    return bytes([CALL]) + json.dumps([name, *map(plain, arguments)]).encode()
+    return bytes([CALL]) + json.dumps([name, *map(_LISTS.plain, arguments)]).encode()
 
 
 def decode_call(payload: bytes) -> tuple[str, list[Any]]:
@@ -218,7 +219,7 @@ def arguments_of(method: Callable[..., Any], values: list[Any]) -> list[Any]:
 
 def encode_result(value: Any) -> bytes:
     """What a call returned."""
-    return bytes([RESULT]) + json.dumps(plain(value)).encode()
+    return bytes([RESULT]) + json.dumps(_LISTS.plain(value)).encode()
 
 
 def encode_refusal(error: OSError) -> bytes:
@@ -249,66 +250,9 @@ def _json(payload: bytes) -> Any:
         raise IntegrityError("a peer's answer is no JSON", why=str(error)) from error
 
 
-def plain(value: Any) -> Any:
-    """What JSON can carry. Names are bytes, and go as os.fsdecode has them."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return [plain(getattr(value, field.name)) for field in fields(value)]
-    if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "surrogateescape")
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    return value
-
-
-_T = TypeVar("_T")
-
-
 def typed(value: Any, hint: Any) -> Any:
-    """What `plain` made, as the annotation says. Raises IntegrityError."""
-    hint = getattr(hint, "__supertype__", hint)
-    origin = get_origin(hint)
-    if origin in {Union, UnionType}:
-        if value is None and NoneType in get_args(hint):
-            return None
-        (hint,) = [option for option in get_args(hint) if option is not NoneType]
-        return typed(value, hint)
-    if origin is list:
-        return [typed(item, get_args(hint)[0]) for item in _sequence(value)]
-    if origin is tuple:
-        options = get_args(hint)
-        return tuple(
-            typed(i, h) for i, h in zip(_sequence(value, len(options)), options, strict=True)
-        )
-    if isinstance(hint, type):
-        return _instance(value, hint)
-    raise IntegrityError("a peer's value is of another kind", why=str(hint))
-
-
-def _instance(value: Any, hint: type[_T]) -> Any:
-    if is_dataclass(hint):
-        hints = get_type_hints(hint)
-        names = [field.name for field in fields(hint)]
-        items = _sequence(value, len(names))
-        return hint(*(typed(item, hints[name]) for item, name in zip(items, names, strict=True)))
+    """What JSON carried, as the annotation says. Raises IntegrityError."""
     try:
-        if issubclass(hint, Enum):
-            return hint(value)
-        if hint is bytes and isinstance(value, str):
-            return value.encode("utf-8", "surrogateescape")
-    except (ValueError, UnicodeEncodeError) as error:
+        return _LISTS.typed(value, hint, "it")
+    except Mistyped as error:
         raise IntegrityError("a peer's value is of another kind", why=str(error)) from error
-    if hint is NoneType and value is None:
-        return None
-    if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if type(value) is not hint:
-        raise IntegrityError("a peer's value is of another kind", why=f"{value!r} for {hint}")
-    return value
-
-
-def _sequence(value: Any, count: int | None = None) -> list[Any]:
-    if not isinstance(value, list) or count not in {None, len(value)}:
-        raise IntegrityError("a peer's value is of another kind", why="no list, or of another size")
-    return value
