@@ -7,36 +7,26 @@
     services/NAME/checkpoints/ID.json.sig  the owner's signature of it
     services/NAME/log-*                    the operation log
 
-docs/formats/service.md. A service is there when its description is: that is written last and
-removed first. A checkpoint is there when its signature is.
+docs/formats/service.md. A checkpoint is there when its signature is.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 import re
-import shutil
 from collections.abc import Collection
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 
 from chunkstore import TableRoot
+from homeserver.shelf import Shelf
 from images import Manifest
-from satchel.errors import (
-    ConflictError,
-    IntegrityError,
-    NotFoundError,
-    SatchelError,
-    UnsupportedError,
-)
+from satchel.errors import IntegrityError, NotFoundError, SatchelError
 from satchel.files import sync_folder, write_durably
 from satchel.ids import CheckpointId
 from satchel.names import check_name
 
 logger = logging.getLogger(__name__)
-
-VERSION = 1
 
 _SIGNED = re.compile(r"([0-9a-f]{16})\.json\.sig")
 _OURS = re.compile(r"[0-9a-f]{16}\.json(\.sig)?(\.new)?")
@@ -64,81 +54,18 @@ class ServiceRecord:
     created: str
     stateful: bool
 
-    def to_bytes(self) -> bytes:
-        return json.dumps({"version": VERSION, **asdict(self)}, indent=2).encode() + b"\n"
 
-    @classmethod
-    def from_bytes(cls, data: bytes) -> ServiceRecord:
-        """Raises ValueError for what is not a record, UnsupportedError for a newer one."""
-        values = json.loads(data)
-        version = values.pop("version", None) if isinstance(values, dict) else None
-        if isinstance(version, int) and version > VERSION:
-            raise UnsupportedError(
-                f"cannot read a service description of version {version}",
-                why=f"this program knows version {VERSION}",
-                fix="use the Satchel that wrote it",
-            )
-        types = {"name": str, "image": str, "created": str, "stateful": bool}
-        assert types.keys() == {field.name for field in fields(cls)}
-        if version != VERSION or {key: type(value) for key, value in values.items()} != types:
-            raise ValueError(f"it has not just version, {', '.join(types)}")
-        return cls(**values)
+class ServiceShelf(Shelf[ServiceRecord]):
+    """The folder of all services. One process at a time; not thread-safe. The chunks of a service
+    that is removed stay until the next prune."""
 
-
-class ServiceShelf:
-    """The folder of all services. One process at a time; not thread-safe."""
-
-    def __init__(self, root: Path) -> None:
-        """`root` need not exist: there are no services then."""
-        self.root = root
+    kind, record, version, damaged = "service", ServiceRecord, 1, RecordDamaged
 
     @classmethod
     def beside(cls, store: Path) -> ServiceShelf:
         """The services of the home whose store that is, however it is spelled: none if it is the
         store of no home."""
         return cls(store.resolve().parent / "services")
-
-    def add(self, record: ServiceRecord) -> None:
-        """Keep a new service; durable on return. Raises ConflictError when the name is taken."""
-        folder = self._folder(record.name)
-        if (folder / "service.json").exists():
-            raise ConflictError(f"service {record.name} exists already", fix="choose another name")
-        shutil.rmtree(folder, ignore_errors=True)  # what a removal that was interrupted left
-        folder.mkdir(parents=True)
-        write_durably(folder / "service.json", record.to_bytes())
-        sync_folder(self.root)
-
-    def get(self, name: str) -> ServiceRecord:
-        """The service of that name. Raises NotFoundError, RecordDamaged, UnsupportedError."""
-        path = self._folder(name) / "service.json"
-        try:
-            record = ServiceRecord.from_bytes(path.read_bytes())
-            if record.name != name:
-                raise ValueError(f"it describes {record.name!r}")
-        except FileNotFoundError:
-            known = ", ".join(self.names()) or "none yet"
-            raise NotFoundError(
-                f"no service {name}", why=f"services here: {known}", fix="`satchel-home service ls`"
-            ) from None
-        except ValueError as error:
-            raise RecordDamaged(f"cannot read {path}", why=str(error)) from error
-        return record
-
-    def names(self) -> list[str]:
-        """The names of all services, sorted."""
-        return sorted(path.parent.name for path in self.root.glob("*/service.json"))
-
-    def all(self) -> list[ServiceRecord]:
-        """Every service, by name. Raises as `get` does."""
-        return [self.get(name) for name in self.names()]
-
-    def remove(self, name: str) -> None:
-        """Forget a service, its checkpoints and its log. Its chunks stay until the next prune."""
-        folder = self._folder(name)
-        self.get(name)
-        (folder / "service.json").unlink()
-        sync_folder(folder)
-        shutil.rmtree(folder)
 
     def roots(self) -> list[TableRoot]:
         """The roots of every checkpoint of every service: what a prune must keep.
@@ -157,13 +84,10 @@ class ServiceShelf:
         ]
 
     def checkpoints(self, name: str) -> CheckpointShelf:
-        return CheckpointShelf(self._folder(name) / "checkpoints")
+        return CheckpointShelf(self.folder(name) / "checkpoints")
 
     def log_path(self, name: str) -> Path:
-        return self._folder(name) / "log"
-
-    def _folder(self, name: str) -> Path:
-        return self.root / check_name(name, "service")
+        return self.folder(name) / "log"
 
 
 class CheckpointShelf:
