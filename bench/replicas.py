@@ -186,7 +186,7 @@ def _execute(spot: _Spot, replica: ReplicaId, log: Sequence[Operation]) -> float
     tenant = spot.host.tenant(replica)
     began = time.monotonic()
     for operation in log:
-        tenant.execute([operation])
+        list(tenant.answer([operation]))
     return time.monotonic() - began
 
 

@@ -160,7 +160,7 @@ def _record_ram(fresh: Path, used: Path) -> None:
         service = home.service(SERVICE)
         service.launch()
         _export_ram(home, service, fresh)
-        service.submit([add_note(number) for number in range(1, OPERATIONS + 1)])
+        list(service.answer([add_note(number) for number in range(1, OPERATIONS + 1)]))
         _export_ram(home, service, used)
         service.stop()
 

@@ -178,11 +178,6 @@ class Service:
         if self._log:
             self._log.close()
 
-    def submit(self, operations: Sequence[Operation]) -> list[Response]:
-        """Log the operations, wait until the replica has executed them, give the responses; see
-        `answer`."""
-        return list(self.answer(operations))
-
     def answer(self, operations: Sequence[Operation]) -> Iterator[Response]:
         """Log the operations, and give each response as soon as the replica has executed it.
 

@@ -136,10 +136,6 @@ class Tenant:
         self.touch()
         self._thread.join(timeout)
 
-    def execute(self, operations: Sequence[Operation]) -> list[Response]:
-        """See `answer`."""
-        return list(self.answer(operations))
-
     def answer(self, operations: Sequence[Operation]) -> Iterator[Response]:
         """Execute operations in order, and give each response at once; those executed already are
         passed over.
@@ -152,7 +148,7 @@ class Tenant:
 
     def read(self, operations: Sequence[Operation]) -> list[Response]:
         """Execute requests that change nothing; see Replica.read. A response for each. Raises as
-        `execute`."""
+        `answer`."""
         return [self._perform(self.replica.read, operation) for operation in operations]
 
     def _perform(

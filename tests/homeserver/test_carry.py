@@ -41,7 +41,7 @@ def media(tmp_path: Path) -> Iterator[Path]:
 
 
 def run(service: Service, first: int, last: int) -> None:
-    service.submit([operation(number) for number in range(first, last + 1)])
+    list(service.answer([operation(number) for number in range(first, last + 1)]))
 
 
 def log_on(media: Path, operations: list[Operation], after: int = 0) -> None:

@@ -56,7 +56,7 @@ def wait_until_failed(service: Service) -> None:
 
 def test_operations_are_logged_executed_and_answered_in_order(bench: Bench) -> None:
     service = bench.running()
-    responses = service.submit([operation(1), operation(2), operation(3)])
+    responses = list(service.answer([operation(1), operation(2), operation(3)]))
     assert [response.number for response in responses] == [1, 2, 3]
     assert [body(response.payload).split()[0] for response in responses] == ["1", "2", "3"]
     assert service.operations(ZERO, 10) == [operation(1), operation(2), operation(3)]
@@ -67,8 +67,8 @@ def test_operations_are_logged_executed_and_answered_in_order(bench: Bench) -> N
 def test_an_operation_is_executed_once_however_often_it_is_sent(bench: Bench) -> None:
     service = bench.running()
     batch = [operation(1), operation(2)]
-    assert service.submit(batch) == service.submit(batch)
-    assert service.submit([*batch, operation(3)])[:2] == service.submit(batch)
+    assert list(service.answer(batch)) == list(service.answer(batch))
+    assert list(service.answer([*batch, operation(3)]))[:2] == list(service.answer(batch))
     assert executed(service) == 3
 
 
@@ -76,7 +76,7 @@ def test_many_threads_send_overlapping_batches(bench: Bench) -> None:
     service = bench.running()
 
     def send(start: int) -> list[Response]:
-        return service.submit([operation(n) for n in range(1, start + 2)])
+        return list(service.answer([operation(n) for n in range(1, start + 2)]))
 
     with ThreadPoolExecutor(8) as threads:
         answers = list(threads.map(send, range(24)))
@@ -86,33 +86,33 @@ def test_many_threads_send_overlapping_batches(bench: Bench) -> None:
 
 
 def test_nothing_to_submit(bench: Bench) -> None:
-    assert bench.service().submit([]) == []
+    assert list(bench.service().answer([])) == []
 
 
 def test_a_gap_is_refused(bench: Bench) -> None:
     service = bench.running()
     with pytest.raises(OperationGap):
-        service.submit([operation(1), operation(3)])
+        list(service.answer([operation(1), operation(3)]))
     assert service.last_logged == 1
-    assert service.submit([operation(2)])[0].number == 2
+    assert next(service.answer([operation(2)])).number == 2
 
 
 def test_two_operations_of_one_number(bench: Bench) -> None:
     service = bench.running()
-    service.submit([operation(1), operation(2)])
+    list(service.answer([operation(1), operation(2)]))
     with pytest.raises(OperationsDiffer):
-        service.submit([operation(2, "/other")])
+        list(service.answer([operation(2, "/other")]))
     assert service.operations(ZERO, 10) == [operation(1), operation(2)]
-    service.submit([operation(3)])
+    list(service.answer([operation(3)]))
 
 
 def test_without_a_replica_operations_are_kept_for_the_next(bench: Bench) -> None:
     service = bench.service()
     with pytest.raises(NotLaunched):
-        service.submit([operation(1), operation(2)])
+        list(service.answer([operation(1), operation(2)]))
     assert service.last_logged == 2
     service.launch()
-    assert len(service.submit([operation(1), operation(2)])) == 2
+    assert len(list(service.answer([operation(1), operation(2)]))) == 2
 
 
 def test_an_operation_is_answered_before_the_next_one_is_executed(bench: Bench) -> None:
@@ -128,15 +128,15 @@ def test_an_operation_is_answered_before_the_next_one_is_executed(bench: Bench) 
 def test_a_machine_that_dies_under_an_operation(bench: Bench) -> None:
     """The caller is told why, the log keeps the operation, and a launch goes on with it."""
     service = bench.running()
-    service.submit([operation(1), operation(2)])
+    list(service.answer([operation(1), operation(2)]))
     threading.Timer(0.3, bench.machine().crash, ["the power failed"]).start()
     with pytest.raises(ReplicaFailed, match="the power failed"):
-        service.submit([operation(3, "/hang")])
+        list(service.answer([operation(3, "/hang")]))
     assert service.view().state == "failed"
     assert "the power failed" in (service.view().failure or "")
     assert bench.left() == []
     with pytest.raises(ReplicaFailed, match="satchel-home launch notes"):
-        service.submit([operation(4)])
+        list(service.answer([operation(4)]))
     assert service.last_logged == 4
     service.launch()
     guest = bench.machine().guest
@@ -149,14 +149,14 @@ def test_a_machine_that_dies_under_an_operation(bench: Bench) -> None:
 
 def test_a_relaunch_replays_to_the_same_state(bench: Bench) -> None:
     service = bench.running()
-    first = service.submit([operation(n) for n in range(1, 11)])
+    first = list(service.answer([operation(n) for n in range(1, 11)]))
     before = digest(service)
     bench.machine().crash()
     wait_until_failed(service)
     service.launch()
     service.wait_executed(OperationNumber(10))
     assert digest(service) == before
-    assert service.submit([operation(n) for n in range(1, 11)]) == first
+    assert list(service.answer([operation(n) for n in range(1, 11)])) == first
 
 
 def test_a_machine_that_dies_while_nobody_looks_is_noticed(bench: Bench) -> None:
@@ -191,7 +191,7 @@ def test_launch_twice_is_one_machine(bench: Bench) -> None:
 def test_a_first_boot_happens_once(bench: Bench) -> None:
     service = bench.running()
     assert service.view().checkpoint
-    service.submit([operation(1)])
+    list(service.answer([operation(1)]))
     bench.reopen()
     shutil.rmtree(bench.settings.images / "notes")
     service = bench.running()
@@ -270,14 +270,14 @@ def test_an_operation_that_takes_too_long(short_path: object, bench: Bench) -> N
     bench.reopen(operation_seconds=0.3)
     service = bench.running()
     with pytest.raises(NotExecutedYet, match="operation 1 of notes is logged"):
-        service.submit([operation(1, "/hang")])
+        list(service.answer([operation(1, "/hang")]))
     assert service.last_logged == 1
 
 
 def test_a_long_batch_is_waited_for_as_long_as_it_goes_on(bench: Bench) -> None:
     bench.reopen(operation_seconds=1.0)
     service = bench.running()
-    assert len(service.submit([operation(n, "/late") for n in range(1, 9)])) == 8
+    assert len(list(service.answer([operation(n, "/late") for n in range(1, 9)]))) == 8
 
 
 def test_checkpoints_under_load(bench: Bench) -> None:
@@ -289,7 +289,7 @@ def test_checkpoints_under_load(bench: Bench) -> None:
     def send() -> list[Response]:
         found = []
         for number in range(1, 61):
-            found += service.submit([operation(number)])
+            found += list(service.answer([operation(number)]))
             time.sleep(0.02)
         ended.set()
         return found
@@ -309,21 +309,21 @@ def test_checkpoints_under_load(bench: Bench) -> None:
         assert executed(service) >= manifests[keep - 1].operation
         service.wait_executed(OperationNumber(60))
         assert digest(service) == after
-    assert service.submit([operation(60)]) == answers[-1:]
+    assert list(service.answer([operation(60)])) == answers[-1:]
 
 
 def test_the_log_leads_on_from_the_oldest_checkpoint_that_is_kept(bench: Bench) -> None:
     service = bench.running()  # keep_checkpoints is 2
     first = []
     for number in range(1, 5):
-        service.submit([operation(number)])
+        list(service.answer([operation(number)]))
         first.append(service.checkpoint().manifest)
     assert [manifest.id for manifest in service.shelf.all()] == [m.id for m in first[-2:]]
     assert first[-1].parent == first[-2].id
     assert service.operations(OperationNumber(3), 10) == [operation(4)]
     with pytest.raises(OperationsCut):
         service.operations(OperationNumber(2), 10)
-    service.submit([operation(2)])  # known, though its response and its record are gone
+    list(service.answer([operation(2)]))  # known, though its response and its record are gone
     assert executed(service) == 4
 
 
@@ -331,7 +331,7 @@ def test_a_checkpoint_that_finds_no_room_changes_nothing(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     service = bench.running()
-    service.submit([operation(1)])
+    list(service.answer([operation(1)]))
     before = service.shelf.ids()
 
     def full(*_: object) -> None:
@@ -342,7 +342,7 @@ def test_a_checkpoint_that_finds_no_room_changes_nothing(
         with pytest.raises(StoreFull):
             service.checkpoint()
     assert service.shelf.ids() == before
-    assert service.submit([operation(2)])[0].number == 2
+    assert next(service.answer([operation(2)])).number == 2
     assert service.checkpoint().manifest.operation == 2
 
 
@@ -351,7 +351,7 @@ def test_a_checkpoint_whose_copy_does_not_start_has_no_working_set(
 ) -> None:
     service = bench.running()
     monkeypatch.setattr(ScriptedGuest, "thaw", lambda guest, memory: None)
-    service.submit([operation(1)])
+    list(service.answer([operation(1)]))
     manifest = service.checkpoint().manifest
     assert manifest.working_set is None
     assert manifest.profile is not None
@@ -401,7 +401,7 @@ def test_operations_are_given_in_portions(bench: Bench, monkeypatch: pytest.Monk
     monkeypatch.setattr("homeserver.service.OPERATION_BYTES", 3000)
     service = bench.running()
     wanted = [operation(n, body=bytes(1000)) for n in range(1, 9)]
-    service.submit(wanted)
+    list(service.answer(wanted))
     assert service.operations(ZERO, 2) == wanted[:2]
     assert service.operations(ZERO, 100) == wanted[:2]
     assert service.operations(OperationNumber(7), 100) == wanted[7:]
@@ -414,16 +414,16 @@ def test_responses_that_are_kept_are_bounded(bench: Bench, monkeypatch: pytest.M
     monkeypatch.setattr("homeserver.service.ANSWERS_KEPT", 4)
     service = bench.running()
     batch = [operation(n) for n in range(1, 9)]
-    service.submit(batch)
-    assert [response.number for response in service.submit(batch)] == [5, 6, 7, 8]
+    list(service.answer(batch))
+    assert [response.number for response in list(service.answer(batch))] == [5, 6, 7, 8]
     monkeypatch.setattr("homeserver.service.ANSWER_BYTES_KEPT", 10)
-    service.submit([operation(9)])
-    assert [response.number for response in service.submit([*batch, operation(9)])] == [9]
+    list(service.answer([operation(9)]))
+    assert [response.number for response in list(service.answer([*batch, operation(9)]))] == [9]
 
 
 def test_a_stateless_service_has_no_log(bench: Bench) -> None:
     service = bench.running("speech")
-    numbers = [response.number for response in service.submit([operation(70), operation(12)])]
+    numbers = [response.number for response in list(service.answer([operation(70), operation(12)]))]
     assert numbers == [70, 12]
     assert service.operations(ZERO, 10) == []
     assert service.last_logged == 0
@@ -435,7 +435,7 @@ def test_a_service_is_added_and_removed(bench: Bench) -> None:
     service = bench.running()
     with pytest.raises(ConflictError):
         bench.home.add_service("notes", "notes")
-    service.submit([operation(1)])
+    list(service.answer([operation(1)]))
     bench.home.remove_service("notes")
     assert bench.home.services() == []
     assert bench.left() == []

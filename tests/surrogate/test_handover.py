@@ -69,14 +69,14 @@ def chain(short_path: Path, notes_checkpoint: NotesCheckpoint) -> Iterator[Chain
 
 def test_a_machine_goes_on_elsewhere_as_it_is(chain: Chain) -> None:
     first = chain.spots[0].create("r")
-    first.execute([note(1, "one"), note(2, "two")])
+    list(first.answer([note(1, "one"), note(2, "two")]))
     handed = first.hand_over()
     assert handed.operation == 2
     assert 0 < handed.paused_seconds < 60
     second = chain.hand(1, handed)
     assert second.status().last_operation == 2
     operation = note(3, "three")
-    assert second.execute([operation]) == first.execute([operation])
+    assert list(second.answer([operation])) == list(first.answer([operation]))
     assert second.replica.digest(STATE) == first.replica.digest(STATE)
     assert eventually(lambda: second.status().independent, 60.0)
     chain.spots[0].host.remove("r")
@@ -84,5 +84,5 @@ def test_a_machine_goes_on_elsewhere_as_it_is(chain: Chain) -> None:
     third = chain.hand(2, second.hand_over())
     assert third.status().last_operation == 3
     operation = note(4, "four")
-    assert third.execute([operation]) == second.execute([operation])
+    assert list(third.answer([operation])) == list(second.answer([operation]))
     assert third.replica.digest(STATE) == second.replica.digest(STATE)

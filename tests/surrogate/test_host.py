@@ -57,7 +57,7 @@ def test_a_replica_is_resumed_lazily_and_goes_on_where_it_was(site: Site) -> Non
     assert (status.state, status.last_operation) == ("ready", EXECUTED)
     assert status.started_seconds is not None
     assert status.first_response_seconds is None
-    answers = tenant.execute([operation(n) for n in range(EXECUTED, EXECUTED + 3)])
+    answers = list(tenant.answer([operation(n) for n in range(EXECUTED, EXECUTED + 3)]))
     assert [answer.number for answer in answers] == [3, 4, 5]
     assert body(answers[-1].payload).startswith("5 ")
     status = tenant.status()
@@ -97,7 +97,7 @@ def test_a_profile_brings_what_a_first_operation_will_touch(site: Site) -> None:
     assert eventually(readahead_threads)
     (volume,) = (volume for volume in tenant._volumes if volume.name == "ram")
     assert volume.map.entry(2000).state is BlockState.ABSENT
-    tenant.execute([operation(4)])
+    list(tenant.answer([operation(4)]))
     assert eventually(lambda: volume.map.entry(2000).state is not BlockState.ABSENT)
     site.host.remove("r1")
     assert eventually(lambda: not readahead_threads())
@@ -108,25 +108,25 @@ def test_a_profile_that_is_none_is_said_and_does_no_harm(
 ) -> None:
     tenant = site.create(profile=site.origin.store.import_bytes(b"SATP\x63" + bytes(99)))
     assert eventually(lambda: "its version is 99" in caplog.text)
-    assert tenant.execute([operation(4)])[0].number == 4
+    assert next(tenant.answer([operation(4)])).number == 4
 
 
 def test_operations_are_executed_once_however_often_they_are_sent(site: Site) -> None:
     tenant = site.create()
-    first = tenant.execute([operation(4), operation(5)])
-    again = tenant.execute([operation(3), operation(4), operation(5)])
+    first = list(tenant.answer([operation(4), operation(5)]))
+    again = list(tenant.answer([operation(3), operation(4), operation(5)]))
     assert [answer.number for answer in again] == [5]
     assert again[0].payload == first[1].payload
     with pytest.raises(StateError, match="7"):
-        tenant.execute([operation(7)])
-    assert tenant.execute([operation(6)])[0].number == 6
+        list(tenant.answer([operation(7)]))
+    assert next(tenant.answer([operation(6)])).number == 6
 
 
 def test_a_replica_is_asked_nothing_before_it_is_ready(site: Site) -> None:
     site.source.silent = threading.Event()
     tenant = site.host.create(site.request())
     with pytest.raises(WrongReplicaState, match="starting"):
-        tenant.execute([operation(4)])
+        list(tenant.answer([operation(4)]))
     assert tenant.status().state == "starting"
     site.source.silent.set()
     tenant.wait_started(30)
@@ -498,7 +498,7 @@ def test_many_tenants_come_and_go_and_no_thread_or_descriptor_stays(site: Site) 
     site.host.remove("warm")
     before = (_descriptors(), threading.active_count())
     for number in range(3):
-        site.create(f"r{number}").execute([operation(4)])
+        list(site.create(f"r{number}").answer([operation(4)]))
         site.host.remove(f"r{number}")
     assert eventually(lambda: threading.active_count() <= before[1])
     assert _descriptors() <= before[0] + 1

@@ -82,7 +82,7 @@ def note(number: int, title: str) -> Operation:
 def test_notes_is_resumed_from_chunks_that_come_as_they_are_needed(spot: Spot) -> None:
     tenant = spot.create("r1")
     assert tenant.status().state == "ready", tenant.status().error
-    answers = tenant.execute([note(1, "first"), note(2, "second")])
+    answers = list(tenant.answer([note(1, "first"), note(2, "second")]))
     assert [http.decode(answer.payload).status for answer in answers] == [201, 201]
     status = tenant.status()
     assert status.first_response_bytes is not None
@@ -104,7 +104,7 @@ def test_a_first_operation_may_wait_long_for_its_blocks(
         spot.source.spoil = slow
         tenant = spot.create("r1")
         began = time.monotonic()
-        (answer,) = tenant.execute([note(1, "first")])
+        (answer,) = list(tenant.answer([note(1, "first")]))
         assert time.monotonic() - began > limit, "the link was too fast to show anything"
         assert http.decode(answer.payload).status == 201
     finally:
@@ -112,9 +112,9 @@ def test_a_first_operation_may_wait_long_for_its_blocks(
 
 
 def test_a_second_replica_is_fed_from_the_cache(spot: Spot) -> None:
-    spot.create("r1").execute([note(1, "first")])
+    list(spot.create("r1").answer([note(1, "first")]))
     tenant = spot.create("r2")
-    tenant.execute([note(1, "first")])
+    list(tenant.answer([note(1, "first")]))
     fetched = sum(tenant.status().fetched_bytes.values())
     assert fetched < 0.1 * sum(spot.host.tenant("r1").status().fetched_bytes.values()) + 300_000
 
