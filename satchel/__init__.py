@@ -10,6 +10,7 @@
 - `names`: names that become file names, URLs and host names
 - `retention`: which versions of a thing to keep
 - `files`: small files that are never seen half-written
+- `typed`: what JSON carried, as annotations say
 - `deferred`: packages whose modules are imported when something of them is first used
 """
 
@@ -23,4 +24,5 @@ __all__ = [
     "progress",
     "retention",
     "settings",
+    "typed",
 ]
