@@ -16,7 +16,9 @@
 - kept: a list in a file of the client's state, as history and paths are
 - foreground: operations first, on the way from the client
 - sources: chunks of the media and of home, offered to a surrogate
-- runner: a session from its start to its end; bring up, move, drop
+- replicas: those of a session on surrogates: how one is brought up there, and ended
+- quarantine: what is done about one that answered otherwise than home
+- runner: a session from its start to its end; moves
 - fronts: a local port on which an unmodified program uses the service, one front for each adapter
 - proxy, redis, desktop: the fronts of `http`, `redis` and `rfb`
 - screen, viewer, pixels: what a desktop shows, and who looks at it

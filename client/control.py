@@ -6,6 +6,7 @@ GET  /v1/status   what `satchel status` shows
 GET  /v1/tally    how many operations were answered, by whom, in how long; asks no surrogate
 GET  /v1/plan?at=SURROGATE  the routes there, or to every other surrogate
 POST /v1/move     to: SURROGATE, use_media: bool, route; answers when the new replica has joined
+GET  /v1/move     done, total: bytes of what only the old surrogate has; 0 while others are awaited
 POST /v1/stop     end the session
 """
 
@@ -95,6 +96,7 @@ def control_app(runner: Runner, front: Front, stop: threading.Event) -> flask.Fl
     """The application behind the control socket; `stop` is set when it is asked to end."""
     app = flask.Flask("satchel-control", static_folder=None)
     install_errors(app)
+    moving = _HowFar()
 
     @app.get("/v1/status")
     def status() -> Any:
@@ -126,8 +128,15 @@ def control_app(runner: Runner, front: Front, stop: threading.Event) -> flask.Fl
                 f"route: one of {', '.join(routes)}, or null"
             )
         way = routes[route] if route else None
-        brought = runner.move(surrogate, use_media=use_media, route=way)
+        try:
+            brought = runner.move(surrogate, use_media=use_media, route=way, progress=moving)
+        finally:
+            moving(0, 0)
         return asdict(brought) | {"route": brought.route.value}
+
+    @app.get("/v1/move")
+    def how_far() -> Any:
+        return {"done": moving.done, "total": moving.total}
 
     @app.get("/v1/plan")
     def plan() -> Any:
@@ -140,6 +149,17 @@ def control_app(runner: Runner, front: Front, stop: threading.Event) -> flask.Fl
         return {}
 
     return app
+
+
+class _HowFar:
+    """A Progress that whoever asks is told: moves are made one at a time."""
+
+    def __init__(self) -> None:
+        self.done = 0
+        self.total = 0
+
+    def __call__(self, done: int, total: int) -> None:
+        self.done, self.total = done, total
 
 
 def _lock_file(settings: ClientSettings, service: str) -> Path:

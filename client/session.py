@@ -73,8 +73,11 @@ class Answer:
 
 @dataclass
 class Pending:
-    """An operation that waits for its first response."""
+    """An operation that waits for its first response. told: notified when its waiter has to look;
+    it has the session's lock, and a waiter of its own: a hundred that wait are not all woken by
+    each other's responses."""
 
+    told: threading.Condition
     began: float
     operation: Operation | None = None
     answer: Answer | None = None
@@ -123,7 +126,8 @@ class Session:
         self._read_only = read_only
         self._response_seconds = response_seconds
         self._on_quarantine = on_quarantine
-        self._changed = threading.Condition()  # guards all below; taken before the journal's
+        self._lock = threading.RLock()  # guards all below; taken before the journal's
+        self._changed = threading.Condition(self._lock)
         self._pending: dict[OperationNumber, Pending] = {}
         self._comparison = Comparison(HOME)
         self._reads: list[Read] = []
@@ -159,7 +163,7 @@ class Session:
         return answer
 
     def _operate(self, encode: Encode, began: float) -> Answer:
-        pending = Pending(began)
+        pending = Pending(threading.Condition(self._lock), began)
 
         def promise(operation: Operation) -> None:
             # Not under the lock: an operation that is being logged must not hold up the answers
@@ -171,8 +175,8 @@ class Session:
         return self._await(pending, operation.number)
 
     def _await(self, pending: Pending, number: OperationNumber) -> Answer:
-        with self._changed:
-            done = self._changed.wait_for(
+        with self._lock:
+            done = pending.told.wait_for(
                 lambda: self._acknowledged(pending, number) or self._refusal,
                 pending.began + self._response_seconds - time.monotonic(),
             )
@@ -215,6 +219,8 @@ class Session:
         """Accept nothing more and end the calls that wait, all with `error`."""
         with self._changed:
             self._refusal = self._refusal or error
+            for pending in list(self._pending.values()):
+                pending.told.notify()
             self._changed.notify_all()
 
     def close(self) -> None:
@@ -237,6 +243,9 @@ class Session:
         """Note that home has every operation up to that one on disk."""
         self.journal.acknowledge(number)
         with self._changed:
+            for pending in list(self._pending.values()):
+                if pending.answer is not None:
+                    pending.told.notify()
             self._changed.notify_all()
 
     def wanted(self, feed: Feed, limit: int) -> list[Operation]:
@@ -373,6 +382,7 @@ class Session:
             seconds=now - pending.began,
             stable=False,
         )
+        pending.told.notify()
 
     def _tell(self, divergence: Divergence) -> None:
         number, feed, believed = divergence.operation, divergence.feed, divergence.believed

@@ -13,8 +13,20 @@ from collections.abc import Callable
 from flask import Flask
 
 from chunkstore import Media, answering_places
+from client.endpoints import HOME
 from client.foreground import Foreground
-from wire import ChunkClient, Turnstile, chunk_routes, install_errors, requested_priority
+from client.settings import ClientSettings
+from wire import (
+    ChunkClient,
+    Lane,
+    Link,
+    Links,
+    SourceAddress,
+    Turnstile,
+    chunk_routes,
+    install_errors,
+    requested_priority,
+)
 
 Provider = Callable[[bytes], bytes]
 """From references, or places, to pack records."""
@@ -22,6 +34,49 @@ Provider = Callable[[bytes], bytes]
 
 MEDIA_READERS = 2
 """Requests that read a medium at once. More only make it seek."""
+
+
+class Sources:
+    """What one session offers to surrogates. Thread-safe."""
+
+    def __init__(
+        self,
+        settings: ClientSettings,
+        links: Links,
+        media: Media | None,
+        operations: Foreground,
+    ) -> None:
+        """operations: of the session, which go first on the way from this client"""
+        self._settings = settings
+        self._links = links
+        self._media = media
+        self._operations = operations
+
+    def offer(
+        self, link: Link, folder: str, *, use_media: bool = True, giver: str = ""
+    ) -> tuple[SourceAddress, ...]:
+        """Forward them to the surrogate at the other end of a link, the nearest first. Home is one
+        of them even while it cannot be reached: the surrogate asks again.
+
+        folder: the surrogate's for forwarded sockets; giver: the surrogate that hands a replica
+        over. Raises StateError without a connection.
+        """
+        apps: list[tuple[str, Flask]] = []
+        if giver:
+            bulk = self._links.get(chunks_link(giver), self._settings.surrogate(giver), Lane.BULK)
+            bulk.want()
+            apps.append((giver, relay_app(ChunkClient(bulk.http), self._operations)))
+        if self._media is not None and use_media:
+            apps.append(("media", media_app(self._media, self._operations)))
+        if self._settings.home.destination:
+            bulk = self._links.get(chunks_link(HOME), self._settings.home, Lane.BULK)
+            apps.append((HOME, relay_app(ChunkClient(bulk.http), self._operations)))
+        return tuple(SourceAddress(n, link.offer(n, app, folder)) for n, app in apps)
+
+
+def chunks_link(name: str) -> str:
+    """The name of the link that carries chunks to or from that host."""
+    return f"{name}-chunks"
 
 
 def media_app(media: Media, operations: Foreground) -> Flask:

@@ -4,12 +4,23 @@
 
 from __future__ import annotations
 
+import sys
+import threading
+from concurrent.futures import Future, TimeoutError
+from contextlib import suppress
+from typing import Any
+
 import click
 
 from client.cli.context import Context, pass_context
 from client.control import running_session
 from client.routes import Route
-from console import json_option, show
+from console import bar, json_option, show, size
+from satchel.errors import SatchelError
+from wire import HttpClient
+
+LOOK_SECONDS = 0.2
+"""How often the session is asked how far a move is."""
 
 
 @click.command("move")
@@ -33,7 +44,40 @@ def command(
     route: str | None,
     as_json: bool,
 ) -> None:
-    """Bring up a replica of SERVICE on another surrogate, then end the old one."""
+    """Bring up a replica of SERVICE on another surrogate, then end the old one.
+
+    By a hand-over the old one is needed until all has come that only its surrogate has: the new
+    replica answers meanwhile, and a bar shows how much is still to come.
+    """
     body = {"to": surrogate, "use_media": not without_media, "route": route}
     session = running_session(context.settings, service)
-    show(session.post_json("/v1/move", body, timeout=None), as_json=as_json)
+    show(_moved(session, body, quiet=as_json), as_json=as_json)
+
+
+def _moved(session: HttpClient, body: dict[str, Any], *, quiet: bool) -> Any:
+    """What the session answers, with a bar or a line meanwhile. After Ctrl-C it moves on alone."""
+    call: Future[Any] = Future()
+
+    def ask() -> None:
+        try:
+            call.set_result(session.post_json("/v1/move", body, timeout=None))
+        except Exception as error:
+            call.set_exception(error)
+
+    threading.Thread(target=ask, name="move", daemon=True).start()
+    told = quiet or sys.stderr.isatty()
+    with bar(f"moving to {body['to']}", quiet=quiet) as progress:
+        while not call.done():
+            with suppress(TimeoutError):
+                call.exception(LOOK_SECONDS)
+            with suppress(SatchelError):
+                now = session.get_json("/v1/move")
+                progress(**now)
+                if now["total"] and not told:
+                    rest = size(now["total"] - now["done"])
+                    told = True
+                    click.echo(
+                        f"{body['to']} answers; {rest} are to come that only the old surrogate has",
+                        err=True,
+                    )
+    return call.result()

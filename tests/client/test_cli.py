@@ -6,11 +6,13 @@ import contextlib
 import json
 import os
 import pty
+import re
 import select
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +21,7 @@ from typing import Any
 import pytest
 
 from client.control import running_session
+from surrogate.prefetch import Prefetcher
 from tests.client.world import World
 from tests.needs import requires
 from tests.waiting import eventually
@@ -155,6 +158,33 @@ def test_run_use_look_move_and_stop(person: Person) -> None:
     assert process.wait(5) == 0
     assert nothing_is_left(person.world)
     assert person.types("status", "notes").returncode == 3
+
+
+def test_a_move_by_hand_over_says_what_it_waits_for(
+    person: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    person.runs("notes", "--media", str(person.world.stick), "--at", "a")
+    person.sees("call", "notes", "POST", "/api/notes", "-d", "x")
+    assert eventually(lambda: len(person.sees("status", "notes")["replicas"]) == 2)
+    said, true = threading.Event(), Prefetcher._become_independent
+
+    def late(*given: object) -> None:
+        said.wait(60)
+        true(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Prefetcher, "_become_independent", late)
+    words = ("move", "notes", "--to", "b", "--route", "handover")
+    argv = [SATCHEL, "--config", person.config, *words]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as move:
+        assert move.stderr
+        line = move.stderr.readline()
+        said.set()
+        shown, more = move.communicate(timeout=60)
+    assert re.fullmatch(
+        r"b answers; [0-9.]+ [KM]?i?B are to come that only the old surrogate has\n", line
+    )
+    assert "handover" in shown
+    assert (move.returncode, more) == (0, "")
 
 
 def test_status_is_readable_for_people(person: Person) -> None:

@@ -27,7 +27,10 @@ def test_a_replica_is_handed_over_as_it_is(carried: World) -> None:
     for _ in range(8):
         post(url)
     assert eventually(lambda: runner.session.feed("a").cursor == 8)  # type: ignore[union-attr]
-    brought = runner.move("b", route=Route.HANDOVER)
+    told: list[tuple[int, int]] = []
+    brought = runner.move("b", route=Route.HANDOVER, progress=lambda *now: told.append(now))
+    assert told[-1][0] == told[-1][1] > 0
+    assert all(done <= total == told[-1][1] for done, total in told)
     assert brought.replayed == 0
     assert brought.fetched_bytes["a"] > 0
     assert carried.spots["a"].replicas() == []

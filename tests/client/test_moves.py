@@ -10,6 +10,7 @@ import pytest
 
 from client.endpoints import SurrogateEndpoint
 from client.feed import FINAL
+from client.replicas import Replicas
 from client.routes import Route
 from client.runner import Runner
 from satchel.errors import UnavailableError
@@ -121,12 +122,12 @@ def test_a_surrogate_that_vanishes_before_all_came_from_it_costs_no_operation(
     runner = carried.runner()
     runner.move("a")
 
-    def vanish(self: Runner, endpoint: SurrogateEndpoint, giver: SurrogateEndpoint) -> None:
+    def vanish(self: Replicas, endpoint: SurrogateEndpoint, giver: str, *_: object) -> None:
         lose(carried.spots["a"], monkeypatch)
         assert eventually(lambda: runner.session.feed("a").state.value == "lost", 30.0)  # type: ignore[union-attr]
         self._still_wanted(giver)
 
-    monkeypatch.setattr(Runner, "_await_independent", vanish)
+    monkeypatch.setattr(Replicas, "_await_independent", vanish)
     with load(carried, runner), pytest.raises(UnavailableError, match="a was lost before"):
         runner.move("b", route=Route.HANDOVER)
 
@@ -136,14 +137,14 @@ def test_a_surrogate_that_vanishes_while_one_moves_there_costs_no_operation(
 ) -> None:
     runner = carried.runner()
     runner.move("a")
-    true = Runner._await_running
+    true = Replicas._await_running
 
-    def vanish(self: Runner, *args: object) -> object:
+    def vanish(self: Replicas, *args: object) -> object:
         status = true(self, *args)  # type: ignore[arg-type]
         lose(carried.spots["b"], monkeypatch)
         return status
 
-    monkeypatch.setattr(Runner, "_await_running", vanish)
+    monkeypatch.setattr(Replicas, "_await_running", vanish)
     with load(carried, runner):
         with pytest.raises(UnavailableError):
             runner.move("b", route=Route.REPLAY)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from client import runner as runners
+from client import quarantine
 from replay import Operation
 from replay.frames import Frame
 from tests.client.test_runner import replica_states
@@ -91,7 +91,7 @@ def test_one_that_strays_again_and_again_is_brought_up_a_few_times_only(
     url = carried.proxy(runner)
     runner.move("a")
     assert post(url, "/local").status_code == 200
-    started = runners.RESTARTS + 1
+    started = quarantine.RESTARTS + 1
 
     def settled() -> bool:
         cases = runner.status()["quarantined"]

@@ -14,6 +14,7 @@ from chunkstore import Media, MediaNotFound
 from client import Runner
 from client.checkpoints import CheckpointDamaged, CheckpointRefused
 from client.proxy import Proxy
+from client.replicas import Replicas
 from client.sources import media_app
 from replica import ReplicaState
 from satchel.errors import (
@@ -493,11 +494,14 @@ def test_a_service_without_state_is_answered_by_whoever_is_first(world: World) -
     assert runner.session.journal.last - runner.session.journal.base <= 1
 
 
-def test_what_a_killed_session_left_on_a_surrogate_the_next_one_ends(carried: World) -> None:
+def test_what_a_killed_session_left_on_a_surrogate_the_next_one_ends(
+    carried: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     runner = carried.runner()
     left = runner.move("a").replica
-    runner._surrogates.clear()  # as if it had been killed: nobody ends the replica
-    runner.close()
+    with monkeypatch.context() as patch:
+        patch.setattr(Replicas, "end", lambda *_: None)  # as if it had been killed
+        runner.close()
     assert carried.spots["a"].replicas() == [left]
     again = carried.runner()
     brought = again.move("a")
@@ -518,13 +522,10 @@ def test_close_ends_a_replica_that_is_being_brought_up(
             held.wait(20)
             return b""
 
-        def close(self) -> None:
-            held.set()
-
-    runner._chunks = Held()  # type: ignore[assignment]
-    monkeypatch.setattr(
-        "client.runner.relay_app", lambda home, operations: media_app(Held(), operations)
-    )
+    for app in ("media_app", "relay_app"):
+        monkeypatch.setattr(
+            f"client.sources.{app}", lambda source, operations: media_app(Held(), operations)
+        )
     errors: list[Exception] = []
 
     def move() -> None:
@@ -539,6 +540,7 @@ def test_close_ends_a_replica_that_is_being_brought_up(
     began = time.monotonic()
     runner.close()
     moving.join(5)
+    held.set()
     assert time.monotonic() - began < 12
     assert isinstance(errors[0], StateError)
     assert spot.replicas() == []
@@ -552,7 +554,7 @@ def test_an_interrupt_in_the_middle_of_a_move_leaves_nothing(
     def interrupted(*_: object) -> object:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Runner, "_await_running", interrupted)
+    monkeypatch.setattr(Replicas, "_await_running", interrupted)
     with pytest.raises(KeyboardInterrupt):
         runner.move("a")
     assert carried.spots["a"].replicas() == []

@@ -1,0 +1,301 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""The replicas of one session on surrogates: how one is brought up there, and ended.
+
+Bringing one up, in order: a link to the surrogate, the media and home offered to it over that link,
+the signed manifest sent, the wait until it runs, its cursor into the journal, the wait until it has
+caught up and, where it was handed over, until it needs its giver no more. Whatever goes wrong on
+the way, nothing of it is left, here or there.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from client.endpoints import HOME, SurrogateEndpoint
+from client.feed import FINAL, Feed, FeedState
+from client.home import HomeService
+from client.leftovers import Leftovers
+from client.planner import Begin, Planner
+from client.routes import Route
+from client.session import Session
+from client.settings import ClientSettings
+from client.sources import Sources, chunks_link
+from images import Manifest, blob_root
+from satchel.errors import ConflictError, SatchelError, StateError, UnavailableError
+from satchel.ids import ReplicaId
+from satchel.progress import Progress, silent
+from wire import CreateReplica, HostStatus, Lane, Link, Links, ReplicaStatus
+
+logger = logging.getLogger(__name__)
+
+READY_SECONDS = 900.0
+"""How long a replica may take from its request until it runs."""
+
+WAIT_SECONDS = 2.0
+"""One question whether a replica runs; then it is looked whether the session ends meanwhile."""
+
+INDEPENDENT_LOOK_SECONDS = 0.1
+
+STATUS_SECONDS = 3.0
+"""How long `status` waits for a surrogate."""
+
+
+@dataclass(frozen=True)
+class BroughtUp:
+    """What bringing up a replica took. Seconds count from the request, but for paused_seconds: how
+    long a machine stood still that was handed over. Bytes are by source."""
+
+    surrogate: str
+    replica: ReplicaId
+    running_seconds: float
+    joined_seconds: float
+    fetched_bytes: dict[str, int]
+    replayed: int
+    route: Route
+    asked_seconds: float
+    paused_seconds: float
+    replay_seconds: float
+
+
+class Replicas:
+    """See the module. Thread-safe.
+
+    changing: held by whoever changes which there are
+    manifest: the checkpoint that they are resumed from
+    planner:  what moves are planned with
+    without_media: the surrogates whose replica was brought up from home alone
+    """
+
+    def __init__(
+        self,
+        settings: ClientSettings,
+        service: str,
+        links: Links,
+        session: Session,
+        home: HomeService | None,
+        sources: Sources,
+        manifest: Manifest,
+    ) -> None:
+        self.changing = threading.RLock()
+        self.manifest = manifest
+        self.without_media: set[str] = set()
+        self._settings = settings
+        self._service = service
+        self._links = links
+        self._session = session
+        self._sources = sources
+        self._home = home
+        self._leftovers = Leftovers(settings.run / f"{service}.replicas")
+        self._endpoints: dict[str, SurrogateEndpoint] = {}
+        self._closing = threading.Event()
+        self.planner = Planner(settings, service, session, home, self._endpoints)
+
+    @property
+    def closing(self) -> bool:
+        """Whether no more are brought up."""
+        return self._closing.is_set()
+
+    def close(self) -> None:
+        """Bring up no more, and end all. Never fails."""
+        self._closing.set()
+        with self.changing:
+            for name in self.names():
+                self.drop(name)
+
+    def names(self) -> list[str]:
+        """The surrogates where one is, or is being brought up."""
+        return list(self._endpoints)
+
+    def at(self, surrogate: str) -> SurrogateEndpoint | None:
+        """The one there, if there is one."""
+        return self._endpoints.get(surrogate)
+
+    def status(self) -> dict[str, dict[str, Any]]:
+        """What each surrogate says of its own; `error` where it does not answer."""
+        return {name: _status(endpoint) for name, endpoint in dict(self._endpoints).items()}
+
+    def bring_up(
+        self,
+        surrogate: str,
+        *,
+        use_media: bool = True,
+        route: Route = Route.REPLAY,
+        progress: Progress = silent,
+    ) -> BroughtUp:
+        """Resume a replica on a surrogate and let it catch up; returns when it has joined.
+
+        progress: told how much has come, in bytes, of what only the giver of a hand-over has, once
+        nothing else is waited for. Raises what admission there raises, ConflictError when one takes
+        part there already, StateError when nobody can hand it over, and UnavailableError when it
+        does not come up.
+        """
+        with self.changing:
+            self._make_room(surrogate)
+            (self.without_media.discard if use_media else self.without_media.add)(surrogate)
+            try:
+                return self._bring_up(surrogate, use_media, route, progress)
+            except BaseException:
+                self.drop(surrogate)
+                raise
+
+    def drop(self, surrogate: str) -> None:
+        """End the replica on a surrogate and the link to it. Never fails: it may be gone."""
+        with self.changing:
+            if feed := self._session.feed(surrogate):
+                feed.end()
+            self.end(surrogate)
+            self._session.drop(surrogate)
+
+    def end(self, surrogate: str) -> None:
+        """End the replica there, if there is one; what it was to the session stays."""
+        if endpoint := self._endpoints.pop(surrogate, None):
+            try:
+                endpoint.remove()
+                self._leftovers.forget(endpoint.replica)
+            except SatchelError as error:
+                logger.warning("replica %s was left behind: %s", endpoint.replica, error)
+        self._links.drop(surrogate)
+        self._links.drop(chunks_link(surrogate))
+
+    def _make_room(self, surrogate: str) -> None:
+        """A lost replica gives way to a new one at the same place; one that takes part does not."""
+        if surrogate in self._endpoints:
+            feed = self._session.feed(surrogate)
+            if feed and feed.state not in FINAL:
+                raise ConflictError(
+                    f"{self._service} has a replica at {surrogate} already",
+                    why=f"it is {feed.state.value}",
+                )
+            self.drop(surrogate)
+
+    def _bring_up(
+        self, surrogate: str, use_media: bool, route: Route, progress: Progress
+    ) -> BroughtUp:
+        began = time.monotonic()
+        link, chunks = self._connect(surrogate)
+        forwarded = HostStatus.from_json(link.http.get_json("/v1/status")).forwarded
+        self._leftovers.remove_from(surrogate, link)
+        begin = self.planner.begin(route, self.manifest)
+        if route is Route.FRESH:
+            self.manifest = begin.manifest
+        giver = begin.giver.name if begin.giver else ""
+        offered = self._sources.offer(chunks, forwarded, use_media=use_media, giver=giver)
+        request = CreateReplica(
+            replica=ReplicaId(f"{self._service[:40]}-{secrets.token_hex(4)}"),
+            service=self._service,
+            manifest=begin.manifest.to_json(),
+            sources=offered,
+            changed=begin.changed,
+            touched=begin.touched,
+        )
+        stateful = self._session.stateful
+        endpoint = SurrogateEndpoint(surrogate, link, request.replica, stateful=stateful)
+        self._endpoints[surrogate] = endpoint
+        self._leftovers.note(surrogate, endpoint.replica)
+        link.http.post_json("/v1/replicas", request.to_json())
+        status = self._await_running(endpoint, began, giver)
+        running = time.monotonic() - began
+        cursor = status.last_operation if stateful else self._session.journal.base
+        self._await_joined(self._session.add(endpoint, cursor), began, giver)
+        caught_up = time.monotonic() - began
+        if giver:
+            self._await_independent(endpoint, giver, _changed_bytes(begin), progress)
+        return BroughtUp(
+            surrogate=surrogate,
+            replica=endpoint.replica,
+            running_seconds=running,
+            joined_seconds=time.monotonic() - began,
+            fetched_bytes=_fetched(endpoint, status),
+            replayed=self._session.journal.last - cursor if stateful else 0,
+            route=route,
+            asked_seconds=begin.seconds,
+            paused_seconds=begin.paused_seconds,
+            replay_seconds=caught_up - running,
+        )
+
+    def _connect(self, surrogate: str) -> tuple[Link, Link]:
+        """The two links to a surrogate, at once; meanwhile the one for home's chunks, if it can."""
+        peer = self._settings.surrogate(surrogate)
+        if self._home:
+            self._links.get(chunks_link(HOME), self._settings.home, Lane.BULK).want()
+        with ThreadPoolExecutor(max_workers=1) as pool:
+            chunks = pool.submit(self._links.open, chunks_link(surrogate), peer, Lane.BULK)
+            link = self._links.open(surrogate, peer)
+            return link, chunks.result()
+
+    def _await_running(
+        self, endpoint: SurrogateEndpoint, began: float, giver: str
+    ) -> ReplicaStatus:
+        while time.monotonic() - began < READY_SECONDS:
+            status = endpoint.status(wait=WAIT_SECONDS)
+            if status.state == "ready":
+                return status
+            if status.error is not None:
+                raise status.error.to_error()
+            self._still_wanted(giver)
+        raise UnavailableError(
+            f"the replica at {endpoint.name} does not run after {READY_SECONDS:.0f} s",
+            fix="try another surrogate",
+        )
+
+    def _await_joined(self, feed: Feed, began: float, giver: str) -> None:
+        while not feed.joined.wait(WAIT_SECONDS):
+            self._still_wanted(giver)
+            if feed.state is FeedState.QUARANTINED and feed.error:
+                raise feed.error
+            if feed.state in FINAL or time.monotonic() - began > READY_SECONDS:
+                raise UnavailableError(
+                    f"the replica at {feed.name} does not catch up",
+                    why=str(feed.error or f"it is at operation {feed.cursor}"),
+                )
+
+    def _await_independent(
+        self, endpoint: SurrogateEndpoint, giver: str, size: int, progress: Progress
+    ) -> None:
+        """Until a replica that was handed over needs the surrogate no more that did so."""
+        deadline = time.monotonic() + READY_SECONDS
+        while not (status := endpoint.status()).independent:
+            progress(min(status.fetched_bytes.get(giver, 0), size), size)
+            self._still_wanted(giver)
+            if time.monotonic() > deadline:
+                what = f"the replica at {endpoint.name} still needs {giver}"
+                raise UnavailableError(what, why="not all has come from there")
+            time.sleep(INDEPENDENT_LOOK_SECONDS)
+        progress(size, size)
+
+    def _still_wanted(self, giver: str) -> None:
+        """Raises StateError when the session ends, UnavailableError without who hands over."""
+        if self._closing.is_set():
+            raise StateError(f"the session of {self._service} has ended")
+        feed = self._session.feed(giver) if giver else None
+        if giver and (feed is None or feed.state in FINAL):
+            what = f"{giver} was lost before it had handed over everything"
+            raise UnavailableError(what, why=str(feed.error) if feed else "", fix="go by replay")
+
+
+def _changed_bytes(begin: Begin) -> int:
+    """Of what only the giver has: the blob of the blocks that differ from the checkpoint's."""
+    return blob_root("changed", begin.changed).size if begin.changed else 0
+
+
+def _fetched(endpoint: SurrogateEndpoint, before: ReplicaStatus) -> dict[str, int]:
+    """By source, now, or as it was before where the surrogate is gone already: a replica that has
+    joined and is lost is the session's affair, and no reason to end it."""
+    try:
+        return endpoint.status().fetched_bytes
+    except UnavailableError:
+        return before.fetched_bytes
+
+
+def _status(endpoint: SurrogateEndpoint) -> dict[str, Any]:
+    try:
+        return endpoint.status(timeout=STATUS_SECONDS).to_json()
+    except SatchelError as error:
+        return {"error": str(error)}
