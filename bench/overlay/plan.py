@@ -3,13 +3,13 @@
 """What a replay has to know of a workload beforehand: blocks of each access, and who comes next.
 
 Reads touch the file's block of attributes as well, for its size; writes touch it where they make
-the file longer. `optimal` is told from here whether a block's next access is a read on the other
-node.
+the file longer. `optimal` is told from here whether a block is read on the other node before it is
+written again.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -53,15 +53,17 @@ class Plan:
             for number in (ATTRIBUTES, *step.numbers):
                 self._next[step.file, number].append(at)
 
-    def elsewhere(self, file: FileId, number: int, at: int) -> bool:
-        """Whether the first access to the block after step `at` is a read by the other node."""
+    def elsewhere(self, file: FileId, number: int, at: int, away: bool) -> bool:
+        """Whether, from step `at` on, a node reads the block before anybody writes it, which is not
+        the one that is told by `away`."""
         found = self._next[file, number]
-        place = bisect_right(found, at)
-        if place == len(found):
-            return False
-        step = self.steps[found[place]]
-        writes = step.changes if number == ATTRIBUTES else step.write
-        return not writes and step.away != self.steps[at].away
+        for place in range(bisect_left(found, at), len(found)):
+            step = self.steps[found[place]]
+            if step.changes if number == ATTRIBUTES else step.write:
+                return False
+            if step.away != away:
+                return True
+        return False
 
     def before(self) -> Iterator[tuple[FileId, int]]:
         """The files that were there, and how many blocks each has."""

@@ -25,6 +25,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import inf
 
 from bench.overlay.network import Clock, Line, Link, Traffic
@@ -76,12 +77,19 @@ Begin = Callable[[int, Callable[[], None]], None]
 
 @dataclass
 class Replayed:
-    """latencies: seconds that each read and write waited for the network, in their order. seconds:
-    what all of it took."""
+    """latencies: seconds that each read and write waited for the network, in their order. opens:
+    seconds that they waited for their files to be opened, which is in no latency. seconds: what all
+    of it took."""
 
     latencies: list[float] = field(default_factory=list)
     traffic: Traffic = field(default_factory=Traffic)
+    opens: float = 0.0
     seconds: float = 0.0
+
+    @property
+    def latency_with_opens(self) -> float:
+        """The mean, in seconds, with what opens took spread over all reads and writes."""
+        return self.latency + self.opens / len(self.latencies)
 
     @property
     def latency(self) -> float:
@@ -99,14 +107,16 @@ class _Replay:
         self._plan = plan
         self._link = link
         self._relaxation = relaxation
-        self._at = 0
+        self._future = 0
+        """From which step on what happens is to come."""
+        self._opening: dict[FileId, int] = {}
         self._clock = Clock()
         self._directory = Directory()
         self._nodes = {MOBILE: Node(), OTHER: Node()}
         self._policies: dict[NodeId, Policy] = {}
         for node in self._nodes:
-            told = Optimal(self._elsewhere) if policy == OPTIMAL else POLICIES[policy]()
-            self._policies[node] = told
+            told = Optimal(partial(self._elsewhere, node)) if policy == OPTIMAL else None
+            self._policies[node] = told or POLICIES[policy]()
         self._lines = self._connect(NEARBY, None)
         self._opened: set[tuple[NodeId, FileId]] = set()
         self._waiting: defaultdict[tuple[NodeId, FileId], list[Waiting]] = defaultdict(list)
@@ -116,8 +126,8 @@ class _Replay:
         self._tokens = 0
         self._done = Replayed()
 
-    def _elsewhere(self, file: FileId, number: int) -> bool:
-        return self._plan.elsewhere(file, number, self._at)
+    def _elsewhere(self, node: NodeId, file: FileId, number: int) -> bool:
+        return self._plan.elsewhere(file, number, self._future, node == OTHER)
 
     def _connect(self, link: Link, traffic: Traffic | None) -> dict[NodeId, tuple[Line, Line]]:
         """Of each node the line to home, and the one from it."""
@@ -141,7 +151,6 @@ class _Replay:
         return self._done
 
     def _begin(self, at: int, ended: Callable[[], None]) -> None:
-        self._at = at
         self._start(self._plan.steps[at], ended, at)
 
     def _start(self, step: Step, ended: Callable[[], None], at: int = 0) -> None:
@@ -163,8 +172,10 @@ class _Replay:
     # One access.
 
     def _access(self, node: NodeId, step: Step, ended: Callable[[], None], at: int) -> Waiting:
-        yield from self._open(node, step.file)
+        asked = self._clock.now
+        yield from self._open(node, step.file, at)
         began = self._clock.now
+        self._done.opens += began - asked
         if step.cut is not None and not self._nodes[node].native(step.file):
             yield from self._cut(node, step)
         else:
@@ -173,9 +184,10 @@ class _Replay:
             self._done.latencies.append(self._clock.now - began)
         ended()
 
-    def _open(self, node: NodeId, file: FileId) -> Waiting:
+    def _open(self, node: NodeId, file: FileId, at: int) -> Waiting:
         if (node, file) in self._opened:
             return
+        self._opening[file] = at
         self._opened.add((node, file))
         self._tokens += 1
         token = self._tokens
@@ -192,7 +204,7 @@ class _Replay:
         ]
         while True:
             self._hear(node)
-            self._at = at
+            self._future = at + 1
             for part in parts:
                 if part.write and parts[0].left and part is not parts[0]:
                     break
@@ -308,6 +320,9 @@ class _Replay:
 
         def arrived() -> None:
             self._hear(node)
+            self._future = self._opening.get(action.message.file, 0)
+            for flush in self._nodes[node].ahead(action.message, self._clock.now):
+                self._ask_home(node, flush)
             answer = self._nodes[node].answer(action.message, self._clock.now)
 
             def answered() -> None:

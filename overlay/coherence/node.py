@@ -387,8 +387,8 @@ class Node:
     # What home asks.
 
     def answer(self, message: Message, now: float) -> Message:
-        """The reply to Invalidate, Recall, Update, Engage, Native. A Recalled is to be filled. Of
-        an Update, the content of the blocks that are kept is to be stored."""
+        """The reply to Invalidate, Recall, Update, Engage, Native; `ahead` comes first. A Recalled
+        is to be filled. Of an Update, the content of the blocks that are kept is to be stored."""
         if isinstance(message, Invalidate):
             return self._invalidate(message)
         if isinstance(message, Recall):
@@ -403,6 +403,20 @@ class Node:
                 known.native, known.grant = True, message.grant
             return Done(message.file, message.first, message.count)
         raise ValueError(f"home asks {type(message).__name__}")
+
+    def ahead(self, message: Message, now: float) -> list[Flush]:
+        """What goes ahead of the answer to this, to be filled and sent before `answer` is called:
+        of a native file that another node opens, the written blocks that the policy wants at home.
+        The node keeps copies of them."""
+        known = self._files.get(message.file)
+        if known is None or not known.native or not isinstance(message, Engage):
+            return []
+        wanted = [
+            number
+            for number in self._dirty(message.file)
+            if known.policy.engaged(message.file, number, known.blocks[number], now)
+        ]
+        return self._flushes(message.file, wanted)
 
     def _known(self, message: Message) -> Iterable[tuple[int, Block]]:
         known = self._files.get(message.file)
@@ -493,12 +507,14 @@ class Node:
     def flush(self, file: FileId, limit: int | None = None) -> list[Flush]:
         """What home has to have for a sync, of at most so many blocks. To be filled and sent at
         once."""
-        dirty = self._dirty(file)[:limit]
-        for number in dirty:
+        return self._flushes(file, self._dirty(file)[:limit])
+
+    def _flushes(self, file: FileId, numbers: list[int]) -> list[Flush]:
+        for number in numbers:
             self._given(file, number)
         return [
             Flush(file, first, count, tuple(range(first, first + count)))
-            for first, count in runs(dirty)
+            for first, count in runs(numbers)
         ]
 
     def release(self, file: FileId, first: int, count: int) -> list[Release]:

@@ -1,12 +1,12 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""When an owner pushes content before it is asked for: the one decision in which policies differ.
+"""When an owner gives content before it is asked for: the one decision in which policies differ.
 
     write-invalidate  never: who reads asks for it
     write-update      after each write
     delayed-update    when a block was overwritten as often as it was the last time before the
                       content was used elsewhere (Paiker et al., Section 3.3.2)
-    optimal           when the next access to the block is another node's; the future is told
+    optimal           what another node reads before the next write; the future is told
 
 A policy is one node's and one share's; it is asked under the lock that guards the node's machine.
 """
@@ -42,6 +42,11 @@ class Policy(Protocol):
         """The block was written by this node, its owner. The decision about it."""
         ...
 
+    def engaged(self, file: FileId, number: int, block: Block, now: float) -> bool:
+        """Another node opens the file, which this one used alone, and wrote this block of. Whether
+        home is to have the content ahead of the open's answer."""
+        ...
+
     def asked(self, file: FileId, number: int, block: Block, now: float) -> None:
         """Another node wanted the block before it was pushed."""
         ...
@@ -59,6 +64,9 @@ class _Unmoved:
     """Learns nothing beyond what is in the block."""
 
     declines = True
+
+    def engaged(self, file: FileId, number: int, block: Block, now: float) -> bool:
+        return False
 
     def asked(self, file: FileId, number: int, block: Block, now: float) -> None:
         pass
@@ -89,8 +97,14 @@ class WriteUpdate(_Unmoved):
         return Decision.PUSH if block.wanted else Decision.KEEP
 
 
+AHEAD = 16
+"""Blocks of a file, from its beginning on, that go home ahead of who opens it: who opens a file is
+going to use it. The rest is asked for as it is read."""
+
+
 class DelayedUpdate(_Unmoved):
-    """Pushes when the counter of overwrites reaches the threshold."""
+    """Pushes when the counter of overwrites reaches the threshold. Content that was written while
+    nobody else had the file open has neither; it goes home when somebody opens it."""
 
     name = "delayed-update"
 
@@ -99,9 +113,12 @@ class DelayedUpdate(_Unmoved):
             return Decision.PUSH
         return Decision.KEEP
 
+    def engaged(self, file: FileId, number: int, block: Block, now: float) -> bool:
+        return number < AHEAD
+
 
 Future = Callable[[FileId, int], bool]
-"""Whether the next access to that block will be a read by another node."""
+"""Whether another node is going to read the block before anybody writes it again."""
 
 
 class Optimal(_Unmoved):
@@ -114,6 +131,9 @@ class Optimal(_Unmoved):
 
     def wrote(self, file: FileId, number: int, block: Block, now: float) -> Decision:
         return Decision.PUSH_TO_EVERYONE if self._elsewhere(file, number) else Decision.KEEP
+
+    def engaged(self, file: FileId, number: int, block: Block, now: float) -> bool:
+        return self._elsewhere(file, number)
 
 
 POLICIES: dict[str, Callable[[], Policy]] = {

@@ -18,7 +18,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 
 from overlay.coherence.messages import ATTRIBUTES, FileId
-from overlay.coherence.policies import POLICIES, Decision
+from overlay.coherence.policies import AHEAD, POLICIES, Decision
 from overlay.coherence.state import Block
 
 LIMIT = 16
@@ -74,6 +74,9 @@ class Predicted:
         if len(self._open) > PLACES:
             del self._open[next(iter(self._open))]
         return Decision.PUSH_TO_EVERYONE if self._likely(contexts) else Decision.KEEP
+
+    def engaged(self, file: FileId, number: int, block: Block, now: float) -> bool:
+        return number < AHEAD
 
     def asked(self, file: FileId, number: int, block: Block, now: float) -> None:
         self._answer(file, number, elsewhere=True)

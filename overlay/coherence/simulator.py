@@ -370,6 +370,8 @@ class SimNode:
         self.progress()
 
     def asked(self, number: int, message: Message) -> None:
+        for flush in self.machine.ahead(message, self.clock):
+            self.request(self._filled(flush))
         answer = self.machine.answer(message, self.clock)
         if isinstance(message, Update):
             kept = getattr(answer, "kept", ())

@@ -473,6 +473,8 @@ class Content:
             self._answer(message, reply)
 
     def _answer(self, message: Message, reply: Reply) -> None:
+        for flush in self._machine.ahead(message, time.monotonic()):
+            self._sender.send(flush)
         answer = self._machine.answer(message, time.monotonic())
         if isinstance(message, Update) and isinstance(answer, Updated):
             kept = {n for n, k in zip(message.numbers, answer.kept, strict=True) if k}

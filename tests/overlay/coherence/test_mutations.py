@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from overlay.coherence import WriteUpdate, directory, node, records
+from overlay.coherence import WriteInvalidate, WriteUpdate, directory, node, records
 from overlay.coherence.history import check, check_staleness
 from tests.overlay.coherence.faults import Plan, play
 
@@ -86,7 +86,7 @@ MUTATIONS = {
         node.Node, "_recall", "if block.dirty:", "if False:"
     ),
     "a node does not look at its lease": Mutation(
-        node.Node, "leased", "self._leased = until", "pass", SYNC
+        node.Node, "leased", "self._leased = until", "pass", replace(SYNC, policy=WriteInvalidate)
     ),
     "a node reads what its log has not confirmed": Mutation(
         node.Node, "readable", "or block.logging", "", replace(SYNC, faults=("kill",))

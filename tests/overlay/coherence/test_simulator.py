@@ -12,7 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from overlay.coherence import DelayedUpdate, Optimal, Policy, WriteInvalidate, WriteUpdate
+from overlay.coherence import (
+    DelayedUpdate,
+    Optimal,
+    Policy,
+    Predicted,
+    WriteInvalidate,
+    WriteUpdate,
+)
 from overlay.coherence.history import check, check_staleness
 from tests.overlay.coherence.faults import FAULTS, Plan, play
 
@@ -28,6 +35,7 @@ POLICIES: dict[str, Callable[[], Policy]] = {
     "write-update": WriteUpdate,
     "delayed-update": DelayedUpdate,
     "often": often,
+    "predicted": Predicted,
 }
 
 
@@ -44,7 +52,7 @@ def assert_one_memory(plan: Plan) -> None:
 def test_ten_thousand_operations_of_three_nodes_are_linearizable(
     policy: Callable[[], Policy],
 ) -> None:
-    """2,500 for each policy, 10,000 in all, with pauses, stalls, lost connections, partitions that
+    """2,500 for each policy, 12,500 in all, with pauses, stalls, lost connections, partitions that
     outlast the lease, and deaths."""
     run = play(Plan(seed=7, operations=2500, policy=policy, between=0.2))
     assert set(run.faults) == set(FAULTS)
