@@ -7,7 +7,7 @@ GET  /v1/tally    how many operations were answered, by whom, in how long; asks 
 GET  /v1/plan?at=SURROGATE  the routes there, or to every other surrogate
 POST /v1/move     to: SURROGATE, use_media: bool, route; answers when the new replica has joined
 GET  /v1/move     done, total: bytes of what only the old surrogate has; 0 while others are awaited
-POST /v1/stop     end the session
+POST /v1/stop     end the session; answers what home has not yet, once it had time to take it
 """
 
 from __future__ import annotations
@@ -145,8 +145,11 @@ def control_app(runner: Runner, front: Front, stop: threading.Event) -> flask.Fl
 
     @app.post("/v1/stop")
     def end() -> Any:
-        stop.set()
-        return {}
+        try:
+            unsent = runner.settle()
+        finally:
+            stop.set()
+        return {"unsent": asdict(unsent) if unsent else None}
 
     return app
 

@@ -35,6 +35,10 @@ class ReplicaEnded(NotFoundError):
     """The replica on a surrogate is not there any more, or cannot go on."""
 
 
+class SurrogateSilent(UnavailableError):
+    """Nothing answers at a surrogate's host: it is off, or out of reach."""
+
+
 class HomeEndpoint:
     """Home's first-class replica: logs on disk, then executes; waited for without end.
 
@@ -187,6 +191,9 @@ class SurrogateEndpoint:
         return HandedOver.from_json(answer)
 
     def remove(self) -> None:
-        """End the replica. Raises SatchelError where that cannot be known to have happened."""
+        """End the replica. Raises SatchelError where that cannot be known to have happened,
+        SurrogateSilent soon where nothing answers there."""
+        if not self._link.answers():
+            raise SurrogateSilent(f"cannot end the replica at {self.name}", why="it is silent")
         with contextlib.suppress(NotFoundError):
             self._link.http.delete(self._path, timeout=REMOVE_SECONDS)

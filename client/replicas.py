@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from client.endpoints import HOME, SurrogateEndpoint
+from client.endpoints import HOME, SurrogateEndpoint, SurrogateSilent
 from client.feed import FINAL, Feed, FeedState
 from client.home import HomeService
 from client.leftovers import Leftovers
@@ -155,14 +155,16 @@ class Replicas:
 
     def end(self, surrogate: str) -> None:
         """End the replica there, if there is one; what it was to the session stays."""
+        gone = False
         if endpoint := self._endpoints.pop(surrogate, None):
             try:
                 endpoint.remove()
                 self._leftovers.forget(endpoint.replica)
             except SatchelError as error:
                 logger.warning("replica %s was left behind: %s", endpoint.replica, error)
-        self._links.drop(surrogate)
-        self._links.drop(chunks_link(surrogate))
+                gone = isinstance(error, SurrogateSilent)
+        for link in (surrogate, chunks_link(surrogate)):
+            self._links.drop(link, gone=gone)
 
     def _make_room(self, surrogate: str) -> None:
         """A lost replica gives way to a new one at the same place; one that takes part does not."""

@@ -16,6 +16,7 @@ from typing import Any
 from chunkstore import Media
 from client.checkpoints import candidates, choose
 from client.comparison import Divergence
+from client.ending import Ending, Unsent
 from client.endpoints import HOME, HomeEndpoint
 from client.home import HomeService
 from client.journal import Journal
@@ -73,6 +74,7 @@ class Runner:
         self._home: HomeService | None = None
         self._session: Session | None = None
         self._started: _Started | None = None
+        self._ending = Ending(service)
 
     @property
     def session(self) -> Session:
@@ -211,20 +213,20 @@ class Runner:
             "staged": self._parts.prestager.status(),
         }
 
+    def settle(self) -> Unsent | None:
+        """Accept nothing more; what home lacks then. See Ending."""
+        return self._ending.settle(self._session, self._home) if self._session else None
+
     def close(self) -> None:
         """End every replica on surrogates, give the lease back, close links and journal.
 
         Calls that wait for a response end with a StateError. Never fails.
         """
-        if self._session:
-            self._session.refuse(StateError(f"the session of {self.service} has ended"))
+        self.settle()
         if self._started:
             self._started.replicas.close()
-        if self._home and self._home.link.alive:
-            try:
-                self._home.release()
-            except SatchelError as error:
-                logger.warning("the lease was not given back: %s", error)
+        if self._home:
+            self._ending.release(self._home)
         if self._session:
             self._session.close()
         if self._started:

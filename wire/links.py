@@ -27,7 +27,7 @@ from flask import Flask
 from satchel.errors import SatchelError, StateError
 from satchel.paths import config_dir
 from wire.client import HttpClient
-from wire.openssh import Lane, SshHost
+from wire.openssh import Lane, SshHost, answers
 from wire.server import Server, serve
 from wire.ssh import LinkState, SshLink
 
@@ -98,6 +98,11 @@ class Link:
         """Where the daemon is reached on this host, while the connection stands."""
         return self._socket
 
+    def answers(self) -> bool:
+        """Whether anything answers at the peer's host, looked at now, in 2 s at most: for who would
+        wait for it otherwise, as a connection to a host that went silent stands for a while."""
+        return answers(self._peer.destination, self._peer.port)
+
     def connect(self) -> None:
         """Have a connection. Raises HostUnreachable, WrongKey, HostKeyMismatch."""
         with self._connecting:
@@ -154,17 +159,17 @@ class Link:
             self._ssh.forward_remote(remote, local)
         return remote
 
-    def close(self) -> None:
+    def close(self, *, gone: bool = False) -> None:
         """End the connection and what was offered over it; leaves no process and no socket.
 
         A thread that is connecting gets a StateError, one that waits for an answer an
-        UnavailableError.
+        UnavailableError. gone: the peer does not answer, and is not asked to put anything away.
         """
         self._closing.set()
         self._attention.set()
         self.http.close()
         if self._ssh:
-            self._ssh.close()
+            self._ssh.close(gone=gone)
         self._watcher.join()
         with self._connecting:
             if self._ssh:
@@ -263,12 +268,12 @@ class Links:
         link.connect()
         return link
 
-    def drop(self, name: str) -> None:
-        """Close a link, if there is one of that name."""
+    def drop(self, name: str, *, gone: bool = False) -> None:
+        """Close a link, if there is one of that name. gone: see Link."""
         with self._lock:
             link = self._links.pop(name, None)
         if link:
-            link.close()
+            link.close(gone=gone)
 
     def close(self) -> None:
         """Close every link, all at once."""

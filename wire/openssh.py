@@ -12,6 +12,7 @@ import os
 import re
 import selectors
 import shutil
+import socket
 import subprocess
 import threading
 import time
@@ -34,6 +35,13 @@ from wire.messages import check_name
 
 END_SECONDS = 5.0
 """How long ssh may take to end when asked."""
+
+KILL_SECONDS = 1.0
+"""How long it may take before it is killed: with a host that went silent it waits for that. What it
+would put away its owner does."""
+
+ANSWER_SECONDS = 2.0
+"""How long a host's kernel may take to answer: a lost packet is sent again after one second."""
 
 _DESTINATION = re.compile(r"([A-Za-z0-9._][A-Za-z0-9._-]*@)?[A-Za-z0-9\[][A-Za-z0-9.:%\[\]_-]*")
 _TAIL = 16384
@@ -157,6 +165,20 @@ def start_master(argv: Sequence[str]) -> subprocess.Popen[bytes]:
     )
 
 
+def answers(destination: str, port: int) -> bool:
+    """Whether anything answers at that host, if only with a refusal, within ANSWER_SECONDS. Its
+    kernel does that however busy its programs are, so a host that does not is off or out of reach.
+    """
+    host = destination.rpartition("@")[2].strip("[]")
+    try:
+        socket.create_connection((host, port), ANSWER_SECONDS).close()
+    except TimeoutError:
+        return False
+    except OSError:
+        return True  # refused, or a reason that ssh will say
+    return True
+
+
 def failure_of(host: SshHost, said: str) -> SatchelError:
     """The typed error for what ssh wrote before it ended."""
     what = f"cannot connect to {host.name}"
@@ -235,7 +257,7 @@ def end_process(process: subprocess.Popen[bytes]) -> None:
     assert process.stdin is not None
     with contextlib.suppress(BrokenPipeError), process.stdin as guard:
         guard.write(b"\n")
-    deadline = time.monotonic() + END_SECONDS
+    deadline = time.monotonic() + KILL_SECONDS
     while process.poll() is None and time.monotonic() < deadline:
         process.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):

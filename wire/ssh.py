@@ -20,6 +20,7 @@ itself: make a new one.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import re
 import shlex
@@ -40,6 +41,7 @@ from wire.openssh import (
     Ran,
     SshHost,
     Tail,
+    answers,
     end_process,
     failure_of,
     master_argv,
@@ -52,6 +54,10 @@ _SOCKET = re.compile(r"/[A-Za-z0-9._/+@=-]+")
 _CONTROL_SUFFIX = 17  # what ssh appends to the name while it makes the control socket
 _CONTROL_SECONDS = 20.0
 _VERDICT_SECONDS = 0.5
+
+_SILENT_SECONDS = 2.0
+"""A host with which there is no connection after so long is asked whether it answers at all: nobody
+waits for one that is silent as long as for one that is slow."""
 
 _REFUSED_FIX = (
     "see that its folder exists there, and that sshd has AllowStreamLocalForwarding and "
@@ -161,8 +167,9 @@ class SshLink:
     def wait_ready(self, timeout: float) -> None:
         """Return when the connection stands and the forwards given to `start` are there.
 
-        Raises WrongKey, HostKeyMismatch, HostUnreachable (also after `timeout` seconds), or what
-        `forward_local` and `forward_remote` raise; the link is closed then.
+        Raises WrongKey, HostKeyMismatch, HostUnreachable (also after `timeout` seconds, or a few
+        where nothing answers at all), or what `forward_local` and `forward_remote` raise; the link
+        is closed then.
         """
         try:
             self._await_control(timeout)
@@ -256,7 +263,8 @@ class SshLink:
             return self._state
 
     def _await_control(self, timeout: float) -> None:
-        deadline = time.monotonic() + timeout
+        began = time.monotonic()
+        deadline, look_at = began + timeout, began + _SILENT_SECONDS
         while not self._control.exists():
             if self._process.poll() is not None:
                 self._said.join()
@@ -266,6 +274,13 @@ class SshLink:
                     f"cannot connect to {self.host.name}",
                     why=f"{self.host.destination} port {self.host.port}: no end in {timeout:.0f} s",
                 )
+            if time.monotonic() > look_at:
+                look_at = math.inf
+                if not answers(self.host.destination, self.host.port):
+                    raise HostUnreachable(
+                        f"cannot connect to {self.host.name}",
+                        why=f"{self.host.destination} port {self.host.port}: nothing answers there",
+                    )
             time.sleep(0.01)
 
     def _quicken(self) -> None:

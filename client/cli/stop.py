@@ -4,10 +4,14 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from typing import Any
+
 import click
 
 from client.cli.context import Context, pass_context
 from client.control import running_session, wait_ended
+from client.ending import Unsent
 from console import json_option, show
 from satchel.errors import UnavailableError
 
@@ -19,8 +23,15 @@ STOP_SECONDS = 60.0
 @json_option
 @pass_context
 def command(context: Context, service: str, as_json: bool) -> None:
-    """End the session of SERVICE and its replicas on surrogates. Home goes on."""
-    running_session(context.settings, service).post_json("/v1/stop", {})
+    """End the session of SERVICE and its replicas on surrogates. Home goes on.
+
+    What home does not have yet, because it cannot be reached, stays in the log and is said.
+    """
+    answer = running_session(context.settings, service).post_json("/v1/stop", {})
     if not wait_ended(context.settings, service, STOP_SECONDS):
         raise UnavailableError(f"the session of {service} does not end")
-    show({"stopped": service}, as_json=as_json)
+    unsent = Unsent(**answer["unsent"]) if answer.get("unsent") else None
+    rows: dict[str, Any] = {"stopped": service}
+    if unsent:
+        rows["unsent"] = asdict(unsent) if as_json else str(unsent)
+    show(rows, as_json=as_json)

@@ -41,8 +41,9 @@ AT_ONCE = 2048
 
 PLACE_BLOCKS = 64
 
-PATIENCE_SECONDS = 60.0
-"""How long a fetch goes on trying before the guest's read fails."""
+PATIENCE_SECONDS = 600.0
+"""How long a fetch goes on trying before the guest's read fails, which ends the machine: what only
+a source has that is out of reach is waited for."""
 
 
 class ChunksUnavailable(UnavailableError):

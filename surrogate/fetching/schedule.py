@@ -46,7 +46,7 @@ LOOK_AHEAD = 128
 """Wants in a row for which no source has room, before the rest is not looked at."""
 
 RETRY_SECONDS = 1.0
-RETRY_MOST_SECONDS = 8.0
+RETRY_MOST_SECONDS = 4.0
 """How long a source that did not answer is left alone: the first time, and at most."""
 
 SEARCH_SECONDS = 0.5

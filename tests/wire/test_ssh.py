@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Links over a real sshd on loopback: what they carry, how they fail, what they leave."""
 
+import contextlib
 import os
 import signal
 import socket
@@ -182,6 +183,22 @@ def test_a_host_that_says_nothing(host: SshHost, short_path: Path) -> None:
         with pytest.raises(HostUnreachable):
             SshLink.open(mute, short_path, timeout=1.0)
         assert time.monotonic() - began < 5
+
+
+def test_a_host_where_nothing_answers_is_told_from_one_that_is_slow(
+    host: SshHost, short_path: Path
+) -> None:
+    """A kernel whose queue of connections is full drops what comes, and says nothing."""
+    with socket.socket() as full, contextlib.ExitStack() as waiting:
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        for _ in range(3):
+            one = waiting.enter_context(socket.socket())
+            one.setblocking(False)
+            one.connect_ex(full.getsockname())
+        silent = replace(host, port=full.getsockname()[1])
+        with pytest.raises(HostUnreachable, match="nothing answers there"):
+            SshLink.open(silent, short_path, timeout=60.0)
 
 
 def test_a_key_file_that_is_not_there(host: SshHost, short_path: Path) -> None:

@@ -1,0 +1,26 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""The end of a session whose home cannot be reached."""
+
+from tests.client.world import World, post
+
+
+def test_what_home_lacks_at_the_end_is_said_and_stays_in_the_log(carried: World) -> None:
+    runner = carried.runner()
+    url = carried.proxy(runner)
+    runner.move("a")
+    post(url)
+    assert runner.session.wait_stable(10)
+    carried.home.cut()
+    for _ in range(3):
+        assert post(url).headers["X-Satchel-Leader"] == "a"
+    unsent = runner.settle()
+    assert unsent is not None
+    assert (unsent.first, unsent.last) == (2, 4)
+    assert unsent.log.startswith(str(carried.stick))
+    assert "operations 2 to 4 are not at home yet" in str(unsent)
+    runner.close()
+    carried.home.mend()
+    again = carried.runner()
+    assert again.session.wait_stable(20)
+    assert again.settle() is None
