@@ -26,7 +26,8 @@ import click
 from bench.harness import Figure, figure
 from console import run_program
 from satchel.errors import UnavailableError
-from testbed.built import ROOT
+
+ROOT = Path(__file__).resolve().parent.parent
 
 SLOWER = 1.15
 """So much longer may a step take: two runs of one checkout differ by that."""
