@@ -6,7 +6,8 @@ home's own execution of them.
 Home executes every operation anyway, so nothing is fetched, restored or sent again. As many
 commands as are to be in flight are sent at once by as many programs. The surrogate stands still
 then, so that it answers none of them, and loses power. The same with home alone is what they take
-themselves. On the links of today. Needs root.
+themselves. Both begin when every replica has executed what there was before: what home has yet to
+execute of that is no part of the recovery. On the links of today. Needs root.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ def recovery(quick: bool) -> Iterator[Figure]:
 
 
 def _alone(made: Stage, port: int, count: int) -> float:
+    _settle(made)
     return burst(made.bed.client, port, count)
 
 
@@ -57,6 +59,7 @@ def _dying(made: Stage, count: int) -> float:
     role = made.roles.surrogates[AT]
     with made.session(AT) as port:
         burst(made.bed.client, port, count)
+        _settle(made)
         processes = namespaces.processes([role.host.namespace])
 
         def die() -> None:
@@ -69,6 +72,12 @@ def _dying(made: Stage, count: int) -> float:
         role.crash()
     made.roles.restart_surrogate(AT, empty=False)
     return seconds
+
+
+def _settle(made: Stage) -> None:
+    """Until nobody lags: the first answer ends a burst, and home may not have executed it yet."""
+    while any(row.get("lag") for row in made.status()["replicas"]):
+        time.sleep(LOOK_SECONDS)
 
 
 def _median(seconds: Iterator[float]) -> float:

@@ -21,13 +21,18 @@ from client.routes import Made, Prediction, Route, Situation, break_even, predic
 from client.session import Session
 from client.settings import ClientSettings
 from images import Manifest
-from satchel.errors import SatchelError, StateError
+from satchel.errors import SatchelError, StateError, UnavailableError
 
 logger = logging.getLogger(__name__)
 
-STATUS_SECONDS = 1.0
-"""How long planning waits for a surrogate: one that takes longer is no good giver, and the person
-may have walked out of its reach."""
+GIVER_SECONDS = 2.0
+"""How long planning waits for a surrogate that may be a giver: after a walk its link takes a second
+to stand again. One that takes longer is no good giver: the person may be out of its reach."""
+
+ASKED_GIVER_SECONDS = 20.0
+"""The same where a hand-over was asked for."""
+
+LOOK_SECONDS = 0.1
 
 CHANGED_BLOCK_BYTES = 1200
 """What a changed block takes in a hand-over, compressed with its like."""
@@ -98,7 +103,9 @@ class Planner:
         others = [g for g in self._givers() if g.name != surrogate]
         giver = others[0] if others and route in (None, Route.HANDOVER) else None
         made = self._history.moves()
-        now = self._situation(checkpoint, made, media=media, giver=giver)
+        patience = ASKED_GIVER_SECONDS if route else GIVER_SECONDS
+        changed = _changed(giver, patience) if giver else None
+        now = self._situation(checkpoint, made, media=media, giver=giver, changed=changed)
         routes = predict(now, surrogate, made)
         return Plan(surrogate, now, [p for p in routes if route in (None, p.route)])
 
@@ -169,6 +176,7 @@ class Planner:
         *,
         media: bool,
         giver: SurrogateEndpoint | None,
+        changed: int | None,
     ) -> Situation:
         replaying = replay_pace(made)
         joined = [f for f in self._session.feeds() if f.state is FeedState.JOINED]
@@ -178,7 +186,7 @@ class Planner:
             replayed=max(0, self._session.last - checkpoint.operation) if stateful else 0,
             pace=replaying or (statistics.median(paces) if paces else None),
             first=sum(root.size for root in checkpoint.first_roots()),
-            changed=_changed(giver) if giver else None,
+            changed=changed,
             home=stateful and HOME in {feed.name for feed in joined},
             near="media" if media else HOME,
             giver=giver.name if giver else "",
@@ -193,11 +201,19 @@ class Planner:
         return [self._surrogates[f.name] for f in sorted(joined, key=lambda feed: -feed.cursor)]
 
 
-def _changed(giver: SurrogateEndpoint) -> int | None:
-    """Bytes that it would have to hand over; None where it does not answer."""
-    try:
-        volumes = giver.status(timeout=STATUS_SECONDS).volumes
-    except SatchelError as error:
-        logger.info("%s hands nothing over: %s", giver.name, error)
-        return None
+def _changed(giver: SurrogateEndpoint, patience: float) -> int | None:
+    """Bytes that it would have to hand over; None where it does not answer in so many seconds."""
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            volumes = giver.status(timeout=max(LOOK_SECONDS, deadline - time.monotonic())).volumes
+            break
+        except UnavailableError as error:
+            if time.monotonic() > deadline:
+                logger.info("%s hands nothing over: %s", giver.name, error)
+                return None
+            time.sleep(LOOK_SECONDS)
+        except SatchelError as error:
+            logger.info("%s hands nothing over: %s", giver.name, error)
+            return None
     return sum(part.dirty for volume in volumes for part in volume.parts) * CHANGED_BLOCK_BYTES

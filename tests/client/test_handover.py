@@ -3,6 +3,7 @@
 """Moves in which one surrogate hands the machine over to the next one."""
 
 import dataclasses
+import threading
 
 import pytest
 
@@ -45,6 +46,19 @@ def test_a_replica_is_handed_over_as_it_is(carried: World) -> None:
         "home": "joined",
         "b": "joined",
     }
+
+
+def test_a_giver_whose_link_is_made_again_is_waited_for(carried: World) -> None:
+    runner = carried.runner()
+    runner.move("a")
+    carried.spots["a"].cut()
+    mending = threading.Timer(0.5, carried.spots["a"].mend)
+    mending.start()
+    brought = runner.move("b", route=Route.HANDOVER)
+    mending.join()
+    assert brought.route is Route.HANDOVER
+    (*_, last) = History.of(carried.settings.state, "notes").moves()
+    assert (last.surrogate, last.route) == ("b", Route.HANDOVER)
 
 
 def test_nobody_can_hand_over_what_is_only_at_home(carried: World) -> None:
