@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
+from images import Manifest
 from replay import (
     MAX_PAYLOAD,
     Operation,
@@ -17,8 +18,8 @@ from replay import (
 )
 from satchel.errors import IntegrityError
 from satchel.ids import OperationNumber
-from satchel.paths import SHARE_SOCKET
-from wire import Link, Peer, ServiceStatus
+from satchel.paths import SHARE_SOCKET, call_socket
+from wire import Link, Peer, ServiceStatus, SourceAddress
 
 HISTORY_BATCH = 64
 
@@ -119,6 +120,22 @@ class HomeService:
     def _operations(self, after: OperationNumber, limit: int) -> list[Operation]:
         path = f"{self._path}/operations?after={after}&limit={limit}"
         return decode_operations(self.link.http.get_bytes(path, limit=answers_limit(limit)))
+
+
+def lend_calls(
+    home: HomeService | None, peer: Peer, manifest: Manifest, surrogate: Link, folder: str
+) -> SourceAddress | None:
+    """Let a surrogate reach home's keeper of what the guests of this service ask of their shares,
+    and of no other service; None where they have none, or without home.
+
+    peer: as the link to home was opened with; folder: as for `lend_shares`. Raises StateError
+    without a connection to the surrogate.
+    """
+    if home is None or not manifest.machine.get("shares"):
+        return None
+    there = str(PurePosixPath(peer.socket).with_name(call_socket(home.service)))
+    here = home.link.reach("calls", there)
+    return SourceAddress("calls", surrogate.lend("calls", here, folder))
 
 
 def answers_limit(count: int) -> int:

@@ -20,7 +20,7 @@ from typing import Any
 
 from client.endpoints import HOME, SurrogateEndpoint, SurrogateSilent
 from client.feed import FINAL, Feed, FeedState
-from client.home import HomeService
+from client.home import HomeService, lend_calls
 from client.leftovers import Leftovers
 from client.planner import Begin, Planner
 from client.routes import Route
@@ -196,6 +196,7 @@ class Replicas:
             sources=offered,
             changed=begin.changed,
             touched=begin.touched,
+            calls=lend_calls(self._home, self._settings.home, begin.manifest, link, forwarded),
         )
         stateful = self._session.stateful
         endpoint = SurrogateEndpoint(surrogate, link, request.replica, stateful=stateful)

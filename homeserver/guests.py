@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""What guests of home's own replicas have below /satchel: each of them is a node of a share.
+"""What guests of a service have below /satchel: the service is a node of a share.
 
 The share is the one that has the service's name, else the only one that there is.
 """

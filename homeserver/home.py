@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from chunkstore import Catalog, PruneReport, Store
+from homeserver.calls import CallKeepers
 from homeserver.carry import Carried, Defragmented, Synced, carry, defragment, sync
 from homeserver.guests import HomeShares
 from homeserver.machines import HomeClosing, Machines
@@ -19,9 +20,10 @@ from homeserver.retention import Verdict, forget_volumes, judge_volumes, require
 from homeserver.service import Service
 from homeserver.settings import HomeSettings
 from homeserver.settling import BackgroundSettling
-from hypervisor import Driver
+from hypervisor import Driver, MachineSpec
 from images import SIGNATURE_NAMESPACE, BuiltImage
 from replay import Log
+from replica import CallHost, ShareHost
 from satchel.errors import ConflictError, NotFoundError
 from satchel.names import check_name
 from satchel.progress import Progress, silent
@@ -43,9 +45,16 @@ class Home:
         self.settings = settings
         self._identity = Identity.open(settings.identity)
         self.store = Store.open(settings.store, level=0)
-        shares = functools.partial(HomeShares, settings)
-        self._machines = Machines(self.store, driver, settings.run / "r", settings.images, shares)
         self._shelf = ServiceShelf(settings.services)
+        self._calls = CallKeepers(
+            settings.run,
+            self._shelf.calls_path,
+            lambda name: HomeShares(settings, name),
+            lambda name: self._services[name].last_logged,
+        )
+        self._machines = Machines(
+            self.store, driver, settings.run / "r", settings.images, self._share_host
+        )
         self._lock = threading.RLock()
         self._carrying = threading.Lock()
         self._closed = False
@@ -81,6 +90,7 @@ class Home:
         """Stop and forget a service. Its chunks stay in the store until the next prune."""
         with self._lock:
             self.service(name).close()
+            self._calls.drop(name)
             del self._services[name]
             self._shelf.remove(name)
 
@@ -158,6 +168,7 @@ class Home:
             services, self._services = self._services, {}
         for service in services.values():
             service.close()
+        self._calls.close()
         if self._settling:
             self._settling.stop()
         self.store.close()
@@ -165,7 +176,19 @@ class Home:
     def _open(self, record: ServiceRecord) -> Service:
         log = Log.open(self._shelf.log_path(record.name)) if record.stateful else None
         checkpoints = self._shelf.checkpoints(record.name)
-        return Service(record, checkpoints, log, self._machines, self._sign, self.settings)
+        latest = checkpoints.latest()
+        if record.stateful and latest and MachineSpec.from_json(latest.machine).shares:
+            self._calls.of(record.name)
+        cut = functools.partial(self._calls.cut, record.name)
+        return Service(record, checkpoints, log, self._machines, self._sign, self.settings, cut)
+
+    def _share_host(self, name: str) -> ShareHost:
+        """For home's own replica of a service. Replicas of a stateless one have no operations in
+        common, so nothing is recorded of what they ask."""
+        shares = HomeShares(self.settings, name)
+        if not self._shelf.get(name).stateful:
+            return shares
+        return CallHost(lambda: self._calls.of(name).at_home(), shares.check)
 
     def _sign(self, data: bytes) -> bytes:
         return self._identity.sign(data, SIGNATURE_NAMESPACE)

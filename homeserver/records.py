@@ -6,6 +6,7 @@
     services/NAME/checkpoints/ID.json      a manifest, canonical
     services/NAME/checkpoints/ID.json.sig  the owner's signature of it
     services/NAME/log-*                    the operation log
+    services/NAME/calls-*                  what its guests asked of shares meanwhile
 
 docs/formats/service.md. A checkpoint is there when its signature is.
 """
@@ -88,6 +89,9 @@ class ServiceShelf(Shelf[ServiceRecord]):
 
     def log_path(self, name: str) -> Path:
         return self.folder(name) / "log"
+
+    def calls_path(self, name: str) -> Path:
+        return self.folder(name) / "calls"
 
 
 class CheckpointShelf:

@@ -104,14 +104,17 @@ class Service:
         machines: Machines,
         sign: Callable[[bytes], bytes],
         settings: HomeSettings,
+        cut: Callable[[OperationNumber], None] = lambda number: None,
     ) -> None:
-        """Takes over `log`. sign: the owner's signature of a manifest's bytes."""
+        """Takes over `log`. sign: the owner's signature of a manifest's bytes; cut: told of the
+        last operation that the log has not any more."""
         self.record = record
         self.shelf = shelf
         self.lease = Lease(record.name, settings.lease_seconds)
         self._log = log
         self._machines = machines
         self._sign = sign
+        self._cut = cut
         self._settings = settings
         self._life = threading.RLock()
         self._appending = threading.Lock()
@@ -342,7 +345,9 @@ class Service:
         self.forget(self._settings.policy)
         if self._log:
             newest = self.shelf.all()[-self._settings.keep_checkpoints :]
-            self._log.cut(min(manifest.operation for manifest in newest))
+            oldest = min(manifest.operation for manifest in newest)
+            self._log.cut(oldest)
+            self._cut(oldest)
 
     def _compare(self, operation: Operation) -> None:
         assert self._log is not None

@@ -13,11 +13,12 @@
 - adapter: what turns requests of a protocol into operations and makes responses comparable
 - raw, normalised: a response as the service sent it, and as replicas compare it
 - diagnosis: where two replicas of one log part, and why
-- shares: what a guest has below /satchel, through a port and a line of their own
+- shares: what a guest has below /satchel, through a port and a line of their own; share requests:
+  what its kernel asks there; share names: what a request is at every replica
 - executor: what operations are played onto
 """
 
-from replay import adapters
+from replay import adapters, share_names, share_requests, shares
 from replay.adapters import Adapter
 from replay.batch import (
     decode_operations,
@@ -99,4 +100,7 @@ __all__ = [
     "play",
     "responses_in",
     "scan_segment",
+    "share_names",
+    "share_requests",
+    "shares",
 ]

@@ -41,7 +41,9 @@ ATTACH_SECONDS = 30.0
 STALE_LIMIT = 64 << 20
 """Bytes that may come before the guest's mark: what it had said to an earlier host."""
 
-_RECORD = struct.Struct("<IHHQ")
+RECORD = struct.Struct("<IHHQ")
+"""What is before each message on the port: its length, kind, zero, operation."""
+
 _INIT, _REQUEST = 1, 2
 _PIECE = 1 << 18
 
@@ -56,11 +58,18 @@ class SharesLine:
     Two threads carry messages until either end closes. `failure` says why it ended by itself.
     """
 
-    def __init__(self, guest: socket.socket, mark: bytes, name: str) -> None:
-        """Takes over a socket whose guest was told `mark`. Nothing is carried before `start`."""
+    def __init__(
+        self, guest: socket.socket, mark: bytes, name: str, *, operations: bool = False
+    ) -> None:
+        """Takes over a socket whose guest was told `mark`. Nothing is carried before `start`.
+
+        operations: the session is told, before each request, in which operation it was made: it
+        gets what `RECORD` is as well.
+        """
         self._guest = guest
         self._mark = mark
         self._name = name
+        self._operations = operations
         self._near, self.session = socket.socketpair()
         self._closing = False
         self._lock = threading.Lock()
@@ -73,10 +82,18 @@ class SharesLine:
         ]
 
     @classmethod
-    def attach(cls, path: Path, agent: AgentChannel, timeout: float = ATTACH_SECONDS) -> SharesLine:
+    def attach(
+        cls,
+        path: Path,
+        agent: AgentChannel,
+        timeout: float = ATTACH_SECONDS,
+        *,
+        operations: bool = False,
+    ) -> SharesLine:
         """Become the host of the shares of that machine, whoever was it before.
 
-        Raises SharesGone, AgentFailed where the guest has no shares, AgentTimeout, AgentGone.
+        operations: as for a new line. Raises SharesGone, AgentFailed where the guest has no shares,
+        AgentTimeout, AgentGone.
         """
         guest = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         mark = secrets.token_bytes(MARK_BYTES)
@@ -86,7 +103,7 @@ class SharesLine:
             except OSError as error:
                 raise SharesGone(f"cannot reach the shares at {path}", why=str(error)) from error
             agent.attach_shares(mark, timeout)
-            line = cls(guest, mark, str(path))
+            line = cls(guest, mark, str(path), operations=operations)
         except BaseException:
             guest.close()
             raise
@@ -128,11 +145,11 @@ class SharesLine:
 
     def _inwards(self) -> None:
         """From the guest to the session."""
-        stream = _Stream(self._guest)
+        stream = Pieces(self._guest)
         stream.skip_to(self._mark)
         first = True
         while True:
-            length, kind, reserved, operation = _RECORD.unpack(stream.take(_RECORD.size))
+            length, kind, reserved, operation = RECORD.unpack(stream.take(RECORD.size))
             if reserved or length > 2 * MESSAGE_LIMIT or (kind == _INIT and not first):
                 raise ShareMessageInvalid(f"a record of kind {kind} has {length} bytes")
             message = stream.take(length)
@@ -152,17 +169,21 @@ class SharesLine:
         if request.opcode != Opcode.INIT or request.refusal() or len(reply) < OUT_HEADER.size:
             raise ShareMessageInvalid("the first exchange is none")
         self._init = (request.unique, reply)
-        self._near.sendall(request.message)
+        self._pass_on(request, 0)
 
     def _ask(self, request: Request, operation: int) -> None:
-        del operation  # docs/shares.md, Replicas: what a record of calls will need
         if request.opcode == Opcode.DESTROY:
             self._answer(error_reply(request.unique, 0))
         elif code := request.refusal():
             if not request.silent:
                 self._answer(error_reply(request.unique, code))
         else:
-            self._near.sendall(request.message)
+            self._pass_on(request, operation)
+
+    def _pass_on(self, request: Request, operation: int) -> None:
+        if self._operations:
+            self._near.sendall(RECORD.pack(len(request.message), _REQUEST, 0, operation))
+        self._near.sendall(request.message)
 
     def _answer(self, reply: bytes) -> None:
         with self._sending:
@@ -170,7 +191,7 @@ class SharesLine:
 
     def _outwards(self) -> None:
         """From the session to the guest: replies alone, no notices."""
-        stream = _Stream(self._near)
+        stream = Pieces(self._near)
         while True:
             header = stream.take(OUT_HEADER.size)
             length, _, unique = OUT_HEADER.unpack(header)
@@ -186,7 +207,7 @@ class SharesLine:
                 self._answer(reply)
 
 
-class _Stream:
+class Pieces:
     """Whole pieces out of a socket. Raises EOFError when it ends."""
 
     def __init__(self, end: socket.socket) -> None:

@@ -13,9 +13,14 @@ differs between them is who fetches a missing chunk, and that is an argument.
 - profile: what a service's machines touch, and what after what, learnt over generations (pure)
 - profile format: its bytes
 - share host: answers for the shares of guests, wherever their machine runs
+- call: what a guest asks of its shares, with the operation that it was asked in; keeper: has calls
+  done, each once for all replicas
 - recorder: watches what a machine touches, for the profile
 """
 
+from replica import call_messages
+from replica.call_messages import Asked, Interrupted, decode_message, encode_message
+from replica.calls import Answered, Call, CallHost, Keeper
 from replica.folder import sweep
 from replica.profile import (
     IDLE,
@@ -61,9 +66,15 @@ __all__ = [
     "RUN_BLOCKS",
     "STEADY",
     "Access",
+    "Answered",
+    "Asked",
+    "Call",
+    "CallHost",
     "Frame",
     "Frozen",
     "GuestOperations",
+    "Interrupted",
+    "Keeper",
     "MemberHost",
     "Profile",
     "ProfileInvalid",
@@ -82,9 +93,12 @@ __all__ = [
     "WorkingSetInvalid",
     "WrongGuest",
     "WrongReplicaState",
+    "call_messages",
+    "decode_message",
     "decode_profile",
     "decode_working_set",
     "directory_size",
+    "encode_message",
     "encode_profile",
     "encode_working_set",
     "first_of",

@@ -66,6 +66,9 @@ ADOPT_SECONDS = 60.0
 LABEL_LIMIT = 64
 """Kinds of operations that are told apart."""
 
+CALL_COUNTS = "calls"
+"""In a replica's folder: replica.call_counts."""
+
 STOP_SECONDS = 15.0
 """How long `stop` waits for a checkpoint that writes memory back before it gives that up."""
 
@@ -278,6 +281,8 @@ class Replica:
                 operation = dataclasses.replace(operation, number=OperationNumber(self._last + 1))
             payload = self._exchange(agent.execute, operation, timeout)
             self._last = max(self._last, operation.number)
+            if self._shares:
+                self._shares.finished(operation.number)
             return Response(asked.number, self._adapter.normalise(payload, asked))
 
     def read(self, operation: Operation, timeout: float | None = None) -> Response:
@@ -286,7 +291,8 @@ class Replica:
 
         Raises as `execute` does; OperationGap while operations before its number are missing.
         """
-        with self._guarded(*_SILENT) as (agent, _):
+        reading = self._shares.reading if self._shares else contextlib.nullcontext
+        with self._guarded(*_SILENT) as (agent, _), reading():
             payload = self._exchange(agent.read, operation, timeout)
             return Response(operation.number, self._adapter.normalise(payload, operation))
 
@@ -391,7 +397,8 @@ class Replica:
         if self._share_host and self.spec.shares:
             self._agent.hello(seconds)
             path = self._machine.shares_socket
-            self._shares = GuestShares.attach(path, self._agent, self._share_host)
+            counts = self._run_dir / CALL_COUNTS
+            self._shares = GuestShares.attach(path, self._agent, self._share_host, counts)
         self._last = self._agent.wait_ready(seconds).last
 
     def _check_shares(self) -> None:

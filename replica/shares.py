@@ -17,6 +17,7 @@ import socket
 import tempfile
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Protocol, cast
 
@@ -24,7 +25,9 @@ from overlay.coherence import FileId
 from overlay.fuse import RelayedSession
 from overlay.shares import Attributes, Changes, Entry, Handle, Member, Operations
 from replay import AgentChannel, SharesLine
+from replica.calls import CallHost, Calls
 from satchel.errors import UnavailableError, UnsupportedError
+from satchel.ids import OperationNumber
 
 SETTLE_SECONDS = 20.0
 """How long a checkpoint waits for what the guest has asked of its shares."""
@@ -123,14 +126,20 @@ class GuestShares:
         self._served = served
 
     @classmethod
-    def attach(cls, path: Path, agent: AgentChannel, host: ShareHost) -> GuestShares:
+    def attach(
+        cls, path: Path, agent: AgentChannel, host: ShareHost, counts: Path | None = None
+    ) -> GuestShares:
         """From now on `host` answers for the machine whose shares' port is at `path`.
 
-        Raises SharesGone, what the agent's channel raises, and what `host` does.
+        counts: see CallHost.serve. Raises SharesGone, what the agent's channel raises, and what
+        `host` does.
         """
-        line = SharesLine.attach(path, agent)
+        line = SharesLine.attach(path, agent, operations=isinstance(host, CallHost))
         try:
-            served = host.serve(line.session)
+            if isinstance(host, CallHost):
+                served: Served = host.serve(line.session, counts)
+            else:
+                served = host.serve(line.session)
         except BaseException:
             line.close()
             line.session.close()
@@ -141,6 +150,15 @@ class GuestShares:
     def failure(self) -> str | None:
         """Why the guest gets no answers any more; None while it does."""
         return self._line.failure
+
+    def reading(self) -> AbstractContextManager[None]:
+        """What the guest asks meanwhile is part of no operation."""
+        return self._served.reading() if isinstance(self._served, Calls) else nullcontext()
+
+    def finished(self, operation: OperationNumber) -> None:
+        """The guest has executed that operation."""
+        if isinstance(self._served, Calls):
+            self._served.finished(operation)
 
     def settle(self, agent: AgentChannel) -> None:
         """All that the guest has asked is answered, and it asks nothing more until `go_on`. Raises

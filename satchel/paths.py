@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import tempfile
 from pathlib import Path
@@ -13,6 +14,12 @@ SOCKET_PATH_LIMIT = 107
 
 SHARE_SOCKET = "shares.sock"
 """Home's socket for nodes of shares, in the folder of the socket of its API."""
+
+
+def call_socket(service: str) -> str:
+    """Home's socket for what guests of a service ask of their shares, in the folder of the socket
+    of its API. Its length does not depend on the name's."""
+    return f"calls-{hashlib.sha256(service.encode()).hexdigest()[:16]}.sock"
 
 
 def config_dir() -> Path:

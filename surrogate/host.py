@@ -23,7 +23,7 @@ from chunkstore import Store
 from hypervisor import Driver, MachineSpec
 from images import Manifest, blob_root
 from overlay import Volume
-from replica import Replica, ReplicaState, SharesUnserved, sweep
+from replica import Replica, ReplicaState, ShareHost, SharesUnserved, sweep
 from satchel.errors import (
     CapacityError,
     ConflictError,
@@ -35,6 +35,7 @@ from satchel.errors import (
 from satchel.ids import ReplicaId
 from satchel.names import host_name
 from surrogate.caching import PACK_BYTES, ChunkCache
+from surrogate.calls import guest_calls
 from surrogate.fetching import Exchange, Fetcher, Tally
 from surrogate.prefetch import Prefetcher
 from surrogate.readahead import Readahead
@@ -161,10 +162,12 @@ class Host:
         """
         manifest = Manifest.from_json(request.manifest)
         spec = MachineSpec.from_json(manifest.machine)
-        if spec.shares:
+        if spec.shares and (request.calls is None or not manifest.adapter["stateful"]):
             raise SharesUnserved(
-                f"{self.name} does not run services with shares",
-                why="nobody here answers for what they ask of home's files",
+                f"{self.name} cannot run a service with shares that nobody answers for",
+                why="the client lends no way to home"
+                if request.calls is None
+                else "without numbered operations replicas would change home's files twice",
                 fix="use it at home: `satchel run` without --at",
             )
         self._driver.check(spec)
@@ -175,6 +178,7 @@ class Host:
                 fix="its operator may set allow-emulation = true",
             )
         places = self._places(request)
+        shares = self._shares(request)
         if _free_mib(self.settings.data) < self.settings.disk_mib:
             self._cache.look()
         with self._lock:
@@ -186,7 +190,7 @@ class Host:
                 raise NotWanted(f"replica {request.replica} is not begun", why="it was ended")
             self._admit(spec)
             folder = self._replicas_dir / secrets.token_hex(3)
-            tenant = self._begin(request, manifest, spec, places, folder)
+            tenant = self._begin(request, manifest, spec, places, folder, shares)
             self._tenants[request.replica] = tenant
         return tenant
 
@@ -272,6 +276,7 @@ class Host:
         spec: MachineSpec,
         places: Sequence[tuple[str, Path]],
         folder: Path,
+        shares: ShareHost | None,
         *,
         adopt: bool = False,
     ) -> Tenant:
@@ -283,6 +288,7 @@ class Host:
             folder,
             adapter=manifest.adapter["kind"],
             stateful=manifest.adapter["stateful"],
+            shares=shares,
         )
         sources = [SocketSource(name, path) for name, path in places]
         fetcher = Fetcher(self.store, sources, self.settings.readahead_blocks, self._exchange)
@@ -319,7 +325,12 @@ class Host:
             for source in request.sources:
                 with contextlib.suppress(NotForwarded):
                     places.append((source.name, self._forwarded(source.socket)))
-            begun.append(self._begin(request, manifest, spec, places, path.parent, adopt=True))
+            shares = None
+            with contextlib.suppress(NotForwarded):
+                shares = self._shares(request)
+            begun.append(
+                self._begin(request, manifest, spec, places, path.parent, shares, adopt=True)
+            )
         for tenant in begun:
             tenant.wait_started(TAKE_OVER_SECONDS)
             if tenant.replica.state is ReplicaState.READY:
@@ -366,6 +377,11 @@ class Host:
 
     def _places(self, request: CreateReplica) -> list[tuple[str, Path]]:
         return [(source.name, self._forwarded(source.socket)) for source in request.sources]
+
+    def _shares(self, request: CreateReplica) -> ShareHost | None:
+        if request.calls is None:
+            return None
+        return guest_calls(self._forwarded(request.calls.socket), request.replica)
 
     def _forwarded(self, path: str) -> Path:
         """A source must be a socket that a client forwarded here, nothing else of this host."""

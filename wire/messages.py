@@ -90,7 +90,8 @@ class SourceAddress(Message):
 class CreateReplica(Message):
     """The client asks a surrogate for a replica. `manifest` is the checkpoint manifest's JSON
     object, checked by the part that owns that format. changed: of a machine that was handed over,
-    the blob of the blocks that the manifest's working set does not know; touched: as it says."""
+    the blob of the blocks that the manifest's working set does not know; touched: as it says.
+    calls: for a machine with shares, the forwarded socket at which home answers for them."""
 
     replica: ReplicaId
     service: str
@@ -98,6 +99,7 @@ class CreateReplica(Message):
     sources: tuple[SourceAddress, ...]
     changed: dict[str, Any] | None = None
     touched: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    calls: SourceAddress | None = None
 
     def __post_init__(self) -> None:
         check_name(self.replica, "replica id")

@@ -1,0 +1,111 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a surrogate says to home's keeper, as bytes. docs/formats/call-messages.md.
+
+hello      JSON: version, replica, conversation, received; in return received, or refused
+message    kind (4), count (4), operation (8), FUSE request
+kind 1     have it done: a request, whose reply is a FUSE reply with the number 0
+kind 2     who waits for it was interrupted: a message
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from replay.share_requests import MESSAGE_LIMIT, Request, ShareMessageInvalid
+from replica.calls import Call
+from satchel.errors import IntegrityError
+from satchel.names import check_name
+
+VERSION = 1
+
+COUNT_LIMIT = 1 << 31
+
+_HEAD = struct.Struct("<IIQ")
+_ASKED, _INTERRUPTED = 1, 2
+
+
+@dataclass(frozen=True)
+class Asked:
+    call: Call
+
+
+@dataclass(frozen=True)
+class Interrupted:
+    call: Call
+
+
+@dataclass(frozen=True)
+class CallHello:
+    """A surrogate's hello. conversation: a word for it; received: frames it has taken in it."""
+
+    replica: str
+    conversation: str
+    received: int
+
+    def pack(self) -> bytes:
+        return json.dumps({"version": VERSION, **asdict(self)}).encode()
+
+    @classmethod
+    def unpack(cls, hello: bytes) -> CallHello:
+        """Raises IntegrityError, BadName."""
+        values = _object(hello)
+        version = values.pop("version", None)
+        types = {"replica": str, "conversation": str, "received": int}
+        if version != VERSION or {key: type(value) for key, value in values.items()} != types:
+            raise IntegrityError("a hello is none", why=f"it is of version {str(version)[:20]}")
+        made = cls(**values)
+        check_name(made.replica, "replica")
+        check_name(made.conversation, "conversation")
+        if not 0 <= made.received < 1 << 63:
+            raise IntegrityError("a hello is none", why="it has taken a number of frames")
+        return made
+
+
+def welcome(received: int) -> bytes:
+    """Home's hello. received: frames that it has taken in the conversation."""
+    return json.dumps({"received": received}).encode()
+
+
+def refusal(why: str) -> bytes:
+    """Home's hello to a conversation that it does not go on with."""
+    return json.dumps({"refused": why[:200]}).encode()
+
+
+def welcomed(hello: bytes) -> int:
+    """What `welcome` was given. Raises IntegrityError where it was refused, or is no hello."""
+    received = _object(hello).get("received")
+    if type(received) is not int or not 0 <= received < 1 << 63:
+        why = str(_object(hello).get("refused", ""))[:200]
+        raise IntegrityError("home does not go on with the calls of a guest", why=why)
+    return received
+
+
+def encode_message(message: Asked | Interrupted) -> bytes:
+    call = message.call
+    kind = _ASKED if isinstance(message, Asked) else _INTERRUPTED
+    return _HEAD.pack(kind, call.count, call.operation) + call.request.message
+
+
+def decode_message(payload: bytes) -> Asked | Interrupted:
+    """Raises ShareMessageInvalid."""
+    if not _HEAD.size <= len(payload) <= _HEAD.size + MESSAGE_LIMIT:
+        raise ShareMessageInvalid(f"a call has {len(payload)} bytes")
+    kind, count, operation = _HEAD.unpack_from(payload)
+    if kind not in (_ASKED, _INTERRUPTED) or count >= COUNT_LIMIT:
+        raise ShareMessageInvalid(f"a call is of kind {kind} and has the count {count}")
+    call = Call(operation, count, Request.parse(payload[_HEAD.size :]))
+    return Asked(call) if kind == _ASKED else Interrupted(call)
+
+
+def _object(data: bytes) -> dict[str, Any]:
+    try:
+        values = json.loads(data)
+    except ValueError as error:
+        raise IntegrityError("a hello is none", why=str(error)) from error
+    if not isinstance(values, dict):
+        raise IntegrityError("a hello is none", why="it is no object")
+    return values

@@ -1,0 +1,161 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a guest asks of its shares as calls that one keeper has done, once for all replicas.
+
+    guest's port -- SharesLine -- CallHost -- Keeper: home's own, or the way to it
+
+A host gives each request the name by which every replica knows it: the operation, and how often
+the same was asked in it before. The keeper answers those that another replica has asked already
+from its record. docs/shares.md, Replicas.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import queue
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from replay.share_names import RELEASING
+from replay.share_requests import IN_HEADER, OUT_HEADER, Opcode, Request, ShareMessageInvalid
+from replay.shares import RECORD, Pieces
+from replica.call_counts import CallCounts
+
+logger = logging.getLogger(__name__)
+
+Answered = Callable[[bytes], None]
+"""Is given a FUSE reply whose number is 0, once, on any thread."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """A request, the operation that it was made in (0: in none), and how often the same was asked
+    in that operation before."""
+
+    operation: int
+    count: int
+    request: Request
+
+
+class Keeper(Protocol):
+    """Has calls done, on behalf of one replica. Thread-safe; no call waits for its answer."""
+
+    def ask(self, call: Call, answered: Answered) -> None:
+        """Have it done, unless it was, and tell the reply. The first one is FUSE_INIT. There is no
+        reply after `close`."""
+
+    def interrupt(self, call: Call) -> None:
+        """Who waits for the reply to that call was interrupted."""
+
+    def finished(self, operation: int) -> None:
+        """The replica has executed that operation."""
+
+    def close(self) -> None:
+        """The replica asks nothing more. Idempotent."""
+
+
+class CallHost:
+    """A share host that passes what guests ask on to a keeper. See ShareHost."""
+
+    def __init__(
+        self, connect: Callable[[], Keeper], check: Callable[[], None] = lambda: None
+    ) -> None:
+        """connect: a keeper for each guest that is served; check: see ShareHost."""
+        self._connect, self._check = connect, check
+
+    def check(self) -> None:
+        self._check()
+
+    def serve(self, session: socket.socket, counts: Path | None = None) -> Calls:
+        """Answer what a line that tells operations passes on. counts: a file for what this process
+        counts of a machine, so that one after it can go on."""
+        return Calls(session, self._connect(), CallCounts(counts))
+
+
+class Calls:
+    """The calls of one guest. See Served."""
+
+    def __init__(self, session: socket.socket, keeper: Keeper, counts: CallCounts) -> None:
+        """Begins at once. Takes over all but the socket."""
+        self._session = session
+        self._keeper = keeper
+        self._counts = counts
+        self._lock = threading.Lock()
+        self._pending: dict[int, Call] = {}
+        self._replies: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._threads = [
+            threading.Thread(target=work, name=f"calls {end}", daemon=True)
+            for end, work in (("in", self._inwards), ("out", self._outwards))
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self._session.shutdown(socket.SHUT_RDWR)
+        self._keeper.close()
+        self._replies.put(None)
+        for thread in self._threads:
+            thread.join()
+        self._counts.close()
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[None]:
+        """What the guest asks meanwhile is part of no operation, whatever its agent says."""
+        self._counts.reading(on=True)
+        try:
+            yield
+        finally:
+            self._counts.reading(on=False)
+
+    def finished(self, operation: int) -> None:
+        """The guest has executed that operation."""
+        self._keeper.finished(operation)
+
+    def _inwards(self) -> None:
+        stream = Pieces(self._session)
+        try:
+            while True:
+                length, _, _, operation = RECORD.unpack(stream.take(RECORD.size))
+                self._arrived(Request.parse(stream.take(length)), operation)
+        except (OSError, EOFError):
+            pass  # the line has ended, and tells why
+        except ShareMessageInvalid as error:
+            logger.error("%s", error)
+
+    def _arrived(self, request: Request, operation: int) -> None:
+        if request.opcode in (Opcode.FORGET, Opcode.BATCH_FORGET):
+            return
+        if request.opcode == Opcode.INTERRUPT:
+            (target,) = struct.unpack_from("<Q", request.message, IN_HEADER.size)
+            with self._lock:
+                call = self._pending.get(target)
+            if call:
+                self._keeper.interrupt(call)
+            return
+        if request.opcode == Opcode.INIT or request.opcode in RELEASING:
+            operation, count = 0, 0
+        else:
+            operation, count = self._counts.name(request, operation)
+        call = Call(operation, count, request)
+        with self._lock:
+            self._pending[request.unique] = call
+        self._keeper.ask(call, lambda reply: self._answered(request.unique, reply))
+
+    def _answered(self, unique: int, reply: bytes) -> None:
+        with self._lock:
+            if self._pending.pop(unique, None) is None:
+                return
+        length, error, _ = OUT_HEADER.unpack_from(reply)
+        self._replies.put(OUT_HEADER.pack(length, error, unique) + reply[OUT_HEADER.size :])
+
+    def _outwards(self) -> None:
+        with contextlib.suppress(OSError):
+            while (reply := self._replies.get()) is not None:
+                self._session.sendall(reply)

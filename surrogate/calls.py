@@ -1,0 +1,133 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""The way from a guest here to home's keeper of its calls, through a socket that a client lends.
+
+The conversation outlives its connections, so a client that moves is not noticed. When home has
+lost it, another one is begun, and what has no answer is asked again: a call that was done meanwhile
+is in the record, by its name.
+"""
+
+from __future__ import annotations
+
+import errno
+import functools
+import itertools
+import logging
+import secrets
+import threading
+from pathlib import Path
+
+from replay.share_requests import OUT_HEADER, Opcode, error_reply
+from replica import Answered, Asked, Call, CallHost, Interrupted, encode_message
+from replica.call_messages import CallHello, welcomed
+from satchel.errors import SatchelError
+from satchel.ids import ReplicaId
+from wire import Caller, PeerFailed, Reply
+
+logger = logging.getLogger(__name__)
+
+AGAIN_SECONDS = 1.0
+"""Before another conversation is begun."""
+
+
+def guest_calls(socket: Path, replica: ReplicaId) -> CallHost:
+    """Answers for the shares of that replica's guest. socket: the forwarded one."""
+    return CallHost(lambda: DistantKeeper(socket, replica))
+
+
+class DistantKeeper:
+    """See the module, and replica.Keeper. While home is not reached, what a guest asks waits."""
+
+    def __init__(self, socket: Path, replica: ReplicaId) -> None:
+        """Begin to call."""
+        self._socket, self._replica = socket, replica
+        self._lock = threading.RLock()
+        self._numbers = itertools.count()
+        self._pending: dict[int, tuple[Call, Answered]] = {}  # in the order in which it was asked
+        self._first: Call | None = None
+        self._closing = threading.Event()
+        self._caller = self._call()
+
+    def ask(self, call: Call, answered: Answered) -> None:
+        with self._lock:
+            if call.request.opcode == Opcode.INIT:
+                self._first = call
+            number = next(self._numbers)
+            self._pending[number] = call, answered
+            self._post(number, call)
+
+    def interrupt(self, call: Call) -> None:
+        with self._lock:
+            self._caller.caller.duplex.post(encode_message(Interrupted(call)))
+
+    def finished(self, operation: int) -> None:
+        """Home goes by what its own replica has finished."""
+
+    def close(self) -> None:
+        self._closing.set()
+        with self._lock:
+            caller = self._caller.caller
+            self._pending.clear()
+        caller.close()
+
+    def _call(self) -> _Conversation:
+        return _Conversation(self, self._socket, self._replica)
+
+    def _post(self, number: int, call: Call) -> None:
+        self._caller.caller.duplex.post(
+            encode_message(Asked(call)),
+            functools.partial(self._arrived, number),
+            functools.partial(self._failed, number),
+        )
+
+    def _arrived(self, number: int, reply: bytes) -> None:
+        with self._lock:
+            _, answered = self._pending.pop(number, (None, None))
+        if answered is None:
+            return
+        if len(reply) < OUT_HEADER.size or OUT_HEADER.unpack_from(reply)[0] != len(reply):
+            logger.warning("home's keeper sent no reply, but %d bytes", len(reply))
+            reply = error_reply(0, errno.EIO)
+        answered(reply)
+
+    def _failed(self, number: int, error: SatchelError) -> None:
+        """Home cannot do it. Where the conversation is over, the next one asks."""
+        if isinstance(error, PeerFailed):
+            logger.warning("%s", error)
+            self._arrived(number, error_reply(0, errno.EIO))
+
+    def over(self, why: str) -> None:
+        """The conversation of the moment is: begin the next."""
+        if self._closing.is_set():
+            return
+        logger.info("the calls of %s: %s; beginning anew", self._replica, why)
+        if self._closing.wait(AGAIN_SECONDS):
+            return
+        with self._lock:
+            self._caller = self._call()
+            first = self._first
+            if first and all(call is not first for call, _ in self._pending.values()):
+                self._post(next(self._numbers), first)  # its reply is known
+            for number, (call, _) in list(self._pending.items()):
+                self._post(number, call)
+
+
+class _Conversation:
+    """One conversation; see wire.Ends."""
+
+    def __init__(self, keeper: DistantKeeper, socket: Path, replica: ReplicaId) -> None:
+        self._keeper, self._replica = keeper, replica
+        self._name = f"c-{secrets.token_hex(16)}"
+        self.caller = Caller(socket, self, "home's keeper of calls")
+
+    def greet(self, received: int) -> bytes:
+        return CallHello(self._replica, self._name, received).pack()
+
+    def welcomed(self, hello: bytes) -> int:
+        return welcomed(hello)
+
+    def arrived(self, payload: bytes, reply: Reply | None) -> None:
+        """Home asks nothing."""
+
+    def ended(self, why: str) -> None:
+        self._keeper.over(why)

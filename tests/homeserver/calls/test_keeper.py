@@ -1,0 +1,224 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""What replicas of one guest ask of a share is done once, whoever asks first, and however often."""
+
+import errno
+import fcntl
+import os
+import struct
+import threading
+from pathlib import Path
+
+import pytest
+
+from overlay.coherence import FileId
+from overlay.shares import LockKind
+from replay.share_requests import Opcode
+from tests.conftest import requires
+from tests.homeserver.calls.home import Home
+from tests.homeserver.calls.kernel import ROOT, Kernel
+from tests.waiting import eventually
+
+pytestmark = requires("fuse")
+
+
+def add_line(kernel: Kernel, line: str, operation: int) -> None:
+    """What `files` does to append."""
+    try:
+        file = kernel.lookup("log", operation)
+        handle = kernel.open(file, operation, os.O_RDWR | os.O_APPEND)
+    except FileNotFoundError:
+        handle = kernel.create("log", operation)
+        file = kernel.lookup("log", operation)
+    kernel.append(file, handle, line.encode(), operation)
+    kernel.ask(Opcode.FSYNC, struct.pack("<QII", handle, 0, 0), file, operation)
+    kernel.release(file, handle)
+
+
+def test_two_replicas_append_a_line_once_whoever_is_first(home: Home) -> None:
+    guest, distant = home.guest(), home.distant()
+    for operation in range(1, 7):
+        first, second = (guest, distant) if operation % 2 else (distant, guest)
+        for kernel in (first, second):
+            add_line(kernel, f"{operation}\n", operation)
+        guest.calls.finished(operation)
+    assert home.text() == "1\n2\n3\n4\n5\n6\n"
+
+
+def test_replicas_at_once_append_each_line_once(home: Home) -> None:
+    home.logged = 40
+    kernels = [home.guest(), home.distant(1_000_002), home.distant(2_000_002)]
+    add_line(kernels[0], "0\n", 1)
+
+    def run(kernel: Kernel) -> None:
+        for operation in range(1, 31):
+            add_line(kernel, f"{operation - 1}\n", operation)
+            kernel.calls.finished(operation)
+
+    threads = [threading.Thread(target=run, args=(kernel,)) for kernel in kernels[1:]]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    for operation in range(2, 31):
+        add_line(kernels[0], f"{operation - 1}\n", operation)
+    lines = home.text().splitlines()
+    assert lines == [str(number) for number in range(30)]
+
+
+def test_the_same_asked_twice_in_an_operation_is_done_twice(home: Home) -> None:
+    guest, distant = home.guest(), home.distant()
+    for kernel in (distant, guest):
+        handle = kernel.create("log", 1)
+        file = kernel.lookup("log", 1)
+        for _ in range(3):
+            kernel.append(file, handle, b"x", 1)
+    assert home.text() == "xxx"
+
+
+def test_a_replica_reads_what_another_one_read_whatever_was_written_since(home: Home) -> None:
+    (home.papers / "letter").write_text("first")
+    guest, distant = home.guest(), home.distant()
+
+    def letter(kernel: Kernel, operation: int) -> bytes:
+        file = kernel.lookup("letter", operation)
+        return kernel.read(file, kernel.open(file, operation), operation)
+
+    assert letter(guest, 1) == b"first"
+    guest.calls.finished(1)
+    home.writes("letter", "second")
+    assert letter(distant, 1) == b"first"
+    assert letter(distant, 2) == b"second"
+    home.writes("letter", "third")
+    assert letter(guest, 2) == b"second"
+
+
+def test_home_that_begins_again_finds_what_its_log_did(home: Home) -> None:
+    """docs/shares.md used to say that such a replay appends once more."""
+    guest = home.guest()
+    for operation in (1, 2):
+        add_line(guest, f"{operation}\n", operation)
+        guest.calls.finished(operation)
+    add_line(guest, "3\n", 3)  # the end of it is not heard of
+    home.restart()
+    guest = home.guest()
+    for operation in (1, 2, 3, 4):
+        add_line(guest, f"{operation}\n", operation)
+    assert home.text() == "1\n2\n3\n4\n"
+
+
+def test_what_nobody_asked_in_a_finished_operation_fails(home: Home) -> None:
+    guest, distant = home.guest(), home.distant()
+    add_line(guest, "1\n", 1)
+    guest.calls.finished(1)
+    with pytest.raises(OSError, match=os.strerror(errno.EIO)):
+        distant.create("other", 1)
+    assert not (home.papers / "other").exists()
+    home.restart()
+    for kernel in (home.guest(), home.distant()):
+        with pytest.raises(OSError, match=os.strerror(errno.EIO)):
+            kernel.create("other", 1)
+    assert home.names() == ["log"]
+
+
+def test_what_a_surrogate_says_is_finished_is_not(home: Home) -> None:
+    guest, distant = home.guest(), home.distant()
+    distant.calls.finished(9)
+    with pytest.raises(FileNotFoundError):
+        distant.lookup("log", 9)
+    add_line(guest, "1\n", 1)
+    assert home.text() == "1\n"
+
+
+def test_a_surrogate_is_not_ahead_of_the_log_for_long(home: Home) -> None:
+    distant = home.distant()
+    home.logged = 10
+    with pytest.raises(OSError, match=os.strerror(errno.EIO)):
+        distant.create("log", 1 << 40)
+    assert home.names() == []
+
+
+def test_between_operations_home_changes_the_share_and_a_surrogate_reads(home: Home) -> None:
+    guest, distant = home.guest(), home.distant()
+    handle = guest.create("log", 0)
+    file = guest.lookup("log", 0)
+    guest.append(file, handle, b"home", 0)
+    for name in ("log", "other"):
+        with pytest.raises(OSError, match=os.strerror(errno.EROFS)):
+            distant.create(name, 0)
+    with pytest.raises(OSError, match=os.strerror(errno.EROFS)):
+        distant.open(file, 0, os.O_WRONLY)
+    reading = distant.open(file, 0)
+    assert distant.read(file, reading, 0) == b"home"
+    distant.release(file, reading)
+    guest.append(file, handle, b"!", 0)
+    assert home.text() == "home!"
+
+
+def test_what_is_read_for_a_request_that_changes_nothing_is_part_of_no_operation(
+    home: Home,
+) -> None:
+    """An agent says the number of the operation after it."""
+    guest = home.guest()
+    with guest.calls.reading(), pytest.raises(FileNotFoundError):
+        guest.lookup("log", 1)
+    home.writes("log", "")
+    assert guest.lookup("log", 1)
+
+
+def test_who_goes_on_with_a_machine_counts_on(home: Home, tmp_path: Path) -> None:
+    """In the middle of an operation, with a request that had no answer."""
+    guest = home.guest(tmp_path / "counts")
+    handle = guest.create("log", 1)
+    file = guest.lookup("log", 1)
+    for _ in range(2):
+        guest.append(file, handle, b"x", 1)
+    last = guest.begin(Opcode.WRITE, guest.appending(handle, b"x"), file, 1)
+    assert guest.wait(last)[0] == 0
+    home.leave(guest)
+    guest = home.guest(tmp_path / "counts")
+    guest.go_on_from(last)
+    assert guest.wait(guest.begin(Opcode.WRITE, guest.appending(handle, b"x"), file, 1))[0] == 0
+    guest.append(file, handle, b"x", 1)
+    assert home.text() == "xxxx"
+
+
+def test_a_lock_that_is_waited_for_is_granted_to_all_when_it_is(home: Home) -> None:
+    (home.papers / "log").write_text("")
+    guest, distant = home.guest(), home.distant()
+    kernels = {kernel: kernel.lookup("log", 1) for kernel in (guest, distant)}
+    with home.other() as node:
+        entry = node.lookup(FileId(ROOT), b"log")
+        held = node.open(entry.attributes.file, os.O_RDWR)
+        node.set_lock(held.number, 7, 0, 100, LockKind.WRITE, 1, False)
+        waiting = []
+        for kernel, file in kernels.items():
+            handle = kernel.open(file, 1, os.O_RDWR)
+            body = kernel.locking(handle, fcntl.F_WRLCK)
+            waiting.append((kernel, kernel.begin(Opcode.SETLKW, body, file, 1)))
+        assert all(kernel.waits(number) for kernel, number in waiting)
+        node.set_lock(held.number, 7, 0, 100, LockKind.UNLOCK, 1, False)
+        assert [kernel.wait(number)[0] for kernel, number in waiting] == [0, 0]
+
+
+def test_the_service_is_a_node_only_while_somebody_asks(home: Home) -> None:
+    assert home.nodes() == 0
+    guest, distant = home.guest(), home.distant()
+    assert home.nodes() == 1
+    home.leave(guest)
+    add_line(distant, "1\n", 1)
+    home.leave(distant)
+    assert eventually(lambda: home.nodes() == 0)
+    assert home.text() == "1\n"
+
+
+def test_what_nobody_replays_any_more_is_forgotten(home: Home) -> None:
+    guest, distant = home.guest(), home.distant()
+    for operation in (1, 2):
+        add_line(guest, f"{operation}\n", operation)
+        guest.calls.finished(operation)
+    home.keeper.cut(1)
+    with pytest.raises(OSError, match=os.strerror(errno.EIO)):
+        distant.lookup("log", 1)
+    add_line(distant, "2\n", 2)
+    assert home.text() == "1\n2\n"
