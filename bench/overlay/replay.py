@@ -232,6 +232,14 @@ class _Replay:
                 continue
             for push in machine.did_write(file, first, count, now):
                 self._ask_home(node, push)
+            if machine.next_due() < inf:
+                self._clock.at(machine.next_due(), partial(self._due, node))
+
+    def _due(self, node: NodeId) -> None:
+        for push in self._nodes[node].due(self._clock.now):
+            self._ask_home(node, push)
+        if self._nodes[node].next_due() < inf:
+            self._clock.at(self._nodes[node].next_due(), partial(self._due, node))
 
     def _hear(self, node: NodeId) -> None:
         """The node knows of its last heartbeat that has been answered."""

@@ -49,7 +49,7 @@ from overlay.coherence.messages import (
     Updated,
     runs,
 )
-from overlay.coherence.policies import Decision, Policy
+from overlay.coherence.policies import ALONG, QUIET, Decision, Policy
 from overlay.coherence.state import Block
 
 DRIFT = 0.01
@@ -78,6 +78,8 @@ class Node:
         self._heard = -inf
         self._gave = 0
         self._unconfirmed: deque[tuple[int, FileId, int]] = deque()
+        self._later: dict[tuple[FileId, int], float] = {}
+        """When the policy is asked again about blocks; the earliest is the first."""
 
     # Files.
 
@@ -234,7 +236,27 @@ class Node:
                     known.blocks[number].owning = True
                 versions = tuple(known.blocks[number].version for number in run)
                 asked.append(Own(file, start, length, versions, entirely))
-        return asked
+        return asked + self._with_others(file, asked, now)
+
+    def _with_others(self, file: FileId, asked: list[Fetch | Own], now: float) -> list[Fetch | Own]:
+        """The ownership of blocks that are going to be written soon, if those are."""
+        known = self._files[file]
+        found = {
+            number
+            for message in asked
+            for number in known.policy.together(file, message.first, now)
+            if number in known.blocks
+            and known.blocks[number].valid
+            and not (known.blocks[number].owned or known.blocks[number].owning)
+        }
+        others: list[Fetch | Own] = []
+        for first, count in runs(sorted(found)):
+            run = range(first, first + count)
+            for number in run:
+                known.blocks[number].owning = True
+            versions = tuple(known.blocks[number].version for number in run)
+            others.append(Own(file, first, count, versions, False))
+        return others
 
     def did_read(self, file: FileId, first: int, count: int) -> None:
         """A program has read these blocks here."""
@@ -262,10 +284,37 @@ class Node:
             # A reply that is on its way would replace what was pushed by what home had before.
             if known.relaxation == 0 and not (block.fetching or block.owning):
                 found[known.policy.wrote(file, number, block, now)].append(number)
+            self._later.pop((file, number), None)
+        for number in found[Decision.LATER]:
+            self._later[file, number] = now + QUIET
+        return self._pushes(file, found)
+
+    def next_due(self) -> float:
+        """When `due` is to be called next; inf: after the next write."""
+        return next(iter(self._later.values()), inf)
+
+    def due(self, now: float) -> list[Push]:
+        """The pushes of blocks that are quiet since their last write, as those of `did_write`."""
+        asked: defaultdict[FileId, dict[Decision, list[int]]] = defaultdict(
+            lambda: defaultdict(list)
+        )
+        while self.next_due() <= now:
+            file, number = next(iter(self._later))
+            del self._later[file, number]
+            known = self._files.get(file)
+            if known is None or known.native or known.relaxation:
+                continue
+            block = known.blocks[number]
+            if self._pushable(block):
+                decision = known.policy.quiet(file, number, block, now)
+                asked[file][decision].append(number)
+        return [push for file, found in asked.items() for push in self._pushes(file, found)]
+
+    def _pushes(self, file: FileId, found: dict[Decision, list[int]]) -> list[Push]:
         pushes = []
         for decision in (Decision.PUSH, Decision.PUSH_TO_EVERYONE):
             everyone = decision is Decision.PUSH_TO_EVERYONE
-            for start, length in runs(found[decision]):
+            for start, length in runs(sorted(found[decision])):
                 pushes.append(self._push(file, start, length, everyone))
         return pushes
 
@@ -404,11 +453,14 @@ class Node:
             return Done(message.file, message.first, message.count)
         raise ValueError(f"home asks {type(message).__name__}")
 
-    def ahead(self, message: Message, now: float) -> list[Flush]:
+    def ahead(self, message: Message, now: float) -> list[Flush] | list[Push]:
         """What goes ahead of the answer to this, to be filled and sent before `answer` is called:
-        of a native file that another node opens, the written blocks that the policy wants at home.
-        The node keeps copies of them."""
+        of a native file that another node opens, the written blocks that the policy wants at home;
+        of one that another node begins to read, more of what it had before. The node keeps copies
+        of them."""
         known = self._files.get(message.file)
+        if known is not None and isinstance(message, Recall) and message.keep is Keep.COPY:
+            return self._along(message, known)
         if known is None or not known.native or not isinstance(message, Engage):
             return []
         wanted = [
@@ -417,6 +469,23 @@ class Node:
             if known.policy.engaged(message.file, number, known.blocks[number], now)
         ]
         return self._flushes(message.file, wanted)
+
+    def _along(self, message: Recall, known: _File) -> list[Push]:
+        asked = [n for n in message.numbers if n in known.blocks and known.blocks[n].dirty]
+        if known.relaxation or not known.policy.along or not asked:
+            return []
+        others = [
+            number
+            for number in self._dirty(message.file)
+            if number not in message.numbers and self._pushable(known.blocks[number])
+        ]
+        others = [number for number in others if known.blocks[number].wanted][:ALONG]
+        return [self._push(message.file, first, count, False) for first, count in runs(others)]
+
+    @staticmethod
+    def _pushable(block: Block) -> bool:
+        """A reply that is on its way would replace what was pushed by what home had before."""
+        return block.owned and not (block.hollow or block.fetching or block.owning)
 
     def _known(self, message: Message) -> Iterable[tuple[int, Block]]:
         known = self._files.get(message.file)

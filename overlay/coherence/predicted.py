@@ -14,11 +14,11 @@ IEEE Trans. Comm. 32(4), 1984), with one symbol to foretell.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 
 from overlay.coherence.messages import ATTRIBUTES, FileId
-from overlay.coherence.policies import AHEAD, POLICIES, Decision
+from overlay.coherence.policies import AHEAD, ALONG, POLICIES, QUIET, Decision
 from overlay.coherence.state import Block
 
 LIMIT = 16
@@ -58,8 +58,11 @@ class Predicted:
 
     name = "predicted"
     declines = True
+    along = True
 
     def __init__(self) -> None:
+        self._bursts: dict[FileId, list[int]] = {}
+        self._groups: dict[tuple[FileId, int], list[int]] = {}
         self._answers: dict[Context, _Answers] = {}
         self._open: dict[tuple[FileId, int], tuple[Context, ...]] = {}
         self._last: dict[FileId, tuple[int, float]] = {}
@@ -68,11 +71,30 @@ class Predicted:
     def wrote(self, file: FileId, number: int, block: Block, now: float) -> Decision:
         self._answer(file, number, elsewhere=False)
         contexts = self._contexts(file, number, block, now)
+        self._note_burst(file, number, now)
         self._last[file] = (number, now)
         self._open.pop((file, number), None)
         self._open[file, number] = contexts
         if len(self._open) > PLACES:
             del self._open[next(iter(self._open))]
+        return Decision.PUSH_TO_EVERYONE if self._likely(contexts) else Decision.LATER
+
+    def together(self, file: FileId, number: int, now: float) -> Iterable[int]:
+        return self._groups.get((file, number), ())
+
+    def _note_burst(self, file: FileId, number: int, now: float) -> None:
+        """Blocks that are written one soon after the other, by the first of them."""
+        burst = self._bursts.get(file)
+        if burst is None or now - self._last[file][1] > QUIET:
+            if burst is not None:
+                self._groups[file, burst[0]] = burst[1:]
+            self._bursts[file] = [number]
+        elif number not in burst and len(burst) <= ALONG:
+            burst.append(number)
+
+    def quiet(self, file: FileId, number: int, block: Block, now: float) -> Decision:
+        contexts = self._quiet_contexts(file, number, block)
+        self._open[file, number] = (*self._open.get((file, number), ()), *contexts)
         return Decision.PUSH_TO_EVERYONE if self._likely(contexts) else Decision.KEEP
 
     def engaged(self, file: FileId, number: int, block: Block, now: float) -> bool:
@@ -98,6 +120,15 @@ class Predicted:
             ("file", file, kind, step, min(count, 4)),
             ("gap", kind, block.wanted, step, min(count, 4), _magnitude(now - at)),
             ("all", kind, block.wanted, min(count, 2)),
+        )
+
+    @staticmethod
+    def _quiet_contexts(file: FileId, number: int, block: Block) -> tuple[Context, ...]:
+        kind = number == ATTRIBUTES
+        return (
+            ("quiet block", file, number),
+            ("quiet file", file, kind),
+            ("quiet", kind, block.wanted),
         )
 
     def _likely(self, contexts: tuple[Context, ...]) -> bool:

@@ -513,11 +513,22 @@ class SimNode:
                 self._log(access, number)
             for push in pushes:
                 self.request(self._filled(push))
+            self._arm()
         if access.left and self.connected:
             for first, count in runs(access.left):
                 asks = self.machine.to_write(access.file, first, count, access.whole, now)
                 for request in asks:
                     self.request(request)
+
+    def _arm(self) -> None:
+        """Has `_due` happen when blocks are quiet."""
+        wait = self.machine.next_due() - self.clock
+        if wait < inf:
+            self.world.after(wait / self._rate, lambda: self.receive(self._due))
+
+    def _due(self) -> None:
+        for push in self.machine.due(self.clock):
+            self.request(self._filled(push))
 
     def _log(self, access: Access, number: int) -> None:
         if self.log != "sync":

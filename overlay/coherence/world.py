@@ -42,8 +42,12 @@ class World:
         self._number = 0
 
     def after(self, delay: float, event: Callable[[], None]) -> None:
+        self.at(self.now + delay, event)
+
+    def at(self, time: float, event: Callable[[], None]) -> None:
+        """Events of one time happen in the order in which they were asked for."""
         self._number += 1
-        heapq.heappush(self._queue, (self.now + delay, self._number, event))
+        heapq.heappush(self._queue, (time, self._number, event))
 
     def step(self) -> bool:
         """The next event; False where there is none."""
@@ -98,4 +102,4 @@ class Link:
         # What is on the way when a link stalls comes when it goes on.
         at = max(self._free + self._delay(), self._arrival, self.stalled)
         self._arrival = at
-        self._world.after(at - self._world.now, lambda: None if self.dead else arrive())
+        self._world.at(at, lambda: None if self.dead else arrive())

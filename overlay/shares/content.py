@@ -336,8 +336,7 @@ class Content:
                 stop = min(offset + len(data), (number + 1) * BLOCK)
                 piece = data[start - offset : stop - offset]
                 self._log(file, number, start - number * BLOCK, piece)
-        for push in pushes:
-            self._sender.send(push)
+        self._sender.push(pushes)
 
     def put_extent(self, file: OpenFile, extent: Extent, *, logged: bool) -> None:
         file.extent = extent
@@ -345,8 +344,7 @@ class Content:
         pushes = self._machine.did_write(file.file, ATTRIBUTES, 1, time.monotonic())
         if logged and self._logs(file, native):
             self._log(file, ATTRIBUTES, 0, extent.pack()[:EXTENT_BYTES])
-        for push in pushes:
-            self._sender.send(push)
+        self._sender.push(pushes)
 
     def ahead_limit(self) -> int:
         return self._buffer.limit // 4

@@ -12,7 +12,8 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from math import inf
 
 from overlay.coherence import (
     FileId,
@@ -58,6 +59,7 @@ class Sender:
         self._lag = Lag(changed)
         self.traffic: Counter[str] = Counter()
         self.bytes: Counter[str] = Counter()
+        self._timer: threading.Timer | None = None
 
     def begin(self, hub: Hub) -> list[tuple[Log, Replies]]:
         """A new membership. Logged writes that the last one has not confirmed, for `settle`."""
@@ -122,6 +124,21 @@ class Sender:
 
         hub.post(message, replied, replied)
         return replies
+
+    def push(self, pushes: Iterable[Push]) -> None:
+        """What a write made; and later, by itself, what becomes of it when its blocks are quiet."""
+        for push in pushes:
+            self.send(push)
+        wait = self._machine.next_due() - time.monotonic()
+        if self._timer is None and wait < inf:
+            self._timer = threading.Timer(max(wait, 0.0), self._quiet)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def _quiet(self) -> None:
+        with self._changed:
+            self._timer = None
+            self.push(self._machine.due(time.monotonic()))
 
     def wait_for(self, pending: list[Replies]) -> None:
         """Without the lock. Raises OSError: EIO where home is not reached, ESTALE where it went on

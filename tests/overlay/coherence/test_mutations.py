@@ -16,6 +16,7 @@ import pytest
 from overlay.coherence import WriteInvalidate, WriteUpdate, directory, node, records
 from overlay.coherence.history import check, check_staleness
 from tests.overlay.coherence.faults import Plan, play
+from tests.overlay.coherence.test_simulator import Lively
 
 SYNC = Plan(operations=1200, between=0.1, closes=0.1, evicts=0.1)
 QUIET = Plan(operations=1200, faults=(), closes=0.1)
@@ -107,6 +108,20 @@ MUTATIONS = {
         "if native and",
         "if",
         replace(QUIET, attributes=True, closes=0.2),
+    ),
+    "a node asks for more than it needs, of a version that it has not": Mutation(
+        node.Node,
+        "_with_others",
+        "known.blocks[number].version",
+        "1 + known.blocks[number].version",
+        replace(QUIET, policy=Lively),
+    ),
+    "a node forgets to send what it counts as pushed": Mutation(
+        node.Node,
+        "due",
+        "for push in self._pushes(file, found)",
+        "for push in self._pushes(file, found)[:0]",
+        replace(QUIET, policy=Lively),
     ),
     "a node takes a stale copy over what it wrote": Mutation(
         node.Node, "blocks", "if block.owned:", "if False:", replace(OFF, blocks=1, threads=4)

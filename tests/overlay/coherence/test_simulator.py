@@ -4,8 +4,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from math import inf
 
 import pytest
@@ -13,7 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from overlay.coherence import (
+    Block,
+    Decision,
     DelayedUpdate,
+    FileId,
     Optimal,
     Policy,
     Predicted,
@@ -21,6 +25,7 @@ from overlay.coherence import (
     WriteUpdate,
 )
 from overlay.coherence.history import check, check_staleness
+from overlay.coherence.world import Link, World
 from tests.overlay.coherence.faults import FAULTS, Plan, play
 
 
@@ -30,12 +35,31 @@ def often() -> Policy:
     return Optimal(lambda file, number: next(count) % 2 == 0)
 
 
+class Lively(WriteInvalidate):
+    """Does whatever a policy may do, all the time."""
+
+    along = True
+
+    def wrote(self, file: FileId, number: int, block: Block, now: float) -> Decision:
+        return (Decision.LATER, Decision.PUSH, Decision.KEEP)[int(now * 1000) % 3]
+
+    def quiet(self, file: FileId, number: int, block: Block, now: float) -> Decision:
+        return Decision.PUSH_TO_EVERYONE
+
+    def engaged(self, file: FileId, number: int, block: Block, now: float) -> bool:
+        return number % 2 == 0
+
+    def together(self, file: FileId, number: int, now: float) -> Iterable[int]:
+        return range(-1, 4)
+
+
 POLICIES: dict[str, Callable[[], Policy]] = {
     "write-invalidate": WriteInvalidate,
     "write-update": WriteUpdate,
     "delayed-update": DelayedUpdate,
     "often": often,
     "predicted": Predicted,
+    "lively": Lively,
 }
 
 
@@ -52,7 +76,7 @@ def assert_one_memory(plan: Plan) -> None:
 def test_ten_thousand_operations_of_three_nodes_are_linearizable(
     policy: Callable[[], Policy],
 ) -> None:
-    """2,500 for each policy, 12,500 in all, with pauses, stalls, lost connections, partitions that
+    """2,500 for each policy, 15,000 in all, with pauses, stalls, lost connections, partitions that
     outlast the lease, and deaths."""
     run = play(Plan(seed=7, operations=2500, policy=policy, between=0.2))
     assert set(run.faults) == set(FAULTS)
@@ -67,6 +91,24 @@ def test_ten_thousand_operations_of_three_nodes_are_linearizable(
 def test_a_hundred_thousand_operations_are_linearizable(seed: int) -> None:
     policy = list(POLICIES.values())[seed % len(POLICIES)]
     assert_one_memory(Plan(seed=seed, operations=10_000, policy=policy, limit=inf))
+
+
+def test_what_is_sent_over_a_link_comes_in_its_order() -> None:
+    """Times were rounded, and what was sent later could come first."""
+    for seed in range(200):
+        world = World(seed)
+        link = Link(world, lambda: 0.02 - world.now)  # noqa: B023
+        sent: list[int] = []
+        came: list[int] = []
+
+        def send(number: int) -> None:
+            sent.append(number)  # noqa: B023
+            link.send(0, lambda: came.append(number))  # noqa: B023
+
+        for number in range(8):
+            world.after(world.chance.random() / 100, partial(send, number))
+        world.run()
+        assert came == sent
 
 
 def test_the_same_seed_is_the_same_run() -> None:
