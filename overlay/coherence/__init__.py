@@ -8,10 +8,10 @@
 - reader: a node that had a copy when the owner began to write; a push goes to it
 - version: counts how often content of a block came home
 
-Modules: messages (what nodes and home say to each other), node (the machine of a node), state (what
-it knows of a block), policies (when to push), directory (home's machine), actions (what it wants to
-be done), records (what it knows), questions (whom a request makes it ask). docs/shares.md tells the
-whole.
+Modules: messages (what nodes and home say to each other), node (the machine of a node), answers
+(some of what it answers), state (what it knows of a block), policies (when to push), directory
+(home's machine), actions (what it wants to be done), records (what it knows), questions (whom a
+request makes it ask). docs/shares.md tells the whole.
 """
 
 from overlay.coherence.actions import (

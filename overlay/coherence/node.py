@@ -22,21 +22,19 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from math import inf
 
+from overlay.coherence.answers import blocks_of, came, engage, invalidate, releases, update
 from overlay.coherence.messages import (
     ATTRIBUTES,
     Blocks,
     Done,
     Engage,
-    Engaged,
     Fetch,
     FileId,
     Flush,
     Granted,
     Invalidate,
-    Invalidated,
     Keep,
     Message,
     Native,
@@ -46,34 +44,20 @@ from overlay.coherence.messages import (
     Recalled,
     Release,
     Update,
-    Updated,
     runs,
 )
 from overlay.coherence.policies import ALONG, QUIET, Decision, Policy
-from overlay.coherence.state import Block
+from overlay.coherence.state import Block, File
 
 DRIFT = 0.01
 """How differently clocks may run. A relaxed copy is used so much shorter than it might be."""
-
-PATIENCE = 2
-"""Updates in a row that may go unread before a node declines one."""
-
-
-@dataclass(slots=True)
-class _File:
-    policy: Policy
-    native: bool
-    relaxation: float
-    grant: int = 0
-    opened: bool = True
-    blocks: defaultdict[int, Block] = field(default_factory=lambda: defaultdict(Block))
 
 
 class Node:
     """What one node holds. Times are seconds on its clock. Not thread-safe."""
 
     def __init__(self) -> None:
-        self._files: dict[FileId, _File] = {}
+        self._files: dict[FileId, File] = {}
         self._leased = inf
         self._heard = -inf
         self._gave = 0
@@ -91,7 +75,7 @@ class Node:
         known = self._files.get(file)
         relaxation *= 1 - DRIFT
         if known is None:
-            self._files[file] = _File(policy, native, relaxation, grant)
+            self._files[file] = File(policy, native, relaxation, grant)
         else:
             known.grant = grant
             known.policy, known.native, known.relaxation = policy, native, relaxation
@@ -356,7 +340,7 @@ class Node:
                 continue
             fresh = number in reply.fresh
             stored += [number] if fresh else []
-            self._came(block, version, fresh)
+            came(block, version, fresh)
             block.valid = True
             block.shared = not known.native
             block.expires = inf
@@ -378,7 +362,7 @@ class Node:
             early = block.pushed and not reply.used[place]
             fresh = number in reply.fresh
             stored += [number] if fresh else []
-            self._came(block, reply.versions[place], fresh)
+            came(block, reply.versions[place], fresh)
             block.valid, block.shared, block.expires = True, False, inf
             block.wanted = reply.shared[place]
             block.hollow = request.whole
@@ -404,13 +388,6 @@ class Node:
             for first, count in runs(empty)
             for release in self.release(request.file, first, count)
         ]
-
-    @staticmethod
-    def _came(block: Block, version: int, fresh: bool) -> None:
-        block.version = version
-        block.given = 0
-        if fresh:
-            block.mine = block.used = block.updated = False
 
     def failed(self, request: Fetch | Own) -> None:
         """The request will not be answered: home refused it, or the connection is gone."""
@@ -439,13 +416,13 @@ class Node:
         """The reply to Invalidate, Recall, Update, Engage, Native; `ahead` comes first. A Recalled
         is to be filled. Of an Update, the content of the blocks that are kept is to be stored."""
         if isinstance(message, Invalidate):
-            return self._invalidate(message)
+            return invalidate(self._files.get(message.file), message, self._heard)
         if isinstance(message, Recall):
             return self._recall(message, now)
         if isinstance(message, Update):
-            return self._update(message)
+            return update(self._files.get(message.file), message)
         if isinstance(message, Engage):
-            return self._engage(message)
+            return engage(self._files.get(message.file), message)
         if isinstance(message, Native):
             known = self._files.get(message.file)
             if known is not None:
@@ -470,7 +447,7 @@ class Node:
         ]
         return self._flushes(message.file, wanted)
 
-    def _along(self, message: Recall, known: _File) -> list[Push]:
+    def _along(self, message: Recall, known: File) -> list[Push]:
         asked = [n for n in message.numbers if n in known.blocks and known.blocks[n].dirty]
         if known.relaxation or not known.policy.along or not asked:
             return []
@@ -487,34 +464,10 @@ class Node:
         """A reply that is on its way would replace what was pushed by what home had before."""
         return block.owned and not (block.hollow or block.fetching or block.owning)
 
-    def _known(self, message: Message) -> Iterable[tuple[int, Block]]:
-        known = self._files.get(message.file)
-        for number in message.numbers:
-            block = known.blocks.get(number) if known else None
-            if block is not None:
-                yield number, block
-
-    def _invalidate(self, message: Invalidate) -> Invalidated:
-        known = self._files.get(message.file)
-        used = dict.fromkeys(message.numbers, False)
-        for number, block in self._known(message):
-            assert known is not None
-            used[number] = block.valid and block.used
-            if block.updated and not block.used:
-                block.unread += 1
-            if message.keep is Keep.STALE and known.relaxation:
-                block.expires = min(block.expires, self._heard + known.relaxation)
-                continue
-            if block.owned:
-                # Home has cut the file: what was written here is gone, and no version names it.
-                block.version = 0
-            block.valid, block.shared, block.dirty, block.updated = False, True, False, False
-        return Invalidated(message.file, message.first, message.count, tuple(used.values()))
-
     def _recall(self, message: Recall, now: float) -> Recalled:
         known = self._files.get(message.file)
         fresh = []
-        for number, block in self._known(message):
+        for number, block in blocks_of(known, message):
             assert known is not None
             if block.owned:
                 if block.dirty:
@@ -532,44 +485,6 @@ class Node:
             block.shared = True
             block.pushed = False
         return Recalled(message.file, message.first, message.count, tuple(fresh))
-
-    def _update(self, message: Update) -> Updated:
-        known = self._files.get(message.file)
-        kept = []
-        for number, version in zip(message.numbers, message.versions, strict=True):
-            if known is None or known.native:
-                kept.append(False)
-                continue
-            block = known.blocks[number]
-            # A request under way makes home count this node among the sharers: it may not decline.
-            patient = block.unread < PATIENCE or not known.policy.declines
-            wants = patient or block.fetching or block.owning
-            kept.append(wants)
-            if wants:
-                self._came(block, version, True)
-                block.valid, block.shared, block.updated, block.expires = True, True, True, inf
-                block.dirty = False
-        return Updated(message.file, message.first, message.count, tuple(kept))
-
-    def _engage(self, message: Engage) -> Engaged:
-        known = self._files.get(message.file)
-        if known is None:
-            return Engaged(message.file, 0, 0, (), ())
-        known.native = False
-        owned: list[int] = []
-        copies: list[int] = []
-        for number, block in sorted(known.blocks.items()):
-            if not block.valid:
-                continue
-            block.shared = not block.dirty
-            block.wanted = False
-            if block.dirty:
-                block.grant = known.grant
-            if not block.dirty and not known.opened:
-                block.valid = False
-                continue
-            (owned if block.dirty else copies).append(number)
-        return Engaged(message.file, 0, 0, tuple(runs(owned)), tuple(runs(copies)))
 
     # Giving back.
 
@@ -599,29 +514,9 @@ class Node:
                 going.append((number, block.dirty))
                 self._given(file, number)
             block.valid, block.shared, block.version, block.hollow = False, True, 0, False
-        return [r for written in (True, False) for r in self._releases(file, going, written)]
-
-    def _releases(
-        self, file: FileId, going: list[tuple[int, bool]], written: bool
-    ) -> list[Release]:
-        """By the grant under which they were written."""
-        blocks = self._files[file].blocks if going else {}
-        numbers: defaultdict[int, list[int]] = defaultdict(list)
-        for number, dirty in going:
-            if dirty == written:
-                numbers[blocks[number].grant].append(number)
-        return [
-            Release(
-                file,
-                first,
-                count,
-                tuple(range(first, first + count)) if written else (),
-                b"",
-                grant,
-            )
-            for grant, found in sorted(numbers.items())
-            for first, count in runs(found)
-        ]
+        if known is None:
+            return []
+        return [r for written in (True, False) for r in releases(file, known, going, written)]
 
     def give_back(self, file: FileId) -> list[Release]:
         """Everything that is owned of a file, before it is closed. No request about the file may be
@@ -640,7 +535,7 @@ class Node:
         plain copies keep their versions, so that asking for them again costs little. No file is
         native, and home has to be told again which ones are open. What home refuses of it, others
         have written over meanwhile."""
-        releases = []
+        found: list[Release] = []
         for file, known in self._files.items():
             known.native = False
             written = []
@@ -654,5 +549,5 @@ class Node:
                 block.logging = 0
                 if block.mine:
                     block.version = 0
-            releases += self._releases(file, [(number, True) for number in written], True)
-        return releases
+            found += releases(file, known, [(number, True) for number in written], True)
+        return found

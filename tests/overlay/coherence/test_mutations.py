@@ -74,7 +74,7 @@ MUTATIONS = {
         directory.Directory, "lost", "record.owner, record.version", "_, record.version", SYNC
     ),
     "a node keeps an invalidated copy": Mutation(
-        node.Node, "_invalidate", "block.valid, block.shared", "_, block.shared"
+        node, "invalidate", "block.valid, block.shared", "_, block.shared"
     ),
     "a node keeps what another one is going to write": Mutation(
         node.Node, "_recall", "block.valid = False", "pass"
@@ -127,7 +127,7 @@ MUTATIONS = {
         node.Node, "blocks", "if block.owned:", "if False:", replace(OFF, blocks=1, threads=4)
     ),
     "a node calls other content by a version": Mutation(
-        node.Node, "_came", "block.version = version", "block.version = version + 1"
+        node, "came", "block.version = version", "block.version = version + 1"
     ),
     "home does not say that copies grow old": Mutation(
         directory.Directory,
@@ -167,7 +167,7 @@ MUTATIONS = {
         replace(RELAXED, faults=("stall",), between=0.1, lease=5.0),
     ),
     "a copy expires later than its relaxation": Mutation(
-        node.Node, "_invalidate", "self._heard +", "self._heard + 0.2 +", RELAXED
+        node, "invalidate", "heard +", "heard + 0.2 +", RELAXED
     ),
     "what an owner had does not expire": Mutation(
         node.Node, "_recall", "latest + known.relaxation", "inf", RELAXED
