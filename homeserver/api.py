@@ -43,12 +43,13 @@ from chunkstore import answering_places
 from homeserver.home import Home
 from homeserver.records import CheckpointNotFound
 from homeserver.service import Service
-from homeserver.shares import ShareRecord, Shares
+from homeserver.shares import ShareRecord, Shares, Terms
 from homeserver.work import Works
 from replay import decode_operations, encode_operations, encode_responses
 from satchel.errors import UsageError
 from satchel.ids import CheckpointId, OperationNumber
 from satchel.retention import Policy
+from satchel.typed import Form, Mistyped
 from wire import Lease, ServiceStatus, Turnstile, chunk_routes, install_errors, streamed
 
 MAX_BODY = 256 << 20
@@ -120,6 +121,14 @@ def _shares(shares: Shares) -> flask.Blueprint:
         fields = _fields(name=str, path=str, policy=str, relaxation=float, log=str)
         shares.add(ShareRecord(**fields))
         return {}
+
+    @routes.post("/<name>/terms")
+    def change(name: str) -> Any:
+        try:
+            terms = Form().typed(flask.request.get_json(silent=True), Terms, "the terms")
+        except Mistyped as error:
+            raise UsageError(f"cannot change share {name}", why=str(error)) from error
+        return asdict(shares.change(name, terms.change))
 
     @routes.get("/<name>")
     def status(name: str) -> Any:

@@ -15,6 +15,7 @@ from satchel.errors import UsageError
 
 COLUMNS = ("name", "path", "policy", "relaxation", "log", "nodes")
 NODE_COLUMNS = ("node", "name", "connected", "heard", "open_files", "blocks", "behind", "since")
+RULE_COLUMNS = ("glob", "policy", "relaxation")
 FILE_COLUMNS = ("path", "owned_blocks", "native")
 
 
@@ -72,6 +73,46 @@ def add(
     }
     context.daemon().post_json("/v1/shares", body)
     show({"added": name}, as_json=as_json)
+
+
+@group.command("set")
+@click.argument("name")
+@click.option(
+    "--path",
+    "glob",
+    metavar="GLOB",
+    help="Of files whose path in the share is like that; * stands for slashes too.",
+)
+@click.option("--policy", help="When a writer sends what it wrote to who had the block before.")
+@click.option(
+    "--relaxation",
+    type=float,
+    metavar="SECONDS",
+    help="How old a copy may be that a read is answered from.",
+)
+@click.option("--forget", is_flag=True, help="Have no rule for these files any more.")
+@json_option
+@pass_context
+def set_terms(
+    context: Context,
+    name: str,
+    glob: str | None,
+    policy: str | None,
+    relaxation: float | None,
+    forget: bool,
+    as_json: bool,
+) -> None:
+    """Change policy or relaxation of a share, or of some of its files. It counts for files that
+    are opened from then on; of several rules for a file, the one that was set last."""
+    body = {"glob": glob, "policy": policy, "relaxation": relaxation, "forget": forget}
+    if not forget and (policy, relaxation) == (None, None):
+        raise UsageError("nothing is to be changed", fix="give --policy or --relaxation")
+    record = context.daemon().post_json(f"/v1/shares/{name}/terms", body)
+    if as_json:
+        show(record, as_json=True)
+        return
+    everything = {"glob": "", "policy": record["policy"], "relaxation": record["relaxation"]}
+    show([everything, *record["rules"]], as_json=False, columns=RULE_COLUMNS)
 
 
 @group.command("ls")
@@ -133,6 +174,8 @@ def _tell(share: dict[str, Any]) -> None:
         for node in share["nodes"]
     ]
     show(nodes, as_json=False, columns=NODE_COLUMNS)
+    if share["rules"]:
+        show(share["rules"], as_json=False, columns=RULE_COLUMNS)
     if share["files"]:
         show(share["files"], as_json=False, columns=FILE_COLUMNS)
     if share["traffic"]:

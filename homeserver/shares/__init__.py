@@ -14,18 +14,20 @@ them, and their socket), status.
 from homeserver.shares.index import ShareIndexDamaged
 from homeserver.shares.share import Share
 from homeserver.shares.shares import Shares
-from homeserver.shares.shelf import ShareDamaged, ShareRecord, ShareShelf
+from homeserver.shares.shelf import PathRule, ShareDamaged, ShareRecord, ShareShelf, Terms
 from homeserver.shares.tree import Tree
 from homeserver.shares.writelog import Lag, WriteLog
 
 __all__ = [
     "Lag",
+    "PathRule",
     "Share",
     "ShareDamaged",
     "ShareIndexDamaged",
     "ShareRecord",
     "ShareShelf",
     "Shares",
+    "Terms",
     "Tree",
     "WriteLog",
 ]

@@ -155,7 +155,8 @@ class Content:
             try:
                 self._tree.sync(file)
             except OSError as error:
-                logger.warning("share %s: file %d: %s", self._name, file, error)
+                if error.errno != errno.ESTALE:  # there is nothing to be lost of one that is gone
+                    logger.warning("share %s: file %d: %s", self._name, file, error)
             with self._lock:
                 for number in numbers:
                     newer = any(part.at > now for part in self._log.written(file, number))

@@ -29,6 +29,7 @@ from homeserver.shares.durable import Durable
 from homeserver.shares.grace import Grace
 from homeserver.shares.locks import Locks
 from homeserver.shares.session import Session
+from homeserver.shares.shelf import ShareRecord
 from homeserver.shares.tree import Tree
 from homeserver.shares.writelog import WriteLog
 from overlay.coherence import (
@@ -78,19 +79,14 @@ class Share:
 
     lock: around `directory`, and `since`: when a block was given to the owner that it has
 
-    lease: seconds; policy, relaxation (seconds) and logging (`sync`, `async`, `off`): as the share
-    was added with
+    lease: seconds; record: another with other terms may be put in its place, for later opens
     """
 
     def __init__(
         self,
-        name: str,
-        root: Path,
+        record: ShareRecord,
         folder: Path,
         *,
-        policy: str,
-        relaxation: float,
-        logging: str,
         lease: float,
         awaited: Iterable[NodeId] = (),
         gone: Callable[[Session], None] = lambda session: None,
@@ -99,27 +95,26 @@ class Share:
 
         folder: of the index and the log. What the log has is replayed: an earlier home ended
         before it had the blocks. Raises OSError, and as Tree and WriteLog do."""
-        self.name, self.policy, self.relaxation, self.logging = name, policy, relaxation, logging
-        self.lease = lease
+        self.record, self.name, self.lease = record, record.name, lease
         folder.mkdir(parents=True, exist_ok=True)
-        self.tree = Tree(root, folder / "index")
+        self.tree = Tree(Path(record.path), folder / "index")
         self.log = WriteLog(folder / "log")
         self.locks = Locks()
         self.sessions: dict[int, Session] = {}
         # Greater than what any earlier directory of this share has counted to.
         self.directory = Directory(base=time_ns() // 1000)
         self.lock = threading.RLock()
-        self.content = Content(name, self.tree, self.log, self.lock)
+        self.content = Content(record.name, self.tree, self.log, self.lock)
         self._tokens = itertools.count(1)
         self._waiting: dict[Token, tuple[Session | None, Callable[[Any], None]]] = {}
         self.since: dict[tuple[FileId, int], float] = {}
-        self._durable = Durable(self.log, name)
+        self._durable = Durable(self.log, record.name)
         self.grace = Grace(awaited, lease * MARGIN)
         self._gone = gone
         for file in self.log.files():
             self.content.replay(file, None)
         self._closing = threading.Event()
-        self._watcher = threading.Thread(target=self._watch, name=f"share {name}")
+        self._watcher = threading.Thread(target=self._watch, name=f"share {record.name}")
         self._watcher.start()
 
     def close(self) -> None:
@@ -173,10 +168,12 @@ class Share:
         """A node's request about blocks; `arrived` is called in the order of the directory, with
         the lock held. Never waits."""
 
+        synced = isinstance(message, Log) and self.record.log == "sync"
+
         def reply(answer: Message | OSError) -> None:
             if isinstance(answer, OSError):
                 failed(answer)
-            elif isinstance(message, Log) and self.logging == "sync" and isinstance(answer, Done):
+            elif synced and isinstance(answer, Done):
                 self._durable.when_durable(lambda: arrived(answer), failed)
             else:
                 arrived(answer)
@@ -240,7 +237,7 @@ class Share:
             if isinstance(action, Store):
                 self._store(action.message)
             elif isinstance(action, Append):
-                if self.logging != "off":
+                if self.record.log != "off":
                     self.content.append(action.message)
             elif isinstance(action, Replay):
                 self.content.replay(action.file, action.numbers)
@@ -420,18 +417,23 @@ class Share:
                 self.tree.close_file(file)
             else:
                 session.opened.add(file)
+            policy, relaxation = self._terms(file)
             token = self._expect(done.put, session)
-            self._act(
-                self.directory.open(
-                    session.node, file, token, monotonic(), relaxation=self.relaxation
-                )
-            )
+            found = self.directory.open(session.node, file, token, monotonic(), relaxation)
+            self._act(found)
         admitted = done.get()
         if isinstance(admitted, OSError):
             raise admitted
         attributes = self._current(session, self.tree.attributes(file))
-        about = (self.relaxation, self.policy, self.logging)
+        about = (relaxation, policy, self.record.log)
         return Opened(attributes, admitted.native, *about, admitted.grant)
+
+    def _terms(self, file: FileId) -> tuple[str, float]:
+        """Policy and relaxation; of a file with several names, the least of their relaxations."""
+        record = self.record
+        paths = self.tree.paths(file) if record.rules else []
+        found = [record.terms(os.fsdecode(path)) for path in paths]
+        return min(found, key=lambda terms: terms[1], default=(record.policy, record.relaxation))
 
     def close_file(self, session: Session, file: FileId) -> None:
         with self.lock:

@@ -11,6 +11,7 @@ import os
 import secrets
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -83,6 +84,16 @@ class Shares:
                 self._shelf.remove(record.name)
                 raise
 
+    def change(self, name: str, change: Callable[[ShareRecord], ShareRecord]) -> ShareRecord:
+        """Other terms, for files that are opened from now on. Raises as `get`, and what `change`
+        does."""
+        with self._lock:
+            share = self.get(name)
+            record = change(share.record)
+            self._shelf.replace(record)
+            share.record = record
+            return record
+
     def remove(self, name: str) -> None:
         """Share it no more. The folder stays as it is."""
         with self._lock:
@@ -127,12 +138,8 @@ class Shares:
 
     def _open(self, record: ShareRecord) -> None:
         self._shares[record.name] = Share(
-            record.name,
-            Path(record.path),
+            record,
             self._shelf.folder(record.name),
-            policy=record.policy,
-            relaxation=record.relaxation,
-            logging=record.log,
             lease=self._lease,
             awaited=[NodeId(n.node) for n in self._known.values() if n.share == record.name],
             gone=self._forget,

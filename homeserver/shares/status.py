@@ -26,9 +26,10 @@ def share_status(share: Share) -> dict[str, Any]:
     return {
         "share": share.name,
         "path": str(share.tree.path),
-        "policy": share.policy,
-        "relaxation": share.relaxation,
-        "log": {"mode": share.logging, **asdict(share.log.lag())},
+        "policy": share.record.policy,
+        "relaxation": share.record.relaxation,
+        "rules": [asdict(rule) for rule in share.record.rules],
+        "log": {"mode": share.record.log, **asdict(share.log.lag())},
         "replayed": {"records": share.content.replayed, "seconds": share.content.replay_seconds},
         "locks": share.locks.count(),
         "nodes": nodes,

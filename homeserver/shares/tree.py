@@ -311,15 +311,24 @@ class Tree:
 
     def place(self, file: FileId) -> bytes | None:
         """A path of the file below the share, for people to read; None where none is known."""
+        return next(iter(self.paths(file)), None)
+
+    def paths(self, file: FileId) -> list[bytes]:
+        """Where below the share the file was last seen, under each of its names."""
         with self._lock:
-            parts: list[bytes] = []
-            while file != ROOT:
-                places = self._index.places(file)
-                if not places or len(parts) > DEEPEST:
-                    return None
-                file, name = places[0]
-                parts.append(name)
-            return b"/".join(reversed(parts))
+            places = self._index.places(file) if file != ROOT else []
+            found = [(self._above(parent), name) for parent, name in places]
+            return [b"/".join((*above, name)) for above, name in found if above is not None]
+
+    def _above(self, folder: FileId) -> tuple[bytes, ...] | None:
+        parts: list[bytes] = []
+        while folder != ROOT:
+            places = self._index.places(folder)
+            if not places or len(parts) > DEEPEST:
+                return None
+            folder, name = places[0]
+            parts.append(name)
+        return tuple(reversed(parts))
 
     def _entry(self, parent: FileId, folder: int, name: bytes) -> Entry:
         now = status(folder, _checked(name))

@@ -66,6 +66,7 @@ def test_a_share_is_added_listed_and_removed(daemon: Daemon) -> None:
         "policy": "delayed-update",
         "relaxation": 0.0,
         "log": "sync",
+        "rules": [],
         "nodes": 0,
     }
     assert program.json("share", "ls") == [wanted]
@@ -84,6 +85,24 @@ def test_a_share_is_added_listed_and_removed(daemon: Daemon) -> None:
     assert program.json("share", "ls") == [wanted]
     assert program.json("share", "rm", "photos") == {"removed": "photos"}
     assert program.json("share", "ls") == [] and daemon.shared.is_dir()
+
+
+def test_some_files_of_a_share_have_terms_of_their_own(daemon: Daemon) -> None:
+    program = daemon.program
+    program.json("share", "add", daemon.shared)
+    program.json("share", "set", "photos", "--policy", "write-invalidate")
+    found = program.json("share", "set", "photos", "--path", "cache/*", "--relaxation", "2")
+    rule = {"glob": "cache/*", "policy": None, "relaxation": 2.0}
+    assert (found["policy"], found["rules"]) == ("write-invalidate", [rule])
+    daemon.end()
+    daemon.begin()
+    (share,) = program.json("share", "ls")
+    assert (share["policy"], share["rules"]) == ("write-invalidate", [rule])
+    assert "cache/*" in program.run("share", "status").stdout
+    program.fails(2, "share", "set", "photos", "--path", "cache/*")
+    program.fails(2, "share", "set", "photos", "--path", "cache/*", "--relaxation", "-1")
+    program.fails(3, "share", "set", "photos", "--path", "other", "--forget")
+    assert program.json("share", "set", "photos", "--path", "cache/*", "--forget")["rules"] == []
 
 
 def node(socket: Path, folder: Path, name: str) -> tuple[Membership, Node]:

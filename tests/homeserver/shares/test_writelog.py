@@ -172,16 +172,14 @@ for number in range(10**6):
 def test_restoring_a_hundred_operations_says_how_long_it_took(
     tmp_path: Path, record_property: Any
 ) -> None:
-    from homeserver.shares import Share
+    from homeserver.shares import Share, ShareRecord
 
     root = tmp_path / "shared"
     root.mkdir()
     (root / "file").write_bytes(bytes(50 * BLOCK))
 
     def share() -> Share:
-        return Share(
-            "s", root, tmp_path / "s", policy="p", relaxation=0.0, logging="sync", lease=5.0
-        )
+        return Share(ShareRecord("s", str(root), log="sync"), tmp_path / "s", lease=5.0)
 
     first = share()
     entries = first.tree.entries(FileId(1))
