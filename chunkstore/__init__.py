@@ -26,6 +26,7 @@ from chunkstore.below import (
     answering_places,
     decode_places,
     encode_places,
+    pages_missing,
     places_missing,
     records_below,
 )
@@ -124,6 +125,7 @@ __all__ = [
     "encode_places",
     "media_uuid",
     "name_blocks",
+    "pages_missing",
     "places_missing",
     "records_below",
     "split_refs",

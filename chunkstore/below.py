@@ -141,6 +141,30 @@ def places_missing(
     return missing
 
 
+def pages_missing(store: Store, root: TableRoot, blocks: Iterable[int]) -> list[ChunkRef]:
+    """The topmost pages above these blocks of a volume that are not in the store. A level is read
+    at once, each page of it once: there may be a thousand above the blocks of a machine."""
+    missing: list[ChunkRef] = []
+    if root.ref == ZERO_REF:
+        return missing
+    wanted = {root.ref: {block // FANOUT for block in blocks if block < root.blocks}}
+    for level in range(_core.root_level(root.blocks), -1, -1):
+        pages = _pages(store.records(b"".join(wanted)), level)
+        missing += [page for page in wanted if page not in pages]
+        if not level:
+            break
+        span = FANOUT ** (level - 1)  # leaves below each reference of a page
+        below: dict[ChunkRef, set[int]] = {}
+        for page, leaves in wanted.items():
+            refs = pages.get(page, b"")
+            for leaf in leaves if refs else ():
+                at = leaf // span * CHUNK_REF_SIZE
+                below.setdefault(ChunkRef(refs[at : at + CHUNK_REF_SIZE]), set()).add(leaf % span)
+        below.pop(ZERO_REF, None)
+        wanted = below
+    return missing
+
+
 def _pages(records: bytes, level: int) -> dict[bytes, bytes]:
     try:
         return dict(_core.read_pages(records, level))

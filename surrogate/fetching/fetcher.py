@@ -14,10 +14,10 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from chunkstore import FANOUT, Store, TableRoot, places_missing, split_refs
+from chunkstore import Store, TableRoot, pages_missing, places_missing, split_refs
 from overlay import ReadAbandoned, Volume
 from satchel.errors import UnavailableError
-from satchel.ids import BLOCK_SIZE, CHUNK_REF_SIZE, ChunkRef
+from satchel.ids import BLOCK_SIZE, CHUNK_REF_SIZE
 from surrogate.fetching.coverage import Coverage, Span
 from surrogate.fetching.exchange import Exchange, Supplier, Ticket
 from surrogate.fetching.source import Source
@@ -144,8 +144,8 @@ class Fetcher:
     ) -> None:
         """Have the table pages above these blocks here: then they can be written anew, and need
         nobody any more. Raises as `read`."""
-        leaves = sorted({block // FANOUT for block in blocks})
-        while wanted := _pages_missing(self._store, root, leaves):
+        blocks = list(blocks)
+        while wanted := pages_missing(self._store, root, blocks):
             self._bring(dict.fromkeys(wanted[:AT_ONCE], PAGE_BYTES), priority)
 
     def _lacking(self, spans: Sequence[Span]) -> dict[Key, int]:
@@ -249,12 +249,6 @@ class Fetcher:
         now = time.monotonic()
         usable = [s for s in self._suppliers if s.standing.usable_from <= now]
         return usable[:1]
-
-
-def _pages_missing(store: Store, root: TableRoot, leaves: Iterable[int]) -> list[ChunkRef]:
-    """The topmost pages above these leaves that are not here."""
-    found = (places_missing(store, root, leaf * FANOUT, 1, 1) for leaf in leaves)
-    return list(dict.fromkeys(place.page for places in found for place in places))
 
 
 def _abandoned() -> ReadAbandoned:

@@ -14,6 +14,7 @@ from chunkstore import (
     TableRoot,
     decode_places,
     encode_places,
+    pages_missing,
     places_missing,
     records_below,
     split_refs,
@@ -88,6 +89,19 @@ def test_a_range_over_several_pages_is_several_places(bench: Bench) -> None:
     bench.bring(5, 1)
     places = places_missing(bench.cache, bench.root, 60, 2000, most=20)
     assert [(p.level, p.first, p.count) for p in places] == [(0, 0, 20), (0, 0, 20)]
+
+
+def test_pages_above_scattered_blocks_come_level_by_level(bench: Bench) -> None:
+    blocks = [0, 5, 99, 1000, 2001, BLOCKS - 1, BLOCKS + 5]
+    rounds = []
+    while missing := pages_missing(bench.cache, bench.root, blocks):
+        assert all(missing), "each has a reference"
+        bench.cache.admit(bench.home.records(b"".join(missing)))
+        rounds.append(len(missing))
+    assert rounds == [1, 2, 4], "the root, two below it, the leaves; block 1000 is zero"
+    for block in blocks[:-1]:
+        assert places_missing(bench.cache, bench.root, block, 1) == []
+    assert pages_missing(bench.cache, TableRoot(ZERO_REF, 1 << 30), [5]) == []
 
 
 def test_a_volume_of_zeros_has_no_places(bench: Bench) -> None:
