@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import functools
 import threading
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -179,8 +178,8 @@ class Home:
         latest = checkpoints.latest()
         if record.stateful and latest and MachineSpec.from_json(latest.machine).shares:
             self._calls.of(record.name)
-        cut = functools.partial(self._calls.cut, record.name)
-        return Service(record, checkpoints, log, self._machines, self._sign, self.settings, cut)
+        parts = (self._machines, self._sign, self.settings, self._calls)
+        return Service(record, checkpoints, log, *parts)
 
     def _share_host(self, name: str) -> ShareHost:
         """For home's own replica of a service. Replicas of a stateless one have no operations in

@@ -19,7 +19,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Protocol
 
 from homeserver.doctor import diagnose
 from homeserver.lease import Lease
@@ -65,6 +65,16 @@ class NotExecutedYet(UnavailableError):
     """An operation is in the log, and the replica has not come to it in time."""
 
 
+class LogFollower(Protocol):
+    """Goes by what the log of a service has; `homeserver.calls`."""
+
+    def logged(self, service: str) -> None:
+        """There are more operations."""
+
+    def cut(self, service: str, operation: int) -> None:
+        """Those up to that one are there no more."""
+
+
 @dataclass(frozen=True)
 class ServiceView:
     """What others may know of a service at one moment.
@@ -104,17 +114,16 @@ class Service:
         machines: Machines,
         sign: Callable[[bytes], bytes],
         settings: HomeSettings,
-        cut: Callable[[OperationNumber], None] = lambda number: None,
+        follower: LogFollower | None = None,
     ) -> None:
-        """Takes over `log`. sign: the owner's signature of a manifest's bytes; cut: told of the
-        last operation that the log has not any more."""
+        """Takes over `log`. sign: the owner's signature of a manifest's bytes."""
         self.record = record
         self.shelf = shelf
         self.lease = Lease(record.name, settings.lease_seconds)
         self._log = log
         self._machines = machines
         self._sign = sign
-        self._cut = cut
+        self._follower = follower
         self._settings = settings
         self._life = threading.RLock()
         self._appending = threading.Lock()
@@ -234,6 +243,8 @@ class Service:
                 self._log.append(operation)
                 with self._changed:
                     self._changed.notify_all()
+                if self._follower:
+                    self._follower.logged(self.name)
 
     def wait_executed(self, number: OperationNumber) -> None:
         """Return once the replica has executed that operation.
@@ -347,7 +358,8 @@ class Service:
             newest = self.shelf.all()[-self._settings.keep_checkpoints :]
             oldest = min(manifest.operation for manifest in newest)
             self._log.cut(oldest)
-            self._cut(oldest)
+            if self._follower:
+                self._follower.cut(self.name, oldest)
 
     def _compare(self, operation: Operation) -> None:
         assert self._log is not None

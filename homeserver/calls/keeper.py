@@ -34,9 +34,6 @@ from satchel.errors import SatchelError
 
 logger = logging.getLogger(__name__)
 
-AHEAD = 4096
-"""How many operations a replica at a surrogate may be ahead of home's log."""
-
 INIT_SECONDS = 30.0
 """How long a session may take to answer FUSE_INIT."""
 
@@ -70,6 +67,7 @@ class CallKeeper:
         self._cut = 0
         self._under_way: dict[CallName, list[Answered]] = {}
         self._numbers: dict[CallName, int] = {}
+        self._ahead: list[tuple[_Line, Call, Answered]] = []
 
     def at_home(self) -> Keeper:
         """For home's own replica: what it has finished is over, and it may change the share between
@@ -79,6 +77,15 @@ class CallKeeper:
     def elsewhere(self) -> Keeper:
         """For a replica at a surrogate."""
         return _Line(self, trusted=False, earlier=0)
+
+    def logged(self) -> None:
+        """The log has more operations: what surrogates ask in them is done."""
+        with self._lock:
+            last = self._last_logged()
+            ready = [asked for asked in self._ahead if asked[1].operation <= last]
+            self._ahead = [asked for asked in self._ahead if asked[1].operation > last]
+        for line, call, answered in ready:
+            self.once(line, call, answered)
 
     def cut(self, operation: int) -> None:
         """Nobody replays operations up to that one any more."""
@@ -112,6 +119,8 @@ class CallKeeper:
 
     def leave(self, line: _Line) -> None:
         """The session ends with the last one who asks."""
+        with self._lock:
+            self._ahead = [asked for asked in self._ahead if asked[0] is not line]
         with self._life:
             self._lines.discard(line)
             if not self._lines:
@@ -132,9 +141,13 @@ class CallKeeper:
         return performer.perform(request, answered)
 
     def once(self, line: _Line, call: Call, answered: Answered) -> None:
-        """Have a call of an operation done, unless it was."""
+        """Have a call of an operation done, unless it was. What a surrogate asks waits until the
+        operation is logged: one that is lost with its client has changed nothing."""
         name = _name(call)
         with self._lock:
+            if not line.trusted and name.operation > self._last_logged():
+                self._ahead.append((line, call, answered))
+                return
             reply = self._found(name)
             if reply is None and name in self._under_way:
                 self._under_way[name].append(answered)
@@ -172,8 +185,8 @@ class CallKeeper:
         finished = line.earlier if line.trusted else self._record.finished
         if name.operation <= max(finished, self._cut):
             return "a replica asks what no other one has asked in it"
-        if not line.trusted and name.operation > self._last_logged() + AHEAD:
-            return "a replica is too far ahead"
+        if self._performer is None:
+            return "it is asked before the session has begun, or after its end"
         return ""
 
     def _done(self, name: CallName, request: Request, reply: bytes) -> None:

@@ -56,6 +56,13 @@ class CallKeepers:
                 self._kept[service] = self._open(service)
             return self._kept[service].keeper
 
+    def logged(self, service: str) -> None:
+        """Its log has more operations."""
+        with self._lock:
+            kept = self._kept.get(service)
+        if kept:
+            kept.keeper.logged()
+
     def cut(self, service: str, operation: int) -> None:
         """Nobody replays operations up to that one any more."""
         with self._lock:

@@ -5,6 +5,7 @@
 import json
 import os
 import subprocess
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +17,15 @@ from testbed.roles import Role
 from tests.needs import requires
 from tests.system.conftest import site_of
 from tests.system.needs import WHOLE
-from tests.system.site import PATIENCE_SECONDS, Reply, Said, Site, said_by, wait_until
+from tests.system.site import (
+    PATIENCE_SECONDS,
+    Reply,
+    Site,
+    kill,
+    machines_at,
+    said_by,
+    wait_until,
+)
 
 pytestmark = [*WHOLE, pytest.mark.nightly, requires("fuse")]
 
@@ -92,17 +101,17 @@ def test_guest_and_mount_work_on_one_folder(laptop: Laptop, tmp_path: Path) -> N
     assert laptop.appends("/log", "3") == WAS_OPEN
     assert (folder / "log").read_text() == "123"
 
-    # What came after the checkpoint is done once more, as docs/shares.md says.
+    # What came after the checkpoint is executed again, and not written again.
     starts_home_again(laptop)
     wait_until(lambda: site.at_home()["last_executed"] == site.at_home()["last_logged"])
-    assert (folder / "log").read_text() == "1233"
+    assert (folder / "log").read_text() == "123"
     assert laptop.appends("/log", "4") == WAS_OPEN
-    assert laptop.reads("/log") == "12334"
+    assert laptop.reads("/log") == "1234"
     (folder / "log").rename(folder / "log.old")
     assert laptop.appends("/log", "5") == OPENED
     assert site.sees("stop", "files") == {"stopped": "files"}
     laptop.unmounts()
-    assert (papers / "log.old").read_text() == "12334"
+    assert (papers / "log.old").read_text() == "1234"
     assert (papers / "log").read_text() == "5"
     laptop.mounts()
 
@@ -140,21 +149,94 @@ def starts_home_again(laptop: Laptop) -> None:
     wait_until(lambda: site.states()["home"] == "joined")
 
 
-def test_a_surrogate_refuses_and_home_goes_on(laptop: Laptop) -> None:
+class Appends:
+    """A program that appends a line after the other, whatever else happens.
+
+    lines: those that the service said it has
+    """
+
+    def __init__(self, laptop: Laptop) -> None:
+        self.laptop = laptop
+        self.lines: list[str] = []
+        self.refused: list[Reply] = []
+        self.leaders: list[str | None] = []
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self) -> "Appends":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ending.set()
+        self._thread.join()
+
+    def more(self, count: int) -> None:
+        goal = len(self.lines) + count
+        wait_until(lambda: len(self.lines) >= goal)
+
+    def _run(self) -> None:
+        while not self._ending.is_set():
+            line = f"line {len(self.lines) + len(self.refused)}\n"
+            reply = self.laptop.asks("POST", "/log", line)
+            if reply.status in (OPENED, WAS_OPEN):
+                self.lines.append(line)
+                self.leaders.append(reply.leader)
+            else:
+                self.refused.append(reply)
+
+
+def stands_once(laptop: Laptop, appends: Appends) -> None:
+    """Every line, in the file as mounts see it, whoever executed it how often."""
+    assert appends.refused == []
+    wait_until(
+        lambda: laptop.site.at_home()["last_executed"] == laptop.site.at_home()["last_logged"]
+    )
+    text = "".join(appends.lines)
+    assert (laptop.folder / "log").read_text() == text
+    assert laptop.reads("/log") == text
+    assert laptop.site.status()["diverged"] == 0
+
+
+def test_what_replicas_at_surrogates_write_is_there_once(laptop: Laptop) -> None:
+    """On a walk from home to a surrogate and on to the next, and while one of them dies."""
     site = laptop.site
     site.run_with_media()
-    assert laptop.appends("/log", "1") == OPENED
-    refuses(site.fails("move", "files", "--to", "a"))
-    assert laptop.appends("/log", "2") == WAS_OPEN
-    assert site.states() == {"home": "joined"}
+    with Appends(laptop) as appends:
+        appends.more(3)
+        site.move("a")
+        appends.more(10)
+        site.home.command("checkpoint", "files", "--json")
+        site.move("b")
+        appends.more(10)
+        for pid in (*machines_at(site.bed, "surrogate-b"), site.spots["b"].pid):
+            kill(pid)
+        appends.more(10)
+        site.move("a")
+        appends.more(5)
+    assert site.states() == {"home": "joined", "a": "joined"}
+    assert "a" in appends.leaders or "b" in appends.leaders
+    stands_once(laptop, appends)
+    each_sees_what_the_other_writes(laptop)
     assert site.status()["diverged"] == 0
     assert site.sees("stop", "files") == {"stopped": "files"}
-    refuses(site.fails("run", "files", "--media", site.media, "--at", "a"))
-    assert (laptop.folder / "log").read_text() == "12"
 
 
-def refuses(said: Said) -> None:
-    assert said.code == 10
-    assert "does not run services with shares" in said.line
-    assert "nobody here answers for what they ask of home's files" in said.line
-    assert "use it at home" in said.line
+def test_home_that_is_killed_and_begins_again_writes_nothing_twice(laptop: Laptop) -> None:
+    """While a replica at a surrogate asks it; also the surrogate's daemon dies meanwhile, whose
+    machine goes on with the next."""
+    site = laptop.site
+    site.run_with_media()
+    with Appends(laptop) as appends:
+        appends.more(2)
+        site.move("a")
+        appends.more(5)
+        kill(site.home.pid)
+        site.restart_home()
+        appends.more(5)
+        kill(site.spots["a"].pid)
+        site.roles.restart_surrogate("a", empty=False)
+        appends.more(5)
+    wait_until(lambda: site.states()["home"] == "joined")
+    stands_once(laptop, appends)
+    assert site.sees("stop", "files") == {"stopped": "files"}

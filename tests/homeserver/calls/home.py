@@ -36,6 +36,11 @@ class Home:
         self.keeper = CallKeeper("files", record, host.serve, lambda: self.logged)
         self.door = CallDoor(self.socket, self.keeper)
 
+    def logs(self, operation: int) -> None:
+        """The client has sent home operations up to that one."""
+        self.logged = operation
+        self.keeper.logged()
+
     def end(self) -> None:
         self.leave()
         self.door.close()

@@ -13,7 +13,8 @@ import pytest
 
 from overlay.coherence import FileId
 from overlay.shares import LockKind
-from replay.share_requests import Opcode
+from replay.share_requests import IN_HEADER, OUT_HEADER, Opcode, Request
+from replica import Call
 from tests.conftest import requires
 from tests.homeserver.calls.home import Home
 from tests.homeserver.calls.kernel import ROOT, Kernel
@@ -130,12 +131,29 @@ def test_what_a_surrogate_says_is_finished_is_not(home: Home) -> None:
     assert home.text() == "1\n"
 
 
-def test_a_surrogate_is_not_ahead_of_the_log_for_long(home: Home) -> None:
+def test_what_a_surrogate_asks_is_done_when_the_operation_is_logged(home: Home) -> None:
     distant = home.distant()
-    home.logged = 10
-    with pytest.raises(OSError, match=os.strerror(errno.EIO)):
-        distant.create("log", 1 << 40)
+    body = struct.pack("<II", 0o755, 0) + b"a\0"
+    number = distant.begin(Opcode.MKDIR, body, ROOT, 12)
+    home.logs(11)
+    with pytest.raises(FileNotFoundError):
+        distant.lookup("a", 11)
+    assert distant.waits(number)
     assert home.names() == []
+    home.logs(12)
+    assert distant.wait(number)[0] == 0
+    assert home.names() == ["a"]
+
+
+def test_what_is_asked_before_the_session_has_begun_is_no_answer_of_an_operation(
+    home: Home,
+) -> None:
+    (home.papers / "log").write_text("")
+    replies: list[bytes] = []
+    message = IN_HEADER.pack(44, Opcode.LOOKUP, 2, ROOT, 33, 33, 0, 0) + b"log\0"
+    home.keeper.elsewhere().ask(Call(1, 0, Request.parse(message)), replies.append)
+    assert OUT_HEADER.unpack(replies[0])[1] == -errno.EIO
+    assert home.guest().lookup("log", 1)
 
 
 def test_between_operations_home_changes_the_share_and_a_surrogate_reads(home: Home) -> None:
