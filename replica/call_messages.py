@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import json
 import struct
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from replay.share_requests import MESSAGE_LIMIT, Request, ShareMessageInvalid
+from replay.share_requests import MESSAGE_LIMIT, OUT_HEADER, Request, ShareMessageInvalid
 from replica.calls import Call
 from satchel.errors import IntegrityError
 from satchel.names import check_name
@@ -26,6 +27,7 @@ COUNT_LIMIT = 1 << 31
 
 _HEAD = struct.Struct("<IIQ")
 _ASKED, _INTERRUPTED = 1, 2
+_DONE = struct.Struct("<QII32s")
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,39 @@ def decode_message(payload: bytes) -> Asked | Interrupted:
         raise ShareMessageInvalid(f"a call is of kind {kind} and has the count {count}")
     call = Call(operation, count, Request.parse(payload[_HEAD.size :]))
     return Asked(call) if kind == _ASKED else Interrupted(call)
+
+
+@dataclass(frozen=True)
+class Done:
+    """A call that was done, by its name, and the reply."""
+
+    operation: int
+    count: int
+    digest: bytes
+    reply: bytes
+
+
+def encode_done(calls: Sequence[Done]) -> bytes:
+    return b"".join(
+        _DONE.pack(call.operation, call.count, len(call.reply), call.digest) + call.reply
+        for call in calls
+    )
+
+
+def decode_done(payload: bytes) -> list[Done]:
+    """Raises ShareMessageInvalid."""
+    found, at = [], 0
+    while at < len(payload):
+        if len(payload) - at < _DONE.size:
+            raise ShareMessageInvalid("what home has done ends early")
+        operation, count, length, digest = _DONE.unpack_from(payload, at)
+        at += _DONE.size
+        reply = payload[at : at + length]
+        if not OUT_HEADER.size <= length <= MESSAGE_LIMIT or len(reply) < length:
+            raise ShareMessageInvalid(f"what home has done has a reply of {length} bytes")
+        found.append(Done(operation, count, digest, reply))
+        at += length
+    return found
 
 
 def _object(data: bytes) -> dict[str, Any]:

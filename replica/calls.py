@@ -12,6 +12,7 @@ from its record. docs/shares.md, Replicas.
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import queue
 import socket
@@ -22,8 +23,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from replay.share_names import RELEASING
-from replay.share_requests import IN_HEADER, OUT_HEADER, Opcode, Request, ShareMessageInvalid
+from replay.share_names import RELEASING, call_digest
+from replay.share_requests import (
+    IN_HEADER,
+    OUT_HEADER,
+    Opcode,
+    Request,
+    ShareMessageInvalid,
+    error_reply,
+)
 from replay.shares import RECORD, Pieces
 from replica.call_counts import CallCounts
 
@@ -41,6 +49,11 @@ class Call:
     operation: int
     count: int
     request: Request
+
+    @functools.cached_property
+    def digest(self) -> bytes:
+        """See replay.share_names. Of a request without a `refusal` alone."""
+        return call_digest(self.request)
 
 
 class Keeper(Protocol):
@@ -139,9 +152,12 @@ class Calls:
             if call:
                 self._keeper.interrupt(call)
             return
-        if request.opcode == Opcode.INIT or request.opcode in RELEASING:
-            operation, count = 0, 0
-        else:
+        if request.opcode in RELEASING:  # nobody waits for it
+            self._replies.put(error_reply(request.unique, 0))
+            self._keeper.ask(Call(0, 0, request), lambda reply: None)
+            return
+        count = 0
+        if request.opcode != Opcode.INIT:
             operation, count = self._counts.name(request, operation)
         call = Call(operation, count, request)
         with self._lock:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from replay.share_requests import OUT_HEADER, Opcode, error_reply
 from replica import Answered, Asked, Call, CallHost, Interrupted, encode_message
-from replica.call_messages import CallHello, welcomed
+from replica.call_messages import CallHello, decode_done, welcomed
 from satchel.errors import SatchelError
 from satchel.ids import ReplicaId
 from wire import Caller, PeerFailed, Reply
@@ -28,6 +28,10 @@ logger = logging.getLogger(__name__)
 
 AGAIN_SECONDS = 1.0
 """Before another conversation is begun."""
+
+
+TOLD_BYTES = 32 << 20
+"""Replies that home has told and nobody has asked for yet; what is more is asked for."""
 
 
 def guest_calls(socket: Path, replica: ReplicaId) -> CallHost:
@@ -45,16 +49,49 @@ class DistantKeeper:
         self._numbers = itertools.count()
         self._pending: dict[int, tuple[Call, Answered]] = {}  # in the order in which it was asked
         self._first: Call | None = None
+        self._operation = 0
+        self._done: dict[int, dict[tuple[int, bytes], bytes]] = {}
+        self._done_bytes = 0
         self._closing = threading.Event()
         self._caller = self._call()
 
     def ask(self, call: Call, answered: Answered) -> None:
+        with self._lock:
+            reply = self._told(call)
+        if reply is not None:
+            answered(reply)
+            return
         with self._lock:
             if call.request.opcode == Opcode.INIT:
                 self._first = call
             number = next(self._numbers)
             self._pending[number] = call, answered
             self._post(number, call)
+
+    def _told(self, call: Call) -> bytes | None:
+        """The reply, if home has told it before it was asked."""
+        if call.operation > self._operation:
+            self._operation = call.operation
+            for operation in [number for number in self._done if number < call.operation]:
+                self._done_bytes -= sum(map(len, self._done.pop(operation).values()))
+        done = self._done.get(call.operation)
+        return done.get((call.count, call.digest)) if done else None
+
+    def tell(self, payload: bytes) -> None:
+        """What home says without being asked. Raises ShareMessageInvalid."""
+        with self._lock:
+            for done in decode_done(payload):
+                size = len(done.reply)
+                if done.operation >= self._operation and self._done_bytes + size <= TOLD_BYTES:
+                    replies = self._done.setdefault(done.operation, {})
+                    if (done.count, done.digest) not in replies:
+                        replies[done.count, done.digest] = done.reply
+                        self._done_bytes += size
+
+    def told(self) -> tuple[int, ...]:
+        """The operations of which home has told something that is not asked for yet."""
+        with self._lock:
+            return tuple(self._done)
 
     def interrupt(self, call: Call) -> None:
         with self._lock:
@@ -127,7 +164,9 @@ class _Conversation:
         return welcomed(hello)
 
     def arrived(self, payload: bytes, reply: Reply | None) -> None:
-        """Home asks nothing."""
+        """Home asks nothing, and tells what its own replica has asked."""
+        if reply is None:
+            self._keeper.tell(payload)
 
     def ended(self, why: str) -> None:
         self._keeper.over(why)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from homeserver.calls.keeper import CallKeeper
 from replica import Asked, Keeper, decode_message
-from replica.call_messages import CallHello, refusal, welcome
+from replica.call_messages import CallHello, encode_done, refusal, welcome
 from satchel.errors import SatchelError
 from wire import Duplex, Listener, Reply
 
@@ -91,7 +91,8 @@ class CallDoor:
 
     def _begin(self, said: CallHello) -> _Guest:
         duplex = Duplex(said.replica, lambda payload, reply: self._arrived(guest, payload, reply))
-        guest = _Guest(said.conversation, self._keeper.elsewhere(), duplex)
+        keeper = self._keeper.elsewhere(lambda done: duplex.post(encode_done(done)))
+        guest = _Guest(said.conversation, keeper, duplex)
         return guest
 
     def _arrived(self, guest: _Guest, payload: bytes, reply: Reply | None) -> None:

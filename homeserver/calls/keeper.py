@@ -20,7 +20,7 @@ from collections.abc import Callable
 
 from homeserver.calls.performer import Performer
 from homeserver.calls.record import CallName, CallRecord
-from replay.share_names import RELEASING, call_digest, changes
+from replay.share_names import RELEASING, changes
 from replay.share_requests import (
     IN_HEADER,
     OUT_HEADER,
@@ -30,12 +30,20 @@ from replay.share_requests import (
     error_reply,
 )
 from replica import Answered, Call, Keeper, Served
+from replica.call_messages import Done
 from satchel.errors import SatchelError
 
 logger = logging.getLogger(__name__)
 
 INIT_SECONDS = 30.0
 """How long a session may take to answer FUSE_INIT."""
+
+TOLD_OPERATIONS = 64
+"""How many operations ahead of what a replica asks it is told what home's has asked."""
+
+TOLD_REPLY = 64 << 10
+TOLD_BYTES = 256 << 10
+"""The longest reply that is told so, and all of one operation. The rest is asked for."""
 
 _BY_HANDLE = 1 << 6
 """Of a SETATTR: it says the handle."""
@@ -74,9 +82,10 @@ class CallKeeper:
         operations."""
         return _Line(self, trusted=True, earlier=self._record.finished)
 
-    def elsewhere(self) -> Keeper:
-        """For a replica at a surrogate."""
-        return _Line(self, trusted=False, earlier=0)
+    def elsewhere(self, tell: Callable[[list[Done]], None] = lambda done: None) -> Keeper:
+        """For a replica at a surrogate. tell: given, before it asks, what home's replica has asked;
+        never waits."""
+        return _Line(self, trusted=False, earlier=0, tell=tell)
 
     def logged(self) -> None:
         """The log has more operations: what surrogates ask in them is done."""
@@ -120,7 +129,7 @@ class CallKeeper:
     def leave(self, line: _Line) -> None:
         """The session ends with the last one who asks."""
         with self._lock:
-            self._ahead = [asked for asked in self._ahead if asked[0] is not line]
+            self._ahead = [waiting for waiting in self._ahead if waiting[0] is not line]
         with self._life:
             self._lines.discard(line)
             if not self._lines:
@@ -131,6 +140,21 @@ class CallKeeper:
             self._record.finish(operation)
         except OSError as error:
             logger.error("the record of calls of %s: %s", self._service, error)
+        for line in tuple(self._lines):
+            line.send_ahead()
+
+    def ahead_of(self, asked: int, told: int) -> tuple[int, list[Done]]:
+        """What a replica that asks in that operation is going to ask, as far as home's has asked it
+        and nothing was told of: up to which operation that is, and the calls."""
+        last = min(self._record.finished, asked + TOLD_OPERATIONS)
+        done: list[Done] = []
+        for operation in range(max(asked, told + 1), last + 1):
+            size = 0
+            for name in self._record.of(operation, TOLD_REPLY):
+                reply = self._found(name)
+                if reply is not None and (size := size + len(reply)) <= TOLD_BYTES:
+                    done.append(Done(operation, name.count, name.digest, reply))
+        return max(last, told), done
 
     def perform(self, request: Request, answered: Answered) -> int:
         """Have it done, whether it was or not, and record nothing."""
@@ -230,13 +254,22 @@ class CallKeeper:
 class _Line:
     """One replica. See Keeper."""
 
-    def __init__(self, keeper: CallKeeper, *, trusted: bool, earlier: int) -> None:
-        """earlier: what this replica may have executed in an earlier life: whatever is not in the
-        record of that was not asked then."""
+    def __init__(
+        self,
+        keeper: CallKeeper,
+        *,
+        trusted: bool,
+        earlier: int,
+        tell: Callable[[list[Done]], None] = lambda done: None,
+    ) -> None:
+        """tell: as for CallKeeper.elsewhere. earlier: what this replica may have executed in an
+        earlier life: whatever is not in the record of that was not asked then."""
         self.trusted = trusted
         self.earlier = earlier
         self._keeper = keeper
+        self._tell = tell
         self._lock = threading.Lock()
+        self._asked = self._told = 0
         self._open: Counter[int] = Counter()
 
     def ask(self, call: Call, answered: Answered) -> None:
@@ -251,8 +284,20 @@ class _Line:
             self._release(request, answered)
         elif call.operation:
             self._keeper.once(self, call, answered)
+            if not self.trusted:
+                self._asked = max(self._asked, call.operation)
+                self.send_ahead()
         else:
             self._at_once(request, answered)
+
+    def send_ahead(self) -> None:
+        """Tell the replica what it is going to ask."""
+        if self.trusted or not self._asked:
+            return
+        with self._lock:  # what is told is told in order
+            self._told, done = self._keeper.ahead_of(self._asked, self._told)
+            if done:
+                self._tell(done)
 
     def interrupt(self, call: Call) -> None:
         if call.operation:
@@ -299,7 +344,7 @@ class _Line:
 
 
 def _name(call: Call) -> CallName:
-    return CallName(call.operation, call.count, call_digest(call.request))
+    return CallName(call.operation, call.count, call.digest)
 
 
 def _handle(body: bytes | memoryview) -> int:

@@ -120,6 +120,16 @@ class CallRecord:
             self._segments.clear()
             self._operations.clear()
 
+    def of(self, operation: int, longest: int) -> list[CallName]:
+        """The calls of an operation whose replies are not longer than that."""
+        with self._lock:
+            found = self._operations.get(operation, _Operation())
+            return [
+                CallName(operation, count, digest)
+                for (count, digest), place in found.calls.items()
+                if place.length <= longest
+            ]
+
     def find(self, name: CallName) -> bytes | None:
         """The reply to that call, if it was done. Raises CallRecordDamaged."""
         with self._lock:

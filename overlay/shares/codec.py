@@ -11,7 +11,7 @@ import itertools
 import json
 import struct
 from collections.abc import Callable
-from typing import Any, get_type_hints
+from typing import Any, get_origin, get_type_hints
 
 from overlay.coherence import (
     LONGEST,
@@ -209,9 +209,10 @@ def decode_call(payload: bytes) -> tuple[str, list[Any]]:
 
 
 def arguments_of(method: Callable[..., Any], values: list[Any]) -> list[Any]:
-    """What decode_call returned, as the method's annotations want it. Raises IntegrityError."""
-    hints = get_type_hints(method)
-    wanted = [hints[name] for name in method.__annotations__ if name != "return"]
+    """What decode_call returned, as the method's annotations want it; functions stay with who
+    calls. Raises IntegrityError."""
+    hints = [hint for name, hint in get_type_hints(method).items() if name != "return"]
+    wanted = [hint for hint in hints if get_origin(hint) is not Callable]
     if len(wanted) != len(values):
         raise IntegrityError("a peer's call is none", why=f"{len(values)} arguments")
     return [typed(value, hint) for value, hint in zip(values, wanted, strict=True)]

@@ -3,7 +3,9 @@
 """A home with a share and the keeper of one service."""
 
 import contextlib
+import os
 import shutil
+import struct
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -11,6 +13,7 @@ from pathlib import Path
 from homeserver.calls import CallDoor, CallKeeper, CallRecord
 from homeserver.shares import Shares
 from overlay.shares import Buffer, Member, Node, open_file
+from replay.share_requests import Opcode
 from replica import MemberHost
 from satchel.ids import ReplicaId
 from surrogate.calls import DistantKeeper
@@ -96,3 +99,16 @@ class Home:
 
     def nodes(self) -> int:
         return int(self.shares.listed()[0]["nodes"])
+
+
+def add_line(kernel: Kernel, line: str, operation: int) -> None:
+    """What `files` does to append."""
+    try:
+        file = kernel.lookup("log", operation)
+        handle = kernel.open(file, operation, os.O_RDWR | os.O_APPEND)
+    except FileNotFoundError:
+        handle = kernel.create("log", operation)
+        file = kernel.lookup("log", operation)
+    kernel.append(file, handle, line.encode(), operation)
+    kernel.ask(Opcode.FSYNC, struct.pack("<QII", handle, 0, 0), file, operation)
+    kernel.release(file, handle)

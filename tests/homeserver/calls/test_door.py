@@ -16,8 +16,10 @@ import pytest
 from replay import ShareMessageInvalid
 from replay.share_requests import IN_HEADER, Opcode, Request
 from replica import Asked, Call, Interrupted, decode_message, encode_message
+from replica.call_messages import Done, decode_done, encode_done
+from surrogate.calls import DistantKeeper
 from tests.conftest import requires
-from tests.homeserver.calls.home import Home
+from tests.homeserver.calls.home import Home, add_line
 from tests.homeserver.calls.kernel import INIT, ROOT, Kernel
 from tests.waiting import eventually
 from wire import Caller, Reply
@@ -35,6 +37,10 @@ def distant(home: Home) -> Iterator[Kernel]:
     kernel = home.lent()
     yield kernel
     kernel.close()
+
+
+GONE = bytes.fromhex("10000000 feffffff 0000000000000000")
+DONE = bytes.fromhex("0500000000000000 02000000 10000000") + bytes(range(32)) + GONE
 
 
 class Stranger:
@@ -67,6 +73,8 @@ class Stranger:
 
 def test_the_bytes_are_those_of_the_page() -> None:
     request = Request.parse(ASKED[16:])
+    assert encode_done([Done(5, 2, bytes(range(32)), GONE)]) == DONE
+    assert decode_done(DONE + DONE) == [Done(5, 2, bytes(range(32)), GONE)] * 2
     assert encode_message(Asked(Call(5, 0, request))) == ASKED
     assert decode_message(ASKED) == Asked(Call(5, 0, request))
     assert decode_message(b"\2" + ASKED[1:]) == Interrupted(Call(5, 0, request))
@@ -115,6 +123,27 @@ def test_a_connection_that_breaks_is_gone_on_with(home: Home, distant: Kernel) -
     assert (home.papers / "log").read_text() == "".join(f"{turn} " for turn in range(20))
 
 
+def test_what_homes_replica_has_asked_is_told_before_others_ask(home: Home) -> None:
+    guest, distant = home.guest(), home.lent()
+    for operation in range(1, 11):
+        add_line(guest, f"{operation}\n", operation)
+        guest.calls.finished(operation)
+    with pytest.raises(FileNotFoundError):
+        distant.lookup("log", 1)
+    keeper = distant.keeper
+    assert isinstance(keeper, DistantKeeper)
+    assert eventually(lambda: 10 in keeper.told())
+    home.end()
+    for operation in range(2, 11):
+        add_line(distant, f"{operation}\n", operation)
+    number = distant.begin(Opcode.LOOKUP, b"log\0", ROOT, 11)
+    assert distant.waits(number)
+    home.begin()
+    home.logs(11)
+    assert distant.wait(number)[0] == 0
+    distant.close()
+
+
 def test_a_stranger_does_not_get_beyond_the_share(home: Home) -> None:
     (home.folder / "secret").write_text("x")
     stranger = Stranger(home.socket)
@@ -135,6 +164,15 @@ def test_a_stranger_does_not_get_beyond_the_share(home: Home) -> None:
     assert code(Opcode.MKDIR, struct.pack("<II", 0o755, 0) + b"a\0") == 0
     assert home.names() == ["a"]
     stranger.caller.close()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [DONE[:-1], DONE + b"x", DONE[:12] + struct.pack("<I", 8) + DONE[16:56], DONE[:40]],
+)
+def test_what_home_tells_makes_sense_or_is_refused(said: bytes) -> None:
+    with pytest.raises(ShareMessageInvalid):
+        decode_done(said)
 
 
 @pytest.mark.parametrize(

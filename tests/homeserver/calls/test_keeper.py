@@ -16,24 +16,11 @@ from overlay.shares import LockKind
 from replay.share_requests import IN_HEADER, OUT_HEADER, Opcode, Request
 from replica import Call
 from tests.conftest import requires
-from tests.homeserver.calls.home import Home
+from tests.homeserver.calls.home import Home, add_line
 from tests.homeserver.calls.kernel import ROOT, Kernel
 from tests.waiting import eventually
 
 pytestmark = requires("fuse")
-
-
-def add_line(kernel: Kernel, line: str, operation: int) -> None:
-    """What `files` does to append."""
-    try:
-        file = kernel.lookup("log", operation)
-        handle = kernel.open(file, operation, os.O_RDWR | os.O_APPEND)
-    except FileNotFoundError:
-        handle = kernel.create("log", operation)
-        file = kernel.lookup("log", operation)
-    kernel.append(file, handle, line.encode(), operation)
-    kernel.ask(Opcode.FSYNC, struct.pack("<QII", handle, 0, 0), file, operation)
-    kernel.release(file, handle)
 
 
 def test_two_replicas_append_a_line_once_whoever_is_first(home: Home) -> None:

@@ -80,6 +80,15 @@ def test_names_that_one_node_changes_are_changed_for_the_other(home: Home) -> No
         one.unlink(ROOT, b"other")
 
 
+def test_a_heartbeat_over_a_socket_is_answered_with_the_lease(home: Home) -> None:
+    """It was refused: the function that hears of the answer was taken for an argument that is sent,
+    and so no real node ever stopped by itself."""
+    home.add()
+    heard: list[bool] = []
+    assert home.join("one").node.hub.beat(lambda: heard.append(True)) == LEASE
+    assert heard == [True]
+
+
 def test_a_size_is_the_latest_for_who_has_not_opened_the_file(home: Home) -> None:
     home.add()
     one, two = home.join("one").node, home.join("two").node
