@@ -4,12 +4,13 @@
 
 import os
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
 
 from tests.system.needs import WHOLE
-from tests.system.site import Site, Work, wait_until
+from tests.system.site import Site, Work, end, wait_until
 
 pytestmark = WHOLE
 
@@ -160,3 +161,30 @@ def test_damaged_chunks(site: Site) -> None:
     shown = site.types("status", "notes").stdout
     assert "damaged chunks on media" in shown
     assert "ERROR" not in site.spots["a"].log.read_text()
+
+
+def test_ctrl_c_while_the_daemon_brings_a_checkpoint_onto_it(site: Site) -> None:
+    """The command ends, and the daemon's work: no generation, and nothing in the way of the next
+    call or of the service. Where it was quicker than Ctrl-C, once more."""
+    for number in range(5):
+        root = site.folder / f"other-{number}"
+        root.mkdir()
+        site.home.command("media", "init", root, "--json")
+        argv = site.home.argv("checkpoint", "notes", "--media", root)
+        process = site.home.host.popen(argv, log=site.folder / "checkpoint.log")
+        wait_until(lambda root=root: packed_bytes(root) > 1 << 20)  # type: ignore[misc]
+        if end(process, signal.SIGINT) == 130:
+            break
+    else:
+        raise AssertionError("it was too quick, five times")
+    assert site.home.command("media", "ls", root, "--json") == []
+    made = site.home.command("checkpoint", "notes", "--media", root, "--json")
+    assert made["generation"] == 1
+    assert site.home.command("media", "verify", root, "--json")["ok"]
+    site.run("--media", root)
+    site.move("a")
+    site.adds(site.port(), "after it")
+
+
+def packed_bytes(root: Path) -> int:
+    return sum(path.stat().st_size for path in root.rglob("*.pack"))
