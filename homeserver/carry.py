@@ -24,11 +24,11 @@ from dataclasses import dataclass
 from itertools import islice, pairwise
 from pathlib import Path
 
-from chunkstore import Media, MediaCheckpoint, Store, TableRoot
+from chunkstore import Media, MediaCheckpoint, Store
 from homeserver.service import Checkpoint, Service
-from images import Manifest
+from images import Relocated, checkpoints_on, read_manifest, relocate, roots_on
 from replay import Log, OperationsCut
-from satchel.errors import IntegrityError, SatchelError, UnsupportedError
+from satchel.errors import SatchelError
 from satchel.ids import CHUNK_REF_SIZE, OperationNumber
 from satchel.progress import Progress, silent
 
@@ -133,43 +133,10 @@ def sync(
     )
 
 
-@dataclass(frozen=True)
-class Defragmented:
-    """In how many pieces lay what resumes read first, by service, and in how many it lies now."""
-
-    before: dict[str, int]
-    after: dict[str, int]
-    generation: int
-    media_bytes: int
-    freed_bytes: int
-
-
-def defragment(store: Store, root: Path, progress: Progress = silent) -> Defragmented:
-    """Lay in one piece, on media at `root`, what a resume of each checkpoint of the newest
-    generation reads first; of those of which this store has everything.
-
-    A new generation of the same checkpoints comes of it. Raises as `sync` does; after an error the
-    media has its old generation or the new one.
-    """
+def defragment(store: Store, root: Path, progress: Progress = silent) -> Relocated:
+    """`relocate` on media at `root`, with what home has. Raises as that does, and MediaNotFound."""
     with Media.open(root) as media:
-        taken = [
-            Checkpoint(read_manifest(media, checkpoint), media.signed(checkpoint)[1])
-            for checkpoint in current(media)
-        ]
-        taken = [one for one in taken if not store.missing(*one.manifest.roots())]
-        before = _pieces(media, taken)
-        written = write_checkpoints(store, media, taken, progress, relocate=True)
-        return Defragmented(
-            before=before,
-            after=_pieces(media, taken),
-            generation=written.generation,
-            media_bytes=written.media_bytes,
-            freed_bytes=written.freed_bytes,
-        )
-
-
-def _pieces(media: Media, taken: Sequence[Checkpoint]) -> dict[str, int]:
-    return {one.manifest.service: media.pieces(*one.manifest.first_roots()).pieces for one in taken}
+        return relocate(media, store, progress)
 
 
 def reconcile(service: Service, root: Path) -> int:
@@ -208,29 +175,25 @@ def write_checkpoints(
     media: Media,
     new: Sequence[Checkpoint],
     progress: Progress = silent,
-    *,
-    relocate: bool = False,
 ) -> Written:
     """Add what the media lacks of these checkpoints and commit them with the other services'.
 
     What a resume reads first (`Manifest.first_roots`) is laid first, in that order, and again where
-    it would lie in many pieces. Writes nothing where the newest generation has them all, unless
-    `relocate` says that what is read first is to be laid anew.
+    it would lie in many pieces. Writes nothing where the newest generation has them all.
     """
     ids = {taken.manifest.service: taken.manifest.id for taken in new}
-    base = current(media)
+    base = checkpoints_on(media)
     roots = [root for taken in new for root in taken.manifest.roots()]
     first = store.reachable([root for taken in new for root in taken.manifest.first_roots()])
     refs = first + store.reachable(roots)
     chunks = (len(refs) - len(first)) // CHUNK_REF_SIZE
     there = {checkpoint.service: checkpoint.id for checkpoint in base}
-    if ids.items() <= there.items() and not media.missing(*roots) and not relocate:
+    if ids.items() <= there.items() and not media.missing(*roots):
         return Written(0, chunks, 0, 0)
-    again = relocate or _scattered(media.has(first))
-    count = len(first) // CHUNK_REF_SIZE if again else 0
+    count = len(first) // CHUNK_REF_SIZE if _scattered(media.has(first)) else 0
     media_bytes = media.add(store, refs, progress, again=count)
     kept = [one for one in base if one.service not in ids]
-    carried, keep_packs = _roots_of(media, kept)
+    carried, keep_packs = roots_on(media, kept)
     for taken in new:
         manifest = taken.manifest
         media.put_checkpoint(manifest.service, manifest.id, manifest.to_bytes(), taken.signature)
@@ -243,41 +206,6 @@ def _scattered(there: list[bool]) -> bool:
     """Whether what is added to what is there would make many pieces."""
     changes = sum(one != other for one, other in pairwise(there))
     return changes * PIECE_CHUNKS > len(there)
-
-
-def current(media: Media) -> list[MediaCheckpoint]:
-    """The checkpoints of the newest whole generation; of the newest one where none is whole."""
-    generations = media.generations()
-    best = next((g for g in generations if g.whole), generations[0] if generations else None)
-    return [c for c in media.checkpoints() if best and best.number in c.generations]
-
-
-def read_manifest(media: Media, checkpoint: MediaCheckpoint) -> Manifest:
-    """What the media has under that name. Raises MediaDamaged, and what a manifest raises."""
-    manifest = Manifest.from_bytes(media.signed(checkpoint)[0])
-    if (manifest.service, manifest.id) != (checkpoint.service, checkpoint.id):
-        raise IntegrityError(
-            f"the manifest {checkpoint.id} of {checkpoint.service} on {media.root} is another one",
-            why=f"it is {manifest.id} of {manifest.service}",
-        )
-    return manifest
-
-
-def _roots_of(media: Media, kept: list[MediaCheckpoint]) -> tuple[list[TableRoot], bool]:
-    """The roots of checkpoints that stay on the media, and whether some could not be told. One
-    that cannot be read goes from `kept`; one of a newer version stays."""
-    roots: list[TableRoot] = []
-    unknown = False
-    for checkpoint in list(kept):
-        try:
-            roots += read_manifest(media, checkpoint).roots()
-        except UnsupportedError:
-            unknown = True
-        except IntegrityError as error:
-            logger.warning("%s: it is left out of the next generation", error)
-            kept.remove(checkpoint)
-            unknown = True
-    return roots, unknown
 
 
 def _lead_log(service: Service, root: Path, upto: OperationNumber) -> None:

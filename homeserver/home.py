@@ -11,7 +11,7 @@ from pathlib import Path
 
 from chunkstore import Catalog, PruneReport, Store
 from homeserver.calls import CallKeepers
-from homeserver.carry import Carried, Defragmented, Synced, carry, defragment, sync
+from homeserver.carry import Carried, Synced, carry, defragment, sync
 from homeserver.guests import HomeShares
 from homeserver.machines import HomeClosing, Machines
 from homeserver.records import ServiceRecord, ServiceShelf
@@ -20,7 +20,7 @@ from homeserver.service import Service
 from homeserver.settings import HomeSettings
 from homeserver.settling import BackgroundSettling
 from hypervisor import Driver, MachineSpec
-from images import SIGNATURE_NAMESPACE, BuiltImage
+from images import SIGNATURE_NAMESPACE, BuiltImage, Relocated
 from replay import Log
 from replica import CallHost, ShareHost
 from satchel.errors import ConflictError, NotFoundError
@@ -120,7 +120,7 @@ class Home:
         with self._carrying:
             return sync(services, self.store, root, progress)
 
-    def defragment(self, root: Path, progress: Progress = silent) -> Defragmented:
+    def defragment(self, root: Path, progress: Progress = silent) -> Relocated:
         """Lay in one piece, on media at `root`, what resumes read first."""
         with self._carrying:
             return defragment(self.store, root, progress)

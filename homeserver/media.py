@@ -28,8 +28,7 @@ from chunkstore import (
     MediaReport,
     media_uuid,
 )
-from homeserver.carry import read_manifest
-from images import Manifest
+from images import Manifest, read_manifest
 from replay import Log, LogBusy, logs_in
 from satchel.errors import ConflictError, IntegrityError, SatchelError, UnavailableError
 from satchel.ids import CHUNK_REF_SIZE, OperationNumber

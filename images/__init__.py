@@ -6,6 +6,7 @@
 - layer: what Debian contributes to images, kept so that the next build needs no network
 - image: a bootable disk with its kernel and initial RAM disk, made from a recipe on this host
 - manifest: what a checkpoint consists of, in canonical bytes that the owner signs
+- relocation: which checkpoints media have, and that what a resume reads first lies in one piece
 - raw view: any disk image as a raw file
 
 Process 1 of a guest is Satchel's agent. There is no init system, no timer, no journal: less runs in
@@ -24,6 +25,14 @@ from images.manifest import (
 )
 from images.raw_view import DiskImageInvalid, raw_view
 from images.recipe import Recipe, RecipeInvalid, RecipeNotFound, Rehearsal, recipes
+from images.relocation import (
+    Relocated,
+    checkpoints_on,
+    read_first,
+    read_manifest,
+    relocate,
+    roots_on,
+)
 from images.sources import SourcesMissing
 from images.utterances import PHRASES, speak
 
@@ -42,11 +51,17 @@ __all__ = [
     "RecipeInvalid",
     "RecipeNotFound",
     "Rehearsal",
+    "Relocated",
     "SourcesMissing",
     "blob_root",
     "build",
+    "checkpoints_on",
     "debian_kernel",
     "raw_view",
+    "read_first",
+    "read_manifest",
     "recipes",
+    "relocate",
+    "roots_on",
     "speak",
 ]

@@ -30,8 +30,22 @@ def group(context: click.Context, config: Path | None, verbose: bool) -> None:
 
 def main() -> None:
     """Run `satchel`."""
-    from client.cli import call, doctor, ls, mount, move, path, plan, run, share, status, stop
+    from client.cli import (
+        call,
+        doctor,
+        ls,
+        media,
+        mount,
+        move,
+        path,
+        plan,
+        run,
+        share,
+        status,
+        stop,
+    )
 
-    for module in (call, doctor, ls, mount, move, path, plan, run, share, status, stop):
+    commands = (call, doctor, ls, media, mount, move, path, plan, run, share, status, stop)
+    for module in commands:
         group.add_command(module.command)
     run_program(group, "satchel")

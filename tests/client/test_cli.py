@@ -325,3 +325,13 @@ def test_ls_says_why_home_is_not_known(person: Person) -> None:
     rows = person.sees("ls")
     assert "cannot connect to home" in rows[0]["state"]
     assert list(person.world.settings.run.rglob("*.ctl")) == []
+
+
+def test_who_carries_a_medium_defragments_it_without_home(person: Person) -> None:
+    stick = str(person.world.stick)
+    person.world.home.cut()
+    done = person.sees("media", "defrag", stick)
+    assert (done["after"], done["generation"]) == ({"notes": 1}, 2)
+    refused = person.types("media", "defrag")
+    assert exit_code_and_text(refused)[0] == 2
+    assert "say where it is mounted" in refused.stderr

@@ -14,11 +14,11 @@ import pytest
 
 from chunkstore import Media, MediaFull, MediaNotFound, MediaReadOnly, Store
 from homeserver import Service, carry
-from homeserver.carry import current, read_manifest, write_checkpoints
+from homeserver.carry import write_checkpoints
 from homeserver.media import media_contents
 from homeserver.service import Checkpoint, NotLaunched, OperationsDiffer
 from hypervisor import MachineSpec
-from images import Manifest
+from images import Manifest, checkpoints_on, read_manifest
 from overlay import local_resolver
 from replay import Log, LogBusy, Operation, OperationGap
 from replica import Frozen, Replica
@@ -54,7 +54,7 @@ def log_on(media: Path, operations: list[Operation], after: int = 0) -> None:
 
 def newest(media: Path) -> Manifest:
     with Media.open(media) as opened:
-        (found,) = [c for c in current(opened) if c.service == "notes"]
+        (found,) = [c for c in checkpoints_on(opened) if c.service == "notes"]
         return read_manifest(opened, found)
 
 
@@ -297,7 +297,7 @@ def test_a_foreign_checkpoint_on_the_media_is_not_touched(
         bench.home.carry("notes", media)
     with Media.open(media) as opened, Store.open(other) as store:
         assert all(opened.has(store.reachable([root])))
-        assert {c.service for c in current(opened)} == {"notes", "theirs"}
+        assert {c.service for c in checkpoints_on(opened)} == {"notes", "theirs"}
     assert {row["service"] for row in media_contents(media)} == {"notes", "theirs"}
 
 

@@ -1,0 +1,44 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""`satchel media`: what the person who carries a medium does with it; the rest is home's."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from chunkstore import Media
+from client.cli.context import Context, pass_context
+from console import bar, json_option, show
+from images import read_first, relocate
+from satchel.errors import UsageError
+
+
+@click.group("media")
+def command() -> None:
+    """The medium that you carry. `satchel-home media` does what needs home."""
+
+
+@command.command("defrag")
+@click.argument("root", required=False, type=click.Path(path_type=Path, file_okay=False))
+@json_option
+@pass_context
+def defrag(context: Context, root: Path | None, as_json: bool) -> None:
+    """Lay what a resume reads first in one piece on the medium mounted at ROOT [default: the
+    settings' media], so that a slow medium streams it.
+
+    Needs no home: what is to be moved is read from the medium itself. Says in how many pieces it
+    lay, by service, and lies now. Ctrl-C, or pulling it out, leaves what was there before.
+    """
+    settings = context.settings
+    if root is None and not settings.media:
+        raise UsageError("which medium?", fix="say where it is mounted")
+    settings.data.mkdir(parents=True, exist_ok=True)
+    with (
+        Media.open(root or Path(settings.media)) as media,
+        read_first(media, settings.data) as store,
+        bar("defrag", quiet=as_json) as progress,
+    ):
+        show(asdict(relocate(media, store, progress)), as_json=as_json)
