@@ -12,6 +12,7 @@ from __future__ import annotations
 import errno
 import functools
 import logging
+import os
 import socket
 import struct
 import threading
@@ -219,7 +220,7 @@ class CallKeeper:
         performer = self._performer
         handle = _written(request)
         if performer is None or handle is None or OUT_HEADER.unpack_from(reply)[1]:
-            self._add(name, reply, durable=changes(request))
+            self._add(name, reply, durable=_lasting(request))
             return
         sync = _request(Opcode.FSYNC, request, struct.pack("<QII", handle, 0, 0))
         performer.perform(sync, lambda synced: self._synced(name, reply, synced), follows=True)
@@ -361,6 +362,14 @@ def _written(request: Request) -> int | None:
         valid, _, handle = struct.unpack_from("<IIQ", body)
         return int(handle) if valid & _BY_HANDLE else None
     return None
+
+
+def _lasting(request: Request) -> bool:
+    """Whether it must not be done twice after a power cut. An open alone may be."""
+    if request.opcode == Opcode.OPEN:
+        (flags,) = struct.unpack_from("<I", request.message, IN_HEADER.size)
+        return bool(flags & os.O_TRUNC)
+    return changes(request)
 
 
 def _request(opcode: Opcode, of: Request, body: bytes) -> Request:

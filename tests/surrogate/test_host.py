@@ -204,6 +204,13 @@ def test_a_machine_with_shares_is_refused_and_said_to_be_for_home(site: Site) ->
     assert site.host.tenants() == []
 
 
+def test_a_way_to_the_owners_files_is_a_forwarded_socket(site: Site) -> None:
+    elsewhere = SourceAddress("calls", "/run/dbus/system_bus_socket")
+    with pytest.raises(NotForwarded):
+        site.host.create(dataclasses.replace(site.request(), calls=elsewhere))
+    assert site.host.tenants() == []
+
+
 def test_a_machine_that_this_host_cannot_run_is_refused_and_the_lack_is_named(site: Site) -> None:
     site.driver.lacking = ("machine type pc-q35-99.0",)
     with pytest.raises(MachineUnsupported, match="pc-q35-99"):

@@ -4,6 +4,8 @@
 
 import hashlib
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -79,6 +81,33 @@ def test_what_is_before_a_torn_end_counts_and_it_is_gone_on_with(place: Path, lo
         if turn == 0:
             record.add(name(2), b"z" * 37, durable=True)
         record.close()
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from homeserver.calls import CallName, CallRecord
+record = CallRecord(Path(sys.argv[1]), segment_bytes=1 << 16)
+for number in range(1, 1 << 20):
+    record.add(CallName(number, 0, bytes(32)), b"x" * (number % 3000), durable=False)
+    print(number, flush=True)
+"""
+
+
+def test_a_process_that_is_killed_leaves_what_it_said_it_has(place: Path) -> None:
+    writer = subprocess.Popen([sys.executable, "-c", WRITER, place], stdout=subprocess.PIPE)
+    with writer as process:
+        assert process.stdout
+        for line in process.stdout:
+            if line == b"500\n":
+                process.kill()
+                break
+        last = max([500, *(int(line) for line in process.stdout if line.endswith(b"\n"))])
+    record = CallRecord(place)
+    for number in range(1, last + 1):
+        found = record.find(CallName(number, 0, bytes(32)))
+        assert found == b"x" * (number % 3000)
+    record.close()
 
 
 def test_of_a_damaged_end_nothing_is_believed(place: Path) -> None:
