@@ -11,7 +11,8 @@
 Modules: messages (what nodes and home say to each other), node (the machine of a node), answers
 (some of what it answers), state (what it knows of a block), policies (when to push), directory
 (home's machine), actions (what it wants to be done), records (what it knows), questions (whom a
-request makes it ask). docs/shares.md tells the whole.
+request makes it ask), rights (what may be done before a node's machine is asked). docs/shares.md
+tells the whole.
 """
 
 from overlay.coherence.actions import (
@@ -76,6 +77,7 @@ from overlay.coherence.policies import (
 )
 from overlay.coherence.predicted import Predicted
 from overlay.coherence.records import Record
+from overlay.coherence.rights import Rights
 from overlay.coherence.state import (
     Block,
 )
@@ -124,6 +126,7 @@ __all__ = [
     "Release",
     "Replay",
     "Reply",
+    "Rights",
     "Store",
     "Taken",
     "Token",

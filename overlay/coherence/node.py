@@ -47,6 +47,7 @@ from overlay.coherence.messages import (
     runs,
 )
 from overlay.coherence.policies import ALONG, QUIET, Decision, Policy
+from overlay.coherence.rights import Rights, rights
 from overlay.coherence.state import Block, File
 
 DRIFT = 0.01
@@ -249,9 +250,12 @@ class Node:
             blocks[number].used = True
             blocks[number].unread = 0
 
-    def did_write(self, file: FileId, first: int, count: int, now: float) -> list[Push]:
-        """A program has written these blocks here, which were writable. The pushes that the policy
-        wants; to the machine they are done, so they must be filled and sent at once."""
+    def did_write(
+        self, file: FileId, first: int, count: int, now: float, times: int = 1
+    ) -> list[Push]:
+        """A program has written these blocks here, so often, which were writable; 0 times where
+        that was counted before. The pushes that the policy wants; to the machine they are done, so
+        they must be filled and sent at once."""
         known = self._files[file]
         found: dict[Decision, list[int]] = defaultdict(list)
         for number in range(first, first + count):
@@ -262,8 +266,7 @@ class Node:
             if known.native:
                 block.shared, block.grant = False, known.grant
                 continue
-            if not block.untouched:
-                block.overwritten += 1
+            block.overwritten += times - block.untouched
             block.untouched = False
             # A reply that is on its way would replace what was pushed by what home had before.
             if known.relaxation == 0 and not (block.fetching or block.owning):
@@ -272,6 +275,19 @@ class Node:
         for number in found[Decision.LATER]:
             self._later[file, number] = now + QUIET
         return self._pushes(file, found)
+
+    def rights(self, file: FileId, numbers: Iterable[int], now: float) -> list[Rights]:
+        """What may be done with these blocks, ascending numbers, until `until`."""
+        known = self._files.get(file)
+        if known is None or now >= self.until(file):
+            return []
+        return rights(known.blocks, numbers, known.policy, known.native, known.relaxation > 0)
+
+    def until(self, file: FileId) -> float:
+        """When rights to a file end, unless home is heard of before."""
+        known = self._files.get(file)
+        relaxation = known.relaxation if known else 0
+        return min(self._leased, self._heard + relaxation) if relaxation else self._leased
 
     def next_due(self) -> float:
         """When `due` is to be called next; inf: after the next write."""

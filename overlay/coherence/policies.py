@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from enum import Enum
+from math import inf
 from typing import Protocol
 
 from overlay.coherence.messages import FileId
@@ -69,6 +70,11 @@ class Policy(Protocol):
         home is to have the content ahead of the open's answer."""
         ...
 
+    def unasked(self, block: Block) -> float:
+        """How often the block may be written before `wrote` has to be asked: it would be KEEP, and
+        need not know of each of these writes at once."""
+        ...
+
     def asked(self, file: FileId, number: int, block: Block, now: float) -> None:
         """Another node wanted the block before it was pushed."""
         ...
@@ -97,6 +103,9 @@ class _Unmoved:
     def engaged(self, file: FileId, number: int, block: Block, now: float) -> bool:
         return False
 
+    def unasked(self, block: Block) -> float:
+        return 0
+
     def asked(self, file: FileId, number: int, block: Block, now: float) -> None:
         pass
 
@@ -115,6 +124,9 @@ class WriteInvalidate(_Unmoved):
     def wrote(self, file: FileId, number: int, block: Block, now: float) -> Decision:
         return Decision.KEEP
 
+    def unasked(self, block: Block) -> float:
+        return inf
+
 
 class WriteUpdate(_Unmoved):
     """Pushes what others have a use for after each write."""
@@ -124,6 +136,9 @@ class WriteUpdate(_Unmoved):
 
     def wrote(self, file: FileId, number: int, block: Block, now: float) -> Decision:
         return Decision.PUSH if block.wanted else Decision.KEEP
+
+    def unasked(self, block: Block) -> float:
+        return 0 if block.wanted else inf
 
 
 AHEAD = 128
@@ -144,6 +159,12 @@ class DelayedUpdate(_Unmoved):
 
     def engaged(self, file: FileId, number: int, block: Block, now: float) -> bool:
         return number < AHEAD
+
+    def unasked(self, block: Block) -> float:
+        if not block.wanted or block.threshold is None:
+            return inf
+        # The first write of an owner does not count.
+        return max(0, block.threshold - block.overwritten - (not block.untouched))
 
 
 Future = Callable[[FileId, int], bool]

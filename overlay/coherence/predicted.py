@@ -100,6 +100,9 @@ class Predicted:
     def engaged(self, file: FileId, number: int, block: Block, now: float) -> bool:
         return number < AHEAD
 
+    def unasked(self, block: Block) -> float:
+        return 0  # it learns from each write
+
     def asked(self, file: FileId, number: int, block: Block, now: float) -> None:
         self._answer(file, number, elsewhere=True)
 

@@ -54,6 +54,20 @@ void Grant(Window* window, uint64_t first, uint64_t count, bool read, uint64_t w
   }
 }
 
+void Until(Window* window, double seconds) {
+  const double nanoseconds = seconds * 1e9;
+  window->Until(!(nanoseconds < 1e19) ? Window::kNoEnd
+                                      : static_cast<uint64_t>(std::max(nanoseconds, 0.0)));
+}
+
+void Allow(Window* window, double writes, double fresh) {
+  const auto count = [](double number) {
+    const double most = static_cast<double>(Window::kMany);
+    return static_cast<int64_t>(std::min(std::max(number, 0.0), most));
+  };
+  window->Allow(count(writes), count(fresh));
+}
+
 }  // namespace
 
 void init_window(py::module_& m) {
@@ -67,6 +81,11 @@ void init_window(py::module_& m) {
            py::arg("read"), free)
       .def("revoke_all", &Window::RevokeAll, py::kw_only(), py::arg("read") = true, free)
       .def("resize", &Window::Resize, py::arg("size"), free)
+      .def("unsure", &Window::Unsure, free)
+      .def("until", &Until, py::arg("seconds"))
+      .def("allow", &Allow, py::kw_only(), py::arg("writes"), py::arg("fresh"))
+      .def("take_written", &Window::TakeWritten)
+      .def("take_modified", &Window::TakeModified)
       .def(
           "counts", [](Window& w, uint64_t first, uint64_t n) { return w.Counts(first, n, false); },
           py::arg("first"), py::arg("count"))
@@ -77,6 +96,8 @@ void init_window(py::module_& m) {
       .def("take_dirty", [](Window& w) { return w.Take(Window::kDirty); })
       .def("take_used", [](Window& w) { return w.Take(Window::kUsed); })
       .def_property_readonly("whole", &Window::whole)
+      .def_property_readonly("exact", &Window::exact)
+      .def_property_readonly("written", &Window::written)
       .def_property_readonly("size", &Window::size)
       .def_property_readonly("modified", &Window::modified)
       .def_property_readonly("reads", &Window::reads)

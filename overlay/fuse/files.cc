@@ -135,10 +135,10 @@ void Read(fuse_req_t request, fuse_ino_t, size_t size, off_t offset, fuse_file_i
 // What of the buffer was written, or -errno; nothing where the window may not be written.
 std::optional<ssize_t> WriteThrough(Window* window, fuse_bufvec* data, off_t offset, bool append) {
   const size_t size = fuse_buf_size(data);
-  // The kernel's idea of a file's end, where appended bytes go, is right for whole files only.
-  if (offset < 0 || (append && !window->whole())) return std::nullopt;
   Window::Pass pass(window);
-  if (!pass.MayWrite(static_cast<uint64_t>(offset), size)) return std::nullopt;
+  if (offset < 0 || !pass.MayWrite(static_cast<uint64_t>(offset), size, append)) {
+    return std::nullopt;
+  }
   fuse_bufvec to = FUSE_BUFVEC_INIT(size);
   to.buf[0].flags = static_cast<fuse_buf_flags>(FUSE_BUF_IS_FD | FUSE_BUF_FD_SEEK);
   to.buf[0].fd = window->fd();

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from overlay.fuse import Session, SessionOptions
+from overlay.fuse import Session, SessionOptions, Window
 from overlay.shares.buffer import Buffer
 from overlay.shares.member import Member
 from overlay.shares.membership import Caller, Ends
@@ -48,7 +48,7 @@ class MountedShare:
             raise ConflictError(f"a share is mounted at {mountpoint} already") from error
         try:
             buffer = Buffer(self._folder / "blocks", limit)
-            self._member = Member(call, share, name, buffer, wait=wait)
+            self._member = Member(call, share, name, buffer, wait=wait, make=Window)
             try:
                 options = SessionOptions(name=f"satchel:{share}")
                 self._session = Session(self._member.node, mountpoint, options)

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from overlay.coherence import ATTRIBUTES, BLOCK, FileId, Message
 from overlay.shares.extent import LARGEST, Extent
-from overlay.shares.operations import Attributes
+from overlay.shares.operations import Attributes, Window
 
 AHEAD_FIRST = 4
 AHEAD_LIMIT = 128
@@ -32,7 +32,9 @@ class OpenFile:
     pinned: the access that must not lose block -1 now, until that time. next, window: where who
     reads in order goes on, and how far is fetched ahead of it, in blocks. behind: bytes that were
     written natively since the last flush. extent_came: with the open of a native file, and is the
-    latest as long as that lasts
+    latest as long as that lasts. granted: what sessions answer by themselves; granted_writes,
+    granted_size: its writes that were taken, and the size that it was told or that was taken.
+    complete: all of a native file is here; verify: when that is looked at next
     """
 
     file: FileId
@@ -48,6 +50,11 @@ class OpenFile:
     window: int = 0
     behind: int = 0
     extent_came: bool = False
+    granted: Window | None = None
+    granted_writes: int = 0
+    granted_size: int = 0
+    complete: bool = False
+    verify: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -97,6 +104,11 @@ class Access(ABC):
         self.done = False
         self.error: OSError | None = None
         self.logs: list[list[Message | OSError]] = []
+
+    @property
+    def blocks(self) -> range:
+        """Those whose content it is about."""
+        return range(0)
 
     @abstractmethod
     def advance(self, blocks: Blocks) -> list[Need]:
@@ -156,6 +168,10 @@ class Read(Access):
         self._offset, self._size = offset, size
         self.result = b""
 
+    @property
+    def blocks(self) -> range:
+        return range(*span(self._offset, self._size))
+
     def advance(self, blocks: Blocks) -> list[Need]:
         needs = []
         if not blocks.readable(self.file, ATTRIBUTES):
@@ -198,6 +214,10 @@ class Write(Access):
         self._appends = offset is None
         self._guessed = False
         self._offset, self._data = offset or 0, data
+
+    @property
+    def blocks(self) -> range:
+        return range(0) if self._appends else range(*span(self._offset, len(self._data)))
 
     def advance(self, blocks: Blocks) -> list[Need]:
         file = self.file

@@ -119,6 +119,11 @@ class Buffer:
                 yield key
 
     @property
+    def full(self) -> bool:
+        """Whether there is a surplus."""
+        return len(self._recent) > self.limit
+
+    @property
     def blocks(self) -> int:
         """How many are here that home has as well."""
         return len(self._recent)

@@ -36,8 +36,9 @@ from overlay.coherence import (
     FileId,
     Granted,
     Invalidate,
-    Log,
+    Keep,
     Message,
+    Native,
     Node,
     Own,
     Policy,
@@ -48,18 +49,21 @@ from overlay.coherence import (
     content,
     filled,
 )
+from overlay.shares import clock
 from overlay.shares.access import Access, Need, OpenFile, Read, SetExtent, Stat, Write
 from overlay.shares.buffer import Buffer
+from overlay.shares.copies import Copies
 from overlay.shares.extent import Extent
 from overlay.shares.hub import Hub, Opened
-from overlay.shares.lag import LAG_BYTES, Replies, file_status, settle, traffic_status
+from overlay.shares.lag import LAG_BYTES, file_status, settle, traffic_status
+from overlay.shares.operations import Window
 from overlay.shares.sending import LOOK_SECONDS, Sender
+from overlay.shares.windows import Make, Windows
 from satchel.errors import IntegrityError
 
 log = logging.getLogger(__name__)
 
 PIN_SECONDS = 1.0
-EXTENT_BYTES = 40
 FLUSHED = 4096
 """Blocks that are given to home before its answer is waited for."""
 
@@ -70,10 +74,12 @@ class Content:
     """Thread-safe. Raises OSError with the errno that a program gets.
 
     wait: seconds for which an access waits for a home that is not reached, until EIO; None: for
-    ever
+    ever. make: has sessions answer by themselves what they may
     """
 
-    def __init__(self, hub: Hub, buffer: Buffer, wait: float | None = 30.0) -> None:
+    def __init__(
+        self, hub: Hub, buffer: Buffer, wait: float | None = 30.0, make: Make | None = None
+    ) -> None:
         self._hub = hub
         self._buffer = buffer
         self._wait = wait
@@ -84,8 +90,9 @@ class Content:
         self._deferred: defaultdict[FileId, list[tuple[Message, Reply]]] = defaultdict(list)
         self._under_way: Counter[FileId] = Counter()
         self._changed = threading.Condition()
-        self._logs_of_access: list[Replies] = []
         self._sender = Sender(self._changed, self._machine, self._block, self._go_on, hub, wait)
+        self._windows = Windows(make, self._machine, buffer)
+        self._copies = Copies(self._machine, buffer, self._windows, self._sender)
         self._engages = 0
         self._engaged_at: dict[FileId, int] = {}
 
@@ -103,6 +110,8 @@ class Content:
             if self._engaged_at.get(file, 0) > mark:
                 opened = replace(opened, native=False)
             known = self._files.get(file)
+            if known is not None:
+                self._copies.take_back_all(known)
             if known is None or opened.native:
                 extent = Extent.of(opened.attributes)
                 if known is None:
@@ -126,12 +135,21 @@ class Content:
         with self._changed:
             return self._machine.native(file)
 
+    def window(self, file: OpenFile) -> Window | None:
+        """Where sessions answer by themselves what a program asks that has opened it."""
+        with self._changed:
+            return self._windows.of(file)
+
     def settle(self, file: FileId) -> None:
         """No program has it open any more: home gets what it has not."""
-        known = self._files[file]
-        if known.touched:
-            self.extent(known)
-        self._flush(file)
+        self.sync(self._files[file])
+
+    def note_times(self, file: OpenFile) -> None:
+        """What was written has its time in block -1."""
+        with self._changed:
+            self._copies.absorb(file)
+        if file.touched:
+            self.extent(file)
 
     def give_back(self, file: FileId) -> None:
         """Before the file is closed: home gets what is here alone. Of a native file the content
@@ -140,6 +158,7 @@ class Content:
         self._sender.wait_until(lambda: self._under_way[file] <= 0)
         with self._changed:
             native = self._machine.native(file)
+            self._copies.take_back_all(self._files[file])
             going = [] if native else self._machine.give_back(file)
             pending = [self._sender.send(message) for message in going]
         self._sender.wait_for(pending)
@@ -148,6 +167,7 @@ class Content:
         """The last program has closed it, and home is about to be told."""
         with self._changed:
             native = self._machine.native(file)
+            self._windows.drop(self._files[file])
             self._machine.close(file)
             if not native:
                 self._buffer.forget(file)
@@ -160,6 +180,9 @@ class Content:
         more, and the files have to be opened again before anything else is asked."""
         with self._changed:
             self._hub = hub
+            for file in self._files.values():
+                self._copies.take_back_all(file, logs=False)  # the releases bring it
+                file.complete = False
             releases = self._machine.reset()
             self._deferred.clear()
             self._under_way.clear()
@@ -213,8 +236,7 @@ class Content:
 
     def sync(self, file: OpenFile) -> None:
         """Returns when home has what was written here; the caller has home make it durable."""
-        if file.touched:
-            self.extent(file)
+        self.note_times(file)
         self._flush(file.file)
 
     def _flush(self, file: FileId) -> None:
@@ -266,17 +288,22 @@ class Content:
 
     def _step(self, access: Access) -> bool:
         """Have the access go on; post what it lacks."""
-        self._logs_of_access = access.logs
-        needs = access.advance(self)
+        self._copies.logs = access.logs
         file = access.file
+        if isinstance(access, Write | SetExtent):
+            self._windows.withdraw_whole(file)
+        self._copies.absorb(file)
+        needs = access.advance(self._copies)
         if file.pinned is access and file.pinned_until == 0.0:
             file.pinned_until = time.monotonic() + PIN_SECONDS
         for need in needs:
             self._ask(file, need)
+        if not needs:
+            self._windows.grant(file, access.blocks)
         return not needs
 
     def _ask(self, file: OpenFile, need: Need) -> None:
-        now = time.monotonic()
+        now = clock.now()
         if need.writes:
             asked: list[Fetch] | list[Fetch | Own] = self._machine.to_write(
                 file.file, need.first, need.count, need.whole, now
@@ -296,72 +323,13 @@ class Content:
             lambda error: self._failed(hub, message, error),
         )
 
-    # What an access may ask, with the lock held.
-
-    def readable(self, file: OpenFile, number: int) -> bool:
-        now = time.monotonic()
-        if number == ATTRIBUTES and file.extent_came and self._machine.native(file.file):
-            logging = self._machine.block(file.file, number).logging
-            return not logging and self._machine.writable(file.file, number, now, whole=True)
-        return self._machine.readable(file.file, number, now)
-
-    def writable(self, file: OpenFile, number: int, *, whole: bool = False) -> bool:
-        whole = whole or (number == ATTRIBUTES and file.extent_came)
-        if not whole and self._machine.block(file.file, number).hollow:
-            return False  # nothing is here that the rest of the block could be
-        return self._machine.writable(file.file, number, time.monotonic(), whole)
-
-    def written(self, file: OpenFile, number: int) -> bool:
-        return self._machine.block(file.file, number).dirty
-
-    def get(self, file: OpenFile, offset: int, size: int) -> bytes:
-        first, end = offset // BLOCK, -(-(offset + size) // BLOCK)
-        self._machine.did_read(file.file, first, end - first)
-        if not self._machine.native(file.file):
-            self._buffer.used(file.file, range(first, end))
-        return self._buffer.read(file.file, offset, size)
-
-    def put(self, file: OpenFile, offset: int, data: bytes, before: int, after: int) -> None:
-        padded = bytes(before) + data + bytes(after) if before or after else data
-        self._buffer.write(file.file, offset - before, padded)
-        first, end = offset // BLOCK, -(-(offset + len(data)) // BLOCK)
-        native = self._machine.native(file.file)
-        (self._buffer.keep if native else self._buffer.used)(file.file, range(first, end))
-        pushes = self._machine.did_write(file.file, first, end - first, time.monotonic())
-        if native:
-            file.behind += len(data)
-        if self._logs(file, native):
-            for number in range(first, end):
-                start = max(offset, number * BLOCK)
-                stop = min(offset + len(data), (number + 1) * BLOCK)
-                piece = data[start - offset : stop - offset]
-                self._log(file, number, start - number * BLOCK, piece)
-        self._sender.push(pushes)
-
-    def put_extent(self, file: OpenFile, extent: Extent, *, logged: bool) -> None:
-        file.extent = extent
-        native = self._machine.native(file.file)
-        pushes = self._machine.did_write(file.file, ATTRIBUTES, 1, time.monotonic())
-        if logged and self._logs(file, native):
-            self._log(file, ATTRIBUTES, 0, extent.pack()[:EXTENT_BYTES])
-        self._sender.push(pushes)
-
-    def ahead_limit(self) -> int:
-        return self._buffer.limit // 4
-
-    def time(self) -> int:
-        return time.time_ns()
+    def collect(self) -> None:
+        """What was written through windows is on its way to home's log, where it goes there."""
+        with self._changed:
+            for file in self._windows.written():
+                self._copies.absorb(file)
 
     # Messages.
-
-    @staticmethod
-    def _logs(file: OpenFile, native: bool) -> bool:
-        """Whether what is written now goes to home's log."""
-        return file.log == "sync" or (file.log == "async" and not native)
-
-    def _log(self, file: OpenFile, number: int, offset: int, data: bytes) -> None:
-        message = Log(file.file, number, 1, offset, data)
-        self._sender.log(message, self._logs_of_access if file.log == "sync" else None)
 
     def _block(self, file: FileId, number: int) -> bytes:
         if number == ATTRIBUTES:
@@ -387,11 +355,14 @@ class Content:
                 return
             self._sender.count(reply)
             self._under_way[request.file] -= 1
+            file = self._files.get(request.file)
+            if file is not None:
+                self._copies.take_back(file, request.numbers, read=True)
             try:
                 if isinstance(request, Fetch) and isinstance(reply, Blocks):
                     self._take(reply, set(self._machine.blocks(request, reply, sent)))
                 elif isinstance(request, Own) and isinstance(reply, Granted):
-                    self._take(reply, set(self._machine.granted(request, reply, time.monotonic())))
+                    self._take(reply, set(self._machine.granted(request, reply, clock.now())))
                 else:
                     raise IntegrityError("home's reply does not fit", why=type(reply).__name__)
             except (IntegrityError, ValueError) as error:
@@ -444,7 +415,13 @@ class Content:
         self._changed.notify_all()
 
     def _evict(self) -> None:
+        if self._buffer.full:
+            self._windows.note_used()
         for file, number in list(self._buffer.surplus()):
+            known = self._files.get(file)
+            if known is not None:
+                self._copies.take_back(known, range(number, number + 1), read=True)
+                known.complete = False
             releases = self._machine.release(file, number, 1)
             for message in releases:
                 self._sender.send(message)
@@ -471,9 +448,11 @@ class Content:
             self._answer(message, reply)
 
     def _answer(self, message: Message, reply: Reply) -> None:
-        for flush in self._machine.ahead(message, time.monotonic()):
+        self._take_back(message)
+        now = clock.now()
+        for flush in self._machine.ahead(message, now):
             self._sender.send(flush)
-        answer = self._machine.answer(message, time.monotonic())
+        answer = self._machine.answer(message, now)
         if isinstance(message, Update) and isinstance(answer, Updated):
             kept = {n for n, k in zip(message.numbers, answer.kept, strict=True) if k}
             self._take(message, kept)
@@ -490,6 +469,22 @@ class Content:
             for flush in self._machine.flush(message.file, FLUSHED):
                 self._sender.send(flush)
         self._go_on(message.file)
+
+    def _take_back(self, message: Message) -> None:
+        """Sessions answer nothing more by what the machine is about to lose."""
+        file = self._files.get(message.file)
+        if file is None or isinstance(message, Native):
+            return
+        if isinstance(message, Engage):
+            self._windows.withdraw_all(file)
+        else:
+            reads_on = isinstance(message, Recall) and message.keep is Keep.COPY
+            self._windows.withdraw(file, message.numbers, read=not reads_on)
+        file.complete = False
+        # Nobody is to see what is written here before what was written earlier is logged.
+        for written in {file.file: file} | {f.file: f for f in self._windows.written()}:
+            self._copies.absorb(self._files[written])
+        self._windows.note_used_of(file)
 
     def _engaged(self, file: FileId) -> None:
         """What was native has to fit into the buffer from now on."""
@@ -518,17 +513,21 @@ class Content:
         """Home's answer to the heartbeat of that time is next in the stream."""
         with self._changed:
             self._machine.heard(sent)
+            self._windows.heard()
 
     def leased(self, until: float, mark: int) -> None:
         """Home has answered it: strong copies are good until then, what was sent is at home."""
         with self._changed:
             self._machine.leased(until)
             self._machine.confirmed(mark)
+            self._windows.heard()
 
     def status(self) -> dict[str, Any]:
         """Traffic by kind of message; of each file its policy, and blocks by what they are. hot:
         those that were written most since others had them, with counter and threshold."""
         with self._changed:
+            for written in self._windows.written():
+                self._copies.absorb(written)
             files = [
                 file_status(self._machine, file)
                 | {"open": file in self._files, "policy": self._opened_with.get(file, "")}

@@ -12,6 +12,7 @@ from contextlib import suppress
 from overlay.shares.buffer import Buffer
 from overlay.shares.membership import Caller, Ends, Membership
 from overlay.shares.node import Node
+from overlay.shares.windows import Make
 from satchel.errors import SatchelError
 
 log = logging.getLogger(__name__)
@@ -34,13 +35,15 @@ class Member:
         buffer: Buffer,
         *,
         wait: float | None = 30.0,
+        make: Make | None = None,
     ) -> None:
-        """Join. call: as for Membership; wait: as for Node. Raises what Membership.join does."""
+        """Join. call: as for Membership; wait, make: as for Node. Raises what Membership.join
+        does."""
         self.share = share
         self._call, self._name, self._wait = call, name, wait
         self._closed = threading.Event()
         self._membership = Membership(call, share, name, patience=wait)
-        self.node = Node(self._membership.join(JOIN_SECONDS), buffer, wait)
+        self.node = Node(self._membership.join(JOIN_SECONDS), buffer, wait, make)
         self._membership.over = self._over
 
     def close(self) -> None:

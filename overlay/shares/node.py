@@ -22,6 +22,7 @@ from math import inf
 from typing import Any, TypeVar
 
 from overlay.coherence import FileId
+from overlay.shares import clock
 from overlay.shares.access import OpenFile
 from overlay.shares.buffer import Buffer
 from overlay.shares.content import Content
@@ -29,6 +30,7 @@ from overlay.shares.extent import Extent
 from overlay.shares.hub import Hub, Opened
 from overlay.shares.names import Names
 from overlay.shares.operations import FLOCK, Attributes, Changes, Entry, Handle, LockKind, Usage
+from overlay.shares.windows import Make
 
 log = logging.getLogger(__name__)
 
@@ -69,13 +71,15 @@ class _Use:
 class Node:
     """Operations over a hub. Thread-safe."""
 
-    def __init__(self, hub: Hub, buffer: Buffer, wait: float | None = 30.0) -> None:
-        """Begins to listen at once. wait: as for Content."""
+    def __init__(
+        self, hub: Hub, buffer: Buffer, wait: float | None = 30.0, make: Make | None = None
+    ) -> None:
+        """Begins to listen at once. wait, make: as for Content."""
         self._hub = hub
         self._wait = wait
         self._joined = threading.Event()
         self._joined.set()
-        self.content = Content(hub, buffer, wait)
+        self.content = Content(hub, buffer, wait, make)
         self._buffer = buffer
         self._names = Names()
         self._uses: defaultdict[FileId, _Use] = defaultdict(lambda: _Use(threading.Lock()))
@@ -336,9 +340,10 @@ class Node:
             if use.file is None or (writes and not use.writes):
                 self._open(file, use, writes=writes or use.writes)
             self._used(file, use)
+            opened = use.file
         if flags & os.O_TRUNC:
             self.change(file, Changes(size=0), None)
-        return Handle(number(file, flags), direct=True)
+        return self._handle(file, flags, opened)
 
     def create(
         self, parent: FileId, name: bytes, mode: int, flags: int, uid: int, gid: int
@@ -350,11 +355,15 @@ class Node:
         file = entry.attributes.file
         use = self._use(file)
         with use.lock:
-            self._opened(file, use, opened, mark, writes=True)
+            made = self._opened(file, use, opened, mark, writes=True)
             self._used(file, use)
         if flags & os.O_TRUNC:
             self.change(file, Changes(size=0), None)
-        return _uncached(entry), Handle(number(file, flags), direct=True)
+        return _uncached(entry), self._handle(file, flags, made)
+
+    def _handle(self, file: FileId, flags: int, opened: OpenFile | None) -> Handle:
+        window = self.content.window(opened) if opened is not None else None
+        return Handle(number(file, flags), window, direct=True)
 
     def _file(self, handle: int) -> OpenFile:
         """The open file of a handle. A handle of another node's, or of before this one was started,
@@ -377,8 +386,8 @@ class Node:
 
     def flush(self, handle: int, lock_owner: int) -> None:
         use = self._use(file_of(handle))
-        if use.file is not None and use.file.touched:
-            self.content.extent(use.file)
+        if use.file is not None:
+            self.content.note_times(use.file)
         if use.locked:
             self.hub.forget_locks(file_of(handle), lock_owner)
 
@@ -463,7 +472,8 @@ class Node:
 
     def _heartbeat(self) -> float | None:
         """The lease in seconds; None where home is not reached."""
-        sent, mark = time.monotonic(), self.content.beating()
+        self.content.collect()
+        sent, mark = clock.now(), self.content.beating()
         try:
             lease = self._hub.beat(partial(self.content.heard, sent))
         except OSError as error:

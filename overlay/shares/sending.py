@@ -26,6 +26,7 @@ from overlay.coherence import (
     Release,
     filled,
 )
+from overlay.shares import clock
 from overlay.shares.hub import Hub
 from overlay.shares.lag import Lag, Replies
 
@@ -129,7 +130,7 @@ class Sender:
         """What a write made; and later, by itself, what becomes of it when its blocks are quiet."""
         for push in pushes:
             self.send(push)
-        wait = self._machine.next_due() - time.monotonic()
+        wait = self._machine.next_due() - clock.now()
         if self._timer is None and wait < inf:
             self._timer = threading.Timer(max(wait, 0.0), self._quiet)
             self._timer.daemon = True
@@ -138,7 +139,7 @@ class Sender:
     def _quiet(self) -> None:
         with self._changed:
             self._timer = None
-            self.push(self._machine.due(time.monotonic()))
+            self.push(self._machine.due(clock.now()))
 
     def wait_for(self, pending: list[Replies]) -> None:
         """Without the lock. Raises OSError: EIO where home is not reached, ESTALE where it went on

@@ -14,7 +14,7 @@ class Window:
     number of sessions. Blocks are where they are in the share's file: block n at n * 4096. A read
     or write is answered here only if every block of it may be; reads end at `size`, writes beyond
     it are asked, and so are those of a file opened with O_APPEND. With the whole file granted,
-    blocks are not looked at, and writes may make it longer.
+    what blocks may is not looked at, and writes may make it longer.
 
     Thread-safe. What revokes waits for answers under way, which themselves wait only for the file
     system below.
@@ -28,7 +28,8 @@ class Window:
 
     def grant(self, first: int, count: int = 1, *, read: bool = True, writes: int = 0) -> None:
         """Adds to what may be done with blocks. After `writes` writes of a block the next is
-        asked; granting any begins to count anew. ValueError beyond 32 TiB."""
+        asked; granting any begins to count anew, except of blocks that may be written already:
+        these keep count and limit. ValueError beyond 32 TiB."""
 
     def grant_whole(self, *, write: bool) -> None:
         """All of the file is read here, and written if `write`, until revoke_all."""
@@ -41,8 +42,20 @@ class Window:
         """The same of the whole file's grant, and of every block."""
 
     def resize(self, size: int) -> None:
-        """The share's file has another size. Returns when no answer by the old one is under
-        way."""
+        """The share's file has this size, and ends there. Returns when no answer by the old one is
+        under way."""
+
+    def unsure(self) -> None:
+        """The file may be longer by now: reads beyond its size are asked until the next resize.
+        Returns as resize."""
+
+    def until(self, seconds: float) -> None:
+        """All rights end at that time of CLOCK_BOOTTIME, unless this is called again; inf, as at
+        first: they do not."""
+
+    def allow(self, *, writes: float, fresh: float) -> None:
+        """After so many writes, or where more blocks than `fresh` would become dirty, the next
+        write is asked. At first there is no limit."""
 
     def counts(self, first: int, count: int) -> list[int]:
         """Writes that were answered here since they were last granted or taken, per block."""
@@ -55,11 +68,26 @@ class Window:
         bytes of an answer that is under way may be in the file before its block is dirty, never
         after."""
 
+    def take_written(self) -> bool:
+        """Whether something was written here since the last call. What was is in the other takes
+        then, or will be with the next True."""
+
+    def take_modified(self) -> int:
+        """`modified`, which is 0 then."""
+
     def take_used(self) -> list[tuple[int, int]]:
         """Blocks that were read or written here since the last call."""
 
     @property
     def whole(self) -> bool: ...
+    @property
+    def exact(self) -> bool:
+        """Whether the file ends at `size`: not after `unsure`."""
+
+    @property
+    def written(self) -> bool:
+        """What take_written would say."""
+
     @property
     def size(self) -> int:
         """Grows with writes to a whole file."""

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from homeserver.shares import Share, ShareRecord, Shares, ShareShelf
+from overlay.fuse import Session, Window
 from overlay.shares import Buffer, Membership, Node
 from overlay.shares import Member as Staying
 from wire import Caller
@@ -47,6 +49,8 @@ class Home:
         self.members: list[Member] = []
         self.shelf = ShareShelf(folder / "shares")
         self.shares = Shares(self.shelf, short / "s", LEASE)
+        self.windows: list[Window] = []
+        self._mounted: list[tuple[Session, threading.Thread]] = []
 
     def add(self, **options: Any) -> Share:
         self.shares.add(ShareRecord("photos", str(self.root), **options))
@@ -67,7 +71,7 @@ class Home:
         )
         hub = membership.join(10)
         buffer = Buffer(self._folder / f"buffer{len(self.members)}", 1 << 24)
-        member = Member(membership, Node(hub, buffer, 5.0), over)
+        member = Member(membership, Node(hub, buffer, 5.0, self._window), over)
         self.members.append(member)
         return member
 
@@ -75,9 +79,36 @@ class Home:
         """A node that joins again by itself; its test closes it."""
         folder = self._folder / f"buffer-{name}"
         call = partial(Caller, self._short / "s")
-        return Staying(call, "photos", name, Buffer(folder, 1 << 24), wait=20.0)
+        buffer = Buffer(folder, 1 << 24)
+        return Staying(call, "photos", name, buffer, wait=20.0, make=self._window)
+
+    def _window(self, descriptor: int, size: int) -> Window:
+        self.windows.append(Window(descriptor, size))
+        return self.windows[-1]
+
+    @property
+    def answered(self) -> int:
+        """Reads and writes that no node was asked for."""
+        return sum(window.reads + window.writes for window in self.windows)
+
+    def mount(self, node: Node) -> Path:
+        """Where programs reach the node's files by a session of this process."""
+        place = self._folder / f"mounted{len(self._mounted)}"
+        place.mkdir()
+        session = Session(node, place)
+        thread = threading.Thread(target=session.run)
+        thread.start()
+        self._mounted.append((session, thread))
+        return place
+
+    def unmount(self) -> None:
+        for session, thread in self._mounted:
+            session.close()
+            thread.join()
+        self._mounted.clear()
 
     def close(self) -> None:
+        self.unmount()
         for member in self.members:
             if member.gone:  # what it gives back goes nowhere, and that is soon said
                 member.membership.close()

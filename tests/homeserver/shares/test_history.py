@@ -12,14 +12,15 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 
-from overlay.coherence import BLOCK, FileId
+from overlay.coherence import BLOCK
 from overlay.coherence.history import INITIAL, Operation, check, dump
-from overlay.shares import ROOT, Member, Node
+from overlay.shares import ROOT, Member, Node, find
 from tests.homeserver.shares.conftest import Home
+from tests.needs import requires
 from tests.waiting import eventually
 
 NODES = 3
@@ -33,18 +34,82 @@ CUTS = 60
 VALUE = 16
 
 
+class Files(Protocol):
+    """What programs at one node do to a file."""
+
+    def open(self) -> int: ...
+    def read(self, handle: int, offset: int, size: int) -> bytes: ...
+    def write(self, handle: int, offset: int, data: bytes) -> object: ...
+    def open_again(self, handle: int) -> int:
+        """The handle is released."""
+        ...
+
+    def release(self, handle: int) -> None: ...
+
+
+class Asked:
+    """Files whose every access asks the node."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self.read, self.write = node.read, node.write
+
+    def open(self) -> int:
+        return self._node.open(find(self._node, "f"), os.O_RDWR).number
+
+    def open_again(self, handle: int) -> int:
+        self.release(handle)
+        return handle  # the next access opens it
+
+    def release(self, handle: int) -> None:
+        with suppress(OSError):
+            self._node.release(handle, 0)
+
+
+class Mounted:
+    """Files in a folder: a session of the node's answers by itself what it may."""
+
+    def __init__(self, home: Home, node: Node) -> None:
+        self._path = home.mount(node) / "f"
+
+    def open(self) -> int:
+        return os.open(self._path, os.O_RDWR)
+
+    def read(self, handle: int, offset: int, size: int) -> bytes:
+        return os.pread(handle, size, offset)
+
+    def write(self, handle: int, offset: int, data: bytes) -> int:
+        return os.pwrite(handle, data, offset)
+
+    def open_again(self, handle: int) -> int:
+        self.release(handle)
+        for _ in range(20):
+            with suppress(OSError):
+                return self.open()
+        raise AssertionError("the file cannot be opened")
+
+    def release(self, handle: int) -> None:
+        with suppress(OSError):
+            os.close(handle)
+
+
+def files_of(home: Home, nodes: list[Node], through: str) -> list[Files]:
+    if through == "mounts":
+        return [Mounted(home, node) for node in nodes]
+    return [Asked(node) for node in nodes]
+
+
 class Recorder:
     """Programs' accesses to one file's blocks, one register for each block.
 
     began: is told the number of each round, before which all programs have ended the last one
     """
 
-    def __init__(self, nodes: list[Node], began: Callable[[int], None]) -> None:
+    def __init__(self, nodes: list[Node], files: list[Files], began: Callable[[int], None]) -> None:
         self.history: list[Operation] = []
         self.failed = 0
-        self._nodes = nodes
+        self._files = files
         created = nodes[0].create(ROOT, b"f", 0o644, os.O_RDWR, os.getuid(), os.getgid())
-        self._file: FileId = created[0].attributes.file
         nodes[0].write(created[1].number, 0, bytes(BLOCKS * BLOCK))
         nodes[0].release(created[1].number, 0)
         self._numbers = itertools.count(1)
@@ -59,18 +124,21 @@ class Recorder:
 
     def _program(self, which: int) -> None:
         chance = random.Random(which)
-        node = self._nodes[which % NODES]
-        handle = node.open(self._file, os.O_RDWR).number
+        files = self._files[which % NODES]
+        handle, block = files.open(), 0
         for _ in range(ROUNDS):
             self._all.wait(60)
             for _ in range(OPERATIONS):
                 if chance.random() < 0.02:
-                    with suppress(OSError):
-                        node.release(handle, 0)  # and the next access opens it again
-                self._access(node, which, handle, chance)
+                    handle = files.open_again(handle)
+                if chance.random() < 0.4:
+                    block = chance.randrange(BLOCKS)
+                self._access(files, which, handle, block, chance)
+        files.release(handle)
 
-    def _access(self, node: Node, which: int, handle: int, chance: random.Random) -> None:
-        block = chance.randrange(BLOCKS)
+    def _access(
+        self, files: Files, which: int, handle: int, block: int, chance: random.Random
+    ) -> None:
         writes = chance.random() < 0.4
         value = f"{which}:{next(self._numbers)}".ljust(VALUE, ".") if writes else ""
         whole = chance.random() < 0.5
@@ -79,9 +147,9 @@ class Recorder:
         try:
             if writes:
                 data = value.encode().ljust(BLOCK if whole else VALUE, b".")
-                node.write(handle, block * BLOCK, data)
+                files.write(handle, block * BLOCK, data)
             else:
-                data = node.read(handle, block * BLOCK, VALUE)
+                data = files.read(handle, block * BLOCK, VALUE)
                 value = data.decode() if data.strip(b"\0") else INITIAL
             ended = time.monotonic()
         except OSError:
@@ -94,13 +162,20 @@ class Recorder:
         assert not violations, dump(violations[0].operations)
 
 
+THROUGH = pytest.mark.parametrize(
+    "through", ["nodes", pytest.param("mounts", marks=requires("fuse", "fusermount3"))]
+)
+
+
+@THROUGH
 @pytest.mark.parametrize("options", [{}, {"log": "sync"}, {"policy": "write-update"}])
 def test_what_programs_see_over_connections_that_break_is_one_memory(
-    home: Home, options: dict[str, str]
+    home: Home, options: dict[str, str], through: str
 ) -> None:
     home.add(**options)
     members = [home.join(str(number)) for number in range(NODES)]
-    recorder = Recorder([member.node for member in members], lambda number: None)
+    nodes = [member.node for member in members]
+    recorder = Recorder(nodes, files_of(home, nodes, through), lambda number: None)
     over = threading.Event()
 
     def cut() -> None:
@@ -121,6 +196,7 @@ def test_what_programs_see_over_connections_that_break_is_one_memory(
     recorder.judge()
     assert recorder.failed == 0
     assert not any(member.over for member in members)
+    assert (home.answered > len(recorder.history) / 20) == (through == "mounts")
 
 
 class Faults:
@@ -156,18 +232,24 @@ class Faults:
         caller._path = path
 
 
-def test_what_was_logged_outlasts_leases_and_homes_and_is_one_memory(home: Home) -> None:
+@THROUGH
+def test_what_was_logged_outlasts_leases_and_homes_and_is_one_memory(
+    home: Home, through: str
+) -> None:
     home.add(log="sync")
     members = [home.member(str(number)) for number in range(NODES)]
     faults = Faults(home, members)
     try:
-        recorder = Recorder([member.node for member in members], faults.begin)
+        nodes = [member.node for member in members]
+        recorder = Recorder(nodes, files_of(home, nodes, through), faults.begin)
         recorder.run()
         faults.end()
         recorder.judge()
         assert faults.lost == ROUNDS - 2
         assert recorder.failed < len(recorder.history) / 20
+        assert (home.answered > 0) == (through == "mounts")
     finally:
         faults.end()
+        home.unmount()
         for member in members:
             member.close()

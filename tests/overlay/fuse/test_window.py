@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
@@ -17,6 +18,7 @@ import pytest
 from overlay.coherence import FileId
 from overlay.fuse import Window
 from overlay.shares import Handle
+from overlay.shares.clock import now
 from tests.needs import requires
 from tests.overlay.fuse.conftest import Mounted, Mounter
 from tests.overlay.fuse.passthrough import Passthrough
@@ -154,9 +156,82 @@ def test_bytes_are_appended_by_asking_unless_the_file_is_whole(windows: Windows)
     os.write(appending, b"end")
     assert windows.window.writes == before
     windows.window.grant_whole(write=True)
+    os.write(appending, b"end")  # the kernel takes another place for the end
+    assert windows.window.writes == before
+    windows.window.resize(os.stat(windows.asked).st_size)
     os.write(appending, b"end")
     assert windows.window.writes == before + 1
     os.close(appending)
+
+
+def test_nothing_is_answered_after_the_end_of_the_rights(windows: Windows) -> None:
+    windows.window.grant(0, 2, writes=100)
+    windows.window.until(now() + 1000)
+    assert (windows.read(0), windows.write(1)) == (b"w", "window")
+    windows.window.until(now())
+    assert (windows.read(0), windows.write(1)) == (b"p", "asked")
+    windows.window.grant_whole(write=True)
+    assert (windows.read(0), windows.write(1)) == (b"p", "asked")
+    windows.window.until(now() + 1000)
+    assert (windows.read(0), windows.write(0)) == (b"w", "window")
+    windows.window.until(math.inf)
+    assert windows.read(2) == b"w"
+    windows.window.until(-math.inf)
+    assert windows.read(2) == b"p"
+
+
+def test_the_end_of_a_file_is_asked_for_while_it_is_unsure(windows: Windows) -> None:
+    windows.window.grant(0, BLOCKS)
+    windows.window.resize(BLOCK + 10)
+    assert os.pread(windows.file, BLOCK, 2 * BLOCK) == b""
+    windows.window.unsure()
+    assert not windows.window.exact
+    assert os.pread(windows.file, BLOCK, BLOCK) == b"p" * BLOCK
+    assert os.pread(windows.file, 10, BLOCK) == b"w" * 10
+    windows.window.resize(BLOCK + 20)
+    assert os.pread(windows.file, BLOCK, BLOCK) == b"w" * 20
+
+
+def test_no_more_is_written_than_is_allowed(windows: Windows) -> None:
+    windows.window.grant(0, BLOCKS, writes=Window.UNLIMITED)
+    windows.window.allow(writes=3, fresh=math.inf)
+    assert [windows.write(0) for _ in range(4)] == ["window"] * 3 + ["asked"]
+    windows.window.allow(writes=math.inf, fresh=2)
+    assert [windows.write(0, 3), windows.write(1, 2), windows.write(2)] == [
+        "window",  # two blocks that were not dirty
+        "window",
+        "window",
+    ]
+    assert windows.write(3) == "asked"
+    windows.window.grant_whole(write=True)
+    assert [windows.write(3), windows.write(0, 2)] == ["asked", "window"]
+    windows.window.allow(writes=0, fresh=math.inf)
+    assert windows.write(0) == "asked"
+
+
+def test_what_was_written_of_a_whole_file_is_known(windows: Windows) -> None:
+    assert not windows.window.take_written()
+    windows.window.grant_whole(write=True)
+    windows.write(2)
+    os.pwrite(windows.file, b"far", 5000 * BLOCK)
+    assert windows.window.written
+    assert windows.window.take_written()
+    assert not windows.window.take_written()
+    assert windows.window.take_dirty() == [(2, 1), (5000, 1)]
+    modified = windows.window.modified
+    assert modified > 10**18
+    assert (windows.window.take_modified(), windows.window.modified) == (modified, 0)
+
+
+def test_what_may_be_written_keeps_its_count_when_it_is_granted_again(windows: Windows) -> None:
+    windows.window.grant(0, writes=2)
+    windows.write(0)
+    windows.window.grant(0, writes=2)
+    assert windows.window.counts(0, 1) == [1]
+    assert [windows.write(0), windows.write(0)] == ["window", "asked"]
+    windows.window.revoke(0, read=False)
+    windows.window.grant(0, writes=2)
+    assert windows.window.counts(0, 1) == [0]
 
 
 def test_a_handle_of_another_session_is_attached(windows: Windows) -> None:
