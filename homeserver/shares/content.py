@@ -62,7 +62,7 @@ class Content:
             return
         if self._log.has(file, number):
             # What the log says is older: were it replayed now, it would come on top.
-            self._log.append(file, number, 0, block)
+            self._log.append(file, number, 0, self._unpadded(file, number, block))
             self._stored.setdefault(file, set()).add(number)
 
     def append(self, message: Log) -> None:
@@ -170,6 +170,16 @@ class Content:
             except OSError as error:
                 if error.errno == errno.ESTALE:
                     self._unsaved.pop((file, number), None)
+
+    def _unpadded(self, file: FileId, number: int, block: bytes) -> bytes:
+        """So much of it that it covers what the log has of the block, the file and all that is no
+        zero. A replay makes a file as long as what it writes, and a block that was given is padded
+        to its end."""
+        if number == ATTRIBUTES:
+            return block
+        reached = [part.offset + len(part.data) for part in self._log.written(file, number)]
+        within = min(BLOCK, self._extent(file).size - number * BLOCK)
+        return block[: max(*reached, within, len(block.rstrip(b"\0")))]
 
     def _extent(self, file: FileId) -> Extent:
         """What home says of size and times. The native file may be longer for a while: a block is
