@@ -145,9 +145,10 @@ def pages_missing(store: Store, root: TableRoot, blocks: Iterable[int]) -> list[
     """The topmost pages above these blocks of a volume that are not in the store. A level is read
     at once, each page of it once: there may be a thousand above the blocks of a machine."""
     missing: list[ChunkRef] = []
-    if root.ref == ZERO_REF:
+    leaves_wanted = {block // FANOUT for block in blocks if block < root.blocks}
+    if root.ref == ZERO_REF or not leaves_wanted:
         return missing
-    wanted = {root.ref: {block // FANOUT for block in blocks if block < root.blocks}}
+    wanted = {root.ref: leaves_wanted}
     for level in range(_core.root_level(root.blocks), -1, -1):
         pages = _pages(store.records(b"".join(wanted)), level)
         missing += [page for page in wanted if page not in pages]

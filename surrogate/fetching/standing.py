@@ -28,6 +28,7 @@ URGENT_BATCH_SECONDS = 0.5
 
 ASIDE_SECONDS = 0.02
 ASIDE_BYTES = 100_000
+AHEAD_SECONDS = 0.05
 AHEAD_BYTES = 512 << 10
 ASIDE_LEAST_BYTES = 8 << 10
 """What a request that nobody waits for may take; what the machine waits for may be behind it. Where
@@ -105,8 +106,9 @@ class Standing:
             return min(max(fits, LEAST_BATCH_BYTES), MOST_BATCH_BYTES)
         if not estimate.rate_known:
             return LEAST_BATCH_BYTES
-        most = AHEAD_BYTES if priority is Priority.BACKGROUND else ASIDE_BYTES
-        return min(max(int(ASIDE_SECONDS * estimate.rate), ASIDE_LEAST_BYTES), most)
+        alone = priority is Priority.BACKGROUND
+        seconds, most = (AHEAD_SECONDS, AHEAD_BYTES) if alone else (ASIDE_SECONDS, ASIDE_BYTES)
+        return min(max(int(seconds * estimate.rate), ASIDE_LEAST_BYTES), most)
 
 
 @dataclass(eq=False)
