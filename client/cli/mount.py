@@ -4,18 +4,19 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import sys
 from pathlib import Path
 
 import click
 
 from client.cli.context import Context, pass_context
-from client.settings import ClientSettings
 from client.shares import serve_mount, share_way
-from overlay.mounts import MountedShare
-from satchel.errors import SatchelError
+from overlay.mounts import (
+    MountedShare,
+    Ready,
+    run_until_signal,
+    serve_here,
+    serve_in_background,
+)
 
 MIB = 1 << 20
 
@@ -46,82 +47,24 @@ def command(
         raise click.UsageError("say SHARE and DIR, or DIR alone")
     share, place = (None, names[0]) if len(names) == 1 else names
     limit = None if buffer_mib is None else buffer_mib * MIB
-    patience = wait or None
-    mountpoint = Path(place).absolute()
-    if not background:
-        _mount(context.settings, share, mountpoint, limit, patience, None)
-        return
-    _in_background(context.settings, share, mountpoint, limit, patience)
+    settings, mountpoint = context.settings, Path(place).absolute()
 
+    def serve(ready: Ready) -> None:
+        settings.run.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with share_way(settings) as way:
+            mounted = MountedShare(
+                way.call,
+                way.choose(share),
+                settings.client_name,
+                mountpoint,
+                settings.data / "shares",
+                limit=limit,
+                wait=wait or None,
+            )
+            with serve_mount(settings, mounted):
+                run_until_signal(mounted, ready)
 
-def _mount(
-    settings: ClientSettings,
-    share: str | None,
-    mountpoint: Path,
-    limit: int | None,
-    wait: float | None,
-    ready: int | None,
-) -> None:
-    """Until it is unmounted. ready: a descriptor that is told when it is mounted."""
-    settings.run.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with share_way(settings) as way:
-        mounted = MountedShare(
-            way.call,
-            way.choose(share),
-            settings.client_name,
-            mountpoint,
-            settings.data / "shares",
-            limit=limit,
-            wait=wait,
-        )
-        signal.signal(signal.SIGTERM, lambda *_: mounted.stop())
-        signal.signal(signal.SIGINT, lambda *_: mounted.stop())
-        server = serve_mount(settings, mounted)
-        try:
-            if ready is None:
-                click.echo(f"{mounted.share} is mounted at {mountpoint}", err=True)
-            else:
-                _detach(settings.state / "mount.log")
-                os.write(ready, b"+")
-                os.close(ready)
-            mounted.run()
-        finally:
-            server.close()
-
-
-def _in_background(
-    settings: ClientSettings,
-    share: str | None,
-    mountpoint: Path,
-    limit: int | None,
-    wait: float | None,
-) -> None:
-    """A process of its own serves the mount; this one ends when that is mounted, or has failed."""
-    told, ready = os.pipe()
-    if os.fork() == 0:
-        os.close(told)
-        os.setsid()
-        quiet = os.open(os.devnull, os.O_RDWR)
-        os.dup2(quiet, 0)
-        os.dup2(quiet, 1)
-        try:
-            _mount(settings, share, mountpoint, limit, wait, ready)
-        except SatchelError as error:
-            click.echo(f"satchel: {error}", err=True)
-            os._exit(error.exit_code)
-        except BaseException:
-            sys.excepthook(*sys.exc_info())
-            os._exit(1)
-        os._exit(0)
-    os.close(ready)
-    if os.read(told, 1) != b"+":
-        _, status = os.wait()
-        sys.exit(os.waitstatus_to_exitcode(status))
-
-
-def _detach(log: Path) -> None:
-    """What is said from now on goes into a file: whoever waits for the terminal's end need not."""
-    log.parent.mkdir(parents=True, exist_ok=True)
-    written = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    os.dup2(written, 2)
-    os.close(written)
+    if background:
+        serve_in_background("satchel", serve, settings.state / "mount.log")
+    else:
+        serve_here(serve)

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import click
 
 from console import json_option, show, size
 from homeserver.cli.context import Context, pass_context
-from satchel.errors import UsageError
+from satchel.errors import ConflictError, UsageError
+from satchel.names import host_name
 
 COLUMNS = ("name", "path", "policy", "relaxation", "log", "nodes")
 NODE_COLUMNS = ("node", "name", "connected", "heard", "open_files", "blocks", "behind", "since")
@@ -131,6 +133,52 @@ def rm(context: Context, name: str, as_json: bool) -> None:
     """Share the folder no more. What is in it stays where it is."""
     context.daemon().delete(f"/v1/shares/{name}")
     show({"removed": name}, as_json=as_json)
+
+
+@group.command("mount")
+@click.argument("name")
+@click.argument("place", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
+@click.option("--background", is_flag=True, help="Return when it is mounted.")
+@click.option("--buffer-mib", type=int, help="MiB of others' content [default: memory / 32].")
+@pass_context
+def mount(
+    context: Context, name: str, place: Path, background: bool, buffer_mib: int | None
+) -> None:
+    """Mount the share NAME at DIR, until Ctrl-C or `fusermount3 -u DIR`.
+
+    In the shared folder itself is what home has; here programs of home see the latest of every
+    node, and what they write is seen by every node at once. In the background it logs to
+    `mount.log` in the folder of the setting `data`.
+    """
+    from overlay.mounts import (  # most commands need no mount
+        MountedShare,
+        Ready,
+        run_until_signal,
+        serve_here,
+        serve_in_background,
+    )
+    from wire import Caller
+
+    settings, mountpoint = context.settings, place.absolute()
+    root = Path(context.daemon().get_json(f"/v1/shares/{name}")["path"]).resolve()
+    if root in (mountpoint.resolve(), *mountpoint.resolve().parents):
+        raise ConflictError(f"cannot mount {name} at {mountpoint}", why="that is in the share")
+
+    def serve(ready: Ready) -> None:
+        mounted = MountedShare(
+            partial(Caller, settings.share_socket),
+            name,
+            host_name(),
+            mountpoint,
+            settings.data / "mounts",
+            limit=None if buffer_mib is None else buffer_mib << 20,
+        )
+        run_until_signal(mounted, ready)
+
+    if background:
+        serve_in_background("satchel-home", serve, settings.data / "mount.log")
+    else:
+        serve_here(serve)
 
 
 @group.command("status")

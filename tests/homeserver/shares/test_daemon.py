@@ -134,6 +134,38 @@ def test_home_that_is_killed_has_what_it_acknowledged_as_synced(
     membership.close()
 
 
+@requires("fuse")
+def test_home_mounts_a_share_of_its_own(daemon: Daemon, tmp_path: Path) -> None:
+    program, place = daemon.program, tmp_path / "mounted"
+    place.mkdir()
+    refused = program.run("share", "mount", "nothing", place)
+    assert refused.returncode == 3 and "no share nothing" in refused.stderr
+    program.json("share", "add", daemon.shared)
+    (daemon.shared / "folder").mkdir()
+    inside = program.run("share", "mount", "photos", daemon.shared / "folder")
+    assert inside.returncode == 5 and "in the share" in inside.stderr
+    made = program.run("share", "mount", "--background", "photos", place)
+    assert made.returncode == 0, made.stderr
+    try:
+        twice = program.run("share", "mount", "--background", "photos", place)
+        assert twice.returncode == 5 and "already" in twice.stderr
+        membership, one = node(daemon.run / SHARE_SOCKET, tmp_path, "one")
+        entry, handle = one.create(ROOT, b"file", 0o644, os.O_RDWR, UID, GID)
+        one.write(handle.number, 0, b"by a node")
+        assert (place / "file").read_bytes() == b"by a node"
+        with (place / "file").open("r+b", buffering=0) as file:
+            file.write(b"at home, ")
+            assert one.read(handle.number, 0, 99) == b"at home, "
+        assert one.attributes(entry.attributes.file, None).size == 9
+        one.close()
+        membership.close()
+    finally:
+        subprocess.run(["fusermount3", "-u", place], check=True)
+    nodes = partial(program.json, "share", "status")
+    wait_until(lambda: len(nodes()[0]["nodes"]) == 1, 30)
+    assert (daemon.shared / "file").read_bytes() == b"at home, "
+
+
 @requires("ssh", "sshd")
 def test_a_client_reaches_the_shares_and_lends_them_to_a_surrogate(
     daemon: Daemon, short_path: Path, tmp_path: Path
