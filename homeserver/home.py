@@ -45,11 +45,12 @@ class Home:
         self._identity = Identity.open(settings.identity)
         self.store = Store.open(settings.store, level=0)
         self._shelf = ServiceShelf(settings.services)
+        self._logs: dict[str, Log] = {}
         self._calls = CallKeepers(
             settings.run,
             self._shelf.calls_path,
             lambda name: HomeShares(settings, name),
-            lambda name: self._services[name].last_logged,
+            lambda name: self._logs[name].last,
         )
         self._machines = Machines(
             self.store, driver, settings.run / "r", settings.images, self._share_host
@@ -175,6 +176,8 @@ class Home:
     def _open(self, record: ServiceRecord) -> Service:
         log = Log.open(self._shelf.log_path(record.name)) if record.stateful else None
         checkpoints = self._shelf.checkpoints(record.name)
+        if log:
+            self._logs[record.name] = log
         latest = checkpoints.latest()
         if record.stateful and latest and MachineSpec.from_json(latest.machine).shares:
             self._calls.of(record.name)

@@ -141,6 +141,8 @@ class DistantKeeper:
         if self._closing.wait(AGAIN_SECONDS):
             return
         with self._lock:
+            if self._closing.is_set():
+                return
             self._caller = self._call()
             first = self._first
             if first and all(call is not first for call, _ in self._pending.values()):

@@ -14,11 +14,14 @@ from pathlib import Path
 
 import pytest
 
+from homeserver.calls import CallDoor, CallKeeper, CallRecord
 from homeserver.shares import ShareRecord, Shares, ShareShelf
 from overlay.shares import Buffer, Member
 from replay import AgentChannel, agent_program
-from replica import MemberHost, ShareHost, TreeHost
+from replica import CallHost, MemberHost, ShareHost, TreeHost
 from replica.shares import GuestShares
+from satchel.ids import ReplicaId
+from surrogate.calls import guest_calls
 from tests.conftest import requires
 from tests.overlay.fuse.passthrough import Passthrough
 from wire import Caller
@@ -63,7 +66,27 @@ def member_host(folder: Path) -> Iterator[ShareHost]:
         )
 
 
-@pytest.fixture(params=[folder_host, member_host])
+@contextlib.contextmanager
+def keeper_host(folder: Path) -> Iterator[ShareHost]:
+    """The same, through the keeper of a service's calls, as home's own replicas have it."""
+    with member_host(folder) as members:
+        keeper = CallKeeper("files", CallRecord(folder / "calls"), members.serve, lambda: 0)
+        with contextlib.closing(keeper):
+            yield CallHost(keeper.at_home)
+
+
+@contextlib.contextmanager
+def distant_host(folder: Path) -> Iterator[ShareHost]:
+    """The same, through the keeper's socket, as a surrogate's: but trusted as home's are, because
+    here everything is asked between operations."""
+    with member_host(folder) as members:
+        keeper = CallKeeper("files", CallRecord(folder / "calls"), members.serve, lambda: 0)
+        keeper.elsewhere = lambda tell=None: keeper.at_home()  # type: ignore[method-assign]
+        with contextlib.closing(keeper), contextlib.closing(CallDoor(folder / "d", keeper)):
+            yield guest_calls(folder / "d", ReplicaId("files-1"))
+
+
+@pytest.fixture(params=[folder_host, member_host, keeper_host, distant_host])
 def guest(request: pytest.FixtureRequest, short_path: Path) -> Iterator[Guest]:
     (short_path / "home").mkdir()
     with request.param(short_path) as host:

@@ -146,6 +146,7 @@ def starts_home_again(laptop: Laptop) -> None:
     site = laptop.site
     site.home.stop()
     site.restart_home()
+    assert list(laptop.folder.iterdir())  # home waits for its nodes, the mount for its connection
     wait_until(lambda: site.states()["home"] == "joined")
 
 
