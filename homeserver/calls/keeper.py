@@ -42,9 +42,8 @@ INIT_SECONDS = 30.0
 TOLD_OPERATIONS = 64
 """How many operations ahead of what a replica asks it is told what home's has asked."""
 
-TOLD_REPLY = 64 << 10
 TOLD_BYTES = 256 << 10
-"""The longest reply that is told so, and all of one operation. The rest is asked for."""
+"""What is told of one operation at most. The rest is asked for."""
 
 _BY_HANDLE = 1 << 6
 """Of a SETATTR: it says the handle."""
@@ -151,7 +150,7 @@ class CallKeeper:
         done: list[Done] = []
         for operation in range(max(asked, told + 1), last + 1):
             size = 0
-            for name in self._record.of(operation, TOLD_REPLY):
+            for name in self._record.of(operation, TOLD_BYTES):
                 reply = self._found(name)
                 if reply is not None and (size := size + len(reply)) <= TOLD_BYTES:
                     done.append(Done(operation, name.count, name.digest, reply))
