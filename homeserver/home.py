@@ -53,7 +53,12 @@ class Home:
             lambda name: self._logs[name].last,
         )
         self._machines = Machines(
-            self.store, driver, settings.run / "r", settings.images, self._share_host
+            self.store,
+            driver,
+            settings.run / "r",
+            settings.images,
+            self._share_host,
+            self._share_copy,
         )
         self._lock = threading.RLock()
         self._carrying = threading.Lock()
@@ -191,6 +196,13 @@ class Home:
         if not self._shelf.get(name).stateful:
             return shares
         return CallHost(lambda: self._calls.of(name).at_home(), shares.check)
+
+    def _share_copy(self, name: str) -> ShareHost | None:
+        """For who executes the log once more."""
+        if not self._shelf.get(name).stateful:
+            return None
+        check = HomeShares(self.settings, name).check
+        return CallHost(lambda: self._calls.of(name).copy(), check)
 
     def _sign(self, data: bytes) -> bytes:
         return self._identity.sign(data, SIGNATURE_NAMESPACE)

@@ -89,11 +89,12 @@ class Machines:
         run_dir: Path,
         images: Path,
         shares: Callable[[str], ShareHost] | None = None,
+        copies: Callable[[str], ShareHost | None] | None = None,
     ) -> None:
         """Clears what a home that was killed left in `run_dir`. shares: who answers for those of a
-        service's guest."""
+        service's guest; copies: who does for one that must not touch anything."""
         sweep(run_dir)
-        self._shares = shares
+        self._shares, self._copies = shares, copies
         self._store = store
         self._driver = driver
         self._run_dir = run_dir
@@ -126,7 +127,7 @@ class Machines:
         """From a checkpoint, for which the image is not needed any more. performs: it is home's one
         replica of that service, and may do what its guest asks of shares."""
         spec = MachineSpec.from_json(manifest.machine)
-        shares = self._shares if performs else None
+        shares = self._shares if performs else self._copies
         replica = self._new(manifest.service, spec, manifest.adapter, shares)
         frozen = Frozen(manifest.operation, manifest.device_state, manifest.volumes)
 
@@ -210,7 +211,7 @@ class Machines:
         service: str,
         spec: MachineSpec,
         adapter: Mapping[str, Any],
-        shares: Callable[[str], ShareHost] | None = None,
+        shares: Callable[[str], ShareHost | None] | None = None,
     ) -> Replica:
         replica = Replica(
             ReplicaId(f"{service[:54]}-{secrets.token_hex(4)}"),

@@ -87,6 +87,11 @@ class CallKeeper:
         never waits."""
         return _Line(self, trusted=False, earlier=0, tell=tell)
 
+    def copy(self) -> Keeper:
+        """For a copy of a replica, which executes operations once more and must not touch anything:
+        it is given what was done."""
+        return _Line(self, trusted=False, earlier=0, copy=True)
+
     def logged(self) -> None:
         """The log has more operations: what surrogates ask in them is done."""
         with self._lock:
@@ -209,6 +214,8 @@ class CallKeeper:
         finished = line.earlier if line.trusted else self._record.finished
         if name.operation <= max(finished, self._cut):
             return "a replica asks what no other one has asked in it"
+        if line.copy:
+            return "a copy asks what nobody has asked"
         if self._performer is None:
             return "it is asked before the session has begun, or after its end"
         return ""
@@ -260,11 +267,14 @@ class _Line:
         *,
         trusted: bool,
         earlier: int,
+        copy: bool = False,
         tell: Callable[[list[Done]], None] = lambda done: None,
     ) -> None:
-        """tell: as for CallKeeper.elsewhere. earlier: what this replica may have executed in an
-        earlier life: whatever is not in the record of that was not asked then."""
+        """copy: has nothing done. tell: as for CallKeeper.elsewhere. earlier: what this replica may
+        have executed in an earlier life: whatever is not in the record of that was not asked
+        then."""
         self.trusted = trusted
+        self.copy = copy
         self.earlier = earlier
         self._keeper = keeper
         self._tell = tell

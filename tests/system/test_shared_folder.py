@@ -29,6 +29,8 @@ from tests.system.site import (
 
 pytestmark = [*WHOLE, pytest.mark.nightly, requires("fuse")]
 
+DOCTOR_SECONDS = 300.0
+
 OPENED, WAS_OPEN = 201, 204
 """What `files` answers to an append."""
 
@@ -240,5 +242,7 @@ def test_home_that_is_killed_and_begins_again_writes_nothing_twice(laptop: Lapto
         site.roles.restart_surrogate("a", empty=False)
         appends.more(5)
     wait_until(lambda: site.states()["home"] == "joined")
+    stands_once(laptop, appends)
+    assert site.sees("doctor", "files", seconds=DOCTOR_SECONDS)["differs"] is None
     stands_once(laptop, appends)
     assert site.sees("stop", "files") == {"stopped": "files"}

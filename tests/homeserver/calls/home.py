@@ -57,6 +57,10 @@ class Home:
         """A replica at a surrogate."""
         return self._kernel(Kernel(self.keeper.elsewhere(), None, number))
 
+    def copy(self) -> Kernel:
+        """A copy of home's replica."""
+        return self._kernel(Kernel(self.keeper.copy(), None, 4_000_002))
+
     def lent(self) -> Kernel:
         """The same, through the socket. The caller ends it."""
         return Kernel(DistantKeeper(self.socket, ReplicaId("files-1")), None, 3_000_002)

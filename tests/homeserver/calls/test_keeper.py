@@ -109,6 +109,21 @@ def test_what_nobody_asked_in_a_finished_operation_fails(home: Home) -> None:
     assert home.names() == ["log"]
 
 
+def test_a_copy_is_given_what_was_done_and_changes_nothing(home: Home) -> None:
+    guest = home.guest()
+    for operation in (1, 2):
+        add_line(guest, f"{operation}\n", operation)
+    copy = home.copy()
+    for operation in (1, 2):
+        add_line(copy, f"{operation}\n", operation)
+    for operation in (0, 2, 3):
+        with pytest.raises(OSError, match=f"{os.strerror(errno.EIO)}|{os.strerror(errno.EROFS)}"):
+            copy.create("other", operation)
+    add_line(guest, "3\n", 3)
+    assert home.names() == ["log"]
+    assert home.text() == "1\n2\n3\n"
+
+
 def test_what_a_surrogate_says_is_finished_is_not(home: Home) -> None:
     guest, distant = home.guest(), home.distant()
     distant.calls.finished(9)
