@@ -48,6 +48,7 @@ from overlay.coherence import (
     Updated,
     content,
     filled,
+    runs,
 )
 from overlay.shares import clock
 from overlay.shares.access import Access, Need, OpenFile, Read, SetExtent, Stat, Write
@@ -417,16 +418,23 @@ class Content:
     def _evict(self) -> None:
         if self._buffer.full:
             self._windows.note_used()
-        for file, number in list(self._buffer.surplus()):
-            known = self._files.get(file)
-            if known is not None:
-                self._copies.take_back(known, range(number, number + 1), read=True)
-                known.complete = False
-            releases = self._machine.release(file, number, 1)
-            for message in releases:
-                self._sender.send(message)
-            if not self._machine.needed(file, number):
-                self._buffer.drop(file, number, 1)
+        surplus: defaultdict[FileId, list[int]] = defaultdict(list)
+        for file, number in self._buffer.surplus():
+            surplus[file].append(number)
+        for file, numbers in surplus.items():
+            for first, count in runs(sorted(numbers)):
+                self._evict_run(file, first, count)
+
+    def _evict_run(self, file: FileId, first: int, count: int) -> None:
+        known = self._files.get(file)
+        if known is not None:
+            self._copies.take_back(known, range(first, first + count), read=True)
+            known.complete = False
+        for message in self._machine.release(file, first, count):
+            self._sender.send(message)
+        unneeded = [n for n in range(first, first + count) if not self._machine.needed(file, n)]
+        for start, length in runs(unneeded):
+            self._buffer.drop(file, start, length)
 
     # What home asks.
 

@@ -202,6 +202,26 @@ def test_names_of_other_nodes_are_seen_at_once(join: Join) -> None:
     assert two.lookup(ROOT, b"d").attributes.file == folder
 
 
+def test_a_native_file_that_is_larger_than_the_buffer_is_given_up_in_runs(
+    join: Join, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Block by block, to cut a file of 2.5 GB took longer than programs wait for home."""
+    dropped: list[tuple[int, int | None]] = []
+    drop = Buffer.drop
+
+    def counted(self: Buffer, file: FileId, first: int, count: int | None = None) -> None:
+        dropped.append((first, count))
+        drop(self, file, first, count)
+
+    monkeypatch.setattr(Buffer, "drop", counted)
+    one = join(limit=64 * BLOCK)
+    file, handle = make(one, content=bytes(2048 * BLOCK))
+    one.change(file, Changes(size=BLOCK), handle)
+    assert one.attributes(file, handle).size == BLOCK
+    assert one.read(handle, 0, 2 * BLOCK) == bytes(BLOCK)
+    assert 0 < len(dropped) < 8
+
+
 def test_a_buffer_that_is_too_small_only_costs_messages(join: Join) -> None:
     one, two = join(), join(limit=16 * BLOCK)
     content = random.Random(3).randbytes(200 * BLOCK)
