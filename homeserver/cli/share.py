@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import time
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from satchel.names import host_name
 
 COLUMNS = ("name", "path", "policy", "relaxation", "log", "nodes")
 NODE_COLUMNS = ("node", "name", "connected", "heard", "open_files", "blocks", "behind", "since")
+LOST_COLUMNS = ("when", "node", "name", "why", "records")
 RULE_COLUMNS = ("glob", "policy", "relaxation")
 FILE_COLUMNS = ("path", "owned_blocks", "native")
 
@@ -222,6 +224,10 @@ def _tell(share: dict[str, Any]) -> None:
         for node in share["nodes"]
     ]
     show(nodes, as_json=False, columns=NODE_COLUMNS)
+    if share["taken_over"]:
+        now = time.time()
+        lost = [one | {"when": f"{now - one['at']:.0f} s ago"} for one in share["taken_over"]]
+        show(lost, as_json=False, columns=LOST_COLUMNS)
     if share["rules"]:
         show(share["rules"], as_json=False, columns=RULE_COLUMNS)
     if share["files"]:

@@ -63,6 +63,11 @@ class Session:
         self.duplex = Duplex(f"node {node} ({name})", self._arrived)
 
     @property
+    def left(self) -> bool:
+        """Whether the node has given back what it had, and said so."""
+        return self._leaving
+
+    @property
     def connected(self) -> bool:
         return self.duplex.connected
 

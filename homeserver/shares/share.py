@@ -18,7 +18,7 @@ import stat
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
 from time import monotonic, time_ns
@@ -70,8 +70,23 @@ LOOK_SECONDS = 0.25
 MARGIN = 1.25
 """Home waits so much longer than a node until the node's lease is over."""
 
+TAKEN_OVER_KEPT = 20
+"""Nodes that home has gone on without, which it still tells of."""
+
 LAST_BLOCK = 1 << 50
 """No file reaches further than the one before."""
+
+
+@dataclass(frozen=True)
+class TakenOver:
+    """Home has gone on without a node that had not left. at: seconds since 1970; records: of the
+    write log that were written into files for that"""
+
+    node: NodeId
+    name: str
+    why: str
+    at: float
+    records: int
 
 
 class Share:
@@ -79,7 +94,8 @@ class Share:
 
     lock: around `directory`, and `since`: when a block was given to the owner that it has
 
-    lease: seconds; record: another with other terms may be put in its place, for later opens
+    lease: seconds; taken_over: the last of these, the newest at the end
+    record: another with other terms may be put in its place, for later opens
     """
 
     def __init__(
@@ -105,6 +121,7 @@ class Share:
         self.directory = Directory(base=time_ns() // 1000)
         self.lock = threading.RLock()
         self.content = Content(record.name, self.tree, self.log, self.lock)
+        self.taken_over: deque[TakenOver] = deque(maxlen=TAKEN_OVER_KEPT)
         self._tokens = itertools.count(1)
         self._waiting: dict[Token, tuple[Session | None, Callable[[Any], None]]] = {}
         self.since: dict[tuple[FileId, int], float] = {}
@@ -143,9 +160,10 @@ class Share:
             if self.sessions.get(session.node) is not session:
                 return
             del self.sessions[session.node]
-            log.info("share %s: node %d (%s): %s", self.name, session.node, session.name, why)
             session.end(why)
+            before = self.content.replayed
             self._act(self.directory.lost(session.node, monotonic()))
+            self._note(session, why, self.content.replayed - before)
             for file in session.opened:
                 self._closed(file)
             session.opened.clear()
@@ -155,6 +173,18 @@ class Share:
         self.locks.lost(session.node)
         if not self._closing.is_set():
             self._gone(session)
+
+    def _note(self, session: Session, why: str, records: int) -> None:
+        """What the owner of a node that was lost may have to know."""
+        about = (self.name, session.node, session.name, why)
+        if session.left or self._closing.is_set():
+            log.info("share %s: node %d (%s): %s", *about)
+            return
+        log.warning("share %s: node %d (%s): %s; home goes on without it", *about)
+        if records:
+            log.warning("share %s: %d records of the write log were replayed", self.name, records)
+        found = TakenOver(session.node, session.name, why, time_ns() / 1e9, records)
+        self.taken_over.append(found)
 
     # Blocks.
 

@@ -31,6 +31,7 @@ def share_status(share: Share) -> dict[str, Any]:
         "rules": [asdict(rule) for rule in share.record.rules],
         "log": {"mode": share.record.log, **asdict(share.log.lag())},
         "replayed": {"records": share.content.replayed, "seconds": share.content.replay_seconds},
+        "taken_over": [asdict(each) for each in share.taken_over.copy()],
         "locks": share.locks.count(),
         "nodes": nodes,
         "traffic": [

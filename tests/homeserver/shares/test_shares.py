@@ -440,6 +440,27 @@ def test_a_log_record_of_ten_bytes_takes_less_than_400_on_the_wire(home: Home) -
     assert 0 < per_write < 400
 
 
+def test_home_tells_which_node_it_went_on_without_and_what_it_replayed(
+    home: Home, caplog: pytest.LogCaptureFixture
+) -> None:
+    home.add(log="sync")
+    gone, orderly, here = home.join("gone"), home.join("orderly"), home.join("here").node
+    file, first = make(gone.node, content=bytes(BLOCK))
+    second = here.open(file, READ_WRITE).number
+    assert here.read(second, 0, 1) == b"\0"
+    gone.node.write(first, 0, b"written")
+    orderly.node.close()
+    orderly.node.hub.leave()
+    orderly.membership.close()
+    home.members.remove(orderly)
+    gone.cut_off()
+    assert here.read(second, 0, 7) == b"written"
+    (told,) = home.shares.status("photos")["taken_over"]
+    assert (told["name"], told["records"] > 0) == ("gone", True)
+    assert "nothing was heard" in told["why"]
+    assert "home goes on without it" in caplog.text
+
+
 def test_home_that_begins_again_gets_what_a_node_wrote(home: Home) -> None:
     """Without a log, too: the node that owned the blocks is there, and joins again."""
     home.add(log="off")
