@@ -104,6 +104,11 @@ def test_pages_above_scattered_blocks_come_level_by_level(bench: Bench) -> None:
     assert pages_missing(bench.cache, TableRoot(ZERO_REF, 1 << 30), [5]) == []
 
 
+def test_above_no_block_there_is_no_page(bench: Bench) -> None:
+    assert pages_missing(bench.cache, bench.root, []) == []
+    assert pages_missing(bench.cache, bench.root, [BLOCKS + 5]) == []
+
+
 def test_a_volume_of_zeros_has_no_places(bench: Bench) -> None:
     assert places_missing(bench.cache, TableRoot(ZERO_REF, 1 << 30), 0, 1000) == []
     assert places_missing(bench.cache, bench.root, BLOCKS, 5) == []
