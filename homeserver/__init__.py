@@ -13,6 +13,7 @@
 - retention: which versions and checkpoints stay
 - repair: taking what a store has lost from others
 - work: long requests: how far they are, how they are stopped
+- shares: folders that nodes use as one
 - api: all of that over HTTP
 - cli: all of that as commands, one file each
 """
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING
 from satchel.deferred import deferred
 
 if TYPE_CHECKING:
+    from homeserver import shares
     from homeserver.home import Home
     from homeserver.service import Service
     from homeserver.settings import HomeSettings
@@ -35,4 +37,4 @@ __getattr__ = deferred(
     },
 )
 
-__all__ = ["Home", "HomeSettings", "Service"]
+__all__ = ["Home", "HomeSettings", "Service", "shares"]

@@ -1,10 +1,17 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""Access to what is here, through a share's session, against libfuse's own pass-through example.
+"""Access to what is here, through a mounted share, against libfuse's own pass-through example.
 
-Both serve the same file to fio with the kernel caching none of it, so that each request reaches
-the server, and the file below is in the page cache. `passthrough_ll` is built from
-passthrough_ll.c among the examples of Debian's package libfuse3-dev.
+The same file system is below all of them, and the kernel caches nothing of the mounts, so that each
+request reaches who serves it. `passthrough_ll` is built from passthrough_ll.c among the examples of
+Debian's package libfuse3-dev.
+
+    native  a file that one mount alone has open
+    owned   a file that another mount has open too; the one that is measured owns its blocks
+    valid   the same, but both have copies; it is only read
+
+The first two are also measured without the write log, because with it home gets what is written
+while the measurement goes on, on the same processors.
 """
 
 from __future__ import annotations
@@ -18,82 +25,40 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import cast
 
 from bench.device import run
 from bench.harness import Figure, figure
-from overlay.coherence import FileId
-from overlay.fuse import Session, Window
-from overlay.shares import Attributes, Changes, Entry, Handle, Operations
+from homeserver.shares import ShareRecord, Shares, ShareShelf
+from overlay.mounts import MountedShare
 from satchel.errors import UnavailableError
+from wire import Caller
 
 EXAMPLE = Path("/usr/share/doc/libfuse3-dev/examples/passthrough_ll.c")
-BLOCK = 4096
-ROOT, FILE = FileId(1), FileId(2)
 WORKLOADS = {
     "random reads": ("randread", "4k"),
     "random writes": ("randwrite", "4k"),
     "sequential reads": ("read", "1m"),
     "sequential writes": ("write", "1m"),
 }
-WAYS = ("pass-through", "blocks", "whole")
+SIZE = 16 << 20
+LEASE = 10.0
+MOUNTS = ("measured", "other")
 
-GOALS = {"blocks": 1.3, "whole": 1.1}
-"""Time of a request by that of the pass-through's, at most. whole: a native file."""
-
-
-class OneFile:
-    """Operations of a folder with one file, "file": all of it is granted, or each of its blocks."""
-
-    def __init__(self, below: Path, *, whole: bool) -> None:
-        self._below = below
-        size = below.stat().st_size
-        descriptor = os.open(below, os.O_RDWR)
-        self._window = Window(descriptor, size)
-        os.close(descriptor)
-        if whole:
-            self._window.grant_whole(write=True)
-        else:
-            self._window.grant(0, size // BLOCK, writes=Window.UNLIMITED)
-
-    def lookup(self, parent: FileId, name: bytes) -> Entry:
-        if name != b"file":
-            raise FileNotFoundError(2, "no other file")
-        return Entry(name, self.attributes(FILE, None))
-
-    def forget(self, file: FileId, count: int) -> None:
-        pass
-
-    def attributes(self, file: FileId, handle: int | None) -> Attributes:
-        mode = 0o40755 if file == ROOT else 0o100644
-        return Attributes(file, mode, 1, 0, 0, self._window.size, 0, 0, 0, valid=1.0)
-
-    def change(self, file: FileId, changes: Changes, handle: int | None) -> Attributes:
-        return self.attributes(file, handle)
-
-    def open(self, file: FileId, flags: int) -> Handle:
-        return Handle(1, self._window, direct=True)
-
-    def flush(self, handle: int, lock_owner: int) -> None:
-        pass
-
-    def sync(self, handle: int, data_only: bool) -> None:
-        pass
-
-    def release(self, handle: int, lock_owner: int) -> None:
-        pass
+GOALS = {"native": 1.1, "owned": 1.3, "valid": 1.3, "native, no log": 1.1, "owned, no log": 1.3}
+"""Time of a request by that of the pass-through's, at most."""
 
 
 def local_figures(quick: bool) -> Iterator[Figure]:
-    """What the session itself costs; a node's own work comes before that, when it grants."""
+    """What a mounted share costs beyond any FUSE file system."""
     with tempfile.TemporaryDirectory(prefix="satchel-bench-") as folder:
         program = build(Path(folder))
-        rounds, seconds = (3, 0.5) if quick else (5, 3.0)
+        rounds, seconds = (3, 0.5) if quick else (5, 2.0)
         found = ratios(program, Path(folder), rounds=rounds, seconds=seconds)
     for workload, by_way in found.items():
         for way, ratio in by_way.items():
-            what = f"overlay, session: {workload}, {way}, by libfuse's pass-through example"
+            what = f"overlay, mount: {workload}, {way}, by libfuse's pass-through example"
             yield figure(what, ratio, "1", at_most=GOALS[way])
 
 
@@ -106,57 +71,100 @@ def build(to: Path, example: Path = EXAMPLE) -> Path:
 
 
 def ratios(
-    program: Path, folder: Path, *, rounds: int = 5, seconds: float = 3.0, size: int = 256 << 20
+    program: Path, folder: Path, *, rounds: int = 5, seconds: float = 2.0
 ) -> dict[str, dict[str, float]]:
-    """Per workload: the median time per request of "blocks" and of "whole" as a multiple of the
-    pass-through's. The three are measured in turn, `rounds` times. Needs fio and /dev/fuse."""
-    file = folder / "below" / "file"
-    file.parent.mkdir(exist_ok=True)
-    if not file.exists() or file.stat().st_size != size:
-        with file.open("wb") as out:
-            for _ in range(size >> 20):
-                out.write(os.urandom(1 << 20))
+    """Per workload: the median time per request of each way as a multiple of the pass-through's.
+    All are measured in turn, `rounds` times. Needs fio and /dev/fuse."""
     found: dict[str, dict[str, float]] = {}
     with contextlib.ExitStack() as stack:
-        places = {way: stack.enter_context(_served(way, program, folder)) for way in WAYS}
+        files = {"pass-through": stack.enter_context(_passthrough(program, folder))}
+        files |= stack.enter_context(_shares(folder))
         for workload, (kind, block) in WORKLOADS.items():
-            times: dict[str, list[float]] = {way: [] for way in WAYS}
-            for _ in range(rounds):
-                for way, place in places.items():
-                    times[way].append(_microseconds(place / "file", kind, block, seconds, size))
-            medians = {way: statistics.median(taken) for way, taken in times.items()}
-            found[workload] = {
-                way: medians[way] / medians["pass-through"] for way in ("blocks", "whole")
+            times: dict[str, list[float]] = {
+                way: [] for way in files if way != "valid" or "read" in kind
             }
+            for _ in range(rounds):
+                for way, taken in times.items():
+                    taken.append(_microseconds(files[way], kind, block, seconds))
+            medians = {way: statistics.median(taken) for way, taken in times.items()}
+            through = medians.pop("pass-through")
+            found[workload] = {way: median / through for way, median in medians.items()}
     return found
 
 
 @contextlib.contextmanager
-def _served(way: str, program: Path, folder: Path) -> Iterator[Path]:
-    """Where the file is mounted, by a process of its own."""
-    place = folder / way
-    place.mkdir(exist_ok=True)
+def _passthrough(program: Path, folder: Path) -> Iterator[Path]:
+    """A file as the example serves it."""
     below = folder / "below"
+    below.mkdir()
+    (below / "file").write_bytes(os.urandom(SIZE))
+    place = folder / "through"
     argv = [str(program), "-f", "-o", f"source={below},cache=never", str(place)]
-    if way != "pass-through":
-        argv = [sys.executable, "-m", "bench.overlay.local", way, str(below / "file"), str(place)]
+    with _served(argv, place):
+        yield place / "file"
+
+
+@contextlib.contextmanager
+def _shares(folder: Path) -> Iterator[dict[str, Path]]:
+    """Files by how the mount that is measured has them. Home is in this process."""
+    socket, shelf = folder / "socket", ShareShelf(folder / "shelf")
+    with contextlib.ExitStack() as stack:
+        shares = Shares(shelf, socket, LEASE)
+        stack.callback(shares.close)
+        files: dict[str, Path] = {}
+        for log, suffix in (("async", ""), ("off", ", no log")):
+            root = folder / f"root-{log}"
+            root.mkdir()
+            shares.add(ShareRecord(log, str(root), log=log))
+            places = []
+            for which in MOUNTS:
+                place = folder / f"{which}-{log}"
+                argv = [sys.executable, "-m", __name__, str(socket), log, str(place)]
+                stack.enter_context(_served([*argv, str(folder / f"cache-{which}-{log}")], place))
+                places.append(place)
+            measured, other = places
+            files |= {
+                f"native{suffix}": _file(stack, measured / "native"),
+                f"owned{suffix}": _file(stack, measured / "owned", other),
+            }
+            if not suffix:
+                files["valid"] = _file(stack, measured / "valid", other)
+                (other / "valid").read_bytes()
+        yield files
+
+
+def _file(stack: contextlib.ExitStack, path: Path, other: Path | None = None) -> Path:
+    """It is written once it is open where it is to be, and stays open."""
+    for place in filter(None, (path.parent, other)):
+        descriptor = os.open(place / path.name, os.O_RDWR | os.O_CREAT)
+        stack.callback(os.close, descriptor)
+    with path.open("r+b", buffering=0) as file:
+        for _ in range(SIZE >> 20):
+            file.write(os.urandom(1 << 20))
+    return path
+
+
+@contextlib.contextmanager
+def _served(argv: list[str], place: Path) -> Iterator[None]:
+    """While something is mounted there by a process of its own."""
+    place.mkdir(exist_ok=True)
     serving = subprocess.Popen(argv)
     try:
         while not place.is_mount():
             if serving.poll() is not None:
-                raise UnavailableError(f"the session of {place} ended", why=str(argv))
+                raise UnavailableError(f"nothing is mounted at {place}", why=str(argv))
             time.sleep(0.01)
-        yield place
+        yield
     finally:
-        subprocess.run(["fusermount3", "-u", str(place)], check=False)
+        subprocess.run(["fusermount3", "-u", "-z", str(place)], check=False)
         serving.wait()
 
 
-def _microseconds(file: Path, kind: str, block: str, seconds: float, size: int) -> float:
+def _microseconds(file: Path, kind: str, block: str, seconds: float) -> float:
     """Per request."""
     argv = [
         "fio", "--name=x", f"--filename={file}", f"--rw={kind}", f"--bs={block}",
-        "--ioengine=psync", "--time_based", f"--runtime={seconds}", f"--size={size}",
+        "--ioengine=psync", "--time_based", f"--runtime={seconds}", f"--size={SIZE}",
         "--overwrite=1", "--allow_file_create=0", "--output-format=json",
     ]  # fmt: skip
     (job,) = json.loads(run(*argv))["jobs"]
@@ -164,8 +172,6 @@ def _microseconds(file: Path, kind: str, block: str, seconds: float, size: int) 
 
 
 if __name__ == "__main__":
-    WAY, BELOW, PLACE = sys.argv[1:]
-    # Only what is asked of one file.
-    TREE = cast(Operations, OneFile(Path(BELOW), whole=WAY == "whole"))
-    with Session(TREE, Path(PLACE)) as SESSION:
-        SESSION.run()
+    SOCKET, SHARE, PLACE, CACHE = sys.argv[1:]
+    CALL = partial(Caller, Path(SOCKET))
+    MountedShare(CALL, SHARE, Path(PLACE).name, Path(PLACE), Path(CACHE)).run()

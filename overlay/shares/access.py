@@ -31,10 +31,11 @@ class OpenFile:
     did not own block -1 happened at that time, in nanoseconds, and is to be in `modified`; 0: none.
     pinned: the access that must not lose block -1 now, until that time. next, window: where who
     reads in order goes on, and how far is fetched ahead of it, in blocks. behind: bytes that were
-    written natively since the last flush. extent_came: with the open of a native file, and is the
-    latest as long as that lasts. granted: what sessions answer by themselves; granted_writes,
-    granted_size: its writes that were taken, and the size that it was told or that was taken.
-    complete: all of a native file is here; verify: when that is looked at next
+    written natively, or through `granted`, since the last flush. extent_came: with the open of a
+    native file, and is the latest as long as that lasts. granted: what sessions answer by
+    themselves; granted_writes, granted_size: its writes that were taken, and the size that it was
+    told or that was taken. complete: all of a native file is here; verify: when that is looked at
+    next
     """
 
     file: FileId

@@ -182,7 +182,7 @@ class Content:
         with self._changed:
             self._hub = hub
             for file in self._files.values():
-                self._copies.take_back_all(file, logs=False)  # the releases bring it
+                self._copies.take_back_all(file)
                 file.complete = False
             releases = self._machine.reset()
             self._deferred.clear()
@@ -231,7 +231,7 @@ class Content:
         self._sender.wait_for(access.logs)
         if file.log == "async":
             self._sender.wait_until(self._sender.bounded)
-            if file.behind > LAG_BYTES:
+            if file.behind > LAG_BYTES - BLOCK:
                 self._flush(file.file)
         return access.result
 
@@ -325,10 +325,15 @@ class Content:
         )
 
     def collect(self) -> None:
-        """What was written through windows is on its way to home's log, where it goes there."""
+        """What was written through windows is on its way to home, where writes that ask are on
+        their way to its log. Not waited for: the heartbeat that comes next is."""
         with self._changed:
-            for file in self._windows.written():
+            for file in self._windows.files():
                 self._copies.absorb(file)
+                if file.behind and file.log == "async" and not self._machine.native(file.file):
+                    file.behind = 0
+                    for flush in self._machine.flush(file.file, FLUSHED):
+                        self._sender.send(flush)
 
     # Messages.
 
@@ -489,9 +494,7 @@ class Content:
             reads_on = isinstance(message, Recall) and message.keep is Keep.COPY
             self._windows.withdraw(file, message.numbers, read=not reads_on)
         file.complete = False
-        # Nobody is to see what is written here before what was written earlier is logged.
-        for written in {file.file: file} | {f.file: f for f in self._windows.written()}:
-            self._copies.absorb(self._files[written])
+        self._copies.absorb(file)
         self._windows.note_used_of(file)
 
     def _engaged(self, file: FileId) -> None:
@@ -534,8 +537,8 @@ class Content:
         """Traffic by kind of message; of each file its policy, and blocks by what they are. hot:
         those that were written most since others had them, with counter and threshold."""
         with self._changed:
-            for written in self._windows.written():
-                self._copies.absorb(written)
+            for window in self._windows.files():
+                self._copies.absorb(window)
             files = [
                 file_status(self._machine, file)
                 | {"open": file in self._files, "policy": self._opened_with.get(file, "")}

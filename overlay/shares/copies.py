@@ -97,14 +97,13 @@ class Copies:
         self._windows.withdraw(file, blocks, read=read)
         self.absorb(file)
 
-    def take_back_all(self, file: OpenFile, *, logs: bool = True) -> None:
-        """The same of all of the file. logs: as of `absorb`."""
+    def take_back_all(self, file: OpenFile) -> None:
+        """The same of all of the file."""
         self._windows.withdraw_all(file)
-        self.absorb(file, logs=logs)
+        self.absorb(file)
 
-    def absorb(self, file: OpenFile, *, logs: bool = True) -> None:
-        """What was written through the file's window is the machine's. logs: as far as its policy
-        wants that."""
+    def absorb(self, file: OpenFile) -> None:
+        """What was written through the file's window is the machine's."""
         taken = self._windows.take(file)
         if taken is None:
             return
@@ -114,7 +113,7 @@ class Copies:
             run = range(first, first + count)
             (self._buffer.keep if native else self._buffer.used)(file.file, run)
             pushes += self._machine.did_write(file.file, first, count, now, times)
-            file.behind += count * BLOCK if native else 0
+            file.behind += count * BLOCK
         old, when = file.extent, taken.modified
         extent = Extent(
             max(old.size, taken.size or 0),
@@ -124,16 +123,9 @@ class Copies:
         )
         if taken.size is not None or (when and self.writable(file, ATTRIBUTES)):
             file.touched = 0
-            logged = taken.size is not None and logs
-            self.put_extent(file, extent, logged=logged, times=max(1, taken.writes))
+            self.put_extent(file, extent, logged=False, times=max(1, taken.writes))
         else:
             file.touched = max(file.touched, when)
-        if logs and self._logs(file, native):
-            for first, count, _ in taken.runs:
-                for number in range(first, first + count):
-                    size = max(0, min(BLOCK, extent.size - number * BLOCK))
-                    data = self._buffer.read(file.file, number * BLOCK, size)
-                    self._log(file, number, 0, data)
         self._sender.push(pushes)
 
     @staticmethod

@@ -29,9 +29,6 @@ AROUND = 64
 WINDOWS = 256
 """Files that have one at the same time. Each takes a file descriptor."""
 
-UNTAKEN = LAG_BYTES // BLOCK // 4
-"""Blocks that are written through a window before they are taken, where each goes to home's log."""
-
 VERIFY_SECONDS = 1.0
 """Until all blocks of a native file are looked at again; for each 65536 of them."""
 
@@ -87,9 +84,9 @@ class Windows:
             if file.granted is not None:
                 file.granted.until(self._machine.until(name))
 
-    def written(self) -> list[OpenFile]:
-        """Files of which something is to be taken."""
-        return [f for f in self._open.values() if f.granted is not None and f.granted.written]
+    def files(self) -> list[OpenFile]:
+        """Those that have one."""
+        return list(self._open.values())
 
     # Taking back.
 
@@ -212,7 +209,7 @@ class Windows:
             found = self._machine.rights(file.file, (ATTRIBUTES,), clock.now())
             writes = found[0].writes if found else 0
         if file.log == "async":
-            fresh = (LAG_BYTES - file.behind) // BLOCK if native else UNTAKEN
+            fresh = (LAG_BYTES - file.behind) // BLOCK
         window.allow(writes=writes, fresh=fresh)
 
     def _complete(self, file: OpenFile, now: float) -> bool:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from overlay.coherence import BLOCK, FileId, Log, Push
+from overlay.coherence import BLOCK, FileId, Push
 from overlay.fuse import Session, Window
 from overlay.shares import ROOT, Buffer, Node
 from tests.needs import requires
@@ -180,8 +180,8 @@ def test_sizes_and_times_that_another_node_makes_are_seen_at_once(mount: Mount) 
     first, second = shared(one, two, b"x" * 100)
     for size in (5000, 9000, 200, 20000):
         os.ftruncate(second, size)
-        assert os.fstat(first).st_size == size
         assert len(os.pread(first, 1 << 20, 0)) == size
+        assert os.fstat(first).st_size == size
         assert answers(one, lambda: os.pread(first, 1 << 20, 0))
         os.pwrite(first, b"end", size)
         assert os.fstat(second).st_size == size + 3
@@ -302,27 +302,53 @@ def test_logged_writes_are_not_answered_before_they_are_logged(
     assert answers(one, lambda: os.pread(native, 2, 0))
 
 
-def test_what_is_written_through_a_window_goes_to_homes_log(
+def test_what_is_not_logged_yet_is_not_read(mount: Mount, home: InProcessHome) -> None:
+    home.log = "sync"
+    one, two = mount(), mount()
+    first, _ = shared(one, two, b"old" + bytes(BLOCK))
+    assert os.pread(first, 3, 0) == b"old"
+    assert answers(one, lambda: os.pread(first, 3, 0))
+    one.node.hub.cut()  # type: ignore[attr-defined]
+    writer = threading.Thread(target=os.pwrite, args=(first, b"new", 0))
+    writer.start()
+    assert eventually(lambda: one.node.content.unconfirmed == 1)
+    seen: list[bytes] = []
+    reader = threading.Thread(target=lambda: seen.append(os.pread(first, 3, 0)))
+    reader.start()
+    reader.join(0.5)
+    assert not seen
+    one.node.hub.mend()  # type: ignore[attr-defined]
+    for thread in (writer, reader):
+        thread.join()
+    assert seen == [b"new"]
+
+
+def test_a_native_file_that_another_node_opens_is_written_by_asking(mount: Mount) -> None:
+    """Home has all of it, so nothing of the first node's is asked for."""
+    one, two = mount(), mount()
+    first = one.open()
+    os.write(first, b"a" * (3 * BLOCK))
+    os.fsync(first)
+    assert answers(one, lambda: os.pwrite(first, b"a", 0))
+    os.fsync(first)
+    second = two.open()
+    assert os.pread(second, 1 << 20, 0) == b"a" * (3 * BLOCK)
+    assert not answers(one, lambda: os.pwrite(first, b"b", BLOCK))
+    assert os.pread(second, 3, BLOCK - 1) == b"aba"
+
+
+def test_what_is_written_through_a_window_is_soon_at_home(
     mount: Mount, home: InProcessHome
 ) -> None:
     home.lease = 0.6
     one, two = mount(), mount()
     first, _ = shared(one, two, b"a" * BLOCK + b"tail")
+    file = FileId(os.fstat(first).st_ino)
     assert answers(one, lambda: os.pwrite(first, b"b", 7))
-    assert eventually(lambda: any(logged(m) == (0, 7, b"b") for _, m in home.logged))
+    assert eventually(lambda: home.tree.read(file, 7, 1) == b"b")
     os.pwrite(first, b"T", BLOCK)
     assert answers(one, lambda: os.pwrite(first, b"L", BLOCK + 3))
-    assert eventually(lambda: any(logged(m) == (1, 3, b"L") for _, m in home.logged))
-    last = [m for _, m in home.logged if isinstance(m, Log) and m.first == 1][-1]
-    assert last.offset + len(last.data) == 4  # and nothing behind the end of the file
-
-
-def logged(message: object) -> tuple[int, int, bytes]:
-    """The last byte of what was logged that is no filling."""
-    assert isinstance(message, Log)
-    found = [(at, byte) for at, byte in enumerate(message.data) if byte in b"bL"]
-    at, byte = found[-1] if found else (-1, 0)
-    return message.first, message.offset + at, bytes([byte])
+    assert eventually(lambda: home.tree.read(file, BLOCK, 4) == b"TaiL")
 
 
 def test_a_buffer_that_is_too_small_only_costs_messages(mount: Mount) -> None:
