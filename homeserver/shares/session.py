@@ -9,8 +9,9 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 from homeserver.shares.grace import Grace
 from overlay.coherence import FileId, Message, NodeId
@@ -59,6 +60,7 @@ class Session:
         self._seen: set[FileId] = set()
         self._everything = False
         self._leaving = False
+        self._heeded = False  # what it said is being taken up, and nothing later of it is read yet
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix=f"share-{name}")
         self.duplex = Duplex(f"node {node} ({name})", self._arrived)
 
@@ -84,10 +86,11 @@ class Session:
             self._seen.update(files)
 
     def over(self, silence: float) -> str | None:
-        """Why the node is not waited for any more. silence: seconds of it that are borne."""
+        """Why the node is not waited for any more. silence: seconds of it that are borne. How long
+        home takes over what the node said counts for nothing. With the share's lock."""
         if self._leaving:
             return "it has left"
-        if time.monotonic() - self.heard > silence:
+        if not self._heeded and time.monotonic() - self.heard > silence:
             return f"nothing was heard of it for {silence:.0f} s"
         return None
 
@@ -112,7 +115,8 @@ class Session:
                 failed(str(error))
                 return
             self.count("in", type(reply).__name__, len(payload))
-            arrived(reply)
+            with self._heeding():
+                arrived(reply)
 
         def unanswered(error: SatchelError) -> None:
             if isinstance(error, PeerFailed):  # else the session is over, and all know that
@@ -137,9 +141,21 @@ class Session:
         self.count("out", "stale", len(payload))
         self.duplex.post(payload, over, over)
 
-    def _arrived(self, payload: bytes, reply: Reply | None) -> None:
-        self.heard = time.monotonic()
+    @contextmanager
+    def _heeding(self) -> Iterator[None]:
+        """On the one thread that reads what the node says."""
+        self._heeded = True
+        try:
+            yield
+        finally:
+            self.heard = time.monotonic()
+            self._heeded = False
 
+    def _arrived(self, payload: bytes, reply: Reply | None) -> None:
+        with self._heeding():
+            self._take_up(payload, reply)
+
+    def _take_up(self, payload: bytes, reply: Reply | None) -> None:
         def answer(answered: bytes) -> None:
             if len(answered) > FRAME_LIMIT:
                 too_long = OSError(errno.EOVERFLOW, f"the answer has {len(answered)} bytes")

@@ -495,7 +495,9 @@ class Share:
     def _watch(self) -> None:
         while not self._closing.wait(LOOK_SECONDS):
             for session in list(self.sessions.values()):
-                if why := session.over(self.lease * MARGIN):
+                with self.lock:
+                    why = session.over(self.lease * MARGIN)
+                if why:
                     self.lost(session, why)
             self._save()
             self.grace.look()

@@ -11,11 +11,13 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
 from homeserver.shares import ShareRecord
-from overlay.coherence import BLOCK, FileId
+from homeserver.shares.share import MARGIN
+from overlay.coherence import BLOCK, HOME, Action, FileId
 from overlay.shares import ROOT, Changes, LockKind, Node
 from satchel.errors import ConflictError, NotFoundError
 from tests.homeserver.shares.conftest import LEASE, Home
@@ -438,6 +440,35 @@ def test_a_log_record_of_ten_bytes_takes_less_than_400_on_the_wire(home: Home) -
     per_write = sum(counted) / logged
     print(f"{counted[0] / logged:.0f} bytes to home, {counted[1] / logged:.0f} back")
     assert 0 < per_write < 400
+
+
+def test_a_node_is_not_lost_by_how_long_home_takes_over_what_it_said(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To cut a file of 2.5 GB took home longer than a lease; the node's heartbeats were not read
+    meanwhile, and the node was taken for silent."""
+    home.add()
+    one = home.join("one").node
+    file, handle = make(one, content=b"x" * BLOCK)
+    one.release(handle, 0)
+    answer = home.share.directory.request
+    slow, judged = [1.5 * MARGIN * LEASE], []
+
+    def slowly(*arguments: Any) -> list[Action]:
+        if slow and arguments[0] != HOME:
+            time.sleep(slow.pop())
+            judged.append(home.share.sessions[arguments[0]].over(MARGIN * LEASE))
+        return answer(*arguments)
+
+    monkeypatch.setattr(home.share.directory, "request", slowly)
+    handle = one.open(file, READ_WRITE).number
+    two = home.join("two").node
+    other = two.open(file, READ_WRITE).number
+    assert two.read(other, 0, 1) == b"x"
+    one.write(handle, 0, b"y")
+    assert two.read(other, 0, 1) == b"y"
+    assert judged == [None]
+    assert not home.shares.status("photos")["taken_over"]
 
 
 def test_home_tells_which_node_it_went_on_without_and_what_it_replayed(
