@@ -72,7 +72,7 @@ class CallKeeper:
         self._performer: Performer | None = None
         self._first: tuple[bytes, bytes] | None = None  # FUSE_INIT and its reply
         self._lock = threading.Lock()  # of what follows
-        self._cut = 0
+        self._cut = self._unlogged = 0
         self._under_way: dict[CallName, list[Answered]] = {}
         self._numbers: dict[CallName, int] = {}
         self._ahead: list[tuple[_Line, Call, Answered]] = []
@@ -102,10 +102,14 @@ class CallKeeper:
             self.once(line, call, answered)
 
     def cut(self, operation: int) -> None:
-        """Nobody replays operations up to that one any more."""
+        """The log has operations up to that one no more. What the log had before that is kept, and
+        what replicas that are behind have not asked for."""
         with self._lock:
-            self._cut = max(self._cut, operation)
-        self._record.cut(operation)
+            before, self._unlogged = self._unlogged, max(self._unlogged, operation)
+            behind = [line.asked - 1 for line in tuple(self._lines) if not line.trusted]
+            self._cut = max(self._cut, min([before, *behind]))
+            cut = self._cut
+        self._record.cut(cut)
 
     def close(self) -> None:
         """End the session; the record is durable on return."""
@@ -279,7 +283,7 @@ class _Line:
         self._keeper = keeper
         self._tell = tell
         self._lock = threading.Lock()
-        self._asked = self._told = 0
+        self.asked = self._told = 0
         self._open: Counter[int] = Counter()
 
     def ask(self, call: Call, answered: Answered) -> None:
@@ -295,22 +299,22 @@ class _Line:
         elif call.operation:
             self._keeper.once(self, call, answered)
             if not self.trusted:
-                self._asked = max(self._asked, call.operation)
+                self.asked = max(self.asked, call.operation)
                 self.send_ahead()
         else:
             self._at_once(request, answered)
 
     def send_ahead(self) -> None:
         """Tell the replica what it is going to ask."""
-        if self.trusted or not self._asked:
+        if self.trusted or not self.asked:
             return
         with self._lock:  # what is told is told in order
-            self._told, done = self._keeper.ahead_of(self._asked, self._told)
+            self._told, done = self._keeper.ahead_of(self.asked, self._told)
             if done:
                 self._tell(done)
 
     def interrupt(self, call: Call) -> None:
-        if call.operation:
+        if call.operation and self.trusted:  # all are interrupted, or none
             self._keeper.interrupt(call)
 
     def finished(self, operation: int) -> None:

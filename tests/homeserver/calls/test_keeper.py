@@ -232,13 +232,29 @@ def test_the_service_is_a_node_only_while_somebody_asks(home: Home) -> None:
     assert home.text() == "1\n"
 
 
+def test_a_replica_that_is_behind_finds_its_calls_after_checkpoints_at_home(home: Home) -> None:
+    """It parted from home: the log was cut twice before the replica had come so far."""
+    guest, distant = home.guest(), home.distant()
+    for operation in range(1, 6):
+        add_line(guest, f"{operation}\n", operation)
+        guest.calls.finished(operation)
+    add_line(distant, "1\n", 1)
+    home.keeper.cut(3)
+    home.keeper.cut(5)
+    for operation in range(2, 6):
+        add_line(distant, f"{operation}\n", operation)
+    assert home.text() == "1\n2\n3\n4\n5\n"
+
+
 def test_what_nobody_replays_any_more_is_forgotten(home: Home) -> None:
     guest, distant = home.guest(), home.distant()
     for operation in (1, 2):
         add_line(guest, f"{operation}\n", operation)
         guest.calls.finished(operation)
-    home.keeper.cut(1)
-    with pytest.raises(OSError, match=os.strerror(errno.EIO)):
-        distant.lookup("log", 1)
+    add_line(distant, "1\n", 1)
     add_line(distant, "2\n", 2)
+    home.keeper.cut(1)
+    home.keeper.cut(2)
+    with pytest.raises(OSError, match=os.strerror(errno.EIO)):
+        home.distant(2_000_002).lookup("log", 1)
     assert home.text() == "1\n2\n"
