@@ -166,6 +166,8 @@ class Directory:
             # Since it was told that its copy grows old, the node may have got another one.
             if about.keep is Keep.NOTHING:
                 self._invalidated(known, node, message)
+            else:
+                self._used_late(known, message)
         elif isinstance(about, Recall) and isinstance(message, Recalled):
             actions += self._recalled(known, asked, message)
         elif isinstance(about, Update) and isinstance(message, Updated):
@@ -351,7 +353,7 @@ class Directory:
         wants = request.wants
         outdated: list[Action] = []
         if isinstance(wants, Fetch):
-            message: Message = self._fetched(known, request.node, wants)
+            message: Message = self._fetched(known, request, wants)
         elif isinstance(wants, Own):
             outdated = self._outdated(known, request.node, wants, now)
             message = self._granted(known, request.node, wants)
@@ -379,8 +381,9 @@ class Directory:
             for first, count in runs(numbers)
         ]
 
-    def _fetched(self, known: FileRecord, node: NodeId, wants: Fetch) -> Blocks:
-        versions, fresh = [], []
+    def _fetched(self, known: FileRecord, request: Request, wants: Fetch) -> Blocks:
+        node = request.node
+        versions, fresh, lent = [], [], []
         for number, had in zip(wants.numbers, wants.versions, strict=True):
             record = known.record(number)
             if record.seized:
@@ -390,12 +393,13 @@ class Directory:
             if had != record.version:
                 # A node that became the owner after it asked makes nothing of it.
                 fresh.append(number)
-            if known.native is None and record.owner != node:
+            lent.append(number in request.lent and record.owner not in {HOME, node})
+            if known.native is None and record.owner != node and not lent[-1]:
                 record.sharers |= {node}
             if record.pusher not in {None, node}:
                 record.used = True
         about = (wants.file, wants.first, wants.count)
-        return Blocks(*about, tuple(fresh), versions=tuple(versions))
+        return Blocks(*about, tuple(fresh), versions=tuple(versions), lent=tuple(lent))
 
     def _granted(self, known: FileRecord, node: NodeId, wants: Own) -> Granted:
         versions, fresh, shared, used = [], [], [], []
@@ -406,7 +410,8 @@ class Directory:
             if had != record.version and not wants.whole:
                 fresh.append(number)
             shared.append(bool(record.readers - {node}))
-            used.append(record.used or record.pusher != node)
+            late = bool(known.relaxation) and record.used_before
+            used.append(record.used or late or record.pusher != node)
             record.pusher, record.used, record.seized = None, False, False
             if known.native is None:
                 # Who became the owner after it asked has written under an earlier number.
@@ -532,21 +537,33 @@ class Directory:
                 record.used = True
 
     @staticmethod
+    def _used_late(known: FileRecord, message: Invalidated) -> None:
+        """Nobody waited for this: who pushed it learns it with its next grant."""
+        for number, used in zip(message.numbers, message.used, strict=False):
+            known.record(number).used_before = used
+
+    @staticmethod
     def _recalled(known: FileRecord, asked: _Asked, message: Recalled) -> list[Action]:
         recall = asked.message
         assert isinstance(recall, Recall)
         node = asked.node
         fresh = []
-        for number in message.numbers:
+        if len(message.kept) != message.count:
+            raise ValueError("not one word on each block")
+        for number, kept in zip(message.numbers, message.kept, strict=True):
             record = known.record(number)
             if record.owner == node:
                 if number in message.fresh:
                     record.version += 1
                     fresh.append(number)
+                if kept and recall.keep is Keep.LENT:
+                    if asked.request is not None:
+                        asked.request.lent.add(number)
+                    continue
                 record.owner = HOME
-                if recall.keep is Keep.COPY:
+                if recall.keep in {Keep.COPY, Keep.LENT}:
                     record.sharers |= {node}
-            if recall.keep is not Keep.COPY:
+            if recall.keep not in {Keep.COPY, Keep.LENT}:
                 record.sharers -= {node}
                 record.readers |= {node}
         return [Store(node, part(message, tuple(fresh)))] if fresh else []

@@ -60,11 +60,12 @@ LONGEST = 1024
 
 class Keep(Enum):
     """What a node that is asked still has of the block. STALE: what it has, for as long as the
-    relaxation allows."""
+    relaxation allows. LENT: with relaxation, it may stay the owner of what it is writing."""
 
     NOTHING = 0
     COPY = 1
     STALE = 2
+    LENT = 3
 
 
 @dataclass(frozen=True)
@@ -91,17 +92,20 @@ class Carrier(Message):
 @dataclass(frozen=True)
 class Fetch(Message):
     """Copies to read. versions: what the node has of each, 0 for nothing: what it has already is
-    not sent again."""
+    not sent again. relaxed: whether copies that are lent will do."""
 
     versions: tuple[int, ...]
+    relaxed: bool = False
 
 
 @dataclass(frozen=True)
 class Blocks(Carrier):
     """Copies that are the latest; those that are not fresh are as the node said that it has them.
-    They may be used until they are invalidated."""
+    They may be used until they are invalidated. lent: of each, whether its owner writes on: then it
+    may be used for the relaxation since the Fetch was sent, and nobody says when it grows old."""
 
     versions: tuple[int, ...] = ()
+    lent: tuple[bool, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -206,7 +210,10 @@ class Recall(Message):
 
 @dataclass(frozen=True)
 class Recalled(Carrier):
-    """The owner's content. fresh: the blocks that it wrote; home has the others already."""
+    """The owner's content. fresh: the blocks that it wrote; home has the others already. kept: of
+    each, whether the node stays its owner; asked for with LENT alone."""
+
+    kept: tuple[bool, ...] = ()
 
 
 @dataclass(frozen=True)

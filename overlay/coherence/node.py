@@ -81,9 +81,17 @@ class Node:
             known.grant = grant
             known.policy, known.native, known.relaxation = policy, native, relaxation
             known.opened = True
-        block = self._files[file].blocks[ATTRIBUTES]
-        if native and not block.valid:
-            block.valid, block.shared, block.expires = True, False, inf
+        if native:
+            self._forget_old(file)
+            block = self._files[file].blocks[ATTRIBUTES]
+            if not block.owned:
+                block.valid, block.shared, block.expires = True, False, inf
+
+    def _forget_old(self, file: FileId) -> None:
+        """Before the file is native: its blocks may be written in part then, as the latest."""
+        for block in self._files[file].blocks.values():
+            if block.expires < inf:
+                block.valid, block.expires = False, inf
 
     def close(self, file: FileId) -> None:
         """Before home is told. A native file's blocks stay, until Engage; else nothing does, and
@@ -194,7 +202,7 @@ class Node:
             for number in run:
                 blocks[number].fetching = True
             versions = tuple(blocks[number].version for number in run)
-            asked.append(Fetch(file, start, length, versions))
+            asked.append(Fetch(file, start, length, versions, self._files[file].relaxation > 0))
         return asked
 
     def to_write(
@@ -269,7 +277,7 @@ class Node:
             block.overwritten += times - block.untouched
             block.untouched = False
             # A reply that is on its way would replace what was pushed by what home had before.
-            if known.relaxation == 0 and not (block.fetching or block.owning):
+            if self._pushable(known, block):
                 found[known.policy.wrote(file, number, block, now)].append(number)
             self._later.pop((file, number), None)
         for number in found[Decision.LATER]:
@@ -302,10 +310,10 @@ class Node:
             file, number = next(iter(self._later))
             del self._later[file, number]
             known = self._files.get(file)
-            if known is None or known.native or known.relaxation:
+            if known is None or known.native:
                 continue
             block = known.blocks[number]
-            if self._pushable(block):
+            if self._pushable(known, block):
                 decision = known.policy.quiet(file, number, block, now)
                 asked[file][decision].append(number)
         return [push for file, found in asked.items() for push in self._pushes(file, found)]
@@ -349,7 +357,8 @@ class Node:
         stored: list[int] = []
         if known is None:
             return stored
-        for number, version in zip(reply.numbers, reply.versions, strict=True):
+        words = zip(reply.numbers, reply.versions, reply.lent, strict=True)
+        for number, version, lent in words:
             block = known.blocks[number]
             block.fetching = False
             if block.owned:
@@ -359,7 +368,7 @@ class Node:
             came(block, version, fresh)
             block.valid = True
             block.shared = not known.native
-            block.expires = inf
+            block.expires = sent + known.relaxation if lent else inf
         return stored
 
     def granted(self, request: Own, reply: Granted, now: float) -> list[int]:
@@ -442,6 +451,7 @@ class Node:
         if isinstance(message, Native):
             known = self._files.get(message.file)
             if known is not None:
+                self._forget_old(message.file)
                 known.native, known.grant = True, message.grant
             return Done(message.file, message.first, message.count)
         raise ValueError(f"home asks {type(message).__name__}")
@@ -470,21 +480,29 @@ class Node:
         others = [
             number
             for number in self._dirty(message.file)
-            if number not in message.numbers and self._pushable(known.blocks[number])
+            if number not in message.numbers and self._pushable(known, known.blocks[number])
         ]
         others = [number for number in others if known.blocks[number].wanted][:ALONG]
         return [self._push(message.file, first, count, False) for first, count in runs(others)]
 
-    @staticmethod
-    def _pushable(block: Block) -> bool:
-        """A reply that is on its way would replace what was pushed by what home had before."""
+    def _pushable(self, known: File, block: Block) -> bool:
+        """A reply that is on its way would replace what was pushed by what home had before. What is
+        lent is not pushed: its owner would have to ask for it again."""
+        if known.relaxation and self._lends(block):
+            return False
         return block.owned and not (block.hollow or block.fetching or block.owning)
 
     def _recall(self, message: Recall, now: float) -> Recalled:
         known = self._files.get(message.file)
         fresh = []
+        kept = dict.fromkeys(message.numbers, False)
         for number, block in blocks_of(known, message):
             assert known is not None
+            if message.keep is Keep.LENT and known.relaxation and self._lends(block):
+                fresh.append(number)
+                kept[number] = True
+                self._given(message.file, number)
+                continue
             if block.owned:
                 if block.dirty:
                     fresh.append(number)
@@ -496,11 +514,18 @@ class Node:
                 # An owner has the latest as long as its lease goes on.
                 latest = min(now, self._leased) if block.owned else self._heard
                 block.expires = min(block.expires, latest + known.relaxation)
-            elif message.keep is not Keep.COPY:
+            elif message.keep not in {Keep.COPY, Keep.LENT}:
                 block.valid = False
             block.shared = True
             block.pushed = False
-        return Recalled(message.file, message.first, message.count, tuple(fresh))
+        about = (message.file, message.first, message.count)
+        return Recalled(*about, tuple(fresh), kept=tuple(kept.values()))
+
+    @staticmethod
+    def _lends(block: Block) -> bool:
+        """Whether it is written here again and again while others read it: then who reads it gets a
+        copy that grows old by itself."""
+        return block.owned and block.dirty and block.wanted
 
     # Giving back.
 

@@ -128,11 +128,9 @@ class Predicted:
     @staticmethod
     def _quiet_contexts(file: FileId, number: int, block: Block) -> tuple[Context, ...]:
         kind = number == ATTRIBUTES
-        return (
-            ("quiet block", file, number),
-            ("quiet file", file, kind),
-            ("quiet", kind, block.wanted),
-        )
+        of_file = (("quiet block", file, number), ("quiet file", file, kind))
+        # A push of what nobody had and nobody reads is never found out: other files say nothing.
+        return (*of_file, ("quiet", kind)) if block.wanted else of_file
 
     def _likely(self, contexts: tuple[Context, ...]) -> bool:
         for context in contexts:

@@ -30,9 +30,12 @@ def questions(
     """Who has to be asked what about one block, in messages that are about no block."""
     file, wants = request.file, request.wants
     owner = record.owner if record.owner not in {HOME, request.node} else None
+    if number in request.lent:
+        return
     if isinstance(wants, Fetch):
         if owner is not None:
-            yield owner, Recall(file, 0, 0, Keep.COPY)
+            lent = known.relaxation > 0 and wants.relaxed
+            yield owner, Recall(file, 0, 0, Keep.LENT if lent else Keep.COPY)
         return
     if isinstance(wants, Own):
         # With relaxation the other copies are told when the request is granted (`Directory`).

@@ -19,7 +19,8 @@ class Record:
 
     owner: HOME where home's content is the latest. sharers: who has a copy, the owner left out.
     readers: who had one when the owner became it. pusher: who pushed the latest content, and used:
-    whether another one has read that. seized: the owner was lost, and nobody has used the block
+    whether another one has read that. used_before: with relaxation, whether a copy was read before
+    it was last said to grow old; seized: the owner was lost, and nobody has used the block
     since. known: when the owner gave its content last, for status pages. grant: the number of the
     latest right to write; content of an older one is never taken
     """
@@ -31,6 +32,7 @@ class Record:
     readers: frozenset[NodeId] = NOBODY
     pusher: NodeId | None = None
     used: bool = False
+    used_before: bool = False
     seized: bool = False
     known: float = -inf
 
@@ -49,6 +51,8 @@ class Taking:
 
 @dataclass(eq=False)
 class Request:
+    """lent: blocks whose content came for this, while their owner stays the owner."""
+
     node: NodeId
     token: Token
     file: FileId
@@ -59,6 +63,7 @@ class Request:
     started: bool = False
     taken: bool = False
     alive: bool = True
+    lent: set[int] = field(default_factory=set)
 
     def overlaps(self, first: int, end: float) -> bool:
         return self.first < end and first < self.end

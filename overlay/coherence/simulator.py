@@ -424,7 +424,7 @@ class SimNode:
 
     def opened(self, file: FileId, native: bool, grant: int, attributes: bytes) -> None:
         if file in self.open_files:
-            if native and not self.machine.block(file, ATTRIBUTES).valid:
+            if native and not self.machine.block(file, ATTRIBUTES).owned:
                 self.buffer[file, ATTRIBUTES] = attributes
             self.machine.open(file, self.policy, native, self.home.relaxation, grant)
         for then in self._opening.pop(file, []):

@@ -22,7 +22,7 @@ def wire_size(message: Message) -> int:
     size = HEADER
     for name in ("versions", "refused"):
         size += 8 * len(getattr(message, name, ()))
-    for name in ("shared", "used", "kept"):
+    for name in ("shared", "used", "kept", "lent"):
         size += len(getattr(message, name, ()))
     for name in ("owned", "copies"):
         size += 16 * len(getattr(message, name, ()))

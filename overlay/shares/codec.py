@@ -51,8 +51,8 @@ _LISTS = Form(lists=True, integers=range(-(1 << 63), 1 << 65))
 
 _HEADER = struct.Struct("<BQqQ")
 _KINDS: dict[type[Message], tuple[int, tuple[str, ...]]] = {
-    Fetch: (1, ("versions",)),
-    Blocks: (2, ("versions", "fresh", "data")),
+    Fetch: (1, ("relaxed", "versions")),
+    Blocks: (2, ("versions", "lent", "fresh", "data")),
     Own: (3, ("whole", "versions")),
     Granted: (4, ("grant", "versions", "shared", "used", "fresh", "data")),
     Push: (5, ("everyone", "fresh", "data")),
@@ -61,7 +61,7 @@ _KINDS: dict[type[Message], tuple[int, tuple[str, ...]]] = {
     Done: (8, ()),
     Invalidate: (9, ("keep",)),
     Recall: (10, ("keep", "use")),
-    Recalled: (11, ("fresh", "data")),
+    Recalled: (11, ("kept", "fresh", "data")),
     Update: (12, ("versions", "fresh", "data")),
     Flush: (13, ("fresh", "data")),
     Invalidated: (14, ("used",)),
@@ -74,13 +74,14 @@ _KINDS: dict[type[Message], tuple[int, tuple[str, ...]]] = {
 _MESSAGES = {kind: (message, names) for message, (kind, names) in _KINDS.items()}
 _SCALARS = {
     "whole": "<?",
+    "relaxed": "<?",
     "everyone": "<?",
     "use": "<?",
     "keep": "<B",
     "grant": "<Q",
     "offset": "<I",
 }
-_FLAGS = frozenset({"shared", "used", "kept"})
+_FLAGS = frozenset({"shared", "used", "kept", "lent"})
 _RUNS = frozenset({"owned", "copies"})
 _ABOUT_FILES = (Engage, Engaged, Native)
 

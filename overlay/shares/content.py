@@ -118,7 +118,7 @@ class Content:
                 if known is None:
                     known = OpenFile(file, opened.attributes, extent, opened.log)
                     self._files[file] = known
-                elif not (known.extent_came or self._machine.block(file, ATTRIBUTES).valid):
+                elif not (known.extent_came or self._machine.block(file, ATTRIBUTES).owned):
                     known.extent = extent
                 known.extent_came = opened.native
             known.attributes, known.log = opened.attributes, opened.log

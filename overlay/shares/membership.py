@@ -31,7 +31,7 @@ from satchel.errors import (
     UnavailableError,
 )
 
-VERSION = 1
+VERSION = 2
 
 PATIENCE_SECONDS = 30.0
 """Without a connection, until a call fails."""

@@ -95,8 +95,9 @@ def test_a_relaxed_copy_is_read_until_it_is_too_old() -> None:
     relaxed = replay(plan(4096, *reads), "write-invalidate", LINK, relaxation=3.0)
     # Strong: each read lacks the content.
     assert strong.traffic.messages["Invalidate"] == 4
-    # Relaxed: the copy that was invalidated is used on, and nobody asks while it is.
-    assert relaxed.traffic.messages["Invalidate"] == 2
+    # Relaxed: the copy that was invalidated is used on, and nobody asks while it is. Then the
+    # content is lent, and its owner writes on.
+    assert relaxed.traffic.messages["Invalidate"] == 1
     assert relaxed.traffic.messages["Fetch"] < strong.traffic.messages["Fetch"]
     assert sum(relaxed.latencies) < sum(strong.latencies)
 

@@ -105,8 +105,8 @@ MUTATIONS = {
     "a node takes what came with a shared open for the latest": Mutation(
         node.Node,
         "open",
-        "if native and",
-        "if",
+        "if native:",
+        "if True:",
         replace(QUIET, attributes=True, closes=0.2),
     ),
     "a node asks for more than it needs, of a version that it has not": Mutation(
@@ -146,6 +146,7 @@ MUTATIONS = {
         "if True:",
         replace(
             RELAXED,
+            relaxation=0.1,
             threads=4,
             files=1,
             blocks=1,
@@ -168,6 +169,19 @@ MUTATIONS = {
     ),
     "a copy expires later than its relaxation": Mutation(
         node, "invalidate", "heard +", "heard + 0.2 +", RELAXED
+    ),
+    "a lent copy does not expire": Mutation(
+        node.Node, "blocks", "sent + known.relaxation if lent else inf", "inf", RELAXED
+    ),
+    "home takes the ownership of what is lent": Mutation(
+        directory.Directory,
+        "_recalled",
+        "if kept and recall.keep is Keep.LENT:",
+        "if False:",
+        RELAXED,
+    ),
+    "a node that lends does not say that it stays the owner": Mutation(
+        node.Node, "_recall", "kept[number] = True", "pass", RELAXED
     ),
     "what an owner had does not expire": Mutation(
         node.Node, "_recall", "latest + known.relaxation", "inf", RELAXED

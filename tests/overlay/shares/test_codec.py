@@ -37,8 +37,9 @@ FILE = FileId(7)
 CONTENT = bytes(range(256)) * 16
 MESSAGES: list[Message] = [
     Fetch(FILE, -1, 1, (0,)),
-    Blocks(FILE, 4, 2, (5,), CONTENT, (9, 1 << 63)),
-    Blocks(FILE, 4, 1, (), b"", (9,)),
+    Fetch(FILE, 0, 2, (0, 7), True),
+    Blocks(FILE, 4, 2, (5,), CONTENT, (9, 1 << 63), (True, False)),
+    Blocks(FILE, 4, 1, (), b"", (9,), (False,)),
     Own(FILE, 0, 3, (0, 1, 2), True),
     Granted(FILE, 0, 2, (0, 1), CONTENT * 2, (1, 2), (True, False), (False, True), 9),
     Push(FILE, 3, 2, (3, 4), CONTENT * 2, True),
@@ -51,7 +52,8 @@ MESSAGES: list[Message] = [
     Invalidate(FILE, 3, 1, Keep.STALE),
     Invalidated(FILE, 3, 2, (True, False)),
     Recall(FILE, 3, 2, Keep.COPY, False),
-    Recalled(FILE, 3, 2, (3,), CONTENT),
+    Recall(FILE, 3, 2, Keep.LENT),
+    Recalled(FILE, 3, 2, (3,), CONTENT, (True, False)),
     Update(FILE, 3, 1, (3,), CONTENT, (4,)),
     Updated(FILE, 3, 1, (True,)),
     Engage(FILE, 0, 0),
@@ -77,6 +79,8 @@ def test_a_message_that_is_cut_or_longer_is_refused(message: Message) -> None:
 def test_golden_bytes() -> None:
     payload = "03070000000000000002000000000000000100000000000000010000000000000000"
     assert codec.encode(Own(FILE, 2, 1, (0,), True)).hex() == payload
+    payload = "02070000000000000002000000000000000100000000000000090000000000000001" + "00" * 4
+    assert codec.encode(Blocks(FILE, 2, 1, (), b"", (9,), (True,))).hex() == payload
     extent = Extent(5, 1, 2, 3).pack()
     assert len(extent) == BLOCK
     assert extent[:16].hex() == "01000000000000000500000000000000"
@@ -84,7 +88,7 @@ def test_golden_bytes() -> None:
 
 def test_content_of_blocks_that_the_message_is_not_about_is_refused() -> None:
     for fresh in ((6,), (4, 4), (-1,)):
-        payload = codec.encode(Recalled(FILE, 4, 2, fresh, CONTENT * len(fresh)))
+        payload = codec.encode(Recalled(FILE, 4, 2, fresh, CONTENT * len(fresh), (True, False)))
         with pytest.raises(IntegrityError):
             codec.decode(payload)
 
