@@ -9,6 +9,7 @@ The pictures, with the series that they are drawn from, go to bench-out/overlay.
 
 from __future__ import annotations
 
+import itertools
 import statistics
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,10 +18,12 @@ from bench.harness import Figure, figure
 from bench.overlay.local import local_figures
 from bench.overlay.network import Link
 from bench.overlay.plan import Plan
-from bench.overlay.plots import Series, draw_latency, draw_relaxation, draw_traffic
+from bench.overlay.plots import Series, draw_latency, draw_relaxation, draw_traffic, draw_waits
 from bench.overlay.replay import OPTIMAL, Replayed, replay
 from bench.overlay.splits import workloads
 from bench.overlay.trace import traces
+from bench.overlay.variants import VARIANTS
+from bench.overlay.waits import KINDS
 from overlay.coherence import POLICIES, DelayedUpdate, WriteInvalidate, WriteUpdate
 
 OUT = Path("bench-out") / "overlay"
@@ -73,7 +76,7 @@ def policy_figures(quick: bool) -> Iterator[Figure]:
     for round_trip in ROUND_TRIPS[:1] if quick else ROUND_TRIPS:
         found: Series = {
             name: {plan.workload.name: replay(plan, name, Link(round_trip, RATE)) for plan in every}
-            for name in policies()
+            for name in (*policies(), *VARIANTS)
         }
         series[round_trip] = found
         label = f"overlay, {round_trip * 1e3:.0f} ms"
@@ -81,6 +84,7 @@ def policy_figures(quick: bool) -> Iterator[Figure]:
         yield from _means(label, found)
     draw_latency(OUT, series)
     draw_traffic(OUT, series)
+    draw_waits(OUT, series)
 
 
 def _of_workloads(label: str, found: Series) -> Iterator[Figure]:
@@ -95,24 +99,35 @@ def _of_workloads(label: str, found: Series) -> Iterator[Figure]:
 
 
 def _means(label: str, found: Series) -> Iterator[Figure]:
-    for other, goal in LATENCY_GOALS.items():
-        what = f"{label}: latency of {DELAYED} by that of {other}, mean of all"
-        yield figure(what, _ratio(found[DELAYED], found[other], _latency), "1", at_most=goal)
-    for other, goal in TRAFFIC_GOALS.items():
-        what = f"{label}: traffic of {DELAYED} by that of {other}, mean of all"
-        yield figure(what, _ratio(found[DELAYED], found[other], _traffic), "1", at_most=goal)
-    for name in (INVALIDATE, PREDICTED):
-        if name not in found:
-            continue
-        goal_of = NEAR_OPTIMAL if name == PREDICTED else None
-        for measure, of in (("latency", _latency), ("traffic", _traffic)):
-            what = f"{label}: {measure} of {name} by that of {OPTIMAL}, mean of all"
-            ratio = _ratio(found[name], found[OPTIMAL], of)
-            yield figure(what, ratio, "1", at_most=goal_of)
+    none: dict[str, float] = {}
+    measures = (
+        ("latency", _latency, LATENCY_GOALS),
+        ("traffic", _traffic, TRAFFIC_GOALS),
+        ("latency with opens", _with_opens, none),
+    )
+    for measure, of, goals in measures:
+        for name, other in itertools.product(found, (UPDATE, INVALIDATE, OPTIMAL)):
+            if name == other:
+                continue
+            goal = goals.get(other) if name == DELAYED else None
+            if (name, other) == (PREDICTED, OPTIMAL):
+                goal = NEAR_OPTIMAL
+            what = f"{label}: {measure} of {name} by that of {other}, mean of all"
+            yield figure(what, _ratio(found[name], found[other], of), "1", at_most=goal)
+    for name, runs in found.items():
+        for kind in KINDS:
+            part = statistics.fmean(
+                run.waits[kind] / sum(run.waits.values()) for run in runs.values()
+            )
+            yield figure(f"{label}: part of {name}'s waits for {kind}, mean of all", part, "1")
 
 
 def _latency(run: Replayed) -> float:
     return run.latency
+
+
+def _with_opens(run: Replayed) -> float:
+    return run.latency_with_opens
 
 
 def _traffic(run: Replayed) -> float:
@@ -127,31 +142,35 @@ def _ratio(
 
 
 def relaxation_figures(quick: bool) -> Iterator[Figure]:
-    """What older copies save, with delayed-update."""
+    """What older copies save, with the policies that push; the pictures are of the first one."""
     every = plans()
-    series: dict[float, dict[float, dict[str, Replayed]]] = {}
-    for round_trip in ROUND_TRIPS[:1] if quick else ROUND_TRIPS:
-        link = Link(round_trip, RATE)
-        of: dict[float, dict[str, Replayed]] = {
-            seconds: {plan.workload.name: replay(plan, DELAYED, link, seconds) for plan in every}
-            for seconds in ((0.0, RELAXED) if quick else RELAXATIONS)
-        }
-        series[round_trip] = of
-        label = f"overlay, {round_trip * 1e3:.0f} ms"
-        for seconds, runs in of.items():
-            if not seconds:
-                continue
-            what = (
-                f"{label}: latency with a relaxation of {seconds:g} s by that with 0, mean of all"
-            )
-            goal = RELAXED_LATENCY if seconds == RELAXED else None
-            yield figure(what, _ratio(runs, of[0.0], _latency), "1", at_most=goal)
-            what = (
-                f"{label}: traffic with a relaxation of {seconds:g} s by that with 0, mean of all"
-            )
-            goal = RELAXED_TRAFFIC if seconds == RELAXED else None
-            yield figure(what, _ratio(runs, of[0.0], _traffic), "1", at_most=goal)
-    draw_relaxation(OUT, series)
+    for policy in (DELAYED, PREDICTED):
+        series: dict[float, dict[float, dict[str, Replayed]]] = {}
+        for round_trip in ROUND_TRIPS[:1] if quick else ROUND_TRIPS:
+            link = Link(round_trip, RATE)
+            series[round_trip] = {
+                seconds: {plan.workload.name: replay(plan, policy, link, seconds) for plan in every}
+                for seconds in ((0.0, RELAXED) if quick else RELAXATIONS)
+            }
+            label = f"overlay, {round_trip * 1e3:.0f} ms, {policy}"
+            yield from _of_relaxations(label, series[round_trip], policy == DELAYED)
+        if policy == DELAYED:
+            draw_relaxation(OUT, series)
+
+
+def _of_relaxations(
+    label: str, of: dict[float, dict[str, Replayed]], goals: bool
+) -> Iterator[Figure]:
+    for seconds, runs in of.items():
+        for measure, value, goal in (
+            ("latency", _latency, RELAXED_LATENCY),
+            ("traffic", _traffic, RELAXED_TRAFFIC),
+        ):
+            if seconds:
+                what = f"{label}: {measure} with a relaxation of {seconds:g} s by that with 0"
+                at_most = goal if goals and seconds == RELAXED else None
+                ratio = _ratio(runs, of[0.0], value)
+                yield figure(f"{what}, mean of all", ratio, "1", at_most=at_most)
 
 
 PARTS: dict[str, Callable[[bool], Iterator[Figure]]] = {

@@ -4,6 +4,7 @@
 
 latency-20ms, latency-60ms    mean I/O latency of each policy on each workload
 traffic-20ms, traffic-60ms    bytes by kind of message
+waits-20ms, waits-60ms        seconds by what they were for, opens among them
 relaxation-latency, -traffic  by seconds of relaxation, of all workloads, by what it is with 0
 """
 
@@ -12,16 +13,17 @@ from __future__ import annotations
 import csv
 import importlib
 import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from bench.overlay.replay import Replayed
+from bench.overlay.waits import KINDS
 
 Series = dict[str, dict[str, Replayed]]
 """Runs by policy and workload."""
 
-CONTENT = ("Blocks", "Granted", "Recalled", "Push", "Update")
+CONTENT = ("Blocks", "Granted", "Recalled", "Flush", "Push", "Update")
 """Kinds that carry content; the others are drawn together."""
 
 CONTROL = "control"
@@ -50,29 +52,45 @@ def draw_traffic(out: Path, series: Mapping[float, Series]) -> None:
     """Bars of one workload are the policies', in their order; each by kind of message."""
     for round_trip, found in series.items():
         name = f"traffic-{round_trip * 1e3:.0f}ms"
-        names = list(next(iter(found.values())))
-        kinds = (*CONTENT, CONTROL)
-        parts = {
-            (policy, each): _by_kind(run)
-            for policy, runs in found.items()
-            for each, run in runs.items()
-        }
-        rows = ([*key, *(of[kind] for kind in kinds)] for key, of in parts.items())
-        _write(out / f"{name}.csv", ["policy", "workload", *kinds], rows)
-        figure, axes = _canvas()
-        width = 0.8 / len(found)
-        for number, kind in enumerate(kinds):
-            places, bottoms, heights = [], [], []
-            for place, policy in enumerate(found):
-                for at, each in enumerate(names):
-                    of = parts[policy, each]
-                    places.append(at + place * width)
-                    bottoms.append(sum(of[before] for before in kinds[:number]) / 1e3)
-                    heights.append(of[kind] / 1e3)
-            axes.bar(places, heights, width, bottom=bottoms, label=kind)
-        axes.set_ylabel("traffic, kB")
-        axes.set_title(f"{', '.join(found)}; {round_trip * 1e3:.0f} ms")
-        _finish(figure, axes, names, out / f"{name}.png")
+        _stacked(out / name, found, (*CONTENT, CONTROL), _by_kind, "traffic, kB")
+
+
+def draw_waits(out: Path, series: Mapping[float, Series]) -> None:
+    """As traffic, by what was waited for."""
+    for round_trip, found in series.items():
+        name = f"waits-{round_trip * 1e3:.0f}ms"
+        _stacked(out / name, found, KINDS, lambda run: run.waits, "s")
+
+
+def _stacked(
+    path: Path,
+    found: Series,
+    kinds: tuple[str, ...],
+    parts_of: Callable[[Replayed], Mapping[str, float]],
+    label: str,
+) -> None:
+    names = list(next(iter(found.values())))
+    parts = {
+        (policy, each): parts_of(run)
+        for policy, runs in found.items()
+        for each, run in runs.items()
+    }
+    rows = ([*key, *(of.get(kind, 0.0) for kind in kinds)] for key, of in parts.items())
+    _write(path.with_suffix(".csv"), ["policy", "workload", *kinds], rows)
+    figure, axes = _canvas()
+    width = 0.8 / len(found)
+    for number, kind in enumerate(kinds):
+        places, bottoms, heights = [], [], []
+        for place, policy in enumerate(found):
+            for at, each in enumerate(names):
+                of = parts[policy, each]
+                places.append(at + place * width)
+                bottoms.append(sum(of.get(before, 0.0) for before in kinds[:number]))
+                heights.append(of.get(kind, 0.0))
+        axes.bar(places, heights, width, bottom=bottoms, label=kind)
+    axes.set_ylabel(label)
+    axes.set_title(f"{', '.join(found)}; {path.name}")
+    _finish(figure, axes, names, path.with_suffix(".png"))
 
 
 def draw_relaxation(
@@ -103,9 +121,10 @@ def _measure(run: Replayed, what: str) -> float:
     return run.latency if what == "latency" else run.traffic.total
 
 
-def _by_kind(run: Replayed) -> dict[str, int]:
-    of = {kind: run.traffic.bytes[kind] for kind in CONTENT}
-    return of | {CONTROL: run.traffic.total - sum(of.values())}
+def _by_kind(run: Replayed) -> dict[str, float]:
+    """In kB."""
+    of = {kind: run.traffic.bytes[kind] / 1e3 for kind in CONTENT}
+    return of | {CONTROL: run.traffic.total / 1e3 - sum(of.values())}
 
 
 def _write(path: Path, head: list[str], rows: Iterable[list[Any]]) -> None:
@@ -125,8 +144,8 @@ def _canvas() -> tuple[Any, Any]:
 def _finish(figure: Any, axes: Any, names: list[str], path: Path) -> None:
     if names:
         axes.set_xticks([at + 0.4 for at in range(len(names))], names, rotation=40, ha="right")
-    axes.legend(fontsize="small")
+    axes.legend(fontsize="small", loc="upper right")
     figure.savefig(path, dpi=110)
 
 
-__all__ = ["Series", "draw_latency", "draw_relaxation", "draw_traffic"]
+__all__ = ["Series", "draw_latency", "draw_relaxation", "draw_traffic", "draw_waits"]

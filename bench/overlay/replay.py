@@ -31,6 +31,8 @@ from math import inf
 from bench.overlay.network import Clock, Line, Link, Traffic
 from bench.overlay.plan import Plan, Step
 from bench.overlay.trace import MICROSECONDS, Access, Kind
+from bench.overlay.variants import VARIANTS
+from bench.overlay.waits import OPEN, kind
 from overlay.coherence import (
     ATTRIBUTES,
     POLICIES,
@@ -78,12 +80,13 @@ Begin = Callable[[int, Callable[[], None]], None]
 @dataclass
 class Replayed:
     """latencies: seconds that each read and write waited for the network, in their order. opens:
-    seconds that they waited for their files to be opened, which is in no latency. seconds: what all
-    of it took."""
+    seconds that they waited for their files to be opened, which is in no latency. waits: seconds by
+    what they were for, opens among them. seconds: what all of it took."""
 
     latencies: list[float] = field(default_factory=list)
     traffic: Traffic = field(default_factory=Traffic)
     opens: float = 0.0
+    waits: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     seconds: float = 0.0
 
     @property
@@ -98,7 +101,7 @@ class Replayed:
 
 
 def replay(plan: Plan, policy: str, link: Link, relaxation: float = 0.0) -> Replayed:
-    """A whole workload. policy: OPTIMAL, or one of POLICIES. relaxation: seconds, of all files."""
+    """A whole workload. policy: OPTIMAL, or one of POLICIES and VARIANTS. relaxation: seconds."""
     return _Replay(plan, policy, link, relaxation).run()
 
 
@@ -116,7 +119,7 @@ class _Replay:
         self._policies: dict[NodeId, Policy] = {}
         for node in self._nodes:
             told = Optimal(partial(self._elsewhere, node)) if policy == OPTIMAL else None
-            self._policies[node] = told or POLICIES[policy]()
+            self._policies[node] = told or (POLICIES | VARIANTS)[policy]()
         self._lines = self._connect(NEARBY, None)
         self._opened: set[tuple[NodeId, FileId]] = set()
         self._waiting: defaultdict[tuple[NodeId, FileId], list[Waiting]] = defaultdict(list)
@@ -176,10 +179,16 @@ class _Replay:
         yield from self._open(node, step.file, at)
         began = self._clock.now
         self._done.opens += began - asked
-        if step.cut is not None and not self._nodes[node].native(step.file):
+        self._done.waits[OPEN] += began - asked
+        self._hear(node)
+        machine = self._nodes[node]
+        waits_for = kind(machine, self._directory, node, step, began)
+        if step.cut is not None and not machine.native(step.file):
             yield from self._cut(node, step)
         else:
             yield from self._touch(node, step, at)
+            if waits_for is not None:
+                self._done.waits[waits_for] += self._clock.now - began
         if step.access.kind is not Kind.RESIZE:
             self._done.latencies.append(self._clock.now - began)
         ended()

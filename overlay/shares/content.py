@@ -491,7 +491,7 @@ class Content:
         if isinstance(message, Engage):
             self._windows.withdraw_all(file)
         else:
-            reads_on = isinstance(message, Recall) and message.keep is Keep.COPY
+            reads_on = isinstance(message, Recall) and message.keep in {Keep.COPY, Keep.LENT}
             self._windows.withdraw(file, message.numbers, read=not reads_on)
         file.complete = False
         self._copies.absorb(file)

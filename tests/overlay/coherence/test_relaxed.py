@@ -4,14 +4,19 @@
 
 from __future__ import annotations
 
+from math import inf
+
 from overlay.coherence import (
     Blocks,
     DelayedUpdate,
     FileId,
+    Granted,
     Invalidate,
     Keep,
     Native,
     Node,
+    Own,
+    Predicted,
 )
 from overlay.coherence.simulator import VALUE, Access, SimHome, SimNode
 from overlay.coherence.world import World
@@ -113,3 +118,18 @@ def test_who_reads_without_relaxation_is_lent_nothing() -> None:
     for value in range(8):
         pair.access(pair.writer, value)
         assert pair.access(strict, None)[0] == value
+
+
+def test_what_may_be_pushed_is_not_written_without_asking() -> None:
+    """Rights were without an end under relaxation, from when nothing was pushed then."""
+    node = Node()
+    node.open(FILE, Predicted(), False, 5.0)
+    node.heard(0.0)
+    (own,) = node.to_write(FILE, 0, 2, range(2), 0.0)
+    assert isinstance(own, Own)
+    granted = Granted(FILE, 0, 2, (), b"", (1, 1), (False, True), (True, True), 3)
+    node.granted(own, granted, 0.0)
+    node.did_write(FILE, 0, 2, 0.0)
+    first, second = node.rights(FILE, range(2), 0.1)
+    assert (first.first, first.writes) == (0, 0)
+    assert (second.first, second.writes) == (1, inf)
