@@ -14,7 +14,7 @@ from typing import Any
 
 from client.checkpoints import handed_over, verified
 from client.endpoints import HOME, SurrogateEndpoint
-from client.feed import FeedState
+from client.feed import FINAL, FeedState
 from client.history import History
 from client.home import HomeService
 from client.routes import Made, Prediction, Route, Situation, break_even, predict, replay_pace
@@ -193,11 +193,12 @@ class Planner:
         )
 
     def _givers(self) -> list[SurrogateEndpoint]:
-        """The replicas on surrogates that can be handed over, the furthest first."""
+        """The replicas on surrogates that can be handed over, the furthest first: those that have
+        joined, also while they are silent, as after a walk."""
         if not self._session.stateful:
             return []
         feeds = [self._session.feed(name) for name in list(self._surrogates)]
-        joined = [feed for feed in feeds if feed and feed.state is FeedState.JOINED]
+        joined = [f for f in feeds if f and f.joined.is_set() and f.state not in FINAL]
         return [self._surrogates[f.name] for f in sorted(joined, key=lambda feed: -feed.cursor)]
 
 

@@ -51,7 +51,10 @@ def test_a_replica_is_handed_over_as_it_is(carried: World) -> None:
 def test_a_giver_whose_link_is_made_again_is_waited_for(carried: World) -> None:
     runner = carried.runner()
     runner.move("a")
+    url = carried.proxy(runner)
     carried.spots["a"].cut()
+    post(url)
+    assert eventually(lambda: replica_states(runner)["a"] == "silent")
     mending = threading.Timer(0.5, carried.spots["a"].mend)
     mending.start()
     brought = runner.move("b", route=Route.HANDOVER)
