@@ -4,7 +4,6 @@
 
 import os
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -27,10 +26,8 @@ def test_the_commands_of_the_readme_are_there() -> None:
     }
 
 
-def test_a_second_bootstrap_does_nothing_in_under_a_second() -> None:
+def test_a_second_bootstrap_does_nothing() -> None:
     script = str(tree.ROOT / "scripts" / "bootstrap")
     subprocess.run([script], check=True, capture_output=True)
-    began = time.monotonic()
     second = subprocess.run([script], check=True, capture_output=True, text=True)
     assert second.stdout == ""
-    assert time.monotonic() - began < 1.0
