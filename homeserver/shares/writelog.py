@@ -12,26 +12,19 @@ Scotece et al., Section IV.B). docs/formats/share-log.md.
 
 from __future__ import annotations
 
-import logging
 import os
 import struct
 import threading
 import time
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from homeserver.record_file import Fields, NoRecordFile, RecordFile, RecordFormat, keep_aside
 from overlay.coherence import BLOCK, FileId
-from satchel.errors import UnsupportedError
-from satchel.files import sync_folder, write_durably
+from satchel.files import write_durably
 
-log = logging.getLogger(__name__)
-
-VERSION = 1
-MAGIC = b"SATSHLOG"
-HEADER = struct.Struct("<8sII")
-RECORD = struct.Struct("<IIBQqI")
+FORMAT = RecordFormat("write log", b"SATSHLOG", 1, struct.Struct("<BQqI"), BLOCK)
 
 WRITTEN, OVER = 1, 2
 
@@ -58,36 +51,28 @@ class Lag:
 
 
 class WriteLog:
-    """The write log of one share. Thread-safe.
-
-    What is appended is read again after the end of the process; after a power cut, if `sync` had
-    returned. Of a log that is torn or damaged, what comes before that counts; the damaged file is
-    kept beside it.
-    """
+    """The write log of one share, as durable as RecordFile says. Thread-safe."""
 
     def __init__(self, path: Path) -> None:
         """Open or make it. Raises OSError, UnsupportedError for a version that is not known."""
-        self._path = path
         self._lock = threading.Lock()
         self._live: dict[tuple[FileId, int], list[Written]] = {}
         self._bytes = 0
-        if not path.exists():
-            write_durably(path, HEADER.pack(MAGIC, VERSION, 0))
-        data = path.read_bytes()
-        self._end = self._recover(data)
-        self._file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-        if self._end < len(data):
-            os.ftruncate(self._file, self._end)
+        try:
+            self._file = RecordFile(path, FORMAT, self._take)
+        except NoRecordFile as error:
+            keep_aside(path, str(error))
+            write_durably(path, FORMAT.empty())
+            self._file = RecordFile(path, FORMAT, self._take)
 
     def close(self) -> None:
         with self._lock:
-            os.fsync(self._file)
-            os.close(self._file)
+            self._file.close()
 
     def append(self, file: FileId, block: int, offset: int, data: bytes) -> None:
         """Raises OSError; nothing is appended then."""
         with self._lock:
-            self._write(_record(WRITTEN, file, block, offset, data))
+            self._file.append((WRITTEN, file, block, offset), data)
             self._note(file, block, Written(offset, data, time.monotonic()))
 
     def over(self, file: FileId, first: int, count: int) -> None:
@@ -96,7 +81,7 @@ class WriteLog:
         with self._lock:
             keys = self._keys(file, first, count)
             if keys:
-                self._write(_record(OVER, file, first, count, b""))
+                self._file.append((OVER, file, first, count), b"")
                 self._drop(keys)
                 self._compact()
 
@@ -121,7 +106,7 @@ class WriteLog:
     def sync(self) -> None:
         """Returns when all that was appended is durable."""
         with self._lock:
-            file = os.dup(self._file)
+            file = self._file.duplicate()
         try:
             os.fdatasync(file)
         finally:
@@ -133,34 +118,15 @@ class WriteLog:
             oldest = min((part.at for part in parts), default=time.monotonic())
             return Lag(len(parts), self._bytes, time.monotonic() - oldest)
 
-    def _recover(self, data: bytes) -> int:
-        """Take up what the file says; where that ends."""
-        if len(data) < HEADER.size or not data.startswith(MAGIC):
-            self._keep_aside("it does not begin like one")
-            write_durably(self._path, HEADER.pack(MAGIC, VERSION, 0))
-            return HEADER.size
-        _, version, _ = HEADER.unpack_from(data)
-        if version != VERSION:
-            raise UnsupportedError(
-                f"cannot read the write log {self._path} of version {version}",
-                why=f"this program knows version {VERSION}",
-                fix="use the Satchel that wrote it",
-            )
-        end = HEADER.size
-        for kind, file, block, place, part, after in _records(data):
-            if kind == WRITTEN:
-                self._note(file, block, Written(place, part, time.monotonic()))
-            else:
-                self._drop(self._keys(file, block, place))
-            end = after
-        if end < len(data):
-            self._keep_aside(f"it is torn or damaged at byte {end}")
-        return end
-
-    def _keep_aside(self, why: str) -> None:
-        aside = self._path.with_name(self._path.name + ".damaged")
-        aside.write_bytes(self._path.read_bytes())
-        log.warning("write log %s: %s; it is kept as %s", self._path, why, aside.name)
+    def _take(self, fields: tuple[int, int, int, int], _: int, data: bytes) -> bool:
+        kind, file, block, place = fields
+        if kind not in (WRITTEN, OVER) or (kind == WRITTEN and place + len(data) > BLOCK):
+            return False
+        if kind == WRITTEN:
+            self._note(FileId(file), block, Written(place, data, time.monotonic()))
+        else:
+            self._drop(self._keys(FileId(file), block, place))
+        return True
 
     def _note(self, file: FileId, block: int, part: Written) -> None:
         kept = self._live.setdefault((file, block), [])
@@ -184,48 +150,13 @@ class WriteLog:
         for key in keys:
             self._bytes -= sum(len(part.data) for part in self._live.pop(key))
 
-    def _write(self, record: bytes) -> None:
-        try:
-            written = os.pwrite(self._file, record, self._end)
-            if written < len(record):
-                raise OSError(28, os.strerror(28))
-        except OSError:
-            os.ftruncate(self._file, self._end)
-            raise
-        self._end += len(record)
-
     def _compact(self) -> None:
-        if not self._live and self._end > 1 << 16:
-            os.ftruncate(self._file, HEADER.size)
-            self._end = HEADER.size
-        elif self._end > COMPACT_BYTES and self._bytes < self._end // 2:
-            records = [
-                _record(WRITTEN, file, block, part.offset, part.data)
-                for (file, block), parts in self._live.items()
-                for part in parts
-            ]
-            data = HEADER.pack(MAGIC, VERSION, 0) + b"".join(records)
-            write_durably(self._path, data)
-            os.close(self._file)
-            self._file = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
-            self._end = len(data)
-            sync_folder(self._path.parent)
+        if not self._live and self._file.end > 1 << 16:
+            self._file.clear()
+        elif self._file.end > COMPACT_BYTES and self._bytes < self._file.end // 2:
+            self._file.rewrite(self._records())
 
-
-def _record(kind: int, file: FileId, block: int, place: int, data: bytes) -> bytes:
-    rest = RECORD.pack(0, len(data), kind, file, block, place)[4:] + data
-    return struct.pack("<I", zlib.crc32(rest)) + rest
-
-
-def _records(data: bytes) -> Iterator[tuple[int, FileId, int, int, bytes, int]]:
-    """Kind, file, block, place, data, and where the record ends; up to the first that is none."""
-    at = HEADER.size
-    while at + RECORD.size <= len(data):
-        crc, length, kind, file, block, place = RECORD.unpack_from(data, at)
-        end = at + RECORD.size + length
-        if length > BLOCK or end > len(data) or zlib.crc32(data[at + 4 : end]) != crc:
-            return
-        if kind not in (WRITTEN, OVER) or (kind == WRITTEN and place + length > BLOCK):
-            return
-        yield kind, FileId(file), block, place, data[at + RECORD.size : end], end
-        at = end
+    def _records(self) -> Iterator[tuple[Fields, bytes]]:
+        for (file, block), parts in self._live.items():
+            for part in parts:
+                yield (WRITTEN, file, block, part.offset), part.data

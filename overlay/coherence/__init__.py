@@ -9,10 +9,10 @@
 - version: counts how often content of a block came home
 
 Modules: messages (what nodes and home say to each other), node (the machine of a node), answers
-(some of what it answers), state (what it knows of a block), policies (when to push), directory
-(home's machine), actions (what it wants to be done), records (what it knows), questions (whom a
-request makes it ask), rights (what may be done before a node's machine is asked). docs/shares.md
-tells the whole.
+(what it answers about one file), state (what it knows of a block), policies (when to push),
+directory (home's machine), actions (what it wants to be done), records (what it knows), questions
+(whom a request makes it ask), rights (what may be done before a node's machine is asked).
+docs/shares.md tells the whole.
 """
 
 from overlay.coherence.actions import (

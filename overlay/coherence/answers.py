@@ -1,11 +1,12 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""What a node answers where that is about one file alone, and about nothing else of the machine."""
+"""What a node knows of one file, and what it answers where that is about nothing else."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from math import inf
 
 from overlay.coherence.messages import (
@@ -21,10 +22,23 @@ from overlay.coherence.messages import (
     Updated,
     runs,
 )
-from overlay.coherence.state import Block, File
+from overlay.coherence.policies import Policy
+from overlay.coherence.state import Block
 
 PATIENCE = 2
 """Updates in a row that may go unread before a node declines one."""
+
+
+@dataclass(slots=True)
+class File:
+    """What a node knows of a file that it has open, or had natively."""
+
+    policy: Policy
+    native: bool
+    relaxation: float
+    grant: int = 0
+    opened: bool = True
+    blocks: defaultdict[int, Block] = field(default_factory=lambda: defaultdict(Block))
 
 
 def blocks_of(known: File | None, message: Message) -> Iterable[tuple[int, Block]]:

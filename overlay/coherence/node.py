@@ -24,7 +24,7 @@ from collections import defaultdict, deque
 from collections.abc import Iterable
 from math import inf
 
-from overlay.coherence.answers import blocks_of, came, engage, invalidate, releases, update
+from overlay.coherence.answers import File, blocks_of, came, engage, invalidate, releases, update
 from overlay.coherence.messages import (
     ATTRIBUTES,
     Blocks,
@@ -48,7 +48,7 @@ from overlay.coherence.messages import (
 )
 from overlay.coherence.policies import ALONG, QUIET, Decision, Policy
 from overlay.coherence.rights import Rights, rights
-from overlay.coherence.state import Block, File
+from overlay.coherence.state import Block
 
 DRIFT = 0.01
 """How differently clocks may run. A relaxed copy is used so much shorter than it might be."""

@@ -4,13 +4,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import inf
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from overlay.coherence.policies import Policy
 
 
 @dataclass(slots=True)
@@ -65,15 +60,3 @@ class Block:
         if self.owned:
             return "here"
         return "here and at home" if self.valid else "elsewhere"
-
-
-@dataclass(slots=True)
-class File:
-    """What a node knows of a file that it has open, or had natively."""
-
-    policy: Policy
-    native: bool
-    relaxation: float
-    grant: int = 0
-    opened: bool = True
-    blocks: defaultdict[int, Block] = field(default_factory=lambda: defaultdict(Block))

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from homeserver.calls import CallName, CallRecord, CallRecordDamaged
+from homeserver.calls import CallName, CallRecord
+from homeserver.record_file import NoRecordFile
 from satchel.errors import UnsupportedError
 
 GOLDEN = bytes.fromhex(
@@ -132,7 +133,7 @@ def test_a_file_that_is_no_record_and_one_of_a_later_version_are_refused(place: 
     with pytest.raises(UnsupportedError, match="version 2"):
         CallRecord(place)
     segment(place).write_bytes(b"x" + data[1:])
-    with pytest.raises(CallRecordDamaged):
+    with pytest.raises(NoRecordFile):
         CallRecord(place)
 
 

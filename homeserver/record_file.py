@@ -1,0 +1,184 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""A file that grows by records: what home notes while it works, and reads again when it begins.
+
+header    magic (8), version (4), zero (4)
+record    CRC-32 of the rest (4), length of the data (4), fields as the format has them, data
+
+All integers are little-endian. The write log of a share and the record of calls are such files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import logging
+import os
+import struct
+import zlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from satchel.errors import IntegrityError, UnsupportedError
+from satchel.files import write_durably
+
+logger = logging.getLogger(__name__)
+
+_HEADER = struct.Struct("<8sII")
+_FRAME = struct.Struct("<II")
+
+Fields = tuple[int | bytes, ...]
+
+Take = Callable[..., bool]
+"""Given the fields of a record, where its data is in the file, and the data. False: these are no
+fields of this format, and the file is damaged from here on."""
+
+
+class NoRecordFile(IntegrityError):
+    """The file does not begin like one of its format."""
+
+
+class RecordChanged(IntegrityError):
+    """A record that was there is not there any more."""
+
+
+@dataclass(frozen=True)
+class RecordFormat:
+    """what: its name for people; fields: of a record, "<" and what struct knows; limit: bytes of
+    data that a record may have"""
+
+    what: str
+    magic: bytes
+    version: int
+    fields: struct.Struct
+    limit: int
+
+    def empty(self) -> bytes:
+        """What a file without records is."""
+        return _HEADER.pack(self.magic, self.version, 0)
+
+    def record(self, fields: Fields, data: bytes) -> bytes:
+        """Raises OSError (EMSGSIZE) for more data than the limit."""
+        if len(data) > self.limit:
+            raise OSError(errno.EMSGSIZE, f"a record of a {self.what} has {len(data)} bytes")
+        rest = struct.pack("<I", len(data)) + self.fields.pack(*fields) + data
+        return struct.pack("<I", zlib.crc32(rest)) + rest
+
+    @property
+    def overhead(self) -> int:
+        """Bytes of a record without data."""
+        return _FRAME.size + self.fields.size
+
+
+class RecordFile:
+    """See the module. One thread at a time.
+
+    What is appended is read again after the end of the process; after a power cut, if `sync` had
+    returned. Of a file that is torn or damaged what comes before that counts; the file as it was is
+    kept beside it, its name with ".damaged".
+    """
+
+    def __init__(self, path: Path, form: RecordFormat, take: Take) -> None:
+        """Open or make it, and give `take` what it has. Raises OSError, NoRecordFile,
+        UnsupportedError for a version that is not known."""
+        self.path = path
+        self._form = form
+        if not path.exists():
+            write_durably(path, form.empty())
+        data = path.read_bytes()
+        self._check(data)
+        self.end = self._read(data, take)
+        self._fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        if self.end < len(data):
+            keep_aside(path, f"it is torn or damaged at byte {self.end} of {len(data)}")
+            os.ftruncate(self._fd, self.end)
+
+    @property
+    def empty(self) -> bool:
+        return self.end == _HEADER.size
+
+    def append(self, fields: Fields, data: bytes) -> int:
+        """Where its data is. Raises OSError; nothing is appended then."""
+        record = self._form.record(fields, data)
+        try:
+            if os.pwrite(self._fd, record, self.end) < len(record):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        except OSError:
+            os.ftruncate(self._fd, self.end)
+            raise
+        self.end += len(record)
+        return self.end - len(data)
+
+    def read(self, place: int, length: int) -> bytes:
+        """The data of a record. Raises OSError, RecordChanged."""
+        overhead = self._form.overhead
+        record = os.pread(self._fd, overhead + length, place - overhead)
+        whole = len(record) == overhead + length
+        if not whole or _FRAME.unpack_from(record) != (zlib.crc32(record[4:]), length):
+            raise RecordChanged(f"{self.path} has changed", why=f"at {place}")
+        return record[overhead:]
+
+    def clear(self) -> None:
+        """Nothing in it counts any more."""
+        self.end = _HEADER.size
+        os.ftruncate(self._fd, self.end)
+
+    def rewrite(self, records: Iterable[tuple[Fields, bytes]]) -> None:
+        """Have these instead; a crash leaves the old or the new. Raises OSError."""
+        packed = (self._form.record(fields, data) for fields, data in records)
+        content = self._form.empty() + b"".join(packed)
+        write_durably(self.path, content)
+        os.close(self._fd)
+        self._fd = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
+        self.end = len(content)
+
+    def sync(self) -> None:
+        """Returns when all that was appended is durable. Raises OSError."""
+        os.fdatasync(self._fd)
+
+    def duplicate(self) -> int:
+        """A descriptor of the caller's, to be synced without who appends having to wait."""
+        return os.dup(self._fd)
+
+    def close(self) -> None:
+        """All is durable on return."""
+        try:
+            os.fdatasync(self._fd)
+        finally:
+            os.close(self._fd)
+
+    def _check(self, data: bytes) -> None:
+        if len(data) < _HEADER.size or not data.startswith(self._form.magic):
+            raise NoRecordFile(
+                f"{self.path} is no {self._form.what}", why="it does not begin like one"
+            )
+        _, version, _ = _HEADER.unpack_from(data)
+        if version != self._form.version:
+            raise UnsupportedError(
+                f"cannot read the {self._form.what} {self.path} of version {version}",
+                why=f"this program knows version {self._form.version}",
+                fix="use the Satchel that wrote it",
+            )
+
+    def _read(self, data: bytes, take: Take) -> int:
+        """Where the first record that is none begins."""
+        at, form = _HEADER.size, self._form
+        while at + form.overhead <= len(data):
+            crc, length = _FRAME.unpack_from(data, at)
+            place = at + form.overhead
+            end = place + length
+            if length > form.limit or end > len(data) or zlib.crc32(data[at + 4 : end]) != crc:
+                break
+            if not take(form.fields.unpack_from(data, at + _FRAME.size), place, data[place:end]):
+                break
+            at = end
+        return at
+
+
+def keep_aside(path: Path, why: str) -> None:
+    """Before a file that is damaged is changed. A copy that cannot be made hinders nothing."""
+    aside = path.with_name(path.name + ".damaged")
+    logger.warning("%s: %s; it is kept as %s", path, why, aside.name)
+    with contextlib.suppress(OSError):
+        aside.write_bytes(path.read_bytes())
