@@ -19,7 +19,6 @@ differs between them is who fetches a missing chunk, and that is an argument.
 """
 
 from replica import call_messages
-from replica.call_messages import Asked, Interrupted, decode_message, encode_message
 from replica.calls import Answered, Call, CallHost, Keeper
 from replica.folder import sweep
 from replica.profile import (
@@ -67,13 +66,11 @@ __all__ = [
     "STEADY",
     "Access",
     "Answered",
-    "Asked",
     "Call",
     "CallHost",
     "Frame",
     "Frozen",
     "GuestOperations",
-    "Interrupted",
     "Keeper",
     "MemberHost",
     "Profile",
@@ -94,11 +91,9 @@ __all__ = [
     "WrongGuest",
     "WrongReplicaState",
     "call_messages",
-    "decode_message",
     "decode_profile",
     "decode_working_set",
     "directory_size",
-    "encode_message",
     "encode_profile",
     "encode_working_set",
     "first_of",

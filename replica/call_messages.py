@@ -3,9 +3,7 @@
 """What a surrogate says to home's keeper, as bytes. docs/formats/call-messages.md.
 
 hello      JSON: version, replica, conversation, received; in return received, or refused
-message    kind (4), count (4), operation (8), FUSE request
-kind 1     have it done: a request, whose reply is a FUSE reply with the number 0
-kind 2     who waits for it was interrupted: a message
+asked      kind (4), count (4), operation (8), FUSE request; the reply is one of FUSE, number 0
 """
 
 from __future__ import annotations
@@ -26,18 +24,8 @@ VERSION = 1
 COUNT_LIMIT = 1 << 31
 
 _HEAD = struct.Struct("<IIQ")
-_ASKED, _INTERRUPTED = 1, 2
+_ASKED = 1
 _DONE = struct.Struct("<QII32s")
-
-
-@dataclass(frozen=True)
-class Asked:
-    call: Call
-
-
-@dataclass(frozen=True)
-class Interrupted:
-    call: Call
 
 
 @dataclass(frozen=True)
@@ -86,21 +74,18 @@ def welcomed(hello: bytes) -> int:
     return received
 
 
-def encode_message(message: Asked | Interrupted) -> bytes:
-    call = message.call
-    kind = _ASKED if isinstance(message, Asked) else _INTERRUPTED
-    return _HEAD.pack(kind, call.count, call.operation) + call.request.message
+def encode_call(call: Call) -> bytes:
+    return _HEAD.pack(_ASKED, call.count, call.operation) + call.request.message
 
 
-def decode_message(payload: bytes) -> Asked | Interrupted:
+def decode_call(payload: bytes) -> Call:
     """Raises ShareMessageInvalid."""
     if not _HEAD.size <= len(payload) <= _HEAD.size + MESSAGE_LIMIT:
         raise ShareMessageInvalid(f"a call has {len(payload)} bytes")
     kind, count, operation = _HEAD.unpack_from(payload)
-    if kind not in (_ASKED, _INTERRUPTED) or count >= COUNT_LIMIT:
+    if kind != _ASKED or count >= COUNT_LIMIT:
         raise ShareMessageInvalid(f"a call is of kind {kind} and has the count {count}")
-    call = Call(operation, count, Request.parse(payload[_HEAD.size :]))
-    return Asked(call) if kind == _ASKED else Interrupted(call)
+    return Call(operation, count, Request.parse(payload[_HEAD.size :]))
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ import threading
 from pathlib import Path
 
 from replay.share_requests import OUT_HEADER, Opcode, error_reply
-from replica import Answered, Asked, Call, CallHost, Interrupted, encode_message
-from replica.call_messages import CallHello, decode_done, welcomed
+from replica import Answered, Call, CallHost
+from replica.call_messages import CallHello, decode_done, encode_call, welcomed
 from satchel.errors import SatchelError
 from satchel.ids import ReplicaId
 from wire import Caller, PeerFailed, Reply
@@ -94,8 +94,7 @@ class DistantKeeper:
             return tuple(self._done)
 
     def interrupt(self, call: Call) -> None:
-        with self._lock:
-            self._caller.caller.duplex.post(encode_message(Interrupted(call)))
+        """Home goes by its own replica's: all are to be interrupted, or none."""
 
     def finished(self, operation: int) -> None:
         """Home goes by what its own replica has finished."""
@@ -112,7 +111,7 @@ class DistantKeeper:
 
     def _post(self, number: int, call: Call) -> None:
         self._caller.caller.duplex.post(
-            encode_message(Asked(call)),
+            encode_call(call),
             functools.partial(self._arrived, number),
             functools.partial(self._failed, number),
         )

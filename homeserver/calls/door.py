@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from homeserver.calls.keeper import CallKeeper
-from replica import Asked, Keeper, decode_message
-from replica.call_messages import CallHello, encode_done, refusal, welcome
+from replica import Keeper
+from replica.call_messages import CallHello, decode_call, encode_done, refusal, welcome
 from satchel.errors import SatchelError
 from wire import Duplex, Listener, Reply
 
@@ -97,17 +97,15 @@ class CallDoor:
 
     def _arrived(self, guest: _Guest, payload: bytes, reply: Reply | None) -> None:
         """Raises SatchelError for what is no message; the other side is told."""
-        message = decode_message(payload)
-        if not isinstance(message, Asked):
-            guest.keeper.interrupt(message.call)
-        elif reply:
+        call = decode_call(payload)
+        if reply:
             with self._lock:
                 guest.under_way += 1
                 drowned = guest.under_way > UNDER_WAY
             if drowned:
                 guest.duplex.end("it asks too much at once")
                 return
-            guest.keeper.ask(message.call, functools.partial(self._answered, guest, reply))
+            guest.keeper.ask(call, functools.partial(self._answered, guest, reply))
 
     def _answered(self, guest: _Guest, reply: Reply, answer: bytes) -> None:
         with self._lock:

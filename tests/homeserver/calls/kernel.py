@@ -70,6 +70,10 @@ class Kernel:
         """The next request has this number: it is the kernel of another object of this class."""
         self._numbers = itertools.count(number, 2)
 
+    def interrupt(self, number: int) -> None:
+        """Who asked is not going to wait."""
+        self.send(Opcode.INTERRUPT, struct.pack("<Q", number), 0, 0, number | 1)
+
     def wait(self, number: int, seconds: float = 20) -> tuple[int, bytes]:
         return self._replies[number].get(timeout=seconds)
 

@@ -15,8 +15,8 @@ import pytest
 
 from replay import ShareMessageInvalid
 from replay.share_requests import IN_HEADER, Opcode, Request
-from replica import Asked, Call, Interrupted, decode_message, encode_message
-from replica.call_messages import Done, decode_done, encode_done
+from replica import Call
+from replica.call_messages import Done, decode_call, decode_done, encode_call, encode_done
 from surrogate.calls import DistantKeeper
 from tests.conftest import requires
 from tests.homeserver.calls.home import Home, add_line
@@ -75,9 +75,8 @@ def test_the_bytes_are_those_of_the_page() -> None:
     request = Request.parse(ASKED[16:])
     assert encode_done([Done(5, 2, bytes(range(32)), GONE)]) == DONE
     assert decode_done(DONE + DONE) == [Done(5, 2, bytes(range(32)), GONE)] * 2
-    assert encode_message(Asked(Call(5, 0, request))) == ASKED
-    assert decode_message(ASKED) == Asked(Call(5, 0, request))
-    assert decode_message(b"\2" + ASKED[1:]) == Interrupted(Call(5, 0, request))
+    assert encode_call(Call(5, 0, request)) == ASKED
+    assert decode_call(ASKED) == Call(5, 0, request)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +85,7 @@ def test_the_bytes_are_those_of_the_page() -> None:
 )
 def test_what_is_no_message_is_refused(said: bytes) -> None:
     with pytest.raises(ShareMessageInvalid):
-        decode_message(said)
+        decode_call(said)
 
 
 def test_a_guest_uses_files_through_the_socket(home: Home, distant: Kernel) -> None:

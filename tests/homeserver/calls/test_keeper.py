@@ -221,6 +221,25 @@ def test_a_lock_that_is_waited_for_is_granted_to_all_when_it_is(home: Home) -> N
         assert [kernel.wait(number)[0] for kernel, number in waiting] == [0, 0]
 
 
+def test_who_waits_for_a_lock_is_interrupted_where_homes_program_is(home: Home) -> None:
+    (home.papers / "log").write_text("")
+    guest, distant = home.guest(), home.distant()
+    with home.other() as node:
+        held = node.open(node.lookup(FileId(ROOT), b"log").attributes.file, os.O_RDWR)
+        node.set_lock(held.number, 7, 0, 100, LockKind.WRITE, 1, False)
+        waiting = []
+        for kernel in (guest, distant):
+            file = kernel.lookup("log", 1)
+            body = kernel.locking(kernel.open(file, 1, os.O_RDWR), fcntl.F_WRLCK)
+            waiting.append(kernel.begin(Opcode.SETLKW, body, file, 1))
+        distant.interrupt(waiting[1])
+        assert distant.lookup("log", 1)  # it is dealt with
+        assert distant.waits(waiting[1])
+        guest.interrupt(waiting[0])
+        assert guest.wait(waiting[0])[0] == errno.EINTR
+        assert distant.wait(waiting[1])[0] == errno.EINTR
+
+
 def test_the_service_is_a_node_only_while_somebody_asks(home: Home) -> None:
     assert home.nodes() == 0
     guest, distant = home.guest(), home.distant()
