@@ -45,10 +45,18 @@ TOLD_OPERATIONS = 64
 TOLD_BYTES = 256 << 10
 """What is told of one operation at most. The rest is asked for."""
 
+ASKED_BYTES = 1 << 30
+"""Of an operation, of requests and what they may be answered, that surrogates may ask before home's
+replica does: a stranger does not fill home's disk."""
+
+BEHIND = 4096
+"""Operations that a replica may be behind the log's beginning and still find its calls."""
+
 _BY_HANDLE = 1 << 6
 """Of a SETATTR: it says the handle."""
 
 _OPENING = (Opcode.OPEN, Opcode.OPENDIR)
+_READING = (Opcode.READ, Opcode.READDIR, Opcode.READDIRPLUS)
 
 
 class CallKeeper:
@@ -76,6 +84,7 @@ class CallKeeper:
         self._under_way: dict[CallName, list[Answered]] = {}
         self._numbers: dict[CallName, int] = {}
         self._ahead: list[tuple[_Line, Call, Answered]] = []
+        self._asked_bytes: Counter[int] = Counter()  # by operation
 
     def at_home(self) -> Keeper:
         """For home's own replica: what it has finished is over, and it may change the share between
@@ -107,7 +116,7 @@ class CallKeeper:
         with self._lock:
             before, self._unlogged = self._unlogged, max(self._unlogged, operation)
             behind = [line.asked - 1 for line in tuple(self._lines) if not line.trusted]
-            self._cut = max(self._cut, min([before, *behind]))
+            self._cut = max(self._cut, min([before, *behind]), before - BEHIND)
             cut = self._cut
         self._record.cut(cut)
 
@@ -149,6 +158,9 @@ class CallKeeper:
             self._record.finish(operation)
         except OSError as error:
             logger.error("the record of calls of %s: %s", self._service, error)
+        with self._lock:
+            for number in [number for number in self._asked_bytes if number <= operation]:
+                del self._asked_bytes[number]
         for line in tuple(self._lines):
             line.send_ahead()
 
@@ -190,6 +202,8 @@ class CallKeeper:
                 reply = error_reply(0, errno.EIO)
             if reply is None:
                 self._under_way[name] = [answered]
+                if not line.trusted:
+                    self._asked_bytes[name.operation] += _cost(call.request)
         if reply is not None:
             answered(reply)
             return
@@ -209,8 +223,8 @@ class CallKeeper:
     def _found(self, name: CallName) -> bytes | None:
         try:
             return self._record.find(name)
-        except SatchelError as error:
-            logger.error("%s", error)
+        except (SatchelError, OSError) as error:
+            logger.error("the record of calls of %s: %s", self._service, error)
             return error_reply(0, errno.EIO)
 
     def _refused(self, line: _Line, name: CallName) -> str:
@@ -220,6 +234,8 @@ class CallKeeper:
             return "a replica asks what no other one has asked in it"
         if line.copy:
             return "a copy asks what nobody has asked"
+        if not line.trusted and self._asked_bytes[name.operation] > ASKED_BYTES:
+            return "surrogates ask more than they may before home's replica does"
         if self._performer is None:
             return "it is asked before the session has begun, or after its end"
         return ""
@@ -359,6 +375,13 @@ class _Line:
 
 def _name(call: Call) -> CallName:
     return CallName(call.operation, call.count, call.digest)
+
+
+def _cost(request: Request) -> int:
+    """Bytes that home keeps of a call, at most, give or take a hundred."""
+    body = memoryview(request.message)[IN_HEADER.size :]
+    reads = struct.unpack_from("<QQI", body)[2] if request.opcode in _READING else 0
+    return len(request.message) + int(reads)
 
 
 def _handle(body: bytes | memoryview) -> int:

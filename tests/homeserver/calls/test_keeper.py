@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from homeserver.calls import keeper
 from overlay.coherence import FileId
 from overlay.shares import LockKind
 from replay.share_requests import IN_HEADER, OUT_HEADER, Opcode, Request
@@ -263,6 +264,43 @@ def test_a_replica_that_is_behind_finds_its_calls_after_checkpoints_at_home(home
     for operation in range(2, 6):
         add_line(distant, f"{operation}\n", operation)
     assert home.text() == "1\n2\n3\n4\n5\n"
+
+
+def test_a_stranger_has_no_more_recorded_than_it_may_before_home_asks(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeper, "ASKED_BYTES", 20_000)
+    (home.papers / "letter").write_text("x" * 4096)
+    guest, distant = home.guest(), home.distant()
+
+    def reads(kernel: Kernel, operation: int) -> list[int]:
+        file = kernel.lookup("letter", operation)
+        handle = kernel.open(file, operation)
+        bodies = (struct.pack("<QQIIQII", handle, 0, 4096, 2, 0, 0, 0) for _ in range(10))
+        return [kernel.ask(Opcode.READ, body, file, operation)[0] for body in bodies]
+
+    refused = reads(distant, 1).count(errno.EIO)
+    assert 3 < refused < 8
+    assert reads(guest, 1) == [0] * 10
+    guest.calls.finished(1)
+    assert reads(distant, 2).count(errno.EIO) == refused
+
+
+def test_a_replica_that_stays_behind_holds_nothing_up_for_ever(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeper, "BEHIND", 3)
+    guest = home.guest()
+    distant = home.distant()  # it never asks
+    for operation in range(1, 11):
+        add_line(guest, f"{operation}\n", operation)
+        guest.calls.finished(operation)
+    home.keeper.cut(3)
+    home.keeper.cut(8)
+    home.keeper.cut(9)  # what the log had before is kept, from 6 on
+    add_line(distant, "6\n", 6)
+    with pytest.raises(OSError, match=os.strerror(errno.EIO)):
+        home.distant(2_000_002).lookup("log", 5)
 
 
 def test_what_nobody_replays_any_more_is_forgotten(home: Home) -> None:
