@@ -43,7 +43,9 @@ def test_two_devices_for_one_service(site: Site) -> None:
     there = site.titles(other)
     assert {"by the laptop", "the laptop was not disturbed"} <= there
     site.adds(other, "by the tablet")
-    assert site.sees("stop", "notes") == {"stopped": "notes"}
+    stopped = site.sees("stop", "notes")
+    assert stopped["stopped"] == "notes"
+    assert stopped["unsent"]["first"] == stopped["unsent"]["last"]  # the one that home refused
     said = site.fails("run", "notes", "--media", site.media)
     assert said.code == 5
     assert "tablet" in said.line
