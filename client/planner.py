@@ -100,7 +100,8 @@ class Planner:
         Asks another surrogate where a hand-over matters. Raises NotFoundError for an unknown one.
         """
         self._settings.surrogate(surrogate)
-        others = [g for g in self._givers() if g.name != surrogate]
+        silent = route is Route.HANDOVER
+        others = [g for g in self._givers(silent=silent) if g.name != surrogate]
         giver = others[0] if others and route in (None, Route.HANDOVER) else None
         made = self._history.moves()
         patience = ASKED_GIVER_SECONDS if route else GIVER_SECONDS
@@ -115,7 +116,7 @@ class Planner:
         began = time.monotonic()
         if route is Route.REPLAY:
             return Begin(checkpoint)
-        if route is Route.HANDOVER and (givers := self._givers()):
+        if route is Route.HANDOVER and (givers := self._givers(silent=True)):
             handed = givers[0].hand_over()
             manifest = handed_over(checkpoint, handed, self._session.journal)
             return Begin(
@@ -192,13 +193,19 @@ class Planner:
             giver=giver.name if giver else "",
         )
 
-    def _givers(self) -> list[SurrogateEndpoint]:
+    def _givers(self, *, silent: bool) -> list[SurrogateEndpoint]:
         """The replicas on surrogates that can be handed over, the furthest first: those that have
-        joined, also while they are silent, as after a walk."""
+        joined. silent: also while nothing is heard of them, as after a walk; that takes longer than
+        is foreseen, so who did not ask for a hand-over does not get one then."""
         if not self._session.stateful:
             return []
         feeds = [self._session.feed(name) for name in list(self._surrogates)]
-        joined = [f for f in feeds if f and f.joined.is_set() and f.state not in FINAL]
+        joined = [
+            f
+            for f in feeds
+            if f and (f.state is FeedState.JOINED or (silent and f.joined.is_set()))
+            if f.state not in FINAL
+        ]
         return [self._surrogates[f.name] for f in sorted(joined, key=lambda feed: -feed.cursor)]
 
 
