@@ -31,7 +31,10 @@ ENOUGH_REPLAYED = 5
 FIRST_RATE = 1e6
 """Bytes a second, while nothing is known."""
 
-FIRST_ASKED_SECONDS = {"replay": 0.0, "handover": 2.0, "fresh": 20.0}
+FIRST_ASKED_SECONDS = {"replay": 0.0, "handover": 10.0, "fresh": 20.0}
+"""Before anything flows, while nothing is known. A hand-over never took less than
+6 s in all, and 27 s right after a walk: so the first one is for who asks for it, or for where
+replay takes longer."""
 
 FIRST_PACE = 0.05
 """Seconds an operation takes, while nothing is known."""
