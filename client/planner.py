@@ -195,8 +195,8 @@ class Planner:
 
     def _givers(self, *, silent: bool) -> list[SurrogateEndpoint]:
         """The replicas on surrogates that can be handed over, the furthest first: those that have
-        joined. silent: also while nothing is heard of them, as after a walk; that takes longer than
-        is foreseen, so who did not ask for a hand-over does not get one then."""
+        joined. silent: also while nothing is heard of them, as after a walk. They may be out of
+        reach, so nobody waits for them who did not ask for a hand-over."""
         if not self._session.stateful:
             return []
         feeds = [self._session.feed(name) for name in list(self._surrogates)]

@@ -160,11 +160,6 @@ class CallRecord:
             if going:
                 sync_folder(self._path.parent)
 
-    def sync(self) -> None:
-        """Returns when all that was added is durable."""
-        with self._lock:
-            self._segments[-1].file.sync()
-
     def size(self) -> tuple[int, int]:
         """Calls that can be found, and bytes of the segments."""
         with self._lock:

@@ -216,6 +216,11 @@ class Site:
         assert reply.status == 200, reply
         return {note["title"] for note in json.loads(reply.body)["notes"]}
 
+    def all_is_stable(self) -> bool:
+        """Whether home has every operation of the session on disk."""
+        status = self.status()
+        return bool(status["stable_operation"] == status["last_operation"])
+
     def titles_at_home(self) -> set[str]:
         """Every note that home has, seen by a session of its own without media."""
         self.run()

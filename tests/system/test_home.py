@@ -12,11 +12,6 @@ from tests.system.site import Site, Work, kill, machines_at, wait_until
 pytestmark = WHOLE
 
 
-def all_is_stable(site: Site) -> bool:
-    status = site.status()
-    return bool(status["stable_operation"] == status["last_operation"])
-
-
 @pytest.mark.parametrize(
     ("silent", "long"),
     [
@@ -42,7 +37,7 @@ def test_unreachable_in_the_middle_of_a_run(site: Site, silent: bool, long: bool
         site.mend_home()
         work.more(5)
     assert work.refused == []
-    wait_until(lambda: all_is_stable(site))
+    wait_until(site.all_is_stable)
     wait_until(lambda: site.states()["home"] == "joined")
     status = site.status()
     assert (status["diverged"], status["journal_failure"]) == (0, None)
@@ -66,7 +61,7 @@ def test_unreachable_before_the_start(site: Site) -> None:
     assert set(work.leaders) == {"a"}
     assert site.status()["stable_operation"] == 0
     site.mend_home()
-    wait_until(lambda: all_is_stable(site))
+    wait_until(site.all_is_stable)
     wait_until(lambda: site.states() == {"home": "joined", "a": "joined"})
     assert site.status()["diverged"] == 0
 
@@ -77,7 +72,7 @@ def test_never_back_before_the_end(site: Site) -> None:
     site.move("a")
     port = site.port()
     site.adds(port, "both have it")
-    wait_until(lambda: all_is_stable(site))
+    wait_until(site.all_is_stable)
     site.cut_home(silent=False)
     with Work(site, port) as work:
         work.more(10)
@@ -108,7 +103,7 @@ def test_home_dies_and_comes_back(site: Site, program: str) -> None:
         site.home.command("launch", "notes", "--json")
         work.more(5)
     assert work.refused == []
-    wait_until(lambda: all_is_stable(site))
+    wait_until(site.all_is_stable)
     wait_until(lambda: site.states()["home"] == "joined")
     wait_until(lambda: site.at_home()["last_executed"] == site.at_home()["last_logged"])
     assert site.status()["diverged"] == 0
@@ -130,5 +125,5 @@ def test_neither_home_nor_surrogate_nor_stick(site: Site) -> None:
     assert again.status == 503
     assert time.monotonic() - began < 30
     site.mend_home()
-    wait_until(lambda: all_is_stable(site))
+    wait_until(site.all_is_stable)
     assert {"before", "in the dark", "darker still"} <= site.titles(port)
