@@ -13,9 +13,9 @@ from pathlib import Path
 
 from homeserver.settings import HomeSettings
 from homeserver.shares import ShareShelf
-from overlay.shares import Buffer, Member
 from replica import MemberHost, Served
 from satchel.errors import NotFoundError
+from shares.nodes import Buffer, Member
 from wire import Caller
 
 

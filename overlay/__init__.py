@@ -11,11 +11,9 @@
 
 Modules: volume (what an attached volume is), misses (the daemon's end of the miss protocol),
 server (the nbdkit process), process (a process that outlives its daemon), serve (a stored volume
-exported). The nbdkit plugin is in plugin/. Packages: coherence and shares, the files that nodes see
-as one tree; fuse, sessions of kernels with such a tree; mounts, that tree as a folder.
+exported). The nbdkit plugin is in plugin/.
 """
 
-from overlay import coherence, fuse, mounts, shares
 from overlay.misses import MissCounts, MissServer
 from overlay.serve import serve_stored
 from overlay.server import (
@@ -51,12 +49,8 @@ __all__ = [
     "SocketInUse",
     "Volume",
     "VolumeServer",
-    "coherence",
     "create_volume",
-    "fuse",
     "local_resolver",
-    "mounts",
     "open_volume",
     "serve_stored",
-    "shares",
 ]

@@ -21,13 +21,13 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Protocol, cast
 
-from overlay.coherence import FileId
-from overlay.fuse import RelayedSession
-from overlay.shares import Attributes, Changes, Entry, Handle, Member, Operations
 from replay import AgentChannel, SharesLine
 from replica.calls import CallHost, Calls
 from satchel.errors import UnavailableError, UnsupportedError
 from satchel.ids import OperationNumber
+from shares.coherence import FileId
+from shares.fuse import RelayedSession
+from shares.nodes import Attributes, Changes, Entry, Handle, Member, Operations
 
 SETTLE_SECONDS = 20.0
 """How long a checkpoint waits for what the guest has asked of its shares."""

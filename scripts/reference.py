@@ -25,7 +25,7 @@ import click
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = (
     "satchel", "chunkstore", "console", "hypervisor", "wire", "images", "overlay", "replay",
-    "replica", "homeserver", "surrogate", "client", "testbed",
+    "shares", "replica", "homeserver", "surrogate", "client", "testbed",
 )  # fmt: skip
 PROGRAMS = {
     "satchel": "client.cli",

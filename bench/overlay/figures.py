@@ -24,7 +24,7 @@ from bench.overlay.splits import workloads
 from bench.overlay.trace import traces
 from bench.overlay.variants import VARIANTS
 from bench.overlay.waits import KINDS
-from overlay.coherence import POLICIES, DelayedUpdate, WriteInvalidate, WriteUpdate
+from shares.coherence import POLICIES, DelayedUpdate, WriteInvalidate, WriteUpdate
 
 OUT = Path("bench-out") / "overlay"
 

@@ -31,8 +31,8 @@ from pathlib import Path
 from bench.device import run
 from bench.harness import Figure, figure
 from homeserver.shares import ShareRecord, Shares, ShareShelf
-from overlay.mounts import MountedShare
 from satchel.errors import UnavailableError
+from shares.mounts import MountedShare
 from wire import Caller
 
 EXAMPLE = Path("/usr/share/doc/libfuse3-dev/examples/passthrough_ll.c")

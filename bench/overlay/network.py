@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from overlay.coherence import BLOCK, Carrier, Message
-from overlay.shares import encode
+from shares.coherence import BLOCK, Carrier, Message
+from shares.nodes import encode
 
 Event = Callable[[], None]
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from bench.overlay.splits import Workload
 from bench.overlay.trace import Access, Kind
-from overlay.coherence import ATTRIBUTES, BLOCK, FileId
+from shares.coherence import ATTRIBUTES, BLOCK, FileId
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""A workload on the coherence machines of `overlay.coherence`, over simulated links.
+"""A workload on the coherence machines of `shares.coherence`, over simulated links.
 
 Two nodes, as in OFS: the mobile, and the other one, which is at home, beside the directory. What is
 away runs there. Modelled are:
@@ -33,7 +33,7 @@ from bench.overlay.plan import Plan, Step
 from bench.overlay.trace import MICROSECONDS, Access, Kind
 from bench.overlay.variants import VARIANTS
 from bench.overlay.waits import OPEN, kind
-from overlay.coherence import (
+from shares.coherence import (
     ATTRIBUTES,
     POLICIES,
     Action,
@@ -64,10 +64,10 @@ NEARBY = Link(0.0, 1e12)
 OPTIMAL = Optimal.name
 
 AHEAD_FIRST, AHEAD_LIMIT = 4, 128
-"""Blocks; those of `overlay.shares.access`."""
+"""Blocks; those of `shares.nodes.access`."""
 
 BEAT = 1.0
-"""Seconds between heartbeats, as `overlay.shares` makes them with a lease of 3 s. What they are on
+"""Seconds between heartbeats, as `shares.nodes` makes them with a lease of 3 s. What they are on
 the wire is counted with no policy."""
 
 Waiting = Generator[None, None, None]
@@ -374,7 +374,7 @@ class _Part:
 
 @dataclass
 class _Ahead:
-    """How far a node fetches ahead of who reads a file in order, as `overlay.shares` does it."""
+    """How far a node fetches ahead of who reads a file in order, as `shares.nodes` does it."""
 
     next: int = 0
     window: int = 0

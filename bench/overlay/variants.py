@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from overlay.coherence import Block, DelayedUpdate, FileId, Policy, WriteInvalidate
+from shares.coherence import Block, DelayedUpdate, FileId, Policy, WriteInvalidate
 
 THRESHOLD = "delayed-update, threshold alone"
 AHEAD = "write-invalidate, ahead of opens"

@@ -12,7 +12,7 @@ write, shared    to own blocks that another node owns or has a copy of
 from __future__ import annotations
 
 from bench.overlay.plan import Step
-from overlay.coherence import ATTRIBUTES, HOME, Directory, Node, NodeId
+from shares.coherence import ATTRIBUTES, HOME, Directory, Node, NodeId
 
 OPEN, FIRST, AGAIN, FREE, SHARED = KINDS = (
     "open",

@@ -10,7 +10,7 @@ import click
 
 from client.cli.context import Context, pass_context
 from client.shares import serve_mount, share_way
-from overlay.mounts import (
+from shares.mounts import (
     MountedShare,
     Ready,
     run_until_signal,

@@ -14,8 +14,8 @@ from typing import Any
 import flask
 
 from client.settings import ClientSettings
-from overlay.mounts import MountedShare, mount_key
 from satchel.errors import SatchelError
+from shares.mounts import MountedShare, mount_key
 from wire import HttpClient, Server, install_errors, serve
 
 CONTROL_THREADS = 2

@@ -13,9 +13,9 @@ from typing import Any
 
 from client.endpoints import HOME
 from client.settings import ClientSettings
-from overlay.shares import Caller, Ends
 from satchel.errors import IntegrityError, NotFoundError, UsageError
 from satchel.paths import SHARE_SOCKET
+from shares.nodes import Caller, Ends
 from wire import Caller as WireCaller
 from wire import Links
 

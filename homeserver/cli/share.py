@@ -152,7 +152,7 @@ def mount(
     node, and what they write is seen by every node at once. In the background it logs to
     `mount.log` in the folder of the setting `data`.
     """
-    from overlay.mounts import (  # most commands need no mount
+    from shares.mounts import (  # most commands need no mount
         MountedShare,
         Ready,
         run_until_signal,

@@ -17,9 +17,9 @@ from time import monotonic
 
 from homeserver.shares.tree import Tree
 from homeserver.shares.writelog import WriteLog
-from overlay.coherence import ATTRIBUTES, BLOCK, FileId, Log
-from overlay.shares import Attributes, Changes, Extent
 from satchel.errors import NO_ROOM, IntegrityError
+from shares.coherence import ATTRIBUTES, BLOCK, FileId, Log
+from shares.nodes import Attributes, Changes, Extent
 
 logger = logging.getLogger(__name__)
 

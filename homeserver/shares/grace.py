@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 
-from overlay.coherence import FileId, NodeId
+from shares.coherence import FileId, NodeId
 
 
 class Grace:

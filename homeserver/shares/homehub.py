@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 from homeserver.shares.session import Session
 from homeserver.shares.share import Share
-from overlay.coherence import FileId, Message, NodeId
-from overlay.shares import Attributes, Changes, Entry, LockKind, Opened, Usage, answer_request
+from shares.coherence import FileId, Message, NodeId
+from shares.nodes import Attributes, Changes, Entry, LockKind, Opened, Usage, answer_request
 
 
 class HomeHub:

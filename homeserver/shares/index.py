@@ -13,9 +13,9 @@ import sqlite3
 from pathlib import Path
 
 from homeserver.shares.native import Status
-from overlay.coherence import FileId
-from overlay.shares import ROOT
 from satchel.errors import IntegrityError, UnsupportedError
+from shares.coherence import FileId
+from shares.nodes import ROOT
 
 VERSION = 1
 

@@ -15,8 +15,8 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from overlay.coherence import FileId, NodeId
-from overlay.shares import FLOCK, LockKind
+from shares.coherence import FileId, NodeId
+from shares.nodes import FLOCK, LockKind
 
 Owner = tuple[NodeId, int]
 

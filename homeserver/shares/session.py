@@ -14,9 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 from homeserver.shares.grace import Grace
-from overlay.coherence import FileId, Message, NodeId
-from overlay.shares import codec
 from satchel.errors import IntegrityError, SatchelError
+from shares.coherence import FileId, Message, NodeId
+from shares.nodes import codec
 from wire import FRAME_LIMIT, Duplex, PeerFailed, Reply
 
 log = logging.getLogger(__name__)

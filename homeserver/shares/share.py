@@ -32,7 +32,7 @@ from homeserver.shares.session import Session
 from homeserver.shares.shelf import ShareRecord
 from homeserver.shares.tree import Tree
 from homeserver.shares.writelog import WriteLog
-from overlay.coherence import (
+from shares.coherence import (
     ATTRIBUTES,
     BLOCK,
     HOME,
@@ -58,9 +58,9 @@ from overlay.coherence import (
     Updated,
     filled,
 )
-from overlay.coherence import Opened as Admitted
-from overlay.coherence import content as blocks_of
-from overlay.shares import Attributes, Changes, Entry, Opened
+from shares.coherence import Opened as Admitted
+from shares.coherence import content as blocks_of
+from shares.nodes import Attributes, Changes, Entry, Opened
 
 log = logging.getLogger(__name__)
 

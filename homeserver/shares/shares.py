@@ -21,10 +21,10 @@ from homeserver.shares.session import Session
 from homeserver.shares.share import Share
 from homeserver.shares.shelf import NodeRecord, ShareRecord, ShareShelf
 from homeserver.shares.status import share_status
-from overlay.coherence import NodeId
-from overlay.shares import Join, Joined, codec
 from satchel.errors import ConflictError, IntegrityError, NotFoundError, SatchelError, StateError
 from satchel.names import check_name
+from shares.coherence import NodeId
+from shares.nodes import Join, Joined, codec
 from wire import Duplex, Listener
 
 log = logging.getLogger(__name__)

@@ -11,10 +11,10 @@ from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatchcase
 
 from homeserver.shelf import Shelf
-from overlay.coherence import POLICIES
 from satchel.errors import IntegrityError, NotFoundError, UsageError
 from satchel.files import write_durably
 from satchel.names import check_name
+from shares.coherence import POLICIES
 
 NODES = "nodes.json"
 NODES_VERSION = 1

@@ -23,8 +23,8 @@ from pathlib import Path
 
 from homeserver.shares.index import Index
 from homeserver.shares.native import RENAME_EXCHANGE, RENAME_NOREPLACE, Status, rename, status
-from overlay.coherence import FileId
-from overlay.shares import ROOT, Attributes, Changes, Entry, Extent, Usage
+from shares.coherence import FileId
+from shares.nodes import ROOT, Attributes, Changes, Entry, Extent, Usage
 
 FOLDERS_KEPT = 256
 """Folders that are kept open."""

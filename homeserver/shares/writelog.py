@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from homeserver.record_file import Fields, NoRecordFile, RecordFile, RecordFormat, keep_aside
-from overlay.coherence import BLOCK, FileId
 from satchel.files import write_durably
+from shares.coherence import BLOCK, FileId
 
 FORMAT = RecordFormat("write log", b"SATSHLOG", 1, struct.Struct("<BQqI"), BLOCK)
 

@@ -17,8 +17,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from homeserver.shares import ShareRecord, Shares, ShareShelf
-from overlay.shares import ROOT, Buffer, Membership, Node
-from overlay.shares.membership import VERSION
+from shares.nodes import ROOT, Buffer, Membership, Node
+from shares.nodes.membership import VERSION
 from tests.hostile.test_parsers import EXAMPLES
 from wire import Caller
 from wire.duplex import HEADER, Kind

@@ -16,14 +16,14 @@ import pytest
 
 from homeserver.calls import CallDoor, CallKeeper, CallRecord
 from homeserver.shares import ShareRecord, Shares, ShareShelf
-from overlay.shares import Buffer, Member
 from replay import AgentChannel, agent_program
 from replica import CallHost, MemberHost, ShareHost, TreeHost
 from replica.shares import GuestShares
 from satchel.ids import ReplicaId
+from shares.nodes import Buffer, Member
 from surrogate.calls import guest_calls
 from tests.conftest import requires
-from tests.overlay.fuse.passthrough import Passthrough
+from tests.shares.fuse.passthrough import Passthrough
 from wire import Caller
 
 pytestmark = requires("root", "fuse")

@@ -9,8 +9,8 @@ from bench.overlay.plan import Plan
 from bench.overlay.replay import OPTIMAL, replay
 from bench.overlay.splits import Workload
 from bench.overlay.trace import ABSENT, Access, File, Kind, Trace
-from overlay.coherence import Fetch, FileId, Push
-from overlay.shares import encode
+from shares.coherence import Fetch, FileId, Push
+from shares.nodes import encode
 from wire.duplex import HEADER
 
 R, W = Kind.READ, Kind.WRITE

@@ -12,10 +12,10 @@ from pathlib import Path
 
 from homeserver.calls import CallDoor, CallKeeper, CallRecord
 from homeserver.shares import Shares
-from overlay.shares import Buffer, Member, Node, open_file
 from replay.share_requests import Opcode
 from replica import MemberHost
 from satchel.ids import ReplicaId
+from shares.nodes import Buffer, Member, Node, open_file
 from surrogate.calls import DistantKeeper
 from tests.homeserver.calls.kernel import Kernel
 from wire import Caller

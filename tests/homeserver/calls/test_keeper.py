@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from homeserver.calls import keeper
-from overlay.coherence import FileId
-from overlay.shares import LockKind
 from replay.share_requests import IN_HEADER, OUT_HEADER, Opcode, Request
 from replica import Call
+from shares.coherence import FileId
+from shares.nodes import LockKind
 from tests.conftest import requires
 from tests.homeserver.calls.home import Home, add_line
 from tests.homeserver.calls.kernel import ROOT, Kernel

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from homeserver.shares import Share, ShareRecord, Shares, ShareShelf
-from overlay.fuse import Session, Window
-from overlay.shares import Buffer, Membership, Node
-from overlay.shares import Member as Staying
+from shares.fuse import Session, Window
+from shares.nodes import Buffer, Membership, Node
+from shares.nodes import Member as Staying
 from wire import Caller
 
 LEASE = 2.0

@@ -12,8 +12,8 @@ import pytest
 
 from homeserver.shares import Tree, WriteLog
 from homeserver.shares.content import Content
-from overlay.coherence import ATTRIBUTES, BLOCK, FileId, Log
-from overlay.shares import ROOT, Extent
+from shares.coherence import ATTRIBUTES, BLOCK, FileId, Log
+from shares.nodes import ROOT, Extent
 
 
 class World:

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from client.home import lend_shares, share_socket
-from overlay.coherence import BLOCK
-from overlay.shares import ROOT, Buffer, Membership, Node
 from satchel.paths import SHARE_SOCKET
+from shares.coherence import BLOCK
+from shares.nodes import ROOT, Buffer, Membership, Node
 from testbed.sshd import Sshd
 from tests.homeserver.program import Program, wait_until
 from tests.needs import requires

@@ -16,9 +16,9 @@ from typing import Any, Protocol
 
 import pytest
 
-from overlay.coherence import BLOCK
-from overlay.coherence.history import INITIAL, Operation, check, dump
-from overlay.shares import ROOT, Member, Node, find
+from shares.coherence import BLOCK
+from shares.coherence.history import INITIAL, Operation, check, dump
+from shares.nodes import ROOT, Member, Node, find
 from tests.homeserver.shares.conftest import Home
 from tests.needs import requires
 from tests.waiting import eventually

@@ -17,9 +17,9 @@ import pytest
 
 from homeserver.shares import ShareRecord
 from homeserver.shares.share import MARGIN
-from overlay.coherence import BLOCK, HOME, Action, FileId
-from overlay.shares import ROOT, Changes, LockKind, Node
 from satchel.errors import ConflictError, NotFoundError
+from shares.coherence import BLOCK, HOME, Action, FileId
+from shares.nodes import ROOT, Changes, LockKind, Node
 from tests.homeserver.shares.conftest import LEASE, Home
 from tests.waiting import eventually
 
@@ -312,7 +312,7 @@ def test_the_only_user_of_a_file_brings_what_it_wrote_after_its_lease(home: Home
 def test_home_has_a_native_file_as_soon_as_another_node_opens_it(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("overlay.shares.node.WRITE_BACK_SECONDS", 1000.0)
+    monkeypatch.setattr("shares.nodes.node.WRITE_BACK_SECONDS", 1000.0)
     home.add(log="async")
     one, two = home.join("one").node, home.join("two").node
     file, _ = make(one, content=b"native" * 1000)
@@ -323,8 +323,8 @@ def test_home_has_a_native_file_as_soon_as_another_node_opens_it(
 def test_home_is_not_far_behind_of_a_native_file(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("overlay.shares.node.WRITE_BACK_SECONDS", 1000.0)
-    monkeypatch.setattr("overlay.shares.content.LAG_BYTES", 8 * BLOCK)
+    monkeypatch.setattr("shares.nodes.node.WRITE_BACK_SECONDS", 1000.0)
+    monkeypatch.setattr("shares.nodes.content.LAG_BYTES", 8 * BLOCK)
     home.add(log="async")
     one = home.join("one").node
     _, handle = make(one)

@@ -12,10 +12,10 @@ import time
 import pytest
 
 from homeserver.shares import PathRule, ShareDamaged, ShareRecord, ShareShelf, Terms
-from overlay.coherence import BLOCK
-from overlay.coherence.history import INITIAL, Operation, check, check_staleness
-from overlay.shares import ROOT, Node
 from satchel.errors import NotFoundError, UnsupportedError, UsageError
+from shares.coherence import BLOCK
+from shares.coherence.history import INITIAL, Operation, check, check_staleness
+from shares.nodes import ROOT, Node
 from tests.homeserver.shares.conftest import Home
 
 GOLDEN = b"""\

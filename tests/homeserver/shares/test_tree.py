@@ -16,9 +16,9 @@ import pytest
 from homeserver.shares import ShareIndexDamaged, Tree
 from homeserver.shares import index as index_module
 from homeserver.shares.native import RENAME_EXCHANGE, RENAME_NOREPLACE
-from overlay.coherence import FileId
-from overlay.shares import ROOT, Changes, Extent
 from satchel.errors import UnsupportedError
+from shares.coherence import FileId
+from shares.nodes import ROOT, Changes, Extent
 
 UID, GID = os.getuid(), os.getgid()
 

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from homeserver.shares import WriteLog, writelog
-from overlay.coherence import BLOCK, FileId
 from satchel.errors import UnsupportedError
+from shares.coherence import BLOCK, FileId
 
 FILE = FileId(7)
 

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <vector>
 
-#include "overlay/fuse/message.h"
+#include "shares/fuse/message.h"
 #include "tests/native/fuzz/memory_file.h"
 
 using satchel::fuzz::Require;

@@ -1,0 +1,595 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Home's machine: who owns and who shares which block, and who has to be asked before a request can
+be answered.
+
+It has no content, no clock and no lock. Who acts holds one lock around each call and the actions
+that it returns, and does these in their order; `Ask` and `Reply` to one node go into one stream.
+
+Requests for the same blocks are taken up one after the other, in the order in which they came. What
+a request needs is found from the state of its blocks, asked for, and when all answers are there
+found again; when nothing is needed any more it is answered. Content that an owner gives (Push,
+Flush, Release, Recalled) is taken at once, because it is the latest whatever else is going on.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import inf
+
+from shares.coherence.actions import (
+    Action,
+    Append,
+    Ask,
+    Opened,
+    Replay,
+    Reply,
+    Store,
+    Taken,
+    Token,
+)
+from shares.coherence.messages import (
+    HOME,
+    LONGEST,
+    Blocks,
+    Done,
+    Engage,
+    Engaged,
+    Fetch,
+    FileId,
+    Flush,
+    Granted,
+    Invalidate,
+    Invalidated,
+    Keep,
+    Log,
+    Message,
+    Native,
+    NodeId,
+    Own,
+    Push,
+    Recall,
+    Recalled,
+    Refused,
+    Release,
+    Update,
+    Updated,
+    runs,
+)
+from shares.coherence.questions import check, claims, part, questions
+from shares.coherence.records import NOBODY, FileRecord, Opening, Record, Request, Taking
+
+
+@dataclass(slots=True)
+class _Asked:
+    node: NodeId
+    message: Message
+    request: Request | None
+
+
+class Directory:
+    """The directory of one share. Times are seconds on home's clock. Not thread-safe.
+
+    base: the version of blocks that nobody has asked for yet; greater than any version that an
+    earlier directory of the share has given, so that a node which outlived it is not misled
+    """
+
+    def __init__(self, base: int = 1) -> None:
+        self._base = base
+        self._files: dict[FileId, FileRecord] = {}
+        self._asks: dict[int, _Asked] = {}
+        self._asked = 0
+        self._grants = base
+
+    # What nodes ask.
+
+    def request(self, node: NodeId, message: Message, token: Token, now: float) -> list[Action]:
+        """A node's request. Raises ValueError for what a node cannot ask; nothing is changed."""
+        check(message)
+        if isinstance(message, Fetch | Own):
+            if len(message.versions) != message.count:
+                raise ValueError(f"{len(message.versions)} versions of {message.count} blocks")
+            end = message.first + message.count
+            wanted = Request(node, token, message.file, message.first, end, message)
+            return self._queue(wanted, now)
+        if isinstance(message, Push | Flush | Release):
+            return self._given(node, message, token, now)
+        if isinstance(message, Log):
+            return self._log(node, message, token)
+        raise ValueError(f"a node asks {type(message).__name__}")
+
+    def open(
+        self, node: NodeId, file: FileId, token: Token, now: float, relaxation: float = 0.0
+    ) -> list[Action]:
+        """A node opens a file; `Opened` comes when nobody else has it natively."""
+        self._file(file).relaxation = relaxation
+        return self._queue(Request(node, token, file, -1, inf, Opening()), now)
+
+    def close(self, node: NodeId, file: FileId, now: float) -> list[Action]:
+        """A node has closed a file. It has no copies of it any more, unless it is native there."""
+        known = self._files.get(file)
+        if known is None:
+            return []
+        known.open.discard(node)
+        if known.native != node:
+            self._drop(known, node)
+        if known.native is None and len(known.open) == 1:
+            (only,) = known.open
+            if self._alone(known, only) and not known.queue:
+                self._make_native(known, only)
+                return [self._ask(only, Native(file, 0, 0, known.grant), None, now)]
+        return []
+
+    def take(
+        self, file: FileId, first: int, end: float, discard: int, token: Token, now: float
+    ) -> list[Action]:
+        """Home is going to change these blocks by itself: nobody has any of them when `Taken`
+        comes. discard: from this number on the owners' content is not wanted."""
+        return self._queue(Request(HOME, token, file, first, end, Taking(discard)), now)
+
+    def gave(self, file: FileId, token: Token, now: float) -> list[Action]:
+        """Home has changed the blocks that it took."""
+        known = self._file(file)
+        for request in list(known.queue):
+            if request.token == token and request.taken:
+                known.queue.remove(request)
+                for number, record in known.blocks.items():
+                    if request.first <= number < request.end:
+                        record.version += 1
+                        record.grant = self._grant()
+        # Blocks that nobody has asked for yet were changed as well.
+        known.base += 1
+        return self._next(known, now)
+
+    def forget(self, file: FileId) -> list[Action]:
+        """The file is no more. Requests for it that wait are never answered."""
+        self._files.pop(file, None)
+        return []
+
+    # What nodes answer.
+
+    def answer(self, node: NodeId, number: int, message: Message, now: float) -> list[Action]:
+        """A node's reply to an `Ask`. Raises ValueError for one that does not fit; then nothing is
+        changed, and the node had better be `lost`."""
+        asked = self._asks.get(number)
+        if asked is None or asked.node != node:
+            return []
+        check(message)
+        about = asked.message
+        if (message.file, message.first, message.count) != (about.file, about.first, about.count):
+            raise ValueError("the reply is about other blocks than the question")
+        known = self._file(about.file)
+        actions: list[Action] = []
+        if isinstance(about, Invalidate) and isinstance(message, Invalidated):
+            # Since it was told that its copy grows old, the node may have got another one.
+            if about.keep is Keep.NOTHING:
+                self._invalidated(known, node, message)
+            else:
+                self._used_late(known, message)
+        elif isinstance(about, Recall) and isinstance(message, Recalled):
+            actions += self._recalled(known, asked, message)
+        elif isinstance(about, Update) and isinstance(message, Updated):
+            self._updated(known, node, message)
+        elif isinstance(about, Engage) and isinstance(message, Engaged):
+            self._engaged(known, node, message)
+        elif not (isinstance(about, Native) and isinstance(message, Done)):
+            got, to = type(message).__name__, type(about).__name__
+            raise ValueError(f"{got} in reply to {to}")  # noqa: TRY004
+        return actions + self._settle([number], now)
+
+    # Nodes that come and go.
+
+    def lost(self, node: NodeId, now: float) -> list[Action]:
+        """The node's lease is over, and it has stopped by itself to use what it had. Home goes on
+        with what it has and what the log says. Nothing that the node sent before may come after
+        this, unless it joins again."""
+        actions: list[Action] = []
+        for file, known in self._files.items():
+            if known.native == node:
+                known.native, known.seized = None, True
+                known.base += 2
+                actions.append(Replay(file, None))
+                for record in known.blocks.values():
+                    record.version, record.seized = record.version + 2, True
+            seized = []
+            for number, record in known.blocks.items():
+                if record.owner == node:
+                    # 2, because the lost owner may have counted what it gave as 1.
+                    record.owner, record.version, record.seized = HOME, record.version + 2, True
+                    seized.append(number)
+            if seized:
+                actions.append(Replay(file, tuple(sorted(seized))))
+        return actions + self._gone(node, now, everything=True)
+
+    def rejoining(self, node: NodeId, now: float) -> list[Action]:
+        """The node has a new connection, and reset itself: it has no copies, and is going to send
+        what it owned with Release before it asks anything. Its old connection is dead."""
+        return self._gone(node, now, everything=False)
+
+    def rejoined(self, node: NodeId, now: float) -> list[Action]:
+        """It has sent all of that. Also: it leaves, having given everything back."""
+        for known in self._files.values():
+            if known.native == node:
+                known.native = None
+            for record in known.blocks.values():
+                if record.owner == node:
+                    record.owner = HOME
+        return self._gone(node, now, everything=True)
+
+    def _gone(self, node: NodeId, now: float, everything: bool) -> list[Action]:
+        for known in self._files.values():
+            known.open.discard(node)
+            for record in known.blocks.values():
+                record.sharers -= {node}
+                record.readers -= {node}
+            for request in known.queue:
+                if request.node == node:
+                    request.alive = False
+            known.queue = [r for r in known.queue if r.alive or r.started]
+        over = [
+            number
+            for number, asked in self._asks.items()
+            if asked.node == node and (everything or not isinstance(asked.message, Recall | Engage))
+        ]
+        actions = self._settle(over, now)
+        for known in list(self._files.values()):
+            actions += self._next(known, now)
+        return actions
+
+    # For status pages.
+
+    def record(self, file: FileId, number: int) -> Record | None:
+        known = self._files.get(file)
+        return known.blocks.get(number) if known else None
+
+    def files(self) -> Iterable[FileId]:
+        return tuple(self._files)
+
+    def native(self, file: FileId) -> NodeId | None:
+        known = self._files.get(file)
+        return known.native if known else None
+
+    def waiting(self) -> Iterable[tuple[NodeId, Message]]:
+        """Who has been asked what and has not answered."""
+        return tuple((asked.node, asked.message) for asked in self._asks.values())
+
+    # The queue.
+
+    def _file(self, file: FileId) -> FileRecord:
+        known = self._files.get(file)
+        if known is None:
+            known = self._files[file] = FileRecord(self._base)
+        return known
+
+    def _queue(self, request: Request, now: float) -> list[Action]:
+        known = self._file(request.file)
+        known.queue.append(request)
+        return self._next(known, now)
+
+    def _next(self, known: FileRecord, now: float) -> list[Action]:
+        """Takes up every request that no earlier one is in the way of."""
+        actions: list[Action] = []
+        for request in list(known.queue):
+            if request.started:
+                continue
+            before = known.queue[: known.queue.index(request)]
+            if not any(request.overlaps(other.first, other.end) for other in before):
+                request.started = True
+                if isinstance(request.wants, Own):
+                    for number in request.wants.numbers:
+                        known.record(number).readers = NOBODY
+                actions += self._advance(known, request, now)
+        return actions
+
+    def _advance(self, known: FileRecord, request: Request, now: float) -> list[Action]:
+        """Asks for what the request needs; answers it, where that is nothing."""
+        needed = self._needed(known, request) if request.alive else []
+        if needed:
+            return [self._ask(node, message, request, now) for node, message in needed]
+        actions = self._finish(known, request, now) if request.alive else []
+        if not request.taken:
+            known.queue.remove(request)
+        return actions
+
+    def _ask(self, node: NodeId, message: Message, request: Request | None, now: float) -> Action:
+        self._asked += 1
+        self._asks[self._asked] = _Asked(node, message, request)
+        if request is not None:
+            request.asks.add(self._asked)
+        return Ask(node, self._asked, message)
+
+    def _settle(self, numbers: list[int], now: float) -> list[Action]:
+        """These questions are over, answered or not."""
+        actions: list[Action] = []
+        for number in numbers:
+            asked = self._asks.pop(number)
+            request = asked.request
+            if request is None:
+                continue
+            request.asks.discard(number)
+            known = self._file(request.file)
+            if not request.asks and request in known.queue:
+                actions += self._advance(known, request, now)
+                actions += self._next(known, now)
+        return actions
+
+    # What a request needs.
+
+    def _needed(self, known: FileRecord, request: Request) -> list[tuple[NodeId, Message]]:
+        if known.native not in {None, request.node}:
+            assert known.native is not None
+            return [(known.native, Engage(request.file, 0, 0))]
+        if known.native is not None or isinstance(request.wants, Opening):
+            return []
+        found: defaultdict[tuple[NodeId, Message], list[int]] = defaultdict(list)
+        for number, record in self._about(known, request):
+            for node, kind in questions(known, request, number, record):
+                found[node, kind].append(number)
+        messages: list[tuple[NodeId, Message]] = []
+        for (node, kind), numbers in found.items():
+            for first, count in runs(sorted(numbers)):
+                if isinstance(kind, Recall):
+                    recall = Recall(request.file, first, count, kind.keep, kind.use)
+                    messages.append((node, recall))
+                else:
+                    messages.append((node, Invalidate(request.file, first, count)))
+        return messages
+
+    @staticmethod
+    def _about(known: FileRecord, request: Request) -> Iterable[tuple[int, Record]]:
+        if isinstance(request.wants, Fetch | Own):
+            return [(number, known.record(number)) for number in request.wants.numbers]
+        return [
+            (number, record)
+            for number, record in sorted(known.blocks.items())
+            if request.first <= number < request.end
+        ]
+
+    # The end of a request.
+
+    def _finish(self, known: FileRecord, request: Request, now: float) -> list[Action]:
+        wants = request.wants
+        outdated: list[Action] = []
+        if isinstance(wants, Fetch):
+            message: Message = self._fetched(known, request, wants)
+        elif isinstance(wants, Own):
+            outdated = self._outdated(known, request.node, wants, now)
+            message = self._granted(known, request.node, wants)
+        elif isinstance(wants, Opening):
+            return [self._opened(known, request)]
+        else:
+            request.taken = True
+            return [Taken(request.token, request.file)]
+        return [*outdated, Reply(request.node, request.token, message)]
+
+    def _outdated(self, known: FileRecord, node: NodeId, wants: Own, now: float) -> list[Action]:
+        """With relaxation: who has a copy is told that it grows old from now on. Nobody waits for
+        that. It is before home's next answer to each of them, which is what the bound rests on."""
+        if not known.relaxation or known.native is not None:
+            return []
+        found: defaultdict[NodeId, list[int]] = defaultdict(list)
+        for number in wants.numbers:
+            record = known.record(number)
+            for sharer in record.sharers - {node}:
+                found[sharer].append(number)
+            record.readers |= record.sharers
+        return [
+            self._ask(sharer, Invalidate(wants.file, first, count, Keep.STALE), None, now)
+            for sharer, numbers in sorted(found.items())
+            for first, count in runs(numbers)
+        ]
+
+    def _fetched(self, known: FileRecord, request: Request, wants: Fetch) -> Blocks:
+        node = request.node
+        versions, fresh, lent = [], [], []
+        for number, had in zip(wants.numbers, wants.versions, strict=True):
+            record = known.record(number)
+            if record.seized:
+                # What the lost owner may still have would come too late now.
+                record.seized, record.grant = False, self._grant()
+            versions.append(record.version)
+            if had != record.version:
+                # A node that became the owner after it asked makes nothing of it.
+                fresh.append(number)
+            lent.append(number in request.lent and record.owner not in {HOME, node})
+            if known.native is None and record.owner != node and not lent[-1]:
+                record.sharers |= {node}
+            if record.pusher not in {None, node}:
+                record.used = True
+        about = (wants.file, wants.first, wants.count)
+        return Blocks(*about, tuple(fresh), versions=tuple(versions), lent=tuple(lent))
+
+    def _granted(self, known: FileRecord, node: NodeId, wants: Own) -> Granted:
+        versions, fresh, shared, used = [], [], [], []
+        grant = known.grant if known.native is not None else self._grant()
+        for number, had in zip(wants.numbers, wants.versions, strict=True):
+            record = known.record(number)
+            versions.append(record.version)
+            if had != record.version and not wants.whole:
+                fresh.append(number)
+            shared.append(bool(record.readers - {node}))
+            late = bool(known.relaxation) and record.used_before
+            used.append(record.used or late or record.pusher != node)
+            record.pusher, record.used, record.seized = None, False, False
+            if known.native is None:
+                # Who became the owner after it asked has written under an earlier number.
+                record.grant = record.grant if record.owner == node else grant
+                record.owner = node
+                record.sharers = NOBODY
+        return Granted(
+            wants.file,
+            wants.first,
+            wants.count,
+            tuple(fresh),
+            versions=tuple(versions),
+            shared=tuple(shared),
+            used=tuple(used),
+            grant=grant,
+        )
+
+    def _grant(self) -> int:
+        self._grants += 1
+        return self._grants
+
+    def _opened(self, known: FileRecord, request: Request) -> Action:
+        node = request.node
+        known.open.add(node)
+        if known.native is None and known.open == {node} and self._alone(known, node):
+            self._make_native(known, node)
+        native = known.native == node
+        return Opened(node, request.token, request.file, native, known.grant if native else 0)
+
+    @staticmethod
+    def _alone(known: FileRecord, node: NodeId) -> bool:
+        return all(
+            record.owner in {HOME, node} and record.sharers <= {node}
+            for record in known.blocks.values()
+        )
+
+    def _make_native(self, known: FileRecord, node: NodeId) -> None:
+        known.native, known.seized, known.grant = node, False, self._grant()
+        for record in known.blocks.values():
+            record.sharers = record.readers = NOBODY
+            record.seized = False
+
+    @staticmethod
+    def _drop(known: FileRecord, node: NodeId) -> None:
+        for record in known.blocks.values():
+            record.sharers -= {node}
+            record.readers -= {node}
+            if record.owner == node:
+                record.owner = HOME
+
+    # Content and answers.
+
+    def _given(
+        self, node: NodeId, message: Push | Flush | Release, token: Token, now: float
+    ) -> list[Action]:
+        """Content of the owner's. It is the latest, or the node was taken for lost."""
+        known = self._file(message.file)
+        taken, refused = claims(known, node, message)
+        for number in taken:
+            record = known.record(number)
+            if number in message.fresh:
+                record.version += 1
+                record.known = now
+                later = isinstance(message, Release) and message.grant == known.grant
+                if known.native == node and (later or record.owner == HOME):
+                    record.grant = known.grant
+            if record.owner == node and not isinstance(message, Flush):
+                if isinstance(message, Push):
+                    record.pusher, record.used, record.sharers = node, False, frozenset({node})
+                record.owner = HOME
+        actions: list[Action] = []
+        fresh = tuple(number for number in taken if number in message.fresh)
+        if fresh:
+            actions.append(Store(node, part(message, fresh)))
+        if isinstance(message, Push) and known.native is None:
+            actions += self._updates(known, node, message, now)
+        about = (message.file, message.first, message.count)
+        done = Refused(*about, tuple(refused)) if refused else Done(*about)
+        return [*actions, Reply(node, token, done)]
+
+    def _updates(self, known: FileRecord, node: NodeId, message: Push, now: float) -> list[Action]:
+        wanting: defaultdict[NodeId, list[int]] = defaultdict(list)
+        for number in message.numbers:
+            record = known.record(number)
+            # Who waits for the block gets it with the reply, or takes it from everybody.
+            if record.pusher != node or known.busy(number, number + 1):
+                continue
+            readers = record.readers | known.open if message.everyone else record.readers
+            for reader in sorted(readers - {node}):
+                wanting[reader].append(number)
+                record.sharers |= {reader}
+        return [
+            self._ask(reader, self._update(known, message.file, first, count), None, now)
+            for reader, numbers in wanting.items()
+            for first, count in runs(numbers)
+        ]
+
+    @staticmethod
+    def _update(known: FileRecord, file: FileId, first: int, count: int) -> Update:
+        numbers = tuple(range(first, first + count))
+        versions = tuple(known.record(number).version for number in numbers)
+        return Update(file, first, count, numbers, versions=versions)
+
+    def _log(self, node: NodeId, message: Log, token: Token) -> list[Action]:
+        known = self._file(message.file)
+        about = (message.file, message.first, message.count)
+        record = known.blocks.get(message.first)
+        if known.native == node or (record is not None and record.owner == node):
+            return [Append(node, message), Reply(node, token, Done(*about))]
+        return [Reply(node, token, Refused(*about, (message.first,)))]
+
+    @staticmethod
+    def _invalidated(known: FileRecord, node: NodeId, message: Invalidated) -> None:
+        if len(message.used) != message.count:
+            raise ValueError("not one word on each block")
+        for number, used in zip(message.numbers, message.used, strict=True):
+            record = known.record(number)
+            record.sharers -= {node}
+            record.readers |= {node}
+            if record.owner == node:
+                record.owner = HOME
+            if used and record.pusher not in {None, node}:
+                record.used = True
+
+    @staticmethod
+    def _used_late(known: FileRecord, message: Invalidated) -> None:
+        """Nobody waited for this: who pushed it learns it with its next grant."""
+        for number, used in zip(message.numbers, message.used, strict=False):
+            known.record(number).used_before = used
+
+    @staticmethod
+    def _recalled(known: FileRecord, asked: _Asked, message: Recalled) -> list[Action]:
+        recall = asked.message
+        assert isinstance(recall, Recall)
+        node = asked.node
+        fresh = []
+        if len(message.kept) != message.count:
+            raise ValueError("not one word on each block")
+        for number, kept in zip(message.numbers, message.kept, strict=True):
+            record = known.record(number)
+            if record.owner == node:
+                if number in message.fresh:
+                    record.version += 1
+                    fresh.append(number)
+                if kept and recall.keep is Keep.LENT:
+                    if asked.request is not None:
+                        asked.request.lent.add(number)
+                    continue
+                record.owner = HOME
+                if recall.keep in {Keep.COPY, Keep.LENT}:
+                    record.sharers |= {node}
+            if recall.keep not in {Keep.COPY, Keep.LENT}:
+                record.sharers -= {node}
+                record.readers |= {node}
+        return [Store(node, part(message, tuple(fresh)))] if fresh else []
+
+    @staticmethod
+    def _updated(known: FileRecord, node: NodeId, message: Updated) -> None:
+        if len(message.kept) != message.count:
+            raise ValueError("not one word on each block")
+        for number, kept in zip(message.numbers, message.kept, strict=True):
+            if not kept:
+                record = known.record(number)
+                record.sharers -= {node}
+                record.readers -= {node}
+
+    @staticmethod
+    def _engaged(known: FileRecord, node: NodeId, message: Engaged) -> None:
+        for first, count in (*message.owned, *message.copies):
+            if first < -1 or not 0 < count <= LONGEST:
+                raise ValueError(f"a run of {count} blocks from {first} on")
+        known.native = None
+        for record in known.blocks.values():
+            record.owner = HOME
+        for first, count in message.copies:
+            for number in range(first, first + count):
+                known.record(number).sharers = frozenset({node})
+        for first, count in message.owned:
+            for number in range(first, first + count):
+                record = known.record(number)
+                record.owner, record.sharers, record.grant = node, NOBODY, known.grant

@@ -1,0 +1,92 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Whom a request makes home ask, and what a node may say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from shares.coherence.messages import (
+    HOME,
+    LONGEST,
+    Carrier,
+    Done,
+    Engaged,
+    Fetch,
+    Invalidate,
+    Keep,
+    Message,
+    NodeId,
+    Own,
+    Recall,
+    Release,
+)
+from shares.coherence.records import FileRecord, Record, Request, Taking
+
+
+def questions(
+    known: FileRecord, request: Request, number: int, record: Record
+) -> Iterable[tuple[NodeId, Message]]:
+    """Who has to be asked what about one block, in messages that are about no block."""
+    file, wants = request.file, request.wants
+    owner = record.owner if record.owner not in {HOME, request.node} else None
+    if number in request.lent:
+        return
+    if isinstance(wants, Fetch):
+        if owner is not None:
+            lent = known.relaxation > 0 and wants.relaxed
+            yield owner, Recall(file, 0, 0, Keep.LENT if lent else Keep.COPY)
+        return
+    if isinstance(wants, Own):
+        # With relaxation the other copies are told when the request is granted (`Directory`).
+        keep = Keep.STALE if known.relaxation else Keep.NOTHING
+        use = not wants.whole
+    else:
+        assert isinstance(wants, Taking)
+        keep, use = Keep.NOTHING, False
+    if owner is not None and isinstance(wants, Taking) and number >= wants.discard:
+        yield owner, Invalidate(file, 0, 0)
+    elif owner is not None:
+        yield owner, Recall(file, 0, 0, keep, use)
+    if keep is Keep.NOTHING:
+        for node in sorted(record.sharers - {request.node}):
+            yield node, Invalidate(file, 0, 0)
+
+
+def claims(known: FileRecord, node: NodeId, message: Carrier) -> tuple[list[int], list[int]]:
+    """Of which blocks the node may say what their content is; and of which it may not. What is
+    released may have been written before the node was taken for lost: there its grant decides."""
+    taken, refused = [], []
+    for number in message.numbers:
+        record = known.blocks.get(number)
+        owner = record.owner if record is not None else HOME
+        if isinstance(message, Release):
+            right = number not in message.fresh or known.takes(number, message.grant)
+        else:
+            right = node in {known.native, owner}
+        if right:
+            taken.append(number)
+        elif number in message.fresh:
+            refused.append(number)
+    return taken, refused
+
+
+def check(message: Message) -> None:
+    whole = isinstance(message, Engaged | Done) and message.count == 0
+    if not whole and (message.first < -1 or not 0 < message.count <= LONGEST):
+        raise ValueError(f"a run of {message.count} blocks from {message.first} on")
+    if isinstance(message, Carrier) and any(n not in message.numbers for n in message.fresh):
+        raise ValueError("content of a block that the message is not about")
+
+
+def part(message: Carrier, fresh: tuple[int, ...]) -> Carrier:
+    """The message with the content of these blocks only."""
+    if fresh == message.fresh:
+        return message
+    size = len(message.data) // max(len(message.fresh), 1)
+    data = b"".join(
+        message.data[place * size : (place + 1) * size]
+        for place, number in enumerate(message.fresh)
+        if number in fresh
+    )
+    return type(message)(message.file, message.first, message.count, fresh, data)

@@ -1,0 +1,101 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""What home's machine knows of blocks and files, and the requests that wait for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import inf
+
+from shares.coherence.actions import Token
+from shares.coherence.messages import HOME, Fetch, FileId, NodeId, Own
+
+NOBODY: frozenset[NodeId] = frozenset()
+
+
+@dataclass(slots=True)
+class Record:
+    """What is known of a block.
+
+    owner: HOME where home's content is the latest. sharers: who has a copy, the owner left out.
+    readers: who had one when the owner became it. pusher: who pushed the latest content, and used:
+    whether another one has read that. used_before: with relaxation, whether a copy was read before
+    it was last said to grow old; seized: the owner was lost, and nobody has used the block
+    since. known: when the owner gave its content last, for status pages. grant: the number of the
+    latest right to write; content of an older one is never taken
+    """
+
+    version: int
+    grant: int = 0
+    owner: NodeId = HOME
+    sharers: frozenset[NodeId] = NOBODY
+    readers: frozenset[NodeId] = NOBODY
+    pusher: NodeId | None = None
+    used: bool = False
+    used_before: bool = False
+    seized: bool = False
+    known: float = -inf
+
+
+@dataclass(frozen=True)
+class Opening:
+    """The request to open a file: about all of its blocks."""
+
+
+@dataclass(frozen=True)
+class Taking:
+    """Home's own request. discard: from which block on nobody's content is wanted any more."""
+
+    discard: int
+
+
+@dataclass(eq=False)
+class Request:
+    """lent: blocks whose content came for this, while their owner stays the owner."""
+
+    node: NodeId
+    token: Token
+    file: FileId
+    first: int
+    end: float
+    wants: Fetch | Own | Opening | Taking
+    asks: set[int] = field(default_factory=set)
+    started: bool = False
+    taken: bool = False
+    alive: bool = True
+    lent: set[int] = field(default_factory=set)
+
+    def overlaps(self, first: int, end: float) -> bool:
+        return self.first < end and first < self.end
+
+
+@dataclass(slots=True)
+class FileRecord:
+    base: int
+    relaxation: float = 0.0
+    blocks: dict[int, Record] = field(default_factory=dict)
+    queue: list[Request] = field(default_factory=list)
+    open: set[NodeId] = field(default_factory=set)
+    native: NodeId | None = None
+    grant: int = 0
+    seized: bool = False
+
+    def record(self, number: int) -> Record:
+        found = self.blocks.get(number)
+        if found is None:
+            found = self.blocks[number] = Record(self.base, seized=self.seized)
+        return found
+
+    def takes(self, number: int, grant: int) -> bool:
+        """Whether content that was written under this grant is the latest."""
+        record = self.blocks.get(number)
+        if record is None:
+            return grant == self.grant
+        if grant == record.grant:
+            # An owner that became the only user later may still have what it wrote as the owner.
+            return self.grant <= grant or record.owner != HOME
+        return grant == self.grant > record.grant
+
+    def busy(self, first: int, end: float) -> bool:
+        """Whether a request for these blocks is under way or waits."""
+        return any(request.overlaps(first, end) for request in self.queue)

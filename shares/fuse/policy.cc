@@ -1,0 +1,103 @@
+// SPDX-FileCopyrightText: 2026 The Satchel authors
+// SPDX-License-Identifier: Apache-2.0
+#include "shares/fuse/policy.h"
+
+#include <errno.h>
+#include <fcntl.h>
+
+#include <utility>
+
+namespace satchel {
+namespace {
+
+constexpr int64_t kSecond = 1'000'000'000;
+
+py::object Named(const char* module, const char* name) {
+  return py::module_::import(module).attr(name);
+}
+
+template <typename T>
+T Get(const py::handle& of, const char* name) {
+  return py::cast<T>(of.attr(name));
+}
+
+timespec TimeOf(int64_t nanoseconds) {
+  int64_t seconds = nanoseconds / kSecond;
+  int64_t rest = nanoseconds % kSecond;
+  if (rest < 0) {
+    rest += kSecond;
+    --seconds;
+  }
+  return {seconds, rest};
+}
+
+}  // namespace
+
+Policy::Policy(py::object operations)
+    : operations_(std::move(operations)),
+      changes_(Named("shares.nodes.operations", "Changes")),
+      lock_kind_(Named("shares.nodes.operations", "LockKind")),
+      logger_(py::module_::import("logging").attr("getLogger")("shares.fuse")) {}
+
+int Policy::ErrnoOf(const char* what, py::error_already_set* error) const {
+  if (error->matches(PyExc_OSError)) {
+    const py::object number = py::getattr(error->value(), "errno", py::none());
+    const long value = PyLong_Check(number.ptr()) ? PyLong_AsLong(number.ptr()) : 0;
+    PyErr_Clear();
+    if (value > 0 && value < 1000) return static_cast<int>(value);
+  }
+  return Unexpected(what, error->what());
+}
+
+int Policy::Unexpected(const char* what, const char* why) const {
+  try {
+    logger_.attr("error")("%s failed: %s", what, why);
+  } catch (py::error_already_set&) {
+    // What a logger raises has nowhere to go.
+  }
+  return EIO;
+}
+
+py::object Policy::LockKind(int fcntl_type) const {
+  const char* const name = fcntl_type == F_RDLCK   ? "READ"
+                           : fcntl_type == F_WRLCK ? "WRITE"
+                                                   : "UNLOCK";
+  return lock_kind_.attr(name);
+}
+
+struct stat StatOf(const py::handle& attributes, double* valid) {
+  struct stat out = {};
+  out.st_ino = Get<uint64_t>(attributes, "file");
+  out.st_mode = Get<mode_t>(attributes, "mode");
+  out.st_nlink = Get<nlink_t>(attributes, "links");
+  out.st_uid = Get<uid_t>(attributes, "uid");
+  out.st_gid = Get<gid_t>(attributes, "gid");
+  out.st_size = Get<off_t>(attributes, "size");
+  out.st_blocks = out.st_size / 512 + (out.st_size % 512 != 0 ? 1 : 0);
+  out.st_blksize = static_cast<blksize_t>(Window::kBlockSize);
+  out.st_atim = TimeOf(Get<int64_t>(attributes, "accessed"));
+  out.st_mtim = TimeOf(Get<int64_t>(attributes, "modified"));
+  out.st_ctim = TimeOf(Get<int64_t>(attributes, "changed"));
+  *valid = Get<double>(attributes, "valid");
+  return out;
+}
+
+fuse_entry_param EntryOf(const py::handle& entry) {
+  fuse_entry_param out = {};
+  out.attr = StatOf(entry.attr("attributes"), &out.attr_timeout);
+  out.ino = out.attr.st_ino;
+  out.entry_timeout = Get<double>(entry, "valid");
+  return out;
+}
+
+Opened OpenedOf(const py::handle& handle) {
+  Opened out;
+  out.number = Get<uint64_t>(handle, "number");
+  const py::object window = handle.attr("window");
+  if (!window.is_none()) out.window = py::cast<std::shared_ptr<Window>>(window);
+  out.keep_cache = Get<bool>(handle, "keep_cache");
+  out.direct = Get<bool>(handle, "direct");
+  return out;
+}
+
+}  // namespace satchel

@@ -1,0 +1,70 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""A node of a share that acts: it keeps copies of blocks, and answers programs from them.
+
+- share: a folder of home's that nodes see as one tree
+- hub: a node's connection to home
+- extent: size and times of a file, the content of its block -1
+- entry: a name in a folder, with the attributes of what it names
+
+Modules: hub (what a node asks of home), operations (what a program asks of a node), extent,
+codec (what both say to each other, as bytes), remote (a hub at the other end of a channel), buffer,
+membership (how a node joins), names, access, sending (what a node sends home), content and node
+(the node that acts), files (the file API), member (a node that joins again).
+"""
+
+from shares.nodes import codec
+from shares.nodes.buffer import Buffer
+from shares.nodes.codec import encode
+from shares.nodes.extent import BLOCK, Extent
+from shares.nodes.files import RawFile, find, open_file
+from shares.nodes.hub import Hub, Opened
+from shares.nodes.member import Member
+from shares.nodes.membership import Caller, Ends, Join, Joined, LeaseOver, Membership
+from shares.nodes.node import Node
+from shares.nodes.operations import (
+    FLOCK,
+    ROOT,
+    Attributes,
+    Changes,
+    Entry,
+    Handle,
+    LockKind,
+    Operations,
+    Usage,
+)
+from shares.nodes.remote import Channel, RemoteHub, RemoteNode, answer_request
+
+__all__ = [
+    "BLOCK",
+    "FLOCK",
+    "ROOT",
+    "Attributes",
+    "Buffer",
+    "Caller",
+    "Changes",
+    "Channel",
+    "Ends",
+    "Entry",
+    "Extent",
+    "Handle",
+    "Hub",
+    "Join",
+    "Joined",
+    "LeaseOver",
+    "LockKind",
+    "Member",
+    "Membership",
+    "Node",
+    "Opened",
+    "Operations",
+    "RawFile",
+    "RemoteHub",
+    "RemoteNode",
+    "Usage",
+    "answer_request",
+    "codec",
+    "encode",
+    "find",
+    "open_file",
+]

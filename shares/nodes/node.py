@@ -1,0 +1,526 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""A node of a share: what programs ask (`Operations`), answered from its copies and by home.
+
+Names and attributes are home's, and every change of them is a call; block -1, size and times, is
+kept here while the file is open. The time of the last access is not kept up to date.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import threading
+import time
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from math import inf
+from typing import Any, TypeVar
+
+from shares.coherence import FileId
+from shares.nodes import clock
+from shares.nodes.access import OpenFile
+from shares.nodes.buffer import Buffer
+from shares.nodes.content import Content
+from shares.nodes.extent import Extent
+from shares.nodes.hub import Hub, Opened
+from shares.nodes.names import Names
+from shares.nodes.operations import FLOCK, Attributes, Changes, Entry, Handle, LockKind, Usage
+from shares.nodes.windows import Make
+
+log = logging.getLogger(__name__)
+
+FLAG_BITS = 8
+APPEND = 4
+NAME_LIMIT = 255
+WHOLE_FILE = (0, (1 << 63) - 1)
+LOOK_SECONDS = 0.05
+
+T = TypeVar("T")
+
+WRITE_BACK_SECONDS = 5.0
+"""How long a native file's writes may be here alone, where writes are logged at all."""
+
+SHORTEST = 0.1
+"""Seconds of relaxation for which heartbeats are still made more frequent."""
+
+IDLE_SECONDS = 30.0
+IDLE_FILES = 128
+"""For how long a file that other nodes have open too is not closed after its last handle is, and
+how many of those there are at most."""
+
+
+@dataclass
+class _Use:
+    """One file's handles. lock: an open, and a last close, of one file at a time. file: also
+    without a handle, while copies are kept for the next program; since: when that began,
+    monotonic."""
+
+    lock: threading.Lock
+    file: OpenFile | None = None
+    handles: int = 0
+    since: float = 0.0
+    writes: bool = False
+    locked: bool = False
+
+
+class Node:
+    """Operations over a hub. Thread-safe."""
+
+    def __init__(
+        self, hub: Hub, buffer: Buffer, wait: float | None = 30.0, make: Make | None = None
+    ) -> None:
+        """Begins to listen at once. wait, make: as for Content."""
+        self._hub = hub
+        self._wait = wait
+        self._joined = threading.Event()
+        self._joined.set()
+        self.content = Content(hub, buffer, wait, make)
+        self._buffer = buffer
+        self._names = Names()
+        self._uses: defaultdict[FileId, _Use] = defaultdict(lambda: _Use(threading.Lock()))
+        self._uses_lock = threading.Lock()
+        self._ended = threading.Event()
+        self._relaxation = inf
+        self._look = threading.Event()
+        self._idle: OrderedDict[FileId, None] = OrderedDict()
+        hub.listen(self.content.answer, self._stale)
+        self._threads = [
+            threading.Thread(target=target, name=name, daemon=True)
+            for target, name in ((self._beat, "heartbeat"), (self._write_back, "write back"))
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def close(self) -> None:
+        """Give everything back, as far as home is reached, and end the threads. The hub is the
+        caller's."""
+        self._ended.set()
+        self._look.set()
+        for thread in self._threads:
+            thread.join()
+        for file, use in list(self._uses.items()):
+            with suppress(OSError), use.lock:
+                if use.file is not None:
+                    self._close(file, use)
+        self._buffer.close()
+
+    @property
+    def hub(self) -> Hub:
+        """Home; between two memberships this waits for the next one."""
+        self._joined.wait(self._wait)
+        return self._hub
+
+    def _ask(self, question: Callable[[Hub], T]) -> T:
+        """What changes nothing is asked again of the next membership, if this one ends."""
+        began = time.monotonic()
+        hub = self.hub
+        try:
+            return question(hub)
+        except OSError as error:
+            if error.errno != errno.EIO or hub.connected:
+                raise
+            while self._hub is hub or not self._joined.is_set():
+                if self._wait is not None and time.monotonic() - began > self._wait:
+                    raise
+                time.sleep(LOOK_SECONDS)
+            return question(self._hub)
+
+    def lost(self) -> None:
+        """The membership is over: until `rejoin`, what needs home waits."""
+        self._joined.clear()
+
+    def rejoin(self, hub: Hub) -> None:
+        """Go on over the hub of a new membership. Raises OSError: ESTALE where home went on without
+        what was written here; the node works all the same."""
+        self._names.clear()
+        hub.listen(self.content.answer, self._stale)
+        try:
+            self.content.rejoined(hub)
+        finally:
+            self._hub = hub
+            self._joined.set()
+            for file, use in list(self._uses.items()):
+                with use.lock, suppress(OSError):  # it may have been removed meanwhile
+                    if use.file is not None:
+                        use.file.attributes = None
+                        self._open(file, use, writes=use.writes)
+            self.content.go_on()
+        self._heartbeat()  # home need not wait for what is not here
+
+    # Names.
+
+    def lookup(self, parent: FileId, name: bytes) -> Entry:
+        known, file = self._names.find(parent, name)
+        if known and file is None:
+            raise FileNotFoundError(errno.ENOENT, "no such name")
+        if file is not None:
+            with suppress(OSError):
+                return Entry(name, self.attributes(file, None))
+            self._names.gone(file)
+        mark = self._names.mark()
+        try:
+            checked = _checked(name)
+            entry = _uncached(self._ask(lambda hub: hub.lookup(parent, checked)))
+        except FileNotFoundError:
+            self._names.learn(mark, parent, name, None)
+            raise
+        self._names.learn(mark, parent, name, entry)
+        return entry
+
+    def forget(self, file: FileId, count: int) -> None:
+        """Nothing is kept for the kernel's sake."""
+
+    def attributes(self, file: FileId, handle: int | None) -> Attributes:
+        del handle
+        use = self._uses.get(file)
+        opened = self._hold(use) if use else None
+        if use is None or opened is None:
+            return replace(self._ask(lambda hub: hub.attributes(file)), valid=0.0)
+        try:
+            extent = self.content.extent(opened)
+            return replace(extent.onto(self._static(file, opened)), valid=0.0)
+        finally:
+            self._release(file, use)
+
+    @staticmethod
+    def _hold(use: _Use) -> OpenFile | None:
+        """The file, if it is open: it stays so until `_release`."""
+        with use.lock:
+            if use.file is not None:
+                use.handles += 1
+            return use.file
+
+    def _static(self, file: FileId, opened: OpenFile) -> Attributes:
+        """What block -1 has not."""
+        known = opened.attributes
+        if known is None:
+            mark = self._names.mark()
+            known = self._ask(lambda hub: hub.attributes(file))
+            if mark == self._names.mark():
+                opened.attributes = known
+        return known
+
+    def change(self, file: FileId, changes: Changes, handle: int | None) -> Attributes:
+        del handle
+        use = self._use(file)
+        opened = self._hold(use)
+        if opened is None:
+            return self.hub.change(file, changes)
+        try:
+            return self._change(file, opened, changes)
+        finally:
+            self._release(file, use)
+
+    def _change(self, file: FileId, opened: OpenFile, changes: Changes) -> Attributes:
+        if any(value is not None for value in (changes.mode, changes.uid, changes.gid)):
+            attributes = Changes(mode=changes.mode, uid=changes.uid, gid=changes.gid)
+            self.hub.change(file, attributes)
+            opened.attributes = None
+        size, now = changes.size, time.time_ns()
+        if size is not None and size < self.content.extent(opened).size:
+            found = self.hub.change(file, Changes(size=size))
+            self.content.cut(opened, Extent.of(found))
+        accessed = now if changes.accessed == -1 else changes.accessed
+        modified = now if changes.modified == -1 else changes.modified
+        if size is not None and modified is None:
+            modified = now
+        if any(value is not None for value in (size, accessed, modified)):
+            self.content.set_extent(opened, size, accessed, modified)
+        return self.content.extent(opened).onto(self._static(file, opened))
+
+    def read_link(self, file: FileId) -> bytes:
+        return self._ask(lambda hub: hub.read_link(file))
+
+    def make_folder(self, parent: FileId, name: bytes, mode: int, uid: int, gid: int) -> Entry:
+        self._changing((parent, name))
+        return _uncached(self.hub.make_folder(parent, _checked(name), mode, uid, gid))
+
+    def make_link(self, parent: FileId, name: bytes, target: bytes, uid: int, gid: int) -> Entry:
+        self._changing((parent, name))
+        return _uncached(self.hub.make_link(parent, _checked(name), target, uid, gid))
+
+    def link(self, file: FileId, parent: FileId, name: bytes) -> Entry:
+        self._changing((parent, name), file)
+        try:
+            return _uncached(self.hub.link(file, parent, _checked(name)))
+        finally:
+            self._changing((parent, name), file)
+
+    def unlink(self, parent: FileId, name: bytes) -> None:
+        _, file = self._names.find(parent, name)
+        self._changing((parent, name), file)
+        try:
+            self.hub.unlink(parent, _checked(name))
+        finally:
+            self._changing((parent, name), file)
+
+    def remove_folder(self, parent: FileId, name: bytes) -> None:
+        self._changing((parent, name))
+        try:
+            self.hub.remove_folder(parent, _checked(name))
+        finally:
+            self._changing((parent, name))
+
+    def rename(
+        self, parent: FileId, name: bytes, new_parent: FileId, new_name: bytes, flags: int
+    ) -> None:
+        _, replaced = self._names.find(new_parent, new_name)
+        _, moved = self._names.find(parent, name)
+        for file in (replaced, moved):
+            self._changing((parent, name), file)
+        try:
+            self.hub.rename(parent, _checked(name), new_parent, _checked(new_name), flags)
+        finally:
+            self._changing((new_parent, new_name), replaced)
+            self._changing((parent, name), moved)
+
+    def _changing(self, name: tuple[FileId, bytes], file: FileId | None = None) -> None:
+        """This node changes a name, and so the number of links of what it names."""
+        self._names.drop(*name)
+        self._forget_static(file)
+
+    def _forget_static(self, file: FileId | None) -> None:
+        use = self._uses.get(file) if file is not None else None
+        opened = use.file if use is not None else None
+        if use is not None and opened is not None:
+            opened.attributes = None
+            if use.handles == 0:  # it may have lost its last name, and is kept for nobody
+                use.since = -IDLE_SECONDS
+                self._look.set()
+
+    def _stale(self, file: FileId, name: bytes | None) -> None:
+        """Home says that another node changed a name or a file's attributes."""
+        if name is not None:
+            _, named = self._names.find(file, name)
+            self._changing((file, name), named)
+        else:
+            self._names.drop(file, b"")
+            self._forget_static(file)
+
+    def entries(self, folder: FileId) -> list[Entry]:
+        return [_uncached(entry) for entry in self._ask(lambda hub: hub.entries(folder))]
+
+    def usage(self, file: FileId) -> Usage:
+        del file
+        return self.hub.usage()
+
+    # Open files.
+
+    def _use(self, file: FileId) -> _Use:
+        with self._uses_lock:
+            return self._uses[file]
+
+    def _open(self, file: FileId, use: _Use, *, writes: bool) -> OpenFile:
+        mark = self.content.mark()
+        try:
+            opened = self._ask(lambda hub: hub.open(file, writes))
+        except OSError:
+            self._names.gone(file)  # the kernel looks the name up once more after ESTALE
+            raise
+        return self._opened(file, use, opened, mark, writes=writes)
+
+    def _opened(
+        self, file: FileId, use: _Use, opened: Opened, mark: int, *, writes: bool
+    ) -> OpenFile:
+        use.file = self.content.opened(file, opened, mark)
+        if opened.relaxation:
+            self._relaxation = max(opened.relaxation, SHORTEST)
+        use.writes = writes
+        return use.file
+
+    def open(self, file: FileId, flags: int) -> Handle:
+        use = self._use(file)
+        writes = flags & os.O_ACCMODE != os.O_RDONLY
+        with use.lock:
+            if use.file is None or (writes and not use.writes):
+                self._open(file, use, writes=writes or use.writes)
+            self._used(file, use)
+            opened = use.file
+        if flags & os.O_TRUNC:
+            self.change(file, Changes(size=0), None)
+        return self._handle(file, flags, opened)
+
+    def create(
+        self, parent: FileId, name: bytes, mode: int, flags: int, uid: int, gid: int
+    ) -> tuple[Entry, Handle]:
+        self._changing((parent, name))
+        mark = self.content.mark()
+        exclusive = bool(flags & os.O_EXCL)
+        entry, opened = self.hub.create(parent, _checked(name), mode, uid, gid, exclusive)
+        file = entry.attributes.file
+        use = self._use(file)
+        with use.lock:
+            made = self._opened(file, use, opened, mark, writes=True)
+            self._used(file, use)
+        if flags & os.O_TRUNC:
+            self.change(file, Changes(size=0), None)
+        return _uncached(entry), self._handle(file, flags, made)
+
+    def _handle(self, file: FileId, flags: int, opened: OpenFile | None) -> Handle:
+        window = self.content.window(opened) if opened is not None else None
+        return Handle(number(file, flags), window, direct=True)
+
+    def _file(self, handle: int) -> OpenFile:
+        """The open file of a handle. A handle of another node's, or of before this one was started,
+        is as good: the file is opened with the first use of it."""
+        use = self._use(file_of(handle))
+        with use.lock:
+            opened = use.file
+            if opened is None:
+                opened = self._open(file_of(handle), use, writes=writes_to(handle))
+            if use.handles == 0:
+                self._used(file_of(handle), use)
+            return opened
+
+    def read(self, handle: int, offset: int, size: int) -> bytes:
+        return self.content.read(self._file(handle), offset, size)
+
+    def write(self, handle: int, offset: int, data: bytes) -> int:
+        at = None if handle & APPEND else offset
+        return self.content.write(self._file(handle), at, data)
+
+    def flush(self, handle: int, lock_owner: int) -> None:
+        use = self._use(file_of(handle))
+        if use.file is not None:
+            self.content.note_times(use.file)
+        if use.locked:
+            self.hub.forget_locks(file_of(handle), lock_owner)
+
+    def sync(self, handle: int, data_only: bool) -> None:
+        del data_only
+        file = self._file(handle)
+        if file.log != "off":
+            self.content.sync(file)
+            self.hub.sync(file.file)
+
+    def release(self, handle: int, lock_owner: int) -> None:
+        use = self._use(file_of(handle))
+        if use.locked:
+            with suppress(OSError):
+                self.hub.forget_locks(file_of(handle), lock_owner + FLOCK)
+        self._release(file_of(handle), use)
+
+    def _release(self, file: FileId, use: _Use) -> None:
+        """The last one closes the file; copies of one that others have open too are kept for the
+        next program."""
+        with use.lock:
+            use.handles = max(0, use.handles - 1)
+            if use.handles or use.file is None:
+                return
+            use.locked = False
+            with self._uses_lock:
+                if file not in self._idle:
+                    use.since, self._idle[file] = time.monotonic(), None
+            if self.content.native(file):
+                self._close(file, use)
+            else:
+                self.content.settle(file)
+        with self._uses_lock:
+            surplus = list(self._idle)[: max(0, len(self._idle) - IDLE_FILES)]
+        for oldest in surplus if self._hub.connected else ():
+            self._close_idle(oldest)
+
+    def _used(self, file: FileId, use: _Use) -> None:
+        """With the use's lock held: one handle more."""
+        use.handles += 1
+        with self._uses_lock:
+            self._idle.pop(file, None)
+
+    def _close_idle(self, file: FileId) -> None:
+        use = self._use(file)
+        with use.lock:
+            if use.handles == 0 and use.file is not None:
+                self._close(file, use)
+
+    def _close(self, file: FileId, use: _Use) -> None:
+        """With the use's lock held. Where home is not reached, the file stays open."""
+        self.content.give_back(file)
+        use.file, use.locked, use.writes = None, False, False
+        with self._uses_lock:
+            self._idle.pop(file, None)
+        self.content.closed(file)
+        self.hub.close(file)
+
+    # Locks.
+
+    def get_lock(
+        self, handle: int, owner: int, start: int, end: int, kind: LockKind
+    ) -> tuple[int, int, LockKind, int] | None:
+        return self.hub.get_lock(file_of(handle), owner, start, end, kind)
+
+    def set_lock(
+        self, handle: int, owner: int, start: int, end: int, kind: LockKind, pid: int, wait: bool
+    ) -> None:
+        self._use(file_of(handle)).locked = True
+        self.hub.set_lock(file_of(handle), owner, start, end, kind, pid, wait)
+
+    def set_file_lock(self, handle: int, owner: int, kind: LockKind, wait: bool) -> None:
+        self._use(file_of(handle)).locked = True
+        self.hub.set_lock(file_of(handle), owner + FLOCK, *WHOLE_FILE, kind, 0, wait)
+
+    # Threads.
+
+    def _beat(self) -> None:
+        lease = 3.0
+        while not self._ended.wait(min(lease, self._relaxation) / 3):
+            lease = self._heartbeat() or lease
+
+    def _heartbeat(self) -> float | None:
+        """The lease in seconds; None where home is not reached."""
+        self.content.collect()
+        sent, mark = clock.now(), self.content.beating()
+        try:
+            lease = self._hub.beat(partial(self.content.heard, sent))
+        except OSError as error:
+            log.info("home does not hear this node: %s", error)
+            return None
+        self.content.leased(sent + lease, mark)
+        return lease
+
+    def _write_back(self) -> None:
+        while not self._ended.is_set():
+            self._look.wait(WRITE_BACK_SECONDS)
+            self._look.clear()
+            for file, use in list(self._uses.items()):
+                opened = use.file
+                if opened is None or not self._hub.connected:
+                    continue
+                with suppress(OSError):
+                    if use.handles == 0 and time.monotonic() - use.since > IDLE_SECONDS:
+                        self._close_idle(file)
+                    elif opened.log != "off":
+                        self.content.sync(opened)
+
+    def status(self) -> dict[str, Any]:
+        """For status pages: traffic by kind of message, and how far each copy is behind."""
+        return self.content.status()
+
+
+def number(file: FileId, flags: int) -> int:
+    """A handle: the file's id, and what of the open's flags matters later."""
+    return file << FLAG_BITS | flags & os.O_ACCMODE | (APPEND if flags & os.O_APPEND else 0)
+
+
+def file_of(handle: int) -> FileId:
+    return FileId(handle >> FLAG_BITS)
+
+
+def writes_to(handle: int) -> bool:
+    return handle & os.O_ACCMODE != os.O_RDONLY
+
+
+def _uncached(entry: Entry) -> Entry:
+    """Not for the kernel to keep: to take it from there again, the node would have to wait for
+    calls that wait for home."""
+    return replace(entry, attributes=replace(entry.attributes, valid=0.0), valid=0.0)
+
+
+def _checked(name: bytes) -> bytes:
+    if len(name) > NAME_LIMIT:
+        raise OSError(errno.ENAMETOOLONG, "the name is too long")
+    return name

@@ -1,0 +1,133 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""What nodes and home say, as bytes; and what is refused of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from satchel.errors import IntegrityError
+from shares.coherence import (
+    Blocks,
+    Done,
+    Engage,
+    Engaged,
+    Fetch,
+    FileId,
+    Flush,
+    Granted,
+    Invalidate,
+    Invalidated,
+    Keep,
+    Log,
+    Message,
+    Native,
+    Own,
+    Push,
+    Recall,
+    Recalled,
+    Refused,
+    Release,
+    Update,
+    Updated,
+)
+from shares.nodes import BLOCK, Attributes, Entry, Extent, Hub, LockKind, codec
+
+FILE = FileId(7)
+CONTENT = bytes(range(256)) * 16
+MESSAGES: list[Message] = [
+    Fetch(FILE, -1, 1, (0,)),
+    Fetch(FILE, 0, 2, (0, 7), True),
+    Blocks(FILE, 4, 2, (5,), CONTENT, (9, 1 << 63), (True, False)),
+    Blocks(FILE, 4, 1, (), b"", (9,), (False,)),
+    Own(FILE, 0, 3, (0, 1, 2), True),
+    Granted(FILE, 0, 2, (0, 1), CONTENT * 2, (1, 2), (True, False), (False, True), 9),
+    Push(FILE, 3, 2, (3, 4), CONTENT * 2, True),
+    Flush(FILE, 3, 2, (3,), CONTENT),
+    Log(FILE, 3, 1, 4000, bytes(96)),
+    Release(FILE, 3, 2, (4,), CONTENT, 1 << 40),
+    Done(FILE, 3, 1),
+    Refused(FILE, 3, 2, (4,)),
+    Invalidate(FILE, 3, 1024),
+    Invalidate(FILE, 3, 1, Keep.STALE),
+    Invalidated(FILE, 3, 2, (True, False)),
+    Recall(FILE, 3, 2, Keep.COPY, False),
+    Recall(FILE, 3, 2, Keep.LENT),
+    Recalled(FILE, 3, 2, (3,), CONTENT, (True, False)),
+    Update(FILE, 3, 1, (3,), CONTENT, (4,)),
+    Updated(FILE, 3, 1, (True,)),
+    Engage(FILE, 0, 0),
+    Engaged(FILE, 0, 0, ((-1, 3), (9, 1)), ((7, 2),)),
+    Native(FILE, 0, 0, 3),
+    Done(FILE, 0, 0),
+]
+
+
+@pytest.mark.parametrize("message", MESSAGES, ids=lambda m: type(m).__name__)
+def test_a_message_comes_back_as_it_was(message: Message) -> None:
+    assert codec.decode(codec.encode(message)) == message
+
+
+@pytest.mark.parametrize("message", MESSAGES, ids=lambda m: type(m).__name__)
+def test_a_message_that_is_cut_or_longer_is_refused(message: Message) -> None:
+    payload = codec.encode(message)
+    for broken in (payload[:24], b"", payload + bytes(5000)):
+        with pytest.raises(IntegrityError):
+            codec.decode(broken)
+
+
+def test_golden_bytes() -> None:
+    payload = "03070000000000000002000000000000000100000000000000010000000000000000"
+    assert codec.encode(Own(FILE, 2, 1, (0,), True)).hex() == payload
+    payload = "02070000000000000002000000000000000100000000000000090000000000000001" + "00" * 4
+    assert codec.encode(Blocks(FILE, 2, 1, (), b"", (9,), (True,))).hex() == payload
+    extent = Extent(5, 1, 2, 3).pack()
+    assert len(extent) == BLOCK
+    assert extent[:16].hex() == "01000000000000000500000000000000"
+
+
+def test_content_of_blocks_that_the_message_is_not_about_is_refused() -> None:
+    for fresh in ((6,), (4, 4), (-1,)):
+        payload = codec.encode(Recalled(FILE, 4, 2, fresh, CONTENT * len(fresh), (True, False)))
+        with pytest.raises(IntegrityError):
+            codec.decode(payload)
+
+
+def test_a_run_longer_than_any_is_refused_before_it_takes_memory() -> None:
+    payload = bytearray(codec.encode(Fetch(FILE, 0, 1, (0,))))
+    payload[17:25] = (1 << 60).to_bytes(8, "little")
+    with pytest.raises(IntegrityError, match="blocks in one message"):
+        codec.decode(bytes(payload))
+
+
+def test_a_call_carries_names_that_are_no_text() -> None:
+    name, values = codec.decode_call(codec.encode_call("lookup", [FILE, b'\xff\n"x']))
+    assert (name, codec.arguments_of(Hub.lookup, values)[1:]) == ("lookup", [b'\xff\n"x'])
+
+
+def test_results_have_the_types_that_the_hub_promises() -> None:
+    attributes = Attributes(FILE, 0o100644, 1, 0, 0, 5, 1, 2, 3)
+    entries = [Entry(b"a", attributes), Entry(b"\xfe", attributes)]
+    assert codec.decode_reply(codec.encode_result(entries), list[Entry]) == entries
+    lock = (0, 5, LockKind.WRITE, 77)
+    hint = tuple[int, int, LockKind, int] | None
+    assert codec.decode_reply(codec.encode_result(lock), hint) == lock
+    assert codec.decode_reply(codec.encode_result(None), hint) is None
+
+
+@pytest.mark.parametrize("values", [[], ["x", "y"], [1, 2], [1, "a", "b"], [True, "a"], [[1], "a"]])
+def test_arguments_of_another_kind_are_refused(values: list[object]) -> None:
+    with pytest.raises(IntegrityError):
+        codec.arguments_of(Hub.lookup, values)
+
+
+def test_a_refusal_is_the_error_that_home_had() -> None:
+    with pytest.raises(FileNotFoundError):
+        codec.raise_refusal(codec.encode_refusal(FileNotFoundError(2, "gone")))
+
+
+def test_block_minus_one_of_a_peer_that_is_none_is_refused() -> None:
+    assert Extent.unpack(Extent(5, -1, 2, 3).pack()) == Extent(5, -1, 2, 3)
+    for block in (b"", bytes(BLOCK), b"\xff" * BLOCK):
+        with pytest.raises(IntegrityError):
+            Extent.unpack(block)
