@@ -7,19 +7,22 @@ from __future__ import annotations
 import json
 import logging
 import math
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 from homeserver.shelf import Shelf
 from satchel.errors import IntegrityError, NotFoundError, UsageError
 from satchel.files import write_durably
 from satchel.names import check_name
-from shares.coherence import POLICIES
+from satchel.typed import Form
+from shares.coherence import POLICIES, NodeId
 
 NODES = "nodes.json"
 NODES_VERSION = 1
 
 log = logging.getLogger(__name__)
+
+_FORM = Form()
 
 LOGS = ("sync", "async", "off")
 
@@ -133,8 +136,22 @@ class NodeRecord:
     """A node that home knows. token: what it joins again with"""
 
     share: str
-    node: int
+    node: NodeId
     token: str
+
+    def __post_init__(self) -> None:
+        if self.node < 1:
+            raise UsageError("a node has no number")
+
+
+@dataclass(frozen=True)
+class _Nodes:
+    version: int
+    nodes: list[NodeRecord]
+
+    def __post_init__(self) -> None:
+        if self.version != NODES_VERSION:
+            raise UsageError("it is of another version")
 
 
 class ShareShelf(Shelf[ShareRecord]):
@@ -149,21 +166,16 @@ class ShareShelf(Shelf[ShareRecord]):
         logged: they join as new ones."""
         path = self.root / NODES
         try:
-            values = json.loads(path.read_bytes())
-            if not isinstance(values, dict) or values.get("version") != NODES_VERSION:
-                raise ValueError("it is of another version")
-            found = [NodeRecord(**each) for each in values["nodes"]]
-            if any(type(each.node) is not int or each.node < 1 for each in found):
-                raise ValueError("a node has no number")
+            known: _Nodes = _FORM.typed(json.loads(path.read_bytes()), _Nodes, NODES)
         except FileNotFoundError:
             return []
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:
             log.warning("cannot read %s: %s", path, error)
             return []
-        return found
+        return known.nodes
 
     def keep_nodes(self, nodes: list[NodeRecord]) -> None:
         """Durable on return."""
         self.root.mkdir(parents=True, exist_ok=True)
-        values = {"version": NODES_VERSION, "nodes": [asdict(node) for node in nodes]}
+        values = _FORM.plain(_Nodes(NODES_VERSION, nodes))
         write_durably(self.root / NODES, json.dumps(values, indent=1).encode() + b"\n")

@@ -12,8 +12,9 @@ import time
 import pytest
 
 from homeserver.shares import PathRule, ShareDamaged, ShareRecord, ShareShelf, Terms
+from homeserver.shares.shelf import NodeRecord
 from satchel.errors import NotFoundError, UnsupportedError, UsageError
-from shares.coherence import BLOCK
+from shares.coherence import BLOCK, NodeId
 from shares.coherence.history import INITIAL, Operation, check, check_staleness
 from shares.nodes import ROOT, Node
 from tests.homeserver.shares.conftest import Home
@@ -97,6 +98,43 @@ def test_a_newer_description_is_refused(shelf: ShareShelf) -> None:
     write(shelf, json.dumps({**json.loads(GOLDEN), "version": 3}).encode())
     with pytest.raises(UnsupportedError, match="version 3"):
         shelf.get("photos")
+
+
+NODES = b"""{
+ "version": 1,
+ "nodes": [
+  {
+   "share": "photos",
+   "node": 3,
+   "token": "5eed"
+  }
+ ]
+}
+"""
+
+
+def test_golden_bytes_of_nodes(shelf: ShareShelf) -> None:
+    assert shelf.nodes() == []
+    shelf.keep_nodes([NodeRecord("photos", NodeId(3), "5eed")])
+    assert (shelf.root / "nodes.json").read_bytes() == NODES
+    assert shelf.nodes() == [NodeRecord("photos", NodeId(3), "5eed")]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        NODES[:-4],
+        b"[]",
+        NODES.replace(b"3", b"0"),
+        NODES.replace(b"3", b"true"),
+        NODES.replace(b'"5eed"', b"null"),
+        NODES.replace(b'"version": 1', b'"version": 2'),
+    ],
+)
+def test_of_nodes_that_cannot_be_read_none_is_known(shelf: ShareShelf, data: bytes) -> None:
+    shelf.keep_nodes([])
+    (shelf.root / "nodes.json").write_bytes(data)
+    assert shelf.nodes() == []
 
 
 def test_of_several_rules_the_last_one_counts() -> None:
