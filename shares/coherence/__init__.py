@@ -8,10 +8,13 @@
 - reader: a node that had a copy when the owner began to write; a push goes to it
 - version: counts how often content of a block came home
 
-Modules: messages (what nodes and home say to each other), node (the machine of a node), answers
-(what it answers about one file), state (what it knows of a block), policies (when to push),
-directory (home's machine), actions (what it wants to be done), records (what it knows), questions
-(whom a request makes it ask), rights (what may be done before a node's machine is asked).
+Both sides:  messages, policies (when to push), predicted (one that learns)
+A node:      node (its machine), files and state (what it knows of a file and of a block), requests
+             (what it asks home for), answers (to what home asks), rights (what may be done before
+             the machine is asked)
+Home:        directory (its machine), records (what it knows), questions (whom a request makes it
+             ask), replies (what the records become by them), actions (what it wants to be done)
+For tests:   simulator and world (the machines under faults), history (was it one memory?)
 docs/shares.md tells the whole.
 """
 

@@ -1,14 +1,13 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""What a node knows of one file, and what it answers where that is about nothing else."""
+"""What a node answers about one file, where that is about nothing else."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass, field
 from math import inf
 
+from shares.coherence.files import File
 from shares.coherence.messages import (
     Engage,
     Engaged,
@@ -16,43 +15,20 @@ from shares.coherence.messages import (
     Invalidate,
     Invalidated,
     Keep,
-    Message,
     Release,
     Update,
     Updated,
     runs,
 )
-from shares.coherence.policies import Policy
-from shares.coherence.state import Block
 
 PATIENCE = 2
 """Updates in a row that may go unread before a node declines one."""
 
 
-@dataclass(slots=True)
-class File:
-    """What a node knows of a file that it has open, or had natively."""
-
-    policy: Policy
-    native: bool
-    relaxation: float
-    grant: int = 0
-    opened: bool = True
-    blocks: defaultdict[int, Block] = field(default_factory=lambda: defaultdict(Block))
-
-
-def blocks_of(known: File | None, message: Message) -> Iterable[tuple[int, Block]]:
-    """The blocks of the message's that anything is known of."""
-    for number in message.numbers:
-        block = known.blocks.get(number) if known else None
-        if block is not None:
-            yield number, block
-
-
 def invalidate(known: File | None, message: Invalidate, heard: float) -> Invalidated:
     """heard: since when the node knows of home that its copies were the latest."""
     used = dict.fromkeys(message.numbers, False)
-    for number, block in blocks_of(known, message):
+    for number, block in known.about(message) if known else ():
         assert known is not None
         used[number] = block.valid and block.used
         if block.updated and not block.used:
@@ -80,18 +56,10 @@ def update(known: File | None, message: Update) -> Updated:
         wants = patient or block.fetching or block.owning
         kept.append(wants)
         if wants:
-            came(block, version, True)
+            block.came(version, True)
             block.valid, block.shared, block.updated, block.expires = True, True, True, inf
             block.dirty = False
     return Updated(message.file, message.first, message.count, tuple(kept))
-
-
-def came(block: Block, version: int, fresh: bool) -> None:
-    """Home has said of the block that this is its version; fresh: and what its content is."""
-    block.version = version
-    block.given = 0
-    if fresh:
-        block.mine = block.used = block.updated = False
 
 
 def engage(known: File | None, message: Engage) -> Engaged:

@@ -19,6 +19,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import inf
 
+from shares.coherence import replies
 from shares.coherence.actions import (
     Action,
     Append,
@@ -32,7 +33,6 @@ from shares.coherence.actions import (
 )
 from shares.coherence.messages import (
     HOME,
-    LONGEST,
     Blocks,
     Done,
     Engage,
@@ -58,7 +58,7 @@ from shares.coherence.messages import (
     Updated,
     runs,
 )
-from shares.coherence.questions import check, claims, part, questions
+from shares.coherence.questions import check, claims, needed, part
 from shares.coherence.records import NOBODY, FileRecord, Opening, Record, Request, Taking
 
 
@@ -114,10 +114,10 @@ class Directory:
             return []
         known.open.discard(node)
         if known.native != node:
-            self._drop(known, node)
+            known.drop(node)
         if known.native is None and len(known.open) == 1:
             (only,) = known.open
-            if self._alone(known, only) and not known.queue:
+            if known.alone(only) and not known.queue:
                 self._make_native(known, only)
                 return [self._ask(only, Native(file, 0, 0, known.grant), None, now)]
         return []
@@ -165,15 +165,15 @@ class Directory:
         if isinstance(about, Invalidate) and isinstance(message, Invalidated):
             # Since it was told that its copy grows old, the node may have got another one.
             if about.keep is Keep.NOTHING:
-                self._invalidated(known, node, message)
+                replies.invalidated(known, node, message)
             else:
-                self._used_late(known, message)
+                replies.used_late(known, message)
         elif isinstance(about, Recall) and isinstance(message, Recalled):
-            actions += self._recalled(known, asked, message)
+            actions += replies.recalled(known, node, about, asked.request, message)
         elif isinstance(about, Update) and isinstance(message, Updated):
-            self._updated(known, node, message)
+            replies.updated(known, node, message)
         elif isinstance(about, Engage) and isinstance(message, Engaged):
-            self._engaged(known, node, message)
+            replies.engaged(known, node, message)
         elif not (isinstance(about, Native) and isinstance(message, Done)):
             got, to = type(message).__name__, type(about).__name__
             raise ValueError(f"{got} in reply to {to}")  # noqa: TRY004
@@ -285,9 +285,9 @@ class Directory:
 
     def _advance(self, known: FileRecord, request: Request, now: float) -> list[Action]:
         """Asks for what the request needs; answers it, where that is nothing."""
-        needed = self._needed(known, request) if request.alive else []
-        if needed:
-            return [self._ask(node, message, request, now) for node, message in needed]
+        questions = needed(known, request) if request.alive else []
+        if questions:
+            return [self._ask(node, message, request, now) for node, message in questions]
         actions = self._finish(known, request, now) if request.alive else []
         if not request.taken:
             known.queue.remove(request)
@@ -314,38 +314,6 @@ class Directory:
                 actions += self._advance(known, request, now)
                 actions += self._next(known, now)
         return actions
-
-    # What a request needs.
-
-    def _needed(self, known: FileRecord, request: Request) -> list[tuple[NodeId, Message]]:
-        if known.native not in {None, request.node}:
-            assert known.native is not None
-            return [(known.native, Engage(request.file, 0, 0))]
-        if known.native is not None or isinstance(request.wants, Opening):
-            return []
-        found: defaultdict[tuple[NodeId, Message], list[int]] = defaultdict(list)
-        for number, record in self._about(known, request):
-            for node, kind in questions(known, request, number, record):
-                found[node, kind].append(number)
-        messages: list[tuple[NodeId, Message]] = []
-        for (node, kind), numbers in found.items():
-            for first, count in runs(sorted(numbers)):
-                if isinstance(kind, Recall):
-                    recall = Recall(request.file, first, count, kind.keep, kind.use)
-                    messages.append((node, recall))
-                else:
-                    messages.append((node, Invalidate(request.file, first, count)))
-        return messages
-
-    @staticmethod
-    def _about(known: FileRecord, request: Request) -> Iterable[tuple[int, Record]]:
-        if isinstance(request.wants, Fetch | Own):
-            return [(number, known.record(number)) for number in request.wants.numbers]
-        return [
-            (number, record)
-            for number, record in sorted(known.blocks.items())
-            if request.first <= number < request.end
-        ]
 
     # The end of a request.
 
@@ -436,17 +404,10 @@ class Directory:
     def _opened(self, known: FileRecord, request: Request) -> Action:
         node = request.node
         known.open.add(node)
-        if known.native is None and known.open == {node} and self._alone(known, node):
+        if known.native is None and known.open == {node} and known.alone(node):
             self._make_native(known, node)
         native = known.native == node
         return Opened(node, request.token, request.file, native, known.grant if native else 0)
-
-    @staticmethod
-    def _alone(known: FileRecord, node: NodeId) -> bool:
-        return all(
-            record.owner in {HOME, node} and record.sharers <= {node}
-            for record in known.blocks.values()
-        )
 
     def _make_native(self, known: FileRecord, node: NodeId) -> None:
         known.native, known.seized, known.grant = node, False, self._grant()
@@ -454,15 +415,7 @@ class Directory:
             record.sharers = record.readers = NOBODY
             record.seized = False
 
-    @staticmethod
-    def _drop(known: FileRecord, node: NodeId) -> None:
-        for record in known.blocks.values():
-            record.sharers -= {node}
-            record.readers -= {node}
-            if record.owner == node:
-                record.owner = HOME
-
-    # Content and answers.
+    # Content.
 
     def _given(
         self, node: NodeId, message: Push | Flush | Release, token: Token, now: float
@@ -504,16 +457,10 @@ class Directory:
                 wanting[reader].append(number)
                 record.sharers |= {reader}
         return [
-            self._ask(reader, self._update(known, message.file, first, count), None, now)
+            self._ask(reader, known.update(message.file, first, count), None, now)
             for reader, numbers in wanting.items()
             for first, count in runs(numbers)
         ]
-
-    @staticmethod
-    def _update(known: FileRecord, file: FileId, first: int, count: int) -> Update:
-        numbers = tuple(range(first, first + count))
-        versions = tuple(known.record(number).version for number in numbers)
-        return Update(file, first, count, numbers, versions=versions)
 
     def _log(self, node: NodeId, message: Log, token: Token) -> list[Action]:
         known = self._file(message.file)
@@ -522,74 +469,3 @@ class Directory:
         if known.native == node or (record is not None and record.owner == node):
             return [Append(node, message), Reply(node, token, Done(*about))]
         return [Reply(node, token, Refused(*about, (message.first,)))]
-
-    @staticmethod
-    def _invalidated(known: FileRecord, node: NodeId, message: Invalidated) -> None:
-        if len(message.used) != message.count:
-            raise ValueError("not one word on each block")
-        for number, used in zip(message.numbers, message.used, strict=True):
-            record = known.record(number)
-            record.sharers -= {node}
-            record.readers |= {node}
-            if record.owner == node:
-                record.owner = HOME
-            if used and record.pusher not in {None, node}:
-                record.used = True
-
-    @staticmethod
-    def _used_late(known: FileRecord, message: Invalidated) -> None:
-        """Nobody waited for this: who pushed it learns it with its next grant."""
-        for number, used in zip(message.numbers, message.used, strict=False):
-            known.record(number).used_before = used
-
-    @staticmethod
-    def _recalled(known: FileRecord, asked: _Asked, message: Recalled) -> list[Action]:
-        recall = asked.message
-        assert isinstance(recall, Recall)
-        node = asked.node
-        fresh = []
-        if len(message.kept) != message.count:
-            raise ValueError("not one word on each block")
-        for number, kept in zip(message.numbers, message.kept, strict=True):
-            record = known.record(number)
-            if record.owner == node:
-                if number in message.fresh:
-                    record.version += 1
-                    fresh.append(number)
-                if kept and recall.keep is Keep.LENT:
-                    if asked.request is not None:
-                        asked.request.lent.add(number)
-                    continue
-                record.owner = HOME
-                if recall.keep in {Keep.COPY, Keep.LENT}:
-                    record.sharers |= {node}
-            if recall.keep not in {Keep.COPY, Keep.LENT}:
-                record.sharers -= {node}
-                record.readers |= {node}
-        return [Store(node, part(message, tuple(fresh)))] if fresh else []
-
-    @staticmethod
-    def _updated(known: FileRecord, node: NodeId, message: Updated) -> None:
-        if len(message.kept) != message.count:
-            raise ValueError("not one word on each block")
-        for number, kept in zip(message.numbers, message.kept, strict=True):
-            if not kept:
-                record = known.record(number)
-                record.sharers -= {node}
-                record.readers -= {node}
-
-    @staticmethod
-    def _engaged(known: FileRecord, node: NodeId, message: Engaged) -> None:
-        for first, count in (*message.owned, *message.copies):
-            if first < -1 or not 0 < count <= LONGEST:
-                raise ValueError(f"a run of {count} blocks from {first} on")
-        known.native = None
-        for record in known.blocks.values():
-            record.owner = HOME
-        for first, count in message.copies:
-            for number in range(first, first + count):
-                known.record(number).sharers = frozenset({node})
-        for first, count in message.owned:
-            for number in range(first, first + count):
-                record = known.record(number)
-                record.owner, record.sharers, record.grant = node, NOBODY, known.grant

@@ -24,7 +24,8 @@ from collections import defaultdict, deque
 from collections.abc import Iterable
 from math import inf
 
-from shares.coherence.answers import File, blocks_of, came, engage, invalidate, releases, update
+from shares.coherence.answers import engage, invalidate, releases, update
+from shares.coherence.files import File
 from shares.coherence.messages import (
     ATTRIBUTES,
     Blocks,
@@ -47,6 +48,7 @@ from shares.coherence.messages import (
     runs,
 )
 from shares.coherence.policies import ALONG, QUIET, Decision, Policy
+from shares.coherence.requests import copied, copies, failed, granted, ownership
 from shares.coherence.rights import Rights, rights
 from shares.coherence.state import Block
 
@@ -188,22 +190,8 @@ class Node:
     def to_read(self, file: FileId, first: int, count: int, now: float) -> list[Fetch]:
         """What to ask for so that these blocks can be read. Nothing, where all of them can be, or
         are on their way already. Raises KeyError for a file that is not open."""
-        blocks = self._files[file].blocks
-        lacking = [
-            number
-            for number in range(first, first + count)
-            if not self.readable(file, number, now)
-            and not (blocks[number].fetching or blocks[number].owning or blocks[number].logging)
-            and not blocks[number].owned
-        ]
-        asked = []
-        for start, length in runs(lacking):
-            run = range(start, start + length)
-            for number in run:
-                blocks[number].fetching = True
-            versions = tuple(blocks[number].version for number in run)
-            asked.append(Fetch(file, start, length, versions, self._files[file].relaxation > 0))
-        return asked
+        lacking = [n for n in range(first, first + count) if not self.readable(file, n, now)]
+        return copies(file, self._files[file], lacking)
 
     def to_write(
         self, file: FileId, first: int, count: int, whole: range, now: float
@@ -214,42 +202,7 @@ class Node:
         if known.native:
             partial = [n for n in range(first, first + count) if n not in whole]
             return [ask for n in partial for ask in self.to_read(file, n, 1, now)]
-        asked: list[Fetch | Own] = []
-        for entirely in (False, True):
-            lacking = [
-                number
-                for number in range(first, first + count)
-                if (number in whole) == entirely
-                and not known.blocks[number].owned
-                and not known.blocks[number].owning
-            ]
-            for start, length in runs(lacking):
-                run = range(start, start + length)
-                for number in run:
-                    known.blocks[number].owning = True
-                versions = tuple(known.blocks[number].version for number in run)
-                asked.append(Own(file, start, length, versions, entirely))
-        return asked + self._with_others(file, asked, now)
-
-    def _with_others(self, file: FileId, asked: list[Fetch | Own], now: float) -> list[Fetch | Own]:
-        """The ownership of blocks that are going to be written soon, if those are."""
-        known = self._files[file]
-        found = {
-            number
-            for message in asked
-            for number in known.policy.together(file, message.first, now)
-            if number in known.blocks
-            and known.blocks[number].valid
-            and not (known.blocks[number].owned or known.blocks[number].owning)
-        }
-        others: list[Fetch | Own] = []
-        for first, count in runs(sorted(found)):
-            run = range(first, first + count)
-            for number in run:
-                known.blocks[number].owning = True
-            versions = tuple(known.blocks[number].version for number in run)
-            others.append(Own(file, first, count, versions, False))
-        return others
+        return ownership(file, known, range(first, first + count), whole, now)
 
     def did_read(self, file: FileId, first: int, count: int) -> None:
         """A program has read these blocks here."""
@@ -354,53 +307,13 @@ class Node:
         to be stored: not of those that were written here since, when the file became native."""
         known = self._files.get(request.file)
         self.heard(sent)
-        stored: list[int] = []
-        if known is None:
-            return stored
-        words = zip(reply.numbers, reply.versions, reply.lent, strict=True)
-        for number, version, lent in words:
-            block = known.blocks[number]
-            block.fetching = False
-            if block.owned:
-                continue
-            fresh = number in reply.fresh
-            stored += [number] if fresh else []
-            came(block, version, fresh)
-            block.valid = True
-            block.shared = not known.native
-            block.expires = sent + known.relaxation if lent else inf
-        return stored
+        return copied(known, reply, sent) if known else []
 
     def granted(self, request: Own, reply: Granted, now: float) -> list[int]:
         """This node is the owner. What waits for it is to be written now, and then `unwritten` is
         to be called. The numbers as those of `blocks`."""
         known = self._files.get(request.file)
-        stored: list[int] = []
-        if known is None:
-            return stored
-        for place, number in enumerate(reply.numbers):
-            block = known.blocks[number]
-            block.owning = False
-            if block.owned:
-                continue
-            block.grant = reply.grant
-            early = block.pushed and not reply.used[place]
-            fresh = number in reply.fresh
-            stored += [number] if fresh else []
-            came(block, reply.versions[place], fresh)
-            block.valid, block.shared, block.expires = True, False, inf
-            block.wanted = reply.shared[place]
-            block.hollow = request.whole
-            if early:
-                # Too early: it goes on counting, until somebody asks.
-                block.threshold = None
-                known.policy.early(request.file, number, block, now)
-            else:
-                if block.pushed:
-                    known.policy.used(request.file, number, block, now)
-                block.overwritten, block.untouched = 0, True
-            block.pushed = False
-        return stored
+        return granted(known, request, reply, now) if known else []
 
     def unwritten(self, request: Own) -> list[Release]:
         """After a grant of whole blocks, when what waited for it is done: of blocks that nobody has
@@ -417,13 +330,8 @@ class Node:
     def failed(self, request: Fetch | Own) -> None:
         """The request will not be answered: home refused it, or the connection is gone."""
         known = self._files.get(request.file)
-        if known is None:
-            return
-        for number in request.numbers:
-            if isinstance(request, Own):
-                known.blocks[number].owning = False
-            else:
-                known.blocks[number].fetching = False
+        if known is not None:
+            failed(known, request)
 
     def log_sent(self, file: FileId, number: int) -> None:
         """A write to the block is on its way to home's log; until log_done nobody reads it here,
@@ -496,7 +404,7 @@ class Node:
         known = self._files.get(message.file)
         fresh = []
         kept = dict.fromkeys(message.numbers, False)
-        for number, block in blocks_of(known, message):
+        for number, block in known.about(message) if known else ():
             assert known is not None
             if message.keep is Keep.LENT and known.relaxation and self._lends(block):
                 fresh.append(number)

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 
 from shares.coherence.messages import (
@@ -11,6 +12,7 @@ from shares.coherence.messages import (
     LONGEST,
     Carrier,
     Done,
+    Engage,
     Engaged,
     Fetch,
     Invalidate,
@@ -20,8 +22,41 @@ from shares.coherence.messages import (
     Own,
     Recall,
     Release,
+    runs,
 )
-from shares.coherence.records import FileRecord, Record, Request, Taking
+from shares.coherence.records import FileRecord, Opening, Record, Request, Taking
+
+
+def needed(known: FileRecord, request: Request) -> list[tuple[NodeId, Message]]:
+    """Nothing, where the request can be answered from what home has."""
+    if known.native not in {None, request.node}:
+        assert known.native is not None
+        return [(known.native, Engage(request.file, 0, 0))]
+    if known.native is not None or isinstance(request.wants, Opening):
+        return []
+    found: defaultdict[tuple[NodeId, Message], list[int]] = defaultdict(list)
+    for number, record in _about(known, request):
+        for node, kind in questions(known, request, number, record):
+            found[node, kind].append(number)
+    messages: list[tuple[NodeId, Message]] = []
+    for (node, kind), numbers in found.items():
+        for first, count in runs(sorted(numbers)):
+            if isinstance(kind, Recall):
+                recall = Recall(request.file, first, count, kind.keep, kind.use)
+                messages.append((node, recall))
+            else:
+                messages.append((node, Invalidate(request.file, first, count)))
+    return messages
+
+
+def _about(known: FileRecord, request: Request) -> Iterable[tuple[int, Record]]:
+    if isinstance(request.wants, Fetch | Own):
+        return [(number, known.record(number)) for number in request.wants.numbers]
+    return [
+        (number, record)
+        for number, record in sorted(known.blocks.items())
+        if request.first <= number < request.end
+    ]
 
 
 def questions(

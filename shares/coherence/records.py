@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from math import inf
 
 from shares.coherence.actions import Token
-from shares.coherence.messages import HOME, Fetch, FileId, NodeId, Own
+from shares.coherence.messages import HOME, Fetch, FileId, NodeId, Own, Update
 
 NOBODY: frozenset[NodeId] = frozenset()
 
@@ -95,6 +95,26 @@ class FileRecord:
             # An owner that became the only user later may still have what it wrote as the owner.
             return self.grant <= grant or record.owner != HOME
         return grant == self.grant > record.grant
+
+    def alone(self, node: NodeId) -> bool:
+        """Whether no other node has anything of it."""
+        return all(
+            record.owner in {HOME, node} and record.sharers <= {node}
+            for record in self.blocks.values()
+        )
+
+    def drop(self, node: NodeId) -> None:
+        """The node has nothing of it any more."""
+        for record in self.blocks.values():
+            record.sharers -= {node}
+            record.readers -= {node}
+            if record.owner == node:
+                record.owner = HOME
+
+    def update(self, file: FileId, first: int, count: int) -> Update:
+        numbers = tuple(range(first, first + count))
+        versions = tuple(self.record(number).version for number in numbers)
+        return Update(file, first, count, numbers, versions=versions)
 
     def busy(self, first: int, end: float) -> bool:
         """Whether a request for these blocks is under way or waits."""

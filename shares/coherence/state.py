@@ -60,3 +60,10 @@ class Block:
         if self.owned:
             return "here"
         return "here and at home" if self.valid else "elsewhere"
+
+    def came(self, version: int, fresh: bool) -> None:
+        """Home has said that this is its version; fresh: and what its content is."""
+        self.version = version
+        self.given = 0
+        if fresh:
+            self.mine = self.used = self.updated = False

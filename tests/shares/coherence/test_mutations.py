@@ -13,7 +13,17 @@ from typing import Any
 
 import pytest
 
-from shares.coherence import WriteInvalidate, WriteUpdate, directory, node, records
+from shares.coherence import (
+    WriteInvalidate,
+    WriteUpdate,
+    directory,
+    node,
+    questions,
+    records,
+    replies,
+    requests,
+    state,
+)
 from shares.coherence.history import check, check_staleness
 from tests.shares.coherence.faults import Plan, play
 from tests.shares.coherence.test_simulator import Lively
@@ -40,10 +50,10 @@ MUTATIONS = {
         directory.Directory, "_ask", "if request is not None:", "if False:"
     ),
     "home does not invalidate sharers": Mutation(
-        directory, "questions", "if keep is Keep.NOTHING:", "if False:"
+        questions, "questions", "if keep is Keep.NOTHING:", "if False:"
     ),
     "home does not ask the owner": Mutation(
-        directory, "questions", "else None", "else None if True else None; owner = None"
+        questions, "questions", "else None", "else None if True else None; owner = None"
     ),
     "home takes up requests for one block at once": Mutation(
         records.Request, "overlaps", "return ", "return False and "
@@ -59,7 +69,7 @@ MUTATIONS = {
         replace(QUIET, policy=WriteUpdate),
     ),
     "home does not take the native file back": Mutation(
-        directory.Directory, "_needed", "if known.native not in {None, request.node}:", "if False:"
+        directory, "needed", "if known.native not in {None, request.node}:", "if False:"
     ),
     "home drops what a pusher sent": Mutation(
         directory.Directory, "_given", "if fresh:", "if False:"
@@ -109,9 +119,9 @@ MUTATIONS = {
         "if True:",
         replace(QUIET, attributes=True, closes=0.2),
     ),
-    "a node asks for more than it needs, of a version that it has not": Mutation(
-        node.Node,
-        "_with_others",
+    "a node asks to own blocks of a version that it has not": Mutation(
+        requests,
+        "_own",
         "known.blocks[number].version",
         "1 + known.blocks[number].version",
         replace(QUIET, policy=Lively),
@@ -124,10 +134,10 @@ MUTATIONS = {
         replace(QUIET, policy=Lively),
     ),
     "a node takes a stale copy over what it wrote": Mutation(
-        node.Node, "blocks", "if block.owned:", "if False:", replace(OFF, blocks=1, threads=4)
+        node, "copied", "if block.owned:", "if False:", replace(OFF, blocks=1, threads=4)
     ),
     "a node calls other content by a version": Mutation(
-        node, "came", "block.version = version", "block.version = version + 1"
+        state.Block, "came", "self.version = version", "self.version = version + 1"
     ),
     "home does not say that copies grow old": Mutation(
         directory.Directory,
@@ -171,11 +181,11 @@ MUTATIONS = {
         node, "invalidate", "heard +", "heard + 0.2 +", RELAXED
     ),
     "a lent copy does not expire": Mutation(
-        node.Node, "blocks", "sent + known.relaxation if lent else inf", "inf", RELAXED
+        node, "copied", "sent + known.relaxation if lent else inf", "inf", RELAXED
     ),
     "home takes the ownership of what is lent": Mutation(
-        directory.Directory,
-        "_recalled",
+        replies,
+        "recalled",
         "if kept and recall.keep is Keep.LENT:",
         "if False:",
         RELAXED,
