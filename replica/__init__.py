@@ -19,6 +19,7 @@ differs between them is who fetches a missing chunk, and that is an argument.
 """
 
 from replica import call_messages
+from replica.call_counts import CallName
 from replica.calls import Answered, Call, CallHost, Keeper
 from replica.folder import sweep
 from replica.profile import (
@@ -68,6 +69,7 @@ __all__ = [
     "Answered",
     "Call",
     "CallHost",
+    "CallName",
     "Frame",
     "Frozen",
     "GuestOperations",

@@ -17,6 +17,7 @@ import struct
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from replay.share_names import call_digest
@@ -25,6 +26,16 @@ from replay.share_requests import Request
 RECORD = struct.Struct("<IIQQ32s")
 _CALL, _READ, _READ_OVER = 1, 2, 3
 _NO_DIGEST = bytes(32)
+
+
+@dataclass(frozen=True)
+class CallName:
+    """What a call is known by at every replica. operation: in which it was made, from 1 on; count:
+    how often the same was asked before in it; digest: replay.share_names."""
+
+    operation: int
+    count: int
+    digest: bytes
 
 
 class CallCounts:
@@ -57,20 +68,18 @@ class CallCounts:
         with self._lock:
             self._note(_READ if on else _READ_OVER, 0, 0, _NO_DIGEST)
 
-    def name(self, request: Request, operation: int) -> tuple[int, int]:
-        """The operation that a call is part of, 0 for none, and its count. operation: what the
-        agent says. A call that the guest had no answer to has the same name again."""
+    def name(self, request: Request, operation: int) -> CallName | None:
+        """Of a request whose `refusal` is 0; None where it is part of no operation. operation: what
+        the agent says. A call that the guest had no answer to has the same name again."""
         with self._lock:
-            if self._reading or operation < self._operation:
-                return 0, 0
-            if operation == 0:
-                return 0, 0
+            if self._reading or operation < self._operation or operation == 0:
+                return None
             digest = call_digest(request)
             known = self._names.get(request.unique) if operation == self._operation else None
             if known and known[0] == digest:
-                return operation, known[1]
+                return CallName(operation, known[1], digest)
             self._note(_CALL, operation, request.unique, digest)
-            return operation, self._counts[digest] - 1
+            return CallName(operation, self._counts[digest] - 1, digest)
 
     def _note(self, kind: int, operation: int, unique: int, digest: bytes) -> None:
         if self._file is not None:

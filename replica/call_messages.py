@@ -14,7 +14,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from replay.share_names import call_digest
 from replay.share_requests import MESSAGE_LIMIT, OUT_HEADER, Request, ShareMessageInvalid
+from replica.call_counts import CallName
 from replica.calls import Call
 from satchel.errors import IntegrityError
 from satchel.names import check_name
@@ -75,7 +77,8 @@ def welcomed(hello: bytes) -> int:
 
 
 def encode_call(call: Call) -> bytes:
-    return _HEAD.pack(_ASKED, call.count, call.operation) + call.request.message
+    operation, count = (call.name.operation, call.name.count) if call.name else (0, 0)
+    return _HEAD.pack(_ASKED, count, operation) + call.request.message
 
 
 def decode_call(payload: bytes) -> Call:
@@ -85,22 +88,23 @@ def decode_call(payload: bytes) -> Call:
     kind, count, operation = _HEAD.unpack_from(payload)
     if kind != _ASKED or count >= COUNT_LIMIT:
         raise ShareMessageInvalid(f"a call is of kind {kind} and has the count {count}")
-    return Call(operation, count, Request.parse(payload[_HEAD.size :]))
+    request = Request.parse(payload[_HEAD.size :])
+    named = operation and not request.refusal()
+    return Call(request, CallName(operation, count, call_digest(request)) if named else None)
 
 
 @dataclass(frozen=True)
 class Done:
-    """A call that was done, by its name, and the reply."""
+    """A call that was done, and the reply."""
 
-    operation: int
-    count: int
-    digest: bytes
+    name: CallName
     reply: bytes
 
 
 def encode_done(calls: Sequence[Done]) -> bytes:
     return b"".join(
-        _DONE.pack(call.operation, call.count, len(call.reply), call.digest) + call.reply
+        _DONE.pack(call.name.operation, call.name.count, len(call.reply), call.name.digest)
+        + call.reply
         for call in calls
     )
 
@@ -116,7 +120,7 @@ def decode_done(payload: bytes) -> list[Done]:
         reply = payload[at : at + length]
         if not OUT_HEADER.size <= length <= MESSAGE_LIMIT or len(reply) < length:
             raise ShareMessageInvalid(f"what home has done has a reply of {length} bytes")
-        found.append(Done(operation, count, digest, reply))
+        found.append(Done(CallName(operation, count, digest), reply))
         at += length
     return found
 

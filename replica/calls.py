@@ -12,7 +12,6 @@ from its record. docs/shares.md, Replicas.
 from __future__ import annotations
 
 import contextlib
-import functools
 import logging
 import queue
 import socket
@@ -23,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from replay.share_names import RELEASING, call_digest
+from replay.share_names import RELEASING
 from replay.share_requests import (
     IN_HEADER,
     OUT_HEADER,
@@ -33,7 +32,7 @@ from replay.share_requests import (
     error_reply,
 )
 from replay.shares import RECORD, Pieces
-from replica.call_counts import CallCounts
+from replica.call_counts import CallCounts, CallName
 
 logger = logging.getLogger(__name__)
 
@@ -43,17 +42,10 @@ Answered = Callable[[bytes], None]
 
 @dataclass(frozen=True)
 class Call:
-    """A request, the operation that it was made in (0: in none), and how often the same was asked
-    in that operation before."""
+    """A request, and its name: None for one that was made in no operation, or has a `refusal`."""
 
-    operation: int
-    count: int
     request: Request
-
-    @functools.cached_property
-    def digest(self) -> bytes:
-        """See replay.share_names. Of a request without a `refusal` alone."""
-        return call_digest(self.request)
+    name: CallName | None = None
 
 
 class Keeper(Protocol):
@@ -154,12 +146,10 @@ class Calls:
             return
         if request.opcode in RELEASING:  # nobody waits for it
             self._replies.put(error_reply(request.unique, 0))
-            self._keeper.ask(Call(0, 0, request), lambda reply: None)
+            self._keeper.ask(Call(request), lambda reply: None)
             return
-        count = 0
-        if request.opcode != Opcode.INIT:
-            operation, count = self._counts.name(request, operation)
-        call = Call(operation, count, request)
+        begins = request.opcode == Opcode.INIT
+        call = Call(request, None if begins else self._counts.name(request, operation))
         with self._lock:
             self._pending[request.unique] = call
         self._keeper.ask(call, lambda reply: self._answered(request.unique, reply))

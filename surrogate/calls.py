@@ -18,7 +18,7 @@ import threading
 from pathlib import Path
 
 from replay.share_requests import OUT_HEADER, Opcode, error_reply
-from replica import Answered, Call, CallHost
+from replica import Answered, Call, CallHost, CallName
 from replica.call_messages import CallHello, decode_done, encode_call, welcomed
 from satchel.errors import SatchelError
 from satchel.ids import ReplicaId
@@ -50,7 +50,7 @@ class DistantKeeper:
         self._pending: dict[int, tuple[Call, Answered]] = {}  # in the order in which it was asked
         self._first: Call | None = None
         self._operation = 0
-        self._done: dict[int, dict[tuple[int, bytes], bytes]] = {}
+        self._done: dict[int, dict[CallName, bytes]] = {}
         self._done_bytes = 0
         self._closing = threading.Event()
         self._caller = self._call()
@@ -70,22 +70,25 @@ class DistantKeeper:
 
     def _told(self, call: Call) -> bytes | None:
         """The reply, if home has told it before it was asked."""
-        if call.operation > self._operation:
-            self._operation = call.operation
-            for operation in [number for number in self._done if number < call.operation]:
+        name = call.name
+        if name is None:
+            return None
+        if name.operation > self._operation:
+            self._operation = name.operation
+            for operation in [number for number in self._done if number < name.operation]:
                 self._done_bytes -= sum(map(len, self._done.pop(operation).values()))
-        done = self._done.get(call.operation)
-        return done.get((call.count, call.digest)) if done else None
+        return self._done.get(name.operation, {}).get(name)
 
     def tell(self, payload: bytes) -> None:
         """What home says without being asked. Raises ShareMessageInvalid."""
         with self._lock:
             for done in decode_done(payload):
                 size = len(done.reply)
-                if done.operation >= self._operation and self._done_bytes + size <= TOLD_BYTES:
-                    replies = self._done.setdefault(done.operation, {})
-                    if (done.count, done.digest) not in replies:
-                        replies[done.count, done.digest] = done.reply
+                operation = done.name.operation
+                if operation >= self._operation and self._done_bytes + size <= TOLD_BYTES:
+                    replies = self._done.setdefault(operation, {})
+                    if done.name not in replies:
+                        replies[done.name] = done.reply
                         self._done_bytes += size
 
     def told(self) -> tuple[int, ...]:

@@ -14,6 +14,6 @@ keepers (of all services).
 from homeserver.calls.door import CallDoor
 from homeserver.calls.keeper import CallKeeper
 from homeserver.calls.keepers import CallKeepers
-from homeserver.calls.record import CallName, CallRecord
+from homeserver.calls.record import CallRecord
 
-__all__ = ["CallDoor", "CallKeeper", "CallKeepers", "CallName", "CallRecord"]
+__all__ = ["CallDoor", "CallKeeper", "CallKeepers", "CallRecord"]

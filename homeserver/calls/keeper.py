@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from homeserver.calls.performer import Performer
-from homeserver.calls.record import CallName, CallRecord
+from homeserver.calls.record import CallRecord
 from replay.share_names import RELEASING, changes
 from replay.share_requests import (
     IN_HEADER,
@@ -30,7 +30,7 @@ from replay.share_requests import (
     Request,
     error_reply,
 )
-from replica import Answered, Call, Keeper, Served
+from replica import Answered, Call, CallName, Keeper, Served
 from replica.call_messages import Done
 from satchel.errors import SatchelError
 
@@ -83,7 +83,7 @@ class CallKeeper:
         self._cut = self._unlogged = 0
         self._under_way: dict[CallName, list[Answered]] = {}
         self._numbers: dict[CallName, int] = {}
-        self._ahead: list[tuple[_Line, Call, Answered]] = []
+        self._ahead: list[tuple[_Line, CallName, Request, Answered]] = []
         self._asked_bytes: Counter[int] = Counter()  # by operation
 
     def at_home(self) -> Keeper:
@@ -107,8 +107,8 @@ class CallKeeper:
             last = self._last_logged()
             ready = [asked for asked in self._ahead if asked[1].operation <= last]
             self._ahead = [asked for asked in self._ahead if asked[1].operation > last]
-        for line, call, answered in ready:
-            self.once(line, call, answered)
+        for asked in ready:
+            self.once(*asked)
 
     def cut(self, operation: int) -> None:
         """The log has operations up to that one no more. What the log had before that is kept, and
@@ -174,7 +174,7 @@ class CallKeeper:
             for name in self._record.of(operation, TOLD_BYTES):
                 reply = self._found(name)
                 if reply is not None and (size := size + len(reply)) <= TOLD_BYTES:
-                    done.append(Done(operation, name.count, name.digest, reply))
+                    done.append(Done(name, reply))
         return max(last, told), done
 
     def perform(self, request: Request, answered: Answered) -> int:
@@ -185,13 +185,12 @@ class CallKeeper:
             return 0
         return performer.perform(request, answered)
 
-    def once(self, line: _Line, call: Call, answered: Answered) -> None:
+    def once(self, line: _Line, name: CallName, request: Request, answered: Answered) -> None:
         """Have a call of an operation done, unless it was. What a surrogate asks waits until the
         operation is logged: one that is lost with its client has changed nothing."""
-        name = _name(call)
         with self._lock:
             if not line.trusted and name.operation > self._last_logged():
-                self._ahead.append((line, call, answered))
+                self._ahead.append((line, name, request, answered))
                 return
             reply = self._found(name)
             if reply is None and name in self._under_way:
@@ -203,19 +202,18 @@ class CallKeeper:
             if reply is None:
                 self._under_way[name] = [answered]
                 if not line.trusted:
-                    self._asked_bytes[name.operation] += _cost(call.request)
+                    self._asked_bytes[name.operation] += _cost(request)
         if reply is not None:
             answered(reply)
             return
-        done = functools.partial(self._done, name, call.request)
-        number = self.perform(call.request, done)
+        number = self.perform(request, functools.partial(self._done, name, request))
         with self._lock:
             if name in self._under_way:
                 self._numbers[name] = number
 
-    def interrupt(self, call: Call) -> None:
+    def interrupt(self, name: CallName) -> None:
         with self._lock:
-            number = self._numbers.get(_name(call))
+            number = self._numbers.get(name)
         performer = self._performer
         if number and performer:
             performer.interrupt(number)
@@ -312,10 +310,10 @@ class _Line:
             answered(error_reply(0, 0))
         elif request.opcode in RELEASING:
             self._release(request, answered)
-        elif call.operation:
-            self._keeper.once(self, call, answered)
+        elif call.name:
+            self._keeper.once(self, call.name, request, answered)
             if not self.trusted:
-                self.asked = max(self.asked, call.operation)
+                self.asked = max(self.asked, call.name.operation)
                 self.send_ahead()
         else:
             self._at_once(request, answered)
@@ -330,8 +328,8 @@ class _Line:
                 self._tell(done)
 
     def interrupt(self, call: Call) -> None:
-        if call.operation and self.trusted:  # all are interrupted, or none
-            self._keeper.interrupt(call)
+        if call.name and self.trusted:  # all are interrupted, or none
+            self._keeper.interrupt(call.name)
 
     def finished(self, operation: int) -> None:
         if self.trusted:
@@ -371,10 +369,6 @@ class _Line:
         if self.trusted or mine:
             self._keeper.perform(request, lambda reply: None)
         answered(error_reply(0, 0))
-
-
-def _name(call: Call) -> CallName:
-    return CallName(call.operation, call.count, call.digest)
 
 
 def _cost(request: Request) -> int:

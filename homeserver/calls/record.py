@@ -21,6 +21,7 @@ from pathlib import Path
 
 from homeserver.record_file import RecordFile, RecordFormat
 from replay.share_requests import MESSAGE_LIMIT
+from replica import CallName
 from satchel.files import sync_folder
 
 FORMAT = RecordFormat("record of calls", b"SATCALLS", 1, struct.Struct("<BQI32s"), MESSAGE_LIMIT)
@@ -32,16 +33,6 @@ SEGMENT_BYTES = 16 << 20
 
 _NUMBERED = re.compile(r"-([0-9]{8})")
 _NO_DIGEST = bytes(32)
-
-
-@dataclass(frozen=True)
-class CallName:
-    """What a call is known by at every replica. count: how often the same was asked before in that
-    operation; digest: replay.share_names."""
-
-    operation: int
-    count: int
-    digest: bytes
 
 
 class _Segment:

@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from replay import ShareMessageInvalid
+from replay.share_names import call_digest
 from replay.share_requests import IN_HEADER, Opcode, Request
-from replica import Call
+from replica import Call, CallName
 from replica.call_messages import Done, decode_call, decode_done, encode_call, encode_done
 from surrogate.calls import DistantKeeper
 from tests.conftest import requires
@@ -73,10 +74,20 @@ class Stranger:
 
 def test_the_bytes_are_those_of_the_page() -> None:
     request = Request.parse(ASKED[16:])
-    assert encode_done([Done(5, 2, bytes(range(32)), GONE)]) == DONE
-    assert decode_done(DONE + DONE) == [Done(5, 2, bytes(range(32)), GONE)] * 2
-    assert encode_call(Call(5, 0, request)) == ASKED
-    assert decode_call(ASKED) == Call(5, 0, request)
+    done = Done(CallName(5, 2, bytes(range(32))), GONE)
+    assert encode_done([done]) == DONE
+    assert decode_done(DONE + DONE) == [done] * 2
+    call = Call(request, CallName(5, 0, call_digest(request)))
+    assert encode_call(call) == ASKED
+    assert decode_call(ASKED) == call
+
+
+def test_what_is_part_of_no_operation_or_refused_has_no_name() -> None:
+    request = Request.parse(ASKED[16:])
+    assert decode_call(encode_call(Call(request))) == Call(request)
+    without_end = Request.parse(struct.pack("<I", len(request.message) - 1) + ASKED[20:-1])
+    assert without_end.refusal() == errno.EINVAL
+    assert decode_call(ASKED[:16] + without_end.message).name is None
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 
 from homeserver.calls import keeper
 from replay.share_requests import IN_HEADER, OUT_HEADER, Opcode, Request
-from replica import Call
+from replica import Call, CallName
 from shares.coherence import FileId
 from shares.nodes import LockKind
 from tests.conftest import requires
@@ -154,7 +154,8 @@ def test_what_is_asked_before_the_session_has_begun_is_no_answer_of_an_operation
     (home.papers / "log").write_text("")
     replies: list[bytes] = []
     message = IN_HEADER.pack(44, Opcode.LOOKUP, 2, ROOT, 33, 33, 0, 0) + b"log\0"
-    home.keeper.elsewhere().ask(Call(1, 0, Request.parse(message)), replies.append)
+    call = Call(Request.parse(message), CallName(1, 0, bytes(32)))
+    home.keeper.elsewhere().ask(call, replies.append)
     assert OUT_HEADER.unpack(replies[0])[1] == -errno.EIO
     assert home.guest().lookup("log", 1)
 

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from homeserver.calls import CallName, CallRecord
+from homeserver.calls import CallRecord
 from homeserver.record_file import NoRecordFile
+from replica import CallName
 from satchel.errors import UnsupportedError
 
 GOLDEN = bytes.fromhex(
@@ -87,7 +88,8 @@ def test_what_is_before_a_torn_end_counts_and_it_is_gone_on_with(place: Path, lo
 WRITER = """
 import sys
 from pathlib import Path
-from homeserver.calls import CallName, CallRecord
+from homeserver.calls import CallRecord
+from replica import CallName
 record = CallRecord(Path(sys.argv[1]), segment_bytes=1 << 16)
 for number in range(1, 1 << 20):
     record.add(CallName(number, 0, bytes(32)), b"x" * (number % 3000), durable=False)
