@@ -13,31 +13,45 @@ from satchel.errors import UnsupportedError
 
 _FORMAT = struct.Struct(">BBBBHHHBBBxxx")
 _CODES = {8: "B", 16: "H", 32: "I"}
+_MAP_MAXIMA, _MAP_SHIFTS = (7, 7, 3), (0, 3, 6)
+
+COLOUR_MAP = b"".join(
+    struct.pack(
+        ">3H", (place & 7) * 65535 // 7, (place >> 3 & 7) * 65535 // 7, (place >> 6) * 21845
+    )
+    for place in range(256)
+)
+"""For viewers that want one: red, green and blue of each of its 256 places, in 16 bits each."""
 
 
 @dataclass(frozen=True)
 class PixelFormat:
-    """RFB's PIXEL_FORMAT (RFC 6143, 7.4), true colour only. maxima, shifts: of red, green, blue."""
+    """RFB's PIXEL_FORMAT (RFC 6143, 7.4). maxima, shifts: of red, green, blue. mapped: pixels are
+    places in COLOUR_MAP, which is so ordered that maxima and shifts lead there."""
 
     bits: int
     big_endian: bool
     maxima: tuple[int, int, int]
     shifts: tuple[int, int, int]
+    mapped: bool = False
 
     @classmethod
     def decode(cls, data: bytes) -> PixelFormat:
-        """From its 16 bytes. Raises UnsupportedError for what this version does not make."""
+        """From its 16 bytes. Raises UnsupportedError for what is no format of RFC 6143."""
         bits, _, big, true, *rest = _FORMAT.unpack(data)
         maxima, shifts = tuple(rest[:3]), tuple(rest[3:])
+        if not true:
+            maxima, shifts = _MAP_MAXIMA, _MAP_SHIFTS
         reach = [maximum << shift for maximum, shift in zip(maxima, shifts, strict=True)]
-        if bits not in _CODES or not true or not all(maxima) or sum(reach) >> bits:
+        if bits not in _CODES or sum(reach) >> bits:
             raise UnsupportedError("a viewer wants pixels that are not made here", why=data.hex())
-        return cls(bits, bool(big), maxima, shifts)
+        return cls(bits, bool(big), maxima, shifts, not true)
 
     def encode(self) -> bytes:
         """Its 16 bytes."""
         depth = sum(maximum.bit_length() for maximum in self.maxima)
-        return _FORMAT.pack(self.bits, depth, self.big_endian, 1, *self.maxima, *self.shifts)
+        true = not self.mapped
+        return _FORMAT.pack(self.bits, depth, self.big_endian, true, *self.maxima, *self.shifts)
 
     def convert(self, pixels: bytes) -> bytes:
         """Pixels of a desktop in this format."""

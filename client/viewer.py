@@ -1,6 +1,10 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""One viewer at the local port: the server's half of RFB 3.8 (RFC 6143), raw rectangles.
+"""One viewer at the local port: the server's half of RFB (RFC 6143), raw rectangles.
+
+A viewer may choose 3.8, 3.7 or 3.3, which is what any other version that it names means (RFC 6143,
+7.1.1 and appendix A). Raw is the one encoding that it need not ask for; of the others it may name
+as many as it likes, and of them only the pointer's shape is made here.
 
 There is no password: whoever runs programs on this device may use the service, as with the other
 fronts. A web page cannot: its request is no RFB version, which ends the connection.
@@ -14,17 +18,18 @@ import struct
 import threading
 from typing import Protocol
 
-from client.pixels import NATIVE, PixelFormat
+from client.pixels import COLOUR_MAP, NATIVE, PixelFormat
 from client.screen import Area, Screen
 from replay.adapters import rfb
 from satchel.errors import SatchelError, UsageError
 
 VERSION = b"RFB 003.008\n"
 SET_FORMAT, SET_ENCODINGS, ASK, CUT_TEXT = 0, 2, 3, 6
-MAX_ENCODINGS = 1024
-MAX_TEXT = 1 << 20
+NO_SECURITY = 1
 MAX_KEYS = 256
-"""That a viewer holds down at once."""
+"""That a viewer holds down at once; of more than that the first one is let go."""
+PIECE = 1 << 16
+"""Of a text that is passed over."""
 TITLE = b"Satchel"
 
 
@@ -50,23 +55,29 @@ class Viewer:
         self._desktop = desktop
         self._format = NATIVE
         self._shapes = False
+        self._colours_due = False
         self._wants: Area | None = None
         self._dirty: set[Area] = set()
         self._cursor: rfb.Rectangle | None = None
-        self._keys: set[int] = set()
+        self._keys: dict[int, None] = {}
         self._pointer = (0, 0, 0)
         self._gone = False
 
     def serve(self) -> None:
         """Until the viewer, or the desktop, is gone. What it holds down is let go then."""
         self._connection.sendall(VERSION)
-        if not self._take(12).startswith(b"RFB "):
+        version = self._take(12)
+        if not version.startswith(b"RFB "):
             return
+        minor = _MINORS.get(version, 3)
         try:
             screen = self._desktop.screen()
         except SatchelError as error:
             reason = str(error).encode()
-            self._connection.sendall(b"\0" + struct.pack(">I", len(reason)) + reason)
+            none = bytes(4) if minor == 3 else b"\0"
+            self._connection.sendall(none + struct.pack(">I", len(reason)) + reason)
+            return
+        if not self._admit(minor):
             return
         self._greet(screen)
         writer = threading.Thread(target=self._write, args=(screen,), daemon=True)
@@ -88,11 +99,21 @@ class Viewer:
         """These tiles have changed. Called with the desktop's lock."""
         self._dirty |= areas
 
+    def _admit(self, minor: int) -> bool:
+        """Security, which there is none of; whether the viewer goes without."""
+        if minor == 3:
+            self._connection.sendall(struct.pack(">I", NO_SECURITY))
+            return True
+        self._connection.sendall(bytes((1, NO_SECURITY)))
+        agreed = self._take(1)[0] == NO_SECURITY
+        if minor == 8 or not agreed:
+            self._connection.sendall(struct.pack(">I", not agreed))
+        if minor == 8 and not agreed:
+            self._connection.sendall(struct.pack(">I", len(_NOT_OFFERED)) + _NOT_OFFERED)
+        return agreed
+
     def _greet(self, screen: Screen) -> None:
-        self._connection.sendall(b"\1\1")
-        self._take(1)
-        self._connection.sendall(bytes(4))
-        self._take(1)
+        self._take(1)  # others may watch, whether or not it likes that
         head = struct.pack(">HH", screen.width, screen.height) + NATIVE.encode()
         self._connection.sendall(head + struct.pack(">I", len(TITLE)) + TITLE)
 
@@ -104,8 +125,6 @@ class Viewer:
             self._set_format(self._take(19)[3:])
         elif kind == SET_ENCODINGS:
             (count,) = struct.unpack(">xH", self._take(3))
-            if count > MAX_ENCODINGS:
-                raise UsageError("a viewer has too many encodings")
             encodings = struct.unpack(f">{count}i", self._take(4 * count))
             with self._desktop.changed:
                 self._shapes = rfb.CURSOR in encodings
@@ -114,9 +133,8 @@ class Viewer:
             self._ask((area[0], area[1], area[2], area[3]), screen, incremental=bool(incremental))
         elif kind == CUT_TEXT:
             (size,) = struct.unpack(">3xI", self._take(7))
-            if size > MAX_TEXT:
-                raise UsageError("a viewer's text is too long")
-            self._take(size)  # a desktop has a clipboard of its own
+            while size:  # a desktop has a clipboard of its own
+                size -= len(self._take(min(size, PIECE)))
         else:
             raise UsageError(f"a viewer says {kind}, which is no message")
 
@@ -126,22 +144,27 @@ class Viewer:
                 self._format = PixelFormat.decode(data)
             except SatchelError as error:
                 raise UsageError(str(error)) from error
+            self._colours_due = self._format.mapped
             self._cursor = None
 
     def _ask(self, area: Area, screen: Screen, *, incremental: bool) -> None:
         with self._desktop.changed:
             if not incremental:
                 self._dirty |= {tile for tile in screen.areas if _meet(tile, area)}
-            self._wants = area
+            self._wants = _around(self._wants, area) if self._wants else area
             self._desktop.changed.notify_all()
 
     def _enter(self, event: bytes, screen: Screen) -> None:
         if event[0] == rfb.KEY_EVENT:
             _, down, keysym = rfb.KEY.unpack(event)
-            (self._keys.add if down else self._keys.discard)(keysym)
-            if len(self._keys) > MAX_KEYS:
-                raise UsageError("a viewer holds too many keys down")
+            self._keys.pop(keysym, None)
+            if down:
+                self._keys[keysym] = None
             self._desktop.enter(rfb.key(keysym, down=bool(down)))
+            if len(self._keys) > MAX_KEYS:
+                first = next(iter(self._keys))
+                del self._keys[first]
+                self._desktop.enter(rfb.key(first, down=False))
         else:
             _, buttons, x, y = rfb.POINTER.unpack(event)
             self._pointer = (min(x, screen.width - 1), min(y, screen.height - 1), buttons)
@@ -163,7 +186,9 @@ class Viewer:
                     if self._over():
                         break
                     parts, form = self._parts(screen), self._format
-                self._connection.sendall(_update(parts, form))
+                    colours = _COLOURS if self._colours_due else b""
+                    self._colours_due = False
+                self._connection.sendall(colours + _update(parts, form))
         except OSError:
             pass
         self._gone = True
@@ -202,6 +227,12 @@ class Viewer:
         return data
 
 
+_MINORS = {b"RFB 003.007\n": 7, b"RFB 003.008\n": 8}
+_NOT_OFFERED = b"that security type was not offered"
+_COLOURS = struct.pack(">BxHH", 1, 0, len(COLOUR_MAP) // 6) + COLOUR_MAP
+"""RFB's SetColorMapEntries."""
+
+
 def _update(parts: list[rfb.Rectangle], form: PixelFormat) -> bytes:
     """RFB's FramebufferUpdate."""
     made = [struct.pack(">BxH", 0, len(parts))]
@@ -213,6 +244,14 @@ def _update(parts: list[rfb.Rectangle], form: PixelFormat) -> bytes:
             + part.data[size:]
         )
     return b"".join(made)
+
+
+def _around(one: Area, other: Area) -> Area:
+    """What covers both: an answer may be one to several requests."""
+    left, top = min(one[0], other[0]), min(one[1], other[1])
+    right = max(one[0] + one[2], other[0] + other[2])
+    bottom = max(one[1] + one[3], other[1] + other[3])
+    return left, top, right - left, bottom - top
 
 
 def _meet(tile: Area, area: Area) -> bool:

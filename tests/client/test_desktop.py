@@ -24,6 +24,7 @@ from client.fronts import open_front
 from client.journal import Journal
 from client.pixels import NATIVE, PixelFormat
 from client.session import Session
+from client.viewer import MAX_KEYS
 from replay import Operation
 from replay.adapters import rfb
 from satchel.errors import UnsupportedError
@@ -266,11 +267,8 @@ def test_without_an_answer_a_viewer_is_told_why(bench: Bench) -> None:
     "rubbish",
     [
         b"\xff",
-        b"\2\0\xff\xff",
-        b"\6\0\0\0\xff\xff\xff\xff",
         b"\0" * 20,
         b"\0" * 4 + struct.pack(">BBBBHHHBBBxxx", 8, 8, 0, 1, 255, 255, 255, 0, 3, 6),
-        b"".join(rfb.key(keysym, down=True) for keysym in range(300)),
     ],
 )
 def test_rubbish_ends_its_connection_and_nothing_else(
@@ -282,6 +280,74 @@ def test_rubbish_ends_its_connection_and_nothing_else(
     other = Raw(bench.front.port)
     assert other.greet() == (WIDTH, HEIGHT)
     other.close()
+
+
+def test_a_viewer_may_say_all_that_rfc_6143_lets_it_say(bench: Bench, viewer: Raw) -> None:
+    viewer.greet()
+    encodings = struct.pack(">BxH", 2, 65535) + struct.pack(">i", 7) * 65534
+    viewer.socket.sendall(encodings + struct.pack(">i", rfb.CURSOR))
+    viewer.socket.sendall(struct.pack(">B3xI", 6, 3 << 20) + b"x" * (3 << 20))
+    pressed = [rfb.key(keysym, down=True) for keysym in range(1, MAX_KEYS + 2)]
+    viewer.socket.sendall(b"".join(pressed))
+    viewer.ask()
+    assert set(viewer.update()) == {*AREAS, (0, 0, 0, 0)}
+    let_go = rfb.key(1, down=False)
+    assert eventually(lambda: b"".join(bench.painter.batches) == b"".join([*pressed, let_go]))
+
+
+@pytest.mark.parametrize("version", [b"RFB 003.003\n", b"RFB 003.007\n", b"RFB 003.005\n"])
+def test_a_viewer_of_an_older_version_is_greeted_in_it(
+    bench: Bench, viewer: Raw, version: bytes
+) -> None:
+    viewer.socket.sendall(version)
+    if version == b"RFB 003.007\n":
+        assert viewer.take(2) == b"\1\1"
+        viewer.socket.sendall(b"\1")
+    else:
+        assert viewer.take(4) == b"\0\0\0\1"
+    viewer.socket.sendall(b"\0")
+    assert struct.unpack(">HH", viewer.take(4)) == (WIDTH, HEIGHT)
+    viewer.take(16)
+    viewer.take(struct.unpack(">I", viewer.take(4))[0])
+    viewer.ask()
+    assert set(viewer.update()) == set(AREAS)
+
+
+@pytest.mark.parametrize("minor", [7, 8])
+def test_security_that_was_not_offered_is_refused_in_words(
+    bench: Bench, viewer: Raw, minor: int
+) -> None:
+    viewer.socket.sendall(f"RFB 003.00{minor}\n".encode())
+    assert viewer.take(2) == b"\1\1"
+    viewer.socket.sendall(b"\2")
+    assert viewer.take(4) == b"\0\0\0\1"
+    if minor == 8:
+        assert b"not offered" in viewer.take(struct.unpack(">I", viewer.take(4))[0])
+    assert viewer.take(1) == b""
+
+
+def test_two_requests_that_wait_get_what_both_ask_for(bench: Bench, viewer: Raw) -> None:
+    viewer.greet()
+    viewer.ask()
+    viewer.update()
+    for x, y, width, height in (AREAS[0], AREAS[-1]):
+        viewer.socket.sendall(struct.pack(">BBHHHH", 3, 1, x, y, width, height))
+    viewer.key(6)
+    assert set(viewer.update()) == {AREAS[0]}
+
+
+def test_a_viewer_with_a_map_of_colours_gets_the_map_first(bench: Bench, viewer: Raw) -> None:
+    viewer.greet()
+    mapped = struct.pack(">BBBBHHHBBBxxx", 8, 8, 0, 0, 0, 0, 0, 0, 0, 0)
+    viewer.socket.sendall(bytes(4) + mapped)
+    viewer.ask()
+    kind, first, count = struct.unpack(">BxHH", viewer.take(6))
+    assert (kind, first, count) == (1, 0, 256)
+    places = [struct.unpack(">3H", viewer.take(6)) for _ in range(count)]
+    assert (places[0], places[255]) == ((0, 0, 0), (65535, 65535, 65535))
+    assert len(set(places)) == 256
+    assert viewer.take(4) == struct.pack(">BxH", 0, len(AREAS))
+    assert viewer.take(12 + 64 * 64)[12:] == bytes(64 * 64)
 
 
 def test_a_web_page_gets_no_screen(bench: Bench, viewer: Raw) -> None:
@@ -298,7 +364,9 @@ def test_pixels_in_another_order_and_of_another_size() -> None:
     small = PixelFormat(16, False, (31, 63, 31), (11, 5, 0))
     assert small.convert(pixels)[2:] == struct.pack("<H", 0 << 11 | 32 << 5 | 31)
     assert PixelFormat(8, False, (7, 7, 3), (0, 3, 6)).convert(BLUE) == bytes((3 << 6,))
-    for form in (rgb, small, NATIVE):
+    mapped = PixelFormat(8, False, (7, 7, 3), (0, 3, 6), mapped=True)
+    assert mapped.convert(bytes((255, 255, 255, 0, 0, 0, 255, 0))) == bytes((255, 7))
+    for form in (rgb, small, mapped, NATIVE):
         assert PixelFormat.decode(form.encode()) == form
     with pytest.raises(UnsupportedError):
         PixelFormat.decode(bytes(16))
