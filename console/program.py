@@ -36,7 +36,10 @@ def run_program(group: click.Command, name: str) -> NoReturn:
     try:
         status = group.main(prog_name=name, standalone_mode=False)
     except click.ClickException as error:
-        error.show()
+        if "--json" in sys.argv:
+            _report(name, UsageError(error.format_message()))
+        else:
+            error.show()
         sys.exit(UsageError.exit_code)
     except (click.Abort, KeyboardInterrupt):
         print(f"{name}: interrupted", file=sys.stderr)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import importlib
+import json
 import os
 import pkgutil
 import re
@@ -42,6 +43,8 @@ SETTINGS = (
     ("home.toml", "homeserver.settings", "HomeSettings"),
     ("surrogate.toml", "surrogate.settings", "SurrogateSettings"),
 )
+SHORT = 60
+"""Characters that --help of a group has for each command, on a terminal of 80 columns."""
 MADE = "<!-- Made by scripts/reference.py. Change the code, then run it. -->"
 
 
@@ -121,6 +124,8 @@ def commands_page() -> str:
         lines += _options(module.group)
         for path, command in _commands(package):
             usage = " ".join([program, *path, *_arguments(command)])
+            if command.get_short_help_str(SHORT).endswith("..."):
+                raise SystemExit(f"the first sentence about {usage} is longer than {SHORT}")
             lines += [f"### `{usage}`", "", _help(command), ""]
             lines += _options(command)
     return "\n".join(lines).rstrip() + "\n"
@@ -169,7 +174,8 @@ def settings_page() -> str:
     lines += [
         "A settings file is TOML, in `$XDG_CONFIG_HOME/satchel` or where `--config` says. A file",
         "that is missing is an empty one; a key that is not listed here is an error. `_` may be",
-        "written as `-`.",
+        "written as `-`. The folders of a user who has not set these variables are `~/.config`,",
+        "`~/.local/share`, `~/.local/state`, `~/.cache`, and `/tmp/satchel-UID` for sockets.",
         "",
     ]
     for title, module, name in SETTINGS:
@@ -190,6 +196,8 @@ def _default(field: dataclasses.Field[Any]) -> str:
     value = field.default if factory is dataclasses.MISSING else factory()
     if dataclasses.is_dataclass(value) or value in ("", {}):
         return ""
+    if isinstance(value, tuple):
+        return f"`{json.dumps([str(item) for item in value])}`"
     return f"`{str(value).lower() if isinstance(value, bool) else value}`"
 
 

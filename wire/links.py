@@ -52,7 +52,8 @@ SOURCE_MAX_BODY = 1 << 20
 class Peer:
     """A host that is reached by OpenSSH, and where the daemon answers there.
 
-    destination: `user@host`; socket: the path of the daemon's Unix socket on that host
+    destination: `user@host`; port: of its sshd; identity: the private key; known_hosts: of whom
+    we believe who they are, as OpenSSH has it; socket: the path of the daemon's Unix socket there
     """
 
     destination: str = ""

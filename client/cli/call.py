@@ -35,7 +35,10 @@ def command(
     headers: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Send one HTTP request to SERVICE as an operation; print the first response."""
+    """Send one HTTP request to SERVICE; print the first response.
+
+    It is an operation of a running session, executed by every replica.
+    """
     if not path.startswith("/"):
         raise UsageError(f"{path!r} is no path", fix="a path begins with /")
     url = running_session(context.settings, service).get_json("/v1/status")["url"]

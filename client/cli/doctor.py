@@ -34,11 +34,12 @@ DIFFERS = IntegrityError.exit_code
 @json_option
 @pass_context
 def command(context: Context, service: str, media: Path | None, as_json: bool) -> int:
-    """Play SERVICE's log on two fresh replicas at home; name the first operation that differs.
+    """Find the first operation that replicas answer differently.
 
-    Says the likely cause, with its evidence: time, randomness, thread order, network, or chance.
-    The service goes on meanwhile. Exits with 0 where both replicas answered alike, with 6 where
-    they differ, with 3 where there is nothing to examine.
+    Home plays the log of SERVICE on two fresh replicas. Says the likely cause, with its evidence:
+    time, randomness, thread order, network, or chance. The service goes on meanwhile. Exits with 0
+    where both replicas answered alike, with 6 where they differ, with 3 where there is nothing to
+    examine.
     """
     check_name(service, "service")
     settings = context.settings

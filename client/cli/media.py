@@ -26,11 +26,12 @@ def command() -> None:
 @json_option
 @pass_context
 def defrag(context: Context, root: Path | None, as_json: bool) -> None:
-    """Lay what a resume reads first in one piece on the medium mounted at ROOT [default: the
-    settings' media], so that a slow medium streams it.
+    """Lay what a resume reads first in one piece.
 
-    Needs no home: what is to be moved is read from the medium itself. Says in how many pieces it
-    lay, by service, and lies now. Ctrl-C, or pulling it out, leaves what was there before.
+    A slow medium streams it then. ROOT is where the medium is mounted [default: the settings'
+    media]. Needs no home: what is to be moved is read from the medium itself. Says in how many
+    pieces it lay, by service, and lies now. Ctrl-C, or pulling it out, leaves what was there
+    before.
     """
     settings = context.settings
     if root is None and not settings.media:

@@ -37,11 +37,11 @@ MIB = 1 << 20
 def command(
     context: Context, names: tuple[str, ...], background: bool, buffer_mib: int | None, wait: float
 ) -> None:
-    """Mount SHARE of home's at DIR, until Ctrl-C or `fusermount3 -u DIR`.
+    """Mount SHARE of home's at DIR.
 
-    SHARE can be left out where home has one only. Needs no root. Whatever home has not yet when it
-    is unmounted is sent before the command ends. In the background it logs to `mount.log` in the
-    folder of the setting `state`.
+    Until Ctrl-C or `fusermount3 -u DIR`. SHARE can be left out where home has one only. Needs no
+    root. Whatever home has not yet when it is unmounted is sent before the command ends. In the
+    background it logs to `mount.log` in the folder of the setting `state`.
     """
     if len(names) > 2:
         raise click.UsageError("say SHARE and DIR, or DIR alone")

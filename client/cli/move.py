@@ -44,10 +44,11 @@ def command(
     route: str | None,
     as_json: bool,
 ) -> None:
-    """Bring up a replica of SERVICE on another surrogate, then end the old one.
+    """Go on with SERVICE at another surrogate.
 
-    By a hand-over the old one is needed until all has come that only its surrogate has: the new
-    replica answers meanwhile, and a bar shows how much is still to come.
+    A replica is brought up there, then the old one is ended. By a hand-over the old one is needed
+    until all has come that only its surrogate has: the new replica answers meanwhile, and a bar
+    shows how much is still to come.
     """
     body = {"to": surrogate, "use_media": not without_media, "route": route}
     session = running_session(context.settings, service)

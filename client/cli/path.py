@@ -13,9 +13,10 @@ from console import json_option, show
 
 @click.group("path")
 def command() -> None:
-    """Say where you are going, so that the next surrogate has what a service needs before you come.
+    """Say where you are going.
 
-    What no path says is expected from where you went before.
+    The next surrogate has what a service needs before you come. What no path says is expected from
+    where you went before.
     """
 
 

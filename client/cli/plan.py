@@ -30,7 +30,7 @@ PAST_COLUMNS = ("at", "surrogate", "route", "predicted", "seconds", "error")
 def command(
     context: Context, service: str, surrogate: str | None, history: bool, as_json: bool
 ) -> None:
-    """Show the routes by which SERVICE, which is running, can get to another surrogate.
+    """Show the routes of SERVICE to other surrogates.
 
     Seconds are predicted from what moves took before, and from how fast operations are.
     """

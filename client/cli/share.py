@@ -37,8 +37,10 @@ def ls(context: Context, as_json: bool) -> None:
 @json_option
 @pass_context
 def status(context: Context, share: str | None, as_json: bool) -> None:
-    """Show the mounts of this client, or those of SHARE: how far home is behind them, what they
-    said to it, and which blocks are written most."""
+    """Show the mounts of this client, or those of SHARE.
+
+    How far home is behind them, what they said to it, and which blocks are written most.
+    """
     found = [row for row in mounts(context.settings) if share in (None, row["share"])]
     if not found:
         raise NotFoundError("nothing is mounted here", fix="`satchel mount SHARE DIR`")

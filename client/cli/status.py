@@ -56,7 +56,10 @@ SOURCE_COLUMNS = (
 @json_option
 @pass_context
 def command(context: Context, service: str, follow: bool, as_json: bool) -> None:
-    """Show the session of SERVICE: replicas, who answers first, what is stable, what is here."""
+    """Show the session of SERVICE.
+
+    Its replicas, who answers first, what is stable, what is here.
+    """
     session = running_session(context.settings, service)
     status = session.get_json("/v1/status")
     if as_json:

@@ -21,7 +21,7 @@ from homeserver.media import find_media
 @json_option
 @pass_context
 def command(context: Context, service: str, media: str | None, as_json: bool) -> None:
-    """Take a checkpoint of SERVICE; its machine pauses for a moment."""
+    """Take a checkpoint of SERVICE. Its machine pauses for a moment."""
     body = {"media": str(find_media(media)) if media else ""}
     path = f"/v1/services/{service}/checkpoint"
     answer = context.follow(f"checkpoint {service}", path, body, quiet=as_json)

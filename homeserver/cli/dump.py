@@ -27,9 +27,11 @@ _LOG = b"SATCHLOG"
 @click.argument("file", type=click.Path(path_type=Path))
 @json_option
 def command(file: Path, as_json: bool) -> None:
-    """Show what is in FILE: a pack, the index of a store or of a pack, a medium's commit, a block
-    map, a table page, a working set, an access profile, a segment of an operation log, a manifest
-    or a description."""
+    """Show what is in FILE, for developers.
+
+    A pack, the index of a store or of a pack, a medium's commit, a block map, a table page, a
+    working set, an access profile, a segment of an operation log, a manifest or a description.
+    """
     try:
         head = b"" if file.is_dir() else _head(file)
     except OSError as error:

@@ -53,12 +53,12 @@ def command(
     as_json: bool,
     **rules: int,
 ) -> None:
-    """Forget what the --keep options do not keep, of volumes and services NAMES, or of all.
+    """Forget old versions of volumes and old checkpoints.
 
-    Each volume with its versions, and each service with its checkpoints, is a series of its own;
-    what any option keeps stays, and the newest checkpoint of a service always does. Without --keep
-    options: forget the volumes NAMES, or single versions NAME@VERSION. The chunks stay until
-    `prune`.
+    What the --keep options do not keep, of volumes and services NAMES, or of all. Each volume with
+    its versions, and each service with its checkpoints, is a series of its own; what any option
+    keeps stays, and the newest checkpoint of a service always does. Without --keep options: forget
+    the volumes NAMES, or single versions NAME@VERSION. The chunks stay until `prune`.
     """
     policy = Policy(**rules)
     rows = _forget(context, names, None if policy.empty else policy, dry_run=dry_run)

@@ -25,7 +25,7 @@ def group() -> None:
 @json_option
 @pass_context
 def build(context: Context, name: str, fresh: bool, as_json: bool) -> None:
-    """Build the image NAME from its recipe, unless it is there and up to date."""
+    """Build the image NAME, unless it is there and up to date."""
     recipe = images.Recipe.find(name)
     adapters.for_kind(recipe.adapter_kind)  # rather now than when its first machine starts
     with bar(f"build {name}", quiet=as_json, steps=True) as progress:
@@ -45,7 +45,7 @@ def build(context: Context, name: str, fresh: bool, as_json: bool) -> None:
 @json_option
 @pass_context
 def ls(context: Context, as_json: bool) -> None:
-    """List the recipes of services, and which of them are built: yes, no, or damaged."""
+    """List the recipes, and which of them are built."""
     rows = []
     for recipe in images.recipes():
         built = _built(context.settings.images / recipe.name)

@@ -21,10 +21,11 @@ from satchel.names import check_name
 @json_option
 @pass_context
 def command(context: Context, file: Path, name: str, as_json: bool) -> None:
-    """Import FILE (raw or qcow2) into the store as the newest version of volume NAME.
+    """Import FILE as the newest version of volume NAME.
 
-    Durable when it returns. Older versions of NAME stay until `forget`. With --json, `collisions`
-    says how many new blocks have the SHA-1 of another one; they are stored all the same.
+    FILE is raw or qcow2. Durable when it returns. Older versions of NAME stay until `forget`. With
+    --json, `collisions` says how many new blocks have the SHA-1 of another one; they are stored all
+    the same.
     """
     check_name(name, "volume")
     with context.open_store() as store:

@@ -15,6 +15,6 @@ from homeserver.cli.context import Context, pass_context
 @json_option
 @pass_context
 def command(context: Context, service: str, as_json: bool) -> None:
-    """Have SERVICE run at home: from its newest checkpoint, or by a first boot."""
+    """Run SERVICE at home, from its newest checkpoint if any."""
     answer = context.daemon().post_json(f"/v1/services/{service}/launch", {}, timeout=None)
     show(answer, as_json=as_json)

@@ -43,7 +43,7 @@ def init(root: Path, as_json: bool) -> None:
 @click.argument("media", required=False)
 @json_option
 def ls(media: str | None, as_json: bool) -> None:
-    """List the checkpoints on MEDIA; without it, the media that are mounted."""
+    """List the checkpoints on MEDIA, or all media."""
     show(media_contents(find_media(media)) if media else mounted_media(), as_json=as_json)
 
 
@@ -73,10 +73,11 @@ def sync(context: Context, media: str, services: tuple[str, ...], as_json: bool)
 @json_option
 @pass_context
 def defrag(context: Context, media: str, as_json: bool) -> None:
-    """Lay what a resume reads first in one piece on MEDIA, so that a slow medium streams it.
+    """Lay what a resume reads first in one piece.
 
-    Says in how many pieces it lay, by service, and lies now. What `checkpoint --media` and `sync`
-    write is in order already; this is for media whose checkpoints share much with those before.
+    A slow medium streams it then. Says in how many pieces it lay, by service, and lies now. What
+    `checkpoint --media` and `sync` write is in order already; this is for media whose checkpoints
+    share much with those before.
     """
     root = find_media(media)
     if context.serving:
@@ -109,7 +110,7 @@ def verify(media: str, as_json: bool) -> None:
 @click.argument("media")
 @json_option
 def eject(media: str, as_json: bool) -> None:
-    """Write out everything that waits for MEDIA and unmount it, so that it can be pulled out."""
+    """Write out what waits for MEDIA, and unmount it."""
     show(eject_media(find_media(media)), as_json=as_json)
 
 

@@ -20,9 +20,10 @@ from homeserver.records import ServiceShelf
 @json_option
 @pass_context
 def command(context: Context, dry_run: bool, as_json: bool) -> None:
-    """Remove the chunks that no volume, no checkpoint and no machine needs.
+    """Remove the chunks that nothing needs.
 
-    While the daemon runs, it does this, and checkpoints may be taken meanwhile.
+    Chunks of volumes, checkpoints and machines stay. While the daemon runs, it does this, and
+    checkpoints may be taken meanwhile.
     """
     show(prune(context, dry_run=dry_run, quiet=as_json), as_json=as_json)
 

@@ -27,10 +27,10 @@ from satchel.errors import IntegrityError
 @json_option
 @pass_context
 def command(context: Context, sources: tuple[str, ...], as_json: bool) -> None:
-    """Read the whole store, and take damaged and lost chunks from other places.
+    """Take damaged and lost chunks from other places.
 
-    Says which volumes and checkpoints are hurt by what nobody has. Without --from it only looks.
-    The daemon must not run.
+    Reads the whole store. Says which volumes and checkpoints are hurt by what nobody has. Without
+    --from it only looks. The daemon must not run.
     """
     with ExitStack() as stack:
         store = stack.enter_context(context.open_store())

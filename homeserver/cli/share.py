@@ -25,7 +25,7 @@ FILE_COLUMNS = ("path", "owned_blocks", "native")
 
 @click.group("share")
 def group() -> None:
-    """Folders that mobile, surrogates and home see as one tree of files."""
+    """Folders that all nodes see as one tree of files."""
 
 
 @group.command("add")
@@ -106,8 +106,11 @@ def set_terms(
     forget: bool,
     as_json: bool,
 ) -> None:
-    """Change policy or relaxation of a share, or of some of its files. It counts for files that
-    are opened from then on; of several rules for a file, the one that was set last."""
+    """Change policy or relaxation of a share or of files in it.
+
+    It counts for files that are opened from then on; of several rules for a file, the one that was
+    set last.
+    """
     body = {"glob": glob, "policy": policy, "relaxation": relaxation, "forget": forget}
     if not forget and (policy, relaxation) == (None, None):
         raise UsageError("nothing is to be changed", fix="give --policy or --relaxation")
@@ -146,11 +149,11 @@ def rm(context: Context, name: str, as_json: bool) -> None:
 def mount(
     context: Context, name: str, place: Path, background: bool, buffer_mib: int | None
 ) -> None:
-    """Mount the share NAME at DIR, until Ctrl-C or `fusermount3 -u DIR`.
+    """Mount the share NAME at DIR.
 
-    In the shared folder itself is what home has; here programs of home see the latest of every
-    node, and what they write is seen by every node at once. In the background it logs to
-    `mount.log` in the folder of the setting `data`.
+    Until Ctrl-C or `fusermount3 -u DIR`. In the shared folder itself is what home has; here
+    programs of home see the latest of every node, and what they write is seen by every node at
+    once. In the background it logs to `mount.log` in the folder of the setting `data`.
     """
     from shares.mounts import (  # most commands need no mount
         MountedShare,
@@ -188,7 +191,10 @@ def mount(
 @json_option
 @pass_context
 def status(context: Context, name: str | None, as_json: bool) -> None:
-    """Say of a share, or of all, who is how far behind, what was sent, and what the log has."""
+    """Show of a share, or of all, who is how far behind.
+
+    And what was sent, and what the write log has.
+    """
     daemon = context.daemon()
     names = [name] if name else [share["name"] for share in daemon.get_json("/v1/shares")]
     found = [daemon.get_json(f"/v1/shares/{each}") for each in names]

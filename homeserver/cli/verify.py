@@ -15,7 +15,7 @@ from satchel.errors import IntegrityError
 @json_option
 @pass_context
 def command(context: Context, as_json: bool) -> None:
-    """Read every record of the store and check its checksum and both hashes."""
+    """Check the store: each record's checksum and both hashes."""
     with context.open_store() as store, bar("verify", quiet=as_json) as progress:
         report = store.verify(progress=progress)
     show(report.to_json(), as_json=as_json)

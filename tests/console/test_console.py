@@ -70,6 +70,13 @@ def test_an_error_is_one_line() -> None:
     assert ran("fine", "--wrong")[0] == 2
 
 
+def test_a_command_that_cannot_be_meant_is_told_in_json_too() -> None:
+    code, said = ran("fine", "--wrong", "--json")
+    assert code == 2
+    assert json.loads(said)["error"]["code"] == "usage"
+    assert "--wrong" in json.loads(said)["error"]["what"]
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_putting_away_is_not_interrupted(number: signal.Signals) -> None:
     process = start("wait")
