@@ -77,8 +77,9 @@ class PixelFormat:
         return made.tobytes()
 
     def _moved(self, pixels: bytes) -> bytes:
-        """The same three bytes in another order."""
-        made = bytearray(len(pixels))
+        """The same three bytes in another order. noVNC 1.3 takes the fourth one, which means
+        nothing, for how opaque a pixel is, so it says entirely."""
+        made = bytearray(b"\xff") * len(pixels)
         for source, shift in zip((2, 1, 0), self.shifts, strict=True):
             at = 3 - shift // 8 if self.big_endian else shift // 8
             made[at::4] = pixels[source::4]

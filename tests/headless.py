@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -20,7 +19,6 @@ from tests.needs import requires
 from tests.waiting import eventually
 
 TIGERVNC = requires("Xvnc", "twm", "xtigervncviewer")
-NOVNC = requires("Xvnc", "twm", "websockify", "chromium")
 
 MARGIN = 64
 """A viewer as large as the screen would take that for full screen, and show less."""
@@ -49,6 +47,11 @@ class Headless:
     prefix: Sequence[str]
     at: tuple[str, ...] = ()
 
+    @property
+    def runs(self) -> bool:
+        """Whether it has its first connection still: it is told to make no second one."""
+        return self.viewer.poll() is None
+
     def press(self, *keys: str) -> None:
         """Keys of the keyboard in front of the viewer."""
         self._vncdo(*self.at, *(word for key in keys for word in ("key", key)))
@@ -63,24 +66,36 @@ class Headless:
 
     def picture(self) -> bytes:
         """What the viewer shows while the mouse is beside it: rows of red, green, blue."""
-        return self.picture_at(self.port)
-
-    def picture_at(self, port: int) -> bytes:
-        """What any RFB server there shows."""
-        path = self.folder / "picture.png"
         away = [str(side + MARGIN - 1) for side in self.size]
-        aside = ["move", *away, "pause", "0.1"] if port == self.port else []
-        self._vncdo(*aside, "capture", str(path), port=port)
-        seen = matplotlib.image.imread(path)[:, :, :3]
-        if port == self.port:
-            (left, top), (width, height) = CORNER, self.size
-            seen = seen[top : top + height, left : left + width]
-        return bytes((seen * 255).round().astype("uint8").tobytes())
+        aside = ["move", *away, "pause", "0.1"]
+        return captured(self.folder, self.port, self.prefix, aside, (*CORNER, *self.size))
 
-    def _vncdo(self, *words: str, port: int = 0) -> None:
-        server = f"127.0.0.1::{port or self.port}"
-        argv = [*self.prefix, str(VNCDO), "-s", server, "-t", "30", "--nocursor", *words]
-        subprocess.run(argv, check=True, capture_output=True, timeout=60)
+    def _vncdo(self, *words: str) -> None:
+        vncdo(self.port, self.prefix, *words)
+
+
+def captured(
+    folder: Path,
+    port: int,
+    prefix: Sequence[str] = (),
+    before: Sequence[str] = (),
+    area: tuple[int, int, int, int] | None = None,
+) -> bytes:
+    """What a client that connects to an RFB server for a moment sees there, or in an area (left,
+    top, width, height) of that: rows of red, green, blue. before: what it does first."""
+    path = folder / "picture.png"
+    vncdo(port, prefix, *before, "capture", str(path))
+    seen = matplotlib.image.imread(path)[:, :, :3]
+    if area:
+        left, top, width, height = area
+        seen = seen[top : top + height, left : left + width]
+    return bytes((seen * 255).round().astype("uint8").tobytes())
+
+
+def vncdo(port: int, prefix: Sequence[str], *words: str) -> None:
+    """Run vncdotool; prefix: see Headless."""
+    argv = [*prefix, str(VNCDO), "-s", f"127.0.0.1::{port}", "-t", "30", "--nocursor", *words]
+    subprocess.run(argv, check=True, capture_output=True, timeout=60)
 
 
 @contextlib.contextmanager
@@ -100,22 +115,6 @@ def viewing(
 
 
 @contextlib.contextmanager
-def browsing(folder: Path, port: int, size: tuple[int, int]) -> Iterator[Headless]:
-    """noVNC in Chromium, which fills a screen of that size; the picture is somewhere in it."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        web = probe.getsockname()[1]
-    argv = ["websockify", "--web", "/usr/share/novnc", f"127.0.0.1:{web}", f"127.0.0.1:{port}"]
-    page = f"http://127.0.0.1:{web}/vnc_lite.html?scale=false"
-    chromium = ["chromium", "--no-sandbox", "--kiosk", "--no-first-run", "--disable-gpu"]
-    chromium += [f"--user-data-dir={folder / 'chromium'}", page]
-    with (folder.parent / "websockify").open("wb") as log, _running(argv, {}, log, log):
-        assert eventually(lambda: _listens(web), 20.0)
-        with showing(folder, chromium, size) as viewer:
-            yield viewer
-
-
-@contextlib.contextmanager
 def showing(
     folder: Path, argv: Sequence[str], size: tuple[int, int], prefix: Sequence[str] = ()
 ) -> Iterator[Headless]:
@@ -127,27 +126,23 @@ def showing(
     server += ["-SecurityTypes", "None", "-localhost", "-AlwaysShared", "-displayfd", "1", "-ac"]
     with (folder / "log").open("wb") as log, contextlib.ExitStack() as stack:
         with screen.open("wb") as out:
-            stack.enter_context(_running([*prefix, *server], {}, out, log))
+            stack.enter_context(running([*prefix, *server], {}, out, log))
         assert eventually(lambda: screen.read_text().endswith("\n"), 20.0), folder
         number = int(screen.read_text())
         display = {"DISPLAY": f":{number}", "HOME": str(folder)}
         settings = folder / "twmrc"
         settings.write_text("\n".join([*TWMRC, *(f'{use}Font "fixed"' for use in FONTS)]) + "\n")
         twm = ["twm", "-f", str(settings)]  # gives the keyboard to who has the pointer
-        stack.enter_context(_running([*prefix, *twm], display, log, log))
-        viewer = stack.enter_context(_running([*prefix, *argv], display, log, log))
+        stack.enter_context(running([*prefix, *twm], display, log, log))
+        viewer = stack.enter_context(running([*prefix, *argv], display, log, log))
         yield Headless(viewer, 5900 + number, folder, size, prefix)
 
 
-def _listens(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
-
-
 @contextlib.contextmanager
-def _running(
+def running(
     argv: list[str], more: dict[str, str], out: Any, log: Any
 ) -> Iterator[subprocess.Popen[bytes]]:
+    """A program with that environment besides, until the end of the block."""
     environment = {**os.environ, **more}
     with subprocess.Popen(argv, env=environment, stdout=out, stderr=log) as process:
         try:

@@ -360,7 +360,7 @@ def test_a_web_page_gets_no_screen(bench: Bench, viewer: Raw) -> None:
 def test_pixels_in_another_order_and_of_another_size() -> None:
     pixels = bytes((1, 2, 3, 9, 255, 128, 0, 9))
     rgb = PixelFormat(32, True, (255, 255, 255), (24, 16, 8))
-    assert rgb.convert(pixels) == bytes((3, 2, 1, 0, 0, 128, 255, 0))
+    assert rgb.convert(pixels) == bytes((3, 2, 1, 255, 0, 128, 255, 255))
     small = PixelFormat(16, False, (31, 63, 31), (11, 5, 0))
     assert small.convert(pixels)[2:] == struct.pack("<H", 0 << 11 | 32 << 5 | 31)
     assert PixelFormat(8, False, (7, 7, 3), (0, 3, 6)).convert(BLUE) == bytes((3 << 6,))

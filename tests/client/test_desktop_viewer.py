@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Unmodified viewers on the desktop's front; the replica behind it becomes another one."""
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -11,9 +13,10 @@ from client.endpoints import HOME
 from client.journal import Journal
 from client.session import Session
 from satchel.ids import OperationNumber
+from tests.browser import NOVNC, Browser, browsing
 from tests.client.replicas import InProcess
 from tests.client.test_desktop import HEIGHT, WIDTH, Painter
-from tests.headless import NOVNC, TIGERVNC, Headless, browsing, viewing
+from tests.headless import TIGERVNC, Headless, viewing
 from tests.waiting import eventually
 
 GREY = 32
@@ -35,31 +38,40 @@ def kept(desktop: Desktop) -> bytes:
     return bytes(picture)
 
 
-def shows(viewer: Headless, desktop: Desktop, greys: set[int]) -> bool:
+def shows(viewer: Headless | Browser, desktop: Desktop, greys: set[int]) -> bool:
     """Whether the viewer shows just what the client keeps, and that has these shades of grey."""
     keeps = kept(desktop)
     return set(keeps) == greys and viewer.picture() == keeps
 
 
-@TIGERVNC
-def test_a_viewer_notices_nothing_of_a_change_of_the_leading_replica(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "shown",
+    [
+        pytest.param(viewing, marks=TIGERVNC, id="tigervnc"),
+        pytest.param(browsing, marks=[NOVNC, pytest.mark.nightly], id="novnc"),
+    ],
+)
+def test_a_viewer_notices_nothing_of_a_change_of_the_leading_replica(
+    tmp_path: Path, shown: Callable[..., AbstractContextManager[Headless | Browser]]
+) -> None:
     session = Session(Journal(tmp_path, tmp_path), stateful=True, response_seconds=10.0)
     home, near, next_one = replica(HOME, 0.1), replica("near", 0.0), replica("next", 0.0)
     for endpoint in (home, near):
         session.add(endpoint, OperationNumber(0))
     desktop = Desktop(session)
-    with viewing(tmp_path / "viewer", desktop.port, (WIDTH, HEIGHT)) as viewer:
+    with shown(tmp_path / "viewer", desktop.port, (WIDTH, HEIGHT)) as viewer:
         assert eventually(lambda: shows(viewer, desktop, {GREY}), 20.0)
         viewer.point(80, 50)
         viewer.press("a")
         assert eventually(lambda: shows(viewer, desktop, {GREY, ord("a")}))
         session.drop("near")
         viewer.press("d")
+        assert eventually(lambda: ord("d") in kept(desktop))  # by home, the only one left
         session.add(next_one, OperationNumber(0))
         viewer.press("e")
         painted = {GREY, ord("a"), ord("d"), ord("e")}
         assert eventually(lambda: shows(viewer, desktop, painted))
-        assert viewer.viewer.poll() is None
+        assert viewer.runs
     assert eventually(lambda: home.last == next_one.last == session.journal.last)
     assert {name for name, count in session.tally.first_responses.items() if count} >= {
         "near",
@@ -67,34 +79,5 @@ def test_a_viewer_notices_nothing_of_a_change_of_the_leading_replica(tmp_path: P
     }
     assert session.tally.diverged == 0
     assert home.says.whole == next_one.says.whole  # type: ignore[attr-defined]
-    session.close()
-    desktop.close()
-
-
-@NOVNC
-@pytest.mark.nightly
-def test_novnc_in_chromium_shows_the_screen_and_sends_keys(tmp_path: Path) -> None:
-    session = Session(Journal(tmp_path, tmp_path), stateful=True, response_seconds=10.0)
-    session.add(replica(HOME, 0.0), OperationNumber(0))
-    desktop = Desktop(session)
-    size = 400, 300
-
-    def found(viewer: Headless) -> bool:
-        keeps, seen = kept(desktop), viewer.picture()
-        rows = [keeps[start : start + WIDTH * 3] for start in range(0, len(keeps), WIDTH * 3)]
-        at = seen.find(rows[0])
-        return at >= 0 and all(
-            seen.startswith(row, at + number * size[0] * 3) for number, row in enumerate(rows)
-        )
-
-    with browsing(tmp_path / "viewer", desktop.port, size) as viewer:
-        for key in "ade":
-            viewer.point(200, 150)
-            assert eventually(lambda: session.journal.last > 0, 60.0)
-            last = session.journal.last
-            viewer.press(key)
-            assert eventually(lambda last=last: session.journal.last > last, 20.0)
-        assert eventually(lambda: ord("e") in kept(desktop))
-        assert eventually(lambda: found(viewer), 20.0)
     session.close()
     desktop.close()
