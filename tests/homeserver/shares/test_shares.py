@@ -260,7 +260,7 @@ def test_a_deadlock_of_locks_is_refused(home: Home) -> None:
 
 def test_a_lost_node_leaves_blocks_locks_and_files_to_the_others(home: Home) -> None:
     home.add(log="sync")
-    lost, other = home.join("lost"), home.join("other").node
+    lost, other = home.join("lost", wait=0.5), home.join("other").node
     file, first = make(lost.node, content=b"old" * 2000)
     second = other.open(file, READ_WRITE).number
     assert other.read(second, 0, 3) == b"old"
@@ -351,7 +351,7 @@ def test_a_large_native_file_is_closed_without_drowning_home(
 
 def test_a_write_that_was_acknowledged_by_the_log_outlasts_home_and_node(home: Home) -> None:
     home.add(log="sync")
-    one, two = home.join("one"), home.join("two")
+    one, two = home.join("one", wait=0.5), home.join("two", wait=0.5)
     file, first = make(one.node, content=bytes(3 * BLOCK))
     second = two.node.open(file, READ_WRITE).number
     for turn in range(100):
@@ -475,7 +475,8 @@ def test_home_tells_which_node_it_went_on_without_and_what_it_replayed(
     home: Home, caplog: pytest.LogCaptureFixture
 ) -> None:
     home.add(log="sync")
-    gone, orderly, here = home.join("gone"), home.join("orderly"), home.join("here").node
+    gone, orderly = home.join("gone", wait=0.5), home.join("orderly")
+    here = home.join("here").node
     file, first = make(gone.node, content=bytes(BLOCK))
     second = here.open(file, READ_WRITE).number
     assert here.read(second, 0, 1) == b"\0"

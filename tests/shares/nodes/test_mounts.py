@@ -8,6 +8,7 @@ import errno
 import os
 import random
 import subprocess
+import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from homeserver.shares import ShareRecord, Shares, ShareShelf
+from tests.leftovers import SHORT_PREFIX
 from tests.needs import requires
 from tests.shares.nodes.mounted import SHARE, MountProcess
 from tests.waiting import eventually
@@ -55,8 +57,26 @@ def world(tmp_path: Path, short_path: Path) -> Iterator[Mounts]:
 
 
 @pytest.fixture
-def mounts(world: Mounts) -> list[Path]:
+def pair(world: Mounts) -> list[Path]:
+    """Two mounts of the test's own."""
     return [world.mount(), world.mount()]
+
+
+@pytest.fixture(scope="module")
+def staying(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Path]]:
+    """Two mounts for all tests that end none."""
+    with tempfile.TemporaryDirectory(prefix=SHORT_PREFIX) as short:
+        world = Mounts(tmp_path_factory.mktemp("staying"), Path(short))
+        yield [world.mount(), world.mount()]
+        world.close()
+
+
+@pytest.fixture
+def mounts(staying: list[Path], request: pytest.FixtureRequest) -> list[Path]:
+    """A folder of the test's own, at two mounts."""
+    name = request.node.name
+    (staying[0] / name).mkdir()
+    return [place / name for place in staying]
 
 
 def run(place: Path, command: str) -> str:
@@ -259,10 +279,10 @@ def test_a_tree_is_copied_and_is_the_same_at_the_other(mounts: list[Path], tmp_p
     run(one, f"rm -r copy; diff -r {source} t/copy; du -s t")
 
 
-def test_what_is_at_home_is_what_was_written(world: Mounts, mounts: list[Path]) -> None:
+def test_what_is_at_home_is_what_was_written(world: Mounts, pair: list[Path]) -> None:
     content = random.Random(7).randbytes(300_001)
-    (mounts[0] / "f").write_bytes(content)
-    with (mounts[1] / "f").open("ab") as file:
+    (pair[0] / "f").write_bytes(content)
+    with (pair[1] / "f").open("ab") as file:
         file.write(b"more")
     for process in world.processes:
         process.close()
@@ -270,9 +290,9 @@ def test_what_is_at_home_is_what_was_written(world: Mounts, mounts: list[Path]) 
 
 
 def test_after_kill_9_the_other_mount_goes_on_with_what_was_synced(
-    world: Mounts, mounts: list[Path]
+    world: Mounts, pair: list[Path]
 ) -> None:
-    one, two = mounts
+    one, two = pair
     file = os.open(one / "f", os.O_WRONLY | os.O_CREAT)
     os.write(file, b"synced" * 1000)
     os.fsync(file)
@@ -305,9 +325,9 @@ def test_after_kill_9_a_returned_write_is_there_under_sync(world: Mounts) -> Non
 
 
 def test_a_home_that_is_begun_again_has_what_mounts_had_written(
-    world: Mounts, mounts: list[Path]
+    world: Mounts, pair: list[Path]
 ) -> None:
-    one, two = mounts
+    one, two = pair
     with (one / "f").open("wb", buffering=0) as file:
         file.write(b"before")
         assert (two / "f").read_bytes() == b"before"
