@@ -30,6 +30,7 @@ from satchel.errors import UnavailableError
 from satchel.ids import BLOCK_SIZE
 
 SATCHEL = "satchel"
+DECOMPRESSING = "satchel, each read decompressed"
 NBDKIT = "nbdkit file, raw"
 QEMU = "qemu-nbd, qcow2 with zstd"
 OFFSET = 32 << 20
@@ -80,9 +81,11 @@ def read_figures(quick: bool) -> Iterator[Figure]:
 
 
 def settled_read_figures(quick: bool) -> Iterator[Figure]:
-    """From a home store that is settled."""
+    """From a home store that is settled: blocks that were read before, as its machines read them,
+    and beside them blocks that were not, each decompressed."""
     with _servers(quick, settle=True) as served, _qemu(served) as qemu:
         uris = {SATCHEL: served.satchel, QEMU: qemu, NBDKIT: served.nbdkit}
+        uris[DECOMPRESSING] = served.decompressing
         yield from _load_figures("store read, settled", uris, served, SETTLED_GOALS)
 
 
@@ -94,6 +97,7 @@ class Served:
     image: Input
     folder: Path
     satchel: str
+    decompressing: str
     nbdkit: str
     rounds: int
     seconds: int
@@ -108,9 +112,9 @@ def _servers(quick: bool, *, settle: bool) -> Iterator[Served]:
     image = make_inputs(quick)["second"]
     with tempfile.TemporaryDirectory(prefix="satchel-bench-") as name:
         folder = Path(name)
-        with _satchel(image, folder, settle=settle) as satchel, _nbdkit(image, folder) as nbdkit:
+        with _satchel(image, folder, settle=settle) as ours, _nbdkit(image, folder) as nbdkit:
             rounds, seconds = (1, 1) if quick else (ROUNDS, SECONDS)
-            yield Served(image, folder, satchel, nbdkit, rounds, seconds)
+            yield Served(image, folder, *ours, nbdkit, rounds, seconds)
 
 
 def _load_figures(
@@ -127,7 +131,7 @@ def _load_figures(
                 rates[name, load.name].append(_rate(load, _fio(uri, served.part, timed)))
     for load, goal in zip(LOADS, goals, strict=True):
         mine, *others = (statistics.median(rates[name, load.name]) for name in uris)
-        for name, other, least in zip(list(uris)[1:], others, (goal, None), strict=False):
+        for name, other, least in zip(list(uris)[1:], others, (goal, None, None), strict=False):
             against = (name, other)
             yield figure(f"{title}, {load.name}", mine, load.unit, against=against, at_least=least)
 
@@ -166,14 +170,17 @@ def _fault(uri: str, mountpoint: Path, part: tuple[int, int]) -> float:
 
 
 @contextlib.contextmanager
-def _satchel(image: Input, folder: Path, *, settle: bool) -> Iterator[str]:
+def _satchel(image: Input, folder: Path, *, settle: bool) -> Iterator[tuple[str, str]]:
     Store.create(folder / "store").close()
     with Store.open(folder / "store", level=0) as store:
         root = store.import_file(image.path)
         if settle:
             store.settle()
-        with serve_stored(store, "volume", root, folder / "satchel.sock") as server:
-            yield server.uri("volume")
+        with (
+            serve_stored(store, "volume", root, folder / "satchel.sock") as keeping,
+            serve_stored(store, "volume", root, folder / "plain.sock", keep_unpacked=0) as plain,
+        ):
+            yield keeping.uri("volume"), plain.uri("volume")
 
 
 @contextlib.contextmanager

@@ -21,6 +21,7 @@ from homeserver.settings import HomeSettings
 from homeserver.settling import BackgroundSettling
 from hypervisor import Driver, MachineSpec
 from images import SIGNATURE_NAMESPACE, BuiltImage, Relocated
+from overlay import Unpacked
 from replay import Log
 from replica import CallHost, ShareHost
 from satchel.errors import ConflictError, NotFoundError
@@ -57,6 +58,7 @@ class Home:
             driver,
             settings.run / "r",
             settings.images,
+            Unpacked(settings.store, settings.unpacked_mib << 20),
             self._share_host,
             self._share_copy,
         )

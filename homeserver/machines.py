@@ -19,7 +19,7 @@ from chunkstore import Store, TableRoot
 from homeserver.records import ServiceRecord
 from hypervisor import Driver, MachineSpec
 from images import BuiltImage, Manifest, Rehearsal
-from overlay import local_resolver
+from overlay import Unpacked, local_resolver
 from replay import Adapter, Operation, adapters
 from replica import (
     Access,
@@ -88,14 +88,17 @@ class Machines:
         driver: Driver,
         run_dir: Path,
         images: Path,
+        unpacked: Unpacked,
         shares: Callable[[str], ShareHost] | None = None,
         copies: Callable[[str], ShareHost | None] | None = None,
     ) -> None:
-        """Clears what a home that was killed left in `run_dir`. shares: who answers for those of a
-        service's guest; copies: who does for one that must not touch anything."""
+        """Clears what a home that was killed left in `run_dir`. unpacked: of `store`, closed with
+        this. shares: who answers for those of a service's guest; copies: who does for one that must
+        not touch anything."""
         sweep(run_dir)
         self._shares, self._copies = shares, copies
         self._store = store
+        self._unpacked = unpacked
         self._driver = driver
         self._run_dir = run_dir
         self._images = images
@@ -202,6 +205,7 @@ class Machines:
             replicas, self._replicas = self._replicas, []
         for replica in replicas:
             replica.stop()
+        self._unpacked.close()
 
     def _recorder(self, replica: Replica) -> Recorder:
         return Recorder(local_resolver(self._store), lambda: replica.phase)
@@ -222,6 +226,7 @@ class Machines:
             adapter=adapter["kind"],
             stateful=adapter["stateful"],
             shares=shares(service) if shares else None,
+            unpacked=self._unpacked,
         )
         with self._lock:
             if self._closing:

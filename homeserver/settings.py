@@ -33,6 +33,8 @@ class HomeSettings:
         what the write log says is home's then
     settle:            compress the store in the background, with what nobody else needs of the
                        processor; `satchel-home settle` does it at once
+    unpacked_mib:      blocks of settled content that machines have read are kept for the next that
+        reads them, at most so many and a sixteenth of what is free; gone when the daemon ends
     """
 
     data: Path = field(default_factory=lambda: data_dir() / "home")
@@ -49,6 +51,7 @@ class HomeSettings:
     lease_seconds: float = 60.0
     share_lease_seconds: float = 10.0
     settle: bool = True
+    unpacked_mib: int = 1024
 
     def __post_init__(self) -> None:
         positive = ("keep_checkpoints", "threads", "operation_seconds", "lease_seconds")
@@ -56,6 +59,10 @@ class HomeSettings:
             if getattr(self, name) <= 0:
                 key = name.replace("_", "-")
                 raise SettingsError(f"{key} must be positive", why=f"it is {getattr(self, name)}")
+        if self.unpacked_mib < 0:
+            raise SettingsError(
+                "unpacked-mib must not be negative", why=f"it is {self.unpacked_mib}"
+            )
         _ = self.policy  # its numbers are checked
 
     @property

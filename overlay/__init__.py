@@ -10,8 +10,8 @@
 - dirty: written since the last commit; the block's bytes are in the overlay
 
 Modules: volume (what an attached volume is), misses (the daemon's end of the miss protocol),
-server (the nbdkit process), process (a process that outlives its daemon), serve (a stored volume
-exported). The nbdkit plugin is in plugin/.
+server (the nbdkit process), unpacked (what such processes keep of settled content), process (one
+that outlives its daemon), serve (a stored volume exported). The nbdkit plugin is in plugin/.
 """
 
 from overlay.misses import MissCounts, MissServer
@@ -23,6 +23,7 @@ from overlay.server import (
     SocketInUse,
     VolumeServer,
 )
+from overlay.unpacked import Unpacked
 from overlay.volume import (
     AttachFailed,
     BlocksMissing,
@@ -47,6 +48,7 @@ __all__ = [
     "Resolver",
     "ServerFailed",
     "SocketInUse",
+    "Unpacked",
     "Volume",
     "VolumeServer",
     "create_volume",

@@ -28,6 +28,7 @@ from urllib.parse import quote
 
 from overlay.misses import MissCounts, MissServer
 from overlay.process import Process
+from overlay.unpacked import Unpacked
 from overlay.volume import Resolver, Volume
 from satchel.errors import ConflictError, SatchelError, UnsupportedError, UsageError
 from satchel.paths import SOCKET_PATH_LIMIT
@@ -99,16 +100,20 @@ class VolumeServer:
         log: logging.Logger | None = None,
         socket: Path | None = None,
         miss_wait: int = MISS_WAIT_SECONDS,
+        unpacked: Unpacked | None = None,
     ) -> Self:
         """Serve `volumes`, whose records are in `packs_dir`; returns once the socket answers.
 
         `resolver` is called from the miss server's threads. `socket` is where the exports are,
-        by default in `run_dir`. Raises NbdkitMissing, BadPath, SocketInUse or ServerFailed, and
-        leaves no process and no socket then.
+        by default in `run_dir`; `unpacked` what is kept of that store's settled content.
+        Raises NbdkitMissing, BadPath, SocketInUse or ServerFailed, and leaves no process and no
+        socket then.
         """
         run_dir, packs_dir = run_dir.resolve(), packs_dir.resolve()
         socket = (socket or run_dir / "nbd.sock").absolute()
         argv = _argv(run_dir, packs_dir, socket, volumes, miss_wait)
+        if unpacked is not None and unpacked.path is not None:
+            argv.append(f"unpacked={unpacked.path}")
         _make_room(socket)
         misses = _start_misses(run_dir, volumes, resolver, log)
         try:

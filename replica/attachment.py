@@ -9,7 +9,7 @@ from pathlib import Path
 
 from chunkstore import Store, TableRoot
 from hypervisor import RamMount, Wiring
-from overlay import Resolver, Volume, VolumeServer, create_volume, open_volume
+from overlay import Resolver, Unpacked, Volume, VolumeServer, create_volume, open_volume
 
 RAM = "ram"
 """The volume that is the machine's memory; every other volume is a disk."""
@@ -38,15 +38,18 @@ class Attachment:
         resolver: Resolver,
         *,
         read_ahead_kib: int = 0,
+        unpacked: Unpacked | None = None,
     ) -> Attachment:
         """Attach the volumes named by `roots` (one of them RAM) in the existing folder `run_dir`.
 
         Nothing is fetched: blocks are absent until `resolver` is asked for them.
-        `read_ahead_kib`: see `RamMount.mount`.
+        `read_ahead_kib`: see `RamMount.mount`; `unpacked`: see `VolumeServer.start`.
         Leaves no process, mount or socket behind when it raises, only files.
         """
         volumes = {name: create_volume(run_dir, name, root) for name, root in roots.items()}
-        server = VolumeServer.start(run_dir, store.packs_path, list(volumes.values()), resolver)
+        server = VolumeServer.start(
+            run_dir, store.packs_path, list(volumes.values()), resolver, unpacked=unpacked
+        )
         try:
             mount = RamMount.mount(
                 server.uri(RAM), run_dir / "memory", read_ahead_kib=read_ahead_kib

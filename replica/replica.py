@@ -34,7 +34,7 @@ from hypervisor import (
     MachineState,
     RamMountFailed,
 )
-from overlay import Resolver, Volume
+from overlay import Resolver, Unpacked, Volume
 from replay import (
     AgentChannel,
     AgentGone,
@@ -129,10 +129,12 @@ class Replica:
         adapter: str,
         stateful: bool,
         shares: ShareHost | None = None,
+        unpacked: Unpacked | None = None,
     ) -> None:
         """Nothing is started. `run_dir` is made by a start and gone after `stop`; it belongs to
         this replica alone, and its path is short. shares: answers for those of the guest; a machine
-        that has some does not start without. Raises UnsupportedError for the adapter."""
+        that has some does not start without. unpacked: what is kept of `store`'s settled content.
+        Raises UnsupportedError for the adapter."""
         self.id = replica_id
         self.spec = spec
         self.stateful = stateful
@@ -152,6 +154,7 @@ class Replica:
         self._attachment: Attachment | None = None
         self._machine: Machine | None = None
         self._agent: AgentChannel | None = None
+        self._unpacked = unpacked
         self._share_host = shares
         self._shares: GuestShares | None = None
 
@@ -383,6 +386,7 @@ class Replica:
             roots,
             resolver,
             read_ahead_kib=FIRST_BOOT_READ_AHEAD_KIB if boot else 0,
+            unpacked=self._unpacked,
         )
         attached(self._attachment.volumes)
         self._require(ReplicaState.STARTING)

@@ -41,6 +41,10 @@ Status Config::Set(const std::string& key, const std::string& value) {
     misses = value;
     return {};
   }
+  if (key == "unpacked") {
+    unpacked = value;
+    return {};
+  }
   if (key == "miss_wait") {
     if (!Parse(value, &miss_wait)) return Bad(key, value, "must be a number of seconds");
     return {};

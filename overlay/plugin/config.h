@@ -24,6 +24,7 @@ struct Config {
   std::string packs;                  // packs=DIR
   std::string misses;                 // misses=SOCKET
   uint32_t miss_wait = 30;            // miss_wait=SECONDS
+  std::string unpacked;               // unpacked=FILE; empty: nothing is kept
   std::vector<VolumeConfig> volumes;  // volume=NAME:SIZE:MAPFILE:OVERLAYFILE[:ro]
 
   // kUsage for an unknown key and for a value that cannot be meant.

@@ -22,6 +22,7 @@
 #include "overlay/plugin/config.h"
 #include "overlay/plugin/miss_client.h"
 #include "overlay/plugin/nbdkit_api.h"
+#include "overlay/plugin/unpacked.h"
 #include "overlay/plugin/volume.h"
 
 namespace satchel {
@@ -30,6 +31,7 @@ namespace {
 struct Server {
   Config config;
   std::unique_ptr<PackReader> packs;
+  std::unique_ptr<Unpacked> unpacked;
   std::unique_ptr<MissClient> misses;
   std::vector<std::unique_ptr<Volume>> volumes;
 };
@@ -88,6 +90,12 @@ int ConfigComplete() {
   return Guarded(nullptr, [] { return server->config.Complete(); });
 }
 
+// Without it every read of a frame decompresses, which is slower and nothing else.
+void OpenUnpacked(const std::string& path) {
+  const Status status = Unpacked::Open(path, &server->unpacked);
+  if (!status.ok()) nbdkit_error("nothing is kept unpacked: %s", status.ToString().c_str());
+}
+
 int GetReady() {
   return Guarded(nullptr, [] {
     // nbdkit 1.32 asks to be ended with the thread that started it even without
@@ -96,14 +104,16 @@ int GetReady() {
     const Config& config = server->config;
     server->packs = std::make_unique<PackReader>(PosixEnv(), config.packs);
     server->misses = std::make_unique<MissClient>(config.misses, config.miss_wait);
+    if (!config.unpacked.empty()) OpenUnpacked(config.unpacked);
+    const Sources sources{server->packs.get(), server->unpacked.get(), server->misses.get()};
     for (const VolumeConfig& volume : config.volumes) {
       const auto index = static_cast<uint32_t>(server->volumes.size());
       server->volumes.emplace_back();
       std::unique_ptr<File> overlay;
       const OpenMode mode = volume.read_only ? OpenMode::kRead : OpenMode::kReadWrite;
       SATCHEL_RETURN_IF_ERROR(PosixEnv()->Open(volume.overlay_path, mode, &overlay));
-      SATCHEL_RETURN_IF_ERROR(Volume::Open(volume, index, std::move(overlay), server->packs.get(),
-                                           server->misses.get(), &server->volumes.back()));
+      SATCHEL_RETURN_IF_ERROR(
+          Volume::Open(volume, index, std::move(overlay), sources, &server->volumes.back()));
     }
     return Status();
   });
@@ -208,6 +218,7 @@ nbdkit_plugin Describe() {
       "packs=DIR            (required) the store's folder of packs\n"
       "misses=SOCKET        (required) where to ask for absent blocks\n"
       "miss_wait=SECONDS    how long to look for somebody who answers there, by default 30\n"
+      "unpacked=FILE        where blocks of frames are kept that were decompressed once\n"
       "volume=NAME:SIZE:MAPFILE:OVERLAYFILE[:ro]   (required, repeatable)";
   plugin.load = Load;
   plugin.unload = Unload;

@@ -20,8 +20,8 @@ uint64_t BlocksIn(uint64_t bytes) { return (bytes + kBlockSize - 1) / kBlockSize
 }  // namespace
 
 Status Volume::Open(const VolumeConfig& config, uint32_t index, std::unique_ptr<File> overlay,
-                    PackReader* packs, MissClient* misses, std::unique_ptr<Volume>* volume) {
-  std::unique_ptr<Volume> opened(new Volume(config, index, packs, misses));
+                    const Sources& sources, std::unique_ptr<Volume>* volume) {
+  std::unique_ptr<Volume> opened(new Volume(config, index, sources));
   SATCHEL_RETURN_IF_ERROR(BlockMap::Open(config.map_path, &opened->map_));
   if (opened->map_->blocks() != BlocksIn(config.size)) {
     return Status::Make(Kind::kDamaged, "cannot use the block map " + config.map_path,
@@ -34,8 +34,8 @@ Status Volume::Open(const VolumeConfig& config, uint32_t index, std::unique_ptr<
   return {};
 }
 
-Volume::Volume(VolumeConfig config, uint32_t index, PackReader* packs, MissClient* misses)
-    : config_(std::move(config)), index_(index), packs_(packs), misses_(misses) {}
+Volume::Volume(VolumeConfig config, uint32_t index, const Sources& sources)
+    : config_(std::move(config)), index_(index), sources_(sources) {}
 
 Status Volume::Read(uint64_t offset, uint64_t count, char* out) {
   Touch(offset, count);
@@ -135,7 +135,8 @@ uint64_t Volume::RunEnd(uint64_t block, uint64_t end, BlockState state) const {
 
 Status Volume::Fetch(uint64_t first, uint64_t count, std::string* content) {
   count = std::min<uint64_t>(count, kMissLimit);
-  SATCHEL_RETURN_IF_ERROR(misses_->Ask(index_, first, static_cast<uint32_t>(count), content));
+  SATCHEL_RETURN_IF_ERROR(
+      sources_.misses->Ask(index_, first, static_cast<uint32_t>(count), content));
   if (!content->empty()) return {};
   for (uint64_t block = first; block < first + count; ++block) {
     if (StateOf(block) == BlockState::kAbsent) {
@@ -163,7 +164,7 @@ Status Volume::ReadPacked(uint64_t block, uint64_t skip, uint64_t length, char* 
   if (!*valid) return {};
   uint8_t content[kBlockSize];
   const bool direct = length == kBlockSize;
-  Status status = packs_->ReadBlock(entry.at, direct ? reinterpret_cast<uint8_t*>(out) : content);
+  Status status = ReadChunk(entry.at, direct ? reinterpret_cast<uint8_t*>(out) : content);
   if (!status.ok()) {
     *valid = EncodeEntry(map_->Load(block)) == EncodeEntry(entry);
     if (!*valid) return {};
@@ -173,6 +174,14 @@ Status Volume::ReadPacked(uint64_t block, uint64_t skip, uint64_t length, char* 
                         status.ToString());
   }
   if (!direct) std::memcpy(out, content + skip, length);
+  return {};
+}
+
+Status Volume::ReadChunk(const Location& at, uint8_t* block) {
+  Unpacked* const unpacked = at.in_frame() ? sources_.unpacked : nullptr;
+  if (unpacked != nullptr && unpacked->Find(at, block)) return {};
+  SATCHEL_RETURN_IF_ERROR(sources_.packs->ReadBlock(at, block));
+  if (unpacked != nullptr) unpacked->Keep(at, block);
   return {};
 }
 
@@ -187,7 +196,7 @@ uint64_t Volume::ReadPackedRun(uint64_t block, uint64_t count, char* out) {
     if (n > 0 && !PackReader::Follows(entry.at, at[n - 1])) break;
     at[n++] = entry.at;
   }
-  if (n < 2 || !packs_->ReadRun(at, n, reinterpret_cast<uint8_t*>(out)).ok()) return 0;
+  if (n < 2 || !sources_.packs->ReadRun(at, n, reinterpret_cast<uint8_t*>(out)).ok()) return 0;
   return n;
 }
 

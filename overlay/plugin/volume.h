@@ -8,7 +8,8 @@
 //
 //   absent   ask the daemon, then look again; neighbours that are absent too go into one request
 //   zero     zeros
-//   packed   the record in the pack, its checksum verified
+//   packed   the record or frame in the pack, its checksum verified; a block of a frame that was
+//            read before: what was kept of it (unpacked.h)
 //   dirty    the overlay file
 //
 // A write goes to the overlay file first and then marks the block dirty, so that a reader never
@@ -24,8 +25,9 @@
 // Writes that cover a block whole take that block's stripe lock shared, writes of a part of a block
 // that is not dirty yet take it exclusively (they read, modify and write the whole block).
 //
-// Not done: no cache of decompressed blocks (the kernel of the guest, and FUSE for RAM, have one
-// above us), and no trim back to the table below (a trimmed block is a dirty zero block).
+// Not done: no cache of records, which cost as much to decompress as to keep (and the kernel of the
+// guest, and FUSE for RAM, have one above us), and no trim back to the table below (a trimmed block
+// is a dirty zero block).
 #ifndef SATCHEL_OVERLAY_PLUGIN_VOLUME_H_
 #define SATCHEL_OVERLAY_PLUGIN_VOLUME_H_
 
@@ -42,16 +44,23 @@
 #include "overlay/plugin/miss_client.h"
 #include "overlay/plugin/reclaimer.h"
 #include "overlay/plugin/stripes.h"
+#include "overlay/plugin/unpacked.h"
 
 namespace satchel {
+
+// Where the blocks of all volumes come from, besides their overlays. All of it outlives them.
+struct Sources {
+  PackReader* packs = nullptr;
+  Unpacked* unpacked = nullptr;  // null: blocks of frames are decompressed each time
+  MissClient* misses = nullptr;
+};
 
 // All methods are thread-safe. Ranges lie within the volume: nbdkit has checked that.
 class Volume {
  public:
-  // Opens the map, over that overlay file. `packs` and `misses` outlive the volume; `index` is what
-  // the daemon knows it by.
+  // Opens the map, over that overlay file. `index` is what the daemon knows it by.
   static Status Open(const VolumeConfig& config, uint32_t index, std::unique_ptr<File> overlay,
-                     PackReader* packs, MissClient* misses, std::unique_ptr<Volume>* volume);
+                     const Sources& sources, std::unique_ptr<Volume>* volume);
 
   // Begins what goes on beside requests: giving space back. To be called once, when the process is
   // the one that serves.
@@ -89,7 +98,7 @@ class Volume {
     bool whole;  // the last block of the volume is whole up to the volume's end
   };
 
-  Volume(VolumeConfig config, uint32_t index, PackReader* packs, MissClient* misses);
+  Volume(VolumeConfig config, uint32_t index, const Sources& sources);
 
   BlockState StateOf(uint64_t block) const { return map_->Load(block).state; }
   void Touch(uint64_t offset, uint64_t count);
@@ -97,6 +106,7 @@ class Volume {
   Status Fetch(uint64_t first, uint64_t count, std::string* content);
   Status ReadDirty(uint64_t offset, uint64_t length, char* out, bool* valid);
   Status ReadPacked(uint64_t block, uint64_t skip, uint64_t length, char* out, bool* valid);
+  Status ReadChunk(const Location& at, uint8_t* block);
   uint64_t ReadPackedRun(uint64_t block, uint64_t count, char* out);
   Status ReadOverlay(uint64_t offset, uint64_t length, char* out);
 
@@ -114,8 +124,7 @@ class Volume {
 
   const VolumeConfig config_;
   const uint32_t index_;
-  PackReader* const packs_;
-  MissClient* const misses_;
+  const Sources sources_;
   std::unique_ptr<BlockMap> map_;
   std::unique_ptr<File> overlay_;
   Stripes stripes_;

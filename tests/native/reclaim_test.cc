@@ -72,7 +72,7 @@ class Reclaim : public testing::Test {
     ASSERT_TRUE(file->Truncate(config.size).ok());
     auto watched = std::make_unique<WatchedFile>(std::move(file), &before_punch_);
     overlay_ = watched.get();
-    ASSERT_TRUE(Volume::Open(config, 0, std::move(watched), nullptr, nullptr, &volume_).ok());
+    ASSERT_TRUE(Volume::Open(config, 0, std::move(watched), Sources{}, &volume_).ok());
     Write(0, kBlocks, 'a');
   }
 

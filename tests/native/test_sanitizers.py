@@ -21,7 +21,9 @@ from tests.native.test_native import NAMES, run
 from tests.needs import requires
 
 ROOT = Path(__file__).parents[2]
-THREADED = [name for name in NAMES if name.startswith(("Concurrency.", "Reclaim."))]
+THREADED = [
+    name for name in NAMES if name.startswith(("Concurrency.", "Reclaim.", "UnpackedBlocks."))
+]
 FUZZERS = sorted(path.stem for path in (ROOT / "tests/native/fuzz").glob("*.cc"))
 FUZZERS.remove("seeds")
 FUZZ_SECONDS = float(os.environ.get("SATCHEL_FUZZ_SECONDS", "60"))

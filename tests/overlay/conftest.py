@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from chunkstore import Store, TableRoot
-from overlay import Resolver, Volume, VolumeServer, create_volume, local_resolver
+from overlay import Resolver, Unpacked, Volume, VolumeServer, create_volume, local_resolver
 from satchel.ids import BLOCK_SIZE
 from tests.overlay.nbd_client import NbdClient
 
@@ -81,6 +81,7 @@ def attach(store: Store, root: TableRoot, short_path: Path) -> Iterator[Attach]:
         read_only: bool = False,
         resolver: Resolver | None = None,
         miss_wait: int = 30,
+        unpacked: Unpacked | None = None,
     ) -> Attachment:
         run_dir = short_path / str(len(attached))
         run_dir.mkdir()
@@ -99,6 +100,7 @@ def attach(store: Store, root: TableRoot, short_path: Path) -> Iterator[Attach]:
             counted,
             log=logging.getLogger("tests.overlay"),
             miss_wait=miss_wait,
+            unpacked=unpacked,
         )
         attached.append(Attachment(server, volume, misses))
         return attached[-1]

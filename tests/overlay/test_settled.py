@@ -4,8 +4,12 @@
 
 import random
 import threading
+from pathlib import Path
+
+import pytest
 
 from chunkstore import BlockState, Store
+from overlay import Unpacked
 from satchel.ids import BLOCK_SIZE
 from tests.needs import requires
 from tests.overlay.conftest import Attach
@@ -29,8 +33,67 @@ def test_a_settled_volume_reads_right(store: Store, attach: Attach, image: bytes
         assert client.read(6 * BLOCK_SIZE, 3 * BLOCK_SIZE) == bytes(expected)
 
 
-def test_settling_while_a_volume_is_read(store: Store, attach: Attach, image: bytes) -> None:
-    attachment = attach()
+def test_what_is_kept_unpacked_is_read_again_by_every_server(
+    store: Store, attach: Attach, image: bytes, tmp_path: Path
+) -> None:
+    store.settle()
+    with Unpacked(tmp_path) as unpacked:
+        with attach(unpacked=unpacked).connect() as first:
+            assert first.read(0, len(image)) == image
+            used = unpacked.used
+            assert used > sum(path.stat().st_size for path in store.packs_path.iterdir())
+            assert first.read(0, len(image)) == image
+        with attach(unpacked=unpacked).connect() as second:
+            assert second.read(0, len(image)) == image
+            second.write(7 * BLOCK_SIZE, b"w" * BLOCK_SIZE)
+            assert second.read(7 * BLOCK_SIZE, BLOCK_SIZE) == b"w" * BLOCK_SIZE
+        assert unpacked.used == used
+
+
+def test_a_settled_volume_is_read_from_what_is_kept(
+    store: Store, attach: Attach, image: bytes, tmp_path: Path
+) -> None:
+    store.settle()
+    with Unpacked(tmp_path) as unpacked, attach(unpacked=unpacked).connect() as client:
+        assert client.read(0, len(image)) == image
+        for pack in store.packs_path.iterdir():
+            pack.write_bytes(bytes(pack.stat().st_size))
+        assert client.read(0, len(image)) == image
+
+
+def test_what_is_not_settled_is_not_kept_unpacked(
+    attach: Attach, image: bytes, tmp_path: Path
+) -> None:
+    with Unpacked(tmp_path) as unpacked, attach(unpacked=unpacked).connect() as client:
+        before = unpacked.used
+        assert client.read(0, len(image)) == image
+        assert unpacked.used == before
+
+
+def test_a_settled_volume_reads_right_where_nothing_can_be_kept(
+    store: Store, attach: Attach, image: bytes, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store.settle()
+    with Unpacked(tmp_path / "missing") as nowhere:
+        assert nowhere.path is None
+        assert "nothing is kept unpacked" in caplog.text
+        assert attach(unpacked=nowhere).connect().read(0, len(image)) == image
+    with Unpacked(tmp_path, limit=1) as small:
+        assert small.path is None
+    with Unpacked(tmp_path, limit=2 << 20) as less:
+        with attach(unpacked=less).connect() as client:
+            for _ in range(2):
+                assert client.read(0, len(image)) == image
+        assert less.used <= 2 << 20
+    assert not list(tmp_path.glob("tmp*"))
+
+
+@pytest.mark.parametrize("kept", (False, True))
+def test_settling_while_a_volume_is_read(
+    store: Store, attach: Attach, image: bytes, tmp_path: Path, kept: bool
+) -> None:
+    unpacked = Unpacked(tmp_path) if kept else None
+    attachment = attach(unpacked=unpacked)
     errors: list[BaseException] = []
     settled = threading.Event()
 
@@ -67,3 +130,5 @@ def test_settling_while_a_volume_is_read(store: Store, attach: Attach, image: by
     packed = [entry for entry in entries if entry.state is BlockState.PACKED]
     assert len(packed) == before > 0
     assert all(entry.length > BLOCK_SIZE for entry in packed)
+    if unpacked is not None:
+        unpacked.close()
