@@ -36,6 +36,7 @@ from shares.coherence import (
     ATTRIBUTES,
     BLOCK,
     HOME,
+    UNCUT,
     Action,
     Append,
     Ask,
@@ -345,7 +346,7 @@ class Share:
             self.notify(session, file, None)
             return self._current(session, changed)
         size = inf if changes.size is None else changes.size
-        discard = int(-(-size // BLOCK)) if size < inf else 1 << 62
+        discard = int(-(-size // BLOCK)) if size < inf else UNCUT
         done: queue.SimpleQueue[FileId] = queue.SimpleQueue()
         with self.lock:
             token = self._expect(done.put)

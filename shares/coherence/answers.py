@@ -67,6 +67,7 @@ def engage(known: File | None, message: Engage) -> Engaged:
     if known is None:
         return Engaged(message.file, 0, 0, (), ())
     known.native = False
+    known.cut(message.cut)
     owned: list[int] = []
     copies: list[int] = []
     for number, block in sorted(known.blocks.items()):

@@ -135,10 +135,7 @@ class Directory:
         for request in list(known.queue):
             if request.token == token and request.taken:
                 known.queue.remove(request)
-                for number, record in known.blocks.items():
-                    if request.first <= number < request.end:
-                        record.version += 1
-                        record.grant = self._grant()
+                known.changed(request, self._grant())
         # Blocks that nobody has asked for yet were changed as well.
         known.base += 1
         return self._next(known, now)

@@ -58,6 +58,10 @@ LONGEST = 1024
 """Blocks that one message may be about."""
 
 
+UNCUT = 1 << 62
+"""No file has such a block."""
+
+
 class Keep(Enum):
     """What a node that is asked still has of the block. STALE: what it has, for as long as the
     relaxation allows. LENT: with relaxation, it may stay the owner of what it is writing."""
@@ -232,8 +236,11 @@ class Updated(Message):
 
 @dataclass(frozen=True)
 class Engage(Message):
-    """Another node opens the file: blocks have owners from now on. About the file; first and count
-    are 0."""
+    """Others use the file as well: blocks have owners from now on. About the file; first and count
+    are 0. cut: from this block on the file is going to be cut off, so nothing there is wanted, and
+    nothing is named."""
+
+    cut: int = UNCUT
 
 
 @dataclass(frozen=True)

@@ -377,7 +377,8 @@ class Node:
         wanted = [
             number
             for number in self._dirty(message.file)
-            if known.policy.engaged(message.file, number, known.blocks[number], now)
+            if number < message.cut
+            and known.policy.engaged(message.file, number, known.blocks[number], now)
         ]
         return self._flushes(message.file, wanted)
 

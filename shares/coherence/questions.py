@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from shares.coherence.messages import (
     HOME,
     LONGEST,
+    UNCUT,
     Carrier,
     Done,
     Engage,
@@ -31,7 +32,8 @@ def needed(known: FileRecord, request: Request) -> list[tuple[NodeId, Message]]:
     """Nothing, where the request can be answered from what home has."""
     if known.native not in {None, request.node}:
         assert known.native is not None
-        return [(known.native, Engage(request.file, 0, 0))]
+        cut = request.wants.discard if isinstance(request.wants, Taking) else UNCUT
+        return [(known.native, Engage(request.file, 0, 0, cut))]
     if known.native is not None or isinstance(request.wants, Opening):
         return []
     found: defaultdict[tuple[NodeId, Message], list[int]] = defaultdict(list)
@@ -54,8 +56,8 @@ def _about(known: FileRecord, request: Request) -> Iterable[tuple[int, Record]]:
         return [(number, known.record(number)) for number in request.wants.numbers]
     return [
         (number, record)
-        for number, record in sorted(known.blocks.items())
-        if request.first <= number < request.end
+        for number, record in known.blocks.items()
+        if request.first <= number < request.end and (record.owner != HOME or record.sharers)
     ]
 
 

@@ -96,6 +96,24 @@ class FileRecord:
             return self.grant <= grant or record.owner != HOME
         return grant == self.grant > record.grant
 
+    def changed(self, taken: Request, grant: int) -> None:
+        """Home has changed the blocks that it took: nothing that was written before is the latest.
+        grant: a number that nobody writes under. Of what was cut off nothing is known any more, but
+        that its versions have been."""
+        kept: dict[int, Record] = {}
+        for number, record in self.blocks.items():
+            cut = isinstance(taken.wants, Taking) and number >= taken.wants.discard
+            if cut and taken.end == inf:
+                self.base = max(self.base, record.version)
+                continue
+            kept[number] = record
+            if taken.first <= number < taken.end:
+                record.version += 1
+                record.grant = grant
+        self.blocks = kept
+        if taken.end == inf:
+            self.grant, self.seized = grant, False
+
     def alone(self, node: NodeId) -> bool:
         """Whether no other node has anything of it."""
         return all(

@@ -90,6 +90,14 @@ class Buffer:
         for block in range(first, first + count):
             self._recent.pop((file, block), None)
 
+    def shrink(self, file: FileId, size: int, most: int) -> bool:
+        """Have zeros from `size` on, but give back `most` bytes at once; whether there is more."""
+        descriptor = self.descriptor(file)
+        there = os.fstat(descriptor).st_size
+        if there > size:
+            os.ftruncate(descriptor, max(size, there - most))
+        return there > size + most
+
     def forget(self, file: FileId) -> None:
         """Nothing of the file is here any more."""
         if file in self._files:

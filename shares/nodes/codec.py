@@ -67,7 +67,7 @@ _KINDS: dict[type[Message], tuple[int, tuple[str, ...]]] = {
     Invalidated: (14, ("used",)),
     Updated: (15, ("kept",)),
     Refused: (16, ("refused",)),
-    Engage: (17, ()),
+    Engage: (17, ("cut",)),
     Engaged: (18, ("owned", "copies")),
     Native: (19, ("grant",)),
 }
@@ -80,6 +80,7 @@ _SCALARS = {
     "keep": "<B",
     "grant": "<Q",
     "offset": "<I",
+    "cut": "<Q",
 }
 _FLAGS = frozenset({"shared", "used", "kept", "lent"})
 _RUNS = frozenset({"owned", "copies"})

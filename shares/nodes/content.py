@@ -68,6 +68,13 @@ PIN_SECONDS = 1.0
 FLUSHED = 4096
 """Blocks that are given to home before its answer is waited for."""
 
+TRIMMED = 64 << 20
+"""Bytes of a buffer that are given back at once. A kernel frees a gigabyte of cached pages in a
+second, and heartbeats go on in between."""
+
+PAUSE_SECONDS = 0.001
+"""For which the lock is left to those who wait for it."""
+
 Reply = Callable[[Message], None]
 
 
@@ -257,6 +264,18 @@ class Content:
         with self._changed:
             if file.extent_came and self._machine.native(file.file):
                 file.extent = extent
+        while self._trim(file):
+            time.sleep(PAUSE_SECONDS)
+
+    def _trim(self, file: OpenFile) -> bool:
+        """Give back a part of what the buffer has behind the last block that has to stay; whether
+        there is more."""
+        with self._changed:
+            self._windows.withdraw_whole(file)
+            self._copies.absorb(file)
+            name, machine = file.file, self._machine
+            kept = (number for number in machine.numbers(name) if machine.needed(name, number))
+            return self._buffer.shrink(name, (max(kept, default=-1) + 1) * BLOCK, TRIMMED)
 
     def _perform(self, access: Access) -> None:
         file = access.file

@@ -64,14 +64,20 @@ class Home:
         self.shares.close()
         self.shares = Shares(self.shelf, self._short / "s", LEASE)
 
-    def join(self, name: str = "node", token: str = "", wait: float = 5.0) -> Member:
+    def join(
+        self,
+        name: str = "node",
+        token: str = "",
+        wait: float = 5.0,
+        buffer: Buffer | None = None,
+    ) -> Member:
         """wait: seconds for which programs wait for home, and an end for what home is to have."""
         over: list[str] = []
         membership = Membership(
             partial(Caller, self._short / "s"), "photos", name, token=token, over=over.append
         )
         hub = membership.join(10)
-        buffer = Buffer(self._folder / f"buffer{len(self.members)}", 1 << 24)
+        buffer = buffer or Buffer(self._folder / f"buffer{len(self.members)}", 1 << 24)
         member = Member(membership, Node(hub, buffer, wait, self._window), over)
         self.members.append(member)
         return member

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from homeserver.shares import ShareRecord
 from homeserver.shares.share import MARGIN
 from satchel.errors import ConflictError, NotFoundError
 from shares.coherence import BLOCK, HOME, Action, FileId
-from shares.nodes import ROOT, Changes, LockKind, Node
+from shares.nodes import ROOT, Buffer, Changes, LockKind, Node, content
 from tests.homeserver.shares.conftest import LEASE, Home
 from tests.waiting import eventually
 
@@ -469,6 +470,53 @@ def test_a_node_is_not_lost_by_how_long_home_takes_over_what_it_said(
     assert two.read(other, 0, 1) == b"y"
     assert judged == [None]
     assert not home.shares.status("photos")["taken_over"]
+
+
+class SlowDisk(Buffer):
+    """Takes half a lease to give something back."""
+
+    shrunk = 0
+
+    def shrink(self, file: FileId, size: int, most: int) -> bool:
+        self.shrunk += 1
+        time.sleep(LEASE / 2)
+        return super().shrink(file, size, most)
+
+
+def test_a_node_is_not_lost_by_how_long_it_takes_to_cut_a_file(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kernel frees a gigabyte of cached pages in a second, if it has nothing else to do."""
+    monkeypatch.setattr(content, "TRIMMED", 2 * BLOCK)
+    home.add()
+    disk = SlowDisk(tmp_path / "slow")
+    member = home.join("one", buffer=disk)
+    one = member.node
+    file, handle = make(one, content=b"x" * 16 * BLOCK)
+    one.change(file, Changes(size=0), handle)
+    assert disk.shrunk == 8  # four leases
+    one.write(handle, 0, b"y")
+    two = home.join("two").node
+    assert two.read(two.open(file, os.O_RDONLY).number, 0, 9) == b"y"
+    assert not member.over
+    assert not home.shares.status("photos")["taken_over"]
+
+
+def test_what_is_cut_off_a_native_file_is_neither_named_nor_sent(home: Home) -> None:
+    """Home made a record of each block, and asked for each to be let go, with its lock held."""
+    home.add(log="off")
+    one = home.join("one").node
+    file, handle = make(one, content=b"x" * 4000 * BLOCK)
+    one.change(file, Changes(size=BLOCK), handle)
+    numbers = [n for n in range(-1, 4000) if home.share.directory.record(file, n) is not None]
+    assert numbers == [-1, 0]
+    # What is before the cut, of which home has got what was written, and the node kept a copy.
+    assert one.content.traffic["Flush"] == one.content.traffic["Invalidate"] == 1
+    assert one.read(handle, 0, 3 * BLOCK) == b"x" * BLOCK
+    one.write(handle, 2 * BLOCK, b"z")
+    expected = b"x" * BLOCK + bytes(BLOCK) + b"z"
+    two = home.join("two").node
+    assert two.read(two.open(file, os.O_RDONLY).number, 0, 9 * BLOCK) == expected
 
 
 def test_home_tells_which_node_it_went_on_without_and_what_it_replayed(

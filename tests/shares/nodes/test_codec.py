@@ -57,6 +57,7 @@ MESSAGES: list[Message] = [
     Update(FILE, 3, 1, (3,), CONTENT, (4,)),
     Updated(FILE, 3, 1, (True,)),
     Engage(FILE, 0, 0),
+    Engage(FILE, 0, 0, 3),
     Engaged(FILE, 0, 0, ((-1, 3), (9, 1)), ((7, 2),)),
     Native(FILE, 0, 0, 3),
     Done(FILE, 0, 0),
