@@ -126,14 +126,20 @@ class Content:
         """Those whose size and times may be others than their native files'."""
         return list(self._extents)
 
-    def finish(self, file: FileId) -> None:
-        """Nobody has it open. The native file becomes as long as it should be."""
+    def finish(self, file: FileId) -> bool:
+        """Nobody has it open. The native file becomes as long as it should be. Whether attributes
+        are others by that: the time of the last status change is the native file's from now on."""
         extent = self._extents.pop(file, None)
-        if extent:
-            try:
+        if extent is None:
+            return False
+        try:
+            now = self._tree.extent(file)
+            if replace(now, changed=extent.changed) != extent:
                 self._tree.extend(file, extent)
-            except OSError as error:
-                logger.info("share %s: file %d: %s", self._name, file, error)
+            return now != extent
+        except OSError as error:
+            logger.info("share %s: file %d: %s", self._name, file, error)
+            return True
 
     # What lasts.
 

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from homeserver.shares.session import Session
 from homeserver.shares.share import Share
@@ -59,41 +60,34 @@ class HomeHub:
         """Taken up once it is answered: what ends the session throws away what is unsent."""
 
     def lookup(self, parent: FileId, name: bytes) -> Entry:
-        self.session.told(parent)
-        entry = self._share.lookup(self.session, parent, name)
-        self.session.told(entry.attributes.file)
-        return entry
+        return self._share.lookup(self.session, parent, name)
 
     def attributes(self, file: FileId) -> Attributes:
-        self.session.told(file)
         return self._share.attributes(self.session, file)
 
     def change(self, file: FileId, changes: Changes) -> Attributes:
-        self.session.told(file)
         return self._share.change(self.session, file, changes)
 
     def read_link(self, file: FileId) -> bytes:
         return self._share.tree.read_link(file)
 
     def make_folder(self, parent: FileId, name: bytes, mode: int, uid: int, gid: int) -> Entry:
-        entry = self._share.tree.make_folder(parent, name, mode, uid, gid)
-        return self._made(parent, entry)
+        make = partial(self._share.tree.make_folder, parent, name, mode, uid, gid)
+        return self._share.make(self.session, parent, name, make)
 
     def make_link(self, parent: FileId, name: bytes, target: bytes, uid: int, gid: int) -> Entry:
-        entry = self._share.tree.make_link(parent, name, target, uid, gid)
-        return self._made(parent, entry)
+        make = partial(self._share.tree.make_link, parent, name, target, uid, gid)
+        return self._share.make(self.session, parent, name, make)
 
     def link(self, file: FileId, parent: FileId, name: bytes) -> Entry:
-        entry = self._made(parent, self._share.tree.link(file, parent, name))
-        self._share.notify(self.session, file, None)
-        return entry
+        make = partial(self._share.tree.link, file, parent, name)
+        return self._share.make(self.session, parent, name, make, (file, None))
 
     def unlink(self, parent: FileId, name: bytes) -> None:
         self._share.unlink(self.session, parent, name)
 
     def remove_folder(self, parent: FileId, name: bytes) -> None:
-        self._share.tree.remove_folder(parent, name)
-        self._share.notify(self.session, parent, name)
+        self._share.remove_folder(self.session, parent, name)
 
     def rename(
         self, parent: FileId, name: bytes, new_parent: FileId, new_name: bytes, flags: int
@@ -101,10 +95,7 @@ class HomeHub:
         self._share.rename(self.session, parent, name, new_parent, new_name, flags)
 
     def entries(self, folder: FileId) -> list[Entry]:
-        self.session.told(folder)
-        entries = self._share.entries(self.session, folder)
-        self.session.told(*(entry.attributes.file for entry in entries))
-        return entries
+        return self._share.entries(self.session, folder)
 
     def usage(self) -> Usage:
         return self._share.tree.usage()
@@ -112,12 +103,13 @@ class HomeHub:
     def create(
         self, parent: FileId, name: bytes, mode: int, uid: int, gid: int, exclusive: bool
     ) -> tuple[Entry, Opened]:
-        entry, opened = self._share.create(self.session, parent, name, mode, uid, gid, exclusive)
-        return self._made(parent, entry), opened
+        return self._share.create(self.session, parent, name, mode, uid, gid, exclusive)
 
     def open(self, file: FileId, writes: bool) -> Opened:
-        self.session.told(file)
         return self._share.open(self.session, file, writes)
+
+    def written(self, file: FileId) -> None:
+        self._share.written(self.session, file)
 
     def close(self, file: FileId) -> None:
         self._share.close_file(self.session, file)
@@ -137,11 +129,6 @@ class HomeHub:
 
     def forget_locks(self, file: FileId, owner: int) -> None:
         self._share.locks.forget(self.node, file, owner)
-
-    def _made(self, parent: FileId, entry: Entry) -> Entry:
-        self.session.told(parent, entry.attributes.file)
-        self._share.notify(self.session, parent, entry.name)
-        return entry
 
 
 def _nothing(_: object) -> None:

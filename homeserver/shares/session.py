@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""One node of a share at home: the conversation with it, and what it is known to know."""
+"""One node of a share at home: the conversation with it."""
 
 from __future__ import annotations
 
@@ -23,9 +23,6 @@ log = logging.getLogger(__name__)
 
 THREADS = 16
 """Calls of one node that run at once; those that wait for a lock have threads of their own."""
-
-SEEN_LIMIT = 100_000
-"""Files and folders that a node is known to know; a node that knows more is told everything."""
 
 
 class Session:
@@ -57,8 +54,6 @@ class Session:
         self.joined = self.heard = time.monotonic()
         self._answer = perform
         self._grace = grace
-        self._seen: set[FileId] = set()
-        self._everything = False
         self._leaving = False
         self._heeded = False  # what it said is being taken up, and nothing later of it is read yet
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix=f"share-{name}")
@@ -72,18 +67,6 @@ class Session:
     @property
     def connected(self) -> bool:
         return self.duplex.connected
-
-    def knows(self, file: FileId) -> bool:
-        """Whether the node was told of that file, or of names in that folder."""
-        return self._everything or file in self._seen
-
-    def told(self, *files: FileId) -> None:
-        """The node is told of these files, or of names in these folders."""
-        if len(self._seen) + len(files) > SEEN_LIMIT:
-            self._everything = True
-            self._seen.clear()
-        if not self._everything:
-            self._seen.update(files)
 
     def over(self, silence: float) -> str | None:
         """Why the node is not waited for any more. silence: seconds of it that are borne. How long

@@ -18,6 +18,7 @@ import stat
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
@@ -28,6 +29,7 @@ from homeserver.shares.content import Content
 from homeserver.shares.durable import Durable
 from homeserver.shares.grace import Grace
 from homeserver.shares.locks import Locks
+from homeserver.shares.promises import Promises, Recall
 from homeserver.shares.session import Session
 from homeserver.shares.shelf import ShareRecord
 from homeserver.shares.tree import Tree
@@ -117,6 +119,7 @@ class Share:
         self.tree = Tree(Path(record.path), folder / "index")
         self.log = WriteLog(folder / "log")
         self.locks = Locks()
+        self.promises = Promises()
         self.sessions: dict[int, Session] = {}
         # Greater than what any earlier directory of this share has counted to.
         self.directory = Directory(base=time_ns() // 1000)
@@ -153,6 +156,7 @@ class Share:
     def join(self, session: Session) -> None:
         with self.lock:
             self.sessions[session.node] = session
+            self.promises.joined(session)
 
     def lost(self, session: Session, why: str) -> None:
         """The node is no more: what it had is home's, with what the log says. Harmless the second
@@ -168,6 +172,7 @@ class Share:
             for file in session.opened:
                 self._closed(file)
             session.opened.clear()
+            self.promises.lost(session)
             over = [token for token, (who, _) in self._waiting.items() if who is session]
             for token in over:
                 self._settle(token, OSError(errno.EIO, why))
@@ -322,28 +327,49 @@ class Share:
     # Names and attributes.
 
     def lookup(self, session: Session, parent: FileId, name: bytes) -> Entry:
+        mark = self.promises.asked(session, parent)
         entry = self.tree.lookup(parent, name)
-        attributes = self._current(session, entry.attributes)
-        return replace(entry, attributes=attributes, valid=self.lease)
+        kept = self.promises.told(session, mark, [entry.attributes.file])
+        return self._promised(self._current(session, entry.attributes), entry, kept)
 
     def attributes(self, session: Session, file: FileId) -> Attributes:
-        return self._current(session, self.tree.attributes(file))
+        mark = self.promises.asked(session)
+        found = self.tree.attributes(file)
+        kept = self.promises.told(session, mark, [file])
+        entry = Entry(b"", found)
+        return self._promised(self._current(session, found), entry, kept).attributes
 
     def entries(self, session: Session, folder: FileId) -> list[Entry]:
         """Sizes of files that are being written elsewhere are as home last had them."""
+        mark = self.promises.asked(session, folder)
+        entries = self.tree.entries(folder)
+        kept = self.promises.told(session, mark, [entry.attributes.file for entry in entries])
         with self.lock:
             return [
-                replace(entry, attributes=self.content.known(entry.attributes), valid=self.lease)
-                for entry in self.tree.entries(folder)
+                self._promised(self.content.known(entry.attributes), entry, kept)
+                for entry in entries
             ]
 
+    def _promised(self, now: Attributes, entry: Entry, kept: set[FileId] | None) -> Entry:
+        """The entry with these attributes. valid: for how long the node may keep the name, or the
+        attributes, if it is not called back."""
+        keeps = kept is not None and now.file in kept
+        return Entry(
+            entry.name,
+            replace(now, valid=self.lease if keeps else 0.0),
+            valid=0.0 if kept is None else self.lease,
+        )
+
     def change(self, session: Session, file: FileId, changes: Changes) -> Attributes:
+        with self.promises.changing(session, (file, None)):
+            return self._change(session, file, changes)
+
+    def _change(self, session: Session, file: FileId, changes: Changes) -> Attributes:
         times_or_size = (changes.size, changes.accessed, changes.modified) != (None, None, None)
         if not times_or_size or not stat.S_ISREG(self.tree.attributes(file).mode):
             changed = self.tree.change(file, changes)
             with self.lock:
                 self.content.changed(changed)
-            self.notify(session, file, None)
             return self._current(session, changed)
         size = inf if changes.size is None else changes.size
         discard = int(-(-size // BLOCK)) if size < inf else UNCUT
@@ -359,10 +385,36 @@ class Share:
                 self._act(self.directory.gave(file, token, monotonic()))
         return changed
 
+    def make(
+        self,
+        session: Session,
+        parent: FileId,
+        name: bytes,
+        make: Callable[[], Entry],
+        *also: tuple[FileId, bytes | None],
+    ) -> Entry:
+        """Have a new name made; also: what is changed by that."""
+        with self.promises.changing(session, (parent, name), *also):
+            entry = make()
+        return self._made(session, parent, entry)
+
+    def _made(self, session: Session, parent: FileId, entry: Entry) -> Entry:
+        """What the node that made it may keep of it."""
+        with suppress(OSError):  # another node took it away again
+            found = self.lookup(session, parent, entry.name)
+            if found.attributes.file == entry.attributes.file:
+                return found
+        return entry
+
     def unlink(self, session: Session, parent: FileId, name: bytes) -> None:
-        file = self.tree.unlink(parent, name)
-        self.notify(session, parent, name)
-        self._maybe_gone(session, file)
+        with self.promises.changing(session, (parent, name)) as changed:
+            file = self.tree.unlink(parent, name)
+            changed.append((file, None))
+        self._maybe_gone(file)
+
+    def remove_folder(self, session: Session, parent: FileId, name: bytes) -> None:
+        with self.promises.changing(session, (parent, name)) as changed:
+            changed.append((self.tree.remove_folder(parent, name), None))
 
     def rename(
         self,
@@ -373,36 +425,21 @@ class Share:
         new_name: bytes,
         flags: int,
     ) -> None:
-        replaced = self.tree.rename(parent, name, new_parent, new_name, flags)
-        self.notify(session, parent, name)
-        self.notify(session, new_parent, new_name)
+        names = (parent, name), (new_parent, new_name)
+        with self.promises.changing(session, *names) as changed:
+            moved = self.tree.lookup(parent, name).attributes.file
+            replaced = self.tree.rename(parent, name, new_parent, new_name, flags)
+            changed += [(file, None) for file in (moved, replaced) if file is not None]
         if replaced is not None and not flags:
-            self._maybe_gone(session, replaced)
+            self._maybe_gone(replaced)
 
-    def notify(self, session: Session, file: FileId, name: bytes | None) -> None:
-        """Tell the other nodes that know it, and wait until they have forgotten it. A node that
-        does not answer is waited for until its lease is over."""
-        with self.lock:
-            others = [
-                other
-                for other in self.sessions.values()
-                if other is not session and other.knows(file)
-            ]
-        done = threading.Semaphore(0)
-        for other in others:
-            other.tell_stale(file, name, done.release)
-        for _ in others:
-            done.acquire()
-
-    def _maybe_gone(self, session: Session, file: FileId) -> None:
+    def _maybe_gone(self, file: FileId) -> None:
         with self.lock:
             try:
                 self.tree.attributes(file)
             except OSError:
                 self.directory.forget(file)
                 self.content.forget(file)
-                return
-        self.notify(session, file, None)
 
     def _current(self, session: Session, attributes: Attributes) -> Attributes:
         """With the latest size and times, wherever they are."""
@@ -410,7 +447,7 @@ class Share:
         done: queue.SimpleQueue[object] = queue.SimpleQueue()
         with self.lock:
             record = self.directory.record(file, ATTRIBUTES)
-            owners = {self.directory.native(file) or HOME, record.owner if record else HOME}
+            owners = {self._writer(file), record.owner if record else HOME}
             if owners <= {HOME, session.node}:
                 return self.content.known(attributes)
             fetch = Fetch(file, ATTRIBUTES, 1, (0,))
@@ -420,11 +457,16 @@ class Share:
         with self.lock:
             return self.content.known(attributes)
 
+    def _writer(self, file: FileId) -> NodeId:
+        """Whose native file it is that may have written it; else home."""
+        native = self.sessions.get(self.directory.native(file) or HOME)
+        return native.node if native and self.promises.writes(native, file) else HOME
+
     # Open files.
 
     def open(self, session: Session, file: FileId, writes: bool) -> Opened:
         self.tree.open(file, writes)
-        return self._opened(session, file)
+        return self._opened(session, file, writes)
 
     def create(
         self,
@@ -436,11 +478,13 @@ class Share:
         gid: int,
         exclusive: bool,
     ) -> tuple[Entry, Opened]:
-        entry, _ = self.tree.create(parent, name, mode, uid, gid, exclusive)
-        opened = self._opened(session, entry.attributes.file)
-        return replace(entry, attributes=opened.attributes, valid=self.lease), opened
+        with self.promises.changing(session, (parent, name)):
+            entry, _ = self.tree.create(parent, name, mode, uid, gid, exclusive)
+        opened = self._opened(session, entry.attributes.file, writes=True)
+        entry = self._made(session, parent, entry)
+        return replace(entry, attributes=opened.attributes), opened
 
-    def _opened(self, session: Session, file: FileId) -> Opened:
+    def _opened(self, session: Session, file: FileId, writes: bool) -> Opened:
         """The node has it open in the tree; now in the directory."""
         done: queue.SimpleQueue[Admitted | OSError] = queue.SimpleQueue()
         with self.lock:
@@ -448,11 +492,15 @@ class Share:
                 self.tree.close_file(file)
             else:
                 session.opened.add(file)
+            recall = self.promises.writing(session, file) if writes else Recall([])
+            mark = self.promises.asked(session)
+            self.promises.told(session, mark, [file])
             policy, relaxation = self._terms(file)
             token = self._expect(done.put, session)
             found = self.directory.open(session.node, file, token, monotonic(), relaxation)
             self._act(found)
         admitted = done.get()
+        recall.wait()
         if isinstance(admitted, OSError):
             raise admitted
         attributes = self._current(session, self.tree.attributes(file))
@@ -472,12 +520,22 @@ class Share:
                 session.opened.discard(file)
                 self._act(self.directory.close(session.node, file, monotonic()))
                 self._closed(file)
+                self.promises.written(session, file)
+
+    def written(self, session: Session, file: FileId) -> None:
+        with self.lock:
+            self.promises.written(session, file)
 
     def _closed(self, file: FileId) -> None:
         """With the lock: one node less has it open."""
         if not any(file in other.opened for other in self.sessions.values()):
-            self.content.finish(file)
+            self._finish(file)
         self.tree.close_file(file)
+
+    def _finish(self, file: FileId) -> None:
+        """With the lock; not waited for, because no program waits for the change."""
+        if self.content.finish(file):
+            self.promises.recall(file)
 
     # What lasts.
 
@@ -491,7 +549,7 @@ class Share:
             for file in self.content.files():
                 record = self.directory.record(file, ATTRIBUTES)
                 if file not in opened and (record is None or record.owner == HOME):
-                    self.content.finish(file)
+                    self._finish(file)
 
     def _watch(self) -> None:
         while not self._closing.wait(LOOK_SECONDS):

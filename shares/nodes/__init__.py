@@ -9,8 +9,9 @@
 
 Modules: hub (what a node asks of home), operations (what a program asks of a node), extent,
 codec (what both say to each other, as bytes), remote (a hub at the other end of a channel), buffer,
-membership (how a node joins), names, access, sending (what a node sends home), content and node
-(the node that acts), files (the file API), member (a node that joins again).
+membership (how a node joins), names (what a node remembers), naming (what it answers by that),
+access, sending (what a node sends home), content and node (the node that acts), files (the file
+API), member (a node that joins again).
 """
 
 from shares.nodes import codec
@@ -23,6 +24,7 @@ from shares.nodes.member import Member
 from shares.nodes.membership import Caller, Ends, Join, Joined, LeaseOver, Membership
 from shares.nodes.node import Node
 from shares.nodes.operations import (
+    EVERYTHING,
     FLOCK,
     ROOT,
     Attributes,
@@ -37,6 +39,7 @@ from shares.nodes.remote import Channel, RemoteHub, RemoteNode, answer_request
 
 __all__ = [
     "BLOCK",
+    "EVERYTHING",
     "FLOCK",
     "ROOT",
     "Attributes",

@@ -86,11 +86,17 @@ class Hub(Protocol):
         answer: Invalidate, Recall, Update, Engage, Native; it is handed a function for the reply,
         to be called once, now or later, on any thread: a block in the middle of a write is given
         when that is over, and what comes meanwhile is not held up. stale: a folder's name (or,
-        None, a file's attributes but size and times) was changed by another node.
+        None, a file's attributes) is changed by another node; file EVERYTHING: home does not
+        remember what this node knows. It is told until it has returned from that.
         """
         ...
 
-    def lookup(self, parent: FileId, name: bytes) -> Entry: ...
+    def lookup(self, parent: FileId, name: bytes) -> Entry:
+        """Here and below, `valid` greater than 0 is a promise of home's: of an entry, that this
+        node is told `stale` before the name is another's; of attributes, before they are others.
+        It holds as long as the lease. That a name is not there is always promised."""
+        ...
+
     def attributes(self, file: FileId) -> Attributes: ...
     def change(self, file: FileId, changes: Changes) -> Attributes:
         """Whatever is to be changed of what the node has not open. Of a file that it has open:
@@ -123,7 +129,13 @@ class Hub(Protocol):
         ...
 
     def open(self, file: FileId, writes: bool) -> Opened:
-        """A node opens a file once, however many handles its programs have."""
+        """A node opens a file once, however many handles its programs have; again when it is the
+        first time that one of them may write."""
+        ...
+
+    def written(self, file: FileId) -> None:
+        """No program here writes it any more, until it is opened to write again. Home has what
+        they wrote."""
         ...
 
     def close(self, file: FileId) -> None:

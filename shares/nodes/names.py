@@ -1,68 +1,271 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which names a node knows, until home says that another node changed them.
+"""What a node remembers of names and attributes, until home calls it back, or the lease is over.
 
-Home answers a change only when every node has been told, so what is here is true. Answers come on
-other threads than what home tells: `mark` is taken before home is asked, and what came since is
-not kept.
+Home calls back who knows something before it changes, and waits for that; so what is here is the
+latest as long as home would wait for this node. Answers come on other threads than what home tells:
+`mark` is taken before home is asked, and where something was called back since, nothing is kept.
+
+Size and times of a file that is open here are in its block -1: its attributes are not kept here
+between `opening` and `closed`.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from math import inf
 
 from shares.coherence import FileId
-from shares.nodes.operations import Entry
+from shares.nodes import clock
+from shares.nodes.operations import Attributes, Entry
 
 LIMIT = 65536
+"""Names that are kept at most, and attributes: so many of each."""
 
-Key = tuple[FileId, bytes]
+TARGETS = 4096
+"""Targets of links."""
+
+
+@dataclass
+class _Folder:
+    """names: None for those that are not there. whole: no other name is there."""
+
+    names: dict[bytes, FileId | None] = field(default_factory=dict)
+    whole: bool = False
 
 
 class Names:
-    """Files by folder and name; None for names that are not there. Thread-safe."""
+    """Thread-safe; nothing waits. Nothing is known without a lease (`leased`)."""
 
-    def __init__(self) -> None:
-        self._known: OrderedDict[Key, FileId | None] = OrderedDict()
+    def __init__(self, limit: int = LIMIT) -> None:
+        self._limit = limit
+        self._folders: OrderedDict[FileId, _Folder] = OrderedDict()
+        self._count = 0
+        self._attributes: OrderedDict[FileId, Attributes] = OrderedDict()
+        self._targets: OrderedDict[FileId, bytes] = OrderedDict()
+        self._open: set[FileId] = set()
         self._lock = threading.Lock()
         self._changes = 0
+        self._until = -inf
+
+    def leased(self, until: float) -> None:
+        """Home waits for this node until then, by `clock`."""
+        with self._lock:
+            self._until = until
 
     def mark(self) -> int:
         with self._lock:
             return self._changes
 
+    # What is known.
+
     def find(self, folder: FileId, name: bytes) -> tuple[bool, FileId | None]:
         """Whether it is known, and what it names."""
         with self._lock:
-            key = (folder, name)
-            if key not in self._known:
+            known = self._folder(folder)
+            if known is None or (name not in known.names and not known.whole):
                 return False, None
-            self._known.move_to_end(key)
-            return True, self._known[key]
+            return True, known.names.get(name)
+
+    def named(self, folder: FileId, name: bytes) -> FileId | None:
+        """What the name was last known to name, for callers that forget that."""
+        with self._lock:
+            known = self._folders.get(folder)
+            return known.names.get(name) if known else None
+
+    def attributes(self, file: FileId) -> Attributes | None:
+        with self._lock:
+            return self._attributes_of(file)
+
+    def target(self, file: FileId) -> bytes | None:
+        """Of a symbolic link."""
+        with self._lock:
+            return self._targets.get(file) if clock.now() < self._until else None
+
+    def entries(self, folder: FileId) -> list[Entry] | None:
+        """The whole folder, where all of it is known."""
+        with self._lock:
+            known = self._folder(folder)
+            if known is None or not known.whole:
+                return None
+            found = []
+            for name, file in known.names.items():
+                attributes = self._attributes_of(file) if file is not None else None
+                if attributes is not None:
+                    found.append(Entry(name, attributes))
+                elif file is not None:
+                    return None
+            return found
+
+    def _folder(self, folder: FileId) -> _Folder | None:
+        known = self._folders.get(folder)
+        if known is None or clock.now() >= self._until:
+            return None
+        self._folders.move_to_end(folder)
+        return known
+
+    def _attributes_of(self, file: FileId) -> Attributes | None:
+        found = self._attributes.get(file)
+        if found is None or clock.now() >= self._until:
+            return None
+        self._attributes.move_to_end(file)
+        return found
+
+    # What home answers to what was asked after that mark.
 
     def learn(self, mark: int, folder: FileId, name: bytes, entry: Entry | None) -> None:
-        """Home has answered what was asked after that mark."""
+        """None: there is no such name."""
         with self._lock:
             if mark == self._changes:
-                self._known[folder, name] = entry.attributes.file if entry else None
-                if len(self._known) > LIMIT:
-                    self._known.popitem(last=False)
+                self._learn(folder, name, entry)
 
-    def drop(self, folder: FileId, name: bytes) -> None:
-        """It is going to name something else, or does already."""
+    def learn_attributes(self, mark: int, attributes: Attributes) -> None:
+        with self._lock:
+            if mark == self._changes:
+                self._keep(attributes)
+
+    def learn_folder(self, mark: int, folder: FileId, entries: Iterable[Entry]) -> None:
+        """All names of the folder."""
+        with self._lock:
+            if mark != self._changes:
+                return
+            self._drop_folder(folder)
+            known = self._known(folder)
+            whole = True
+            for entry in entries:
+                self._learn(folder, entry.name, entry)
+                whole = whole and entry.valid > 0
+            known.whole = whole
+
+    def learn_target(self, file: FileId, target: bytes) -> None:
+        """It is never another one."""
+        with self._lock:
+            self._targets[file] = target
+            if len(self._targets) > TARGETS:
+                self._targets.popitem(last=False)
+
+    def _learn(self, folder: FileId, name: bytes, entry: Entry | None) -> None:
+        if entry is None or entry.valid > 0:
+            known = self._known(folder)
+            self._count += name not in known.names
+            known.names[name] = entry.attributes.file if entry else None
+            while self._count + len(self._folders) > self._limit:
+                self._drop_folder(next(iter(self._folders)))
+        if entry is not None:
+            self._keep(entry.attributes)
+
+    def _keep(self, attributes: Attributes) -> None:
+        file = attributes.file
+        if attributes.valid > 0 and file not in self._open:
+            self._attributes[file] = replace(attributes, valid=0.0)
+            self._attributes.move_to_end(file)
+            if len(self._attributes) > self._limit:
+                self._attributes.popitem(last=False)
+
+    def _known(self, folder: FileId) -> _Folder:
+        known = self._folders.setdefault(folder, _Folder())
+        self._folders.move_to_end(folder)
+        return known
+
+    # What this node has changed by a call that it made after that mark.
+
+    def made(
+        self, mark: int, folder: FileId, name: bytes, entry: Entry | None, *files: FileId | None
+    ) -> None:
+        """The folder has that name now; None: it has it no more, or home failed. files: those of
+        which the attributes are others."""
+        with self._lock:
+            steady, known = mark == self._changes, self._folders.get(folder)
+            whole = steady and known is not None and known.whole and entry is not None
+            self._changed(folder, name, *files)
+            if steady and entry is not None:
+                self._learn(folder, name, entry)
+            if whole and entry is not None and entry.valid > 0 and folder in self._folders:
+                self._folders[folder].whole = True
+
+    def unmade(self, mark: int, folder: FileId, name: bytes, *files: FileId | None) -> None:
+        """The folder has that name no more."""
+        with self._lock:
+            steady, known = mark == self._changes, self._folders.get(folder)
+            whole = steady and known is not None and known.whole
+            self._changed(folder, name, *files)
+            if known is not None:
+                known.whole = whole
+
+    # What is known no more.
+
+    def changed(self, folder: FileId, name: bytes, *files: FileId | None) -> None:
+        """The name is another's, or nobody's; the attributes of the folder and of these files, and
+        of what the name named, are others."""
+        with self._lock:
+            self._changed(folder, name, *files)
+
+    def attributes_changed(self, file: FileId) -> None:
         with self._lock:
             self._changes += 1
-            self._known.pop((folder, name), None)
+            self._attributes.pop(file, None)
+
+    def opening(self, file: FileId) -> None:
+        """Home is about to be asked to open the file; to be undone by `closed`."""
+        with self._lock:
+            self._changes += 1
+            self._open.add(file)
+            self._attributes.pop(file, None)
+
+    def closed(self, file: FileId) -> None:
+        """Home has closed it, or did not open it."""
+        with self._lock:
+            self._changes += 1
+            self._open.discard(file)
 
     def gone(self, file: FileId) -> None:
         """Home knows no such file any more: what names it here is to be looked up again."""
         with self._lock:
             self._changes += 1
-            for key in [key for key, known in self._known.items() if known == file]:
-                del self._known[key]
+            self._attributes.pop(file, None)
+            for folder in self._folders.values():
+                for name in [name for name, known in folder.names.items() if known == file]:
+                    del folder.names[name]
+                    folder.whole = False
+                    self._count -= 1
 
     def clear(self) -> None:
+        """All of it, and there is no lease."""
         with self._lock:
-            self._changes += 1
-            self._known.clear()
+            self._forget()
+            self._until = -inf
+
+    def forget(self) -> None:
+        """All of it: home does not remember what this node knows."""
+        with self._lock:
+            self._forget()
+
+    def _forget(self) -> None:
+        self._changes += 1
+        self._folders.clear()
+        self._attributes.clear()
+        self._count = 0
+
+    def _changed(self, folder: FileId, name: bytes, *files: FileId | None) -> None:
+        self._changes += 1
+        known = self._folders.get(folder)
+        named = None
+        if known is not None:
+            known.whole = False
+            if name in known.names:
+                named = known.names.pop(name)
+                self._count -= 1
+        self._drop_attributes(folder, named, *files)
+
+    def _drop_attributes(self, *files: FileId | None) -> None:
+        for file in files:
+            if file is not None:
+                self._attributes.pop(file, None)
+
+    def _drop_folder(self, folder: FileId) -> None:
+        known = self._folders.pop(folder, None)
+        if known is not None:
+            self._count -= len(known.names)

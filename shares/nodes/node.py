@@ -28,15 +28,23 @@ from shares.nodes.buffer import Buffer
 from shares.nodes.content import Content
 from shares.nodes.extent import Extent
 from shares.nodes.hub import Hub, Opened
-from shares.nodes.names import Names
-from shares.nodes.operations import FLOCK, Attributes, Changes, Entry, Handle, LockKind, Usage
+from shares.nodes.naming import Naming, checked, uncached
+from shares.nodes.operations import (
+    EVERYTHING,
+    FLOCK,
+    Attributes,
+    Changes,
+    Entry,
+    Handle,
+    LockKind,
+    Usage,
+)
 from shares.nodes.windows import Make
 
 log = logging.getLogger(__name__)
 
 FLAG_BITS = 8
 APPEND = 4
-NAME_LIMIT = 255
 WHOLE_FILE = (0, (1 << 63) - 1)
 LOOK_SECONDS = 0.05
 
@@ -50,8 +58,11 @@ SHORTEST = 0.1
 
 IDLE_SECONDS = 30.0
 IDLE_FILES = 128
-"""For how long a file that other nodes have open too is not closed after its last handle is, and
-how many of those there are at most."""
+"""For how long a file is not closed after its last handle is, and how many of those there are at
+most."""
+
+WRITTEN_SECONDS = 2.0
+"""For how long such a one may be written again without asking."""
 
 
 @dataclass
@@ -68,20 +79,20 @@ class _Use:
     locked: bool = False
 
 
-class Node:
+class Node(Naming):
     """Operations over a hub. Thread-safe."""
 
     def __init__(
         self, hub: Hub, buffer: Buffer, wait: float | None = 30.0, make: Make | None = None
     ) -> None:
         """Begins to listen at once. wait, make: as for Content."""
+        super().__init__()
         self._hub = hub
         self._wait = wait
         self._joined = threading.Event()
         self._joined.set()
         self.content = Content(hub, buffer, wait, make)
         self._buffer = buffer
-        self._names = Names()
         self._uses: defaultdict[FileId, _Use] = defaultdict(lambda: _Use(threading.Lock()))
         self._uses_lock = threading.Lock()
         self._ended = threading.Event()
@@ -115,7 +126,7 @@ class Node:
         self._joined.wait(self._wait)
         return self._hub
 
-    def _ask(self, question: Callable[[Hub], T]) -> T:
+    def ask(self, question: Callable[[Hub], T]) -> T:
         """What changes nothing is asked again of the next membership, if this one ends."""
         began = time.monotonic()
         hub = self.hub
@@ -133,6 +144,7 @@ class Node:
     def lost(self) -> None:
         """The membership is over: until `rejoin`, what needs home waits."""
         self._joined.clear()
+        self._names.clear()
 
     def rejoin(self, hub: Hub) -> None:
         """Go on over the hub of a new membership. Raises OSError: ESTALE where home went on without
@@ -143,6 +155,7 @@ class Node:
             self.content.rejoined(hub)
         finally:
             self._hub = hub
+            self._names.forget()  # what an answer of before has brought meanwhile
             self._joined.set()
             for file, use in list(self._uses.items()):
                 with use.lock, suppress(OSError):  # it may have been removed meanwhile
@@ -154,24 +167,6 @@ class Node:
 
     # Names.
 
-    def lookup(self, parent: FileId, name: bytes) -> Entry:
-        known, file = self._names.find(parent, name)
-        if known and file is None:
-            raise FileNotFoundError(errno.ENOENT, "no such name")
-        if file is not None:
-            with suppress(OSError):
-                return Entry(name, self.attributes(file, None))
-            self._names.gone(file)
-        mark = self._names.mark()
-        try:
-            checked = _checked(name)
-            entry = _uncached(self._ask(lambda hub: hub.lookup(parent, checked)))
-        except FileNotFoundError:
-            self._names.learn(mark, parent, name, None)
-            raise
-        self._names.learn(mark, parent, name, entry)
-        return entry
-
     def forget(self, file: FileId, count: int) -> None:
         """Nothing is kept for the kernel's sake."""
 
@@ -180,12 +175,25 @@ class Node:
         use = self._uses.get(file)
         opened = self._hold(use) if use else None
         if use is None or opened is None:
-            return replace(self._ask(lambda hub: hub.attributes(file)), valid=0.0)
+            return self._unopened(file)
         try:
             extent = self.content.extent(opened)
             return replace(extent.onto(self._static(file, opened)), valid=0.0)
         finally:
             self._release(file, use)
+
+    def _unopened(self, file: FileId) -> Attributes:
+        """All of them are home's."""
+        known = self._names.attributes(file)
+        if known is None:
+            mark = self._names.mark()
+            known = self.ask(lambda hub: hub.attributes(file))
+            self._names.learn_attributes(mark, known)
+        return replace(known, valid=0.0)
+
+    def is_open(self, file: FileId) -> bool:
+        use = self._uses.get(file)
+        return use is not None and use.file is not None
 
     @staticmethod
     def _hold(use: _Use) -> OpenFile | None:
@@ -200,7 +208,7 @@ class Node:
         known = opened.attributes
         if known is None:
             mark = self._names.mark()
-            known = self._ask(lambda hub: hub.attributes(file))
+            known = self.ask(lambda hub: hub.attributes(file))
             if mark == self._names.mark():
                 opened.attributes = known
         return known
@@ -209,18 +217,37 @@ class Node:
         del handle
         use = self._use(file)
         opened = self._hold(use)
-        if opened is None:
-            return self.hub.change(file, changes)
         try:
+            if opened is None or not use.writes:
+                return self._change_at_home(file, opened, changes)
             return self._change(file, opened, changes)
         finally:
-            self._release(file, use)
+            if opened is not None:
+                self._release(file, use)
+
+    def _change_at_home(
+        self, file: FileId, opened: OpenFile | None, changes: Changes
+    ) -> Attributes:
+        """Of a file that this node may not write, as far as home knows."""
+        try:
+            found = self.hub.change(file, changes)
+        finally:
+            self._names.attributes_changed(file)
+            if opened is not None:
+                opened.attributes = None
+        if opened is None:
+            return replace(found, valid=0.0)
+        self.content.cut(opened, Extent.of(found))
+        return self.content.extent(opened).onto(self._static(file, opened))
 
     def _change(self, file: FileId, opened: OpenFile, changes: Changes) -> Attributes:
         if any(value is not None for value in (changes.mode, changes.uid, changes.gid)):
             attributes = Changes(mode=changes.mode, uid=changes.uid, gid=changes.gid)
-            self.hub.change(file, attributes)
-            opened.attributes = None
+            try:
+                self.hub.change(file, attributes)
+            finally:
+                self._names.attributes_changed(file)
+                opened.attributes = None
         size, now = changes.size, time.time_ns()
         if size is not None and size < self.content.extent(opened).size:
             found = self.hub.change(file, Changes(size=size))
@@ -233,58 +260,21 @@ class Node:
             self.content.set_extent(opened, size, accessed, modified)
         return self.content.extent(opened).onto(self._static(file, opened))
 
-    def read_link(self, file: FileId) -> bytes:
-        return self._ask(lambda hub: hub.read_link(file))
+    def _stale(self, file: FileId, name: bytes | None) -> None:
+        """Home says that another node changes a name or a file's attributes."""
+        if name is not None:
+            named = self._names.named(file, name)
+            self._names.changed(file, name)
+            self.forget_static(named)
+        elif file == EVERYTHING:
+            self._names.forget()
+            for known in list(self._uses):
+                self.forget_static(known)
+        else:
+            self._names.attributes_changed(file)
+            self.forget_static(file)
 
-    def make_folder(self, parent: FileId, name: bytes, mode: int, uid: int, gid: int) -> Entry:
-        self._changing((parent, name))
-        return _uncached(self.hub.make_folder(parent, _checked(name), mode, uid, gid))
-
-    def make_link(self, parent: FileId, name: bytes, target: bytes, uid: int, gid: int) -> Entry:
-        self._changing((parent, name))
-        return _uncached(self.hub.make_link(parent, _checked(name), target, uid, gid))
-
-    def link(self, file: FileId, parent: FileId, name: bytes) -> Entry:
-        self._changing((parent, name), file)
-        try:
-            return _uncached(self.hub.link(file, parent, _checked(name)))
-        finally:
-            self._changing((parent, name), file)
-
-    def unlink(self, parent: FileId, name: bytes) -> None:
-        _, file = self._names.find(parent, name)
-        self._changing((parent, name), file)
-        try:
-            self.hub.unlink(parent, _checked(name))
-        finally:
-            self._changing((parent, name), file)
-
-    def remove_folder(self, parent: FileId, name: bytes) -> None:
-        self._changing((parent, name))
-        try:
-            self.hub.remove_folder(parent, _checked(name))
-        finally:
-            self._changing((parent, name))
-
-    def rename(
-        self, parent: FileId, name: bytes, new_parent: FileId, new_name: bytes, flags: int
-    ) -> None:
-        _, replaced = self._names.find(new_parent, new_name)
-        _, moved = self._names.find(parent, name)
-        for file in (replaced, moved):
-            self._changing((parent, name), file)
-        try:
-            self.hub.rename(parent, _checked(name), new_parent, _checked(new_name), flags)
-        finally:
-            self._changing((new_parent, new_name), replaced)
-            self._changing((parent, name), moved)
-
-    def _changing(self, name: tuple[FileId, bytes], file: FileId | None = None) -> None:
-        """This node changes a name, and so the number of links of what it names."""
-        self._names.drop(*name)
-        self._forget_static(file)
-
-    def _forget_static(self, file: FileId | None) -> None:
+    def forget_static(self, file: FileId | None) -> None:
         use = self._uses.get(file) if file is not None else None
         opened = use.file if use is not None else None
         if use is not None and opened is not None:
@@ -292,18 +282,6 @@ class Node:
             if use.handles == 0:  # it may have lost its last name, and is kept for nobody
                 use.since = -IDLE_SECONDS
                 self._look.set()
-
-    def _stale(self, file: FileId, name: bytes | None) -> None:
-        """Home says that another node changed a name or a file's attributes."""
-        if name is not None:
-            _, named = self._names.find(file, name)
-            self._changing((file, name), named)
-        else:
-            self._names.drop(file, b"")
-            self._forget_static(file)
-
-    def entries(self, folder: FileId) -> list[Entry]:
-        return [_uncached(entry) for entry in self._ask(lambda hub: hub.entries(folder))]
 
     def usage(self, file: FileId) -> Usage:
         del file
@@ -317,9 +295,12 @@ class Node:
 
     def _open(self, file: FileId, use: _Use, *, writes: bool) -> OpenFile:
         mark = self.content.mark()
+        self._names.opening(file)
         try:
-            opened = self._ask(lambda hub: hub.open(file, writes))
+            opened = self.ask(lambda hub: hub.open(file, writes))
         except OSError:
+            if use.file is None:
+                self._names.closed(file)
             self._names.gone(file)  # the kernel looks the name up once more after ESTALE
             raise
         return self._opened(file, use, opened, mark, writes=writes)
@@ -348,18 +329,21 @@ class Node:
     def create(
         self, parent: FileId, name: bytes, mode: int, flags: int, uid: int, gid: int
     ) -> tuple[Entry, Handle]:
-        self._changing((parent, name))
-        mark = self.content.mark()
+        mark, names, entry = self.content.mark(), self._names.mark(), None
         exclusive = bool(flags & os.O_EXCL)
-        entry, opened = self.hub.create(parent, _checked(name), mode, uid, gid, exclusive)
+        try:
+            entry, opened = self.hub.create(parent, checked(name), mode, uid, gid, exclusive)
+        finally:
+            self._names.made(names, parent, name, entry)
         file = entry.attributes.file
         use = self._use(file)
         with use.lock:
+            self._names.opening(file)
             made = self._opened(file, use, opened, mark, writes=True)
             self._used(file, use)
         if flags & os.O_TRUNC:
             self.change(file, Changes(size=0), None)
-        return _uncached(entry), self._handle(file, flags, made)
+        return uncached(entry), self._handle(file, flags, made)
 
     def _handle(self, file: FileId, flags: int, opened: OpenFile | None) -> Handle:
         window = self.content.window(opened) if opened is not None else None
@@ -371,7 +355,7 @@ class Node:
         use = self._use(file_of(handle))
         with use.lock:
             opened = use.file
-            if opened is None:
+            if opened is None or (writes_to(handle) and not use.writes):
                 opened = self._open(file_of(handle), use, writes=writes_to(handle))
             if use.handles == 0:
                 self._used(file_of(handle), use)
@@ -406,8 +390,8 @@ class Node:
         self._release(file_of(handle), use)
 
     def _release(self, file: FileId, use: _Use) -> None:
-        """The last one closes the file; copies of one that others have open too are kept for the
-        next program."""
+        """The last one closes a native file that was written, so that home knows all of it. What
+        is here of others is kept for the next program."""
         with use.lock:
             use.handles = max(0, use.handles - 1)
             if use.handles or use.file is None:
@@ -416,9 +400,9 @@ class Node:
             with self._uses_lock:
                 if file not in self._idle:
                     use.since, self._idle[file] = time.monotonic(), None
-            if self.content.native(file):
+            if use.writes and self.content.native(file):
                 self._close(file, use)
-            else:
+            elif use.writes:
                 self.content.settle(file)
         with self._uses_lock:
             surplus = list(self._idle)[: max(0, len(self._idle) - IDLE_FILES)]
@@ -437,6 +421,14 @@ class Node:
             if use.handles == 0 and use.file is not None:
                 self._close(file, use)
 
+    def _written(self, file: FileId, use: _Use) -> None:
+        """Other nodes may remember its size and times again."""
+        with use.lock:
+            if use.handles == 0 and use.file is not None and use.writes:
+                self.content.settle(file)
+                use.writes = False
+                self.hub.written(file)
+
     def _close(self, file: FileId, use: _Use) -> None:
         """With the use's lock held. Where home is not reached, the file stays open."""
         self.content.give_back(file)
@@ -445,6 +437,7 @@ class Node:
             self._idle.pop(file, None)
         self.content.closed(file)
         self.hub.close(file)
+        self._names.closed(file)
 
     # Locks.
 
@@ -467,8 +460,10 @@ class Node:
 
     def _beat(self) -> None:
         lease = 3.0
-        while not self._ended.wait(min(lease, self._relaxation) / 3):
+        while True:
             lease = self._heartbeat() or lease
+            if self._ended.wait(min(lease, self._relaxation) / 3):
+                return
 
     def _heartbeat(self) -> float | None:
         """The lease in seconds; None where home is not reached."""
@@ -480,6 +475,7 @@ class Node:
             log.info("home does not hear this node: %s", error)
             return None
         self.content.leased(sent + lease, mark)
+        self._names.leased(sent + lease)
         return lease
 
     def _write_back(self) -> None:
@@ -491,8 +487,11 @@ class Node:
                 if opened is None or not self._hub.connected:
                     continue
                 with suppress(OSError):
-                    if use.handles == 0 and time.monotonic() - use.since > IDLE_SECONDS:
+                    idle = time.monotonic() - use.since if use.handles == 0 else 0.0
+                    if idle > IDLE_SECONDS:
                         self._close_idle(file)
+                    elif idle > WRITTEN_SECONDS and use.writes:
+                        self._written(file, use)
                     elif opened.log != "off":
                         self.content.sync(opened)
 
@@ -512,15 +511,3 @@ def file_of(handle: int) -> FileId:
 
 def writes_to(handle: int) -> bool:
     return handle & os.O_ACCMODE != os.O_RDONLY
-
-
-def _uncached(entry: Entry) -> Entry:
-    """Not for the kernel to keep: to take it from there again, the node would have to wait for
-    calls that wait for home."""
-    return replace(entry, attributes=replace(entry.attributes, valid=0.0), valid=0.0)
-
-
-def _checked(name: bytes) -> bytes:
-    if len(name) > NAME_LIMIT:
-        raise OSError(errno.ENAMETOOLONG, "the name is too long")
-    return name

@@ -17,6 +17,9 @@ from shares.coherence import FileId
 
 ROOT = FileId(1)
 
+EVERYTHING = FileId(0)
+"""No file's id: what home calls back when it calls back all that a node was told."""
+
 
 @dataclass(frozen=True)
 class Attributes:

@@ -40,6 +40,7 @@ CALLS = frozenset(
         "sync",
         "unlink",
         "usage",
+        "written",
     }
 )
 """The methods of Hub that go as calls."""
@@ -188,6 +189,9 @@ class RemoteHub:
 
     def open(self, file: FileId, writes: bool) -> Opened:
         return self._call("open", file, writes)  # type: ignore[no-any-return]
+
+    def written(self, file: FileId) -> None:
+        self._call("written", file)
 
     def close(self, file: FileId) -> None:
         self._call("close", file)

@@ -33,7 +33,8 @@ scalars = st.one_of(
 )
 values = st.recursive(scalars, lambda inner: st.lists(inner, max_size=9), max_leaves=12)
 CALLS = """beat change close create entries forget_locks get_lock link lookup make_folder make_link
-open read_link remove_folder rename sync unlink usage attributes listen post node stale __init__"""
+open read_link remove_folder rename sync unlink usage attributes listen post node stale written
+__init__"""
 names = st.sampled_from(CALLS.split())
 calls = st.builds(
     lambda name, arguments: b"\x40" + json.dumps([name, *arguments]).encode(),

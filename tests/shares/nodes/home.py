@@ -245,7 +245,7 @@ class InProcessHub:
     def lookup(self, parent: FileId, name: bytes) -> Entry:
         self._reach()
         entry = self._home.tree.lookup(parent, name)
-        return Entry(entry.name, self.attributes(entry.attributes.file))
+        return Entry(entry.name, self.attributes(entry.attributes.file), valid=self._home.lease)
 
     def attributes(self, file: FileId) -> Attributes:
         self._reach()
@@ -361,6 +361,9 @@ class InProcessHub:
         with home.lock:
             attributes = home.extent(file).onto(home.tree.attributes(file))
         return Opened(attributes, found.native, home.relaxation, home.policy, home.log, found.grant)
+
+    def written(self, file: FileId) -> None:
+        self._reach()
 
     def close(self, file: FileId) -> None:
         self._after_content()

@@ -31,7 +31,7 @@ from shares.coherence import (
     Update,
     Updated,
 )
-from shares.nodes import BLOCK, Attributes, Entry, Extent, Hub, LockKind, codec
+from shares.nodes import BLOCK, EVERYTHING, Attributes, Entry, Extent, Hub, LockKind, codec
 
 FILE = FileId(7)
 CONTENT = bytes(range(256)) * 16
@@ -85,6 +85,14 @@ def test_golden_bytes() -> None:
     extent = Extent(5, 1, 2, 3).pack()
     assert len(extent) == BLOCK
     assert extent[:16].hex() == "01000000000000000500000000000000"
+
+
+def test_golden_bytes_of_what_home_promises() -> None:
+    stale = codec.encode_call("stale", [EVERYTHING, None])
+    assert stale == b'\x40["stale", 0, null]'
+    attributes = Attributes(FileId(7), 0o100644, 1, 2, 3, 4, 5, 6, 7, valid=2.5)
+    entry = codec.encode_result(Entry(b"a", attributes, valid=5.0))
+    assert entry == b'\x41["a", [7, 33188, 1, 2, 3, 4, 5, 6, 7, 2.5], 5.0]'
 
 
 def test_content_of_blocks_that_the_message_is_not_about_is_refused() -> None:

@@ -12,11 +12,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from shares.coherence import BLOCK, Fetch, FileId, Own
-from shares.nodes import ROOT, Buffer, Changes, Node
+from shares.nodes import ROOT, Buffer, Changes, Entry, Node
 from tests.shares.nodes.home import InProcessHome
 from tests.waiting import eventually
 
@@ -200,6 +201,25 @@ def test_names_of_other_nodes_are_seen_at_once(join: Join) -> None:
     folder = one.make_folder(ROOT, b"d", 0o755, 0, 0).attributes.file
     assert {entry.name for entry in two.entries(ROOT)} == {b"d"}
     assert two.lookup(ROOT, b"d").attributes.file == folder
+
+
+def test_a_name_that_was_looked_for_while_it_was_made_is_there_afterwards(
+    join: Join, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a node looked for during a call of its own that made it, it held to be missing for good:
+    home tells the other nodes alone."""
+    node = join()
+    make = node.hub.make_folder
+
+    def slow(*arguments: Any) -> Entry:
+        with pytest.raises(FileNotFoundError):  # as a second thread of the program
+            node.lookup(ROOT, b"sub")
+        return make(*arguments)
+
+    monkeypatch.setattr(node.hub, "make_folder", slow)
+    assert eventually(lambda: node._names._until > 0)
+    made = node.make_folder(ROOT, b"sub", 0o755, 0, 0)
+    assert node.lookup(ROOT, b"sub").attributes.file == made.attributes.file
 
 
 def test_a_native_file_that_is_larger_than_the_buffer_is_given_up_in_runs(

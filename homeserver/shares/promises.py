@@ -1,0 +1,201 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""What nodes were told of names and attributes: they answer from it until they are called back.
+
+As the callbacks of AFS (Howard et al., ACM TOCS 1988): home puts down who was told of what, and
+calls those back before it changes that. A node is silent for no longer than its lease; then it
+answers from nothing. Size and times of a file that a node has open to write are in block -1, and
+the coherence protocol's: while there is such a node, nobody is promised the file's attributes.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from homeserver.shares.session import Session
+from shares.coherence import FileId
+from shares.nodes import EVERYTHING
+
+LIMIT = 100_000
+"""Files and folders that a node is known to know; then it is told to forget everything."""
+
+NEVER = -1
+
+Key = tuple[FileId, bytes | None]
+"""A folder and a name in it; or a file, and None: its attributes."""
+
+
+@dataclass
+class _Known:
+    """What a node knows: names in these folders, attributes of these files. flushing: how often it
+    is being told to forget everything. writes: files that it has open to write."""
+
+    folders: set[FileId] = field(default_factory=set)
+    files: set[FileId] = field(default_factory=set)
+    flushing: int = 0
+    writes: set[FileId] = field(default_factory=set)
+
+    def has(self, key: Key) -> bool:
+        file, name = key
+        named = name is not None and file in self.folders
+        return bool(self.flushing) or named or file in self.files
+
+
+class Recall:
+    """Nodes that are being called back."""
+
+    def __init__(self, told: Iterable[tuple[Session, Key]]) -> None:
+        """Never waits."""
+        self._done = threading.Semaphore(0)
+        self._count = 0
+        for session, (file, name) in told:
+            self._count += 1
+            session.tell_stale(file, name, self._done.release)
+
+    def wait(self) -> None:
+        """Until they have forgotten it, or are no more."""
+        for _ in range(self._count):
+            self._done.acquire()
+        self._count = 0
+
+
+class Promises:
+    """Of one share. Thread-safe; nothing but `changing` and Recall.wait waits.
+
+    What home says to a node is promised where nothing was being changed meanwhile: `asked`, then
+    look, then `told`.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._sessions: dict[Session, _Known] = {}
+        self._changing: Counter[FileId] = Counter()
+        self._mark = 0
+
+    def joined(self, session: Session) -> None:
+        """From now on the node may be told."""
+        with self._lock:
+            self._sessions[session] = _Known()
+
+    def asked(self, session: Session, folder: FileId | None = None) -> int:
+        """Home is about to look at something for the node; at names in that folder. A word for
+        `told`."""
+        with self._lock:
+            known = self._known(session)
+            if folder is not None:
+                known.folders.add(folder)
+                if self._changing[folder]:
+                    return NEVER
+            return self._mark
+
+    def told(self, session: Session, mark: int, files: Iterable[FileId] = ()) -> set[FileId] | None:
+        """Home has looked at attributes of these files: of which the node may keep them. None: not
+        even the names. Whatever it keeps, it is called back."""
+        with self._lock:
+            known = self._known(session)
+            known.files.update(files)
+            flush = len(known.files) + len(known.folders) > LIMIT
+            if flush:
+                known.files, known.folders = set(files), set()
+                known.flushing += 1
+            steady = mark == self._mark and not flush
+            kept = {file for file in files if not self._changing[file]} if steady else None
+        if flush:
+            session.tell_stale(EVERYTHING, None, lambda: self._flushed(known))
+        return kept
+
+    def _known(self, session: Session) -> _Known:
+        """One that is no more gets its answer no more, and is not put down."""
+        return self._sessions.get(session) or _Known()
+
+    def _flushed(self, known: _Known) -> None:
+        with self._lock:
+            known.flushing -= 1
+
+    @contextmanager
+    def changing(self, session: Session, *keys: Key) -> Iterator[list[Key]]:
+        """The block changes that for a node. Before it, and after it again, the other nodes are
+        called back and waited for. What turns out to be changed as well is added to the list."""
+        changed = list(keys)
+        with self._lock:
+            self._begin(file for file, _ in keys)
+            recall = self._recall(session, changed)
+        try:
+            recall.wait()
+            yield changed
+        finally:
+            with self._lock:
+                self._end(file for file, _ in keys)
+                recall = self._recall(session, changed)
+            recall.wait()
+
+    def writing(self, session: Session, file: FileId) -> Recall:
+        """The node is about to be allowed to write a file, until it has `written`. The other nodes
+        are called back, and have to be waited for; those that have it open follow block -1. With
+        the share's lock."""
+        with self._lock:
+            known = self._sessions.get(session)
+            if known is None or file in known.writes:
+                return Recall([])
+            known.writes.add(file)
+            self._begin([file])
+            return self._recall(session, [(file, None)], but=file)
+
+    def written(self, session: Session, file: FileId) -> None:
+        """It writes no more. Harmless where it did not."""
+        with self._lock:
+            known = self._known(session)
+            if file in known.writes:
+                known.writes.discard(file)
+                self._end([file])
+
+    def writes(self, session: Session, file: FileId) -> bool:
+        with self._lock:
+            known = self._sessions.get(session)
+            return known is not None and file in known.writes
+
+    def recall(self, file: FileId) -> None:
+        """The attributes are others, by nobody's doing: who knows them is called back."""
+        with self._lock:
+            self._mark += 1
+            self._recall(None, [(file, None)])
+
+    def known(self, session: Session) -> int:
+        """How many files and folders the node may know."""
+        with self._lock:
+            known = self._known(session)
+            return len(known.files) + len(known.folders)
+
+    def lost(self, session: Session) -> None:
+        """The node is no more."""
+        with self._lock:
+            known = self._sessions.pop(session, None)
+            if known:
+                self._end(known.writes)
+
+    def _begin(self, files: Iterable[FileId]) -> None:
+        self._mark += 1
+        self._changing.update(files)
+
+    def _end(self, files: Iterable[FileId]) -> None:
+        self._mark += 1
+        for file in files:
+            self._changing[file] -= 1
+            if not self._changing[file]:
+                del self._changing[file]
+
+    def _recall(
+        self, session: Session | None, keys: list[Key], but: FileId | None = None
+    ) -> Recall:
+        """but: not those that have this file open."""
+        told = []
+        for other, known in self._sessions.items():
+            if other is session or (but is not None and but in other.opened):
+                continue
+            told += [(other, key) for key in dict.fromkeys(keys) if known.has(key)]
+            known.files.difference_update(file for file, _ in keys)
+        return Recall(told)

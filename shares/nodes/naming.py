@@ -1,0 +1,151 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a node answers and asks about names: from what it remembers where it may, else by home."""
+
+from __future__ import annotations
+
+import errno
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from typing import TypeVar
+
+from shares.coherence import FileId
+from shares.nodes.hub import Hub
+from shares.nodes.names import Names
+from shares.nodes.operations import Attributes, Entry
+
+NAME_LIMIT = 255
+
+T = TypeVar("T")
+
+
+class Naming(ABC):
+    """The part of Operations that is about names. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._names = Names()
+
+    @property
+    @abstractmethod
+    def hub(self) -> Hub:
+        """Home; between two memberships this waits for the next one."""
+
+    @abstractmethod
+    def ask(self, question: Callable[[Hub], T]) -> T:
+        """What changes nothing is asked again of the next membership, if this one ends."""
+
+    @abstractmethod
+    def is_open(self, file: FileId) -> bool:
+        """Whether this node has it open: then home does not know all of its attributes."""
+
+    @abstractmethod
+    def attributes(self, file: FileId, handle: int | None) -> Attributes: ...
+
+    @abstractmethod
+    def forget_static(self, file: FileId | None) -> None:
+        """Attributes that block -1 has not are others, of a file that may be open here."""
+
+    def lookup(self, parent: FileId, name: bytes) -> Entry:
+        known, file = self._names.find(parent, name)
+        if known and file is None:
+            raise FileNotFoundError(errno.ENOENT, "no such name")
+        if file is not None:
+            with suppress(OSError):
+                return Entry(name, self.attributes(file, None))
+            self._names.gone(file)
+        mark = self._names.mark()
+        try:
+            wanted = checked(name)
+            entry = self.ask(lambda hub: hub.lookup(parent, wanted))
+        except FileNotFoundError:
+            self._names.learn(mark, parent, name, None)
+            raise
+        self._names.learn(mark, parent, name, entry)
+        if self.is_open(entry.attributes.file):
+            return Entry(name, self.attributes(entry.attributes.file, None))
+        return uncached(entry)
+
+    def read_link(self, file: FileId) -> bytes:
+        target = self._names.target(file)
+        if target is None:
+            target = self.ask(lambda hub: hub.read_link(file))
+            self._names.learn_target(file, target)
+        return target
+
+    def make_folder(self, parent: FileId, name: bytes, mode: int, uid: int, gid: int) -> Entry:
+        return self._make(
+            parent, name, lambda: self.hub.make_folder(parent, checked(name), mode, uid, gid)
+        )
+
+    def make_link(self, parent: FileId, name: bytes, target: bytes, uid: int, gid: int) -> Entry:
+        return self._make(
+            parent, name, lambda: self.hub.make_link(parent, checked(name), target, uid, gid)
+        )
+
+    def link(self, file: FileId, parent: FileId, name: bytes) -> Entry:
+        return self._make(parent, name, lambda: self.hub.link(file, parent, checked(name)), file)
+
+    def _make(
+        self, parent: FileId, name: bytes, make: Callable[[], Entry], file: FileId | None = None
+    ) -> Entry:
+        """file: what has a link more by that."""
+        mark, entry = self._names.mark(), None
+        try:
+            entry = make()
+            return uncached(entry)
+        finally:
+            self._names.made(mark, parent, name, entry, file)
+            self.forget_static(file)
+
+    def unlink(self, parent: FileId, name: bytes) -> None:
+        self._unmake(parent, name, lambda: self.hub.unlink(parent, checked(name)))
+
+    def remove_folder(self, parent: FileId, name: bytes) -> None:
+        self._unmake(parent, name, lambda: self.hub.remove_folder(parent, checked(name)))
+
+    def _unmake(self, parent: FileId, name: bytes, unmake: Callable[[], None]) -> None:
+        mark, file = self._names.mark(), self._names.named(parent, name)
+        try:
+            unmake()
+        except OSError:
+            self._names.changed(parent, name, file)
+            raise
+        else:
+            self._names.unmade(mark, parent, name, file)
+        finally:
+            self.forget_static(file)
+
+    def rename(
+        self, parent: FileId, name: bytes, new_parent: FileId, new_name: bytes, flags: int
+    ) -> None:
+        replaced = self._names.named(new_parent, new_name)
+        moved = self._names.named(parent, name)
+        try:
+            self.hub.rename(parent, checked(name), new_parent, checked(new_name), flags)
+        finally:
+            self._names.changed(parent, name, moved, replaced)
+            self._names.changed(new_parent, new_name)
+            for file in (replaced, moved):
+                self.forget_static(file)
+
+    def entries(self, folder: FileId) -> list[Entry]:
+        found = self._names.entries(folder)
+        if found is None:
+            mark = self._names.mark()
+            found = self.ask(lambda hub: hub.entries(folder))
+            self._names.learn_folder(mark, folder, found)
+        return [uncached(entry) for entry in found]
+
+
+def uncached(entry: Entry) -> Entry:
+    """Not for the kernel to keep: to take it from there again, the node would have to wait for
+    calls that wait for home."""
+    return replace(entry, attributes=replace(entry.attributes, valid=0.0), valid=0.0)
+
+
+def checked(name: bytes) -> bytes:
+    if len(name) > NAME_LIMIT:
+        raise OSError(errno.ENAMETOOLONG, "the name is too long")
+    return name
