@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A working set is a hint from anybody: a good one helps, a bad one does no harm."""
 
+import functools
 import struct
 import threading
 import time
@@ -15,10 +16,21 @@ from replica import Run, encode_working_set
 from satchel.ids import BLOCK_SIZE, ZERO_REF, ChunkRef
 from surrogate.fetching.standing import ASIDE_BYTES
 from surrogate.prefetch import Prefetcher
-from tests.surrogate.sources import FarVolume
+from tests.surrogate.sources import FarVolume, noise
 
 BLOCKS = 1536
+CONTENT = noise(1, BLOCKS)
 RECORD_HEADER = 64
+
+
+def content(run: Run) -> bytes:
+    return CONTENT[run.first * BLOCK_SIZE :][: run.count * BLOCK_SIZE]
+
+
+@functools.cache
+def encoded(runs: tuple[Run, ...]) -> bytes:
+    """Working sets of such runs; compressing all blocks takes seconds."""
+    return encode_working_set([runs], content)
 
 
 class Bench(FarVolume):
@@ -27,12 +39,8 @@ class Bench(FarVolume):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, BLOCKS, 8)
 
-    def content(self, run: Run) -> bytes:
-        start, size = run.first * BLOCK_SIZE, run.count * BLOCK_SIZE
-        return self.home.read(self.volume.root, start, size)
-
     def blob(self, *runs: Run) -> TableRoot:
-        return self.home.import_bytes(encode_working_set([runs], self.content))
+        return self.home.import_bytes(encoded(runs))
 
     def prefetcher(self, blob: TableRoot) -> Prefetcher:
         return Prefetcher(self.cache, self.fetcher, blob)
@@ -69,7 +77,7 @@ def test_the_working_set_is_brought_and_nothing_else(bench: Bench) -> None:
     bench.prefetch(bench.blob(Run("disk0", 200, 10), Run("disk0", 0, 5), Run("disk0", 203, 2)))
     assert bench.present() == 15
     for number in (*range(200, 210), *range(5)):
-        assert bench.content_here(number) == bench.content(Run("disk0", number, 1))
+        assert bench.content_here(number) == content(Run("disk0", number, 1))
 
 
 def test_what_the_machine_never_touches_came_in_vain(bench: Bench) -> None:
@@ -116,7 +124,7 @@ def test_a_miss_of_another_block_is_fetched(bench: Bench) -> None:
     prefetcher = bench.prefetcher(bench.blob(Run("disk0", 0, 100)))
     prefetcher.start({"disk0": bench.volume})
     prefetcher.resolve(bench.volume, 150, 1)
-    assert bench.content_here(150) == bench.content(Run("disk0", 150, 1))
+    assert bench.content_here(150) == content(Run("disk0", 150, 1))
     prefetcher.join()
 
 
@@ -172,7 +180,7 @@ def test_a_miss_does_not_wait_for_a_stream_that_ended_early(bench: Bench) -> Non
     prefetcher = bench.prefetcher(broken)
     prefetcher.start({"disk0": bench.volume})
     prefetcher.resolve(bench.volume, 50, 1)
-    assert bench.content_here(50) == bench.content(Run("disk0", 50, 1))
+    assert bench.content_here(50) == content(Run("disk0", 50, 1))
     prefetcher.join()
 
 
