@@ -10,6 +10,6 @@
 Each figure is one JSON line on standard output as soon as it is known.
 """
 
-from bench.harness import Figure, alternate, figure
+from bench.harness import Figure, figure
 
-__all__ = ["Figure", "alternate", "figure"]
+__all__ = ["Figure", "figure"]

@@ -7,8 +7,6 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import json
-import statistics
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import ModuleType
@@ -87,20 +85,6 @@ def figure(
     elif at_least is not None:
         goal, holds = f"{prefix}>= {at_least:g}{suffix}", measured >= at_least
     return Figure(name, value, unit, compared_with, ratio, goal, holds)
-
-
-def alternate(contestants: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    """Run the contestants one after the other, `rounds` times: median wall seconds of each.
-
-    A machine that slows down meanwhile slows all of them down, so that ratios stay true.
-    """
-    seconds: dict[str, list[float]] = {name: [] for name in contestants}
-    for _ in range(rounds):
-        for name, run in contestants.items():
-            started = time.perf_counter()
-            run()
-            seconds[name].append(time.perf_counter() - started)
-    return {name: statistics.median(values) for name, values in seconds.items()}
 
 
 def figures_of(name: str, *, quick: bool = False) -> Iterator[Figure]:

@@ -42,15 +42,6 @@ def share_socket(link: Link, home: Peer) -> Path:
     return link.reach("shares", str(PurePosixPath(home.socket).with_name(SHARE_SOCKET)))
 
 
-def lend_shares(surrogate: Link, shares: Path, folder: str) -> str:
-    """Let a surrogate reach home's shares through this client; the path of the socket there.
-
-    shares: what `share_socket` gave; folder: the surrogate's for forwarded sockets. Raises
-    StateError without a connection to the surrogate.
-    """
-    return surrogate.lend("shares", shares, folder)
-
-
 class HomeService:
     """One service at home, over a link that may not stand. Thread-safe as the link is."""
 
@@ -128,8 +119,8 @@ def lend_calls(
     """Let a surrogate reach home's keeper of what the guests of this service ask of their shares,
     and of no other service; None where they have none, or without home.
 
-    peer: as the link to home was opened with; folder: as for `lend_shares`. Raises StateError
-    without a connection to the surrogate.
+    peer: as the link to home was opened with; folder: the surrogate's for forwarded sockets. Raises
+    StateError without a connection to the surrogate.
     """
     if home is None or not manifest.machine.get("shares"):
         return None

@@ -102,7 +102,7 @@ class Log:
         self._durability = durability
         self._segment_bytes = segment_bytes
         self._append_lock = threading.Lock()  # held while the medium is written to
-        self._changed = threading.Condition()  # guards everything below; never held during IO
+        self._lock = threading.Lock()  # guards everything below; never held during IO
         self._state = LogState.OPEN
         self._failure: MediaError | None = None
         self._last = self._durable = segments[-1].last if segments else OperationNumber(0)
@@ -170,7 +170,7 @@ class Log:
     @property
     def first(self) -> OperationNumber:
         """The number of the first operation that it has; `last + 1` if it has none."""
-        with self._changed:
+        with self._lock:
             return self._first()
 
     @property
@@ -197,13 +197,12 @@ class Log:
             if self._segments[-1].full(operation.record_size, self._segment_bytes):
                 self._roll(operation.record_size)
             self._write(operation)
-            with self._changed:
+            with self._lock:
                 self._segments[-1].add(operation.record_size)
                 self._last = operation.number
                 if self._durability == "each":
                     self._durable = operation.number
                 self._remember(operation)
-                self._changed.notify_all()
 
     def sync(self) -> None:
         """Everything appended so far is on the medium on return. Raises as append does."""
@@ -228,17 +227,6 @@ class Log:
                     yield found
                 number = OperationNumber(number + 1)
 
-    def wait_beyond(self, number: OperationNumber, timeout: float) -> bool:
-        """Waits until an operation after `number` is logged; False after `timeout` seconds.
-
-        False at once when the log is closed, and as soon as it is closed meanwhile.
-        """
-        with self._changed:
-            self._changed.wait_for(
-                lambda: self._last > number or self._state is LogState.CLOSED, timeout
-            )
-            return self._last > number
-
     def cut(self, upto: OperationNumber) -> None:
         """Forgets the operations up to that number, which may be beyond `last`.
 
@@ -256,7 +244,7 @@ class Log:
                 kept = self._keep_after(upto)
                 if kept[-1] is not self._segments[-1]:
                     self._use(kept[-1])
-                with self._changed:
+                with self._lock:
                     self._last = OperationNumber(max(self._last, upto))
                     self._durable = OperationNumber(max(self._durable, upto))
                 self._drop([s for s in self._segments if s not in kept], kept)
@@ -281,7 +269,7 @@ class Log:
                     remove(old.path)
                 made = _fresh(self.path, base, self._segment_bytes)
                 self._use(made)
-            with self._changed:
+            with self._lock:
                 self._segments = [made]
                 self._last = self._durable = base
 
@@ -296,16 +284,15 @@ class Log:
             if self._state is LogState.OPEN and self._fd >= 0:
                 with contextlib.suppress(SatchelError):
                     self._sync("cannot sync")
-            with self._changed:
+            with self._lock:
                 self._state = LogState.CLOSED
-                self._changed.notify_all()
             _let_go(self._fd)
             _let_go(self._lock_fd)
             self._fd = self._lock_fd = -1
 
     def _find(self, number: OperationNumber) -> Operation | Segment | None:
         """Where operation `number` is: in memory, in a segment, or nowhere yet."""
-        with self._changed:
+        with self._lock:
             if self._state is LogState.CLOSED:
                 raise StateError(f"cannot read operation log {self.path}", why="it is closed")
             if number > self._last:
@@ -345,9 +332,8 @@ class Log:
     def _fail(self, what: str, error: OSError) -> MediaError:
         """Nobody knows any more what is on the medium: the one way to FAILED."""
         failure = media_error(f"{what} in {self.path}", error)
-        with self._changed:
+        with self._lock:
             self._state, self._failure = LogState.FAILED, failure
-            self._changed.notify_all()
         return failure
 
     def _write(self, operation: Operation) -> None:
@@ -369,7 +355,7 @@ class Log:
 
     def _sync(self, what: str) -> None:
         self._sync_file(what)
-        with self._changed:
+        with self._lock:
             self._durable = self._last
 
     def _sync_file(self, what: str) -> None:
@@ -392,7 +378,7 @@ class Log:
             size = max(self._segment_bytes, SEGMENT_HEADER_SIZE + record_size)
             write_segment(path, first, 0, size=size)
             self._use(segment := Segment(path, first))
-        with self._changed:
+        with self._lock:
             self._segments = [*self._segments, segment]
 
     def _use(self, segment: Segment) -> None:
@@ -412,13 +398,12 @@ class Log:
 
     def _drop(self, old: list[Segment], kept: list[Segment]) -> None:
         """Forgets segments, the oldest first, so that a crash leaves no hole."""
-        with self._changed:
+        with self._lock:
             for segment in old:
                 segment.cut = True
             self._segments = kept
             for number in [n for n in self._recent if n < kept[0].first]:
                 self._recent_bytes -= len(self._recent.pop(number).payload)
-            self._changed.notify_all()
         for segment in old:
             remove(segment.path)
 

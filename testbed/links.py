@@ -149,14 +149,13 @@ class TunLinks:
         self.emulator.close()
 
 
-class TunLink:
-    """Two TUN devices of a satchel-link process."""
+class _Shaped:
+    """How a link is meant to be; `_send` makes it so."""
 
-    def __init__(self, emulator: Emulator, name: str, up: Shape, down: Shape) -> None:
+    def __init__(self, name: str, up: Shape, down: Shape) -> None:
         self.name = name
-        self._emulator = emulator
         self._shapes: dict[Way, Shape] = {"up": up, "down": down}
-        self.restore()
+        self._working = True
 
     def shape(self, *, up: Shape | None = None, down: Shape | None = None) -> None:
         self._shapes = {"up": up or self._shapes["up"], "down": down or self._shapes["down"]}
@@ -168,6 +167,18 @@ class TunLink:
 
     def restore(self) -> None:
         self._working = True
+        self._send()
+
+    def _send(self) -> None:
+        raise NotImplementedError
+
+
+class TunLink(_Shaped):
+    """Two TUN devices of a satchel-link process."""
+
+    def __init__(self, emulator: Emulator, name: str, up: Shape, down: Shape) -> None:
+        super().__init__(name, up, down)
+        self._emulator = emulator
         self._send()
 
     def counters(self) -> LinkCounters:
@@ -231,28 +242,15 @@ class NetemLinks:
         """The namespaces take the devices with them."""
 
 
-class NetemLink:
+class NetemLink(_Shaped):
     """A wire whose ends send through `tc netem`."""
 
     def __init__(self, name: str, leaf: End, core: End, up: Shape, down: Shape) -> None:
-        self.name = name
+        super().__init__(name, up, down)
         self._wire = Wire(name, leaf, core)
         self._senders: dict[Way, End] = {"up": leaf, "down": core}
-        self._shapes: dict[Way, Shape] = {"up": up, "down": down}
         for end in self._senders.values():
             ip("-n", end.namespace, *f"link set {end.interface} gso_max_segs 1".split())
-        self.restore()
-
-    def shape(self, *, up: Shape | None = None, down: Shape | None = None) -> None:
-        self._shapes = {"up": up or self._shapes["up"], "down": down or self._shapes["down"]}
-        self._send()
-
-    def cut(self) -> None:
-        self._working = False
-        self._send()
-
-    def restore(self) -> None:
-        self._working = True
         self._send()
 
     def counters(self) -> LinkCounters:

@@ -46,7 +46,6 @@ from wire.identity import (
     fingerprint,
     known_hosts_line,
     signer_of,
-    verify_signature,
     verify_signer,
 )
 from wire.links import Link, Links, Peer
@@ -72,7 +71,6 @@ from wire.messages import (
 from wire.openssh import Lane, Ran, SshHost
 from wire.server import (
     Server,
-    client_gone,
     install_errors,
     listen_local,
     serve,
@@ -137,7 +135,6 @@ __all__ = [
     "WrongKey",
     "allowed_signers_line",
     "chunk_routes",
-    "client_gone",
     "fingerprint",
     "install_errors",
     "known_hosts_line",
@@ -148,6 +145,5 @@ __all__ = [
     "serve_local",
     "signer_of",
     "streamed",
-    "verify_signature",
     "verify_signer",
 ]

@@ -87,19 +87,6 @@ def fingerprint(public: str) -> str:
     return "SHA256:" + base64.b64encode(digest).decode("ascii").rstrip("=")
 
 
-def verify_signature(data: bytes, signature: bytes, public: str, namespace: str) -> None:
-    """Return if the owner of the public line signed `data` as a thing of kind `namespace`.
-
-    Raises SignatureInvalid if the signature is not one of `data`, SignerUnknown if it is one by
-    another key.
-    """
-    made_by = signer_of(data, signature, namespace)
-    if made_by != fingerprint(public):
-        raise SignerUnknown(
-            f"signed by another key than {fingerprint(public)}", why=f"signed by {made_by}"
-        )
-
-
 def verify_signer(
     data: bytes, signature: bytes, *, allowed_signers: Path, signer: str, namespace: str
 ) -> None:

@@ -5,7 +5,7 @@
 The IO thread reads whole requests (bodies over 512 KB go to a temporary file) and writes answers,
 so a slow peer holds a connection but no worker. A worker is held while the application runs: an
 operation of minutes holds one of N. A generator's answer is streamed; when the client goes away,
-the generator is closed. `client_gone()` tells a long request that its client has gone.
+the generator is closed.
 
 Nothing authenticates here: the socket has mode 0600 and ssh decides who reaches it from elsewhere.
 """
@@ -94,8 +94,8 @@ class Server:
         """Stop: the socket goes at once, running requests get `grace` seconds to be answered, then
         every connection is cut. Returns when the threads have ended.
 
-        A request that ignores `client_gone()` and runs on after `grace` and 2 s more is named in
-        the log and left to a daemon thread; nobody will see its answer.
+        A request that runs on after `grace` and 2 s more is named in the log and left to a daemon
+        thread; nobody will see its answer.
         """
         with self._close_lock:
             if not self._closing.is_set():
@@ -226,12 +226,6 @@ def streamed(pieces: Iterator[bytes]) -> flask.Response:
             log.info("an answer ends early: %s", error)
 
     return flask.Response(all_of_them(), mimetype="application/octet-stream")
-
-
-def client_gone() -> bool:
-    """Within a request: whether the client has closed its connection."""
-    gone = flask.request.environ.get("waitress.client_disconnected")
-    return bool(gone()) if gone else False
 
 
 def install_errors(app: flask.Flask) -> None:

@@ -198,14 +198,6 @@ class SshLink:
         """
         self._add(_remote(remote, str(local)))
 
-    def cancel_local(self, local: Path) -> None:
-        """Remove a forward and its socket; connections that are open go on. NotFoundError."""
-        self._cancel("-L", str(local))
-
-    def cancel_remote(self, remote: str) -> None:
-        """Remove a forward and its socket there; connections that are open go on. NotFoundError."""
-        self._cancel("-R", remote)
-
     def run(self, argv: Sequence[str], timeout: float = 30.0) -> Ran:
         """Run a command there to its end, whatever its exit code, without input.
 
@@ -298,19 +290,6 @@ class SshLink:
                 remove_stale_socket(Path(forward.listen))
             self._control_command("forward", forward)
             self._forwards.append(forward)
-
-    def _cancel(self, flag: str, listen: str) -> None:
-        with self._forwarding:
-            found = [f for f in self._forwards if (f.flag, f.listen) == (flag, listen)]
-            if not found:
-                raise NotFoundError(f"{self.host.name} has no forward {flag} {listen}")
-            self._require_ready()
-            self._control_command("cancel", found[0])
-            self._forwards.remove(found[0])
-        if flag == "-L":
-            Path(listen).unlink(missing_ok=True)
-        else:
-            self.run(["rm", "-f", "--", listen], END_SECONDS)
 
     def _remove_remote(self) -> None:
         paths = [f.listen for f in list(self._forwards) if not f.is_local]

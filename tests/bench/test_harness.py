@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from bench import Figure, alternate, figure
+from bench import Figure, figure
 from bench.harness import BENCHES, figures_of
 from satchel.errors import NotFoundError
 
@@ -36,13 +36,6 @@ def test_a_goal_is_about_the_value_where_nothing_is_compared() -> None:
     )
     assert figure("rate", 6.0, "MB/s", at_least=5).holds is True
     assert figure("rate", 6.0, "MB/s").holds is None
-
-
-def test_contestants_take_turns() -> None:
-    order: list[str] = []
-    medians = alternate({"a": lambda: order.append("a"), "b": lambda: order.append("b")}, 2)
-    assert order == ["a", "b", "a", "b"]
-    assert set(medians) == {"a", "b"}
 
 
 @pytest.mark.parametrize("name", BENCHES)

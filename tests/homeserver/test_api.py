@@ -26,7 +26,7 @@ from satchel.errors import SatchelError as AnyError
 from tests.homeserver.conftest import Bench
 from tests.needs import requires
 from tests.scripted import operation
-from wire import ChunkClient, HttpClient, Identity, ServiceStatus, serve, verify_signature
+from wire import ChunkClient, HttpClient, Identity, ServiceStatus, serve, signer_of
 
 pytestmark = requires("nbdkit", "nbdfuse", "fuse", "ssh-keygen")
 
@@ -83,8 +83,8 @@ def test_the_newest_checkpoint_is_signed_and_its_chunks_are_there(
 ) -> None:
     found = notes.get_json(f"{NOTES}/checkpoint")
     data = found["manifest"].encode()
-    owner = Identity.open(bench.settings.identity).public
-    verify_signature(data, found["signature"].encode(), owner, SIGNATURE_NAMESPACE)
+    owner = Identity.open(bench.settings.identity).fingerprint
+    assert signer_of(data, found["signature"].encode(), SIGNATURE_NAMESPACE) == owner
     manifest = Manifest.from_bytes(data)
     refs = bench.home.store.reachable(manifest.roots())[: 52 * 100]
     records = ChunkClient(notes).fetch(refs)

@@ -4,7 +4,6 @@
 
 import os
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +18,6 @@ from wire import (
     Identity,
     Server,
     SshHost,
-    client_gone,
     install_errors,
     serve,
     streamed,
@@ -41,7 +39,6 @@ class Desk:
     entered: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
     calls: int = 0
     closed: threading.Event = field(default_factory=threading.Event)
-    gone: threading.Event = field(default_factory=threading.Event)
 
 
 @pytest.fixture
@@ -105,16 +102,6 @@ def add_slow_routes(desk: Desk) -> None:
         desk.entered.release()
         desk.go.wait(30)
         return "[]"
-
-    @app.get("/long")
-    def long() -> str:
-        desk.entered.release()
-        for _ in range(1000):
-            if client_gone():
-                desk.gone.set()
-                break
-            time.sleep(0.01)
-        return "{}"
 
     @app.get("/stream")
     def stream() -> flask.Response:

@@ -209,14 +209,6 @@ def test_a_stream_whose_client_goes_is_closed(desk: Desk, server: Server) -> Non
     assert desk.closed.wait(5)
 
 
-def test_a_long_request_sees_that_its_client_has_gone(desk: Desk, server: Server) -> None:
-    connection = UnixConnection(server.path)
-    connection.request("GET", "/long")
-    assert desk.entered.acquire(timeout=5)
-    connection.close()
-    assert desk.gone.wait(5)
-
-
 def test_close_lets_running_requests_end(desk: Desk, server: Server, client: HttpClient) -> None:
     with ThreadPoolExecutor(2) as pool:
         running = pool.submit(client.get_json, "/wait")

@@ -91,20 +91,18 @@ def test_forwards_carry_both_ways(
     assert link.state is LinkState.CLOSED
 
 
-def test_forwards_come_and_go(link: SshLink, server: Server, short_path: Path) -> None:
-    for number in range(3):
-        near, back = short_path / f"near{number}", short_path / f"back{number}"
+def test_forwards_are_added_and_end_with_the_link(
+    link: SshLink, server: Server, short_path: Path
+) -> None:
+    made = [(short_path / f"near{n}", short_path / f"back{n}") for n in range(3)]
+    for near, back in made:
         link.forward_local(near, str(server.path))
         link.forward_remote(str(back), server.path)
         for path in (near, back):
             with HttpClient(path) as client:
                 assert client.post_bytes("/echo", b"x") == b"x"
-        link.cancel_local(near)
-        link.cancel_remote(str(back))
-        assert not near.exists()
-        assert not back.exists()
-    with pytest.raises(NotFoundError):
-        link.cancel_local(near)
+    link.close()
+    assert not any(path.exists() for pair in made for path in pair)
 
 
 def test_errors_survive_the_trip(carried: HttpClient) -> None:

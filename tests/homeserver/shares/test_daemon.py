@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from client.home import lend_shares, share_socket
+from client.home import share_socket
 from satchel.paths import SHARE_SOCKET
 from shares.coherence import BLOCK
 from shares.nodes import ROOT, Buffer, Membership, Node
@@ -182,7 +182,7 @@ def test_a_client_reaches_the_shares_and_lends_them_to_a_surrogate(
         with Links(run) as links:
             link = links.open("home", home)
             here = share_socket(link, home)
-            there = lend_shares(links.open("spot", surrogate), here, str(forwarded))
+            there = links.open("spot", surrogate).lend("shares", here, str(forwarded))
             for name, socket in (("mobile", here), ("surrogate", Path(there))):
                 membership, member = node(socket, tmp_path, name)
                 file = member.lookup(ROOT, b"file").attributes.file
