@@ -48,6 +48,17 @@ def test_every_link_resolves() -> None:
     assert not broken
 
 
+def test_files_and_folders_that_documents_name_are_there() -> None:
+    """But for those of formats, which are below a home or on a medium."""
+    tops = {path.parts[0] for path in tree.files() if len(path.parts) > 1}
+    gone = []
+    for page in pages():
+        for name in re.findall(r"`([\w.-]+/[\w./-]*)`", FENCE.sub("", tree.text(page))):
+            if name.split("/")[0] in tops and not (tree.ROOT / name).exists():
+                gone.append(f"{page}: {name}")
+    assert [what for what in gone if not what.startswith("docs/formats/")] == []
+
+
 def test_commands_errors_settings_and_formats_are_listed_as_they_are() -> None:
     argv = [sys.executable, "scripts/reference.py", "--check"]
     made = subprocess.run(argv, cwd=tree.ROOT, check=False, capture_output=True, text=True)
