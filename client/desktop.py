@@ -5,7 +5,8 @@
 What viewers do while an operation is under way waits and is the next one: one batch at a time, in
 the order of arrival. The screen is kept here, and viewers are served from it, so they see nothing
 of which replica answers, and one that connects costs no operation. The first operation of a session
-asks for the whole screen, and so does one after an answer that was lost.
+asks for the whole screen, and so does one after an answer that was lost, or did not come in time:
+that one is made without an event, too, as what was typed may well be executed by then.
 """
 
 from __future__ import annotations
@@ -29,6 +30,9 @@ BATCH = 256
 
 WAITING = 4096
 """Events that wait; a viewer that has more is not read until there is room."""
+
+LOOK_SECONDS = (0.0, 10.0, 60.0)
+"""How long after one, two and more answers in a row that did not come the screen is asked for."""
 
 
 class Desktop:
@@ -96,9 +100,14 @@ class Desktop:
                 self._viewers.discard(viewer)
 
     def _operate(self) -> None:
+        missing = 0
         while True:
             with self.changed:
-                self.changed.wait_for(lambda: self._events or self._look or self.ended)
+                again = LOOK_SECONDS[min(missing, len(LOOK_SECONDS)) - 1]
+                self.changed.wait_for(
+                    lambda: self._events or self._look or self.ended,
+                    again if missing and self._screen else None,
+                )
                 if self.ended:
                     return
                 count = min(BATCH, len(self._events))
@@ -107,8 +116,10 @@ class Desktop:
                 self.changed.notify_all()
             try:
                 self._execute(events)
+                missing = 0
             except SatchelError as error:
                 logger.error("%s", error)
+                missing += 1
                 with self.changed:
                     self._lost, self._failure = True, error
                     self.ended = self._session.refusal is not None

@@ -200,12 +200,13 @@ class Feed:
         while not self._ending.is_set():
             try:
                 self._step()
-            except (UnavailableError, StateError) as error:
-                self._placed = self._placed and not isinstance(error, StateError)
-                if not self._bear(error):
-                    return self.give_up(error)
             except SatchelError as error:
-                return self.give_up(error)
+                if self._ending.is_set():
+                    break  # what it was asked before it was ended is wanted no more
+                self._placed = self._placed and not isinstance(error, StateError)
+                passing = isinstance(error, (UnavailableError, StateError))
+                if not (passing and self._bear(error)):
+                    return self.give_up(error)
             except Exception as error:
                 logger.exception("%s", self.name)
                 return self.give_up(SatchelError(f"{self.name} failed here", why=repr(error)))

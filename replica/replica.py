@@ -333,7 +333,7 @@ class Replica:
     def stop(self) -> None:
         """End the machine and leave no process, mount, socket or file. Works in any state.
 
-        A call under way in another thread ends with ReplicaFailed.
+        Calls in other threads, under way or waiting for the one that is, end with ReplicaFailed.
         """
         self._become(ReplicaState.STOPPED)
         agent, machine = self._agent, self._machine
@@ -473,7 +473,11 @@ class Replica:
     @contextlib.contextmanager
     def _guarded(self, *fatal: type[SatchelError]) -> Iterator[tuple[AgentChannel, Machine]]:
         """One at a time, in READY. Errors of the kinds `fatal` are the end of the replica."""
+        came = self.state
         with self._busy:
+            if came is ReplicaState.READY and self.state is ReplicaState.STOPPED:
+                # As it ends the call that this one waited for.
+                raise ReplicaFailed(f"replica {self.id} cannot go on", why="it was stopped")
             self._require(ReplicaState.READY)
             assert self._agent is not None
             assert self._machine is not None

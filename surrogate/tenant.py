@@ -157,6 +157,8 @@ class Tenant:
         if self._thread.is_alive():
             state, required = self.replica.state, ReplicaState.READY
             raise WrongReplicaState(self.id, state, required)
+        if self._stop.is_set():
+            raise self._was_stopped()
         self.touch()
         first = self._first_response is None
         if self._readahead:
@@ -282,7 +284,10 @@ class Tenant:
         while not self._stop.is_set():
             if concurrent.futures.wait([found], LOOK_SECONDS).done:
                 return found.result()
-        raise ReplicaFailed(f"replica {self.id} cannot go on", why="it was stopped")
+        raise self._was_stopped()
+
+    def _was_stopped(self) -> ReplicaFailed:
+        return ReplicaFailed(f"replica {self.id} cannot go on", why="it was stopped")
 
 
 def _sources(tally: Tally) -> tuple[SourceNumbers, ...]:

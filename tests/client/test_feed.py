@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The answers of a batch come one by one, and may end early."""
 
+import logging
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -99,3 +100,23 @@ def test_a_replica_that_answers_what_it_was_not_asked_is_lost(
     assert eventually(lambda: feed.state is FeedState.LOST)
     assert f"answers operation {number}" in str(feed.error)
     assert feed.cursor == 0
+
+
+def test_one_that_is_ended_under_an_operation_is_not_lost(
+    session: Session, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As after a move, where the operation under way there ends with the replica."""
+    caplog.set_level(logging.INFO)
+    old = InProcess("a", patience=-1.0)  # none: a fault would be the end
+    old.gate.clear()
+    session.add(InProcess("home"), START)
+    feed = session.add(old, START)
+    assert call(session).leader == "home"
+    assert eventually(lambda: old.batches)
+    session.drop("a", timeout=0.0)
+    old.fault = StateError("replica notes-1 is stopped")
+    old.gate.set()
+    assert feed.join(20)
+    assert feed.state is FeedState.ENDED
+    assert "a: ended" in caplog.text
+    assert "is lost" not in caplog.text

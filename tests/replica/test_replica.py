@@ -6,6 +6,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -105,6 +106,18 @@ def test_stop_ends_an_operation_under_way(bench: Bench) -> None:
         replica.execute(operation(1, "/hang"))
     assert time.monotonic() - began < 10
     assert replica.state is ReplicaState.STOPPED
+
+
+def test_stop_ends_what_waits_for_an_operation_under_way(bench: Bench) -> None:
+    """Such as the same operation, which a client asked for again over another connection."""
+    replica = bench.boot(bench.replica())
+    with ThreadPoolExecutor(2) as pool:
+        calls = [pool.submit(replica.execute, operation(1, "/hang")) for _ in range(2)]
+        time.sleep(0.3)
+        replica.stop()
+        for called in calls:
+            with pytest.raises(ReplicaFailed, match="stopped"):
+                called.result(20)
 
 
 def test_stop_ends_a_start_under_way(bench: Bench) -> None:

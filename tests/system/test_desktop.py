@@ -15,35 +15,46 @@ from tests.browser import NOVNC, Browser, browsing
 from tests.headless import TIGERVNC, Headless, captured, viewing
 from tests.system.conftest import site_of
 from tests.system.needs import WHOLE
-from tests.system.site import wait_until
+from tests.system.site import Site, wait_until
 
 pytestmark = [*WHOLE, pytest.mark.nightly]
 
 SIZE = 1024, 768
 
 
-def settled(viewer: Headless | Browser, port: int, folder: Path) -> bytes:
-    """The picture, once the viewer and another one that connects now see the same twice."""
-    seen = [b"", b"x"]
+def answered(site: Site) -> int:
+    """The last operation, if a replica has answered it; 0 while all are at work."""
+    status = site.status()
+    last = int(status["last_operation"])
+    return last if any(row["operation"] == last for row in status["replicas"]) else 0
+
+
+def settled(site: Site, viewer: Headless | Browser, folder: Path) -> bytes:
+    """The picture, once all that was done is answered, and the viewer and another one that connects
+    now see the same."""
+    seen = [b""]
 
     def alike() -> bool:
-        seen[:] = [*seen[-1:], viewer.picture()]
-        return seen[0] == seen[1] == captured(folder, port, viewer.prefix)
+        done = answered(site)
+        seen[0] = viewer.picture()
+        now = captured(folder, site.port(), viewer.prefix)
+        return seen[0] == now and 0 < done == answered(site)
 
     wait_until(alike, 120.0)
-    return seen[1]
+    return seen[0]
 
 
-def inserts(viewer: Headless | Browser, text: str) -> None:
-    """The paper's edit: open, insert at the beginning, save, close."""
+def inserts(site: Site, viewer: Headless | Browser, folder: Path, text: str) -> bytes:
+    """The paper's edit but for the end: open, insert at the beginning, save. What it shows then."""
     viewer.press("ctrl-o")
-    time.sleep(0.5)
+    settled(site, viewer, folder)
     viewer.types("letter.txt")
     viewer.press("enter")
-    time.sleep(0.5)
+    settled(site, viewer, folder)
     viewer.press("ctrl-home")
     viewer.types(text)
-    viewer.press("ctrl-s", "ctrl-w")
+    viewer.press("ctrl-s")
+    return settled(site, viewer, folder)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +76,7 @@ def test_a_viewer_stays_connected_from_hotspot_to_hotspot(
         site.run_with_media()
         port = site.port()
         with shown(tmp_path / "viewer", port, SIZE, bed.client.prefix) as viewer:
-            pictures.append(settled(viewer, port, tmp_path))
+            pictures.append(settled(site, viewer, tmp_path))
             viewer.point(300, 300)
             for spot in "ab":
                 bed.client.move(spot)
@@ -73,9 +84,8 @@ def test_a_viewer_stays_connected_from_hotspot_to_hotspot(
                 moved = site.move(spot)
                 print(f"{spot}: {time.monotonic() - began:.1f} s, {moved}")
                 site.cut_home(silent=True)  # the surrogate's replica leads
-                inserts(viewer, f"At {spot}. ")
-                wait_until(lambda at=spot: site.status()["first_responses"].get(at, 0))
-                pictures.append(settled(viewer, port, tmp_path))
+                pictures.append(inserts(site, viewer, tmp_path, f"At {spot}. "))
+                assert site.status()["first_responses"].get(spot, 0)
                 site.mend_home()
                 wait_until(lambda: site.states()["home"] == "joined", 60.0)
                 assert viewer.runs
