@@ -17,6 +17,7 @@ from pathlib import Path
 from bench.harness import Figure, figure
 from bench.overlay.local import local_figures
 from bench.overlay.network import Link
+from bench.overlay.offload import photo_figures
 from bench.overlay.plan import Plan
 from bench.overlay.plots import Series, draw_latency, draw_relaxation, draw_traffic, draw_waits
 from bench.overlay.replay import OPTIMAL, Replayed, replay
@@ -61,12 +62,14 @@ def figures() -> Iterator[Figure]:
     yield from policy_figures(False)
     yield from relaxation_figures(False)
     yield from local_figures(False)
+    yield from photo_figures(False)
 
 
 def quick_figures() -> Iterator[Figure]:
     yield from policy_figures(True)
     yield from relaxation_figures(True)
     yield from local_figures(True)
+    yield from photo_figures(True)
 
 
 def policy_figures(quick: bool) -> Iterator[Figure]:
@@ -177,6 +180,7 @@ PARTS: dict[str, Callable[[bool], Iterator[Figure]]] = {
     "policies": policy_figures,
     "relaxation": relaxation_figures,
     "local": local_figures,
+    "photo": photo_figures,
 }
 
 __all__ = ["PARTS", "figures", "plans", "policies", "quick_figures"]

@@ -100,7 +100,7 @@ def _passthrough(program: Path, folder: Path) -> Iterator[Path]:
     (below / "file").write_bytes(os.urandom(SIZE))
     place = folder / "through"
     argv = [str(program), "-f", "-o", f"source={below},cache=never", str(place)]
-    with _served(argv, place):
+    with served(argv, place):
         yield place / "file"
 
 
@@ -120,7 +120,7 @@ def _shares(folder: Path) -> Iterator[dict[str, Path]]:
             for which in MOUNTS:
                 place = folder / f"{which}-{log}"
                 argv = [sys.executable, "-m", __name__, str(socket), log, str(place)]
-                stack.enter_context(_served([*argv, str(folder / f"cache-{which}-{log}")], place))
+                stack.enter_context(served([*argv, str(folder / f"cache-{which}-{log}")], place))
                 places.append(place)
             measured, other = places
             files |= {
@@ -145,7 +145,7 @@ def _file(stack: contextlib.ExitStack, path: Path, other: Path | None = None) ->
 
 
 @contextlib.contextmanager
-def _served(argv: list[str], place: Path) -> Iterator[None]:
+def served(argv: list[str], place: Path) -> Iterator[None]:
     """While something is mounted there by a process of its own."""
     place.mkdir(exist_ok=True)
     serving = subprocess.Popen(argv)

@@ -2,10 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The photo application of OFS's Section 5, with Pillow: a folder of photos is enhanced.
 
-    python -m bench.overlay.photo take FOLDER COUNT      photos as a camera would leave them, in
-    inbox/ python -m bench.overlay.photo enhance FOLDER         each of them in steps, from file to
-    file python -m bench.overlay.photo sheet FOLDER           a page of all small pictures
+    python -m bench.overlay.photo take FOLDER COUNT    photos as a camera leaves them, in inbox/
+    python -m bench.overlay.photo enhance FOLDER       each of them in steps, from file to file
+    python -m bench.overlay.photo look FOLDER COUNT    read each result, as soon as it is there
+    python -m bench.overlay.photo both FOLDER COUNT    enhance and look, in one process
+    python -m bench.overlay.photo sheet FOLDER         a page of all small pictures
 
+With --wait before these words it says `ready`, and begins when it is sent a line.
 The steps of a photo are files in work/, the results are in enhanced/ and small/. Each command can
 run on another node of a shared tree than the others: they know of each other by files alone.
 """
@@ -14,6 +17,7 @@ from __future__ import annotations
 
 import random
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,6 +26,7 @@ from PIL import Image, ImageEnhance, ImageFilter, ImageOps
 SIZE = (640, 480)
 SMALL = (120, 90)
 PER_ROW = 6
+LOOK_SECONDS = 0.002
 
 Step = Callable[[Image.Image], Image.Image]
 
@@ -74,6 +79,23 @@ def waiting(folder: Path) -> list[Path]:
     return [path for path in sorted((folder / "inbox").glob("*.jpg")) if path.name not in names]
 
 
+def look(folder: Path, count: int) -> int:
+    """Wait for the results of so many photos, and read each and its small picture as it comes; how
+    many bytes they are. done.txt is there."""
+    size, seen, text = 0, 0, b""
+    with (folder / "done.txt").open("rb", buffering=0) as done:
+        while seen < count:
+            text += done.read()
+            names = text.decode().split("\n")[:-1]
+            for name in names[seen:]:
+                size += len((folder / "enhanced" / name).read_bytes())
+                size += len((folder / "small" / name).read_bytes())
+            if len(names) == seen:
+                time.sleep(LOOK_SECONDS)
+            seen = len(names)
+    return size
+
+
 def sheet(folder: Path) -> Path:
     """All small pictures on one page."""
     pictures = sorted((folder / "small").glob("*.jpg"))
@@ -86,20 +108,28 @@ def sheet(folder: Path) -> Path:
     return folder / "sheet.jpg"
 
 
-def program(what: str, folder: Path, *count: str) -> None:
+def program(what: str, folder: Path, count: int = 0) -> None:
     """The command line."""
     if what == "take":
-        for number in range(int(count[0])):
+        for number in range(count):
             take(folder, number)
-    elif what == "enhance":
+        (folder / "done.txt").touch()
+    if what in {"enhance", "both"}:
         for photo in waiting(folder):
             enhance(folder, photo)
-    else:
+    if what in {"look", "both"}:
+        look(folder, count)
+    if what == "sheet":
         sheet(folder)
 
 
 if __name__ == "__main__":
-    program(sys.argv[1], Path(sys.argv[2]), *sys.argv[3:])
+    WORDS = sys.argv[1:]
+    if WORDS[0] == "--wait":
+        WORDS.pop(0)
+        print("ready", flush=True)
+        sys.stdin.readline()
+    program(WORDS[0], Path(WORDS[1]), *map(int, WORDS[2:]))
 
 
-__all__ = ["STEPS", "enhance", "program", "sheet", "take", "waiting"]
+__all__ = ["STEPS", "enhance", "look", "program", "sheet", "take", "waiting"]

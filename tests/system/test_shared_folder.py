@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The shipped service `files`: its guest and a mount at the client work on one folder of home's."""
 
+import fcntl
 import json
 import os
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,6 +32,8 @@ from tests.system.site import (
 pytestmark = [*WHOLE, pytest.mark.nightly, requires("fuse")]
 
 DOCTOR_SECONDS = 300.0
+
+PAUSE_SECONDS = 1.0
 
 OPENED, WAS_OPEN = 201, 204
 """What `files` answers to an append."""
@@ -153,7 +157,8 @@ def starts_home_again(laptop: Laptop) -> None:
 
 
 class Appends:
-    """A program that appends a line after the other, whatever else happens.
+    """A program that appends a line after the other, whatever else happens; with a pause, in which
+    three machines on two processors execute what they have to.
 
     asked: the lines, in order; lines: those that the service said it has
     """
@@ -181,6 +186,7 @@ class Appends:
         while not self._ending.is_set():
             line = f"line {len(self.asked)}\n"
             self.asked.append(line)
+            self._ending.wait(PAUSE_SECONDS)
             if self.laptop.appends("/log", line) in (OPENED, WAS_OPEN):
                 self.lines.append(line)
 
@@ -221,6 +227,50 @@ def test_what_replicas_at_surrogates_write_is_there_once(laptop: Laptop) -> None
     stands_once(laptop, appends)
     assert laptop.asks("DELETE", "/log").status == 204
     each_sees_what_the_other_writes(laptop)
+    assert site.status()["diverged"] == 0
+    assert site.sees("stop", "files") == {"stopped": "files"}
+
+
+TAKE_LOCK = """
+import fcntl, sys
+with open(sys.argv[1], "r+b") as file:
+    try:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1)
+    except BlockingIOError:
+        sys.exit(11)
+"""
+
+
+def is_locked(path: Path) -> bool:
+    """Whether another program has the lock of the file's first byte."""
+    tried = subprocess.run([sys.executable, "-c", TAKE_LOCK, path], check=False)
+    assert tried.returncode in (0, 11)
+    return tried.returncode == 11
+
+
+def test_open_files_go_along_with_a_move_from_one_surrogate_to_another(laptop: Laptop) -> None:
+    """The guest's stays open, with the place where it writes; the laptop's, with a lock and an
+    offset, is as good for what the guest writes at its next place."""
+    site = laptop.site
+    site.run_with_media()
+    site.move("a")
+    assert laptop.appends("/log", "one ") == OPENED
+    log = laptop.folder / "log"
+    with log.open("ab+", buffering=0) as mine:
+        fcntl.lockf(mine, fcntl.LOCK_EX, 1)
+        assert is_locked(log)
+        mine.seek(4)
+        site.move("b", "--route", "handover")
+        wait_until(lambda: site.states() == {"home": "joined", "b": "joined"})
+        assert laptop.appends("/log", "two ") == WAS_OPEN
+        assert mine.read(4) == b"two "
+        mine.write(b"three ")
+        assert laptop.appends("/log", "four") == WAS_OPEN
+        mine.seek(14)  # an append leaves the offset where the kernel believed the end to be
+        assert mine.read() == b"four"
+        assert is_locked(log)
+        assert laptop.reads("/log") == "one two three four"
+    assert not is_locked(log)
     assert site.status()["diverged"] == 0
     assert site.sees("stop", "files") == {"stopped": "files"}
 
