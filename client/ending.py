@@ -4,7 +4,7 @@
 
 Home takes part with every operation, so at the end there is little to send, if anything. A home
 that takes it is waited for as long as it goes on taking; one that is silent is asked for a sign of
-life, which any host gives that is there, and not for more.
+life, which one gives at once that is there, and not for more.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Ending:
         """Give the lease back, where home answers. Never fails."""
         if not home.link.alive:
             return
-        if self._silent or not home.link.answers():
+        if self._silent or not home.answers():
             logger.warning("the lease was not given back: home does not answer")
             return
         try:
@@ -88,7 +88,7 @@ class Ending:
         journal, deadline = session.journal, time.monotonic() + MOST_SECONDS
         lacking, before = journal.stable < journal.last, -1
         if lacking and home.link.alive:
-            self._silent = not home.link.answers()
+            self._silent = not home.answers()
             while not self._silent and before < journal.stable and time.monotonic() < deadline:
                 before = journal.stable
                 lacking = not session.wait_stable(QUIET_SECONDS)

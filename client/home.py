@@ -16,10 +16,10 @@ from replay import (
     encode_operations,
     responses_in,
 )
-from satchel.errors import IntegrityError
+from satchel.errors import IntegrityError, SatchelError
 from satchel.ids import OperationNumber
 from satchel.paths import SHARE_SOCKET, call_socket
-from wire import Link, Peer, ServiceStatus, SourceAddress
+from wire import Link, Peer, PeerTimeout, PeerUnreachable, ServiceStatus, SourceAddress
 
 HISTORY_BATCH = 64
 
@@ -28,6 +28,9 @@ SLOW_SECONDS = 600.0
 
 CHECKPOINT_SECONDS = 900.0
 """How long home may take to make a checkpoint."""
+
+ANSWER_SECONDS = 2.0
+"""How long a home that is asked whether it is there may take to say so."""
 
 LEASE_SECONDS = 10.0
 """How long giving the lease back may take: the session is over anyway."""
@@ -50,6 +53,19 @@ class HomeService:
         self.service = service
         self.client = client
         self._path = f"/v1/services/{service}"
+
+    def answers(self) -> bool:
+        """Whether home is there, looked at now, in a few seconds at most: its host, and then its
+        daemon, as programs may hang while the host's kernel answers for them. Never fails."""
+        if not self.link.answers():
+            return False
+        try:
+            self.link.http.get_json(self._path, timeout=ANSWER_SECONDS)
+        except (PeerTimeout, PeerUnreachable):
+            return False
+        except SatchelError:
+            return True
+        return True
 
     def claim(self, *, take_over: bool = False) -> None:
         """Hold the service, or go on holding it. Raises ConflictError when another client does."""

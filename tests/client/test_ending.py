@@ -2,6 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The end of a session whose home cannot be reached."""
 
+import logging
+
+import pytest
+
 from tests.client.world import World, post
 
 
@@ -24,3 +28,23 @@ def test_what_home_lacks_at_the_end_is_said_and_stays_in_the_log(carried: World)
     again = carried.runner()
     assert again.session.wait_stable(20)
     assert again.settle() is None
+
+
+@pytest.mark.parametrize("lacking", [False, True])
+def test_a_home_that_hangs_is_asked_for_a_sign_of_life_and_not_for_more(
+    carried: World, caplog: pytest.LogCaptureFixture, lacking: bool
+) -> None:
+    """Its host answers, and nothing that runs there: the lease was waited for all the same."""
+    runner = carried.runner()
+    url = carried.proxy(runner)
+    runner.move("a")
+    post(url)
+    assert runner.session.wait_stable(10)
+    carried.home.hang()
+    if lacking:
+        assert post(url).headers["X-Satchel-Leader"] == "a"
+    caplog.set_level(logging.WARNING)
+    runner.close()
+    unsent = runner.settle()
+    assert (unsent is not None) == lacking
+    assert "the lease was not given back: home does not answer" in caplog.text

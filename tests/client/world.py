@@ -7,6 +7,8 @@ Everything is as in use but for the guests: stores, volumes, logs, media, OpenSS
 
 import dataclasses
 import json
+import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -59,6 +61,11 @@ class Place:
     def cut(self) -> None:
         """Nobody reaches it any more."""
         self.sshd.stop()
+
+    def hang(self) -> None:
+        """Its sshd does nothing more; this host's kernel still answers for it. `cut` ends that."""
+        for pid in (self.sshd.pid, *self.sshd.processes()):
+            os.kill(pid, signal.SIGSTOP)
 
     def mend(self) -> None:
         """It can be reached again, at the same port."""
