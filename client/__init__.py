@@ -23,17 +23,36 @@
 - proxy, redis, desktop: the fronts of `http`, `redis` and `rfb`
 - screen, viewer, pixels: what a desktop shows, and who looks at it
 - stream: a local port for protocols that are not HTTP
+- running: which sessions run here, and the way to each
 - control: the socket on which `satchel status`, `move`, `call` and `stop` reach a running session
 - cli: the commands, one file each
 """
 
-from client.endpoints import SurrogateEndpoint
-from client.foreground import Foreground
-from client.journal import Journal
-from client.runner import Runner
-from client.session import Session
-from client.settings import ClientSettings
-from client.sources import media_app, relay_app
+from typing import TYPE_CHECKING
+
+from satchel.deferred import deferred
+
+if TYPE_CHECKING:
+    from client.endpoints import SurrogateEndpoint
+    from client.foreground import Foreground
+    from client.journal import Journal
+    from client.runner import Runner
+    from client.session import Session
+    from client.settings import ClientSettings
+    from client.sources import media_app, relay_app
+
+__getattr__ = deferred(
+    __name__,
+    {
+        "endpoints": ("SurrogateEndpoint",),
+        "foreground": ("Foreground",),
+        "journal": ("Journal",),
+        "runner": ("Runner",),
+        "session": ("Session",),
+        "settings": ("ClientSettings",),
+        "sources": ("media_app", "relay_app"),
+    },
+)
 
 __all__ = [
     "ClientSettings",

@@ -16,13 +16,12 @@ replicas, and the first answer counts. All operations of a stateless service are
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from client.feed import FINAL, Feed, FeedState, Read
+from client.settings import Policy
 from replay import Operation
 from replay.adapters import http, redis
-
-Policy = Literal["all", "nearest", "hedge"]
 
 UNKNOWN_SECONDS = 0.1
 """What is waited for a replica of which nothing is known yet."""

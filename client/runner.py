@@ -61,7 +61,7 @@ class _Started:
 class Runner:
     """One service in use by this client. Thread-safe; `close` ends everything it began.
 
-    One at a time for a service and a run folder: see client.control.only_session.
+    One at a time for a service and a run folder: see client.running.only_session.
     """
 
     def __init__(self, settings: ClientSettings, service: str, *, media: Path | None) -> None:

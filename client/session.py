@@ -28,7 +28,8 @@ from client.endpoints import HOME
 from client.feed import FINAL, Endpoint, Feed, FeedState, Read
 from client.foreground import Foreground
 from client.journal import Encode, Journal
-from client.reads import Policy, next_to_ask
+from client.reads import next_to_ask
+from client.settings import Policy
 from replay import Operation, Response
 from satchel.errors import ConflictError, IntegrityError, SatchelError, StateError, UnavailableError
 from satchel.ids import OperationNumber

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
-from client.reads import Policy
 from replay import Durability
 from satchel.errors import NotFoundError
 from satchel.names import BadName, check_name, host_name
@@ -15,6 +15,9 @@ from satchel.paths import config_dir, data_dir, runtime_dir, state_dir
 from wire import Peer
 
 RESERVED = "home"
+
+Policy = Literal["all", "nearest", "hedge"]
+"""Who answers what changes nothing: see `client/reads.py`."""
 
 
 @dataclass(frozen=True)

@@ -3,17 +3,20 @@
 """What a person at a terminal sees of any of the three programs.
 
 - program: a click group run as a program: errors become one line and an exit code
+- commands: such a group, whose commands are imported when they are wanted
 - progress: a bar with rate and time left on a terminal, nothing elsewhere
 - output: the same answer as a table for people or as JSON for programs
 - logs: logging, configured by programs only
 """
 
+from console.commands import CommandGroup
 from console.logs import log_to_stderr
 from console.output import age, print_table, show, size
 from console.program import deaf_to_signals, json_option, run_program, serve_until_signal, wait_for
 from console.progress import bar
 
 __all__ = [
+    "CommandGroup",
     "age",
     "bar",
     "deaf_to_signals",

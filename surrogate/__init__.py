@@ -19,20 +19,39 @@ SHA-256 it knows.
 - cli: the commands, one file each
 """
 
-from surrogate.api import surrogate_app
-from surrogate.caching import (
-    Key,
-    Policy,
-    Queue,
-    ThreeQueues,
-    take,
+from typing import TYPE_CHECKING
+
+from satchel.deferred import deferred
+
+if TYPE_CHECKING:
+    from surrogate.api import surrogate_app
+    from surrogate.caching import (
+        Key,
+        Policy,
+        Queue,
+        ThreeQueues,
+        take,
+    )
+    from surrogate.fetching import Coverage, Fetcher, Prior, Source
+    from surrogate.host import Host
+    from surrogate.prefetch import Prefetcher
+    from surrogate.readahead import Readahead
+    from surrogate.settings import SurrogateSettings
+    from surrogate.sources import MediaSource, SocketSource, StoreSource
+
+__getattr__ = deferred(
+    __name__,
+    {
+        "api": ("surrogate_app",),
+        "caching": ("Key", "Policy", "Queue", "ThreeQueues", "take"),
+        "fetching": ("Coverage", "Fetcher", "Prior", "Source"),
+        "host": ("Host",),
+        "prefetch": ("Prefetcher",),
+        "readahead": ("Readahead",),
+        "settings": ("SurrogateSettings",),
+        "sources": ("MediaSource", "SocketSource", "StoreSource"),
+    },
 )
-from surrogate.fetching import Coverage, Fetcher, Prior, Source
-from surrogate.host import Host
-from surrogate.prefetch import Prefetcher
-from surrogate.readahead import Readahead
-from surrogate.settings import SurrogateSettings
-from surrogate.sources import MediaSource, SocketSource, StoreSource
 
 __all__ = [
     "Coverage",

@@ -16,69 +16,138 @@
 - identity: an OpenSSH key pair; it logs in and it signs (`Identity`)
 """
 
-from wire.chunks import (
-    BATCH_LIMIT,
-    PLACES_LIMIT,
-    ChunkClient,
-    Priority,
-    chunk_routes,
-    requested_priority,
+from typing import TYPE_CHECKING
+
+from satchel.deferred import deferred
+
+if TYPE_CHECKING:
+    from wire.chunks import (
+        BATCH_LIMIT,
+        PLACES_LIMIT,
+        ChunkClient,
+        Priority,
+        chunk_routes,
+        requested_priority,
+    )
+    from wire.client import Answer, HttpClient
+    from wire.duplex import FRAME_LIMIT, Duplex, Ended, PeerFailed, Reply
+    from wire.errors import (
+        ErrorReport,
+        HostKeyMismatch,
+        HostUnreachable,
+        LocalProtocolError,
+        PeerTimeout,
+        PeerUnreachable,
+        RemoteProtocolError,
+        SignatureInvalid,
+        SignerUnknown,
+        WrongKey,
+        printable,
+    )
+    from wire.greeting import Caller, Ends, Listener
+    from wire.identity import (
+        Identity,
+        allowed_signers_line,
+        fingerprint,
+        known_hosts_line,
+        signer_of,
+        verify_signer,
+    )
+    from wire.links import Link, Links
+    from wire.messages import (
+        RUNS_LIMIT,
+        CacheNumbers,
+        CreateReplica,
+        ForesightNumbers,
+        HandedOver,
+        HostStatus,
+        Lease,
+        Message,
+        PartNumbers,
+        ReplicaStatus,
+        ServiceStatus,
+        SourceAddress,
+        SourceNumbers,
+        Space,
+        Staged,
+        StallNumbers,
+        VolumeNumbers,
+    )
+    from wire.openssh import Lane, Ran, SshHost
+    from wire.peers import Peer
+    from wire.server import (
+        Server,
+        install_errors,
+        listen_local,
+        serve,
+        serve_local,
+        streamed,
+    )
+    from wire.ssh import LinkState, SshLink
+    from wire.turnstile import Turnstile
+
+__getattr__ = deferred(
+    __name__,
+    {
+        "chunks": (
+            "BATCH_LIMIT",
+            "PLACES_LIMIT",
+            "ChunkClient",
+            "Priority",
+            "chunk_routes",
+            "requested_priority",
+        ),
+        "client": ("Answer", "HttpClient"),
+        "duplex": ("FRAME_LIMIT", "Duplex", "Ended", "PeerFailed", "Reply"),
+        "errors": (
+            "ErrorReport",
+            "HostKeyMismatch",
+            "HostUnreachable",
+            "LocalProtocolError",
+            "PeerTimeout",
+            "PeerUnreachable",
+            "RemoteProtocolError",
+            "SignatureInvalid",
+            "SignerUnknown",
+            "WrongKey",
+            "printable",
+        ),
+        "greeting": ("Caller", "Ends", "Listener"),
+        "identity": (
+            "Identity",
+            "allowed_signers_line",
+            "fingerprint",
+            "known_hosts_line",
+            "signer_of",
+            "verify_signer",
+        ),
+        "links": ("Link", "Links"),
+        "messages": (
+            "RUNS_LIMIT",
+            "CacheNumbers",
+            "CreateReplica",
+            "ForesightNumbers",
+            "HandedOver",
+            "HostStatus",
+            "Lease",
+            "Message",
+            "PartNumbers",
+            "ReplicaStatus",
+            "ServiceStatus",
+            "SourceAddress",
+            "SourceNumbers",
+            "Space",
+            "Staged",
+            "StallNumbers",
+            "VolumeNumbers",
+        ),
+        "peers": ("Peer",),
+        "openssh": ("Lane", "Ran", "SshHost"),
+        "server": ("Server", "install_errors", "listen_local", "serve", "serve_local", "streamed"),
+        "ssh": ("LinkState", "SshLink"),
+        "turnstile": ("Turnstile",),
+    },
 )
-from wire.client import Answer, HttpClient
-from wire.duplex import FRAME_LIMIT, Duplex, Ended, PeerFailed, Reply
-from wire.errors import (
-    ErrorReport,
-    HostKeyMismatch,
-    HostUnreachable,
-    LocalProtocolError,
-    PeerTimeout,
-    PeerUnreachable,
-    RemoteProtocolError,
-    SignatureInvalid,
-    SignerUnknown,
-    WrongKey,
-    printable,
-)
-from wire.greeting import Caller, Ends, Listener
-from wire.identity import (
-    Identity,
-    allowed_signers_line,
-    fingerprint,
-    known_hosts_line,
-    signer_of,
-    verify_signer,
-)
-from wire.links import Link, Links, Peer
-from wire.messages import (
-    RUNS_LIMIT,
-    CacheNumbers,
-    CreateReplica,
-    ForesightNumbers,
-    HandedOver,
-    HostStatus,
-    Lease,
-    Message,
-    PartNumbers,
-    ReplicaStatus,
-    ServiceStatus,
-    SourceAddress,
-    SourceNumbers,
-    Space,
-    Staged,
-    StallNumbers,
-    VolumeNumbers,
-)
-from wire.openssh import Lane, Ran, SshHost
-from wire.server import (
-    Server,
-    install_errors,
-    listen_local,
-    serve,
-    serve_local,
-    streamed,
-)
-from wire.ssh import LinkState, SshLink
-from wire.turnstile import Turnstile
 
 __all__ = [
     "BATCH_LIMIT",

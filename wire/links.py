@@ -18,16 +18,15 @@ import secrets
 import shutil
 import socket
 import threading
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from flask import Flask
 
 from satchel.errors import SatchelError, StateError
-from satchel.paths import config_dir
 from wire.client import HttpClient
 from wire.openssh import Lane, SshHost, answers
+from wire.peers import Peer
 from wire.server import Server, serve
 from wire.ssh import LinkState, SshLink
 
@@ -46,21 +45,6 @@ SOURCE_THREADS = 16
 """Requests for chunks that are served at once: as many as one surrogate has under way."""
 
 SOURCE_MAX_BODY = 1 << 20
-
-
-@dataclass(frozen=True)
-class Peer:
-    """A host that is reached by OpenSSH, and where the daemon answers there.
-
-    destination: `user@host`; port: of its sshd; identity: the private key; known_hosts: of whom
-    we believe who they are, as OpenSSH has it; socket: the path of the daemon's Unix socket there
-    """
-
-    destination: str = ""
-    port: int = 22
-    identity: Path = field(default_factory=lambda: config_dir() / "id_ed25519")
-    known_hosts: Path = field(default_factory=lambda: config_dir() / "known_hosts")
-    socket: str = ""
 
 
 class Link:

@@ -10,12 +10,23 @@ import click
 
 from client.cli.context import Context
 from client.settings import ClientSettings
-from console import log_to_stderr, run_program
+from console import CommandGroup, log_to_stderr, run_program
 from satchel.paths import config_dir
 from satchel.settings import load
 
+COMMANDS = (
+    *("call", "doctor", "ls", "media", "mount", "move", "path", "plan", "run", "share", "status"),
+    "stop",
+)
+"""Each is a module."""
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+
+@click.group(
+    cls=CommandGroup,
+    package=__name__,
+    modules={name: name for name in COMMANDS},
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.option(
     "--config", type=click.Path(path_type=Path), help="Settings [default: XDG's client.toml]."
 )
@@ -30,22 +41,4 @@ def group(context: click.Context, config: Path | None, verbose: bool) -> None:
 
 def main() -> None:
     """Run `satchel`."""
-    from client.cli import (
-        call,
-        doctor,
-        ls,
-        media,
-        mount,
-        move,
-        path,
-        plan,
-        run,
-        share,
-        status,
-        stop,
-    )
-
-    commands = (call, doctor, ls, media, mount, move, path, plan, run, share, status, stop)
-    for module in commands:
-        group.add_command(module.command)
     run_program(group, "satchel")

@@ -12,7 +12,7 @@ import click
 import httpx
 
 from client.cli.context import Context, pass_context
-from client.control import running_session
+from client.running import running_session
 from console import json_option, show
 from satchel.errors import UnavailableError, UsageError
 from wire import ErrorReport

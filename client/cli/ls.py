@@ -10,8 +10,8 @@ from typing import Any
 import click
 
 from client.cli.context import Context, pass_context
-from client.control import session_runs
 from client.endpoints import HOME
+from client.running import session_runs
 from client.settings import ClientSettings
 from console import json_option, show
 from satchel.errors import SatchelError

@@ -13,8 +13,8 @@ from typing import Any
 import click
 
 from client.cli.context import Context, pass_context
-from client.control import running_session
 from client.routes import Route
+from client.running import running_session
 from console import bar, json_option, show, size
 from satchel.errors import SatchelError
 from wire import HttpClient

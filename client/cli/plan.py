@@ -11,8 +11,8 @@ from urllib.parse import urlencode
 import click
 
 from client.cli.context import Context, pass_context
-from client.control import running_session
 from client.history import History
+from client.running import running_session
 from console import json_option, show
 from satchel.names import check_name
 

@@ -14,10 +14,11 @@ import click
 
 from client.cli.context import Context, pass_context
 from client.cli.livemap import live
-from client.control import control_app, control_socket, only_session
+from client.control import control_app
 from client.fronts import open_front
-from client.reads import Policy
 from client.runner import Runner
+from client.running import control_socket, only_session
+from client.settings import Policy
 from console import deaf_to_signals, json_option, show, wait_for
 from wire import serve
 

@@ -11,7 +11,7 @@ import click
 
 from client.cli.context import Context, pass_context
 from client.cli.livemap import live, volume_table
-from client.control import running_session, session_runs
+from client.running import running_session, session_runs
 from console import json_option, print_table, show
 from satchel.ids import BLOCK_SIZE
 

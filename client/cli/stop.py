@@ -10,8 +10,8 @@ from typing import Any
 import click
 
 from client.cli.context import Context, pass_context
-from client.control import running_session, wait_ended
 from client.ending import Unsent
+from client.running import running_session, wait_ended
 from console import json_option, show
 from satchel.errors import UnavailableError
 

@@ -4,12 +4,11 @@
 
 from __future__ import annotations
 
-import importlib
 from pathlib import Path
 
 import click
 
-from console import log_to_stderr, run_program
+from console import CommandGroup, log_to_stderr, run_program
 from homeserver.cli.context import Context
 from homeserver.settings import HomeSettings
 from satchel.paths import config_dir
@@ -39,21 +38,12 @@ COMMANDS = {
 """Each command's module."""
 
 
-class _Commands(click.Group):
-    """Imports a command when it is wanted: `import` need not wait for what `serve` needs."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted({*COMMANDS, *self.commands})
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return super().get_command(ctx, cmd_name)
-        module = importlib.import_module(f"homeserver.cli.{COMMANDS[cmd_name]}")
-        found: click.Command = getattr(module, "group", None) or module.command
-        return found
-
-
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=CommandGroup,
+    package=__name__,
+    modules=COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.option(
     "--config", type=click.Path(path_type=Path), help="Settings [default: XDG's home.toml]."
 )

@@ -8,14 +8,19 @@ from pathlib import Path
 
 import click
 
-from console import log_to_stderr, run_program
+from console import CommandGroup, log_to_stderr, run_program
 from satchel.paths import config_dir
 from satchel.settings import load
 from surrogate.cli.context import Context
 from surrogate.settings import SurrogateSettings
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=CommandGroup,
+    package=__name__,
+    modules={"ls": "ls", "serve": "serve", "status": "status"},
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.option(
     "--config", type=click.Path(path_type=Path), help="Settings [default: XDG's surrogate.toml]."
 )
@@ -30,8 +35,4 @@ def group(context: click.Context, config: Path | None, verbose: bool) -> None:
 
 def main() -> None:
     """Run `satchel-surrogate`."""
-    from surrogate.cli import ls, serve, status
-
-    for command in (ls.command, serve.command, status.command):
-        group.add_command(command)
     run_program(group, "satchel-surrogate")

@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from client.control import running_session
+from client.running import running_session
 from surrogate.prefetch import Prefetcher
 from tests.client.world import World
 from tests.needs import requires

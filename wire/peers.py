@@ -1,0 +1,25 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""How settings name a host with a daemon."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from satchel.paths import config_dir
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A host that is reached by OpenSSH, and where the daemon answers there.
+
+    destination: `user@host`; port: of its sshd; identity: the private key; known_hosts: of whom
+    we believe who they are, as OpenSSH has it; socket: the path of the daemon's Unix socket there
+    """
+
+    destination: str = ""
+    port: int = 22
+    identity: Path = field(default_factory=lambda: config_dir() / "id_ed25519")
+    known_hosts: Path = field(default_factory=lambda: config_dir() / "known_hosts")
+    socket: str = ""
