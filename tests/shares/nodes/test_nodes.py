@@ -236,9 +236,9 @@ def test_a_native_file_that_is_larger_than_the_buffer_is_given_up_in_runs(
     monkeypatch.setattr(Buffer, "drop", counted)
     one = join(limit=64 * BLOCK)
     file, handle = make(one, content=bytes(2048 * BLOCK))
-    one.change(file, Changes(size=BLOCK), handle)
-    assert one.attributes(file, handle).size == BLOCK
-    assert one.read(handle, 0, 2 * BLOCK) == bytes(BLOCK)
+    one.change(file, Changes(size=1024 * BLOCK), handle)
+    assert one.attributes(file, handle).size == 1024 * BLOCK
+    assert one.read(handle, 1023 * BLOCK, 2 * BLOCK) == bytes(BLOCK)
     assert 0 < len(dropped) < 8
 
 
