@@ -94,8 +94,8 @@ class HomeHub:
     ) -> None:
         self._share.rename(self.session, parent, name, new_parent, new_name, flags)
 
-    def entries(self, folder: FileId) -> list[Entry]:
-        return self._share.entries(self.session, folder)
+    def entries(self, folder: FileId, most: int) -> list[Entry]:
+        return self._share.entries(self.session, folder, most)
 
     def usage(self) -> Usage:
         return self._share.tree.usage()
@@ -111,8 +111,9 @@ class HomeHub:
     def written(self, file: FileId) -> None:
         self._share.written(self.session, file)
 
-    def close(self, file: FileId) -> None:
+    def close(self, file: FileId) -> Attributes | None:
         self._share.close_file(self.session, file)
+        return self._share.settled(self.session, file)
 
     def sync(self, file: FileId) -> None:
         self._share.content.sync(file)

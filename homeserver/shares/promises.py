@@ -12,18 +12,17 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from homeserver.shares.session import Session
 from shares.coherence import FileId
 from shares.nodes import EVERYTHING
+from shares.nodes.marks import Marks
 
 LIMIT = 100_000
 """Files and folders that a node is known to know; then it is told to forget everything."""
-
-NEVER = -1
 
 Key = tuple[FileId, bytes | None]
 """A folder and a name in it; or a file, and None: its attributes."""
@@ -74,7 +73,7 @@ class Promises:
         self._lock = threading.RLock()
         self._sessions: dict[Session, _Known] = {}
         self._changing: Counter[FileId] = Counter()
-        self._mark = 0
+        self._marks = Marks()
 
     def joined(self, session: Session) -> None:
         """From now on the node may be told."""
@@ -88,13 +87,11 @@ class Promises:
             known = self._known(session)
             if folder is not None:
                 known.folders.add(folder)
-                if self._changing[folder]:
-                    return NEVER
-            return self._mark
+            return self._marks.now
 
-    def told(self, session: Session, mark: int, files: Iterable[FileId] = ()) -> set[FileId] | None:
-        """Home has looked at attributes of these files: of which the node may keep them. None: not
-        even the names. Whatever it keeps, it is called back."""
+    def told(self, session: Session, mark: int, files: Collection[FileId]) -> set[FileId]:
+        """Home has looked at attributes of these files and folders after that mark: of which the
+        node may keep what it was told. Whatever it keeps, it is called back."""
         with self._lock:
             known = self._known(session)
             known.files.update(files)
@@ -102,8 +99,7 @@ class Promises:
             if flush:
                 known.files, known.folders = set(files), set()
                 known.flushing += 1
-            steady = mark == self._mark and not flush
-            kept = {file for file in files if not self._changing[file]} if steady else None
+            kept = set() if flush else {file for file in files if self._steady(mark, file)}
         if flush:
             session.tell_stale(EVERYTHING, None, lambda: self._flushed(known))
         return kept
@@ -129,6 +125,7 @@ class Promises:
             yield changed
         finally:
             with self._lock:
+                self._marks.changed(file for file, _ in changed)
                 self._end(file for file, _ in keys)
                 recall = self._recall(session, changed)
             recall.wait()
@@ -158,11 +155,12 @@ class Promises:
             known = self._sessions.get(session)
             return known is not None and file in known.writes
 
-    def recall(self, file: FileId) -> None:
-        """The attributes are others, by nobody's doing: who knows them is called back."""
+    def recall(self, session: Session | None, file: FileId) -> None:
+        """The attributes are others, by nobody's doing: who knows them is called back, but for that
+        session."""
         with self._lock:
-            self._mark += 1
-            self._recall(None, [(file, None)])
+            self._marks.changed([file])
+            self._recall(session, [(file, None)])
 
     def known(self, session: Session) -> int:
         """How many files and folders the node may know."""
@@ -177,12 +175,22 @@ class Promises:
             if known:
                 self._end(known.writes)
 
+    def steady(self, mark: int, folder: FileId) -> bool:
+        """Whether the node may keep what it was told after that mark of names in the folder."""
+        with self._lock:
+            return self._steady(mark, folder)
+
+    def _steady(self, mark: int, file: FileId) -> bool:
+        return not self._changing[file] and self._marks.steady(mark, file)
+
     def _begin(self, files: Iterable[FileId]) -> None:
-        self._mark += 1
-        self._changing.update(files)
+        begun = list(files)
+        self._marks.changed(begun)
+        self._changing.update(begun)
 
     def _end(self, files: Iterable[FileId]) -> None:
-        self._mark += 1
+        files = list(files)
+        self._marks.changed(files)
         for file in files:
             self._changing[file] -= 1
             if not self._changing[file]:

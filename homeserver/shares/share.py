@@ -170,7 +170,7 @@ class Share:
             self._act(self.directory.lost(session.node, monotonic()))
             self._note(session, why, self.content.replayed - before)
             for file in session.opened:
-                self._closed(file)
+                self._closed(session, file)
             session.opened.clear()
             self.promises.lost(session)
             over = [token for token, (who, _) in self._waiting.items() if who is session]
@@ -330,35 +330,49 @@ class Share:
         mark = self.promises.asked(session, parent)
         entry = self.tree.lookup(parent, name)
         kept = self.promises.told(session, mark, [entry.attributes.file])
-        return self._promised(self._current(session, entry.attributes), entry, kept)
+        attributes = self._promised(self._current(session, entry.attributes), kept)
+        steady = self.promises.steady(mark, parent)
+        return Entry(name, attributes, valid=self.lease if steady else 0.0)
 
     def attributes(self, session: Session, file: FileId) -> Attributes:
         mark = self.promises.asked(session)
         found = self.tree.attributes(file)
         kept = self.promises.told(session, mark, [file])
-        entry = Entry(b"", found)
-        return self._promised(self._current(session, found), entry, kept).attributes
+        return self._promised(self._current(session, found), kept)
 
-    def entries(self, session: Session, folder: FileId) -> list[Entry]:
+    def settled(self, session: Session, file: FileId) -> Attributes | None:
+        """Its attributes, where no node has to be asked for them and home can promise them."""
+        mark = self.promises.asked(session)
+        try:
+            found = self.tree.attributes(file)
+        except OSError:  # it has no name any more
+            return None
+        kept = self.promises.told(session, mark, [file])
+        with self.lock:
+            record = self.directory.record(file, ATTRIBUTES)
+            if file not in kept or (record is not None and record.owner != HOME):
+                return None
+            return replace(self.content.known(found), valid=self.lease)
+
+    def entries(self, session: Session, folder: FileId, most: int) -> list[Entry]:
         """Sizes of files that are being written elsewhere are as home last had them."""
         mark = self.promises.asked(session, folder)
-        entries = self.tree.entries(folder)
+        entries = self.tree.entries(folder, most)
         kept = self.promises.told(session, mark, [entry.attributes.file for entry in entries])
+        steady = self.promises.steady(mark, folder)
         with self.lock:
             return [
-                self._promised(self.content.known(entry.attributes), entry, kept)
+                Entry(
+                    entry.name,
+                    self._promised(self.content.known(entry.attributes), kept),
+                    valid=self.lease if steady else 0.0,
+                )
                 for entry in entries
             ]
 
-    def _promised(self, now: Attributes, entry: Entry, kept: set[FileId] | None) -> Entry:
-        """The entry with these attributes. valid: for how long the node may keep the name, or the
-        attributes, if it is not called back."""
-        keeps = kept is not None and now.file in kept
-        return Entry(
-            entry.name,
-            replace(now, valid=self.lease if keeps else 0.0),
-            valid=0.0 if kept is None else self.lease,
-        )
+    def _promised(self, now: Attributes, kept: set[FileId]) -> Attributes:
+        """valid: for how long the node may keep them, if it is not called back"""
+        return replace(now, valid=self.lease if now.file in kept else 0.0)
 
     def change(self, session: Session, file: FileId, changes: Changes) -> Attributes:
         with self.promises.changing(session, (file, None)):
@@ -519,23 +533,24 @@ class Share:
             if file in session.opened:
                 session.opened.discard(file)
                 self._act(self.directory.close(session.node, file, monotonic()))
-                self._closed(file)
+                self._closed(session, file)
                 self.promises.written(session, file)
 
     def written(self, session: Session, file: FileId) -> None:
         with self.lock:
             self.promises.written(session, file)
 
-    def _closed(self, file: FileId) -> None:
-        """With the lock: one node less has it open."""
+    def _closed(self, session: Session, file: FileId) -> None:
+        """With the lock: the node has it open no more."""
         if not any(file in other.opened for other in self.sessions.values()):
-            self._finish(file)
+            self._finish(file, session)
         self.tree.close_file(file)
 
-    def _finish(self, file: FileId) -> None:
-        """With the lock; not waited for, because no program waits for the change."""
+    def _finish(self, file: FileId, closes: Session | None = None) -> None:
+        """With the lock; not waited for, because no program waits for the change. closes: who
+        remembers nothing of it."""
         if self.content.finish(file):
-            self.promises.recall(file)
+            self.promises.recall(closes, file)
 
     # What lasts.
 

@@ -191,14 +191,16 @@ class Tree:
             self._index.found(new_parent, new_name, moved)
             return replaced
 
-    def entries(self, folder: FileId) -> list[Entry]:
-        """Every name but "." and "..", in no order that means anything."""
+    def entries(self, folder: FileId, most: int = 0) -> list[Entry]:
+        """Every name but "." and "..", in no order that means anything. most: as for Hub."""
         with self._lock, self._reading(self._folder(folder)) as descriptor:
             found = []
             self._index.begin()
             try:
                 with os.scandir(descriptor) as listed:
                     names = [os.fsencode(entry.name) for entry in listed]
+                if 0 < most < len(names):
+                    raise _error(errno.EOVERFLOW)
                 for name in names:
                     with suppress(FileNotFoundError):
                         now = status(descriptor, name)

@@ -120,7 +120,10 @@ class Hub(Protocol):
     def rename(
         self, parent: FileId, name: bytes, new_parent: FileId, new_name: bytes, flags: int
     ) -> None: ...
-    def entries(self, folder: FileId) -> list[Entry]: ...
+    def entries(self, folder: FileId, most: int) -> list[Entry]:
+        """All names. Raises EOVERFLOW where there are more than `most`; 0: as many as there are."""
+        ...
+
     def usage(self) -> Usage: ...
     def create(
         self, parent: FileId, name: bytes, mode: int, uid: int, gid: int, exclusive: bool
@@ -138,8 +141,9 @@ class Hub(Protocol):
         they wrote."""
         ...
 
-    def close(self, file: FileId) -> None:
-        """What the node owned of it has been released before."""
+    def close(self, file: FileId) -> Attributes | None:
+        """What the node owned of it has been released before. Its attributes, where home promises
+        them."""
         ...
 
     def sync(self, file: FileId) -> None:

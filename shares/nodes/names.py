@@ -4,7 +4,7 @@
 
 Home calls back who knows something before it changes, and waits for that; so what is here is the
 latest as long as home would wait for this node. Answers come on other threads than what home tells:
-`mark` is taken before home is asked, and where something was called back since, nothing is kept.
+`mark` is taken before home is asked, and what was called back since is not kept.
 
 Size and times of a file that is open here are in its block -1: its attributes are not kept here
 between `opening` and `closed`.
@@ -20,6 +20,7 @@ from math import inf
 
 from shares.coherence import FileId
 from shares.nodes import clock
+from shares.nodes.marks import Marks
 from shares.nodes.operations import Attributes, Entry
 
 LIMIT = 65536
@@ -28,13 +29,20 @@ LIMIT = 65536
 TARGETS = 4096
 """Targets of links."""
 
+ASKED = 3
+"""After so many names of a folder that were asked one by one, all of it is asked for; twice as many
+each time after that."""
+
 
 @dataclass
 class _Folder:
-    """names: None for those that are not there. whole: no other name is there."""
+    """names: None for those that are not there. whole: no other name is there. asked: how many were
+    asked one by one since all were; patience: of how many that is enough."""
 
     names: dict[bytes, FileId | None] = field(default_factory=dict)
     whole: bool = False
+    asked: int = 0
+    patience: float = ASKED
 
 
 class Names:
@@ -48,7 +56,7 @@ class Names:
         self._targets: OrderedDict[FileId, bytes] = OrderedDict()
         self._open: set[FileId] = set()
         self._lock = threading.Lock()
-        self._changes = 0
+        self._marks = Marks()
         self._until = -inf
 
     def leased(self, until: float) -> None:
@@ -58,7 +66,7 @@ class Names:
 
     def mark(self) -> int:
         with self._lock:
-            return self._changes
+            return self._marks.now
 
     # What is known.
 
@@ -100,6 +108,21 @@ class Names:
                     return None
             return found
 
+    def worth_listing(self, folder: FileId) -> bool:
+        """Whether to ask for the folder rather than for one more name; said once."""
+        with self._lock:
+            known = self._folder(folder)
+            if known is None or known.asked < known.patience:
+                return False
+            known.asked = 0
+            known.patience *= 2
+            return True
+
+    def large(self, folder: FileId) -> None:
+        """It has too many names to be asked for because of some."""
+        with self._lock:
+            self._known(folder).patience = inf
+
     def _folder(self, folder: FileId) -> _Folder | None:
         known = self._folders.get(folder)
         if known is None or clock.now() >= self._until:
@@ -119,24 +142,26 @@ class Names:
     def learn(self, mark: int, folder: FileId, name: bytes, entry: Entry | None) -> None:
         """None: there is no such name."""
         with self._lock:
-            if mark == self._changes:
-                self._learn(folder, name, entry)
+            self._learn(mark, folder, name, entry)
+            if self._marks.steady(mark, folder) and folder in self._folders:
+                self._folders[folder].asked += 1
 
     def learn_attributes(self, mark: int, attributes: Attributes) -> None:
         with self._lock:
-            if mark == self._changes:
-                self._keep(attributes)
+            self._keep(mark, attributes)
 
     def learn_folder(self, mark: int, folder: FileId, entries: Iterable[Entry]) -> None:
         """All names of the folder."""
         with self._lock:
-            if mark != self._changes:
+            if not self._marks.steady(mark, folder):
                 return
+            before = self._folders.get(folder, _Folder())
             self._drop_folder(folder)
             known = self._known(folder)
+            known.patience = before.patience
             whole = True
             for entry in entries:
-                self._learn(folder, entry.name, entry)
+                self._learn(mark, folder, entry.name, entry)
                 whole = whole and entry.valid > 0
             known.whole = whole
 
@@ -147,19 +172,20 @@ class Names:
             if len(self._targets) > TARGETS:
                 self._targets.popitem(last=False)
 
-    def _learn(self, folder: FileId, name: bytes, entry: Entry | None) -> None:
-        if entry is None or entry.valid > 0:
+    def _learn(self, mark: int, folder: FileId, name: bytes, entry: Entry | None) -> None:
+        if self._marks.steady(mark, folder) and (entry is None or entry.valid > 0):
             known = self._known(folder)
             self._count += name not in known.names
             known.names[name] = entry.attributes.file if entry else None
             while self._count + len(self._folders) > self._limit:
                 self._drop_folder(next(iter(self._folders)))
         if entry is not None:
-            self._keep(entry.attributes)
+            self._keep(mark, entry.attributes)
 
-    def _keep(self, attributes: Attributes) -> None:
+    def _keep(self, mark: int, attributes: Attributes) -> None:
         file = attributes.file
-        if attributes.valid > 0 and file not in self._open:
+        steady = self._marks.steady(mark, file)
+        if steady and attributes.valid > 0 and file not in self._open:
             self._attributes[file] = replace(attributes, valid=0.0)
             self._attributes.move_to_end(file)
             if len(self._attributes) > self._limit:
@@ -178,19 +204,21 @@ class Names:
         """The folder has that name now; None: it has it no more, or home failed. files: those of
         which the attributes are others."""
         with self._lock:
-            steady, known = mark == self._changes, self._folders.get(folder)
+            steady, known = self._marks.steady(mark, folder), self._folders.get(folder)
             whole = steady and known is not None and known.whole and entry is not None
+            if entry is not None and not self._marks.steady(mark, entry.attributes.file):
+                entry = replace(entry, attributes=replace(entry.attributes, valid=0.0))
             self._changed(folder, name, *files)
             if steady and entry is not None:
-                self._learn(folder, name, entry)
+                self._learn(self._marks.now, folder, name, entry)
             if whole and entry is not None and entry.valid > 0 and folder in self._folders:
                 self._folders[folder].whole = True
 
     def unmade(self, mark: int, folder: FileId, name: bytes, *files: FileId | None) -> None:
         """The folder has that name no more."""
         with self._lock:
-            steady, known = mark == self._changes, self._folders.get(folder)
-            whole = steady and known is not None and known.whole
+            known = self._folders.get(folder)
+            whole = known is not None and known.whole and self._marks.steady(mark, folder)
             self._changed(folder, name, *files)
             if known is not None:
                 known.whole = whole
@@ -205,32 +233,33 @@ class Names:
 
     def attributes_changed(self, file: FileId) -> None:
         with self._lock:
-            self._changes += 1
-            self._attributes.pop(file, None)
+            self._drop_attributes(file)
 
     def opening(self, file: FileId) -> None:
         """Home is about to be asked to open the file; to be undone by `closed`."""
         with self._lock:
-            self._changes += 1
+            self._drop_attributes(file)
             self._open.add(file)
-            self._attributes.pop(file, None)
 
-    def closed(self, file: FileId) -> None:
-        """Home has closed it, or did not open it."""
+    def closed(self, file: FileId, mark: int = -1, attributes: Attributes | None = None) -> None:
+        """Home has closed it, and said that, or did not open it."""
         with self._lock:
-            self._changes += 1
+            steady = self._marks.steady(mark, file)
+            self._drop_attributes(file)
             self._open.discard(file)
+            if steady and attributes is not None and attributes.file == file:
+                self._keep(self._marks.now, attributes)
 
     def gone(self, file: FileId) -> None:
         """Home knows no such file any more: what names it here is to be looked up again."""
         with self._lock:
-            self._changes += 1
-            self._attributes.pop(file, None)
-            for folder in self._folders.values():
+            self._drop_attributes(file)
+            for number, folder in self._folders.items():
                 for name in [name for name, known in folder.names.items() if known == file]:
                     del folder.names[name]
                     folder.whole = False
                     self._count -= 1
+                    self._marks.changed([number])
 
     def clear(self) -> None:
         """All of it, and there is no lease."""
@@ -244,13 +273,12 @@ class Names:
             self._forget()
 
     def _forget(self) -> None:
-        self._changes += 1
+        self._marks.changed_all()
         self._folders.clear()
         self._attributes.clear()
         self._count = 0
 
     def _changed(self, folder: FileId, name: bytes, *files: FileId | None) -> None:
-        self._changes += 1
         known = self._folders.get(folder)
         named = None
         if known is not None:
@@ -261,9 +289,10 @@ class Names:
         self._drop_attributes(folder, named, *files)
 
     def _drop_attributes(self, *files: FileId | None) -> None:
-        for file in files:
-            if file is not None:
-                self._attributes.pop(file, None)
+        dropped = [file for file in files if file is not None]
+        self._marks.changed(dropped)
+        for file in dropped:
+            self._attributes.pop(file, None)
 
     def _drop_folder(self, folder: FileId) -> None:
         known = self._folders.pop(folder, None)

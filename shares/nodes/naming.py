@@ -18,6 +18,9 @@ from shares.nodes.operations import Attributes, Entry
 
 NAME_LIMIT = 255
 
+LISTED = 500
+"""Names that are asked for at most because some of them were."""
+
 T = TypeVar("T")
 
 
@@ -55,6 +58,12 @@ class Naming(ABC):
             with suppress(OSError):
                 return Entry(name, self.attributes(file, None))
             self._names.gone(file)
+        listed = self._listed(parent) if self._names.worth_listing(parent) else None
+        if listed is not None:
+            if name not in listed:
+                raise FileNotFoundError(errno.ENOENT, "no such name")
+            with suppress(OSError):
+                return Entry(name, self.attributes(listed[name], None))
         mark = self._names.mark()
         try:
             wanted = checked(name)
@@ -66,6 +75,19 @@ class Naming(ABC):
         if self.is_open(entry.attributes.file):
             return Entry(name, self.attributes(entry.attributes.file, None))
         return uncached(entry)
+
+    def _listed(self, folder: FileId) -> dict[bytes, FileId] | None:
+        """Home is asked for all of a folder because of some of its names; None where it does not
+        tell."""
+        mark = self._names.mark()
+        try:
+            found = self.ask(lambda hub: hub.entries(folder, LISTED))
+        except OSError as error:
+            if error.errno == errno.EOVERFLOW:
+                self._names.large(folder)
+            return None
+        self._names.learn_folder(mark, folder, found)
+        return {entry.name: entry.attributes.file for entry in found}
 
     def read_link(self, file: FileId) -> bytes:
         target = self._names.target(file)
@@ -134,7 +156,7 @@ class Naming(ABC):
         found = self._names.entries(folder)
         if found is None:
             mark = self._names.mark()
-            found = self.ask(lambda hub: hub.entries(folder))
+            found = self.ask(lambda hub: hub.entries(folder, 0))
             self._names.learn_folder(mark, folder, found)
         return [uncached(entry) for entry in found]
 

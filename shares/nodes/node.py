@@ -436,8 +436,8 @@ class Node(Naming):
         with self._uses_lock:
             self._idle.pop(file, None)
         self.content.closed(file)
-        self.hub.close(file)
-        self._names.closed(file)
+        mark = self._names.mark()
+        self._names.closed(file, mark, self.hub.close(file))
 
     # Locks.
 

@@ -176,8 +176,8 @@ class RemoteHub:
     ) -> None:
         self._call("rename", parent, name, new_parent, new_name, flags)
 
-    def entries(self, folder: FileId) -> list[Entry]:
-        return self._call("entries", folder)  # type: ignore[no-any-return]
+    def entries(self, folder: FileId, most: int) -> list[Entry]:
+        return self._call("entries", folder, most)  # type: ignore[no-any-return]
 
     def usage(self) -> Usage:
         return self._call("usage")  # type: ignore[no-any-return]
@@ -193,8 +193,8 @@ class RemoteHub:
     def written(self, file: FileId) -> None:
         self._call("written", file)
 
-    def close(self, file: FileId) -> None:
-        self._call("close", file)
+    def close(self, file: FileId) -> Attributes | None:
+        return self._call("close", file)  # type: ignore[no-any-return]
 
     def sync(self, file: FileId) -> None:
         self._call("sync", file)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
+from shares.coherence import FileId
 from shares.nodes import ROOT, Changes, Node
 from tests.homeserver.shares.conftest import LEASE, Home
 from tests.waiting import eventually
@@ -185,6 +186,43 @@ def test_who_only_reads_calls_nobody_back(home: Home, pair: tuple[Node, Node]) -
     one.change(file, Changes(modified=7), None)  # touch(1), of a file that is open to be read
     assert two.lookup(ROOT, b"file").attributes.modified == 7
     assert one.attributes(file, handle).modified == 7
+
+
+def test_names_that_are_asked_one_by_one_bring_all_of_their_folder(
+    home: Home, pair: tuple[Node, Node]
+) -> None:
+    for folder, count in ((b"small", 100), (b"large", 600)):
+        (home.root / os.fsdecode(folder)).mkdir()
+        for number in range(count):
+            (home.root / os.fsdecode(folder) / f"{number}").touch()
+    two = pair[1]
+    small = two.lookup(ROOT, b"small").attributes.file
+    large = two.lookup(ROOT, b"large").attributes.file
+
+    def look(folder: FileId, names: int) -> None:
+        for number in range(names):
+            assert two.lookup(folder, b"%d" % number).attributes.size == 0
+        with pytest.raises(FileNotFoundError):
+            two.lookup(folder, b"nothing")
+
+    assert asked(home, two, lambda: look(small, 100)) == 4
+    assert asked(home, two, lambda: look(large, 600)) == 602
+    pair[0].unlink(small, b"7")
+    with pytest.raises(FileNotFoundError):
+        two.lookup(small, b"7")
+
+
+def test_who_closes_a_file_knows_its_attributes(home: Home, pair: tuple[Node, Node]) -> None:
+    one = pair[0]
+    entry, handle = one.create(ROOT, b"file", 0o644, os.O_RDWR, UID, GID)
+    one.write(handle.number, 0, b"content")
+    one.release(handle.number, 0)
+    file = entry.attributes.file
+    assert asked(home, one, lambda: one.attributes(file, None)) == 0
+    assert one.attributes(file, None).size == 7
+    assert one.attributes(file, None) == pair[1].attributes(file, None)
+    pair[1].change(file, Changes(mode=0o600), None)
+    assert one.attributes(file, None).mode & 0o777 == 0o600
 
 
 def test_a_node_knows_what_it_changed_itself(home: Home, pair: tuple[Node, Node]) -> None:

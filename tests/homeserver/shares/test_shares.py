@@ -176,7 +176,7 @@ def test_an_answer_that_is_too_long_is_an_error_and_not_silence(
     node = home.join().node
     for number in range(50):
         (home.root / f"file {number}").touch()
-    assert len(node.hub.entries(ROOT)) == 50
+    assert len(node.hub.entries(ROOT, 0)) == 50
     monkeypatch.setattr("homeserver.shares.session.FRAME_LIMIT", 1000)
     with pytest.raises(OSError) as refused:
         node.entries(ROOT)

@@ -330,9 +330,9 @@ class InProcessHub:
         self._home.changed(self.node, parent, name)
         self._home.changed(self.node, new_parent, new_name)
 
-    def entries(self, folder: FileId) -> list[Entry]:
+    def entries(self, folder: FileId, most: int) -> list[Entry]:
         self._reach()
-        return self._home.tree.entries(folder)
+        return self._home.tree.entries(folder, most)
 
     def usage(self) -> Usage:
         return self._home.tree.usage()
@@ -365,13 +365,14 @@ class InProcessHub:
     def written(self, file: FileId) -> None:
         self._reach()
 
-    def close(self, file: FileId) -> None:
+    def close(self, file: FileId) -> Attributes | None:
         self._after_content()
         home = self._home
         with home.lock:
             home.act(home.directory.close(self.node, file, time.monotonic()))
             home.settle(file)
         home.tree.close_file(file)
+        return None
 
     def sync(self, file: FileId) -> None:
         self._after_content()
