@@ -18,8 +18,7 @@ from dataclasses import dataclass, field
 
 from homeserver.shares.session import Session
 from shares.coherence import FileId
-from shares.nodes import EVERYTHING
-from shares.nodes.marks import Marks
+from shares.nodes import EVERYTHING, Marks
 
 LIMIT = 100_000
 """Files and folders that a node is known to know; then it is told to forget everything."""

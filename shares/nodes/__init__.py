@@ -9,9 +9,9 @@
 
 Modules: hub (what a node asks of home), operations (what a program asks of a node), extent,
 codec (what both say to each other, as bytes), remote (a hub at the other end of a channel), buffer,
-membership (how a node joins), names (what a node remembers), naming (what it answers by that),
-access, sending (what a node sends home), content and node (the node that acts), files (the file
-API), member (a node that joins again).
+membership (how a node joins), names and marks (what a node remembers), naming (what it answers by
+that), access, sending (what a node sends home), content and node (the node that acts), files (the
+file API), member (a node that joins again).
 """
 
 from shares.nodes import codec
@@ -20,6 +20,7 @@ from shares.nodes.codec import encode
 from shares.nodes.extent import BLOCK, Extent
 from shares.nodes.files import RawFile, find, open_file
 from shares.nodes.hub import Hub, Opened
+from shares.nodes.marks import Marks
 from shares.nodes.member import Member
 from shares.nodes.membership import Caller, Ends, Join, Joined, LeaseOver, Membership
 from shares.nodes.node import Node
@@ -56,6 +57,7 @@ __all__ = [
     "Joined",
     "LeaseOver",
     "LockKind",
+    "Marks",
     "Member",
     "Membership",
     "Node",
