@@ -3,7 +3,8 @@
 """Streams a checkpoint's working set ahead of the machine, in the order of first touch.
 
 Of a machine that another surrogate handed over, what has changed there comes first, and of the
-working set only the rest.
+working set only the rest. What it has touched there besides may be had from others; it comes last,
+when whoever handed it over is not needed any more.
 
 Three threads fetch frame after frame, so that the link is busy while frames are unpacked. A miss of
 the machine in a frame that is still to come fetches that frame itself, as urgently as any other
@@ -80,7 +81,7 @@ class Prefetcher:
     ) -> None:
         """changed: of a machine that was handed over, the blocks that differ from the checkpoint's;
         without its directory nothing is streamed, as the working set's blocks may be outdated.
-        touched: blocks that it touched there, as HandedOver has them; they come last."""
+        touched: blocks that it touched there, as HandedOver has them."""
         self._store = store
         self._fetcher = fetcher
         self._working_set = working_set
@@ -149,10 +150,11 @@ class Prefetcher:
         if any(volume.map.entry(block).state is BlockState.ABSENT for _, block in blocks):
             self._fetcher.resolve(volume, first, count)
 
-    def _begin(self, run: Callable[[], None]) -> None:
+    def _begin(self, run: Callable[[], None]) -> threading.Thread:
         thread = threading.Thread(target=run, name="prefetch", daemon=True)
         self._threads.append(thread)
         thread.start()
+        return thread
 
     def _run(self) -> None:
         parts: list[_Part] = []
@@ -173,11 +175,12 @@ class Prefetcher:
             self._queue.extend(range(len(parts)))
             self._learning = False
             self._changed.notify_all()
+        after = [self._begin(self._stream) for _ in range(STREAMS - 1)]
         if changes is not None:
-            self._begin(lambda: self._become_independent(changes))
-        for _ in range(STREAMS - 1):
-            self._begin(self._stream)
+            after.append(self._begin(lambda: self._become_independent(changes)))
         self._stream()
+        for thread in after:
+            thread.join()
         self._bring_touched()
         count = sum(part.frame.count for part in parts)
         seconds = time.monotonic() - self._began

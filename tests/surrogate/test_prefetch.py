@@ -6,7 +6,7 @@ import functools
 import struct
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -14,9 +14,11 @@ import pytest
 from chunkstore import BlockState, TableRoot
 from replica import Run, encode_working_set
 from satchel.ids import BLOCK_SIZE, ZERO_REF, ChunkRef
+from surrogate.fetching.coverage import Span
 from surrogate.fetching.standing import ASIDE_BYTES
 from surrogate.prefetch import Prefetcher
 from tests.surrogate.sources import FarVolume, noise
+from tests.waiting import eventually
 
 BLOCKS = 1536
 CONTENT = noise(1, BLOCKS)
@@ -71,6 +73,27 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
     yield made
     made.fetcher.close()
     made.volume.remove()
+
+
+def test_what_was_touched_elsewhere_comes_when_the_giver_is_not_needed_any_more(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changed = bench.blob(Run("disk0", 200, 10), Run("disk0", 700, 1))
+    prefetcher = Prefetcher(
+        bench.cache, bench.fetcher, None, changed, touched={"disk0": (100, 5, 1000, 7)}
+    )
+    ahead, independent = bench.fetcher.ahead, {}
+
+    def look(spans: Sequence[Span]) -> None:
+        independent.update({first: prefetcher.independent for _, first, _ in spans})
+        ahead(spans)
+
+    monkeypatch.setattr(bench.fetcher, "ahead", look)
+    bench.source.slow = 0.1
+    prefetcher.start({"disk0": bench.volume})
+    assert eventually(lambda: bench.present() == 23)
+    assert (independent[100], independent[1000]) == (True, True)
+    assert not independent[200]
 
 
 def test_the_working_set_is_brought_and_nothing_else(bench: Bench) -> None:
