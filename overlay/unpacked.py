@@ -55,11 +55,6 @@ class Unpacked:
             return None
         return Path(f"/proc/{os.getpid()}/fd/{self._file.fileno()}")
 
-    @property
-    def used(self) -> int:
-        """Bytes that it takes up on the disk."""
-        return 0 if self._file is None else os.fstat(self._file.fileno()).st_blocks * 512
-
     def close(self) -> None:
         """New servers get none of it; those that run keep what they have. Harmless twice."""
         file, self._file = self._file, None
