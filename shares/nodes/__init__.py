@@ -36,7 +36,7 @@ from shares.nodes.operations import (
     Operations,
     Usage,
 )
-from shares.nodes.remote import Channel, RemoteHub, RemoteNode, answer_request
+from shares.nodes.remote import Channel, RemoteHub, answer_request
 
 __all__ = [
     "BLOCK",
@@ -65,7 +65,6 @@ __all__ = [
     "Operations",
     "RawFile",
     "RemoteHub",
-    "RemoteNode",
     "Usage",
     "answer_request",
     "codec",

@@ -244,22 +244,3 @@ def answer_request(hub: Hub, payload: bytes, reply: Callable[[bytes], None]) -> 
         reply(codec.encode_refusal(error))
     except IntegrityError as error:
         reply(codec.encode_refusal(OSError(errno.EINVAL, str(error))))
-
-
-class RemoteNode:
-    """What a hub's `listen` was given, at the other end of a channel: home calls these."""
-
-    def __init__(self, channel: Channel) -> None:
-        self._channel = channel
-
-    def ask(self, message: Message) -> Message:
-        """Invalidate, Recall, Update, Engage or Native; its reply. Raises OSError where the node
-        is not reached,
-        and IntegrityError."""
-        payload = self._channel.request(codec.encode(message))
-        codec.raise_refusal(payload)
-        return codec.decode(payload)
-
-    def stale(self, file: FileId, name: bytes | None) -> None:
-        """Returns when the node answers nothing from what it knew of it."""
-        self._channel.request(codec.encode_call("stale", [file, name]))
