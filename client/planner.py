@@ -100,8 +100,8 @@ class Planner:
         Asks another surrogate where a hand-over matters. Raises NotFoundError for an unknown one.
         """
         self._settings.surrogate(surrogate)
-        silent = route is Route.HANDOVER
-        others = [g for g in self._givers(silent=silent) if g.name != surrogate]
+        givers = self._givers(silent=route is Route.HANDOVER)
+        others = [g for g in givers if g.name != surrogate]
         giver = others[0] if others and route in (None, Route.HANDOVER) else None
         made = self._history.moves()
         patience = ASKED_GIVER_SECONDS if route else GIVER_SECONDS

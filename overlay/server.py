@@ -111,9 +111,7 @@ class VolumeServer:
         """
         run_dir, packs_dir = run_dir.resolve(), packs_dir.resolve()
         socket = (socket or run_dir / "nbd.sock").absolute()
-        argv = _argv(run_dir, packs_dir, socket, volumes, miss_wait)
-        if unpacked is not None and unpacked.path is not None:
-            argv.append(f"unpacked={unpacked.path}")
+        argv = _argv(run_dir, packs_dir, socket, volumes, miss_wait, unpacked)
         _make_room(socket)
         misses = _start_misses(run_dir, volumes, resolver, log)
         try:
@@ -181,7 +179,12 @@ class VolumeServer:
 
 
 def _argv(
-    run_dir: Path, packs_dir: Path, socket: Path, volumes: Sequence[Volume], miss_wait: int
+    run_dir: Path,
+    packs_dir: Path,
+    socket: Path,
+    volumes: Sequence[Volume],
+    miss_wait: int,
+    unpacked: Unpacked | None,
 ) -> list[str]:
     """nbdkit's command line. Raises NbdkitMissing and BadPath."""
     nbdkit = shutil.which("nbdkit")
@@ -197,6 +200,8 @@ def _argv(
     argv = [nbdkit, "--foreground", "--log=stderr", "--unix", str(socket)]
     argv += ["--pidfile", str(_pid_file(run_dir)), str(PLUGIN)]
     argv += [f"packs={packs_dir}", f"misses={_miss_socket(run_dir)}", f"miss_wait={miss_wait}"]
+    if unpacked is not None and unpacked.path is not None:
+        argv.append(f"unpacked={unpacked.path}")
     for volume in volumes:
         fields = [volume.name, str(volume.size), str(volume.map_path.resolve())]
         fields += [str(volume.overlay.resolve())] + (["ro"] if volume.read_only else [])

@@ -46,6 +46,7 @@ from replica.replica import (
     ReplicaState,
     WrongGuest,
     WrongReplicaState,
+    was_stopped,
 )
 from replica.shares import (
     GuestOperations,
@@ -102,4 +103,5 @@ __all__ = [
     "observed",
     "run_of",
     "sweep",
+    "was_stopped",
 ]

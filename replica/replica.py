@@ -98,6 +98,11 @@ class ReplicaFailed(UnavailableError):
     """The machine ended or its agent went silent; the replica cannot go on."""
 
 
+def was_stopped(replica: ReplicaId) -> ReplicaFailed:
+    """What calls hear that a stop ends."""
+    return ReplicaFailed(f"replica {replica} cannot go on", why="it was stopped")
+
+
 class WrongGuest(IntegrityError):
     """A resumed guest is not at the operation that its checkpoint names."""
 
@@ -477,7 +482,7 @@ class Replica:
         with self._busy:
             if came is ReplicaState.READY and self.state is ReplicaState.STOPPED:
                 # As it ends the call that this one waited for.
-                raise ReplicaFailed(f"replica {self.id} cannot go on", why="it was stopped")
+                raise was_stopped(self.id)
             self._require(ReplicaState.READY)
             assert self._agent is not None
             assert self._machine is not None
@@ -508,13 +513,12 @@ class Replica:
         """Whether that is the end of the replica, and why; None if it is not."""
         if not isinstance(error, SatchelError):
             return None
-        what = f"replica {self.id} cannot go on"
         if self._state is ReplicaState.STOPPED:
-            return ReplicaFailed(what, why="it was stopped")
+            return was_stopped(self.id)
         if not isinstance(error, fatal) and self.state is not ReplicaState.FAILED:
             return None
         why = (self._machine.failure() if self._machine else None) or str(error)
-        return ReplicaFailed(what, why=why, fix="start another one")
+        return ReplicaFailed(f"replica {self.id} cannot go on", why=why, fix="start another one")
 
     def _release(self) -> None:
         """Put away what there is; harmless the second time. Called with the lock."""

@@ -16,7 +16,7 @@ from chunkstore import Foresight, Store, TableRoot
 from images import Manifest
 from overlay import ReadAbandoned, Volume
 from replay import Operation, Response
-from replica import Frozen, Replica, ReplicaFailed, ReplicaState, WrongReplicaState
+from replica import Frozen, Replica, ReplicaFailed, ReplicaState, WrongReplicaState, was_stopped
 from satchel.errors import ROOTS, CapacityError, SatchelError, StateError, UnavailableError
 from satchel.ids import ReplicaId
 from surrogate.fetching import Fetcher, Passing, Tally
@@ -158,7 +158,7 @@ class Tenant:
             state, required = self.replica.state, ReplicaState.READY
             raise WrongReplicaState(self.id, state, required)
         if self._stop.is_set():
-            raise self._was_stopped()
+            raise was_stopped(self.id)
         self.touch()
         first = self._first_response is None
         if self._readahead:
@@ -284,10 +284,7 @@ class Tenant:
         while not self._stop.is_set():
             if concurrent.futures.wait([found], LOOK_SECONDS).done:
                 return found.result()
-        raise self._was_stopped()
-
-    def _was_stopped(self) -> ReplicaFailed:
-        return ReplicaFailed(f"replica {self.id} cannot go on", why="it was stopped")
+        raise was_stopped(self.id)
 
 
 def _sources(tally: Tally) -> tuple[SourceNumbers, ...]:

@@ -16,6 +16,7 @@ import contextlib
 import json
 import math
 import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
@@ -149,7 +150,7 @@ class TunLinks:
         self.emulator.close()
 
 
-class _Shaped:
+class _Shaped(ABC):
     """How a link is meant to be; `_send` makes it so."""
 
     def __init__(self, name: str, up: Shape, down: Shape) -> None:
@@ -169,8 +170,8 @@ class _Shaped:
         self._working = True
         self._send()
 
-    def _send(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _send(self) -> None: ...
 
 
 class TunLink(_Shaped):

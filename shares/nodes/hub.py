@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from shares.coherence import FileId, Message, NodeId
-from shares.nodes.operations import Attributes, Changes, Entry, LockKind, Usage
+from shares.nodes.operations import Attributes, Changes, Entry, LockKind, NameCalls, Usage
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Opened:
     grant: int = 0
 
 
-class Hub(Protocol):
+class Hub(NameCalls, Protocol):
     """A node's connection to home.
 
     node: as home numbered it when it joined
@@ -109,17 +109,6 @@ class Hub(Protocol):
         """
         ...
 
-    def read_link(self, file: FileId) -> bytes: ...
-    def make_folder(self, parent: FileId, name: bytes, mode: int, uid: int, gid: int) -> Entry: ...
-    def make_link(
-        self, parent: FileId, name: bytes, target: bytes, uid: int, gid: int
-    ) -> Entry: ...
-    def link(self, file: FileId, parent: FileId, name: bytes) -> Entry: ...
-    def unlink(self, parent: FileId, name: bytes) -> None: ...
-    def remove_folder(self, parent: FileId, name: bytes) -> None: ...
-    def rename(
-        self, parent: FileId, name: bytes, new_parent: FileId, new_name: bytes, flags: int
-    ) -> None: ...
     def entries(self, folder: FileId, most: int) -> list[Entry]:
         """All names. Raises EOVERFLOW where there are more than `most`; 0: as many as there are."""
         ...
