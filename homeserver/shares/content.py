@@ -100,7 +100,8 @@ class Content:
         return extent.onto(attributes) if extent else attributes
 
     def changed(self, attributes: Attributes) -> None:
-        """Somebody changed mode or owner. Only when that was is taken over from the native file."""
+        """Somebody changed mode, owner or names. Only when that was is taken over from the native
+        file."""
         if attributes.file in self._extents:
             found = self._extents[attributes.file]
             self._extents[attributes.file] = replace(found, changed=attributes.changed)

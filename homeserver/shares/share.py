@@ -410,6 +410,8 @@ class Share:
         """Have a new name made; also: what is changed by that."""
         with self.promises.changing(session, (parent, name), *also):
             entry = make()
+            with self.lock:
+                self.content.changed(entry.attributes)
         return self._made(session, parent, entry)
 
     def _made(self, session: Session, parent: FileId, entry: Entry) -> Entry:
@@ -424,7 +426,7 @@ class Share:
         with self.promises.changing(session, (parent, name)) as changed:
             file = self.tree.unlink(parent, name)
             changed.append((file, None))
-        self._maybe_gone(file)
+            self._named_otherwise(file)
 
     def remove_folder(self, session: Session, parent: FileId, name: bytes) -> None:
         with self.promises.changing(session, (parent, name)) as changed:
@@ -443,14 +445,16 @@ class Share:
         with self.promises.changing(session, *names) as changed:
             moved = self.tree.lookup(parent, name).attributes.file
             replaced = self.tree.rename(parent, name, new_parent, new_name, flags)
-            changed += [(file, None) for file in (moved, replaced) if file is not None]
-        if replaced is not None and not flags:
-            self._maybe_gone(replaced)
+            for file in (moved, replaced):
+                if file is not None:
+                    changed.append((file, None))
+                    self._named_otherwise(file)
 
-    def _maybe_gone(self, file: FileId) -> None:
+    def _named_otherwise(self, file: FileId) -> None:
+        """A name of the file is gone, or is another: that is a change of its status, or its end."""
         with self.lock:
             try:
-                self.tree.attributes(file)
+                self.content.changed(self.tree.attributes(file))
             except OSError:
                 self.directory.forget(file)
                 self.content.forget(file)

@@ -127,7 +127,8 @@ def test_a_number_that_is_no_moment_is_not_taken_for_one() -> None:
 
 
 def test_a_real_service_is_seen_through(short_path: Path) -> None:
-    """Real agents, a real service, real clocks and kernels."""
+    """Real agents, a real service, real clocks and kernels: two cores that are woken together read
+    the same microsecond in one of three calls, so each thing is asked for ten times."""
     folders = (short_path / str(n) for n in itertools.count())
 
     @contextmanager
@@ -143,7 +144,8 @@ def test_a_real_service_is_seen_through(short_path: Path) -> None:
         ("/urandom", Cause.RANDOMNESS),
         ("/threads", Cause.THREAD_ORDER),
     ):
-        log = [request(1, "POST", "/add"), request(2, "GET", path)]
+        log = [request(1, "POST", "/add"), *(request(n, "GET", path) for n in range(2, 12))]
         found = examine(log, fresh)
         assert found is not None
-        assert (found.operation.number, found.cause) == (2, cause), found.evidence
+        assert found.operation.number > 1
+        assert found.cause == cause, found.evidence

@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -48,10 +50,13 @@ def pair(home: Home) -> tuple[Node, Node]:
 
 
 def walk(node: Node) -> None:
-    """As `ls -l` and `git status` do."""
+    """As `ls -l` and `git status` do. The time of the last status change becomes the native file's
+    some time after the last close."""
     for entry in node.entries(ROOT):
         found = node.lookup(ROOT, entry.name).attributes
-        assert node.attributes(found.file, None) == found
+        again = node.attributes(found.file, None)
+        assert again.changed >= found.changed
+        assert replace(again, changed=found.changed) == found
     with pytest.raises(FileNotFoundError):
         node.lookup(ROOT, b".gitignore")
 
@@ -119,6 +124,24 @@ def test_each_change_of_one_node_is_seen_by_the_other_at_once(
         one.remove_folder(ROOT, b"folder")
         with pytest.raises(FileNotFoundError):
             two.lookup(ROOT, b"folder")
+
+
+def test_a_change_of_names_is_a_change_of_status_while_the_file_is_open(
+    home: Home, pair: tuple[Node, Node]
+) -> None:
+    one, two = pair
+    file = one.create(ROOT, b"name", 0o644, os.O_RDWR, UID, GID)[0].attributes.file
+    one.change(file, Changes(size=100), None)
+
+    def later(act: Callable[[], object]) -> bool:
+        before = two.attributes(file, None).changed
+        time.sleep(0.02)  # kernels before 6.13 have ticks for such times
+        act()
+        return two.attributes(file, None).changed > before
+
+    assert later(lambda: one.link(file, ROOT, b"second"))
+    assert later(lambda: one.rename(ROOT, b"second", ROOT, b"third", 0))
+    assert later(lambda: one.unlink(ROOT, b"third"))
 
 
 def test_a_file_that_is_being_written_elsewhere_is_asked_about_until_it_is_closed(
