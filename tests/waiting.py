@@ -5,8 +5,11 @@
 import time
 from collections.abc import Callable
 
+PATIENCE_SECONDS = 60.0
+"""An end for a test that hangs: no test shows that something happens within it."""
 
-def eventually(condition: Callable[[], object], seconds: float = 10.0) -> bool:
+
+def eventually(condition: Callable[[], object], seconds: float = PATIENCE_SECONDS) -> bool:
     """Whether the condition holds within so many seconds."""
     deadline = time.monotonic() + seconds
     while not condition():

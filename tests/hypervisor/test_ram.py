@@ -226,7 +226,7 @@ def test_a_server_that_hangs_does_not_keep_the_machine_from_ending(
     machine.stop()
     assert machine.state is MachineState.STOPPED
     assert not Path(f"/proc/{machine.pid}").exists()
-    assert time.monotonic() - begin < 20
+    assert time.monotonic() - begin < 60
     agent.close()
 
 

@@ -27,7 +27,7 @@ class Still:
 def connected(port: int) -> socket.socket:
     while True:
         try:
-            return socket.create_connection(("127.0.0.1", port), 10)
+            return socket.create_connection(("127.0.0.1", port), 60)
         except ConnectionRefusedError:
             time.sleep(0.01)
 

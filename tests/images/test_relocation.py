@@ -137,11 +137,11 @@ def test_killed_at_any_moment_it_leaves_the_old_or_the_new_generation(carried: C
     with relocating(carried) as process:
         began = time.monotonic()
     assert process.returncode == 0
-    took, chance, killed = time.monotonic() - began, random.Random(5), 0
+    took, killed = time.monotonic() - began, 0
     newest = carried.check()
-    for _ in range(KILLS):
+    for moment in range(KILLS):
         with relocating(carried) as process:
-            time.sleep(chance.random() * took)
+            time.sleep(took * moment / KILLS)
             process.kill()
         killed += process.returncode != 0
         found = carried.check()

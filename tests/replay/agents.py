@@ -53,6 +53,10 @@ def running_agent(
             process.terminate()
 
 
+_GIVEN: set[int] = set()
+"""Ports that this run has taken: who gets one listens there only later."""
+
+
 def free_port() -> int:
     """A TCP port that nobody listens on, below those that connections get by themselves."""
     ephemeral = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
@@ -61,7 +65,8 @@ def free_port() -> int:
         start = 1024 + probe.getsockname()[1] % (ephemeral - 2048)
     for port in range(start, ephemeral):
         with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) != 0:
+            if port not in _GIVEN and probe.connect_ex(("127.0.0.1", port)) != 0:
+                _GIVEN.add(port)
                 return port
     raise AssertionError("every port is taken")
 

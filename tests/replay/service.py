@@ -50,11 +50,10 @@ class Handler(BaseHTTPRequestHandler):
             case "/slow":
                 time.sleep(number)
                 self.answer(b"slept")
+            case "/until":
+                self.wait_for(Path(parse_qs(url.query)["path"][0]))
             case "/endless":
-                self.send_response(200)
-                self.end_headers()
-                while True:
-                    self.wfile.write(bytes(1 << 20))
+                self.go_on()
             case "/reset":
                 linger = struct.pack("ii", 1, 0)
                 self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
@@ -62,6 +61,17 @@ class Handler(BaseHTTPRequestHandler):
                 self.wfile.close()
                 self.connection.close()
                 self.close_connection = True
+
+    def go_on(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        while True:
+            self.wfile.write(bytes(1 << 20))
+
+    def wait_for(self, path: Path) -> None:
+        while not path.exists():
+            time.sleep(0.01)
+        self.answer(b"there")
 
     def answer(self, body: bytes) -> None:
         self.send_response(200)

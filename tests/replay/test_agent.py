@@ -147,26 +147,29 @@ def test_a_service_that_is_not_there_executes_nothing(short_path: Path) -> None:
 
 
 def test_a_service_that_keeps_dying_is_restarted_ever_later(short_path: Path) -> None:
+    began = time.monotonic()
     with running_agent(short_path, "exit 7") as agent, agent.connect() as channel:
-        began = time.monotonic()
         assert eventually(lambda: channel.hello().restarts >= 4)
         status = channel.hello()
         pauses = 0.1 * (2**status.restarts - 1)
-        assert time.monotonic() - began > pauses - 0.5
+        assert time.monotonic() - began > pauses
         assert (status.ready, status.exit) == (False, "exit 7")
 
 
 def test_what_a_dead_service_started_is_ended(short_path: Path) -> None:
     command = f"sleep 1000 & echo $! >> {short_path}/orphan; kill -9 $$"
     with running_agent(short_path, command) as agent, agent.connect() as channel:
-        while channel.hello().restarts == 0:
-            time.sleep(0.05)
+        assert eventually(lambda: channel.hello().restarts)
         orphan = int((short_path / "orphan").read_text().split()[0])
-        deadline = time.monotonic() + 5
-        while Path(f"/proc/{orphan}").exists() and time.monotonic() < deadline:
-            time.sleep(0.05)
-        state = Path(f"/proc/{orphan}/stat")
-        assert not state.exists() or state.read_text().split()[2] == "Z"
+        assert eventually(lambda: is_gone(orphan))
+
+
+def is_gone(pid: int) -> bool:
+    """Whether it has ended, be it that nobody has waited for it yet."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z"
+    except OSError:
+        return True
 
 
 def test_a_guest_without_a_service_says_so(short_path: Path) -> None:
@@ -182,10 +185,8 @@ def test_the_service_gets_its_environment_and_folder(short_path: Path) -> None:
     config = {"environment": "COLOUR=a=b", "workdir": "/usr"}
     with running_agent(short_path, command, **config) as agent, agent.connect() as channel:
         channel.hello()
-        deadline = time.monotonic() + 5
         seen = short_path / "seen"
-        while (not seen.exists() or not seen.read_text()) and time.monotonic() < deadline:
-            time.sleep(0.05)
+        assert eventually(lambda: seen.exists() and seen.read_text())
         assert seen.read_text() == "a=b /usr /\n"
 
 
@@ -196,35 +197,34 @@ def test_the_service_runs_as_its_user(short_path: Path, user: str, expected: str
     command = f'echo "$(id -u) $(id -G)" > {short_path}/seen; sleep 60'
     with running_agent(short_path, command, user=user) as agent, agent.connect() as channel:
         channel.hello()
-        deadline = time.monotonic() + 5
         seen = short_path / "seen"
-        while (not seen.exists() or not seen.read_text()) and time.monotonic() < deadline:
-            time.sleep(0.05)
+        assert eventually(lambda: seen.exists() and seen.read_text())
         assert seen.read_text() == expected + "\n"
 
 
 def test_an_operation_that_takes_too_long_counts_as_executed(channel: AgentChannel) -> None:
     with pytest.raises(ServiceTimeout):
-        channel.execute(http(1, "GET", "/slow?n=3"), timeout=0.3)
+        channel.execute(http(1, "GET", "/slow?n=100"), timeout=0.3)
     with pytest.raises(ServiceTimeout):
-        channel.execute(http(1, "GET", "/slow?n=3"), timeout=10)
+        channel.execute(http(1, "GET", "/slow?n=100"), timeout=60)
     assert channel.last == 1
 
 
-def test_a_new_host_takes_over_an_operation_under_way(agent: RunningAgent) -> None:
-    slow = http(1, "GET", "/slow?n=1.5")
+def test_a_new_host_takes_over_an_operation_under_way(
+    agent: RunningAgent, short_path: Path
+) -> None:
+    slow = http(1, "GET", f"/until?path={short_path}/go")
     with agent.connect() as channel:
-        channel.wait_ready(20)
+        channel.wait_ready(60)
         worker = threading.Thread(target=_try_execute, args=(channel, slow))
         worker.start()
-        while channel_is_idle(worker, agent):
-            time.sleep(0.01)
-        time.sleep(0.3)
+        assert eventually(lambda: not channel_is_idle(worker, agent))
     worker.join()
     with agent.connect() as channel:
         status = channel.hello()
         assert (status.last, status.executing) == (0, 1)
-        assert body(channel.execute(slow).payload) == b"slept"
+        (short_path / "go").touch()
+        assert body(channel.execute(slow).payload) == b"there"
         assert channel.last == 1
 
 
@@ -296,8 +296,8 @@ def test_run_gives_exit_status_and_output(channel: AgentChannel) -> None:
 def test_run_ends_what_takes_too_long(channel: AgentChannel) -> None:
     begin = time.monotonic()
     with pytest.raises(AgentTimeout):
-        channel.run(["sh", "-c", "sleep 100 & sleep 100"], timeout=0.3)
-    assert time.monotonic() - begin < 5
+        channel.run(["sh", "-c", "sleep 500 & sleep 500"], timeout=0.3)
+    assert time.monotonic() - begin < 100
     assert channel.run(["echo", "next"]) == (0, b"next\n")
 
 

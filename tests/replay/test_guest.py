@@ -16,6 +16,7 @@ from satchel.ids import OperationNumber
 from tests.conftest import requires
 from tests.replay.agents import body, http
 from tests.replay.guest import machine
+from tests.waiting import eventually
 
 pytestmark = [
     pytest.mark.machine,
@@ -102,10 +103,8 @@ def kill_the_service(channel: AgentChannel) -> None:
     """It comes back; what it left behind is reaped."""
     channel.run(["busybox", "sh", "-c", "(busybox sleep 0.1 &)"])
     channel.run(["busybox", "killall", "busybox"])
-    deadline = time.monotonic() + 30
-    while channel.hello().restarts == 0 and time.monotonic() < deadline:
-        time.sleep(0.1)
-    status = channel.wait_ready(30)
+    assert eventually(lambda: channel.hello().restarts)
+    status = channel.wait_ready(60)
     assert (status.restarts, status.exit) == (1, "signal 15")
-    time.sleep(0.3)
-    assert b" Z " not in channel.run(["busybox", "ps", "-o", "pid,stat,comm"])[1]
+    processes = ["busybox", "ps", "-o", "pid,stat,comm"]
+    assert eventually(lambda: b" Z " not in channel.run(processes)[1])

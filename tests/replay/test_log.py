@@ -22,6 +22,7 @@ from replay import (
 from satchel.errors import StateError
 from satchel.ids import OperationNumber
 from tests.replay.logs import content, files, filled, operation
+from tests.waiting import eventually
 
 GOLDEN_HEADER = bytes.fromhex("53415443484c4f47 03000000 01000000 0100000000000000 00000000")
 
@@ -166,10 +167,7 @@ def test_interval_durability(tmp_path: Path) -> None:
     with Log.open(tmp_path / "log", durability="interval", interval_s=0.1) as log:
         log.append(operation(1))
         assert log.last == 1
-        deadline = time.monotonic() + 5
-        while log.durable < 1 and time.monotonic() < deadline:
-            time.sleep(0.02)
-        assert log.durable == 1
+        assert eventually(lambda: log.durable == 1)
 
 
 def test_no_durability_until_asked(tmp_path: Path) -> None:

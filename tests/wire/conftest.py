@@ -108,6 +108,7 @@ def add_slow_routes(desk: Desk) -> None:
         def pieces() -> Iterator[bytes]:
             try:
                 yield b"first"
+                desk.entered.release()
                 desk.go.wait(30)
                 for _ in range(400):
                     yield os.urandom(65536)

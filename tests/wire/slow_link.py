@@ -8,8 +8,8 @@ import socket
 import threading
 import time
 
-WINDOW = 64
-"""Pieces of 64 KiB under way in each direction before the sender is held up."""
+WINDOW = 1024
+"""Pieces of at most 64 KiB under way in each direction before the sender is held up."""
 
 
 class SlowLink:
@@ -21,6 +21,9 @@ class SlowLink:
         self._ends: list[socket.socket] = []
         self._flows = threading.Event()
         self._flows.set()
+        self._lock = threading.Lock()
+        self.under_way = 0
+        """Bytes that one end has sent, and the other has not got yet."""
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
@@ -28,6 +31,10 @@ class SlowLink:
     def freeze(self) -> None:
         """Nothing passes any more; no end is told."""
         self._flows.clear()
+
+    def thaw(self) -> None:
+        """All that waits passes."""
+        self._flows.set()
 
     def close(self) -> None:
         """Cut every connection and accept no more."""
@@ -58,6 +65,7 @@ class SlowLink:
     def _take(self, source: socket.socket, pieces: "queue.Queue[tuple[float, bytes]]") -> None:
         with contextlib.suppress(OSError):
             while piece := source.recv(65536):
+                self._count(len(piece))
                 pieces.put((time.monotonic() + self._delay, piece))
         pieces.put((time.monotonic() + self._delay, b""))
 
@@ -71,3 +79,8 @@ class SlowLink:
                     sink.shutdown(socket.SHUT_RDWR)
                     return
                 sink.sendall(piece)
+                self._count(-len(piece))
+
+    def _count(self, size: int) -> None:
+        with self._lock:
+            self.under_way += size

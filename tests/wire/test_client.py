@@ -108,8 +108,10 @@ def test_no_timeout_waits(desk: Desk, client: HttpClient) -> None:
 
 
 def test_an_answer_that_stops_is_a_timeout(desk: Desk, client: HttpClient) -> None:
+    pieces = client.post_stream("/pieces", b"ab", timeout=2.0)
+    assert next(pieces) == b"a"
     with pytest.raises(PeerTimeout, match="the answer stopped"):
-        client.get_bytes("/stream", timeout=0.2)
+        next(pieces)
 
 
 def test_an_answer_over_the_limit_is_refused(client: HttpClient) -> None:
@@ -122,7 +124,7 @@ def test_an_endless_answer_is_refused(desk: Desk, client: HttpClient) -> None:
     desk.go.set()
     with pytest.raises(RemoteProtocolError, match="larger"):
         client.get_bytes("/stream", limit=1 << 20)
-    assert desk.closed.wait(5)
+    assert desk.closed.wait(60)
 
 
 def test_a_connection_closed_while_idle_is_not_noticed(peer: Peer) -> None:
@@ -135,7 +137,7 @@ def test_a_connection_closed_while_idle_is_not_noticed(peer: Peer) -> None:
 
     client = peer(answers_and_closes, answers(ANSWER))
     assert client.post_json("/x") == {}
-    assert closed.wait(5)
+    assert closed.wait(60)
     assert client.post_json("/x") == {}
 
 
@@ -197,12 +199,12 @@ def test_closing_waits_for_calls_that_are_under_way(desk: Desk, server: Server) 
     client = HttpClient(server.path)
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(client.get_json, "/wait")
-        assert desk.entered.acquire(timeout=5)
+        assert desk.entered.acquire(timeout=60)
         client.close()
         with pytest.raises(StateError, match="closed"):
             client.get_json("/wait")
         desk.go.set()
-        assert running.result(5) == []
+        assert running.result(60) == []
 
 
 def test_in_process_it_is_the_same(desk: Desk) -> None:

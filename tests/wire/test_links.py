@@ -43,6 +43,7 @@ class Peerage:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.asked, self.over = threading.Event(), threading.Event()
         self.key = Identity.create(folder / "me")
         self.sshd = Sshd.start(folder / "sshd", authorized=[self.key.public])
         self.socket = folder / "api"
@@ -61,7 +62,8 @@ class Peerage:
 
         @app.get("/long")
         def long() -> list[str]:
-            time.sleep(5)
+            self.asked.set()
+            self.over.wait(100)
             return []
 
         return serve(app, self.socket, threads=4, max_body=1000)
@@ -86,6 +88,7 @@ class Peerage:
 
     def close(self) -> None:
         self.links.close()
+        self.over.set()
         self.server.close()
         self.sshd.stop()
 
@@ -99,7 +102,7 @@ def peerage(short_path: Path) -> Iterator[Peerage]:
 
 def name(link: Link) -> str:
     try:
-        return str(link.http.get_json("/name", timeout=3)[0])
+        return str(link.http.get_json("/name", timeout=30)[0])
     except SatchelError as error:
         return type(error).__name__
 
@@ -124,7 +127,7 @@ def test_a_connection_that_broke_is_made_again_by_itself(peerage: Peerage, how: 
         peerage.sshd.drop_sessions()
     else:
         peerage.restart()
-    assert eventually(lambda: name(link) == "spot", 15)
+    assert eventually(lambda: name(link) == "spot")
 
 
 def test_a_link_asks_again_until_the_host_is_there(peerage: Peerage) -> None:
@@ -135,7 +138,7 @@ def test_a_link_asks_again_until_the_host_is_there(peerage: Peerage) -> None:
     assert not link.alive
     assert name(link) == "PeerUnreachable"
     peerage.restart()
-    assert eventually(lambda: name(link) == "spot", 15)
+    assert eventually(lambda: name(link) == "spot")
 
 
 def test_what_is_offered_is_there_again_after_the_connection_broke(peerage: Peerage) -> None:
@@ -150,13 +153,13 @@ def test_what_is_offered_is_there_again_after_the_connection_broke(peerage: Peer
     def fetched() -> bytes:
         try:
             with HttpClient(socket) as http:
-                return ChunkClient(http).fetch(b"x" * 52, timeout=3)
+                return ChunkClient(http).fetch(b"x" * 52, timeout=30)
         except SatchelError:
             return b""
 
     assert fetched() == b"records of 52"
     peerage.sshd.drop_sessions()
-    assert eventually(lambda: fetched() == b"records of 52", 15)
+    assert eventually(lambda: fetched() == b"records of 52")
     peerage.links.close()
     assert not socket.exists()
     assert list((peerage.folder / "run").glob("**/*.media")) == []
@@ -207,12 +210,11 @@ def test_a_request_under_way_ends_when_the_link_is_closed(peerage: Peerage) -> N
 
     asking = threading.Thread(target=ask)
     asking.start()
-    time.sleep(0.3)
-    began = time.monotonic()
+    assert peerage.asked.wait(60)
     peerage.links.drop("spot")
-    asking.join(3)
+    asking.join()
     assert errors
-    assert time.monotonic() - began < 3
+    assert not peerage.over.is_set(), "it was answered"
 
 
 def test_closing_does_not_wait_for_a_host_that_does_not_answer(peerage: Peerage) -> None:
@@ -231,9 +233,9 @@ def test_closing_does_not_wait_for_a_host_that_does_not_answer(peerage: Peerage)
     time.sleep(0.3)
     began = time.monotonic()
     peerage.links.close()
-    connecting.join(5)
+    connecting.join()
     assert errors
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 30
 
 
 def test_many_links_leave_no_descriptor(peerage: Peerage) -> None:

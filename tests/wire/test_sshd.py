@@ -49,7 +49,7 @@ def test_stop_ends_sessions_and_what_runs_in_them(
         assert not sshd.alive()
         assert not commands(pids)
         with pytest.raises(UnavailableError):
-            running.result(10)
+            running.result(60)
 
 
 def test_a_port_that_is_taken(sshd: Sshd, short_path: Path) -> None:
