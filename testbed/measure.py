@@ -82,7 +82,7 @@ def datagrams(
     *,
     size: int = MTU,
     gap: float = 0.0,
-    patience: float = 0.3,
+    patience: float = 1.0,
 ) -> list[Arrival]:
     """Send `count` datagrams of `size` bytes, `gap` seconds apart; returns those that arrived.
 

@@ -120,7 +120,7 @@ def browsing(
     ):
         _await_answer(prefix, page)
         told(prefix, f"{browser.session}/url", {"url": page})
-        assert eventually(lambda: browser.runs, 40.0), (folder / "log").read_text()
+        assert eventually(lambda: browser.runs), (folder / "log").read_text()
         yield browser
 
 

@@ -127,7 +127,7 @@ def showing(
     with (folder / "log").open("wb") as log, contextlib.ExitStack() as stack:
         with screen.open("wb") as out:
             stack.enter_context(running([*prefix, *server], {}, out, log))
-        assert eventually(lambda: screen.read_text().endswith("\n"), 20.0), folder
+        assert eventually(lambda: screen.read_text().endswith("\n")), folder
         number = int(screen.read_text())
         display = {"DISPLAY": f":{number}", "HOME": str(folder)}
         settings = folder / "twmrc"

@@ -73,7 +73,8 @@ TRIMMED = 64 << 20
 second, and heartbeats go on in between."""
 
 PAUSE_SECONDS = 0.001
-"""For which the lock is left to those who wait for it."""
+"""For which the lock is left to those who wait for it; a tenth of the time for which it was held, if
+that is longer: on a busy machine a heartbeat needs more to get its turn."""
 
 Reply = Callable[[Message], None]
 
@@ -264,8 +265,11 @@ class Content:
         with self._changed:
             if file.extent_came and self._machine.native(file.file):
                 file.extent = extent
+        began = time.monotonic()
         while self._trim(file):
-            time.sleep(PAUSE_SECONDS)
+            held = time.monotonic() - began
+            time.sleep(max(PAUSE_SECONDS, held / 10))
+            began = time.monotonic()
 
     def _trim(self, file: OpenFile) -> bool:
         """Give back a part of what the buffer has behind the last block that has to stay; whether

@@ -82,7 +82,7 @@ class Bench:
     """A front of a session with one replica."""
 
     def __init__(self) -> None:
-        self.session = Session(Journal(None, None), stateful=False, response_seconds=5.0)
+        self.session = Session(Journal(None, None), stateful=False, response_seconds=60.0)
         self.painter = Painter()
         self.replica = InProcess(HOME, stateful=False)
         self.replica.says = self.painter
@@ -106,7 +106,7 @@ class Raw:
 
     def __init__(self, port: int, buffer: int = 0) -> None:
         self.socket = socket.socket()
-        self.socket.settimeout(10)
+        self.socket.settimeout(60)
         if buffer:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
         self.socket.connect(("127.0.0.1", port))
@@ -246,7 +246,7 @@ def test_after_a_lost_answer_the_whole_screen_is_asked_for(bench: Bench, viewer:
     bench.replica.says = breaks
     viewer.ask(incremental=True)
     viewer.key(9)
-    assert lost.wait(10)
+    assert lost.wait(60)
     assert viewer.update()[AREAS[9 % len(AREAS)]] == struct.pack("<I", 0x90909) * (64 * 36)
     assert bench.painter.whole == [True, False, True]
 
@@ -367,7 +367,7 @@ def test_a_viewer_with_a_map_of_colours_gets_the_map_first(bench: Bench, viewer:
 
 def test_a_web_page_gets_no_screen(bench: Bench, viewer: Raw) -> None:
     viewer.socket.sendall(b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
-    viewer.socket.settimeout(10)
+    viewer.socket.settimeout(60)
     assert viewer.take(1) == b""
     assert not bench.painter.batches
 

@@ -60,7 +60,7 @@ def test_a_viewer_notices_nothing_of_a_change_of_the_leading_replica(
         session.add(endpoint, OperationNumber(0))
     desktop = Desktop(session)
     with shown(tmp_path / "viewer", desktop.port, (WIDTH, HEIGHT)) as viewer:
-        assert eventually(lambda: shows(viewer, desktop, {GREY}), 20.0)
+        assert eventually(lambda: shows(viewer, desktop, {GREY}))
         viewer.point(80, 50)
         viewer.press("a")
         assert eventually(lambda: shows(viewer, desktop, {GREY, ord("a")}))

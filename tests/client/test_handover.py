@@ -71,7 +71,7 @@ def test_nobody_can_hand_over_what_is_only_at_home(carried: World) -> None:
     runner.move("a")
     carried.spots["a"].driver.machines[-1].crash()
     post(carried.proxy(runner))
-    assert eventually(lambda: replica_states(runner)["a"] == "lost", 30.0)
+    assert eventually(lambda: replica_states(runner)["a"] == "lost")
     with pytest.raises(StateError, match="cannot go there by handover"):
         runner.move("b", route=Route.HANDOVER)
     assert runner.move("b").surrogate == "b"

@@ -45,7 +45,7 @@ class Load:
     def more(self) -> None:
         """Returns when SOME more were answered."""
         before = self.answered
-        assert eventually(lambda: self.answered >= before + SOME, 30.0)
+        assert eventually(lambda: self.answered >= before + SOME)
 
     def end(self) -> None:
         self._ending.set()
@@ -124,7 +124,7 @@ def test_a_surrogate_that_vanishes_before_all_came_from_it_costs_no_operation(
 
     def vanish(self: Replicas, endpoint: SurrogateEndpoint, giver: str, *_: object) -> None:
         lose(carried.spots["a"], monkeypatch)
-        assert eventually(lambda: runner.session.feed("a").state.value == "lost", 30.0)  # type: ignore[union-attr]
+        assert eventually(lambda: runner.session.feed("a").state.value == "lost")  # type: ignore[union-attr]
         self._still_wanted(giver)
 
     monkeypatch.setattr(Replicas, "_await_independent", vanish)

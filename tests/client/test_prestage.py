@@ -24,7 +24,7 @@ def test_along_a_path_the_next_surrogate_has_it_before(carried: World) -> None:
     runner = carried.runner()
     url = carried.proxy(runner)
     runner.move("a")
-    assert eventually(lambda: [row["done"] for row in runner.status()["staged"]] == [True], 20.0)
+    assert eventually(lambda: [row["done"] for row in runner.status()["staged"]] == [True])
     (row,) = runner.status()["staged"]
     assert (row["surrogate"], row["error"]) == ("b", None)
     assert sum(row["bytes"].values()) > 0
@@ -41,7 +41,7 @@ def test_a_guess_that_cannot_be_reached_is_told_and_costs_nothing_else(carried: 
     runner = carried.runner()
     url = carried.proxy(runner)
     runner.move("a")
-    assert eventually(lambda: any(row["error"] for row in runner.status()["staged"]), 30.0)
+    assert eventually(lambda: any(row["error"] for row in runner.status()["staged"]))
     assert post(url).status_code == 200
 
 

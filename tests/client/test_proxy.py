@@ -44,7 +44,7 @@ class Bench:
     """A proxy of a session with one replica."""
 
     def __init__(self) -> None:
-        self.session = Session(Journal(None, None), stateful=False, response_seconds=5.0)
+        self.session = Session(Journal(None, None), stateful=False, response_seconds=60.0)
         self.replica = InProcess(HOME, stateful=False)
         self.replica.says = echo
         self.session.add(self.replica, OperationNumber(0))
@@ -201,7 +201,7 @@ def test_silence_is_an_error_that_says_what_to_do(bench: Bench) -> None:
 
 def test_a_replica_that_answers_with_garbage_is_an_error(bench: Bench) -> None:
     bench.replica.says = lambda operation: b"\x00garbage"
-    answer = httpx.get(bench.url, trust_env=False)
+    answer = httpx.get(bench.url, timeout=60, trust_env=False)
     assert (answer.status_code, answer.json()["code"]) == (422, "integrity")
 
 
@@ -263,7 +263,7 @@ def test_requests_at_once_each_get_their_own_answer(bench: Bench) -> None:
     wrong: list[str] = []
 
     def work(name: str) -> None:
-        with httpx.Client(trust_env=False) as client:
+        with httpx.Client(timeout=60, trust_env=False) as client:
             for number in range(20):
                 path = f"/{name}/{number}"
                 if client.get(bench.url + path).text != path:
@@ -286,7 +286,9 @@ def test_a_port_is_free_again_at_once(bench: Bench) -> None:
     curl(f"{bench.url}/")
     bench.proxy.close()
     again = Proxy(bench.session, bench.proxy.port)
-    assert httpx.get(f"http://127.0.0.1:{again.port}/", trust_env=False).status_code == 200
+    assert (
+        httpx.get(f"http://127.0.0.1:{again.port}/", timeout=60, trust_env=False).status_code == 200
+    )
     again.close()
 
 
@@ -294,17 +296,17 @@ def test_requests_that_wait_when_the_session_ends_are_answered(bench: Bench) -> 
     bench.replica.gate.clear()
     answers: list[int] = []
     worker = threading.Thread(
-        target=lambda: answers.append(httpx.get(bench.url, trust_env=False).status_code)
+        target=lambda: answers.append(httpx.get(bench.url, timeout=60, trust_env=False).status_code)
     )
     worker.start()
     threading.Timer(0.3, bench.session.close).start()
-    worker.join(10)
+    worker.join(60)
     assert answers == [409]
     bench.replica.gate.set()
 
 
 def test_the_log_has_what_the_service_got(tmp_path: Path) -> None:
-    session = Session(Journal(tmp_path, tmp_path), stateful=True, response_seconds=5)
+    session = Session(Journal(tmp_path, tmp_path), stateful=True, response_seconds=60)
     replica = InProcess(HOME)
     replica.says = echo
     session.add(replica, OperationNumber(0))

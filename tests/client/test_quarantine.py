@@ -97,7 +97,7 @@ def test_one_that_strays_again_and_again_is_brought_up_a_few_times_only(
         cases = runner.status()["quarantined"]
         return len(cases) == started and cases[-1]["restarted"] is False
 
-    assert eventually(settled, 20)
+    assert eventually(settled)
     assert len(carried.spots["a"].driver.machines) == started
     assert carried.spots["a"].replicas() == []
     assert f"that was attempt {started}, no other one is brought up" in caplog.text

@@ -28,7 +28,7 @@ class Bench:
     """A front of a session with one replica, which answers with a word for each operation."""
 
     def __init__(self) -> None:
-        self.session = Session(Journal(None, None), stateful=False, response_seconds=5.0)
+        self.session = Session(Journal(None, None), stateful=False, response_seconds=60.0)
         self.asked: list[bytes] = []
         replica = InProcess(HOME, stateful=False)
         replica.says = self._says

@@ -94,7 +94,7 @@ socket = "{peer.socket}"
     def unmounts(self, place: Path) -> None:
         subprocess.run(["fusermount3", "-u", place], check=True, timeout=30)
         self.mounted.remove(place)
-        assert eventually(lambda: str(place) not in str(self.status()), seconds=30)
+        assert eventually(lambda: str(place) not in str(self.status()))
 
     def status(self) -> Any:
         done = self.types("share", "status", "--json")

@@ -31,6 +31,7 @@ from satchel.ids import OperationNumber
 from tests.homeserver.conftest import Bench, make_image
 from tests.needs import requires
 from tests.scripted import ScriptedGuest, body, operation
+from tests.waiting import eventually
 
 pytestmark = requires("nbdkit", "nbdfuse", "fuse", "ssh-keygen")
 
@@ -48,10 +49,7 @@ def digest(service: Service) -> str:
 
 
 def wait_until_failed(service: Service) -> None:
-    deadline = time.monotonic() + 10
-    while service.view().failure is None:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    assert eventually(lambda: service.view().failure is not None)
 
 
 def test_operations_are_logged_executed_and_answered_in_order(bench: Bench) -> None:
@@ -129,9 +127,19 @@ def test_a_machine_that_dies_under_an_operation(bench: Bench) -> None:
     """The caller is told why, the log keeps the operation, and a launch goes on with it."""
     service = bench.running()
     list(service.answer([operation(1), operation(2)]))
-    threading.Timer(0.3, bench.machine().crash, ["the power failed"]).start()
+    machine = bench.machine()
+    guest = machine.guest
+    assert isinstance(guest, ScriptedGuest)
+
+    def crash() -> None:
+        assert eventually(lambda: guest.last == 3)
+        machine.crash("the power failed")
+
+    crashing = threading.Thread(target=crash)
+    crashing.start()
     with pytest.raises(ReplicaFailed, match="the power failed"):
         list(service.answer([operation(3, "/hang")]))
+    crashing.join()
     assert service.view().state == "failed"
     assert "the power failed" in (service.view().failure or "")
     assert bench.left() == []
@@ -141,9 +149,7 @@ def test_a_machine_that_dies_under_an_operation(bench: Bench) -> None:
     service.launch()
     guest = bench.machine().guest
     assert isinstance(guest, ScriptedGuest)
-    deadline = time.monotonic() + 10
-    while guest.last < 3 and time.monotonic() < deadline:
-        time.sleep(0.02)
+    assert eventually(lambda: guest.last >= 3)
     assert guest.last == 3  # it hangs in it again, as it must
 
 
@@ -242,11 +248,9 @@ def test_stop_ends_a_launch_under_way(bench: Bench, monkeypatch: pytest.MonkeyPa
         while service.view().state != "starting":
             time.sleep(0.01)
         time.sleep(0.3)
-        began = time.monotonic()
         service.stop()
         with pytest.raises(ReplicaFailed, match="stopped"):
-            launching.result(10)
-    assert time.monotonic() - began < 5
+            launching.result(60)
     assert bench.left() == []
 
 
@@ -259,7 +263,7 @@ def test_closing_ends_a_launch_under_way(bench: Bench, monkeypatch: pytest.Monke
             time.sleep(0.01)
         bench.home.close()
         with pytest.raises((ReplicaFailed, WrongReplicaState)):
-            launching.result(10)
+            launching.result(60)
     with pytest.raises(HomeClosing):
         service.launch()
     with pytest.raises(HomeClosing):
@@ -275,9 +279,9 @@ def test_an_operation_that_takes_too_long(short_path: object, bench: Bench) -> N
 
 
 def test_a_long_batch_is_waited_for_as_long_as_it_goes_on(bench: Bench) -> None:
-    bench.reopen(operation_seconds=1.0)
+    bench.reopen(operation_seconds=2.0)
     service = bench.running()
-    assert len(list(service.answer([operation(n, "/late") for n in range(1, 9)]))) == 8
+    assert len(list(service.answer([operation(n, "/late") for n in range(1, 13)]))) == 12
 
 
 def test_checkpoints_under_load(bench: Bench) -> None:

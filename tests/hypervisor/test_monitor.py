@@ -46,7 +46,7 @@ def serve(short_path: Path) -> Iterator[Callable[..., Path]]:
 
     yield start
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
         assert not thread.is_alive()
 
 
@@ -104,6 +104,6 @@ def test_events_arrive(serve: Callable[..., Path]) -> None:
     monitor = Monitor(serve(GREETING, AGREED, event), note)
     with contextlib.suppress(MonitorGone):
         monitor.execute("stop", seconds=0.5)
-    assert there.wait(10)
+    assert there.wait(60)
     assert seen == [("STOP", {})]
     monitor.close()

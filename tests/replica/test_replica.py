@@ -5,7 +5,7 @@
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -20,6 +20,7 @@ from satchel.ids import OperationNumber
 from tests.needs import requires
 from tests.replica.conftest import Bench
 from tests.scripted import ScriptedGuest, body, operation
+from tests.waiting import eventually
 
 pytestmark = requires("nbdkit", "nbdfuse", "fuse")
 
@@ -77,10 +78,29 @@ def test_a_machine_that_ended_while_nobody_looked_is_noticed(bench: Bench) -> No
         replica.execute(operation(1))
 
 
+@contextlib.contextmanager
+def under_way(bench: Bench, act: Callable[[], None]) -> Iterator[None]:
+    """Another thread acts when the guest has got operation 1."""
+    guest = bench.driver.machines[-1].guest
+    assert isinstance(guest, ScriptedGuest)
+
+    def wait() -> None:
+        assert eventually(lambda: guest.last == 1)
+        act()
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    yield
+    thread.join()
+
+
 def test_a_machine_that_ends_under_an_operation_says_why(bench: Bench) -> None:
     replica = bench.boot(bench.replica())
-    threading.Timer(0.3, bench.driver.machines[-1].crash, ["the power failed"]).start()
-    with pytest.raises(ReplicaFailed, match="the power failed"):
+    machine = bench.driver.machines[-1]
+    with (
+        under_way(bench, lambda: machine.crash("the power failed")),
+        pytest.raises(ReplicaFailed, match="the power failed"),
+    ):
         replica.execute(operation(1, "/hang"))
     assert replica.state is ReplicaState.FAILED
 
@@ -100,24 +120,30 @@ def test_a_service_that_takes_no_operations_is_the_end(bench: Bench) -> None:
 
 def test_stop_ends_an_operation_under_way(bench: Bench) -> None:
     replica = bench.boot(bench.replica())
-    threading.Timer(0.3, replica.stop).start()
-    began = time.monotonic()
-    with pytest.raises(ReplicaFailed, match="stopped"):
+    with under_way(bench, replica.stop), pytest.raises(ReplicaFailed, match="stopped"):
         replica.execute(operation(1, "/hang"))
-    assert time.monotonic() - began < 10
     assert replica.state is ReplicaState.STOPPED
 
 
 def test_stop_ends_what_waits_for_an_operation_under_way(bench: Bench) -> None:
     """Such as the same operation, which a client asked for again over another connection."""
     replica = bench.boot(bench.replica())
+    called = threading.Semaphore(0)
+
+    def call() -> None:
+        called.release()
+        replica.execute(operation(1, "/hang"))
+
     with ThreadPoolExecutor(2) as pool:
-        calls = [pool.submit(replica.execute, operation(1, "/hang")) for _ in range(2)]
+        calls = [pool.submit(call) for _ in range(2)]
+        assert all(called.acquire(timeout=60) for _ in calls)
+        with under_way(bench, lambda: None):
+            pass
         time.sleep(0.3)
         replica.stop()
-        for called in calls:
+        for one in calls:
             with pytest.raises(ReplicaFailed, match="stopped"):
-                called.result(20)
+                one.result(60)
 
 
 def test_stop_ends_a_start_under_way(bench: Bench) -> None:

@@ -423,19 +423,19 @@ def test_a_replica_is_removed_while_a_silent_source_holds_it_up(site: Site) -> N
     assert eventually(lambda: site.source.asked)
     began = time.monotonic()
     site.host.remove("r1")
-    assert time.monotonic() - began < 8.0
+    assert time.monotonic() - began < 25, "the source is silent for 30 s"
     assert site.left() == []
     site.source.silent.set()
 
 
 def test_an_idle_replica_is_ended_and_one_that_is_asked_is_not(short_path: Path) -> None:
-    site = Site(short_path, idle_minutes=0.5 / 60)
+    site = Site(short_path, idle_minutes=10)
     try:
         tenant = site.create()
         tenant.touch()
         site.host._end_idle()
         assert site.host.tenants() == [tenant]
-        time.sleep(0.6)
+        tenant._heard -= 600
         site.host._end_idle()
         assert site.host.tenants() == []
         assert tenant.replica.state is ReplicaState.STOPPED
@@ -481,7 +481,7 @@ def test_what_a_killed_host_left_is_ended_by_the_next_one(short_path: Path) -> N
     assert eventually(lambda: str(folder).encode() in _command(left.pid))
     site = Site(short_path)
     try:
-        assert left.wait(10) < 0
+        assert left.wait(60) < 0
         assert site.left() == []
         assert site.create().status().state == "ready"
     finally:

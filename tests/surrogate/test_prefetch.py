@@ -138,7 +138,7 @@ def test_a_miss_of_a_block_that_is_coming_waits_for_it(bench: Bench) -> None:
     miss.join(0.2)
     assert miss.is_alive()
     bench.source.silent.set()
-    miss.join(10.0)
+    miss.join(60.0)
     assert bench.volume.map.entry(50).state is BlockState.PACKED
     assert not bench.knows_the_table()
 

@@ -5,7 +5,6 @@
 import contextlib
 import socket
 import statistics
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from satchel.errors import NotFoundError, StateError
 from testbed import Counters, Host, Testbed, measure, namespaces
 from testbed.sshd import Sshd
 from tests.needs import requires
+from tests.waiting import eventually
 from wire import Identity
 
 pytestmark = [pytest.mark.netns, requires("netns", "tun")]
@@ -32,10 +32,10 @@ def connection(client: Host, server: Host) -> Iterator[tuple[socket.socket, sock
     with server.socket(socket.SOCK_STREAM) as door, client.socket(socket.SOCK_STREAM) as outer:
         door.bind((server.address, 0))
         door.listen()
-        outer.settimeout(5)
+        outer.settimeout(60)
         outer.connect(door.getsockname())
         inner, _ = door.accept()
-        inner.settimeout(5)
+        inner.settimeout(60)
         with inner:
             yield outer, inner
 
@@ -50,8 +50,10 @@ def test_distances_are_those_of_the_profile(bed: Testbed) -> None:
         (bed.host("surrogate-a"), bed.host("surrogate-b"), internet),
     ]
     for one, other, expected in distances:
-        measured = round_trip(one, other)
-        assert expected <= measured <= expected * 1.05 + 0.001, f"{one.name} to {other.name}"
+        measured = [round_trip(one, other)]
+        while min(measured) > expected * 1.05 + 0.001 and len(measured) < 20:
+            measured.append(round_trip(one, other))  # this machine had something else to do
+        assert expected <= min(measured) <= expected * 1.05 + 0.001, f"{one.name} to {other.name}"
 
 
 def test_bytes_are_counted_on_every_link_of_the_way(bed: Testbed) -> None:
@@ -126,7 +128,7 @@ def test_a_wire_can_be_cut_and_restored(bed: Testbed) -> None:
 def test_a_program_runs_on_its_host_and_writes_its_log(bed: Testbed, tmp_path: Path) -> None:
     log = tmp_path / "log"
     show = ["ip", "-brief", "address", "show", "inet0"]
-    assert bed.host("home").popen(show, log=log).wait(10) == 0
+    assert bed.host("home").popen(show, log=log).wait(60) == 0
     assert bed.host("home").address in log.read_text()
     assert bed.host("home").address in bed.host("home").run(show).stdout
     assert bed.host("hotspot-a").run(["false"]).returncode == 1
@@ -158,10 +160,7 @@ def test_unknown_hosts_and_links_are_named_with_those_that_are(bed: Testbed) -> 
 
 
 def wait_for_text(path: Path, text: str) -> None:
-    deadline = time.monotonic() + 10
-    while text not in path.read_text() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert text in path.read_text()
+    assert eventually(lambda: text in path.read_text())
 
 
 @requires("sshd", "ssh")

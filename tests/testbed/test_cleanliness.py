@@ -92,7 +92,7 @@ def test_what_a_killed_testbed_left_is_cleaned(tmp_path: Path) -> None:
     assert not set(names) & set(namespaces.leftovers())
     process.kill()
     process.communicate(timeout=60)
-    assert eventually(lambda: not Path(f"/proc/{emulator}").exists(), seconds=15.0)
+    assert eventually(lambda: not Path(f"/proc/{emulator}").exists())
     assert set(names) <= set(namespaces.leftovers())
     assert namespaces.processes(names)
     assert set(names) <= set(namespaces.clean())

@@ -29,7 +29,7 @@ class Kernel:
     def __init__(self, keeper: Keeper, counts: Path | None = None, number: int = 2) -> None:
         self.keeper = keeper
         self.end, self._session = socket.socketpair()
-        self.end.settimeout(20)
+        self.end.settimeout(60)
         self.calls = CallHost(lambda: keeper).serve(self._session, counts)
         self.owner = number * 4096
         self._numbers = itertools.count(number, 2)

@@ -209,7 +209,7 @@ class Faults:
 
     def begin(self, number: int) -> None:
         self.end()
-        assert eventually(lambda: len(self._home.share.sessions) == NODES, 30)
+        assert eventually(lambda: len(self._home.share.sessions) == NODES)
         if number:
             fault = self._begin_again if number == 3 else self._lose
             self._thread = threading.Thread(target=fault, args=(number,))
@@ -228,7 +228,7 @@ class Faults:
         path = caller._path
         caller._path = path.with_name("nowhere")
         caller.duplex.cut()
-        self.lost += eventually(lambda: len(self._home.share.sessions) < NODES, 30)
+        self.lost += eventually(lambda: len(self._home.share.sessions) < NODES)
         caller._path = path
 
 

@@ -114,7 +114,7 @@ def test_a_cut_takes_what_others_wrote_behind_it(home: Home) -> None:
     assert one.read(first, 0, 1 << 20) == expected
     one.release(first, 0)
     two.release(second, 0)
-    assert (home.root / "file").read_bytes() == expected
+    assert eventually(lambda: (home.root / "file").read_bytes() == expected)
 
 
 def test_three_nodes_append_at_once_and_nothing_is_lost(home: Home) -> None:
@@ -131,10 +131,13 @@ def test_three_nodes_append_at_once_and_nothing_is_lost(home: Home) -> None:
         nodes[which].release(handle, 0)
 
     run_all([lambda which=which: append(which) for which in range(3)])  # type: ignore[misc]
-    lines = (home.root / "file").read_text().splitlines()
-    assert sorted(lines) == sorted(
+    expected = sorted(
         f"{which}:{line}:{'x' * (line * 7)}" for which in range(3) for line in range(30)
     )
+    # A write that the policy pushed is on its way home, and a close does not wait for its answer.
+    assert eventually(lambda: sorted((home.root / "file").read_text().splitlines()) == expected), (
+        home.root / "file"
+    ).read_text()
 
 
 def run_all(tasks: list[Callable[[], None]]) -> None:
@@ -256,7 +259,7 @@ def test_a_deadlock_of_locks_is_refused(home: Home) -> None:
             two.set_lock(second, 1, 0, 9, LockKind.WRITE, 2, True)
         assert refused.value.errno == errno.EDEADLK
         two.set_lock(second, 1, 10, 19, LockKind.UNLOCK, 2, False)
-        waiting.result(10)
+        waiting.result(60)
 
 
 def test_a_lost_node_leaves_blocks_locks_and_files_to_the_others(home: Home) -> None:
@@ -268,8 +271,8 @@ def test_a_lost_node_leaves_blocks_locks_and_files_to_the_others(home: Home) -> 
     lost.node.sync(first, False)
     lost.node.write(first, 5000, b"NEW")
     lost.node.set_lock(first, 1, 0, 9, LockKind.WRITE, 1, False)
-    lost.cut_off()
     began = time.monotonic()
+    lost.cut_off()
     got = other.read(second, 4998, 7)
     assert time.monotonic() - began > LEASE / 2  # not before the lease was over
     assert got == (b"old" * 2000)[4998:5000] + b"NEW" + (b"old" * 2000)[5003:5005]
@@ -298,9 +301,9 @@ def test_the_only_user_of_a_file_brings_what_it_wrote_after_its_lease(home: Home
     path = caller._path  # type: ignore[attr-defined]
     caller._path = path.with_name("nowhere")  # type: ignore[attr-defined]
     caller.duplex.cut()  # type: ignore[attr-defined]
-    assert eventually(lambda: not home.share.sessions, 20)
+    assert eventually(lambda: not home.share.sessions)
     caller._path = path  # type: ignore[attr-defined]
-    assert eventually(lambda: len(home.share.sessions) == 1, 20)
+    assert eventually(lambda: len(home.share.sessions) == 1)
     other = home.join("other").node
     file = other.lookup(ROOT, b"file").attributes.file
     wanted = b"written before the lease was over"
@@ -550,7 +553,7 @@ def test_home_that_begins_again_gets_what_a_node_wrote(home: Home) -> None:
     assert two.node.read(second, 0, 6) == b"before"
     two.node.write(second, 0, b"after!")
     home.begin_again()
-    assert eventually(lambda: len(home.share.sessions) == 2, 30)
+    assert eventually(lambda: len(home.share.sessions) == 2)
     assert one.node.read(first, 0, 6) == b"after!"
     assert two.node.read(second, 0, 6) == b"after!"
     one.close()
