@@ -73,7 +73,7 @@ TRIMMED = 64 << 20
 second, and heartbeats go on in between."""
 
 PAUSE_SECONDS = 0.001
-"""For which the lock is left to those who wait for it; a tenth of the time for which it was held, if
+"""For which the lock is left to those who wait for it; a tenth of the time that it was held for, if
 that is longer: on a busy machine a heartbeat needs more to get its turn."""
 
 Reply = Callable[[Message], None]
