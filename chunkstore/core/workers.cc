@@ -15,6 +15,7 @@ constexpr auto kReportEvery = std::chrono::milliseconds(100);
 }  // namespace
 
 Status Workers::Run(const std::function<Status()>& body, const ProgressFn& progress) {
+  if (inline_ && !progress) return body();
   std::vector<std::thread> threads;
   if (Status status = Start(body, &threads); !status.ok()) Fail(std::move(status));
   Wait(progress);

@@ -28,6 +28,10 @@ class Workers {
   // returned, and calls `progress` (may be empty) meanwhile. Returns the first error.
   Status Run(const std::function<Status()>& body, const ProgressFn& progress);
 
+  // From now on an operation of this process without progress has one thread, its caller's: its
+  // calls to the system come in one order, and nothing waits for a thread to wake up. For tests.
+  static void Inline(bool on) { inline_ = on; }
+
   // For bodies: whether to give up, and what was done.
   bool stopped() const { return stopped_; }
   void Done(uint64_t bytes) { done_ += bytes; }
@@ -48,6 +52,7 @@ class Workers {
   void Fail(Status status) EXCLUDES(mutex_);
 
   static constexpr uint64_t kRoom = 4;
+  static inline std::atomic<bool> inline_{false};
 
   const uint64_t total_;
   const unsigned share_;

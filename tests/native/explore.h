@@ -3,10 +3,10 @@
 //
 // Goes through the states that power cuts could leave, and looks at each.
 //
-// A state is (place in the journal, number). Number 0 of a place is the disk with nothing that was
-// not synced, 1 the disk with everything (a killed process); the others are drawn at random from a
-// seed, which with place and number gives the same state again. SATCHEL_CRASH_STATE=PLACE:NUMBER
-// runs that one alone, SATCHEL_CRASH_SEED=N another draw.
+// A state is what is on the disk, bit for bit. One that was looked at before is not looked at
+// again, unless more is promised of it by now; it counts once all the same. It is made at a place
+// in the journal by a number: 0 is the disk with nothing that was not synced, 1 the disk with
+// everything (a killed process); the others are drawn at random from seed, place and number.
 #ifndef SATCHEL_TESTS_NATIVE_EXPLORE_H_
 #define SATCHEL_TESTS_NATIVE_EXPLORE_H_
 
@@ -19,19 +19,15 @@
 namespace satchel::sim {
 
 struct Exploration {
-  uint64_t states = 0;              // that were looked at
-  uint64_t again = 0;               // of them, power cuts during the recovery from another
+  std::vector<uint64_t> states;     // digests of the different ones that were looked at
+  uint64_t again = 0;               // of them, left by power cuts during the recovery from another
   uint64_t places = 0;              // in the journal, at each of which some were made
   std::vector<std::string> faults;  // what was found, with what is needed to see it again
 };
 
-// About `states` of them, evenly over the places after `begin`, on all processors. Ends early once
-// five faults are found.
-Exploration Explore(const SimDisk& disk, const Promises& promises, size_t begin, uint64_t states);
-
-// How many states a test is to look at: `states`, or a hundred times as many if SATCHEL_NIGHTLY is
-// set.
-uint64_t WantedStates(uint64_t states);
+// At least `states` different ones, evenly over all places, on this thread. Fewer if there are no
+// more, or once five faults are found. SATCHEL_CRASH_STATE=PLACE:NUMBER makes that one alone.
+Exploration Explore(const SimDisk& disk, const Promises& promises, uint64_t seed, uint64_t states);
 
 }  // namespace satchel::sim
 

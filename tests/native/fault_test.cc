@@ -16,7 +16,6 @@
 #include <mutex>
 #include <thread>
 
-#include "tests/native/explore.h"
 #include "tests/native/inspect.h"
 #include "tests/native/workload.h"
 

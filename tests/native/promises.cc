@@ -2,6 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/native/promises.h"
 
+#include "chunkstore/core/hash.h"
+#include "tests/native/sim_disk.h"
+
 namespace satchel::sim {
 
 Promises Promises::At(size_t position) const {
@@ -16,6 +19,23 @@ Promises Promises::At(size_t position) const {
   for (PromisedChunk& chunk : settled.on_media) settle(&chunk.when);
   for (PromisedGeneration& generation : settled.generations) settle(&generation.when);
   return settled;
+}
+
+uint64_t Promises::Digest(size_t position) const {
+  uint64_t digest = 0;
+  const auto add = [&](const Interval& when, const void* data, size_t n) {
+    const uint64_t held = when.Holds(position) ? Checksum64(data, n) : 0;
+    digest = Random(digest ^ held).Next();
+  };
+  add(store, "store", 5);
+  add(media, "media", 5);
+  for (const auto& [name, volume] : volumes) add(volume.when, name.data(), name.size());
+  for (const auto& chunk : chunks) add(chunk.when, chunk.ref.bytes, sizeof chunk.ref.bytes);
+  for (const auto& chunk : on_media) add(chunk.when, chunk.ref.bytes, sizeof chunk.ref.bytes);
+  for (const auto& generation : generations) {
+    add(generation.when, &generation.number, sizeof generation.number);
+  }
+  return digest;
 }
 
 }  // namespace satchel::sim

@@ -54,6 +54,9 @@ struct Promises {
 
   // What holds at `position`, as promised from the beginning; the rest as never promised.
   Promises At(size_t position) const;
+
+  // Of what holds at `position`.
+  uint64_t Digest(size_t position) const;
 };
 
 }  // namespace satchel::sim

@@ -9,14 +9,17 @@
 #include <cstring>
 #include <utility>
 
+#include "chunkstore/core/hash.h"
+
 namespace satchel::sim {
 namespace {
 
 constexpr uint64_t kRoot = 1;
 constexpr uint64_t kFreeBytes = uint64_t{1} << 28;
 
-// The content of `node`, unshared.
+// The content of `node`, unshared, to be changed.
 std::string* Own(Node* node) {
+  node->digest = 0;
   if (node->data.use_count() > 1) node->data = std::make_shared<std::string>(*node->data);
   std::atomic_thread_fence(std::memory_order_acquire);
   return node->data.get();
@@ -55,6 +58,23 @@ void ListFiles(const Image& image, uint64_t folder, const std::string& prefix,
       files->push_back(path);
     }
   }
+}
+
+uint64_t Mix(uint64_t digest, uint64_t with) { return Random(digest ^ with).Next(); }
+
+uint64_t DigestOf(const Node& file) {
+  if (file.digest == 0) file.digest = Checksum64(file.data->data(), file.data->size());
+  return file.digest;
+}
+
+uint64_t DigestFolder(const Image& image, uint64_t folder) {
+  uint64_t digest = 1;
+  for (const auto& [name, target] : image.nodes.at(folder).names) {
+    const Node& node = image.nodes.at(target);
+    digest = Mix(digest, Checksum64(name.data(), name.size()));
+    digest = Mix(digest, node.folder ? DigestFolder(image, target) : DigestOf(node));
+  }
+  return digest;
 }
 
 Node NewNode(bool folder) {
@@ -166,8 +186,10 @@ std::vector<std::string> Image::Files() const {
   return files;
 }
 
+uint64_t Image::Digest() const { return DigestFolder(*this, kRoot); }
+
 void Image::SetContent(const std::string& path, std::string content) {
-  nodes.at(FindNode(*this, path)).data = std::make_shared<std::string>(std::move(content));
+  *Own(&nodes.at(FindNode(*this, path))) = std::move(content);
 }
 
 std::string Op::ToString() const {
@@ -485,6 +507,7 @@ void Durability::Advance(const Op& op) {
       break;
     case Op::Type::kSync:
       for (const Op& each : data_[op.node]) ApplyData(each, Own(&durable_.nodes.at(op.node)));
+      (void)DigestOf(durable_.nodes.at(op.node));  // known to every image made from here on
       data_.erase(op.node);
       break;
     case Op::Type::kFailedSync:

@@ -56,6 +56,7 @@ struct Node {
   bool folder = false;
   std::shared_ptr<std::string> data;
   std::map<std::string, uint64_t> names;  // of a folder
+  mutable uint64_t digest = 0;            // of `data`; 0: not known
 };
 
 struct Image {
@@ -65,6 +66,9 @@ struct Image {
 
   // Every file's path, sorted.
   std::vector<std::string> Files() const;
+
+  // Of all names and the bytes that they lead to: equal ones are the same to whoever opens them.
+  uint64_t Digest() const;
 
   // Replaces the content of a file that is there.
   void SetContent(const std::string& path, std::string content);

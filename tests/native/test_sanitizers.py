@@ -17,12 +17,12 @@ from pathlib import Path
 import pybind11
 import pytest
 
-from tests.native.test_native import NAMES, run
+from tests.native.test_native import PROGRAMS, run
 from tests.needs import requires
 
 ROOT = Path(__file__).parents[2]
 THREADED = [
-    name for name in NAMES if name.startswith(("Concurrency.", "Reclaim.", "UnpackedBlocks."))
+    name for name in PROGRAMS if name.startswith(("Concurrency.", "Reclaim.", "UnpackedBlocks."))
 ]
 FUZZERS = sorted(path.stem for path in (ROOT / "tests/native/fuzz").glob("*.cc"))
 FUZZERS.remove("seeds")

@@ -4,6 +4,9 @@
 // A life of a store in small: everything that home does with one, on a SimDisk, with what was
 // acknowledged on the way. Each step stands on its own, so that the workload can go on after one
 // of them has failed.
+//
+// Life 0 has all steps. Other lives have other content, volumes and packs of other sizes, and leave
+// out some of the steps without which the rest can be done.
 #ifndef SATCHEL_TESTS_NATIVE_WORKLOAD_H_
 #define SATCHEL_TESTS_NATIVE_WORKLOAD_H_
 
@@ -44,11 +47,12 @@ bool ParseName(const std::string& text, TableRoot* root);
 
 class Workload {
  public:
-  Workload(SimDisk* disk, Promises* promises) : disk_(disk), promises_(promises) {}
+  Workload(SimDisk* disk, Promises* promises, uint64_t life = 0);
 
   struct Step {
     const char* name;
     std::function<Status()> act;
+    bool may_lack = false;
   };
 
   // In the order in which they are to be done.
@@ -74,8 +78,13 @@ class Workload {
   Status Name(const std::string& name, const TableRoot& root, std::string content);
   Status NeedStore() const;
 
+  std::vector<Step> AllSteps();
+
   SimDisk* const disk_;
   Promises* const promises_;
+  const uint64_t life_;
+  uint64_t blocks_ = 70;  // of the larger volume
+  ChunkOptions options_ = SmallOptions();
   std::unique_ptr<Store> store_;
   std::unique_ptr<Media> media_;
   std::unique_ptr<BlockMap> attached_;
@@ -83,7 +92,7 @@ class Workload {
 };
 
 // Does all steps on an empty disk without faults. The error of the first step that fails.
-Status RunAll(SimDisk* disk, Promises* promises);
+Status RunAll(SimDisk* disk, Promises* promises, uint64_t life = 0);
 
 }  // namespace satchel::sim
 
