@@ -76,7 +76,7 @@ TEST(CrashStates, ADiskThatOnlyPretendsToSyncFoldersIsFoundOut) {
 
 // With and without threads.
 TEST(CrashStates, EveryLifeCanBeLived) {
-  for (uint64_t life = 0; life < 200; ++life) {
+  for (uint64_t life = 0; life < 100; ++life) {
     SimDisk disk(EmptyDisk());
     Promises promises;
     Workers::Inline(life % 2 == 0);
