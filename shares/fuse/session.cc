@@ -137,6 +137,8 @@ std::string Session::init() {
 }
 
 void* Session::Work(void* worker) {
+  // First of all: who is cancelled while it waits for the GIL takes Python's mutex along.
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, nullptr);
   auto* const self = static_cast<Worker*>(worker);
   const Attached attached;
   self->session->Serve(self);
@@ -170,8 +172,8 @@ bool Session::ReceiveNext(Worker* worker, fuse_buf* buffer) {
   return true;
 }
 
+// Cancellation is disabled, but for the wait for a message.
 void Session::Serve(Worker* worker) {
-  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, nullptr);
   fuse_buf buffer = {};
   while (ReceiveNext(worker, &buffer)) {
     {

@@ -74,13 +74,15 @@ def test_a_miss_under_unknown_pages_costs_one_request(host: Host) -> None:
 
 def test_two_misses_under_one_unknown_page_are_both_answered(host: Host) -> None:
     home = host.source()
-    home.slow = 0.1
+    home.silent = threading.Event()
     fetcher, volume = host.fetcher(home), host.volume("disk0")
     threads = [
         threading.Thread(target=fetcher.resolve, args=(volume, block, 1)) for block in range(0, 8)
     ]
     for thread in threads:
         thread.start()
+    assert eventually(lambda: sum(home.places) == 8, 20.0)
+    home.silent.set()
     for thread in threads:
         thread.join()
     assert volume.map.count(BlockState.PACKED) == 8

@@ -65,7 +65,7 @@ class Spot:
         environment = os.environ | {"XDG_CONFIG_HOME": str(self.folder)}
         with (self.folder / "log").open("ab") as log:
             self.daemon = subprocess.Popen([program, "serve"], env=environment, stderr=log)
-        assert eventually(self.answers, 60.0), (self.folder / "log").read_text()
+        assert eventually(self.answers, 300.0), (self.folder / "log").read_text()
 
     def answers(self) -> bool:
         with contextlib.suppress(UnavailableError):

@@ -32,6 +32,31 @@ with Session(Passthrough(Path(sys.argv[1])), Path(sys.argv[2])) as session:
     session.run()
 """
 
+STOPS = """
+import sys, threading
+from pathlib import Path
+from shares.fuse import Session
+from tests.shares.fuse.passthrough import Passthrough
+over = False
+def busy():
+    while not over:
+        pass
+threads = [threading.Thread(target=busy) for _ in range(2)]
+for thread in threads:
+    thread.start()
+folders = [Path(sys.argv[1], name) for name in ("behind", "mountpoint")]
+for folder in folders:
+    folder.mkdir()
+for _ in range(10):
+    with Session(Passthrough(folders[0]), folders[1]) as session:
+        serving = threading.Thread(target=session.run)
+        serving.start()
+        folders[1].stat()  # who takes this call has another thread begin
+    serving.join()
+    print("ended", flush=True)
+over = True
+"""
+
 
 def serve(behind: Path, mountpoint: Path) -> "subprocess.Popen[str]":
     """A process of its own with a session that runs."""
@@ -75,6 +100,19 @@ def test_open_files_give_an_error_when_the_session_is_stopped(
     with contextlib.suppress(OSError):
         os.close(descriptor)
     assert os.listdir(mounted.path) == []
+
+
+def test_a_session_that_ends_while_its_thread_waits_for_the_gil_leaves_it(tmp_path: Path) -> None:
+    """The thread was cancelled there, and nothing of Python went on in the whole process."""
+    done = subprocess.run(
+        [sys.executable, "-c", STOPS, str(tmp_path)],
+        cwd=ROOT,
+        check=True,
+        timeout=120,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout == "ended\n" * 10
 
 
 def test_an_unmount_from_outside_ends_the_session(mount: Mounter, tree: Passthrough) -> None:
