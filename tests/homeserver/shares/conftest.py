@@ -70,13 +70,20 @@ class Home:
         token: str = "",
         wait: float = 5.0,
         buffer: Buffer | None = None,
+        patience: float = 30.0,
     ) -> Member:
-        """wait: seconds for which programs wait for home, and an end for what home is to have."""
+        """wait: seconds for which programs wait for home, and an end for what home is to have;
+        patience: for which its calls wait for a connection."""
         over: list[str] = []
         membership = Membership(
-            partial(Caller, self._short / "s"), "photos", name, token=token, over=over.append
+            partial(Caller, self._short / "s"),
+            "photos",
+            name,
+            token=token,
+            over=over.append,
+            patience=patience,
         )
-        hub = membership.join(10)
+        hub = membership.join(60)
         buffer = buffer or Buffer(self._folder / f"buffer{len(self.members)}", 1 << 24)
         member = Member(membership, Node(hub, buffer, wait, self._window), over)
         self.members.append(member)

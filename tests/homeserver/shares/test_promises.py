@@ -272,7 +272,7 @@ def test_a_node_knows_what_it_changed_itself(home: Home, pair: tuple[Node, Node]
 def test_a_silent_node_answers_nothing_more_when_the_change_is_made(home: Home) -> None:
     home.add()
     (home.root / "file").touch()
-    one, lost = home.join("one").node, home.join("lost")
+    one, lost = home.join("one").node, home.join("lost", wait=0.5, patience=3.0)
     two = remembering(home, lost.node)
     file = two.lookup(ROOT, b"file").attributes.file
     mode = two.attributes(file, None).mode
