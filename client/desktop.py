@@ -4,7 +4,8 @@
 
 What viewers do while an operation is under way waits and is the next one: one batch at a time, in
 the order of arrival. The screen is kept here, and viewers are served from it, so they see nothing
-of which replica answers, and one that connects costs no operation. The first operation of a session
+of which replica answers, and one that connects costs no operation. What a replica says early of its
+answer is shown until an answer comes, whichever replica's. The first operation of a session
 asks for the whole screen, and so does one after an answer that was lost, or did not come in time:
 that one is made without an event, too, as what was typed may well be executed by then.
 """
@@ -16,7 +17,7 @@ import socket
 import threading
 from collections import deque
 
-from client.screen import Screen
+from client.screen import Area, Screen
 from client.session import NoResponse, Session
 from client.stream import StreamPort
 from client.viewer import Viewer
@@ -48,6 +49,7 @@ class Desktop:
         self._moved = False  # the last event that waits moves the pointer and does nothing else
         self._look = False
         self._lost = True
+        self._awaited: object = None  # the operation under way
         self._failure: SatchelError | None = None
         self._screen: Screen | None = None
         self._viewers: set[Viewer] = set()
@@ -127,18 +129,37 @@ class Desktop:
 
     def _execute(self, events: bytes) -> None:
         whole = self._lost
-        answer = self._session.call(lambda *_: rfb.encode(events, whole=whole))
+        self._awaited = awaited = object()
+        answer = self._session.call(
+            lambda *_: rfb.encode(events, whole=whole), lambda said: self._foresee(awaited, said)
+        )
         update = rfb.decode(answer.payload)
         if update.failed:
             raise NoResponse(f"the desktop gave no answer to operation {answer.number}")
         with self.changed:
             if self._screen is None:
                 self._screen = Screen(update.width, update.height)
+            self._awaited = None
+            areas = self._screen.tiles(update)
             self._lost = not self._screen.apply(update)
             if self._lost:
                 logger.error("operation %d does not go with what is shown", answer.number)
                 self._look = not whole  # once; a replica that lies again waits for the next event
-            areas = self._screen.tiles(update)
-            for viewer in self._viewers:
-                viewer.note(areas)
-            self.changed.notify_all()
+            self._note(areas)
+
+    def _foresee(self, awaited: object, said: bytes) -> None:
+        """Show what a replica is going to answer, if that is waited for still."""
+        try:
+            update = rfb.decode(said)
+        except rfb.NotADesktop as error:
+            logger.warning("%s", error)
+            return
+        with self.changed:
+            if self._awaited is awaited and self._screen is not None:
+                self._note(self._screen.foresee(update))
+
+    def _note(self, areas: set[Area]) -> None:
+        """Tell viewers that these tiles look otherwise. Called with the lock."""
+        for viewer in self._viewers:
+            viewer.note(areas)
+        self.changed.notify_all()

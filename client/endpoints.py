@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from client.home import HomeService, answers_limit
 from client.journal import Journal, JournalParted
-from replay import Operation, Response, encode_operations, responses_in
+from replay import Early, Operation, Response, answers_in, encode_operations, responses_in
 from satchel.errors import ConflictError, NotFoundError, UnavailableError
 from satchel.ids import OperationNumber, ReplicaId
 from wire import HandedOver, Link, ReplicaStatus
@@ -57,17 +57,21 @@ class HomeEndpoint:
         acknowledge: Callable[[OperationNumber], None],
         *,
         stateful: bool,
+        early: bool = False,
     ) -> None:
+        """early: the service tells early what it is going to answer, and that is wanted."""
         self._home = home
+        self._early = early
         self._journal = journal
         self._acknowledge = acknowledge
         self._stateful = stateful
         self._compared = False
 
-    def execute(self, operations: Sequence[Operation]) -> Iterator[Response]:
+    def execute(self, operations: Sequence[Operation]) -> Iterator[Response | Early]:
         logged = False
+        early = self._early and len(operations) == 1  # of several, nobody looks at the first ones
         try:
-            for response in self._home.execute(operations):
+            for response in self._home.execute(operations, early=early):
                 if not logged:  # home logs all of them before it executes the first
                     self._acknowledge(operations[-1].number)
                 logged = True
@@ -82,7 +86,7 @@ class HomeEndpoint:
     def read(self, operations: Sequence[Operation]) -> list[Response]:
         ask = self._home.read if self._stateful else self._home.execute
         try:
-            return list(ask(operations))
+            return [answer for answer in ask(operations) if isinstance(answer, Response)]
         except UnavailableError:
             self._home.link.connect()
             self.position()
@@ -132,29 +136,33 @@ class SurrogateEndpoint:
 
     patience = 10.0
 
-    def __init__(self, name: str, link: Link, replica: ReplicaId, *, stateful: bool) -> None:
+    def __init__(
+        self, name: str, link: Link, replica: ReplicaId, *, stateful: bool, early: bool = False
+    ) -> None:
+        """early: see HomeEndpoint."""
         self.name = name
+        self._early = early
         self._reads = "reads" if stateful else "operations"
         self.replica = replica
         self._link = link
         self._path = f"/v1/replicas/{replica}"
 
-    def execute(self, operations: Sequence[Operation]) -> Iterator[Response]:
-        return self._send("operations", operations)
+    def execute(self, operations: Sequence[Operation]) -> Iterator[Response | Early]:
+        early = self._early and len(operations) == 1
+        return answers_in(self._send("operations", operations, early=early))
 
     def read(self, operations: Sequence[Operation]) -> list[Response]:
-        return list(self._send(self._reads, operations))
+        return list(responses_in(self._send(self._reads, operations, early=False)))
 
-    def _send(self, where: str, operations: Sequence[Operation]) -> Iterator[Response]:
+    def _send(self, where: str, operations: Sequence[Operation], *, early: bool) -> Iterator[bytes]:
         try:
-            answer = self._link.http.post_stream(
-                f"{self._path}/{where}",
+            yield from self._link.http.post_stream(
+                f"{self._path}/{where}{'?early=1' if early else ''}",
                 encode_operations(operations),
                 timeout=None,
-                limit=answers_limit(len(operations)),
+                limit=answers_limit(len(operations) + early),
                 idempotent=True,
             )
-            yield from responses_in(answer)
         except UnavailableError:
             self._link.connect()
             self.position()

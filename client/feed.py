@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from client.pace import BATCH, Pace, Portion
-from replay import Operation, Response
+from replay import Early, Operation, Response
 from satchel.errors import IntegrityError, SatchelError, StateError, UnavailableError
 from satchel.ids import OperationNumber
 
@@ -67,8 +67,9 @@ class Endpoint(Protocol):
     patience: float
     """Seconds without an answer after which the replica counts as lost."""
 
-    def execute(self, operations: Sequence[Operation]) -> Iterable[Response]:
-        """Execute in order, at most once by number; each response as soon as it is there. Those
+    def execute(self, operations: Sequence[Operation]) -> Iterable[Response | Early]:
+        """Execute in order, at most once by number; each response as soon as it is there, and early
+        answers before it where the service makes any. Those
         that are no longer known are left out, all of them or the first. Where something is wrong
         they end, and whoever asks for the next is told. Raises UnavailableError, StateError when
         the operations do not follow its last."""
@@ -88,6 +89,8 @@ class Listener(Protocol):
         """What to send next; waits a little and gives nothing where there is nothing."""
 
     def arrived(self, feed: Feed, responses: list[Response]) -> None: ...
+
+    def said_early(self, feed: Feed, early: Early) -> None: ...
 
     def reads(self, feed: Feed, limit: int) -> Sequence[Read]:
         """What this replica is to read now; asked again it is the same, if it is still wanted."""
@@ -251,6 +254,10 @@ class Feed:
             if not self.cursor < response.number <= last:
                 what = f"{self.name} answers operation {response.number}"
                 raise IntegrityError(what, why=f"{self.cursor + 1} to {last} were asked for")
+            if isinstance(response, Early):
+                self._answered()
+                self._listener.said_early(self, response)
+                continue
             self.cursor, heard = response.number, True
             self._answered()
             self._listener.arrived(self, [response])

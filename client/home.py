@@ -10,8 +10,10 @@ from pathlib import Path, PurePosixPath
 from images import Manifest
 from replay import (
     MAX_PAYLOAD,
+    Early,
     Operation,
     Response,
+    answers_in,
     decode_operations,
     encode_operations,
     responses_in,
@@ -104,25 +106,28 @@ class HomeService:
         found = self._operations(OperationNumber(number - 1), 1)
         return found[0] if found else None
 
-    def execute(self, operations: Sequence[Operation]) -> Iterator[Response]:
+    def execute(
+        self, operations: Sequence[Operation], *, early: bool = False
+    ) -> Iterator[Response | Early]:
         """Log, then execute; the responses that home still knows, as they come. Fewer where home
-        cannot go on: asked for the others, it says why."""
-        return self._send("operations", operations)
+        cannot go on: asked for the others, it says why. early: and early answers before them."""
+        return answers_in(self._send("operations", operations, early=early))
 
     def read(self, operations: Sequence[Operation]) -> list[Response]:
         """Execute what changes nothing, and log nothing; a response for each."""
-        return list(self._send("reads", operations))
+        return list(responses_in(self._send("reads", operations)))
 
-    def _send(self, where: str, operations: Sequence[Operation]) -> Iterator[Response]:
-        answer = self.link.http.post_stream(
-            f"{self._path}/{where}",
+    def _send(
+        self, where: str, operations: Sequence[Operation], *, early: bool = False
+    ) -> Iterator[bytes]:
+        return self.link.http.post_stream(
+            f"{self._path}/{where}{'?early=1' if early else ''}",
             encode_operations(operations),
             headers={"X-Satchel-Client": self.client},
             timeout=SLOW_SECONDS,
-            limit=answers_limit(len(operations)),
+            limit=answers_limit(len(operations) + early),
             idempotent=True,
         )
-        return responses_in(answer)
 
     def _operations(self, after: OperationNumber, limit: int) -> list[Operation]:
         path = f"{self._path}/operations?after={after}&limit={limit}"

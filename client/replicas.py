@@ -199,7 +199,10 @@ class Replicas:
             calls=lend_calls(self._home, self._settings.home, begin.manifest, link, forwarded),
         )
         stateful = self._session.stateful
-        endpoint = SurrogateEndpoint(surrogate, link, request.replica, stateful=stateful)
+        early = self._session.early
+        endpoint = SurrogateEndpoint(
+            surrogate, link, request.replica, stateful=stateful, early=early
+        )
         self._endpoints[surrogate] = endpoint
         self._leftovers.note(surrogate, endpoint.replica)
         link.http.post_json("/v1/replicas", request.to_json())

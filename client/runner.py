@@ -30,6 +30,7 @@ from client.session import Session
 from client.settings import ClientSettings
 from client.sources import Sources
 from images import Manifest
+from replay.adapters import EARLY
 from satchel.errors import SatchelError, StateError, UnavailableError
 from satchel.names import check_name
 from satchel.progress import Progress, silent
@@ -108,6 +109,7 @@ class Runner:
             policy=self.settings.policy,
             read_only=read_only(found[0].manifest.adapter),
             on_quarantine=self._on_quarantine,
+            early=found[0].manifest.adapter["kind"] in EARLY,
         )
         journal = self._session.journal
         manifest = choose(found, journal, reached) if stateful else found[0].manifest
@@ -279,7 +281,11 @@ class Runner:
         if self._home:
             session = self.session
             endpoint = HomeEndpoint(
-                self._home, session.journal, session.acknowledge, stateful=session.stateful
+                self._home,
+                session.journal,
+                session.acknowledge,
+                stateful=session.stateful,
+                early=session.early,
             )
             session.add(endpoint, None)
 

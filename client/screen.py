@@ -1,6 +1,10 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""What a desktop shows, kept on this device, from where viewers are served."""
+"""What a desktop shows, kept on this device, from where viewers are served.
+
+Two layers: what the screen was when it had settled, by the last answer, and over it what is said of
+the operation under way, which may be another one than the answer says: an answer takes it away.
+"""
 
 from __future__ import annotations
 
@@ -24,10 +28,25 @@ class Screen:
         self._pixels = bytearray(self.width * self.height * rfb.PIXEL)
         self._digests = [b""] * len(self.areas)
         self._number = {area: number for number, area in enumerate(self.areas)}
+        self._over: dict[Area, bytes] = {}
+
+    def foresee(self, update: rfb.Update) -> set[Area]:
+        """Show over the settled screen what an answer is going to bring, and what another one was,
+        no more. The tiles that look otherwise now; none where it does not go with this screen."""
+        if (update.width, update.height) != (self.width, self.height) or update.failed:
+            return set()
+        parts = [part for part in update.rectangles if part.encoding == rfb.RAW]
+        over = {(part.x, part.y, part.width, part.height): part.data for part in parts}
+        if not over.keys() <= self._number.keys():
+            return set()
+        before, self._over = self._over, over
+        either = before.keys() | over.keys()
+        return {area for area in either if before.get(area) != over.get(area)}
 
     def apply(self, update: rfb.Update) -> bool:
         """Show what an answer brings. Whether that is what the replica shows; if not, the next
-        operation must ask for the whole screen."""
+        operation must ask for the whole screen. Nothing is foreseen any more."""
+        self._over = {}
         if (update.width, update.height) != (self.width, self.height):
             return False
         for part in update.rectangles:
@@ -44,16 +63,20 @@ class Screen:
         return self.digest() == update.digest
 
     def tiles(self, update: rfb.Update) -> set[Area]:
-        """Which of this screen's tiles an answer brings."""
-        brought = {(part.x, part.y, part.width, part.height) for part in update.rectangles}
-        return brought & self._number.keys()
+        """Which of this screen's tiles an answer brings, or takes back as they were foreseen; not
+        those that were foreseen as it brings them."""
+        brought = {(p.x, p.y, p.width, p.height): p.data for p in update.rectangles}
+        good = {area for area, data in self._over.items() if brought.get(area) == data}
+        return (brought.keys() & self._number.keys() | self._over.keys()) - good
 
     def digest(self) -> bytes:
         """See `rfb.screen_digest`."""
         return rfb.screen_digest(self._digests)
 
     def content(self, area: Area) -> bytes:
-        """The pixels of a tile, row by row."""
+        """The pixels of a tile as it is shown, row by row."""
+        if area in self._over:
+            return self._over[area]
         size = area[2] * rfb.PIXEL
         return b"".join([self._pixels[start : start + size] for start in self._rows(area)])
 

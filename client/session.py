@@ -30,7 +30,7 @@ from client.foreground import Foreground
 from client.journal import Encode, Journal
 from client.reads import next_to_ask
 from client.settings import Policy
-from replay import Operation, Response
+from replay import Early, Operation, Response
 from satchel.errors import ConflictError, IntegrityError, SatchelError, StateError, UnavailableError
 from satchel.ids import OperationNumber
 
@@ -82,6 +82,9 @@ class Pending:
     began: float
     operation: Operation | None = None
     answer: Answer | None = None
+    on_early: Callable[[bytes], None] | None = None
+    said_early: Feed | None = None
+    """The one replica whose early answers are told: what others draw on the way may differ."""
 
 
 @dataclass
@@ -115,12 +118,15 @@ class Session:
         policy: Policy = "all",
         read_only: Callable[[Operation], bool] = lambda operation: False,
         on_quarantine: Callable[[Divergence], None] = lambda divergence: None,
+        early: bool = False,
     ) -> None:
         """read_only: which operations of a stateful service change nothing. on_quarantine: told of
         the answer that put a replica in quarantine, by a feed's thread and under the session's
-        lock: it returns at once and calls nothing here."""
+        lock: it returns at once and calls nothing here. early: replicas are to say, too, what they
+        are going to answer."""
         self.journal = journal
         self.stateful = stateful
+        self.early = early
         self.tally = Tally()
         self.operations = Foreground()
         self.policy = policy
@@ -146,8 +152,9 @@ class Session:
         """The number of the last operation; of a stateless service, how many calls there were."""
         return self.journal.last if self.stateful else self._count
 
-    def call(self, encode: Encode) -> Answer:
-        """Execute one operation and give the first response.
+    def call(self, encode: Encode, on_early: Callable[[bytes], None] | None = None) -> Answer:
+        """Execute one operation and give the first response. on_early: told what a replica says
+        that it is going to answer, by a feed's thread, and perhaps when the response is there.
 
         Raises NoResponse, NotStable, what ended the session, and what the journal raises when the
         operation can be written nowhere.
@@ -157,14 +164,16 @@ class Session:
         began = time.monotonic()
         with self.operations.operation():
             read = self._as_read(encode)
-            answer = self._read(read, began) if read else self._operate(encode, began)
+            answer = self._read(read, began) if read else self._operate(encode, began, on_early)
         with self._changed:
             self.tally.answered += 1
             self.tally.answered_seconds += time.monotonic() - began
         return answer
 
-    def _operate(self, encode: Encode, began: float) -> Answer:
-        pending = Pending(threading.Condition(self._lock), began)
+    def _operate(
+        self, encode: Encode, began: float, on_early: Callable[[bytes], None] | None
+    ) -> Answer:
+        pending = Pending(threading.Condition(self._lock), began, on_early=on_early)
 
         def promise(operation: Operation) -> None:
             # Not under the lock: an operation that is being logged must not hold up the answers
@@ -308,6 +317,18 @@ class Session:
                 if feed.state not in FINAL:
                     self._answer(feed, response, now)
             self._changed.notify_all()
+
+    def said_early(self, feed: Feed, early: Early) -> None:
+        """Pass it on, unless the operation could not be acknowledged with its response."""
+        with self._changed:
+            pending = self._pending.get(early.number)
+            if pending is None or pending.answer or feed.state in FINAL or self.journal.beside:
+                return
+            if pending.said_early is None or pending.said_early.state in FINAL:
+                pending.said_early = feed
+            if pending.said_early is not feed or pending.on_early is None:
+                return
+        pending.on_early(early.payload)
 
     def lost(self, feed: Feed, error: SatchelError) -> None:
         """A replica is gone: the others go on, unless home has given the service to another."""

@@ -45,7 +45,7 @@ from homeserver.records import CheckpointNotFound
 from homeserver.service import Service
 from homeserver.shares import ShareRecord, Shares, Terms
 from homeserver.work import Works
-from replay import decode_operations, encode_operations, encode_responses
+from replay import decode_operations, encode_answers, encode_operations, encode_responses
 from satchel.errors import UsageError
 from satchel.ids import CheckpointId, OperationNumber
 from satchel.retention import Policy
@@ -227,8 +227,11 @@ def _operations(home: Home, works: Works) -> flask.Blueprint:
     @routes.post("/operations")
     def submit(name: str) -> Any:
         operations = decode_operations(flask.request.get_data())
-        responses = claimed(name).answer(operations)
-        return streamed(encode_responses([response]) for response in responses)
+        service = claimed(name)
+        responses = service.answer(operations)
+        if "early" in flask.request.args:
+            return streamed(encode_answers(service.replica().early.before(responses)))
+        return streamed(encode_answers(responses))
 
     @routes.post("/reads")
     def read(name: str) -> Any:

@@ -21,8 +21,10 @@
 from replay import adapters, share_names, share_requests, shares
 from replay.adapters import Adapter
 from replay.batch import (
+    answers_in,
     decode_operations,
     decode_responses,
+    encode_answers,
     encode_operations,
     encode_responses,
     responses_in,
@@ -40,7 +42,7 @@ from replay.channel import (
 )
 from replay.diagnosis import Cause, Difference, examine
 from replay.log import Durability, Log, LogBusy, LogState, OperationsCut, TornEnd
-from replay.operations import MAX_PAYLOAD, Operation, OperationGap, RecordInvalid, Response
+from replay.operations import MAX_PAYLOAD, Early, Operation, OperationGap, RecordInvalid, Response
 from replay.player import Executor, play
 from replay.program import AgentMissing, agent_program
 from replay.segments import (
@@ -68,6 +70,7 @@ __all__ = [
     "Cause",
     "Difference",
     "Durability",
+    "Early",
     "Executor",
     "Log",
     "LogBusy",
@@ -91,8 +94,10 @@ __all__ = [
     "TornEnd",
     "adapters",
     "agent_program",
+    "answers_in",
     "decode_operations",
     "decode_responses",
+    "encode_answers",
     "encode_operations",
     "encode_responses",
     "examine",

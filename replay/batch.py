@@ -10,6 +10,10 @@ An operation's record is that of the log. A response's record:
      8     8   number of the operation that it answers
     16     4   CRC-32 (zlib) of the payload
     20     n   payload
+
+Who asks for early answers gets records of these, too, before that of the response: their magic is
+"SATE". A response that is the early answer before it has the magic "SATL" and no payload; the CRC
+is that of the early answer.
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ from collections.abc import Iterable, Iterator
 from replay.operations import (
     MAX_PAYLOAD,
     RECORD_HEADER_SIZE,
+    Early,
     Operation,
     RecordHeader,
     RecordInvalid,
@@ -29,6 +34,8 @@ from replay.operations import (
 from satchel.ids import OperationNumber
 
 RESPONSE_MAGIC = int.from_bytes(b"SATA", "little")
+EARLY_MAGIC = int.from_bytes(b"SATE", "little")
+SAME_MAGIC = int.from_bytes(b"SATL", "little")
 
 _RESPONSE = struct.Struct("<IIQI")
 
@@ -52,12 +59,20 @@ def decode_operations(data: bytes) -> list[Operation]:
 
 def encode_responses(responses: Iterable[Response]) -> bytes:
     """Records of the responses, in order."""
-    parts = []
-    for response in responses:
-        crc = zlib.crc32(response.payload)
-        fields = (RESPONSE_MAGIC, len(response.payload), response.number, crc)
-        parts += [_RESPONSE.pack(*fields), response.payload]
-    return b"".join(parts)
+    return b"".join(encode_answers(responses))
+
+
+def encode_answers(answers: Iterable[Response | Early]) -> Iterator[bytes]:
+    """A record of each, one by one, in order."""
+    before: Early | None = None
+    for answer in answers:
+        magic, payload = RESPONSE_MAGIC, answer.payload
+        if isinstance(answer, Early):
+            before, magic = answer, EARLY_MAGIC
+        elif before == Early(answer.number, answer.payload):
+            magic, payload = SAME_MAGIC, b""
+        fields = (magic, len(payload), answer.number, zlib.crc32(answer.payload))
+        yield _RESPONSE.pack(*fields) + payload
 
 
 def decode_responses(data: bytes) -> list[Response]:
@@ -68,29 +83,48 @@ def decode_responses(data: bytes) -> list[Response]:
 def responses_in(pieces: Iterable[bytes]) -> Iterator[Response]:
     """The responses in a peer's batch that comes in pieces, each as soon as it is whole. Raises
     RecordInvalid."""
+    return (answer for answer in answers_in(pieces) if isinstance(answer, Response))
+
+
+def answers_in(pieces: Iterable[bytes]) -> Iterator[Response | Early]:
+    """The responses and the early answers in a peer's batch that comes in pieces, each as soon as
+    it is whole. Raises RecordInvalid."""
     held = bytearray()
+    before: Early | None = None
     for piece in pieces:
         held += piece
         start = 0
-        while (response := _response_at(held, start)) is not None:
-            yield response
-            start += _RESPONSE.size + len(response.payload)
+        while (found := _record_at(held, start)) is not None:
+            magic, number, payload, crc = found
+            start += _RESPONSE.size + len(payload)
+            answer = _answer(magic, number, payload, before)
+            if zlib.crc32(answer.payload) != crc:
+                raise RecordInvalid(f"response {number}: its payload is damaged")
+            before = answer if isinstance(answer, Early) else None
+            yield answer
         del held[:start]
     if held:
         raise RecordInvalid("cannot read response record", why="it is cut short")
 
 
-def _response_at(data: bytearray, start: int) -> Response | None:
-    """None where it is not whole yet."""
+def _answer(magic: int, number: int, payload: bytes, before: Early | None) -> Response | Early:
+    if magic == EARLY_MAGIC:
+        return Early(OperationNumber(number), payload)
+    if magic == SAME_MAGIC:
+        if payload or before is None or before.number != number:
+            raise RecordInvalid(f"response {number} is to be the early answer before it")
+        payload = before.payload
+    return Response(OperationNumber(number), payload)
+
+
+def _record_at(data: bytearray, start: int) -> tuple[int, int, bytes, int] | None:
+    """Magic, number, payload and CRC; None where it is not whole yet."""
     if len(data) - start < _RESPONSE.size:
         return None
     magic, length, number, crc = _RESPONSE.unpack_from(data, start)
-    if magic != RESPONSE_MAGIC or length > MAX_PAYLOAD:
+    if magic not in (RESPONSE_MAGIC, EARLY_MAGIC, SAME_MAGIC) or length > MAX_PAYLOAD:
         raise RecordInvalid("cannot read response record", why="its header makes no sense")
     begin = start + _RESPONSE.size
     if len(data) - begin < length:
         return None
-    payload = bytes(data[begin : begin + length])
-    if zlib.crc32(payload) != crc:
-        raise RecordInvalid(f"response {number}: its payload is damaged")
-    return Response(OperationNumber(number), payload)
+    return magic, number, bytes(data[begin : begin + length]), crc

@@ -20,12 +20,12 @@ import select
 import socket
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from replay.frames import REPLY_BIT, Frame, FrameReader, FrameStatus, FrameType
+from replay.frames import REPLY_BIT, WANTS_PARTS, Frame, FrameReader, FrameStatus, FrameType
 from replay.operations import Operation, OperationGap, Response
 from satchel.errors import ConflictError, SatchelError, StateError, UnavailableError, UsageError
 from satchel.ids import OperationNumber
@@ -43,6 +43,7 @@ GRACE_SECONDS = 10.0
 _HELLO_INTERVAL = 1.0
 _READY_INTERVAL = 0.1
 _PIECE = 1 << 18
+_PART = FrameType.PART | REPLY_BIT
 _LAST_MILLISECOND = (1 << 32) - 1
 
 
@@ -190,15 +191,22 @@ class AgentChannel:
                 )
             time.sleep(_READY_INTERVAL)
 
-    def execute(self, operation: Operation, timeout: float | None = None) -> Response:
+    def execute(
+        self,
+        operation: Operation,
+        timeout: float | None = None,
+        on_part: Callable[[bytes], None] | None = None,
+    ) -> Response:
         """Executes an operation, at most once by its number; the service's raw response.
 
+        on_part: told what the service says, as it comes and in this thread, of a response that is
+        not whole yet; of one that a guest repeats, or of an older agent, nothing.
         The last executed operation gives its response again. A service that broke the connection
         off, or whose response is too large, has an empty response.
         Raises AlreadyExecuted, OperationGap, OperationConflict, ServiceNotReady, ServiceTimeout,
         AgentTimeout, AgentGone, AgentFailed.
         """
-        response, last = self._perform(FrameType.EXECUTE, operation, timeout)
+        response, last = self._perform(FrameType.EXECUTE, operation, timeout, on_part)
         if last != operation.number:
             raise AgentFailed(
                 f"cannot execute operation {operation.number}",
@@ -216,20 +224,25 @@ class AgentChannel:
         return self._perform(FrameType.READ, operation, timeout)[0]
 
     def _perform(
-        self, kind: FrameType, operation: Operation, timeout: float | None
+        self,
+        kind: FrameType,
+        operation: Operation,
+        timeout: float | None,
+        on_part: Callable[[bytes], None] | None = None,
     ) -> tuple[Response, int]:
         """The raw response, and the last operation that counted. Raises as `execute`."""
         seconds = EXECUTE_SECONDS if timeout is None else timeout
         request = Frame(
             kind,
             0,
+            WANTS_PARTS if on_part else 0,
             timeout_ms=_milliseconds(seconds),
             number=operation.number,
             time_ns=operation.time_ns,
             seed=operation.seed,
             payload=operation.payload,
         )
-        reply = self._request(request, seconds + GRACE_SECONDS)
+        reply = self._request(request, seconds + GRACE_SECONDS, on_part=on_part)
         if reply.status in (FrameStatus.BROKEN, FrameStatus.TOO_LARGE):
             logger.warning("operation %d has no response: %s", operation.number, _text(reply))
             return Response(operation.number, b""), operation.number
@@ -286,7 +299,13 @@ class AgentChannel:
             raise AgentFailed(what, why=_text(reply), status=reply.status)
         return reply
 
-    def _request(self, request: Frame, timeout: float, again: float = math.inf) -> Frame:
+    def _request(
+        self,
+        request: Frame,
+        timeout: float,
+        again: float = math.inf,
+        on_part: Callable[[bytes], None] | None = None,
+    ) -> Frame:
         """The answer to a request, which is repeated every `again` seconds until it comes."""
         deadline = time.monotonic() + timeout
         what = f"the agent at {self._name} did not answer in {timeout:g} s"
@@ -297,7 +316,7 @@ class AgentChannel:
             data = Frame(**{**vars(request), "id": self._id}).encode()
             while True:
                 until = min(deadline, time.monotonic() + again)
-                reply = self._exchange(data, request.type | REPLY_BIT, until)
+                reply = self._exchange(data, request.type | REPLY_BIT, until, on_part)
                 if reply is not None:
                     return reply
                 if time.monotonic() >= deadline:
@@ -307,7 +326,9 @@ class AgentChannel:
         finally:
             self._lock.release()
 
-    def _exchange(self, data: bytes, wanted: int, until: float) -> Frame | None:
+    def _exchange(
+        self, data: bytes, wanted: int, until: float, on_part: Callable[[bytes], None] | None
+    ) -> Frame | None:
         """Sends all of `data` while it receives; None when the time is up before the answer."""
         unsent = memoryview(data)
         while (left := until - time.monotonic()) > 0:
@@ -323,6 +344,8 @@ class AgentChannel:
                 for frame in self._reader.feed(received):
                     if frame.type == wanted and frame.id == self._id:
                         return frame
+                    if on_part and (frame.type, frame.id) == (_PART, self._id):
+                        on_part(frame.payload)
         return None
 
 

@@ -39,6 +39,11 @@ class FrameType(enum.IntEnum):
     SHARES_ATTACH = 7
     SHARES_SETTLE = 8
     SHARES_GO_ON = 9
+    PART = 10
+
+
+WANTS_PARTS = 1
+"""The status of a request to execute: what the service says is wanted as it comes, in PART."""
 
 
 class FrameStatus(enum.IntEnum):

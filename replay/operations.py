@@ -139,6 +139,15 @@ class Response:
         return hashlib.sha256(self.payload).digest()
 
 
+@dataclass(frozen=True)
+class Early:
+    """What a service says that its answer to an operation is going to be. It may change its mind,
+    so nothing follows from it and it is compared with nothing: it is for eyes only."""
+
+    number: OperationNumber
+    payload: bytes
+
+
 class OperationGap(StateError):
     """Operations between the last executed (or logged) one and this one are missing."""
 

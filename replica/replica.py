@@ -21,6 +21,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from chunkstore import Store, TableRoot
@@ -39,6 +40,7 @@ from replay import (
     AgentChannel,
     AgentGone,
     AgentTimeout,
+    Early,
     Operation,
     Response,
     ServiceNotReady,
@@ -46,6 +48,7 @@ from replay import (
     adapters,
 )
 from replica.attachment import RAM, Attachment
+from replica.early import EarlyAnswers
 from replica.folder import RunFolder
 from replica.profile import IDLE, RESUME, STEADY, first_of
 from replica.shares import GuestShares, ShareHost, SharesUnserved
@@ -143,6 +146,7 @@ class Replica:
         self.id = replica_id
         self.spec = spec
         self.stateful = stateful
+        self.early = EarlyAnswers()
         self._adapter = adapters.for_kind(adapter)
         self._store = store
         self._driver = driver
@@ -287,7 +291,8 @@ class Replica:
             asked = operation
             if not self.stateful:
                 operation = dataclasses.replace(operation, number=OperationNumber(self._last + 1))
-            payload = self._exchange(agent.execute, operation, timeout)
+            perform = partial(agent.execute, on_part=self._parts(asked.number))
+            payload = self._exchange(perform, operation, timeout)
             self._last = max(self._last, operation.number)
             if self._shares:
                 self._shares.finished(operation.number)
@@ -420,6 +425,22 @@ class Replica:
                 fix="use it at home",
             )
         self._share_host.check()
+
+    def _parts(self, number: OperationNumber) -> Callable[[bytes], None] | None:
+        """What takes the parts of a raw response, if early answers are wanted and there are any."""
+        read = adapters.EARLY.get(self._adapter.kind)
+        if read is None or not self.early.wanted:
+            return None
+        came, told = bytearray(), b""
+
+        def take(part: bytes) -> None:
+            nonlocal came, told
+            came += part
+            if (early := read(bytes(came))) not in (b"", told):
+                told = early
+                self.early.tell(Early(number, early))
+
+        return take
 
     def _exchange(
         self,

@@ -23,7 +23,7 @@ from typing import Any
 
 import flask
 
-from replay import decode_operations, encode_responses
+from replay import decode_operations, encode_answers, encode_responses
 from satchel.errors import UsageError
 from surrogate.host import Host
 from surrogate.metrics import CONTENT_TYPE, exposition
@@ -87,8 +87,11 @@ def _execution(host: Host) -> flask.Blueprint:
     @routes.post("/operations")
     def execute(replica: str) -> Any:
         operations = decode_operations(flask.request.get_data())
-        responses = host.tenant(replica).answer(operations)
-        return streamed(encode_responses([response]) for response in responses)
+        tenant = host.tenant(replica)
+        responses = tenant.answer(operations)
+        if "early" in flask.request.args:
+            return streamed(encode_answers(tenant.replica.early.before(responses)))
+        return streamed(encode_answers(responses))
 
     @routes.post("/reads")
     def read(replica: str) -> Any:

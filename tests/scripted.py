@@ -5,21 +5,25 @@
 Its service answers HTTP. Each response says how many operations were executed and the hash of all
 of them in order, so two guests that answer alike have executed the same history. Paths do things:
 /hang is executed and never answered, /boom ends the service without an answer, /down finds no
-service, /late is answered after 0.2 s.
+service, /late is answered after 0.2 s. /early is answered as a desktop does, with EARLY, which
+it says early to who wants parts.
 """
 
 import hashlib
 import json
+import struct
 import time
+import zlib
 from typing import Any
 
 from hypervisor import FakeDriver, MachineSpec
 from replay import Operation, adapters
-from replay.frames import REPLY_BIT, Frame, FrameReader, FrameStatus, FrameType
+from replay.frames import REPLY_BIT, WANTS_PARTS, Frame, FrameReader, FrameStatus, FrameType
 from satchel.ids import OperationNumber
 
 SPEC = MachineSpec(memory_mib=16, disks=("disk0",))
 TIME = 1_700_000_000 * 10**9
+EARLY = struct.pack("<4sBBHH32s", b"SATS", 2, 0, 64, 64, bytes(32)) + zlib.compress(bytes(4))
 
 
 class ScriptedGuest:
@@ -35,17 +39,19 @@ class ScriptedGuest:
         return b"".join(self._reply(frame) for frame in self._reader.feed(data))
 
     def freeze(self) -> bytes:
-        state = {"last": self.last, "history": self.history, "answer": self.answer.decode()}
+        answer = self.answer.decode("latin-1")
+        state = {"last": self.last, "history": self.history, "answer": answer}
         return json.dumps(state).encode()
 
     def thaw(self, memory: bytes) -> None:
         state = json.loads(memory)
         self.last, self.history = state["last"], state["history"]
-        self.answer = state["answer"].encode()
+        self.answer = state["answer"].encode("latin-1")
 
     def _reply(self, request: Frame) -> bytes:
         kind = FrameType(request.type)
         fields: dict[str, Any] = {"number": self.last}
+        said = b""
         if kind is FrameType.HELLO:
             fields["payload"] = b"ready=1\nexecuting=0\nrestarts=0\n"
         elif kind is FrameType.DIGEST:
@@ -68,7 +74,10 @@ class ScriptedGuest:
                     return b""
                 fields["status"] = FrameStatus.OK if self.answer else FrameStatus.BROKEN
             fields |= {"number": self.last, "payload": self.answer}
-        return Frame(kind | REPLY_BIT, request.id, **fields).encode()
+            if request.status == WANTS_PARTS and path == b"/early":
+                part = FrameType.PART | REPLY_BIT
+                said = Frame(part, request.id, payload=self.answer[:-4]).encode()
+        return said + Frame(kind | REPLY_BIT, request.id, **fields).encode()
 
     def _refusal(self, number: int, path: bytes) -> FrameStatus:
         if number < self.last:
@@ -86,6 +95,8 @@ class ScriptedGuest:
         self.answer = f"HTTP/1.1 200 OK\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
         if path == b"/boom":
             self.answer = b""
+        if path == b"/early":
+            self.answer = b"SATE" + struct.pack("<I", len(EARLY)) + EARLY + b"SATL"
 
 
 def scripted_driver() -> FakeDriver:

@@ -22,12 +22,19 @@ here, add it to `ADAPTERS`, let it pass tests/replay/test_adapters.py, and add a
 client/fronts.py: a function from a session and a local port to something that listens there.
 """
 
+from collections.abc import Callable
+
 from replay.adapters import http, redis, rfb
 from replay.adapters.adapter import Adapter, Asked
 from satchel.errors import UnsupportedError
 
 ADAPTERS: dict[str, Adapter] = {http.kind: http, redis.kind: redis, rfb.kind: rfb}
 """Every adapter by its kind."""
+
+
+EARLY: dict[str, Callable[[bytes], bytes]] = {rfb.kind: rfb.early}
+"""Of adapters whose services tell early what they are going to answer: the last thing told, in the
+beginning of a raw response. It is what a normalised response is if nothing changes any more."""
 
 
 def for_kind(kind: str) -> Adapter:
@@ -38,4 +45,4 @@ def for_kind(kind: str) -> Adapter:
     return ADAPTERS[kind]
 
 
-__all__ = ["ADAPTERS", "Adapter", "Asked", "for_kind", "http", "redis", "rfb"]
+__all__ = ["ADAPTERS", "EARLY", "Adapter", "Asked", "for_kind", "http", "redis", "rfb"]

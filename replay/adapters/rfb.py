@@ -4,6 +4,7 @@
 
 The bytes are those of docs/formats/desktop.md. The service in the guest answers when the screen has
 settled, with the tiles that differ from its last answer; a request may ask for the whole screen.
+What it says before that, in early answers, is no part of the normalised response.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ _REQUEST = struct.Struct("<4sBBHI")
 _ANSWER = struct.Struct("<4sBBHH32s")
 _ASKS, _SAYS, _VERSION = b"SATD", b"SATS", 2
 _WHOLE, _FAILED = 1, 128
+_EARLY = struct.Struct("<4sI")
+_EARLY_SAYS, _STANDS = b"SATE", b"SATL"
 _MAX_UPDATE = (MAX_SIDE * MAX_SIDE * PIXEL) * 2
 _KEYS = {"return": 0xFF0D, "escape": 0xFF1B, "home": 0xFF50, "end": 0xFF57, "ctrl": 0xFFE3}
 
@@ -98,12 +101,19 @@ def label(operation: Operation) -> str:
 
 
 def normalise(response: bytes, operation: Operation) -> bytes:
-    """See `Adapter.normalise`: the desktop answers the same everywhere."""
+    """See `Adapter.normalise`: when it has settled, the desktop is the same everywhere."""
+    answer, at = _last_early(response)
+    answer = answer if response[at:] == _STANDS else response[at:]
     try:
-        decode(response)
+        decode(answer)
     except NotADesktop:
         return _ANSWER.pack(_SAYS, _VERSION, _FAILED, 0, 0, bytes(32)) + zlib.compress(bytes(4))
-    return response
+    return answer
+
+
+def early(response: bytes) -> bytes:
+    """The last early answer that is whole in the beginning of a raw response; empty without one."""
+    return _last_early(response)[0]
 
 
 def decode(response: bytes) -> Update:
@@ -143,6 +153,17 @@ def key(keysym: int, *, down: bool) -> bytes:
 def pointer(x: int, y: int, buttons: int = 0) -> bytes:
     """RFB's PointerEvent."""
     return POINTER.pack(POINTER_EVENT, buttons, x, y)
+
+
+def _last_early(response: bytes) -> tuple[bytes, int]:
+    """See `early`; and where it ends."""
+    at, found = 0, b""
+    while response.startswith(_EARLY_SAYS, at) and at + _EARLY.size <= len(response):
+        end = at + _EARLY.size + _EARLY.unpack_from(response, at)[1]
+        if end > len(response):
+            break
+        found, at = response[at + _EARLY.size : end], end
+    return found, at
 
 
 def _rectangles(update: bytes, width: int, height: int) -> Iterator[Rectangle]:

@@ -123,6 +123,12 @@ void Agent::Work() {
   if (std::optional<Outcome> outcome = executor_.Step()) {
     shares_.SetOperation(0);
     Reply(execute_type_, execute_id_, outcome->status, executor_.last(), outcome->payload);
+  } else if (writer_.frames() == 0) {
+    std::string part = executor_.TakePart();
+    if (!part.empty()) {
+      Reply(kPart, execute_id_, kOk, executor_.last(),
+            std::make_shared<const std::string>(std::move(part)));
+    }
   }
   if (std::optional<Task::Result> result = task_.Step()) {
     const bool failed = task_request_.type != kRun && result->exit_code != 0;

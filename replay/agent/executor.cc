@@ -51,7 +51,11 @@ std::optional<Outcome> Executor::Submit(Frame* request) {
   if (identity.number == 0) return Refusal(kBadRequest, "operations are numbered from 1");
   if (service_.config().port == 0) return Refusal(kBadRequest, "the service has no port");
   if (state_ != State::kIdle) {
-    if (identity == current_) return std::nullopt;
+    if (identity == current_) {
+      wants_parts_ = (request->header.status & kWantsParts) != 0;
+      parted_ = 0;
+      return std::nullopt;
+    }
     const bool same_number = identity.number == current_.number && identity.type == kExecute &&
                              current_.type == kExecute;
     return Refusal(same_number ? kConflict : kBusy,
@@ -66,6 +70,7 @@ std::optional<Outcome> Executor::Submit(Frame* request) {
   }
   current_ = identity;
   request_.swap(request->payload);
+  wants_parts_ = (request->header.status & kWantsParts) != 0;
   deadline_ = Now() + request->header.timeout_ms;
   state_ = State::kWaiting;
   retry_at_ = Now();
@@ -158,8 +163,15 @@ std::optional<Outcome> Executor::Finish(uint16_t status, std::string payload) {
   socket_.Close();
   std::string().swap(request_);
   std::string().swap(response_);
-  sent_ = 0;
+  sent_ = parted_ = 0;
   return outcome;
+}
+
+std::string Executor::TakePart() {
+  if (!wants_parts_ || parted_ == response_.size()) return "";
+  std::string part = response_.substr(parted_);
+  parted_ = response_.size();
+  return part;
 }
 
 std::optional<Outcome> Executor::Step() {

@@ -51,6 +51,10 @@ class Executor {
   // Does what is possible without waiting; an outcome when the operation has just finished.
   std::optional<Outcome> Step();
 
+  // What the service has said since the last call, of an operation under way that was submitted
+  // with kWantsParts; empty for others, and when the operation is finished.
+  std::string TakePart();
+
   // What to wait for: a descriptor and events (fd -1: nothing), and a time.
   pollfd interest() const;
   Millis wake_time() const;
@@ -93,6 +97,8 @@ class Executor {
   std::string request_;
   size_t sent_ = 0;
   std::string response_;
+  bool wants_parts_ = false;
+  size_t parted_ = 0;  // bytes of response_ that TakePart() has given
   Fd socket_;
   Millis deadline_ = 0;
   Millis retry_at_ = 0;

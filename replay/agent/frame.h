@@ -61,7 +61,12 @@ enum FrameType : uint8_t {
   kSharesSettle = 8,  // no payload; answered when nothing is under way on that port any more; no
                       // request goes out there from now on
   kSharesGoOn = 9,    // no payload; the end of kSharesSettle
+  kPart = 10,         // comes as a reply only, before that to a kExecute or kRead which asks for it
 };
+
+// The status field of a kExecute or kRead request: what the service says is wanted as it comes.
+// Parts are passed on while nothing else waits at the port; the reply has the whole response still.
+inline constexpr uint16_t kWantsParts = 1;
 
 enum FrameStatus : uint16_t {
   kOk = 0,

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import matplotlib.image
@@ -20,12 +20,13 @@ import pytest
 from client import desktop, stream
 from client.desktop import Desktop
 from client.endpoints import HOME
+from client.feed import FINAL
 from client.fronts import open_front
 from client.journal import Journal
 from client.pixels import NATIVE, PixelFormat
 from client.session import Session
 from client.viewer import MAX_KEYS
-from replay import Operation
+from replay import Early, Operation, Response
 from replay.adapters import rfb
 from satchel.errors import UnsupportedError
 from satchel.ids import OperationNumber
@@ -210,6 +211,84 @@ def test_what_a_viewer_holds_down_is_let_go_when_it_goes(bench: Bench) -> None:
         time.sleep(0.01)
 
 
+class Foretelling(InProcess):
+    """Says early that its answer is going to be `early`; answers when `settled` is set."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name, patience=0.5)
+        self.early: list[bytes] = []
+        self.settled = threading.Event()
+
+    def execute(self, operations: Sequence[Operation]) -> Iterator[Response | Early]:  # type: ignore[override]
+        for said in self.early:
+            yield Early(operations[-1].number, said)
+        if self.early:
+            self.settled.wait(20)
+        yield from super().execute(operations)
+
+
+def test_what_is_drawn_is_seen_before_the_answer_which_may_take_it_back(tmp_path: Path) -> None:
+    session = Session(Journal(tmp_path, tmp_path), stateful=True, response_seconds=30.0)
+    replica, painter = Foretelling(HOME), Painter()
+    replica.says = painter
+    session.add(replica, OperationNumber(0))
+    front = Desktop(session)
+    viewer = Raw(front.port)
+    viewer.greet()
+    viewer.ask()
+    viewer.update()
+    on_the_way = Painter()
+    on_the_way.colours[3] = bytes((9, 9, 9, 0))
+    on_the_way.colours[4] = struct.pack("<I", 10 * 0x10101)  # as key 10 is going to paint it
+    replica.early = [b"SATS, or not", on_the_way.answer({3, 4}, whole=False)]
+    viewer.ask(incremental=True)
+    viewer.key(10)
+    seen = viewer.update()
+    assert set(seen) == {AREAS[3], AREAS[4]}
+    assert seen[AREAS[3]] == on_the_way.tile(3)
+    viewer.ask(incremental=True)
+    replica.settled.set()
+    assert viewer.update() == {AREAS[3]: bytes(64 * 36 * 4)}
+    assert front.screen().content(AREAS[4]) == painter.tile(4) == on_the_way.tile(4)
+    assert painter.whole == [True, False]
+    session.close()
+    front.close()
+    viewer.close()
+
+
+def test_a_replica_that_dies_after_it_has_begun_to_answer_leaves_it_to_another(
+    tmp_path: Path,
+) -> None:
+    session = Session(Journal(tmp_path, tmp_path), stateful=True, response_seconds=30.0)
+    home, near = Foretelling(HOME), Foretelling("near")
+    home.says, near.says = Painter(), Painter()
+    for endpoint in (home, near):
+        session.add(endpoint, OperationNumber(0))
+    front = Desktop(session)
+    viewer = Raw(front.port)
+    viewer.greet()
+    viewer.ask()
+    viewer.update()
+    assert eventually(lambda: home.last == near.last == 1)
+    on_the_way = Painter()
+    on_the_way.colours[0] = bytes((9, 9, 9, 0))
+    near.early = [on_the_way.answer({0}, whole=False)]
+    home.gate.clear()
+    viewer.ask(incremental=True)
+    viewer.key(7)
+    assert viewer.update() == {AREAS[0]: on_the_way.tile(0)}
+    near.fault = silence("near")
+    near.settled.set()
+    assert eventually(lambda: session.feeds() and session.feed("near").state in FINAL)
+    viewer.ask(incremental=True)
+    home.gate.set()
+    assert viewer.update() == {AREAS[0]: bytes(64 * 64 * 4), AREAS[1]: home.says.tile(1)}
+    assert session.tally.first_responses[HOME] and session.tally.diverged == 0
+    session.close()
+    front.close()
+    viewer.close()
+
+
 def test_events_that_wait_are_one_operation_and_moves_are_joined(bench: Bench, viewer: Raw) -> None:
     viewer.greet()
     bench.replica.gate.clear()
@@ -223,8 +302,8 @@ def test_events_that_wait_are_one_operation_and_moves_are_joined(bench: Bench, v
     viewer.update()
     bench.replica.gate.set()
     viewer.key(8)
-    viewer.ask(incremental=True)
-    viewer.update()
+    last = rfb.key(8, down=True)
+    assert eventually(lambda: b"".join(bench.painter.batches).endswith(last))
     joined = b"".join(bench.painter.batches[1:])
     assert joined.startswith(rfb.key(7, down=True))
     assert joined.count(rfb.pointer(50, 1, 1) + rfb.pointer(WIDTH - 1, 1, 1)) == 1

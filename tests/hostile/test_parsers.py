@@ -34,14 +34,16 @@ from images import (
 )
 from images.recipe import SHIPPED
 from replay.batch import (
+    answers_in,
     decode_operations,
     decode_responses,
+    encode_answers,
     encode_operations,
     encode_responses,
     responses_in,
 )
 from replay.frames import Frame, FrameReader
-from replay.operations import Operation, RecordInvalid, Response
+from replay.operations import Early, Operation, RecordInvalid, Response
 from replay.segments import LogCorrupt, LogUnsupported, encode_header, scan
 from replica import ProfileInvalid, decode_profile, decode_working_set
 from replica.working_set import WorkingSetInvalid, directory_size
@@ -247,6 +249,24 @@ def test_operations_come_back(operations: list[Operation]) -> None:
 @given(st.lists(st.builds(Response, ONES, PAYLOADS)))
 def test_responses_come_back(responses: list[Response]) -> None:
     assert decode_responses(encode_responses(responses)) == responses
+
+
+@drawn
+@given(st.lists(st.builds(Response, ONES, PAYLOADS) | st.builds(Early, ONES, PAYLOADS)))
+def test_early_answers_come_back_and_what_stands_is_not_sent_twice(
+    answers: list[Response | Early],
+) -> None:
+    twice = [
+        *answers,
+        Early(OperationNumber(7), b"x" * 50),
+        Response(OperationNumber(7), b"x" * 50),
+    ]
+    data = b"".join(encode_answers(twice))
+    assert list(answers_in([data])) == twice
+    assert list(responses_in([data])) == [said for said in twice if isinstance(said, Response)]
+    assert data.count(b"x" * 50) == 1
+    with pytest.raises(RecordInvalid):
+        list(answers_in([data[-20:]]))  # the last one, without the early answer that it is
 
 
 @drawn

@@ -6,6 +6,7 @@ import socket
 import struct
 import threading
 import time
+from collections.abc import Callable
 
 from replay.adapters import rfb
 from tests.images.guest_code import service_module
@@ -18,7 +19,7 @@ class Still:
     def __init__(self) -> None:
         self.batches: list[bytes] = []
 
-    def execute(self, events: bytes, *, whole: bool) -> bytes:
+    def execute(self, events: bytes, *, whole: bool, early: Callable[[bytes], None]) -> bytes:
         self.batches.append(events)
         time.sleep(0.05)
         return bytes(32 << 20)

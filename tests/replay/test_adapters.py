@@ -115,6 +115,23 @@ def test_a_desktops_answer_from_a_stranger() -> None:
         assert rfb.decode(rfb.normalise(wrong, operation())).failed
 
 
+def test_what_a_desktop_says_early_is_no_part_of_its_answer() -> None:
+    head = struct.pack("<4sBBHH32s", b"SATS", 2, 0, 64, 64, bytes(32))
+    answer, other = head + zlib.compress(bytes(4)), head + zlib.compress(bytes(4), 0)
+
+    def early(said: bytes) -> bytes:
+        return b"SATE" + struct.pack("<I", len(said)) + said
+
+    raw = early(other) + early(answer)
+    assert [rfb.early(raw[:size]) for size in (0, 3, len(early(other)) - 1)] == [b""] * 3
+    assert rfb.early(early(other)) == rfb.early(raw[:-1]) == other
+    assert rfb.early(raw + b"SATL") == rfb.early(raw + other) == answer
+    assert rfb.normalise(raw + b"SATL", operation()) == answer
+    assert rfb.normalise(raw + other, operation()) == rfb.normalise(other, operation()) == other
+    for wrong in (raw, b"SATL", raw + b"SATLx", b"SATE", early(b"x") + b"SATL", raw + answer[:-1]):
+        assert rfb.decode(rfb.normalise(wrong, operation())).failed
+
+
 def test_an_unknown_kind_is_refused() -> None:
     with pytest.raises(UnsupportedError, match="this version has: http, redis, rfb"):
         adapters.for_kind("gopher")

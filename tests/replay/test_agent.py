@@ -8,8 +8,10 @@ import random
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -228,6 +230,65 @@ def test_a_new_host_takes_over_an_operation_under_way(
         assert channel.last == 1
 
 
+SAYS_TWICE = """
+import pathlib, socket, sys, time
+with socket.create_server(("127.0.0.1", int(sys.argv[1]))) as listener:
+    while True:
+        connection, _ = listener.accept()
+        with connection:
+            connection.recv(1000)
+            connection.sendall(b"one")
+            while not pathlib.Path(sys.argv[2]).exists():
+                time.sleep(0.01)
+            connection.sendall(b" two")
+"""
+
+
+def test_what_the_service_says_comes_in_parts_to_who_wants_them(short_path: Path) -> None:
+    program, heard = short_path / "says.py", short_path / "heard"
+    program.write_text(SAYS_TWICE)
+    parts: list[bytes] = []
+
+    def take(part: bytes) -> None:
+        parts.append(part)
+        heard.touch()  # the rest is said only when the beginning was heard
+
+    command = f"exec {sys.executable} {program} $PORT {heard}"
+    with running_agent(short_path, command) as agent, agent.connect() as channel:
+        assert channel.execute(http(1, "GET", "/"), 30, take).payload == b"one two"
+        assert b"one two".startswith(b"".join(parts))
+        assert parts[0] == b"one"
+        del parts[:]
+        assert channel.execute(http(1, "GET", "/"), 30, take).payload == b"one two"
+        assert channel.execute(http(2, "GET", "/"), 30).payload == b"one two"
+        assert not parts
+
+
+def test_a_new_host_gets_the_parts_from_the_beginning(short_path: Path) -> None:
+    program, heard = short_path / "says.py", short_path / "heard"
+    program.write_text(SAYS_TWICE)
+    command, begun = f"exec {sys.executable} {program} $PORT {heard}", threading.Event()
+    with running_agent(short_path, command) as agent:
+        with agent.connect() as channel:
+            channel.wait_ready(20)
+            worker = threading.Thread(
+                target=_try_execute,
+                args=(channel, http(1, "GET", "/"), lambda part: begun.set()),
+            )
+            worker.start()
+            assert begun.wait(20)
+        worker.join()
+        parts: list[bytes] = []
+
+        def take(part: bytes) -> None:
+            parts.append(part)
+            heard.touch()
+
+        with agent.connect() as channel:
+            assert channel.execute(http(1, "GET", "/"), 30, take).payload == b"one two"
+        assert parts[0] == b"one"
+
+
 def channel_is_idle(worker: threading.Thread, agent: RunningAgent) -> bool:
     """Whether the service has no connection yet: the operation has not reached it."""
     wanted = f":{agent.port:04X} "
@@ -236,9 +297,13 @@ def channel_is_idle(worker: threading.Thread, agent: RunningAgent) -> bool:
     return worker.is_alive() and not established
 
 
-def _try_execute(channel: AgentChannel, operation: Operation) -> None:
+def _try_execute(
+    channel: AgentChannel,
+    operation: Operation,
+    on_part: Callable[[bytes], None] | None = None,
+) -> None:
     with pytest.raises(Exception, match="lost the agent"):
-        channel.execute(operation)
+        channel.execute(operation, on_part=on_part)
 
 
 @pytest.mark.parametrize("cut", [1, 20, 60, 1000])

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from replay import decode_responses, encode_operations
+from replay import Early, Response, answers_in, decode_responses, encode_operations
 from satchel.errors import (
     CapacityError,
     ConflictError,
@@ -21,8 +21,8 @@ from satchel.errors import (
 )
 from surrogate.api import surrogate_app
 from tests.needs import requires
-from tests.scripted import operation
-from tests.surrogate.conftest import EXECUTED, Site
+from tests.scripted import EARLY, operation
+from tests.surrogate.conftest import ADAPTER, EXECUTED, Site
 from wire import HostStatus, HttpClient, ReplicaStatus, SourceAddress, serve
 
 pytestmark = requires("nbdkit", "nbdfuse", "fusermount3", "fuse")
@@ -49,6 +49,23 @@ def test_a_replica_from_its_request_to_its_end(site: Site, client: HttpClient) -
     assert status.forwarded == str(site.settings.forwarded)
     client.delete("/v1/replicas/r1")
     assert HostStatus.from_json(client.get_json("/v1/status")).replicas == ()
+
+
+def test_early_answers_come_to_who_asks_for_them_and_cost_nothing_twice(
+    site: Site, client: HttpClient
+) -> None:
+    site.create(adapter=ADAPTER | {"kind": "rfb"})
+    said, asked = EARLY, operation(4, "/early")
+    response = Response(asked.number, said)
+    data = client.post_bytes("/v1/replicas/r1/operations?early=1", asked.encode())
+    assert list(answers_in([data])) == [Early(asked.number, said), response]
+    assert data.count(said) == 1
+    again = client.post_bytes("/v1/replicas/r1/operations", asked.encode())
+    assert decode_responses(again) == [response]
+    later = client.post_bytes("/v1/replicas/r1/operations", operation(5, "/early").encode())
+    assert list(answers_in([later])) == [Response(operation(5).number, said)]
+    with pytest.raises(StateError, match="operation 9"):
+        client.post_bytes("/v1/replicas/r1/operations?early=1", operation(9).encode())
 
 
 @pytest.mark.parametrize("wait", ["nan", "inf", "-1", "soon", "1e308", ""])

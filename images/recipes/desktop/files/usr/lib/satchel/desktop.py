@@ -14,10 +14,15 @@ last answer (docs/formats/desktop.md). What makes two replicas show the same:
   double click by the log and not by the speed of a replica. Keys do not repeat: a viewer does that.
 - No program has a timer that a user sees: desktop.resources turns off what blinks and pops up.
 - The pointer's picture is not on the screen; its shape goes along when it changes.
+
+What is drawn before that is told as well, in early answers: each is what the answer would be if the
+screen had settled. They are for eyes only and compared with nothing. The answer is made while the
+screen settles, so mostly it is the last early one, and that is all that is said then.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import hashlib
 import os
@@ -28,7 +33,7 @@ import subprocess
 import sys
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 WIDTH, HEIGHT = 1024, 768
@@ -41,6 +46,12 @@ TILES = ACROSS * -(-HEIGHT // TILE)
 QUIET = 0.06
 """Seconds; several times what the X server waits before it sends what was drawn."""
 STEP = 0.001
+CALM = QUIET / 4
+"""Seconds without anything to do after which an answer is made, in the hope that it will stand."""
+EARLY = 0.2
+"""Seconds before what is drawn so far is told of a desktop that is busy, and again, ..."""
+EARLY_SHARE = 4
+"""... if that is so many times what it took to make the last early answer."""
 SETTLED_WITHIN = 20.0
 """A desktop that never settles is answered for as it is then; replicas may differ."""
 STARTED_WITHIN = 120.0
@@ -48,6 +59,10 @@ STARTED_WITHIN = 120.0
 REQUEST = struct.Struct("<4sBBHI")
 VERSION = 2
 ANSWER = struct.Struct("<4sBBHH32s")
+EARLY_ANSWER = struct.Struct("<4sI")
+STANDS = b"SATL"
+NOTHING = 4
+"""Bytes of an update without rectangles."""
 WHOLE = 1
 BATCH_LIMIT = 64 << 10
 
@@ -106,10 +121,11 @@ class Screen:
 
     def __init__(self, path: Path) -> None:
         self.pixels = bytearray(STRIDE * HEIGHT)
-        self.touched: set[int] = set(range(TILES))
-        self.cursor = b""
+        self.drawn = True  # since the last look
+        self._touched: set[int] = set(range(TILES))
+        self._cursor = b""
         self._digests = [b""] * TILES
-        self._told = b""
+        self._told: tuple[list[bytes], bytes] = [b""] * TILES, b""
         self._socket = _connected(path)
         self._greet()
 
@@ -133,16 +149,23 @@ class Screen:
 
     def differences(self, *, whole: bool) -> tuple[bytes, bytes]:
         """The digest of the screen, and as an RFB message what differs from the last answer."""
-        changed = [tile for tile in sorted(self.touched) if self._changed(tile)]
-        self.touched.clear()
+        for tile in self._touched:
+            self._digests[tile] = hashlib.sha256(self._content(tile)).digest()
+        self._touched.clear()
+        self.drawn = False
+        told, cursor = self._told
         parts = []
-        for tile in range(TILES) if whole else changed:
-            parts.append(struct.pack(">HHHHi", *_area(tile), RAW) + self._content(tile))
-        if self.cursor != self._told or whole:
-            parts.append(self.cursor)
-            self._told = self.cursor
+        for tile in range(TILES):
+            if whole or self._digests[tile] != told[tile]:
+                parts.append(struct.pack(">HHHHi", *_area(tile), RAW) + self._content(tile))
+        if self._cursor != cursor or whole:
+            parts.append(self._cursor)
         digest = hashlib.sha256(b"".join(self._digests)).digest()
         return digest, struct.pack(">BxH", 0, len(parts)) + b"".join(parts)
+
+    def told(self) -> None:
+        """What the last look found is what the next answer is told from."""
+        self._told = list(self._digests), self._cursor
 
     def _greet(self) -> None:
         self._take(12)
@@ -163,7 +186,8 @@ class Screen:
     def _rectangle(self, x: int, y: int, width: int, height: int, encoding: int) -> None:
         head = struct.pack(">HHHHi", x, y, width, height, encoding)
         if encoding == CURSOR:
-            self.cursor = head + self._take(width * height * PIXEL + (width + 7) // 8 * height)
+            self._cursor = head + self._take(width * height * PIXEL + (width + 7) // 8 * height)
+            self.drawn = True
             return
         assert encoding == RAW
         data, size = memoryview(self._take(width * height * PIXEL)), width * PIXEL
@@ -172,12 +196,8 @@ class Screen:
             self.pixels[start : start + size] = data[row * size : (row + 1) * size]
         for down in range(y // TILE, -(-(y + height) // TILE)):
             first, last = x // TILE, -(-(x + width) // TILE)
-            self.touched.update(range(down * ACROSS + first, down * ACROSS + last))
-
-    def _changed(self, tile: int) -> bool:
-        old = self._digests[tile]
-        self._digests[tile] = hashlib.sha256(self._content(tile)).digest()
-        return self._digests[tile] != old
+            self._touched.update(range(down * ACROSS + first, down * ACROSS + last))
+        self.drawn = True
 
     def _content(self, tile: int) -> bytes:
         x, y, width, height = _area(tile)
@@ -212,36 +232,82 @@ class Desktop:
             self._screen.send(_pointer(x, 300))
             self._settle()
 
-    def execute(self, events: bytes, *, whole: bool) -> bytes:
-        """The answer to a batch."""
+    def execute(
+        self, events: bytes, *, whole: bool, early: Callable[[bytes], None]
+    ) -> bytes | None:
+        """The answer to a batch; None: the last early one stands."""
         self._machine.reap()
+        answer = _Answer(self._screen, whole, early)
         for event in _events(events):
             self._screen.send(event)
-            self._rest()
-        self._settle()
-        digest, update = self._screen.differences(whole=whole)
-        head = ANSWER.pack(b"SATS", VERSION, WHOLE if whole else 0, WIDTH, HEIGHT, digest)
-        return head + zlib.compress(update, 6)
+            self._rest(answer)
+        self._settle(answer)
+        return answer.final()
 
-    def _rest(self) -> None:
+    def _rest(self, answer: _Answer) -> None:
         """Until the event has been dealt with: nobody has anything to do."""
         deadline = time.monotonic() + SETTLED_WITHIN
         while time.monotonic() < deadline:
             if not self._screen.receive(STEP) and self._machine.idle():
                 return
+            answer.busy()
 
-    def _settle(self) -> None:
+    def _settle(self, answer: _Answer | None = None) -> None:
         deadline = time.monotonic() + SETTLED_WITHIN
         since, runs = time.monotonic(), self._machine.runs()
         while time.monotonic() < deadline:
-            if self._screen.receive(QUIET / 4) or not self._machine.idle():
+            if self._screen.receive(CALM) or not self._machine.idle():
                 since, runs = time.monotonic(), self._machine.runs()
+                if answer:
+                    answer.busy()
             elif time.monotonic() - since >= QUIET:
                 now = self._machine.runs()
                 if now == runs:
                     return
                 since, runs = time.monotonic(), now
+            elif answer:
+                answer.calm()
         print("the desktop does not settle", file=sys.stderr)
+
+
+class _Answer:
+    """What an operation has changed on the screen, told before it is known to be all."""
+
+    def __init__(self, screen: Screen, whole: bool, early: Callable[[bytes], None]) -> None:
+        self._screen, self._whole, self._early = screen, whole, early
+        self._made = self._told = b""
+        self._next = time.monotonic() + EARLY
+        screen.drawn = True
+
+    def calm(self) -> None:
+        """Nothing happens at the moment."""
+        if not self._screen.drawn:
+            return
+        began = time.monotonic()
+        if self._make() and self._made != self._told:
+            self._told = self._made
+            self._early(self._told)
+        self._next = time.monotonic() + max(EARLY, EARLY_SHARE * (time.monotonic() - began))
+
+    def busy(self) -> None:
+        """Something happens, and has for a while."""
+        if time.monotonic() >= self._next:
+            self.calm()
+
+    def final(self) -> bytes | None:
+        """The screen has settled."""
+        if self._screen.drawn:
+            self._make()
+        self._screen.told()
+        return None if self._made == self._told else self._made
+
+    def _make(self) -> bool:
+        """Whether there is anything to show."""
+        digest, update = self._screen.differences(whole=self._whole)
+        flags = WHOLE if self._whole else 0
+        head = ANSWER.pack(b"SATS", VERSION, flags, WIDTH, HEIGHT, digest)
+        self._made = head + zlib.compress(update, 6)
+        return len(update) > NOTHING
 
 
 def _events(data: bytes) -> Iterator[bytes]:
@@ -320,7 +386,13 @@ def _answer(desktop: Desktop, connection: socket.socket) -> None:
         if (magic, version) != (b"SATD", VERSION) or size > BATCH_LIMIT:
             return
         events = stream.read(size)
-        connection.sendall(desktop.execute(events, whole=bool(flags & WHOLE)))
+
+        def early(answer: bytes) -> None:
+            with contextlib.suppress(OSError):  # nobody takes it: what is on the screen stays
+                connection.sendall(EARLY_ANSWER.pack(b"SATE", len(answer)) + answer)
+
+        answer = desktop.execute(events, whole=bool(flags & WHOLE), early=early)
+        connection.sendall(STANDS if answer is None else answer)
 
 
 if __name__ == "__main__":
