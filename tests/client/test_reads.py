@@ -161,7 +161,7 @@ def test_a_nearest_that_only_hangs_is_given_up_after_a_while(
 
 
 def test_a_read_that_nobody_answers_may_be_asked_again(places: Places) -> None:
-    session = make(places, "nearest", seconds=0.3)
+    session = make(places, "nearest", seconds=3.0)
     home = InProcess(HOME)
     session.add(home, START)
     home.fault = silence("home")
