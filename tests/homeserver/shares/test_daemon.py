@@ -107,7 +107,7 @@ def test_some_files_of_a_share_have_terms_of_their_own(daemon: Daemon) -> None:
 
 def node(socket: Path, folder: Path, name: str) -> tuple[Membership, Node]:
     membership = Membership(partial(Caller, socket), "photos", name)
-    return membership, Node(membership.join(20), Buffer(folder / name, 1 << 24), 10.0)
+    return membership, Node(membership.join(60), Buffer(folder / name, 1 << 24), 30.0)
 
 
 def test_home_that_is_killed_has_what_it_acknowledged_as_synced(
