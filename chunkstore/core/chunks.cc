@@ -20,7 +20,6 @@ constexpr size_t kGroup = 256;  // chunks that are looked up and appended togeth
 
 // Content is stored raw where this many times its size is free.
 constexpr uint64_t kRoomForRaw = 3;
-constexpr int kFastLevel = 1;
 
 // A record that does not even parse is reported under the name that its header claims.
 Status ClaimedInvalid(const Status& parsed, const uint8_t* data, size_t n) {

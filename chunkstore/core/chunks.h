@@ -45,6 +45,9 @@
 
 namespace satchel {
 
+// Of zstd, where content is stored compressed for lack of room or because the disk is slow.
+constexpr int kFastLevel = 1;
+
 struct ChunkOptions {
   int level = 1;                     // of zstd; 0: raw
   uint64_t pack_limit = kPackLimit;  // bytes of a pack

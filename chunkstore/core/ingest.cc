@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <chrono>
 #include <cstring>
 #include <memory>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "chunkstore/core/hash.h"
 #include "chunkstore/core/leaves.h"
 #include "chunkstore/core/mutex.h"
+#include "chunkstore/core/pace.h"
 #include "chunkstore/core/workers.h"
 
 namespace satchel {
@@ -88,8 +90,11 @@ class Ingest : private PageSink {
       SATCHEL_RETURN_IF_ERROR(StoreBlocks(batch.get(), &desk));
       SATCHEL_RETURN_IF_ERROR(StoreLeaves(batch.get(), &desk));
       const auto deliver = [this, batch] { return Deliver(batch.get()); };
+      const uint64_t made = batch->records.bytes.size();
       SATCHEL_RETURN_IF_ERROR(workers_.InOrder(batch->ticket, deliver));
+      const auto began = std::chrono::steady_clock::now();
       SATCHEL_RETURN_IF_ERROR(chunks_->Write());
+      pace_.Wrote(made, std::chrono::steady_clock::now() - began);
     }
   }
 
@@ -159,19 +164,33 @@ class Ingest : private PageSink {
         batch->places.push_back(BlockPlace{NumberOf(*batch, block), Location{}});
       }
     }
-    size_t fresh = 0;
-    for (size_t k = 0; k < asked; ++k) fresh += desk->found[k] ? 0 : 1;
-    batch->records.bulk = plan_.bulk;
-    batch->records.bytes.reserve(fresh * kMaxRecordSize);
     for (size_t k = 0; k < asked; ++k) {
-      if (desk->found[k]) {
-        if (plan_.on_places) batch->places[ask[k]].at = desk->at[k];
-        continue;
+      if (!desk->found[k]) {
+        batch->placed.push_back(ask[k]);
+        desk->refs[batch->placed.size() - 1] = desk->refs[k];
+      } else if (plan_.on_places) {
+        batch->places[ask[k]].at = desk->at[k];
       }
-      batch->records.Add(desk->refs[k], &desk->content[size_t{ask[k]} * kBlockSize], plan_.level);
-      batch->placed.push_back(ask[k]);
     }
+    MakeRecords(batch, *desk);
     return {};
+  }
+
+  // Of the blocks that are placed, whose references come first.
+  void MakeRecords(Batch* batch, const Desk& desk) {
+    const auto began = std::chrono::steady_clock::now();
+    const bool squeezed = plan_.level == 0 && pace_.disk_is_slower();
+    const int level = squeezed ? kFastLevel : plan_.level;
+    const size_t n = batch->placed.size();
+    batch->records.bulk = plan_.bulk;
+    batch->records.bytes.reserve(n * kMaxRecordSize);
+    for (size_t k = 0; k < n; ++k) {
+      const uint8_t* const block = &desk.content[size_t{batch->placed[k]} * kBlockSize];
+      batch->records.Add(desk.refs[k], block, level);
+    }
+    if (!squeezed) return;
+    const auto took = std::chrono::steady_clock::now() - began;
+    pace_.Compressed(n * kBlockSize, batch->records.bytes.size(), took);
   }
 
   // The blocks that are neither zero nor known to be here because the hint has them at that place.
@@ -241,6 +260,7 @@ class Ingest : private PageSink {
   Chunks* const chunks_;
   const IngestPlan& plan_;
   Workers workers_;
+  Pace pace_;
 
   Mutex mutex_;  // also one call of plan_.next at a time
   uint64_t next_ticket_ GUARDED_BY(mutex_) = 0;

@@ -46,7 +46,7 @@ struct IngestPlan {
   // time; they are not durable, and may not be in their packs yet. May be empty.
   std::function<void(const std::vector<BlockPlace>&)> on_places;
 
-  int level = 0;       // of zstd; 0: raw
+  int level = 0;       // of zstd; 0: raw, unless the disk turns out to be the slower
   bool bulk = false;   // what is stored is not read soon
   uint64_t total = 0;  // bytes, for the progress
 };
