@@ -121,10 +121,6 @@ class BlockMap:
         """Have the plugin give back the overlay's space of what is not dirty, soon."""
         self.native.ask_for_space()
 
-    def dirty_blocks(self) -> int:
-        """How many blocks a checkpoint would have to store."""
-        return self.count(BlockState.DIRTY)
-
     def entry(self, block: int) -> BlockEntry:
         """The entry of one block. Raises IndexError."""
         state, *place = self.native.entry(block)

@@ -56,7 +56,6 @@ from replica.shares import (
     ShareHost,
     SharesBusy,
     SharesUnserved,
-    TreeHost,
 )
 from replica.working_set import Frame, Run, WorkingSetInvalid, directory_size
 from replica.working_set import decode as decode_working_set
@@ -90,7 +89,6 @@ __all__ = [
     "SharesBusy",
     "SharesUnserved",
     "Temperature",
-    "TreeHost",
     "WorkingSetInvalid",
     "WrongGuest",
     "WrongReplicaState",

@@ -60,19 +60,6 @@ class ShareHost(Protocol):
         caller's and is closed after what is returned. Raises UnavailableError."""
 
 
-class TreeHost:
-    """A share host of one tree of files; every guest has all of it. See ShareHost."""
-
-    def __init__(self, tree: Operations) -> None:
-        self._tree = tree
-
-    def check(self) -> None:
-        """The tree is there."""
-
-    def serve(self, session: socket.socket) -> Served:
-        return _Serving(self._tree, session)
-
-
 class MemberHost:
     """A share host that is a node of a share, one for each guest, and only while it serves. See
     ShareHost."""

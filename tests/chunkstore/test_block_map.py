@@ -139,7 +139,7 @@ def test_a_dirty_block_is_never_undone(store: Store, volume: Attached) -> None:
     store.resolve(volume.root, volume.map, 0, BLOCKS)
     assert volume.map.entry(5).state == BlockState.DIRTY
     assert volume.map.entry(6).state == BlockState.DIRTY
-    assert volume.map.dirty_blocks() == 2
+    assert volume.map.count(BlockState.DIRTY) == 2
 
 
 def test_what_is_missing_comes_level_by_level(store: Store, other: Store, volume: Attached) -> None:
@@ -230,12 +230,12 @@ def test_commit_gives_the_root_that_an_import_of_the_whole_gives(
     volume.write(50, bytes(BLOCK_SIZE))
     volume.write(64, bytes(64 * BLOCK_SIZE))  # a leaf becomes zero
     volume.write(2000, text(7, 1))  # and a zero leaf does not stay so
-    dirty = volume.map.dirty_blocks()
+    dirty = volume.map.count(BlockState.DIRTY)
     root = store.commit(volume.root, volume.map, volume.overlay)
     assert root == other.import_bytes(volume.content)
     assert store.read(root) == volume.content
     assert dirty > 100
-    assert volume.map.dirty_blocks() == 0
+    assert volume.map.count(BlockState.DIRTY) == 0
     for number in range(0, BLOCKS, 7):
         if volume.map.entry(number).state != BlockState.ABSENT:
             expected = volume.content[number * BLOCK_SIZE : (number + 1) * BLOCK_SIZE]
@@ -296,7 +296,7 @@ def test_an_overlay_that_is_not_there(store: Store, volume: Attached, tmp_path: 
     volume.write(10, noise(77))
     with pytest.raises(FileMissing):
         store.commit(volume.root, volume.map, tmp_path / "nothing")
-    assert volume.map.dirty_blocks() == 1
+    assert volume.map.count(BlockState.DIRTY) == 1
 
 
 def test_a_map_file(tmp_path: Path) -> None:
@@ -309,7 +309,7 @@ def test_a_map_file(tmp_path: Path) -> None:
             assert same.blocks == 100
             assert same.entry(7).state == BlockState.DIRTY
             same.mark_dirty(8, 2)
-        assert map.dirty_blocks() == 3
+        assert map.count(BlockState.DIRTY) == 3
         with pytest.raises(IndexError):
             map.entry(100)
         with pytest.raises(IndexError):

@@ -7,11 +7,14 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "chunkstore/core/store.h"
+#include "tests/native/forwarding.h"
 #include "tests/native/scratch.h"
 #include "tests/native/workload.h"
 
@@ -23,64 +26,37 @@ using std::chrono::nanoseconds;
 constexpr uint64_t kMega = 1 << 20;
 
 // A file whose writes take `ns_per_byte` longer.
-class SlowFile final : public File {
+class SlowFile final : public ForwardingFile {
  public:
   SlowFile(std::unique_ptr<File> file, uint64_t ns_per_byte)
-      : file_(std::move(file)), ns_per_byte_(ns_per_byte) {}
+      : ForwardingFile(std::move(file)), ns_per_byte_(ns_per_byte) {}
 
-  Status ReadAt(uint64_t offset, size_t n, void* out, size_t* got) override {
-    return file_->ReadAt(offset, n, out, got);
-  }
   Status WriteAt(uint64_t offset, const void* data, size_t n) override {
     std::this_thread::sleep_for(nanoseconds(n * ns_per_byte_));
-    return file_->WriteAt(offset, data, n);
-  }
-  Status Truncate(uint64_t size) override { return file_->Truncate(size); }
-  Status PunchHole(uint64_t offset, uint64_t length) override {
-    return file_->PunchHole(offset, length);
-  }
-  Status Sync() override { return file_->Sync(); }
-  Status Size(uint64_t* size) override { return file_->Size(size); }
-  Status NextData(uint64_t offset, uint64_t* begin, uint64_t* end) override {
-    return file_->NextData(offset, begin, end);
+    return ForwardingFile::WriteAt(offset, data, n);
   }
 
  private:
-  const std::unique_ptr<File> file_;
   const uint64_t ns_per_byte_;
 };
 
-class SlowDisk final : public Env {
+// With room for all that is stored.
+class SlowDisk final : public ForwardingEnv {
  public:
   explicit SlowDisk(uint64_t ns_per_byte) : ns_per_byte_(ns_per_byte) {}
 
   Status Open(const std::string& path, OpenMode mode, std::unique_ptr<File>* file) override {
     std::unique_ptr<File> quick;
-    SATCHEL_RETURN_IF_ERROR(env_->Open(path, mode, &quick));
+    SATCHEL_RETURN_IF_ERROR(ForwardingEnv::Open(path, mode, &quick));
     *file = std::make_unique<SlowFile>(std::move(quick), ns_per_byte_);
     return {};
   }
-  Status Rename(const std::string& from, const std::string& to) override {
-    return env_->Rename(from, to);
-  }
-  Status Remove(const std::string& path) override { return env_->Remove(path); }
-  Status RemoveDir(const std::string& path) override { return env_->RemoveDir(path); }
-  Status MakeDir(const std::string& path) override { return env_->MakeDir(path); }
-  Status SyncDir(const std::string& path) override { return env_->SyncDir(path); }
-  Status List(const std::string& path, std::vector<std::string>* names) override {
-    return env_->List(path, names);
-  }
-  bool Exists(const std::string& path) override { return env_->Exists(path); }
   Status FreeBytes(const std::string&, uint64_t* bytes) override {
     *bytes = uint64_t{1} << 40;
     return {};
   }
-  Status Lock(const std::string& path, std::unique_ptr<FileLock>* lock) override {
-    return env_->Lock(path, lock);
-  }
 
  private:
-  Env* const env_ = PosixEnv();
   const uint64_t ns_per_byte_;
 };
 

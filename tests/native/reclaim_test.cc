@@ -17,6 +17,7 @@
 #include "chunkstore/core/env.h"
 #include "overlay/plugin/nbdkit_api.h"
 #include "overlay/plugin/volume.h"
+#include "tests/native/forwarding.h"
 #include "tests/native/scratch.h"
 #include "tests/native/sim_disk.h"
 
@@ -31,30 +32,17 @@ constexpr uint64_t kBlocks = 256;
 constexpr auto kLongEnough = std::chrono::milliseconds(100);
 
 // A file that has something done before it is punched.
-class WatchedFile final : public File {
+class WatchedFile final : public ForwardingFile {
  public:
   WatchedFile(std::unique_ptr<File> file, const std::function<void()>* before_punch)
-      : file_(std::move(file)), before_punch_(before_punch) {}
+      : ForwardingFile(std::move(file)), before_punch_(before_punch) {}
 
-  Status ReadAt(uint64_t offset, size_t n, void* out, size_t* got) override {
-    return file_->ReadAt(offset, n, out, got);
-  }
-  Status WriteAt(uint64_t offset, const void* data, size_t n) override {
-    return file_->WriteAt(offset, data, n);
-  }
-  Status Truncate(uint64_t size) override { return file_->Truncate(size); }
   Status PunchHole(uint64_t offset, uint64_t length) override {
     if (*before_punch_) (*before_punch_)();
-    return file_->PunchHole(offset, length);
-  }
-  Status Sync() override { return file_->Sync(); }
-  Status Size(uint64_t* size) override { return file_->Size(size); }
-  Status NextData(uint64_t offset, uint64_t* begin, uint64_t* end) override {
-    return file_->NextData(offset, begin, end);
+    return ForwardingFile::PunchHole(offset, length);
   }
 
  private:
-  const std::unique_ptr<File> file_;
   const std::function<void()>* const before_punch_;
 };
 

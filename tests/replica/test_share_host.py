@@ -6,21 +6,25 @@ agent as a process of this host, whose kernel asks."""
 import contextlib
 import fcntl
 import os
+import socket
 import sqlite3
 import subprocess
+import threading
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from homeserver.calls import CallDoor, CallKeeper, CallRecord
 from homeserver.shares import ShareRecord, Shares, ShareShelf
 from replay import AgentChannel, agent_program
-from replica import CallHost, MemberHost, ShareHost, TreeHost
+from replica import CallHost, GuestOperations, MemberHost, Served, ShareHost
 from replica.shares import GuestShares
 from satchel.ids import ReplicaId
-from shares.nodes import Buffer, Member
+from shares.fuse import RelayedSession
+from shares.nodes import Buffer, Member, Operations
 from surrogate.calls import guest_calls
 from tests.conftest import requires
 from tests.shares.fuse.passthrough import Passthrough
@@ -48,10 +52,27 @@ class Guest:
             shares.close()
 
 
+class FolderHost:
+    """The folder itself, through a session that is never over by itself."""
+
+    def __init__(self, folder: Path) -> None:
+        self._tree = cast(Operations, GuestOperations(Passthrough(folder)))
+
+    def check(self) -> None: ...
+
+    def serve(self, session: socket.socket) -> Served:
+        relayed = RelayedSession(self._tree, session.fileno())
+        thread = threading.Thread(target=relayed.run)
+        thread.start()
+        stack = contextlib.ExitStack()
+        stack.callback(thread.join)
+        stack.callback(relayed.stop)
+        return stack
+
+
 @contextlib.contextmanager
 def folder_host(folder: Path) -> Iterator[ShareHost]:
-    """The folder itself, through a session."""
-    yield TreeHost(Passthrough(folder / "home"))
+    yield FolderHost(folder / "home")
 
 
 @contextlib.contextmanager
