@@ -138,6 +138,12 @@ class Raw:
                 parts[x, y, width, height] = self.take(width * height * 4)
         return parts
 
+    def watch(self) -> None:
+        """Have seen the whole screen."""
+        self.greet()
+        self.ask()
+        self.update()
+
     def key(self, keysym: int, *, down: bool = True) -> None:
         self.socket.sendall(rfb.key(keysym, down=down))
 
@@ -234,9 +240,7 @@ def test_what_is_drawn_is_seen_before_the_answer_which_may_take_it_back(tmp_path
     session.add(replica, OperationNumber(0))
     front = Desktop(session)
     viewer = Raw(front.port)
-    viewer.greet()
-    viewer.ask()
-    viewer.update()
+    viewer.watch()
     on_the_way = Painter()
     on_the_way.colours[3] = bytes((9, 9, 9, 0))
     on_the_way.colours[4] = struct.pack("<I", 10 * 0x10101)  # as key 10 is going to paint it
@@ -266,9 +270,7 @@ def test_a_replica_that_dies_after_it_has_begun_to_answer_leaves_it_to_another(
         session.add(endpoint, OperationNumber(0))
     front = Desktop(session)
     viewer = Raw(front.port)
-    viewer.greet()
-    viewer.ask()
-    viewer.update()
+    viewer.watch()
     assert eventually(lambda: home.last == near.last == 1)
     on_the_way = Painter()
     on_the_way.colours[0] = bytes((9, 9, 9, 0))
@@ -311,9 +313,7 @@ def test_events_that_wait_are_one_operation_and_moves_are_joined(bench: Bench, v
 
 
 def test_after_a_lost_answer_the_whole_screen_is_asked_for(bench: Bench, viewer: Raw) -> None:
-    viewer.greet()
-    viewer.ask()
-    viewer.update()
+    viewer.watch()
     lost = threading.Event()
 
     def breaks(operation: Operation) -> bytes:
@@ -334,9 +334,7 @@ def test_what_was_executed_after_all_is_shown_without_another_event(
     bench: Bench, viewer: Raw, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A desktop that was moved is slow at first; the screen stood still until somebody typed."""
-    viewer.greet()
-    viewer.ask()
-    viewer.update()
+    viewer.watch()
     monkeypatch.setattr(bench.session, "_response_seconds", 0.2)
     monkeypatch.setattr(desktop, "LOOK_SECONDS", (0.0, 0.5))
     bench.replica.gate.clear()
@@ -421,9 +419,7 @@ def test_security_that_was_not_offered_is_refused_in_words(
 
 
 def test_two_requests_that_wait_get_what_both_ask_for(bench: Bench, viewer: Raw) -> None:
-    viewer.greet()
-    viewer.ask()
-    viewer.update()
+    viewer.watch()
     for x, y, width, height in (AREAS[0], AREAS[-1]):
         viewer.socket.sendall(struct.pack(">BBHHHH", 3, 1, x, y, width, height))
     viewer.key(6)
@@ -498,9 +494,7 @@ def test_a_first_screen_that_is_not_whole_is_asked_for_again(bench: Bench, viewe
         return rfb.normalise(bench.painter(operation)[:10] + bytes(32) + EMPTY, operation)
 
     bench.replica.says = lies
-    viewer.greet()
-    viewer.ask()
-    viewer.update()
+    viewer.watch()
     viewer.key(9)
     assert eventually(lambda: bench.painter.whole[:2] == [True, True])
 
@@ -508,9 +502,7 @@ def test_a_first_screen_that_is_not_whole_is_asked_for_again(bench: Bench, viewe
 def test_a_screen_of_another_size_is_not_shown_and_the_right_one_is_asked_for(
     bench: Bench, viewer: Raw
 ) -> None:
-    viewer.greet()
-    viewer.ask()
-    viewer.update()
+    viewer.watch()
     strange = rfb.RECTANGLE.pack(300, 200, 8, 8, rfb.RAW) + bytes(8 * 8 * 4)
 
     def lies(operation: Operation) -> bytes:
