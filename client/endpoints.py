@@ -69,7 +69,7 @@ class HomeEndpoint:
 
     def execute(self, operations: Sequence[Operation]) -> Iterator[Response | Early]:
         logged = False
-        early = self._early and len(operations) == 1  # of several, nobody looks at the first ones
+        early = _looked_at(self._early, operations)
         try:
             for response in self._home.execute(operations, early=early):
                 if not logged:  # home logs all of them before it executes the first
@@ -106,6 +106,11 @@ class HomeEndpoint:
             self._compared = True
         self._acknowledge(status.last_logged)
         return OperationNumber(max(status.last_executed, self._journal.base))
+
+
+def _looked_at(early: bool, operations: Sequence[Operation]) -> bool:
+    """Whether to ask for early answers, if wanted: of several, nobody looks at the first ones."""
+    return early and len(operations) == 1
 
 
 def compare(home: HomeService, journal: Journal, logged: OperationNumber) -> None:
@@ -148,7 +153,7 @@ class SurrogateEndpoint:
         self._path = f"/v1/replicas/{replica}"
 
     def execute(self, operations: Sequence[Operation]) -> Iterator[Response | Early]:
-        early = self._early and len(operations) == 1
+        early = _looked_at(self._early, operations)
         return answers_in(self._send("operations", operations, early=early))
 
     def read(self, operations: Sequence[Operation]) -> list[Response]:

@@ -428,15 +428,14 @@ class Replica:
 
     def _parts(self, number: OperationNumber) -> Callable[[bytes], None] | None:
         """What takes the parts of a raw response, if early answers are wanted and there are any."""
-        read = adapters.EARLY.get(self._adapter.kind)
-        if read is None or not self.early.wanted:
+        begin = adapters.EARLY.get(self._adapter.kind)
+        if begin is None or not self.early.wanted:
             return None
-        came, told = bytearray(), b""
+        reader, told = begin(), b""
 
         def take(part: bytes) -> None:
-            nonlocal came, told
-            came += part
-            if (early := read(bytes(came))) not in (b"", told):
+            nonlocal told
+            if (early := reader.take(part)) not in (b"", told):
                 told = early
                 self.early.tell(Early(number, early))
 

@@ -23,6 +23,7 @@ client/fronts.py: a function from a session and a local port to something that l
 """
 
 from collections.abc import Callable
+from typing import Protocol
 
 from replay.adapters import http, redis, rfb
 from replay.adapters.adapter import Adapter, Asked
@@ -32,9 +33,16 @@ ADAPTERS: dict[str, Adapter] = {http.kind: http, redis.kind: redis, rfb.kind: rf
 """Every adapter by its kind."""
 
 
-EARLY: dict[str, Callable[[bytes], bytes]] = {rfb.kind: rfb.early}
-"""Of adapters whose services tell early what they are going to answer: the last thing told, in the
-beginning of a raw response. It is what a normalised response is if nothing changes any more."""
+class EarlyReader(Protocol):
+    """Finds what a service tells early of its answer, in a raw response that comes in parts."""
+
+    def take(self, part: bytes) -> bytes:
+        """The last early answer that this part makes whole; empty where it makes none whole. It is
+        what the normalised response is if nothing changes any more."""
+
+
+EARLY: dict[str, Callable[[], EarlyReader]] = {rfb.kind: rfb.EarlyAnswers}
+"""Of adapters whose services tell early what they are going to answer: what reads one response."""
 
 
 def for_kind(kind: str) -> Adapter:
@@ -45,4 +53,14 @@ def for_kind(kind: str) -> Adapter:
     return ADAPTERS[kind]
 
 
-__all__ = ["ADAPTERS", "EARLY", "Adapter", "Asked", "for_kind", "http", "redis", "rfb"]
+__all__ = [
+    "ADAPTERS",
+    "EARLY",
+    "Adapter",
+    "Asked",
+    "EarlyReader",
+    "for_kind",
+    "http",
+    "redis",
+    "rfb",
+]

@@ -111,9 +111,17 @@ def normalise(response: bytes, operation: Operation) -> bytes:
     return answer
 
 
-def early(response: bytes) -> bytes:
-    """The last early answer that is whole in the beginning of a raw response; empty without one."""
-    return _last_early(response)[0]
+class EarlyAnswers:
+    """See `adapters.EarlyReader`: of one raw response, of which each byte is looked at once."""
+
+    def __init__(self) -> None:
+        self._rest = bytearray()
+
+    def take(self, part: bytes) -> bytes:
+        self._rest += part
+        found, end = _last_early(self._rest)
+        del self._rest[:end]
+        return found
 
 
 def decode(response: bytes) -> Update:
@@ -155,15 +163,16 @@ def pointer(x: int, y: int, buttons: int = 0) -> bytes:
     return POINTER.pack(POINTER_EVENT, buttons, x, y)
 
 
-def _last_early(response: bytes) -> tuple[bytes, int]:
-    """See `early`; and where it ends."""
-    at, found = 0, b""
+def _last_early(response: bytes | bytearray) -> tuple[bytes, int]:
+    """The last early answer that is whole in the beginning of a raw response, empty without one;
+    and where it ends."""
+    at, found = 0, slice(0)
     while response.startswith(_EARLY_SAYS, at) and at + _EARLY.size <= len(response):
         end = at + _EARLY.size + _EARLY.unpack_from(response, at)[1]
         if end > len(response):
             break
-        found, at = response[at + _EARLY.size : end], end
-    return found, at
+        found, at = slice(at + _EARLY.size, end), end
+    return bytes(response[found]), at
 
 
 def _rectangles(update: bytes, width: int, height: int) -> Iterator[Rectangle]:

@@ -123,9 +123,19 @@ def test_what_a_desktop_says_early_is_no_part_of_its_answer() -> None:
         return b"SATE" + struct.pack("<I", len(said)) + said
 
     raw = early(other) + early(answer)
-    assert [rfb.early(raw[:size]) for size in (0, 3, len(early(other)) - 1)] == [b""] * 3
-    assert rfb.early(early(other)) == rfb.early(raw[:-1]) == other
-    assert rfb.early(raw + b"SATL") == rfb.early(raw + other) == answer
+    whole = len(early(other))
+    for size in (0, 3, whole - 1):
+        assert rfb.EarlyAnswers().take(raw[:size]) == b""
+    for end in (whole, len(raw) - 1):
+        assert rfb.EarlyAnswers().take(raw[:end]) == other
+    for response in (raw + b"SATL", raw + other):
+        assert rfb.EarlyAnswers().take(response) == answer
+        reader = adapters.EARLY["rfb"]()
+        said = [reader.take(bytes([byte])) for byte in response]
+        assert [(n, told) for n, told in enumerate(said) if told] == [
+            (whole - 1, other),
+            (len(raw) - 1, answer),
+        ]
     assert rfb.normalise(raw + b"SATL", operation()) == answer
     assert rfb.normalise(raw + other, operation()) == rfb.normalise(other, operation()) == other
     for wrong in (raw, b"SATL", raw + b"SATLx", b"SATE", early(b"x") + b"SATL", raw + answer[:-1]):
