@@ -32,7 +32,7 @@ from chunkstore.below import (
 )
 from chunkstore.block_map import BlockEntry, BlockMap, BlockState, Foresight
 from chunkstore.catalog import Catalog, CatalogEntry
-from chunkstore.difference import differing_blocks
+from chunkstore.difference import Difference, difference
 from chunkstore.dump import DumpedPart, dump
 from chunkstore.errors import (
     ChunkInvalid,
@@ -59,6 +59,15 @@ from chunkstore.errors import (
     StoreVersion,
 )
 from chunkstore.media import Generation, Layout, Media, MediaCheckpoint, MediaReport, media_uuid
+from chunkstore.page_changes import (
+    PAGE_CHANGES_LIMIT,
+    PageChange,
+    PageChanges,
+    PageChangesInvalid,
+    decode_page_changes,
+    encode_page_changes,
+    one_after_other,
+)
 from chunkstore.store import (
     BadRecord,
     Evicted,
@@ -75,6 +84,7 @@ from chunkstore.table import MAX_VOLUME_SIZE, TableRoot
 __all__ = [
     "FANOUT",
     "MAX_VOLUME_SIZE",
+    "PAGE_CHANGES_LIMIT",
     "BadRecord",
     "Below",
     "BlockEntry",
@@ -84,6 +94,7 @@ __all__ = [
     "CatalogEntry",
     "ChunkInvalid",
     "ChunkMissing",
+    "Difference",
     "DumpedPart",
     "Evicted",
     "FileExists",
@@ -102,6 +113,9 @@ __all__ = [
     "MediaReport",
     "MediaVersion",
     "NameNotFound",
+    "PageChange",
+    "PageChanges",
+    "PageChangesInvalid",
     "PruneReport",
     "SettleReport",
     "Store",
@@ -119,12 +133,15 @@ __all__ = [
     "TableRoot",
     "VerifyReport",
     "answering_places",
+    "decode_page_changes",
     "decode_places",
-    "differing_blocks",
+    "difference",
     "dump",
+    "encode_page_changes",
     "encode_places",
     "media_uuid",
     "name_blocks",
+    "one_after_other",
     "pages_missing",
     "places_missing",
     "records_below",

@@ -1,14 +1,16 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which blocks two tables of volumes of one size give differently."""
+"""Which blocks two tables of volumes of one size give differently, and which pages differ."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from chunkstore._native import _core
 from chunkstore.below import FANOUT
 from chunkstore.errors import ChunkMissing, StoreUsage
+from chunkstore.page_changes import PageChange, PageChanges
 from chunkstore.store import Store
 from chunkstore.table import TableRoot
 from satchel.ids import CHUNK_REF_SIZE, ZERO_REF, ChunkRef
@@ -16,22 +18,35 @@ from satchel.ids import CHUNK_REF_SIZE, ZERO_REF, ChunkRef
 _ZEROS = bytes(CHUNK_REF_SIZE * FANOUT)
 
 
-def differing_blocks(store: Store, old: TableRoot, new: TableRoot) -> list[int]:
-    """The numbers of those blocks, in order; only pages that differ are read.
+@dataclass(frozen=True)
+class Difference:
+    """Between the tables of two volumes of one size. blocks: the numbers of those that the two give
+    differently, in order; pages: how the pages of the second come out of those of the first."""
+
+    blocks: tuple[int, ...]
+    pages: PageChanges
+
+
+def difference(store: Store, old: TableRoot, new: TableRoot) -> Difference:
+    """What `new` has otherwise than `old`; only pages that differ are read.
 
     Raises StoreUsage for volumes of different sizes, ChunkMissing where a page is not in the store.
     """
     if old.size != new.size:
         raise StoreUsage("cannot compare tables", why=f"{old.size} and {new.size} bytes")
     pairs = [(old.ref, new.ref, 0)] if old.ref != new.ref else []
+    changes: PageChanges = {}
     for level in range(_core.root_level(old.blocks), -1, -1):
         pages = _pages(store, {ref for pair in pairs for ref in pair[:2]}, level)
-        pairs = [
-            (before, after, first * FANOUT + n)
-            for mine, other, first in pairs
-            for n, before, after in _entries(pages[mine], pages[other])
-        ]
-    return [number for _, _, number in pairs if number < old.blocks]
+        below = []
+        for mine, other, first in pairs:
+            entries = list(_entries(pages[mine], pages[other]))
+            if other != ZERO_REF:
+                changes[other] = PageChange(level, mine, {n: after for n, _, after in entries})
+            below += [(before, after, first * FANOUT + n) for n, before, after in entries]
+        pairs = below
+    blocks = tuple(number for _, _, number in pairs if number < old.blocks)
+    return Difference(blocks, changes)
 
 
 def _pages(store: Store, refs: set[ChunkRef], level: int) -> dict[bytes, bytes]:

@@ -64,11 +64,13 @@ class Plan:
 @dataclass(frozen=True)
 class Begin:
     """What a replica is resumed from, and who handed it over. seconds: until that was there;
-    paused_seconds: how long the machine stood still there for it; touched: see HandedOver."""
+    paused_seconds: how long the machine stood still there for it; pages, touched: see
+    HandedOver."""
 
     manifest: Manifest
     seconds: float = 0.0
     changed: dict[str, Any] | None = None
+    pages: dict[str, Any] | None = None
     giver: SurrogateEndpoint | None = None
     paused_seconds: float = 0.0
     touched: dict[str, tuple[int, ...]] = field(default_factory=dict)
@@ -122,10 +124,11 @@ class Planner:
             return Begin(
                 manifest,
                 time.monotonic() - began,
-                handed.changed,
-                givers[0],
-                handed.paused_seconds,
-                handed.touched,
+                changed=handed.changed,
+                pages=handed.pages,
+                giver=givers[0],
+                paused_seconds=handed.paused_seconds,
+                touched=handed.touched,
             )
         if route is Route.FRESH and self._home and self._session.stateful:
             self._home.take_checkpoint()

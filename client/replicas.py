@@ -195,6 +195,7 @@ class Replicas:
             manifest=begin.manifest.to_json(),
             sources=offered,
             changed=begin.changed,
+            pages=begin.pages,
             touched=begin.touched,
             calls=lend_calls(self._home, self._settings.home, begin.manifest, link, forwarded),
         )
@@ -287,8 +288,10 @@ class Replicas:
 
 
 def _changed_bytes(begin: Begin) -> int:
-    """Of what only the giver has: the blob of the blocks that differ from the checkpoint's."""
-    return blob_root("changed", begin.changed).size if begin.changed else 0
+    """Of what only the giver has: the blocks that differ from the checkpoint's, and what has
+    changed in the pages above them."""
+    blobs = {"changed": begin.changed, "pages": begin.pages}
+    return sum(blob_root(name, blob).size for name, blob in blobs.items() if blob)
 
 
 def _fetched(endpoint: SurrogateEndpoint, before: ReplicaStatus) -> dict[str, int]:

@@ -5,7 +5,8 @@
 What is said is names: those of the tables, which know by now what the machine has written, and of
 the device state. The blocks that differ from the owner's checkpoint are compressed together, in the
 form of a working set, so that the other surrogate streams them ahead of the machine; all others it
-has from where it has a checkpoint's, those first that the machine has touched here.
+has from where it has a checkpoint's, those first that the machine has touched here. Of the tables'
+pages what has changed in them is told, so that it makes them of the checkpoint's.
 """
 
 from __future__ import annotations
@@ -13,8 +14,19 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections.abc import Collection, Iterable, Sequence
+from typing import Any
 
-from chunkstore import FANOUT, BlockState, ChunkMissing, Store, differing_blocks
+from chunkstore import (
+    FANOUT,
+    PAGE_CHANGES_LIMIT,
+    BlockState,
+    ChunkMissing,
+    PageChanges,
+    Store,
+    difference,
+    encode_page_changes,
+    one_after_other,
+)
 from images import Manifest
 from overlay import Volume
 from replica import Frozen, Replica, Run, encode_working_set
@@ -35,14 +47,18 @@ def hand_over(
     fetcher: Fetcher,
     volumes: Sequence[Volume],
     known: Collection[tuple[str, int]],
+    known_pages: PageChanges | None,
 ) -> HandedOver:
     """Freeze a replica that was resumed from `manifest`. known: blocks that differed from the
-    owner's checkpoint when it was. Raises as a replica's checkpoint and a fetch do."""
+    owner's checkpoint when it was; known_pages: pages, None where that is not known. Raises as a
+    replica's checkpoint and a fetch do."""
     frozen = _freeze(replica, fetcher, volumes)
     changed = set(known)
+    pages: PageChanges = {}
     for name, root in frozen.volumes.items():
-        numbers = differing_blocks(store, manifest.volumes[name], root)
-        changed.update((name, number) for number in numbers)
+        found = difference(store, manifest.volumes[name], root)
+        changed.update((name, number) for number in found.blocks)
+        pages |= found.pages
 
     def content(run: Run) -> bytes:
         root = frozen.volumes[run.volume]
@@ -56,6 +72,7 @@ def hand_over(
         device_state=frozen.device_state.to_json(),
         volumes={name: root.to_json() for name, root in frozen.volumes.items()},
         changed=blob.to_json(),
+        pages=_told(store, frozen, pages, known_pages),
         paused_seconds=frozen.paused_seconds,
         touched={volume.name: runs_of(volume.map.touched()) for volume in volumes},
     )
@@ -66,7 +83,11 @@ def taken_over(request: CreateReplica, handed: HandedOver) -> CreateReplica:
     fields = {"operation", "device_state", "volumes"}
     manifest = request.manifest | {k: v for k, v in handed.to_json().items() if k in fields}
     return dataclasses.replace(
-        request, manifest=manifest, changed=handed.changed, touched=handed.touched
+        request,
+        manifest=manifest,
+        changed=handed.changed,
+        pages=handed.pages,
+        touched=handed.touched,
     )
 
 
@@ -80,6 +101,20 @@ def runs_of(blocks: Iterable[int]) -> tuple[int, ...]:
         else:
             runs.append([block, 1])
     return tuple(number for run in runs[:RUNS_LIMIT] for number in run)
+
+
+def _told(
+    store: Store, frozen: Frozen, pages: PageChanges, before: PageChanges | None
+) -> dict[str, Any] | None:
+    """The blob of what has changed in pages since the owner's checkpoint; None where that is not
+    known, or too much."""
+    if before is None:
+        return None
+    data = encode_page_changes(one_after_other(before, pages), frozen.volumes)
+    if len(data) > PAGE_CHANGES_LIMIT:
+        return None
+    logger.info("changes of pages: %d bytes", len(data))
+    return store.import_bytes(data).to_json()
 
 
 def _freeze(replica: Replica, fetcher: Fetcher, volumes: Sequence[Volume]) -> Frozen:

@@ -294,9 +294,10 @@ class Host:
         fetcher = Fetcher(self.store, sources, self.settings.readahead_blocks, self._exchange)
         ahead = manifest.working_set
         changed = blob_root("changed", request.changed) if request.changed else None
-        streamed = ahead or changed
-        runs = request.touched
-        prefetcher = Prefetcher(self.store, fetcher, ahead, changed, runs) if streamed else None
+        pages = blob_root("pages", request.pages) if request.pages else None
+        prefetcher = None
+        if ahead or changed:
+            prefetcher = Prefetcher(self.store, fetcher, ahead, changed, pages, request.touched)
         return Tenant(
             manifest,
             replica,

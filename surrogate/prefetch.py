@@ -23,7 +23,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from chunkstore import BlockState, Store, TableRoot
+from chunkstore import (
+    PAGE_CHANGES_LIMIT,
+    BlockState,
+    PageChanges,
+    PageChangesInvalid,
+    Store,
+    TableRoot,
+    decode_page_changes,
+)
 from overlay import Volume
 from replica import Frame, Run, WorkingSetInvalid, decode_working_set, directory_size
 from satchel.errors import SatchelError, StateError
@@ -77,15 +85,19 @@ class Prefetcher:
         fetcher: Fetcher,
         working_set: TableRoot | None,
         changed: TableRoot | None = None,
+        pages: TableRoot | None = None,
         touched: Mapping[str, Sequence[int]] = MappingProxyType({}),
     ) -> None:
         """changed: of a machine that was handed over, the blocks that differ from the checkpoint's;
         without its directory nothing is streamed, as the working set's blocks may be outdated.
-        touched: blocks that it touched there, as HandedOver has them."""
+        pages: what has changed in its tables' pages, None where they come whole. touched: blocks
+        that it touched there, as HandedOver has them."""
         self._store = store
         self._fetcher = fetcher
         self._working_set = working_set
         self._changed_set = changed
+        self._pages_set = pages
+        self._page_changes: PageChanges | None = None if changed else {}
         self._touched = touched
         self._changes: frozenset[Block] | None = None
         self._independent = threading.Event()
@@ -132,6 +144,10 @@ class Prefetcher:
             if self._changes is None:
                 raise StateError("it is not known what has changed since the checkpoint")
             return self._changes
+
+    def page_changes(self) -> PageChanges | None:
+        """What had changed in the tables' pages then; None where that is not known."""
+        return self._page_changes
 
     def resolve(self, volume: Volume, first: int, count: int) -> None:
         """The resolver of a replica with a working set: makes blocks present. Raises as the
@@ -187,17 +203,36 @@ class Prefetcher:
         logger.info("working set: %d blocks in %.1f s", count, seconds)
 
     def _become_independent(self, changes: frozenset[Block]) -> None:
-        """Have every changed block here, also where the stream ended early, and the pages above."""
+        """Have every changed block here, also where the stream ended early, and the pages above, or
+        what they are made of."""
+        self._learn_pages()
         with self._changed:
             self._changed.wait_for(lambda: changes.isdisjoint(self._coming))
         try:
             for name, volume in self._volumes.items():
                 blocks = sorted(number for which, number in changes if which == name)
                 self._fetcher.ahead([(volume, block, 1) for block in blocks])
-                self._fetcher.pages(volume.root, blocks)
+                if self._page_changes is None:
+                    self._fetcher.pages(volume.root, blocks)
             self._independent.set()
         except Exception as error:
             _tell("some changes stay with who handed the machine over", error)
+
+    def _learn_pages(self) -> None:
+        """Without it pages come whole, from who handed the machine over."""
+        if (blob := self._pages_set) is None:
+            return
+        roots = {name: volume.root for name, volume in self._volumes.items()}
+        try:
+            if blob.size > PAGE_CHANGES_LIMIT:
+                raise PageChangesInvalid("too many changes of pages", why=f"{blob.size} bytes")
+            changes = decode_page_changes(
+                self._fetcher.read(blob, priority=Priority.PREFETCH), roots
+            )
+            self._fetcher.make_pages(changes)
+            self._page_changes = changes
+        except Exception as error:
+            _tell("pages come whole", error)
 
     def _bring_touched(self) -> None:
         """What neither the changes nor the working set had, and the machine has touched before."""

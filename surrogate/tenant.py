@@ -179,8 +179,15 @@ class Tenant:
             known = self._prefetcher.changes() if self._prefetcher else frozenset()
             request = self.replica.run_dir / REQUEST
             request.unlink(missing_ok=True)
+            pages = self._prefetcher.page_changes() if self._prefetcher else {}
             handed = hand_over(
-                self.manifest, self.replica, self._store, self.fetcher, self._volumes, known
+                self.manifest,
+                self.replica,
+                self._store,
+                self.fetcher,
+                self._volumes,
+                known,
+                pages,
             )
             self._request = taken_over(self._request, handed)
             request.write_bytes(self._request.to_bytes())

@@ -90,14 +90,16 @@ class SourceAddress(Message):
 class CreateReplica(Message):
     """The client asks a surrogate for a replica. `manifest` is the checkpoint manifest's JSON
     object, checked by the part that owns that format. changed: of a machine that was handed over,
-    the blob of the blocks that the manifest's working set does not know; touched: as it says.
-    calls: for a machine with shares, the forwarded socket at which home answers for them."""
+    the blob of the blocks that the manifest's working set does not know; pages, touched: as
+    HandedOver says. calls: for a machine with shares, the forwarded socket at which home answers
+    for them."""
 
     replica: ReplicaId
     service: str
     manifest: dict[str, Any]
     sources: tuple[SourceAddress, ...]
     changed: dict[str, Any] | None = None
+    pages: dict[str, Any] | None = None
     touched: dict[str, tuple[int, ...]] = field(default_factory=dict)
     calls: SourceAddress | None = None
 
@@ -115,6 +117,8 @@ class HandedOver(Message):
     another now. Tables as a manifest has them.
 
     changed: a blob in the form of a working set, the blocks that differ from the checkpoint's
+    pages: a blob of what has changed in the pages of its tables, from which they can be made of the
+    checkpoint's; None where they have to be sent whole
     touched: by volume, runs of blocks that the machine has touched there, in that order: the first
     block and the count of each, all in one list
     """
@@ -124,6 +128,7 @@ class HandedOver(Message):
     volumes: dict[str, Any]
     changed: dict[str, Any]
     paused_seconds: float
+    pages: dict[str, Any] | None = None
     touched: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -42,12 +42,24 @@ py::list ReadPages(const py::object& records, unsigned level) {
   return list;
 }
 
+// The 4096 bytes of a page of these 64 references.
+py::bytes MakePage(const py::object& refs, unsigned level) {
+  const Bytes bytes(refs);
+  if (bytes.size() != sizeof(Page::refs)) throw py::value_error("a page has 64 references");
+  Page page;
+  std::memcpy(page.refs, bytes.data(), sizeof(page.refs));
+  uint8_t block[kBlockSize];
+  EncodePage(page, level, block);
+  return {reinterpret_cast<const char*>(block), sizeof(block)};
+}
+
 }  // namespace
 
 void init_pages(py::module_& m) {
   m.attr("PAGE_FANOUT") = kPageFanout;
   m.def("root_level", &RootLevel, py::arg("blocks"));
   m.def("read_pages", &ReadPages, py::arg("records"), py::arg("level"));
+  m.def("make_page", &MakePage, py::arg("refs"), py::arg("level"));
 }
 
 }  // namespace satchel

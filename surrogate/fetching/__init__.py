@@ -10,6 +10,7 @@
 - exchange: the schedule of a host, with threads, sources and a store
 - ticket: somebody's wait for some wants
 - fetcher: the exchange as one replica uses it
+- page_maker: pages of a machine that was handed over, made of those that others have
 - tally: what is counted of that
 - coverage: how much of a replica's volumes is here, and where it came from
 """

@@ -13,13 +13,15 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
-from chunkstore import Store, TableRoot, pages_missing, places_missing, split_refs
+from chunkstore import PageChanges, Store, TableRoot, pages_missing, places_missing, split_refs
 from overlay import ReadAbandoned, Volume
 from satchel.errors import UnavailableError
-from satchel.ids import BLOCK_SIZE, CHUNK_REF_SIZE
+from satchel.ids import BLOCK_SIZE, CHUNK_REF_SIZE, ChunkRef
 from surrogate.fetching.coverage import Coverage, Span
 from surrogate.fetching.exchange import Exchange, Supplier, Ticket
+from surrogate.fetching.page_maker import PageMaker
 from surrogate.fetching.source import Source
 from surrogate.fetching.standing import Key
 from surrogate.fetching.tally import Tally
@@ -74,6 +76,7 @@ class Fetcher:
         self._lock = threading.Lock()
         self._tickets: set[Ticket] = set()
         self._closed = threading.Event()
+        self._maker: PageMaker | None = None
         self.tally = Tally()
         self.coverage = Coverage()
 
@@ -125,7 +128,7 @@ class Fetcher:
         volume.map.foresee(first + count, max(0, end - first - count))
         count = end - start
         with self.coverage.coming([(volume, start, count)]) as came:
-            while missing := self._store.resolve(root, volume.map, start, count):
+            while missing := self._unresolved(volume, start, count):
                 came.update(self._bring(self._wanted(root, start, count, missing), Priority.DEMAND))
         stalled = time.monotonic() - began
         self.tally.stall(stalled)
@@ -146,12 +149,30 @@ class Fetcher:
         nobody any more. Raises as `read`."""
         blocks = list(blocks)
         while wanted := pages_missing(self._store, root, blocks):
-            self._bring(dict.fromkeys(wanted[:AT_ONCE], PAGE_BYTES), priority)
+            if not (self._maker and self._maker.make(wanted)):
+                pages = [self._instead(page) for page in wanted[:AT_ONCE]]
+                self._bring(dict.fromkeys(pages, PAGE_BYTES), priority)
+
+    def make_pages(self, changes: PageChanges) -> None:
+        """From now on these pages are made of those that they differ from, which are asked for in
+        their place."""
+        self._maker = PageMaker(self._store, changes)
+
+    def _unresolved(self, volume: Volume, first: int, count: int) -> bytes:
+        """What is missing for these blocks to be present, once the pages are made that can be."""
+        while missing := self._store.resolve(volume.root, volume.map, first, count):
+            places = places_missing(self._store, volume.root, first, count) if self._maker else []
+            if not (self._maker and self._maker.make(place.page for place in places)):
+                break
+        return missing
+
+    def _instead(self, page: ChunkRef) -> ChunkRef:
+        return self._maker.instead(page) if self._maker else page
 
     def _lacking(self, spans: Sequence[Span]) -> dict[Key, int]:
         wanted: dict[Key, int] = {}
         for volume, first, count in spans:
-            if missing := self._store.resolve(volume.root, volume.map, first, count):
+            if missing := self._unresolved(volume, first, count):
                 wanted |= self._wanted(volume.root, first, count, missing)
         return wanted
 
@@ -199,6 +220,7 @@ class Fetcher:
         each, most = piece
         places = places_missing(self._store, root, first, count, most)
         if places:
+            places = [replace(place, page=self._instead(place.page)) for place in places]
             return {p: p.count * each + (p.level + 1) * PAGE_BYTES for p in places}
         return dict.fromkeys(split_refs(missing)[:AT_ONCE], each)
 

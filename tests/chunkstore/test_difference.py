@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from chunkstore import ChunkMissing, Store, StoreUsage, TableRoot, differing_blocks
+from chunkstore import ChunkMissing, Store, StoreUsage, TableRoot, difference
 from satchel.ids import BLOCK_SIZE, ZERO_REF
 from tests.chunkstore.content import noise
 
@@ -29,7 +29,7 @@ def volume(store: Store, changes: dict[int, bytes]) -> TableRoot:
 
 def test_nothing_differs(store: Store) -> None:
     same = volume(store, {})
-    assert differing_blocks(store, same, same) == []
+    assert difference(store, same, same).blocks == ()
 
 
 def test_blocks_here_and_there_and_blocks_that_are_zero_now(store: Store) -> None:
@@ -38,20 +38,20 @@ def test_blocks_here_and_there_and_blocks_that_are_zero_now(store: Store) -> Non
     changes = {number: noise(number + 10) for number in numbers}
     changes[0] = bytes(BLOCK_SIZE)
     old, new = volume(store, {}), volume(store, changes)
-    assert differing_blocks(store, old, new) == numbers
-    assert differing_blocks(store, new, old) == numbers
+    assert difference(store, old, new).blocks == tuple(numbers)
+    assert difference(store, new, old).blocks == tuple(numbers)
 
 
 def test_a_volume_without_content_has_no_pages(store: Store) -> None:
     empty = TableRoot(ref=ZERO_REF, size=BLOCKS * BLOCK_SIZE)
     full = volume(store, {4000: noise(9)})
-    assert differing_blocks(store, empty, full) == [0, 1, 2, 4000]
-    assert differing_blocks(store, empty, empty) == []
+    assert difference(store, empty, full).blocks == (0, 1, 2, 4000)
+    assert difference(store, empty, empty).blocks == ()
 
 
 def test_what_cannot_be_compared_is_refused(store: Store, tmp_path: Path) -> None:
     old, new = volume(store, {}), volume(store, {7: noise(9)})
     with pytest.raises(StoreUsage):
-        differing_blocks(store, old, TableRoot(ref=new.ref, size=new.size + BLOCK_SIZE))
+        difference(store, old, TableRoot(ref=new.ref, size=new.size + BLOCK_SIZE))
     with pytest.raises(ChunkMissing):
-        differing_blocks(Store.create(tmp_path / "other"), old, new)
+        difference(Store.create(tmp_path / "other"), old, new)

@@ -21,7 +21,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from chunkstore import MediaDamaged, StoreUsage, TableRoot, decode_places, media_uuid
+from chunkstore import (
+    MediaDamaged,
+    PageChangesInvalid,
+    StoreUsage,
+    TableRoot,
+    decode_page_changes,
+    decode_places,
+    media_uuid,
+)
 from client.settings import ClientSettings
 from homeserver.settings import HomeSettings
 from images import (
@@ -50,6 +58,8 @@ from replica.working_set import WorkingSetInvalid, directory_size
 from satchel.ids import ChunkRef, OperationNumber
 from satchel.settings import SettingsError, load
 from surrogate.settings import SurrogateSettings
+from tests.chunkstore.test_page_changes import GOLDEN as PAGE_CHANGES
+from tests.chunkstore.test_page_changes import SMALL as CHANGED
 from tests.images.test_manifest import GOLDEN as MANIFEST
 from tests.replica.test_profile import GOLDEN as PROFILE
 from tests.replica.test_profile import VOLUMES as PROFILED
@@ -137,6 +147,12 @@ PARSERS = [
         lambda data: (directory_size(data), decode_working_set(data, 1 << 20, VOLUMES)),
         (WorkingSetInvalid,),
         DIRECTORY,
+    ),
+    Parser(
+        "page-changes",
+        lambda data: decode_page_changes(data, CHANGED),
+        (PageChangesInvalid,),
+        PAGE_CHANGES,
     ),
     Parser("profile", lambda d: decode_profile(d, PROFILED), (ProfileInvalid,), PROFILE),
     Parser("operations", decode_operations, (RecordInvalid,), encode_operations(OPERATIONS)),

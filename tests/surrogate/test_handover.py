@@ -79,9 +79,12 @@ def test_a_machine_goes_on_elsewhere_as_it_is(chain: Chain) -> None:
     assert list(second.answer([operation])) == list(first.answer([operation]))
     assert second.replica.digest(STATE) == first.replica.digest(STATE)
     assert eventually(lambda: second.status().independent, 60.0)
+    assert handed.pages
     chain.spots[0].host.remove("r")
     chain.servers[0].close()
-    third = chain.hand(2, second.hand_over())
+    handed = second.hand_over()
+    assert handed.pages
+    third = chain.hand(2, handed)
     assert third.status().last_operation == 3
     operation = note(4, "four")
     assert list(third.answer([operation])) == list(second.answer([operation]))

@@ -44,6 +44,7 @@ MESSAGES: list[Message] = [
         (SourceAddress("media", "/run/s/media"), SourceAddress("home", "/run/s/home")),
     ),
     HandedOver(OperationNumber(7), {"size": 9}, {"ram": {"size": 1}}, {"size": 2}, 0.25),
+    HandedOver(OperationNumber(7), {}, {}, {}, 0.0, pages={"size": 2}, touched={"ram": (3, 4)}),
     REPLICA,
     HostStatus("a", "0.1.0", Space(1 << 40, 1), Space(2, 2), (REPLICA,), "/run/forwarded"),
     ServiceStatus(
