@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator, Sequence
 from client.home import HomeService, answers_limit
 from client.journal import Journal, JournalParted
 from replay import Early, Operation, Response, answers_in, encode_operations, responses_in
-from satchel.errors import ConflictError, NotFoundError, UnavailableError
+from satchel.errors import ConflictError, NotFoundError, SatchelError, UnavailableError
 from satchel.ids import OperationNumber, ReplicaId
-from wire import HandedOver, Link, ReplicaStatus
+from wire import HandedOver, Link, PeerTimeout, PeerUnreachable, ReplicaStatus
 
 HOME = "home"
 """The name of home's replica among the feeds."""
@@ -27,6 +27,9 @@ STATUS_SECONDS = 30.0
 
 REMOVE_SECONDS = 30.0
 
+SIGN_SECONDS = 4.0
+"""How long a surrogate that is asked whether it is there may take to say so, busy as it may be."""
+
 HAND_OVER_SECONDS = 300.0
 """How long a surrogate may take to freeze a machine, once it has finished an operation."""
 
@@ -36,7 +39,7 @@ class ReplicaEnded(NotFoundError):
 
 
 class SurrogateSilent(UnavailableError):
-    """Nothing answers at a surrogate's host: it is off, or out of reach."""
+    """Nothing answers at a surrogate: it is off, out of reach, or hangs."""
 
 
 class HomeEndpoint:
@@ -206,7 +209,20 @@ class SurrogateEndpoint:
     def remove(self) -> None:
         """End the replica. Raises SatchelError where that cannot be known to have happened,
         SurrogateSilent soon where nothing answers there."""
-        if not self._link.answers():
+        if not self._answers():
             raise SurrogateSilent(f"cannot end the replica at {self.name}", why="it is silent")
         with contextlib.suppress(NotFoundError):
             self._link.http.delete(self._path, timeout=REMOVE_SECONDS)
+
+    def _answers(self) -> bool:
+        """Whether the surrogate is there, looked at now: its host, and then its daemon, as programs
+        may hang while the host's kernel answers for them."""
+        if not self._link.answers():
+            return False
+        try:
+            self.status(timeout=SIGN_SECONDS)
+        except (PeerTimeout, PeerUnreachable):
+            return False
+        except SatchelError:
+            return True
+        return True

@@ -48,3 +48,21 @@ def test_a_home_that_hangs_is_asked_for_a_sign_of_life_and_not_for_more(
     unsent = runner.settle()
     assert (unsent is not None) == lacking
     assert "the lease was not given back: home does not answer" in caplog.text
+
+
+def test_a_surrogate_that_hangs_is_asked_for_a_sign_of_life_and_not_for_more(
+    carried: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its host's kernel answers for its sshd: `stop` waited for the end of the replica there, and
+    then for the removal of each socket."""
+    runner = carried.runner()
+    runner.move("a")
+    carried.spots["a"].hang()
+    caplog.set_level(logging.WARNING)
+    runner.close()
+    assert "was left behind: cannot end the replica at a: it is silent" in caplog.text
+    carried.spots["a"].cut()
+    carried.spots["a"].mend()
+    again = carried.runner()
+    again.move("a")
+    assert len(carried.spots["a"].replicas()) == 1
