@@ -4,8 +4,11 @@
 
 import dataclasses
 
+import pytest
+
 from bench.fetch import PARTS
-from bench.fetch_prediction import WORKLOADS, accesses_of, learnt
+from bench.fetch_prediction import WORKLOADS, accesses_of, learnt, least_stalls
+from bench.fetch_trace import Touch, Trace
 from bench.recording import HELD_OUT, TRAINING, Access, Life, Mark, Recording, recordings
 from replica import IDLE, RESUME, STEADY
 
@@ -56,3 +59,26 @@ def test_every_workload_whose_last_life_is_a_resume_can_be_measured_alone() -> N
     resumed = {held.workload for held in recordings(HELD_OUT) if not held.lives[-1].booted}
     assert resumed == set(WORKLOADS)
     assert {f"prediction.{name}" for name in resumed} | {"prediction"} == set(PARTS)
+
+
+def of_touches(*touches: Touch) -> Trace:
+    data = {"ram": frozenset({1, 2, 3, 4})}
+    return Trace("try", {"ram": 100}, data, touches, len(touches))
+
+
+def test_the_least_stalls_are_what_the_link_imposes_in_the_order_of_touches() -> None:
+    """Four blocks of a second each, one after the other from the beginning on."""
+    busy = of_touches(*(Touch(0.0, "ram", n, 1) for n in (1, 2, 9, 3, 4)))
+    assert least_stalls(busy, 4.0, 0.5) == pytest.approx(4.5)
+    idle = of_touches(Touch(10.0, "ram", 1, 4))
+    assert least_stalls(idle, 4.0, 0.5) == 0.0
+    late = of_touches(Touch(0.0, "ram", 1, 1), Touch(2.0, "ram", 2, 3))
+    assert least_stalls(late, 4.0, 0.5) == pytest.approx(1.5 + 1.0)
+    assert least_stalls(of_touches(Touch(0.0, "ram", 9, 1)), 0.0, 0.5) == 0.0
+
+
+def test_what_no_life_touched_costs_a_round_trip_at_least() -> None:
+    idle = of_touches(Touch(10.0, "ram", 1, 2), Touch(1.0, "ram", 3, 1), Touch(1.0, "ram", 4, 1))
+    known = {("ram", n) for n in (1, 3)}
+    assert least_stalls(idle, 4.0, 0.5, known) == pytest.approx(1.0)
+    assert least_stalls(idle, 4.0, 0.5, {("ram", n) for n in (1, 2, 3, 4)}) == 0.0
