@@ -57,7 +57,7 @@ from replica.shares import (
     SharesBusy,
     SharesUnserved,
 )
-from replica.working_set import Frame, Run, WorkingSetInvalid, directory_size
+from replica.working_set import Expander, Frame, Run, WorkingSetInvalid, directory_size
 from replica.working_set import decode as decode_working_set
 from replica.working_set import encode as encode_working_set
 
@@ -71,6 +71,7 @@ __all__ = [
     "Call",
     "CallHost",
     "CallName",
+    "Expander",
     "Frame",
     "Frozen",
     "GuestOperations",
