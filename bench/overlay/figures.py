@@ -21,6 +21,7 @@ from bench.overlay.offload import photo_figures
 from bench.overlay.plan import Plan
 from bench.overlay.plots import Series, draw_latency, draw_relaxation, draw_traffic, draw_waits
 from bench.overlay.replay import OPTIMAL, Replayed, replay
+from bench.overlay.small import small_figures
 from bench.overlay.splits import workloads
 from bench.overlay.trace import traces
 from bench.overlay.variants import VARIANTS
@@ -181,6 +182,7 @@ PARTS: dict[str, Callable[[bool], Iterator[Figure]]] = {
     "relaxation": relaxation_figures,
     "local": local_figures,
     "photo": photo_figures,
+    "small": small_figures,
 }
 
 __all__ = ["PARTS", "figures", "plans", "policies", "quick_figures"]

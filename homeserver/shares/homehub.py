@@ -10,7 +10,17 @@ from functools import partial
 from homeserver.shares.session import Session
 from homeserver.shares.share import Share
 from shares.coherence import FileId, Message, NodeId
-from shares.nodes import Attributes, Changes, Entry, LockKind, Opened, Usage, answer_request
+from shares.nodes import (
+    Attributes,
+    Changes,
+    Entry,
+    LockKind,
+    Made,
+    Opened,
+    Unmade,
+    Usage,
+    answer_request,
+)
 
 
 class HomeHub:
@@ -71,28 +81,28 @@ class HomeHub:
     def read_link(self, file: FileId) -> bytes:
         return self._share.tree.read_link(file)
 
-    def make_folder(self, parent: FileId, name: bytes, mode: int, uid: int, gid: int) -> Entry:
+    def make_folder(self, parent: FileId, name: bytes, mode: int, uid: int, gid: int) -> Made:
         make = partial(self._share.tree.make_folder, parent, name, mode, uid, gid)
         return self._share.make(self.session, parent, name, make)
 
-    def make_link(self, parent: FileId, name: bytes, target: bytes, uid: int, gid: int) -> Entry:
+    def make_link(self, parent: FileId, name: bytes, target: bytes, uid: int, gid: int) -> Made:
         make = partial(self._share.tree.make_link, parent, name, target, uid, gid)
         return self._share.make(self.session, parent, name, make)
 
-    def link(self, file: FileId, parent: FileId, name: bytes) -> Entry:
+    def link(self, file: FileId, parent: FileId, name: bytes) -> Made:
         make = partial(self._share.tree.link, file, parent, name)
         return self._share.make(self.session, parent, name, make, (file, None))
 
-    def unlink(self, parent: FileId, name: bytes) -> None:
-        self._share.unlink(self.session, parent, name)
+    def unlink(self, parent: FileId, name: bytes) -> Unmade:
+        return self._share.unlink(self.session, parent, name)
 
-    def remove_folder(self, parent: FileId, name: bytes) -> None:
-        self._share.remove_folder(self.session, parent, name)
+    def remove_folder(self, parent: FileId, name: bytes) -> Unmade:
+        return self._share.remove_folder(self.session, parent, name)
 
     def rename(
         self, parent: FileId, name: bytes, new_parent: FileId, new_name: bytes, flags: int
-    ) -> None:
-        self._share.rename(self.session, parent, name, new_parent, new_name, flags)
+    ) -> tuple[Attributes | None, Made]:
+        return self._share.rename(self.session, parent, name, new_parent, new_name, flags)
 
     def entries(self, folder: FileId, most: int) -> list[Entry]:
         return self._share.entries(self.session, folder, most)
@@ -102,18 +112,19 @@ class HomeHub:
 
     def create(
         self, parent: FileId, name: bytes, mode: int, uid: int, gid: int, exclusive: bool
-    ) -> tuple[Entry, Opened]:
+    ) -> tuple[Made, Opened]:
         return self._share.create(self.session, parent, name, mode, uid, gid, exclusive)
 
-    def open(self, file: FileId, writes: bool) -> Opened:
-        return self._share.open(self.session, file, writes)
+    def open(self, file: FileId, writes: bool, cut: bool) -> Opened:
+        return self._share.open(self.session, file, writes, cut)
 
-    def written(self, file: FileId) -> None:
+    def written(self, file: FileId, told: Callable[[Attributes | None], None]) -> None:
         self._share.written(self.session, file)
+        told(self._share.settled(self.session, file))
 
-    def close(self, file: FileId) -> Attributes | None:
+    def close(self, file: FileId, closed: Callable[[Attributes | None], None]) -> None:
         self._share.close_file(self.session, file)
-        return self._share.settled(self.session, file)
+        closed(self._share.settled(self.session, file))
 
     def sync(self, file: FileId) -> None:
         self._share.content.sync(file)

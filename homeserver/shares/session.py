@@ -24,6 +24,10 @@ log = logging.getLogger(__name__)
 THREADS = 16
 """Calls of one node that run at once; those that wait for a lock have threads of their own."""
 
+IN_ORDER = frozenset({"close", "written"})
+"""Calls that wait for nobody, and are done before what the node says after them is read: it has
+posted them behind the content that they are about."""
+
 
 class Session:
     """One node, from its joining until its lease is over. Thread-safe.
@@ -158,8 +162,12 @@ class Session:
                 target=self._call, args=(payload, answer), name="lock", daemon=True
             )
             waiting.start()
-        elif name == "beat":
+        elif name == "beat" or (name in IN_ORDER and self._grace.over):
             self._perform(payload, answer)
+        elif name in IN_ORDER:
+            # An open waits until the grace is over, so this node has nothing open yet; were this
+            # kept until then, it could come behind an open that was said after it.
+            answer(codec.encode_result(None))
         elif name == "leave":
             self._perform(payload, answer)
             self._leaving = True

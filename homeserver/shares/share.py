@@ -18,7 +18,6 @@ import stat
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
@@ -29,6 +28,7 @@ from homeserver.shares.content import Content
 from homeserver.shares.durable import Durable
 from homeserver.shares.grace import Grace
 from homeserver.shares.locks import Locks
+from homeserver.shares.naming import Naming
 from homeserver.shares.promises import Promises, Recall
 from homeserver.shares.session import Session
 from homeserver.shares.shelf import ShareRecord
@@ -63,7 +63,7 @@ from shares.coherence import (
 )
 from shares.coherence import Opened as Admitted
 from shares.coherence import content as blocks_of
-from shares.nodes import Attributes, Changes, Entry, Opened
+from shares.nodes import Attributes, Changes, Made, Opened
 
 log = logging.getLogger(__name__)
 
@@ -92,7 +92,7 @@ class TakenOver:
     records: int
 
 
-class Share:
+class Share(Naming):
     """Thread-safe. What fails raises OSError with an errno for a node.
 
     lock: around `directory`, and `since`: when a block was given to the owner that it has
@@ -324,59 +324,12 @@ class Share:
         )
         return []
 
-    # Names and attributes.
-
-    def lookup(self, session: Session, parent: FileId, name: bytes) -> Entry:
-        mark = self.promises.asked(session, parent)
-        entry = self.tree.lookup(parent, name)
-        kept = self.promises.told(session, mark, [entry.attributes.file])
-        attributes = self._promised(self._current(session, entry.attributes), kept)
-        steady = self.promises.steady(mark, parent)
-        return Entry(name, attributes, valid=self.lease if steady else 0.0)
-
-    def attributes(self, session: Session, file: FileId) -> Attributes:
-        mark = self.promises.asked(session)
-        found = self.tree.attributes(file)
-        kept = self.promises.told(session, mark, [file])
-        return self._promised(self._current(session, found), kept)
-
-    def settled(self, session: Session, file: FileId) -> Attributes | None:
-        """Its attributes, where no node has to be asked for them and home can promise them."""
-        mark = self.promises.asked(session)
-        try:
-            found = self.tree.attributes(file)
-        except OSError:  # it has no name any more
-            return None
-        kept = self.promises.told(session, mark, [file])
-        with self.lock:
-            record = self.directory.record(file, ATTRIBUTES)
-            if file not in kept or (record is not None and record.owner != HOME):
-                return None
-            return replace(self.content.known(found), valid=self.lease)
-
-    def entries(self, session: Session, folder: FileId, most: int) -> list[Entry]:
-        """Sizes of files that are being written elsewhere are as home last had them."""
-        mark = self.promises.asked(session, folder)
-        entries = self.tree.entries(folder, most)
-        kept = self.promises.told(session, mark, [entry.attributes.file for entry in entries])
-        steady = self.promises.steady(mark, folder)
-        with self.lock:
-            return [
-                Entry(
-                    entry.name,
-                    self._promised(self.content.known(entry.attributes), kept),
-                    valid=self.lease if steady else 0.0,
-                )
-                for entry in entries
-            ]
-
-    def _promised(self, now: Attributes, kept: set[FileId]) -> Attributes:
-        """valid: for how long the node may keep them, if it is not called back"""
-        return replace(now, valid=self.lease if now.file in kept else 0.0)
+    # Attributes and open files.
 
     def change(self, session: Session, file: FileId, changes: Changes) -> Attributes:
         with self.promises.changing(session, (file, None)):
-            return self._change(session, file, changes)
+            changed = self._change(session, file, changes)
+        return self.settled(session, file) or changed
 
     def _change(self, session: Session, file: FileId, changes: Changes) -> Attributes:
         times_or_size = (changes.size, changes.accessed, changes.modified) != (None, None, None)
@@ -398,66 +351,6 @@ class Share:
             finally:
                 self._act(self.directory.gave(file, token, monotonic()))
         return changed
-
-    def make(
-        self,
-        session: Session,
-        parent: FileId,
-        name: bytes,
-        make: Callable[[], Entry],
-        *also: tuple[FileId, bytes | None],
-    ) -> Entry:
-        """Have a new name made; also: what is changed by that."""
-        with self.promises.changing(session, (parent, name), *also):
-            entry = make()
-            with self.lock:
-                self.content.changed(entry.attributes)
-        return self._made(session, parent, entry)
-
-    def _made(self, session: Session, parent: FileId, entry: Entry) -> Entry:
-        """What the node that made it may keep of it."""
-        with suppress(OSError):  # another node took it away again
-            found = self.lookup(session, parent, entry.name)
-            if found.attributes.file == entry.attributes.file:
-                return found
-        return entry
-
-    def unlink(self, session: Session, parent: FileId, name: bytes) -> None:
-        with self.promises.changing(session, (parent, name)) as changed:
-            file = self.tree.unlink(parent, name)
-            changed.append((file, None))
-            self._named_otherwise(file)
-
-    def remove_folder(self, session: Session, parent: FileId, name: bytes) -> None:
-        with self.promises.changing(session, (parent, name)) as changed:
-            changed.append((self.tree.remove_folder(parent, name), None))
-
-    def rename(
-        self,
-        session: Session,
-        parent: FileId,
-        name: bytes,
-        new_parent: FileId,
-        new_name: bytes,
-        flags: int,
-    ) -> None:
-        names = (parent, name), (new_parent, new_name)
-        with self.promises.changing(session, *names) as changed:
-            moved = self.tree.lookup(parent, name).attributes.file
-            replaced = self.tree.rename(parent, name, new_parent, new_name, flags)
-            for file in (moved, replaced):
-                if file is not None:
-                    changed.append((file, None))
-                    self._named_otherwise(file)
-
-    def _named_otherwise(self, file: FileId) -> None:
-        """A name of the file is gone, or is another: that is a change of its status, or its end."""
-        with self.lock:
-            try:
-                self.content.changed(self.tree.attributes(file))
-            except OSError:
-                self.directory.forget(file)
-                self.content.forget(file)
 
     def _current(self, session: Session, attributes: Attributes) -> Attributes:
         """With the latest size and times, wherever they are."""
@@ -482,8 +375,14 @@ class Share:
 
     # Open files.
 
-    def open(self, session: Session, file: FileId, writes: bool) -> Opened:
+    def open(self, session: Session, file: FileId, writes: bool, cut: bool) -> Opened:
         self.tree.open(file, writes)
+        if cut:
+            try:
+                self.change(session, file, Changes(size=0))
+            except BaseException:
+                self.tree.close_file(file)
+                raise
         return self._opened(session, file, writes)
 
     def create(
@@ -495,12 +394,13 @@ class Share:
         uid: int,
         gid: int,
         exclusive: bool,
-    ) -> tuple[Entry, Opened]:
+    ) -> tuple[Made, Opened]:
         with self.promises.changing(session, (parent, name)):
             entry, _ = self.tree.create(parent, name, mode, uid, gid, exclusive)
         opened = self._opened(session, entry.attributes.file, writes=True)
-        entry = self._made(session, parent, entry)
-        return replace(entry, attributes=opened.attributes), opened
+        made = self._made(session, parent, entry)
+        entry = replace(made.entry, attributes=opened.attributes)
+        return replace(made, entry=entry), opened
 
     def _opened(self, session: Session, file: FileId, writes: bool) -> Opened:
         """The node has it open in the tree; now in the directory."""
@@ -543,6 +443,8 @@ class Share:
     def written(self, session: Session, file: FileId) -> None:
         with self.lock:
             self.promises.written(session, file)
+            if self.directory.native(file) == session.node:
+                self._finish(file, session)  # all of it is here, and stays so until it is opened
 
     def _closed(self, session: Session, file: FileId) -> None:
         """With the lock: the node has it open no more."""

@@ -115,6 +115,10 @@ class Directory:
         known.open.discard(node)
         if known.native != node:
             known.drop(node)
+        return self._alone(known, file, now)
+
+    def _alone(self, known: FileRecord, file: FileId, now: float) -> list[Action]:
+        """The file is native again, where one node has it open and nobody waits for any of it."""
         if known.native is None and len(known.open) == 1:
             (only,) = known.open
             if known.alone(only) and not known.queue:
@@ -138,7 +142,7 @@ class Directory:
                 known.changed(request, self._grant())
         # Blocks that nobody has asked for yet were changed as well.
         known.base += 1
-        return self._next(known, now)
+        return [*self._next(known, now), *self._alone(known, file, now)]
 
     def forget(self, file: FileId) -> list[Action]:
         """The file is no more. Requests for it that wait are never answered."""

@@ -104,6 +104,13 @@ class Node:
         elif known is not None:
             del self._files[file]
 
+    def keep(self, file: FileId, kept: bool) -> None:
+        """No program has the file open, or one has it again. Home is not told: of a native file
+        everything stays until Engage, and nothing is named then that home has as well."""
+        known = self._files.get(file)
+        if known is not None:
+            known.opened = not kept
+
     def forget(self, file: FileId) -> None:
         """The file is no more."""
         self._files.pop(file, None)

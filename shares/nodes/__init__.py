@@ -10,8 +10,8 @@
 Modules: hub (what a node asks of home), operations (what a program asks of a node), extent,
 codec (what both say to each other, as bytes), remote (a hub at the other end of a channel), buffer,
 membership (how a node joins), names and marks (what a node remembers), naming (what it answers by
-that), access, sending (what a node sends home), content and node (the node that acts), files (the
-file API), member (a node that joins again).
+that), access, sending (what a node sends home), settling (when it does), content and node (the node
+that acts), files (the file API), member (a node that joins again).
 """
 
 from shares.nodes import codec
@@ -19,7 +19,7 @@ from shares.nodes.buffer import Buffer
 from shares.nodes.codec import encode
 from shares.nodes.extent import BLOCK, Extent
 from shares.nodes.files import RawFile, find, open_file
-from shares.nodes.hub import Hub, Opened
+from shares.nodes.hub import Hub, Made, Opened, Unmade
 from shares.nodes.marks import Marks
 from shares.nodes.member import Member
 from shares.nodes.membership import Caller, Ends, Join, Joined, LeaseOver, Membership
@@ -57,6 +57,7 @@ __all__ = [
     "Joined",
     "LeaseOver",
     "LockKind",
+    "Made",
     "Marks",
     "Member",
     "Membership",
@@ -65,6 +66,7 @@ __all__ = [
     "Operations",
     "RawFile",
     "RemoteHub",
+    "Unmade",
     "Usage",
     "answer_request",
     "codec",

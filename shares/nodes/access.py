@@ -35,7 +35,9 @@ class OpenFile:
     native file, and is the latest as long as that lasts. granted: what sessions answer by
     themselves; granted_writes, granted_size: its writes that were taken, and the size that it was
     told or that was taken. complete: all of a native file is here; verify: when that is looked at
-    next
+    next. kept: no program has it open, and it is native: as long as nobody else opens it.
+    spoken: how often home was told that it is written no more; answered: to which of these it has
+    answered
     """
 
     file: FileId
@@ -56,6 +58,9 @@ class OpenFile:
     granted_size: int = 0
     complete: bool = False
     verify: float = 0.0
+    kept: bool = False
+    spoken: int = 0
+    answered: int = 0
 
 
 @dataclass(frozen=True)

@@ -60,14 +60,12 @@ from shares.nodes.hub import Hub, Opened
 from shares.nodes.lag import LAG_BYTES, file_status, settle, traffic_status
 from shares.nodes.operations import Window
 from shares.nodes.sending import LOOK_SECONDS, Sender
+from shares.nodes.settling import FLUSHED, Settling
 from shares.nodes.windows import Make, Windows
 
 log = logging.getLogger(__name__)
 
 PIN_SECONDS = 1.0
-FLUSHED = 4096
-"""Blocks that are given to home before its answer is waited for."""
-
 TRIMMED = 64 << 20
 """Bytes of a buffer that are given back at once. A kernel frees a gigabyte of cached pages in a
 second, and heartbeats go on in between."""
@@ -79,17 +77,24 @@ that is longer: on a busy machine a heartbeat needs more to get its turn."""
 Reply = Callable[[Message], None]
 
 
-class Content:
+class Content(Settling):
     """Thread-safe. Raises OSError with the errno that a program gets.
 
     wait: seconds for which an access waits for a home that is not reached, until EIO; None: for
-    ever. make: has sessions answer by themselves what they may
+    ever. make: has sessions answer by themselves what they may. engaged: another node opens a file
+    that is kept; it must not wait
     """
 
     def __init__(
-        self, hub: Hub, buffer: Buffer, wait: float | None = 30.0, make: Make | None = None
+        self,
+        hub: Hub,
+        buffer: Buffer,
+        wait: float | None = 30.0,
+        make: Make | None = None,
+        engaged: Callable[[FileId], None] = lambda file: None,
     ) -> None:
         self._hub = hub
+        self._let_close = engaged
         self._buffer = buffer
         self._wait = wait
         self._machine = Node()
@@ -129,7 +134,7 @@ class Content:
                 elif not (known.extent_came or self._machine.block(file, ATTRIBUTES).owned):
                     known.extent = extent
                 known.extent_came = opened.native
-            known.attributes, known.log = opened.attributes, opened.log
+            known.attributes, known.log, known.kept = opened.attributes, opened.log, False
             policy = self._policy(opened.policy)
             self._opened_with[file] = policy.name
             self._machine.open(file, policy, opened.native, opened.relaxation, opened.grant)
@@ -149,41 +154,6 @@ class Content:
         with self._changed:
             return self._windows.of(file)
 
-    def settle(self, file: FileId) -> None:
-        """No program has it open any more: home gets what it has not."""
-        self.sync(self._files[file])
-
-    def note_times(self, file: OpenFile) -> None:
-        """What was written has its time in block -1."""
-        with self._changed:
-            self._copies.absorb(file)
-        if file.touched:
-            self.extent(file)
-
-    def give_back(self, file: FileId) -> None:
-        """Before the file is closed: home gets what is here alone. Of a native file the content
-        stays until it is wanted elsewhere."""
-        self.settle(file)
-        self._sender.wait_until(lambda: self._under_way[file] <= 0)
-        with self._changed:
-            native = self._machine.native(file)
-            self._copies.take_back_all(self._files[file])
-            going = [] if native else self._machine.give_back(file)
-            pending = [self._sender.send(message) for message in going]
-        self._sender.wait_for(pending)
-
-    def closed(self, file: FileId) -> None:
-        """The last program has closed it, and home is about to be told."""
-        with self._changed:
-            native = self._machine.native(file)
-            self._windows.drop(self._files[file])
-            self._machine.close(file)
-            if not native:
-                self._buffer.forget(file)
-                del self._files[file]
-                self._opened_with.pop(file, None)
-                self._under_way.pop(file, None)
-
     def rejoined(self, hub: Hub) -> None:
         """The node has joined again: what was written here goes home first. Nothing is valid any
         more, and the files have to be opened again before anything else is asked."""
@@ -197,6 +167,7 @@ class Content:
             self._under_way.clear()
             for file in self._files.values():
                 file.extent_came, file.pinned, file.pinned_until = False, None, 0.0
+                file.kept, file.answered = False, file.spoken
             logs = self._sender.begin(hub)
             pending = [self._sender.send(message) for message in releases]
         try:
@@ -242,23 +213,6 @@ class Content:
             if file.behind > LAG_BYTES - BLOCK:
                 self._flush(file.file)
         return access.result
-
-    def sync(self, file: OpenFile) -> None:
-        """Returns when home has what was written here; the caller has home make it durable."""
-        self.note_times(file)
-        self._flush(file.file)
-
-    def _flush(self, file: FileId) -> None:
-        """In parts, so that what waits for home's connection is bounded."""
-        while True:
-            with self._changed:
-                flushes = self._machine.flush(file, FLUSHED)
-                pending = [self._sender.send(message) for message in flushes]
-                if file in self._files:
-                    self._files[file].behind = 0
-            if not pending:
-                return
-            self._sender.wait_for(pending)
 
     def cut(self, file: OpenFile, extent: Extent) -> None:
         """Home has made the file shorter. What was here behind the cut it took before."""
@@ -346,17 +300,6 @@ class Content:
             lambda reply: self._came(hub, message, reply, sent),
             lambda error: self._failed(hub, message, error),
         )
-
-    def collect(self) -> None:
-        """What was written through windows is on its way to home, where writes that ask are on
-        their way to its log. Not waited for: the heartbeat that comes next is."""
-        with self._changed:
-            for file in self._windows.files():
-                self._copies.absorb(file)
-                if file.behind and file.log == "async" and not self._machine.native(file.file):
-                    file.behind = 0
-                    for flush in self._machine.flush(file.file, FLUSHED):
-                        self._sender.send(flush)
 
     # Messages.
 
@@ -494,9 +437,12 @@ class Content:
             self._take(message, kept)
         if isinstance(answer, Recalled):
             answer = filled(answer, self._block)
+        file = self._files.get(message.file)
         if isinstance(message, Engage):
             self._engaged(message.file)
-        file = self._files.get(message.file)
+            if file is not None and file.kept:
+                file.kept = False
+                self._let_close(message.file)
         if file is not None and (not message.count or ATTRIBUTES in message.numbers):
             file.extent_came = False
         self._sender.count(answer)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from shares.coherence import FileId, Message, NodeId
-from shares.nodes.operations import Attributes, Changes, Entry, LockKind, NameCalls, Usage
+from shares.nodes.operations import Attributes, Changes, Entry, LockKind, Usage
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,32 @@ class Opened:
     grant: int = 0
 
 
-class Hub(NameCalls, Protocol):
+@dataclass(frozen=True)
+class Made:
+    """A name that the node has made or moved.
+
+    folder: attributes of the folder that has it, after that, promised where their `valid` says so;
+    None where home cannot tell. empty: the entry is a folder that has no names, which is promised
+    """
+
+    entry: Entry
+    folder: Attributes | None
+    empty: bool = False
+
+
+@dataclass(frozen=True)
+class Unmade:
+    """A name that the node has taken away.
+
+    folder: attributes of the folder that had it, as those of Made; file: those of what it named,
+    where that has another name and home promises them
+    """
+
+    folder: Attributes | None
+    file: Attributes | None = None
+
+
+class Hub(Protocol):
     """A node's connection to home.
 
     node: as home numbered it when it joined
@@ -109,6 +134,18 @@ class Hub(NameCalls, Protocol):
         """
         ...
 
+    def read_link(self, file: FileId) -> bytes: ...
+    def make_folder(self, parent: FileId, name: bytes, mode: int, uid: int, gid: int) -> Made: ...
+    def make_link(self, parent: FileId, name: bytes, target: bytes, uid: int, gid: int) -> Made: ...
+    def link(self, file: FileId, parent: FileId, name: bytes) -> Made: ...
+    def unlink(self, parent: FileId, name: bytes) -> Unmade: ...
+    def remove_folder(self, parent: FileId, name: bytes) -> Unmade: ...
+    def rename(
+        self, parent: FileId, name: bytes, new_parent: FileId, new_name: bytes, flags: int
+    ) -> tuple[Attributes | None, Made]:
+        """The folder's that had the name, and the new name."""
+        ...
+
     def entries(self, folder: FileId, most: int) -> list[Entry]:
         """All names. Raises EOVERFLOW where there are more than `most`; 0: as many as there are."""
         ...
@@ -116,23 +153,27 @@ class Hub(NameCalls, Protocol):
     def usage(self) -> Usage: ...
     def create(
         self, parent: FileId, name: bytes, mode: int, uid: int, gid: int, exclusive: bool
-    ) -> tuple[Entry, Opened]:
-        """Make a file and open it in one."""
+    ) -> tuple[Made, Opened]:
+        """Make a file and open it in one. The node has block -1 and all others, natively, where
+        nobody else has the file open: the first write asks nothing."""
         ...
 
-    def open(self, file: FileId, writes: bool) -> Opened:
+    def open(self, file: FileId, writes: bool, cut: bool) -> Opened:
         """A node opens a file once, however many handles its programs have; again when it is the
-        first time that one of them may write."""
+        first time that one of them may write. cut: it is made empty before, as by `change`."""
         ...
 
-    def written(self, file: FileId) -> None:
-        """No program here writes it any more, until it is opened to write again. Home has what
-        they wrote."""
+    def written(self, file: FileId, told: Callable[[Attributes | None], None]) -> None:
+        """No program here writes it any more, until it is opened to write again. What they wrote
+        has been posted before. Never waits: what is asked after this is answered after it. told: is
+        called, before anything that home sends later is handed on, with the attributes that home
+        promises from now on, which are the file's where it is native; else with None."""
         ...
 
-    def close(self, file: FileId) -> Attributes | None:
-        """What the node owned of it has been released before. Its attributes, where home promises
-        them."""
+    def close(self, file: FileId, closed: Callable[[Attributes | None], None]) -> None:
+        """What the node owned of it has been released before. Never waits: what is asked after
+        this, an open of the same file as well, is answered after it. closed: is called, on any
+        thread, with the file's attributes where home promises them, else with None."""
         ...
 
     def sync(self, file: FileId) -> None:

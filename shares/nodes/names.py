@@ -12,6 +12,7 @@ between `opening` and `closed`.
 
 from __future__ import annotations
 
+import stat
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable
@@ -20,11 +21,15 @@ from math import inf
 
 from shares.coherence import FileId
 from shares.nodes import clock
+from shares.nodes.hub import Made, Unmade
 from shares.nodes.marks import Marks
 from shares.nodes.operations import Attributes, Entry
 
 LIMIT = 65536
 """Names that are kept at most, and attributes: so many of each."""
+
+NEVER = -1
+"""Before every mark."""
 
 TARGETS = 4096
 """Targets of links."""
@@ -70,6 +75,11 @@ class Names:
 
     # What is known.
 
+    def steady(self, mark: int, file: FileId) -> bool:
+        """Whether nothing of the file, or folder, was called back or changed since that mark."""
+        with self._lock:
+            return self._marks.steady(mark, file)
+
     def find(self, folder: FileId, name: bytes) -> tuple[bool, FileId | None]:
         """Whether it is known, and what it names."""
         with self._lock:
@@ -93,20 +103,18 @@ class Names:
         with self._lock:
             return self._targets.get(file) if clock.now() < self._until else None
 
-    def entries(self, folder: FileId) -> list[Entry] | None:
-        """The whole folder, where all of it is known."""
+    def entries(self, folder: FileId) -> dict[bytes, Attributes | FileId] | None:
+        """The whole folder, where all its names are known; of files of which the attributes are
+        not, the id."""
         with self._lock:
             known = self._folder(folder)
             if known is None or not known.whole:
                 return None
-            found = []
-            for name, file in known.names.items():
-                attributes = self._attributes_of(file) if file is not None else None
-                if attributes is not None:
-                    found.append(Entry(name, attributes))
-                elif file is not None:
-                    return None
-            return found
+            return {
+                name: self._attributes_of(file) or file
+                for name, file in known.names.items()
+                if file is not None
+            }
 
     def worth_listing(self, folder: FileId) -> bool:
         """Whether to ask for the folder rather than for one more name; said once."""
@@ -196,32 +204,100 @@ class Names:
         self._folders.move_to_end(folder)
         return known
 
-    # What this node has changed by a call that it made after that mark.
+    # What this node has changed by a call that it made after that mark. What is returned is a later
+    # one, from which on the file's attributes in the answer are the latest; NEVER where they may
+    # not be.
 
     def made(
-        self, mark: int, folder: FileId, name: bytes, entry: Entry | None, *files: FileId | None
-    ) -> None:
-        """The folder has that name now; None: it has it no more, or home failed. files: those of
-        which the attributes are others."""
+        self, mark: int, folder: FileId, name: bytes, made: Made, *files: FileId | None
+    ) -> int:
+        """The folder has that name now. files: those of which the attributes are others."""
         with self._lock:
+            entry, empty = made.entry, made.empty
             steady, known = self._marks.steady(mark, folder), self._folders.get(folder)
-            whole = steady and known is not None and known.whole and entry is not None
-            if entry is not None and not self._marks.steady(mark, entry.attributes.file):
+            whole = steady and known is not None and known.whole
+            latest = self._marks.steady(mark, entry.attributes.file)
+            if not latest:
                 entry = replace(entry, attributes=replace(entry.attributes, valid=0.0))
+                empty = False
             self._changed(folder, name, *files)
-            if steady and entry is not None:
+            if steady:
                 self._learn(self._marks.now, folder, name, entry)
-            if whole and entry is not None and entry.valid > 0 and folder in self._folders:
+                self._keep_changed(folder, made.folder)
+            if whole and entry.valid > 0 and folder in self._folders:
                 self._folders[folder].whole = True
+            if empty:
+                self._known(entry.attributes.file).whole = True
+            return self._marks.now if latest else NEVER
 
-    def unmade(self, mark: int, folder: FileId, name: bytes, *files: FileId | None) -> None:
+    def unmade(
+        self,
+        mark: int,
+        folder: FileId,
+        name: bytes,
+        unmade: Unmade,
+        *files: FileId | None,
+    ) -> int:
         """The folder has that name no more."""
         with self._lock:
-            known = self._folders.get(folder)
-            whole = known is not None and known.whole and self._marks.steady(mark, folder)
-            self._changed(folder, name, *files)
+            known, steady = self._folders.get(folder), self._marks.steady(mark, folder)
+            whole = known is not None and known.whole and steady
+            left = unmade.file
+            kept = left is not None and self._marks.steady(mark, left.file)
+            self._changed(folder, name, *files, left.file if left else None)
             if known is not None:
                 known.whole = whole
+            if steady:
+                self._keep_changed(folder, unmade.folder)
+            if left is not None and kept:
+                self._keep_changed(left.file, left)
+            return self._marks.now if kept else NEVER
+
+    def moved(
+        self,
+        mark: int,
+        old: tuple[FileId, bytes, Attributes | None],
+        new: tuple[FileId, bytes, Made],
+        *files: FileId | None,
+        exchanged: bool,
+    ) -> int:
+        """A name is another. old, new: folder, name, and what home said of it. files: those of
+        which the attributes are others. exchanged: the old name names something else now. Of two
+        names of one file neither is gone."""
+        with self._lock:
+            (before, was, now), (after, name, made) = old, new
+            file = made.entry.attributes.file
+            steady = all(self._marks.steady(mark, each) for each in (before, after, file))
+            known = [self._folders.get(before), self._folders.get(after)]
+            whole = [steady and folder is not None and folder.whole for folder in known]
+            self._changed(before, was, file, *files)
+            self._changed(after, name)
+            if not steady:
+                return NEVER
+            self._learn(self._marks.now, after, name, made.entry)
+            self._keep_changed(before, now)
+            self._keep_changed(after, made.folder)
+            moved, there = made.entry.attributes, made.entry.valid > 0
+            gone = not exchanged and (stat.S_ISDIR(moved.mode) or moved.links == 1)
+            if before in self._folders:
+                self._folders[before].whole = whole[0] and gone and (there or after != before)
+            if after != before and after in self._folders:
+                self._folders[after].whole = whole[1] and there
+            return self._marks.now
+
+    def attributes_now(self, mark: int, file: FileId, now: Attributes) -> int:
+        """The attributes of a file, or folder, are these."""
+        with self._lock:
+            steady = self._marks.steady(mark, file)
+            self._drop_attributes(file)
+            if steady:
+                self._keep_changed(file, now)
+            return self._marks.now if steady else NEVER
+
+    def _keep_changed(self, file: FileId, now: Attributes | None) -> None:
+        """What an answer says that was steady but for the change that it is the answer to."""
+        if now is not None and now.file == file:
+            self._keep(self._marks.now, now)
 
     # What is known no more.
 
@@ -241,14 +317,11 @@ class Names:
             self._drop_attributes(file)
             self._open.add(file)
 
-    def closed(self, file: FileId, mark: int = -1, attributes: Attributes | None = None) -> None:
-        """Home has closed it, and said that, or did not open it."""
+    def closed(self, file: FileId) -> None:
+        """Home is about to be told that it is closed, or did not open it."""
         with self._lock:
-            steady = self._marks.steady(mark, file)
             self._drop_attributes(file)
             self._open.discard(file)
-            if steady and attributes is not None and attributes.file == file:
-                self._keep(self._marks.now, attributes)
 
     def gone(self, file: FileId) -> None:
         """Home knows no such file any more: what names it here is to be looked up again."""

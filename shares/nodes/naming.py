@@ -12,11 +12,14 @@ from dataclasses import replace
 from typing import TypeVar
 
 from shares.coherence import FileId
-from shares.nodes.hub import Hub
+from shares.nodes.hub import Hub, Made, Unmade
 from shares.nodes.names import Names
 from shares.nodes.operations import Attributes, Entry
 
 NAME_LIMIT = 255
+
+EXCHANGE = 2
+"""Of renameat2(2)s flags."""
 
 LISTED = 500
 """Names that are asked for at most because some of them were."""
@@ -48,7 +51,12 @@ class Naming(ABC):
 
     @abstractmethod
     def forget_static(self, file: FileId | None) -> None:
-        """Attributes that block -1 has not are others, of a file that may be open here."""
+        """Attributes that block -1 has not are others, of a file that may be open here. It may have
+        lost its last name."""
+
+    @abstractmethod
+    def learn_static(self, mark: int, now: Attributes) -> None:
+        """They were these, as home said, at that mark of names."""
 
     def lookup(self, parent: FileId, name: bytes) -> Entry:
         known, file = self._names.find(parent, name)
@@ -110,16 +118,21 @@ class Naming(ABC):
         return self._make(parent, name, lambda: self.hub.link(file, parent, checked(name)), file)
 
     def _make(
-        self, parent: FileId, name: bytes, make: Callable[[], Entry], file: FileId | None = None
+        self, parent: FileId, name: bytes, make: Callable[[], Made], file: FileId | None = None
     ) -> Entry:
         """file: what has a link more by that."""
-        mark, entry = self._names.mark(), None
+        mark = self._names.mark()
         try:
-            entry = make()
-            return uncached(entry)
-        finally:
-            self._names.made(mark, parent, name, entry, file)
+            made = make()
+        except OSError:
+            self._names.changed(parent, name, file)
             self.forget_static(file)
+            raise
+        else:
+            latest = self._names.made(mark, parent, name, made, file)
+            if file is not None:
+                self.learn_static(latest, made.entry.attributes)
+            return uncached(made.entry)
 
     def unlink(self, parent: FileId, name: bytes) -> None:
         self._unmake(parent, name, lambda: self.hub.unlink(parent, checked(name)))
@@ -127,37 +140,56 @@ class Naming(ABC):
     def remove_folder(self, parent: FileId, name: bytes) -> None:
         self._unmake(parent, name, lambda: self.hub.remove_folder(parent, checked(name)))
 
-    def _unmake(self, parent: FileId, name: bytes, unmake: Callable[[], None]) -> None:
+    def _unmake(self, parent: FileId, name: bytes, unmake: Callable[[], Unmade]) -> None:
         mark, file = self._names.mark(), self._names.named(parent, name)
         try:
-            unmake()
+            unmade = unmake()
         except OSError:
             self._names.changed(parent, name, file)
+            self.forget_static(file)
             raise
         else:
-            self._names.unmade(mark, parent, name, file)
-        finally:
-            self.forget_static(file)
+            left, latest = unmade.file, self._names.unmade(mark, parent, name, unmade, file)
+            if left is None or left.file != file:
+                self.forget_static(file)
+            if left is not None:
+                self.learn_static(latest, left)
 
     def rename(
         self, parent: FileId, name: bytes, new_parent: FileId, new_name: bytes, flags: int
     ) -> None:
-        replaced = self._names.named(new_parent, new_name)
+        mark, replaced = self._names.mark(), self._names.named(new_parent, new_name)
         moved = self._names.named(parent, name)
         try:
-            self.hub.rename(parent, checked(name), new_parent, checked(new_name), flags)
-        finally:
+            now, made = self.hub.rename(parent, checked(name), new_parent, checked(new_name), flags)
+        except OSError:
             self._names.changed(parent, name, moved, replaced)
             self._names.changed(new_parent, new_name)
             for file in (replaced, moved):
                 self.forget_static(file)
+            raise
+        else:
+            old, new = (parent, name, now), (new_parent, new_name, made)
+            exchanged = bool(flags & EXCHANGE)
+            latest = self._names.moved(mark, old, new, moved, replaced, exchanged=exchanged)
+            self.forget_static(replaced)
+            if moved != made.entry.attributes.file:
+                self.forget_static(moved)
+            self.learn_static(latest, made.entry.attributes)
 
     def entries(self, folder: FileId) -> list[Entry]:
-        found = self._names.entries(folder)
-        if found is None:
-            mark = self._names.mark()
-            found = self.ask(lambda hub: hub.entries(folder, 0))
-            self._names.learn_folder(mark, folder, found)
+        known = self._names.entries(folder)
+        if known is not None and all(
+            isinstance(now, Attributes) or self.is_open(now) for now in known.values()
+        ):
+            with suppress(OSError):  # one is gone meanwhile
+                return [
+                    Entry(n, now if isinstance(now, Attributes) else self.attributes(now, None))
+                    for n, now in known.items()
+                ]
+        mark = self._names.mark()
+        found = self.ask(lambda hub: hub.entries(folder, 0))
+        self._names.learn_folder(mark, folder, found)
         return [uncached(entry) for entry in found]
 
 

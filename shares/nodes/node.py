@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import stat
 import threading
 import time
 from collections import OrderedDict, defaultdict
@@ -91,7 +92,7 @@ class Node(Naming):
         self._wait = wait
         self._joined = threading.Event()
         self._joined.set()
-        self.content = Content(hub, buffer, wait, make)
+        self.content = Content(hub, buffer, wait, make, self._engaged)
         self._buffer = buffer
         self._uses: defaultdict[FileId, _Use] = defaultdict(lambda: _Use(threading.Lock()))
         self._uses_lock = threading.Lock()
@@ -177,6 +178,7 @@ class Node(Naming):
         if use is None or opened is None:
             return self._unopened(file)
         try:
+            self.content.await_told(opened)
             extent = self.content.extent(opened)
             return replace(extent.onto(self._static(file, opened)), valid=0.0)
         finally:
@@ -209,8 +211,7 @@ class Node(Naming):
         if known is None:
             mark = self._names.mark()
             known = self.ask(lambda hub: hub.attributes(file))
-            if mark == self._names.mark():
-                opened.attributes = known
+            self._set_static(opened, mark, known)
         return known
 
     def change(self, file: FileId, changes: Changes, handle: int | None) -> Attributes:
@@ -229,25 +230,34 @@ class Node(Naming):
         self, file: FileId, opened: OpenFile | None, changes: Changes
     ) -> Attributes:
         """Of a file that this node may not write, as far as home knows."""
-        try:
-            found = self.hub.change(file, changes)
-        finally:
-            self._names.attributes_changed(file)
-            if opened is not None:
-                opened.attributes = None
+        found = self._changed_at_home(file, opened, changes)
         if opened is None:
             return replace(found, valid=0.0)
         self.content.cut(opened, Extent.of(found))
         return self.content.extent(opened).onto(self._static(file, opened))
 
-    def _change(self, file: FileId, opened: OpenFile, changes: Changes) -> Attributes:
-        if any(value is not None for value in (changes.mode, changes.uid, changes.gid)):
-            attributes = Changes(mode=changes.mode, uid=changes.uid, gid=changes.gid)
-            try:
-                self.hub.change(file, attributes)
-            finally:
-                self._names.attributes_changed(file)
+    def _changed_at_home(
+        self, file: FileId, opened: OpenFile | None, changes: Changes
+    ) -> Attributes:
+        """What home answers is kept, if nobody else has changed them meanwhile."""
+        mark = self._names.mark()
+        try:
+            found = self.hub.change(file, changes)
+        except OSError:
+            self._names.attributes_changed(file)
+            if opened is not None:
                 opened.attributes = None
+            raise
+        latest = self._names.attributes_now(mark, file, found)
+        if opened is not None:
+            self._set_static(opened, latest, found)
+        return found
+
+    def _change(self, file: FileId, opened: OpenFile, changes: Changes) -> Attributes:
+        owned = Changes(mode=changes.mode, uid=changes.uid, gid=changes.gid)
+        same = owned != Changes() and changes_nothing(opened.attributes, owned)
+        if owned != Changes() and not same:
+            self._changed_at_home(file, opened, owned)
         size, now = changes.size, time.time_ns()
         if size is not None and size < self.content.extent(opened).size:
             found = self.hub.change(file, Changes(size=size))
@@ -256,7 +266,7 @@ class Node(Naming):
         modified = now if changes.modified == -1 else changes.modified
         if size is not None and modified is None:
             modified = now
-        if any(value is not None for value in (size, accessed, modified)):
+        if same or any(value is not None for value in (size, accessed, modified)):
             self.content.set_extent(opened, size, accessed, modified)
         return self.content.extent(opened).onto(self._static(file, opened))
 
@@ -283,6 +293,18 @@ class Node(Naming):
                 use.since = -IDLE_SECONDS
                 self._look.set()
 
+    def learn_static(self, mark: int, now: Attributes) -> None:
+        use = self._uses.get(now.file)
+        opened = use.file if use is not None else None
+        if opened is not None:
+            self._set_static(opened, mark, now)
+
+    def _set_static(self, opened: OpenFile, mark: int, now: Attributes) -> None:
+        """Whoever calls them back meanwhile forgets them after this, or is seen here."""
+        opened.attributes = now if self._names.steady(mark, opened.file) else None
+        if not self._names.steady(mark, opened.file):
+            opened.attributes = None
+
     def usage(self, file: FileId) -> Usage:
         del file
         return self.hub.usage()
@@ -293,11 +315,12 @@ class Node(Naming):
         with self._uses_lock:
             return self._uses[file]
 
-    def _open(self, file: FileId, use: _Use, *, writes: bool) -> OpenFile:
+    def _open(self, file: FileId, use: _Use, *, writes: bool, cut: bool = False) -> OpenFile:
+        """cut: home makes it empty before."""
         mark = self.content.mark()
         self._names.opening(file)
         try:
-            opened = self.ask(lambda hub: hub.open(file, writes))
+            opened = self.ask(lambda hub: hub.open(file, writes, cut))
         except OSError:
             if use.file is None:
                 self._names.closed(file)
@@ -317,33 +340,40 @@ class Node(Naming):
     def open(self, file: FileId, flags: int) -> Handle:
         use = self._use(file)
         writes = flags & os.O_ACCMODE != os.O_RDONLY
+        cut = bool(flags & os.O_TRUNC)
         with use.lock:
             if use.file is None or (writes and not use.writes):
-                self._open(file, use, writes=writes or use.writes)
+                found = self._open(file, use, writes=writes or use.writes, cut=cut)
+                if cut:
+                    self.content.cut(found, found.extent)
+                    cut = False
             self._used(file, use)
             opened = use.file
-        if flags & os.O_TRUNC:
+        if cut:
             self.change(file, Changes(size=0), None)
         return self._handle(file, flags, opened)
 
     def create(
         self, parent: FileId, name: bytes, mode: int, flags: int, uid: int, gid: int
     ) -> tuple[Entry, Handle]:
-        mark, names, entry = self.content.mark(), self._names.mark(), None
+        mark, names = self.content.mark(), self._names.mark()
         exclusive = bool(flags & os.O_EXCL)
         try:
-            entry, opened = self.hub.create(parent, checked(name), mode, uid, gid, exclusive)
-        finally:
-            self._names.made(names, parent, name, entry)
+            made, opened = self.hub.create(parent, checked(name), mode, uid, gid, exclusive)
+        except OSError:
+            self._names.changed(parent, name)
+            raise
+        self._names.made(names, parent, name, made)
+        entry = made.entry
         file = entry.attributes.file
         use = self._use(file)
         with use.lock:
             self._names.opening(file)
-            made = self._opened(file, use, opened, mark, writes=True)
+            new = self._opened(file, use, opened, mark, writes=True)
             self._used(file, use)
         if flags & os.O_TRUNC:
             self.change(file, Changes(size=0), None)
-        return uncached(entry), self._handle(file, flags, made)
+        return uncached(entry), self._handle(file, flags, new)
 
     def _handle(self, file: FileId, flags: int, opened: OpenFile | None) -> Handle:
         window = self.content.window(opened) if opened is not None else None
@@ -372,6 +402,7 @@ class Node(Naming):
         use = self._use(file_of(handle))
         if use.file is not None:
             self.content.note_times(use.file)
+        self.content.await_room()
         if use.locked:
             self.hub.forget_locks(file_of(handle), lock_owner)
 
@@ -381,6 +412,7 @@ class Node(Naming):
         if file.log != "off":
             self.content.sync(file)
             self.hub.sync(file.file)
+            self.content.raise_failure(file)
 
     def release(self, handle: int, lock_owner: int) -> None:
         use = self._use(file_of(handle))
@@ -390,8 +422,9 @@ class Node(Naming):
         self._release(file_of(handle), use)
 
     def _release(self, file: FileId, use: _Use) -> None:
-        """The last one closes a native file that was written, so that home knows all of it. What
-        is here of others is kept for the next program."""
+        """After the last one what was written goes home. What is here is kept for the next
+        program; a native file is not written any more then without asking, so that other nodes may
+        remember its size and times."""
         with use.lock:
             use.handles = max(0, use.handles - 1)
             if use.handles or use.file is None:
@@ -400,10 +433,10 @@ class Node(Naming):
             with self._uses_lock:
                 if file not in self._idle:
                     use.since, self._idle[file] = time.monotonic(), None
-            if use.writes and self.content.native(file):
-                self._close(file, use)
-            elif use.writes:
+            if use.writes:
                 self.content.settle(file)
+                if self.content.keep(file):
+                    self._say_written(file, use)
         with self._uses_lock:
             surplus = list(self._idle)[: max(0, len(self._idle) - IDLE_FILES)]
         for oldest in surplus if self._hub.connected else ():
@@ -412,6 +445,8 @@ class Node(Naming):
     def _used(self, file: FileId, use: _Use) -> None:
         """With the use's lock held: one handle more."""
         use.handles += 1
+        if use.file is not None:
+            self.content.used(use.file)
         with self._uses_lock:
             self._idle.pop(file, None)
 
@@ -426,8 +461,21 @@ class Node(Naming):
         with use.lock:
             if use.handles == 0 and use.file is not None and use.writes:
                 self.content.settle(file)
-                use.writes = False
-                self.hub.written(file)
+                self._say_written(file, use)
+
+    def _say_written(self, file: FileId, use: _Use) -> None:
+        use.writes = False
+        opened = use.file
+        assert opened is not None
+        opened.spoken += 1
+        self._hub.written(file, partial(self.content.told, opened, opened.spoken))
+
+    def _engaged(self, file: FileId) -> None:
+        """Another node opens a file that no program here has open: it is to be that one's alone."""
+        use = self._uses.get(file)
+        if use is not None:
+            use.since = -IDLE_SECONDS
+            self._look.set()
 
     def _close(self, file: FileId, use: _Use) -> None:
         """With the use's lock held. Where home is not reached, the file stays open."""
@@ -436,8 +484,14 @@ class Node(Naming):
         with self._uses_lock:
             self._idle.pop(file, None)
         self.content.closed(file)
+        self._names.closed(file)
         mark = self._names.mark()
-        self._names.closed(file, mark, self.hub.close(file))
+
+        def closed(attributes: Attributes | None) -> None:
+            if attributes is not None and attributes.file == file:
+                self._names.learn_attributes(mark, attributes)
+
+        self._hub.close(file, closed)
 
     # Locks.
 
@@ -498,6 +552,18 @@ class Node(Naming):
     def status(self) -> dict[str, Any]:
         """For status pages: traffic by kind of message, and how far each copy is behind."""
         return self.content.status()
+
+
+def changes_nothing(known: Attributes | None, changes: Changes) -> bool:
+    """Whether mode and owner are these already, so that the time of the status change alone is
+    another: as tar(1) and cp(1) do with each file. A change of the owner takes some bits away."""
+    if known is None or known.mode & (stat.S_ISUID | stat.S_ISGID):
+        return False
+    return (
+        changes.mode in (None, stat.S_IMODE(known.mode), known.mode)
+        and changes.uid in (None, known.uid)
+        and changes.gid in (None, known.gid)
+    )
 
 
 def number(file: FileId, flags: int) -> int:

@@ -14,7 +14,7 @@ from typing import Any, Protocol, get_type_hints
 from satchel.errors import IntegrityError
 from shares.coherence import FileId, Message, NodeId
 from shares.nodes import codec
-from shares.nodes.hub import Hub, Opened
+from shares.nodes.hub import Hub, Made, Opened, Unmade
 from shares.nodes.operations import Attributes, Changes, Entry, LockKind, Usage
 
 CALLS = frozenset(
@@ -156,25 +156,25 @@ class RemoteHub:
     def read_link(self, file: FileId) -> bytes:
         return self._call("read_link", file)  # type: ignore[no-any-return]
 
-    def make_folder(self, parent: FileId, name: bytes, mode: int, uid: int, gid: int) -> Entry:
+    def make_folder(self, parent: FileId, name: bytes, mode: int, uid: int, gid: int) -> Made:
         return self._call("make_folder", parent, name, mode, uid, gid)  # type: ignore[no-any-return]
 
-    def make_link(self, parent: FileId, name: bytes, target: bytes, uid: int, gid: int) -> Entry:
+    def make_link(self, parent: FileId, name: bytes, target: bytes, uid: int, gid: int) -> Made:
         return self._call("make_link", parent, name, target, uid, gid)  # type: ignore[no-any-return]
 
-    def link(self, file: FileId, parent: FileId, name: bytes) -> Entry:
+    def link(self, file: FileId, parent: FileId, name: bytes) -> Made:
         return self._call("link", file, parent, name)  # type: ignore[no-any-return]
 
-    def unlink(self, parent: FileId, name: bytes) -> None:
-        self._call("unlink", parent, name)
+    def unlink(self, parent: FileId, name: bytes) -> Unmade:
+        return self._call("unlink", parent, name)  # type: ignore[no-any-return]
 
-    def remove_folder(self, parent: FileId, name: bytes) -> None:
-        self._call("remove_folder", parent, name)
+    def remove_folder(self, parent: FileId, name: bytes) -> Unmade:
+        return self._call("remove_folder", parent, name)  # type: ignore[no-any-return]
 
     def rename(
         self, parent: FileId, name: bytes, new_parent: FileId, new_name: bytes, flags: int
-    ) -> None:
-        self._call("rename", parent, name, new_parent, new_name, flags)
+    ) -> tuple[Attributes | None, Made]:
+        return self._call("rename", parent, name, new_parent, new_name, flags)  # type: ignore[no-any-return]
 
     def entries(self, folder: FileId, most: int) -> list[Entry]:
         return self._call("entries", folder, most)  # type: ignore[no-any-return]
@@ -184,17 +184,27 @@ class RemoteHub:
 
     def create(
         self, parent: FileId, name: bytes, mode: int, uid: int, gid: int, exclusive: bool
-    ) -> tuple[Entry, Opened]:
+    ) -> tuple[Made, Opened]:
         return self._call("create", parent, name, mode, uid, gid, exclusive)  # type: ignore[no-any-return]
 
-    def open(self, file: FileId, writes: bool) -> Opened:
-        return self._call("open", file, writes)  # type: ignore[no-any-return]
+    def open(self, file: FileId, writes: bool, cut: bool) -> Opened:
+        return self._call("open", file, writes, cut)  # type: ignore[no-any-return]
 
-    def written(self, file: FileId) -> None:
-        self._call("written", file)
+    def written(self, file: FileId, told: Callable[[Attributes | None], None]) -> None:
+        self._say("written", file, told)
 
-    def close(self, file: FileId) -> Attributes | None:
-        return self._call("close", file)  # type: ignore[no-any-return]
+    def close(self, file: FileId, closed: Callable[[Attributes | None], None]) -> None:
+        self._say("close", file, closed)
+
+    def _say(self, name: str, file: FileId, told: Callable[[Attributes | None], None]) -> None:
+        def take(payload: bytes) -> None:
+            try:
+                found = codec.decode_reply(payload, Attributes | None)
+            except (OSError, IntegrityError):
+                found = None
+            told(found)
+
+        self._channel.post(codec.encode_call(name, [file]), take, lambda _: told(None))
 
     def sync(self, file: FileId) -> None:
         self._call("sync", file)
@@ -232,7 +242,12 @@ def answer_request(hub: Hub, payload: bytes, reply: Callable[[bytes], None]) -> 
             if name not in CALLS:
                 raise IntegrityError("a node called what hubs do not have", why=name)
             arguments = codec.arguments_of(getattr(Hub, name), values)
-            reply(codec.encode_result(getattr(hub, name)(*arguments)))
+            if name in {"close", "written"}:
+                (file,) = arguments
+                say = hub.close if name == "close" else hub.written
+                say(file, lambda found: reply(codec.encode_result(found)))
+            else:
+                reply(codec.encode_result(getattr(hub, name)(*arguments)))
         else:
             message = codec.decode(payload)
             hub.post(

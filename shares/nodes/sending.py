@@ -28,11 +28,13 @@ from shares.coherence import (
 )
 from shares.nodes import clock
 from shares.nodes.hub import Hub
-from shares.nodes.lag import Lag, Replies
+from shares.nodes.lag import LAG_BYTES, Lag, Replies
 
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 0.25
+
+REFUSED = "home went on without what was written here"
 
 
 class Sender:
@@ -61,17 +63,38 @@ class Sender:
         self.traffic: Counter[str] = Counter()
         self.bytes: Counter[str] = Counter()
         self._timer: threading.Timer | None = None
+        self._going = 0
+        self._unanswered: Counter[FileId] = Counter()
+        self._failures: dict[FileId, OSError] = {}
 
     def begin(self, hub: Hub) -> list[tuple[Log, Replies]]:
         """A new membership. Logged writes that the last one has not confirmed, for `settle`."""
         self._hub = hub
         logs, self._logs = self._logs, {}
+        self._going = 0
+        self._unanswered.clear()
         self._lag.begin()
         return list(logs.values())
 
     def bounded(self) -> bool:
         """Whether home's log is not too far behind."""
         return self._lag.bounded()
+
+    @property
+    def connected(self) -> bool:
+        return self._hub.connected
+
+    def room(self) -> bool:
+        """Whether not too much content is on its way to home."""
+        return self._going <= LAG_BYTES
+
+    def quiet(self, file: FileId) -> bool:
+        """Whether home has answered all content of the file."""
+        return self._unanswered[file] <= 0
+
+    def failure(self, file: FileId) -> OSError | None:
+        """Why content of the file that nobody waited for did not become the share's; said once."""
+        return self._failures.pop(file, None)
 
     @property
     def unconfirmed(self) -> int:
@@ -111,12 +134,18 @@ class Sender:
         given = {number: self._machine.block(file, number).given for number in message.fresh}
         replies: Replies = []
         self.count(message)
+        self._going += len(message.data)
+        self._unanswered[file] += 1
 
         def replied(reply: Message | OSError) -> None:
             with self._changed:
                 replies.append(reply)
                 if isinstance(reply, Refused):
                     log.warning("home went on without blocks %s of %s", reply.refused, reply.file)
+                if hub is self._hub:
+                    self._going -= len(message.data)
+                    self._unanswered[file] -= 1
+                    self._note_failure(reply, file)
                 if hub is self._hub and not isinstance(reply, OSError):
                     for number, sent in given.items():
                         if self._machine.block(file, number).given == sent:
@@ -125,6 +154,14 @@ class Sender:
 
         hub.post(message, replied, replied)
         return replies
+
+    def _note_failure(self, reply: Message | OSError, file: FileId) -> None:
+        """Where home is not reached it is brought to the next membership."""
+        if isinstance(reply, Refused):
+            self._failures[file] = OSError(errno.ESTALE, REFUSED)
+        elif isinstance(reply, OSError) and self._hub.connected:
+            log.warning("home does not take content of %s: %s", file, reply)
+            self._failures[file] = reply
 
     def push(self, pushes: Iterable[Push]) -> None:
         """What a write made; and later, by itself, what becomes of it when its blocks are quiet."""
@@ -149,7 +186,7 @@ class Sender:
             if isinstance(reply, OSError):
                 raise reply
             if isinstance(reply, Refused):
-                raise OSError(errno.ESTALE, "home went on without what was written here")
+                raise OSError(errno.ESTALE, REFUSED)
 
     def wait_until(self, condition: Callable[[], bool]) -> None:
         """Without the lock, with which the condition is asked. Raises OSError(EIO)."""

@@ -175,6 +175,9 @@ def test_a_file_that_one_node_alone_writes_is_remembered_when_it_is_closed(
     handle = one.open(file, os.O_WRONLY).number
     one.write(handle, 0, b"x" * 29)
     one.release(handle, 0)
+    there = home.root / "file"
+    assert eventually(lambda: one.attributes(file, None).changed == there.stat().st_ctime_ns)
+    # That is so when home has said what it promises from then on.
     last = two.attributes(file, None)
     assert asked(home, two, lambda: two.attributes(file, None)) == 0
     assert last == one.attributes(file, None)
@@ -244,6 +247,7 @@ def test_who_closes_a_file_knows_its_attributes(home: Home, pair: tuple[Node, No
     entry, handle = one.create(ROOT, b"file", 0o644, os.O_RDWR, UID, GID)
     one.write(handle.number, 0, b"content")
     one.release(handle.number, 0)
+    one.hub.usage()  # all that was posted before is at home
     file = entry.attributes.file
     assert asked(home, one, lambda: one.attributes(file, None)) == 0
     assert one.attributes(file, None).size == 7

@@ -53,7 +53,7 @@ def test_a_closed_file_is_in_homes_folder_and_as_long_as_it_should_be(home: Home
     content = random.Random(2).randbytes(700 * BLOCK + 1)
     _, handle = make(one, content=content)
     one.release(handle, 0)
-    assert (home.root / "file").read_bytes() == content
+    assert eventually(lambda: (home.root / "file").read_bytes() == content)
 
 
 def test_a_file_that_was_there_before_is_read_by_every_node(home: Home) -> None:

@@ -171,13 +171,13 @@ def test_a_file_has_the_terms_of_its_path_when_a_node_opens_it(home: Home) -> No
     os.link(home.root / "cache" / "a", home.root / "c")
     hub = home.join("one").node.hub
     folder = hub.lookup(ROOT, b"cache").attributes.file
-    relaxed = hub.open(hub.lookup(folder, b"a").attributes.file, False)
-    strong = hub.open(hub.lookup(ROOT, b"b").attributes.file, False)
+    relaxed = hub.open(hub.lookup(folder, b"a").attributes.file, False, False)
+    strong = hub.open(hub.lookup(ROOT, b"b").attributes.file, False, False)
     assert (relaxed.policy, relaxed.relaxation) == ("write-update", 2.0)
     assert (strong.policy, strong.relaxation) == ("delayed-update", 0.0)
     file = hub.lookup(ROOT, b"c").attributes.file
-    hub.close(file)
-    assert hub.open(file, False).relaxation == 0.0, "it has a name to which nothing applies"
+    hub.close(file, lambda _: None)
+    assert hub.open(file, False, False).relaxation == 0.0, "it has a name to which nothing applies"
     home.shares.change("photos", Terms("b", relaxation=1.0).change)
     home.begin_again()
     assert home.share.record.terms("b") == ("delayed-update", 1.0)

@@ -17,6 +17,7 @@ from shares.coherence import (
     Engaged,
     Fetch,
     FileId,
+    Native,
     NodeId,
     Opened,
     Refused,
@@ -77,10 +78,35 @@ def test_versions_before_a_cut_are_never_given_again() -> None:
     (asked,) = cut(directory, 3)
     assert isinstance(asked, Ask)
     directory.answer(ONE, asked.number, Engaged(FILE, 0, 0, (), ()), 0.0)
-    directory.gave(FILE, 2, 0.0)
+    directory.close(ONE, FILE, 0.0)
+    assert directory.gave(FILE, 2, 0.0) == []
     assert directory.record(FILE, 7) is None
     directory.open(TWO, FILE, 4, 0.0)
     found = replied(directory.request(TWO, Fetch(FILE, 7, 1, (before.version,)), 5, 0.0))
     assert isinstance(found, Blocks)
     assert found.fresh == (7,)
     assert found.versions[0] > before.version
+
+
+def test_a_file_that_one_node_alone_has_open_is_native_again_after_a_cut() -> None:
+    directory = Directory()
+    before = opened(directory, ONE).grant
+    (asked,) = cut(directory, 3)
+    assert isinstance(asked, Ask)
+    directory.answer(ONE, asked.number, Engaged(FILE, 0, 0, (), ()), 0.0)
+    (told,) = directory.gave(FILE, 2, 0.0)
+    assert isinstance(told, Ask)
+    assert isinstance(told.message, Native)
+    assert told.message.grant > before
+    assert directory.native(FILE) == ONE
+
+
+def test_a_file_that_two_nodes_have_open_is_nobodys_after_a_cut() -> None:
+    directory = Directory()
+    opened(directory, ONE)
+    (asked,) = directory.open(TWO, FILE, 4, 0.0)
+    assert isinstance(asked, Ask)
+    directory.answer(ONE, asked.number, Engaged(FILE, 0, 0, (), ()), 0.0)
+    assert cut(directory, 3) == [Taken(2, FILE)]
+    assert directory.gave(FILE, 2, 0.0) == []
+    assert directory.native(FILE) is None

@@ -38,7 +38,18 @@ from shares.coherence import (
     filled,
 )
 from shares.coherence import Opened as FileOpened
-from shares.nodes import Attributes, Changes, Entry, Extent, LockKind, Opened, Usage, codec
+from shares.nodes import (
+    Attributes,
+    Changes,
+    Entry,
+    Extent,
+    LockKind,
+    Made,
+    Opened,
+    Unmade,
+    Usage,
+    codec,
+)
 
 SOON = 20.0
 
@@ -164,8 +175,12 @@ class InProcessHub:
         self._outbox: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._open = threading.Event()
         self._open.set()
-        for box in (self._inbox, self._outbox):
-            threading.Thread(target=self._carry, args=(box,), daemon=True).start()
+        self._carriers = [
+            threading.Thread(target=self._carry, args=(box,), daemon=True)
+            for box in (self._inbox, self._outbox)
+        ]
+        for carrier in self._carriers:
+            carrier.start()
 
     def _carry(self, box: queue.SimpleQueue[Callable[[], None] | None]) -> None:
         while work := box.get():
@@ -185,6 +200,8 @@ class InProcessHub:
         self.mend()
         self._inbox.put(None)
         self._outbox.put(None)
+        for carrier in self._carriers:
+            carrier.join(SOON)
 
     def listen(self, answer: Any, stale: Any) -> None:
         self._answer, self._stale = answer, stale
@@ -292,43 +309,46 @@ class InProcessHub:
     def read_link(self, file: FileId) -> bytes:
         return self._home.tree.read_link(file)
 
-    def make_folder(self, parent: FileId, name: bytes, mode: int, uid: int, gid: int) -> Entry:
+    def make_folder(self, parent: FileId, name: bytes, mode: int, uid: int, gid: int) -> Made:
         self._reach()
         entry = self._home.tree.make_folder(parent, name, mode, uid, gid)
         self._home.changed(self.node, parent, name)
-        return entry
+        return Made(entry, None)
 
-    def make_link(self, parent: FileId, name: bytes, target: bytes, uid: int, gid: int) -> Entry:
+    def make_link(self, parent: FileId, name: bytes, target: bytes, uid: int, gid: int) -> Made:
         self._reach()
         entry = self._home.tree.make_link(parent, name, target, uid, gid)
         self._home.changed(self.node, parent, name)
-        return entry
+        return Made(entry, None)
 
-    def link(self, file: FileId, parent: FileId, name: bytes) -> Entry:
+    def link(self, file: FileId, parent: FileId, name: bytes) -> Made:
         self._reach()
         entry = self._home.tree.link(file, parent, name)
         self._home.changed(self.node, parent, name)
         self._home.changed(self.node, file, None)
-        return entry
+        return Made(entry, None)
 
-    def unlink(self, parent: FileId, name: bytes) -> None:
+    def unlink(self, parent: FileId, name: bytes) -> Unmade:
         self._reach()
         file = self._home.tree.unlink(parent, name)
         self._home.changed(self.node, parent, name)
         self._home.changed(self.node, file, None)
+        return Unmade(None)
 
-    def remove_folder(self, parent: FileId, name: bytes) -> None:
+    def remove_folder(self, parent: FileId, name: bytes) -> Unmade:
         self._reach()
         self._home.tree.remove_folder(parent, name)
         self._home.changed(self.node, parent, name)
+        return Unmade(None)
 
     def rename(
         self, parent: FileId, name: bytes, new_parent: FileId, new_name: bytes, flags: int
-    ) -> None:
+    ) -> tuple[Attributes | None, Made]:
         self._reach()
         self._home.tree.rename(parent, name, new_parent, new_name, flags)
         self._home.changed(self.node, parent, name)
         self._home.changed(self.node, new_parent, new_name)
+        return None, Made(self._home.tree.lookup(new_parent, new_name), None)
 
     def entries(self, folder: FileId, most: int) -> list[Entry]:
         self._reach()
@@ -339,15 +359,17 @@ class InProcessHub:
 
     def create(
         self, parent: FileId, name: bytes, mode: int, uid: int, gid: int, exclusive: bool
-    ) -> tuple[Entry, Opened]:
+    ) -> tuple[Made, Opened]:
         self._reach()
         entry, new = self._home.tree.create(parent, name, mode, uid, gid, exclusive)
         if new:
             self._home.changed(self.node, parent, name)
-        return entry, self._opened(entry.attributes.file)
+        return Made(entry, None), self._opened(entry.attributes.file)
 
-    def open(self, file: FileId, writes: bool) -> Opened:
+    def open(self, file: FileId, writes: bool, cut: bool) -> Opened:
         self._reach()
+        if cut:
+            self.change(file, Changes(size=0))
         self._home.tree.open(file, writes)
         return self._opened(file)
 
@@ -362,17 +384,24 @@ class InProcessHub:
             attributes = home.extent(file).onto(home.tree.attributes(file))
         return Opened(attributes, found.native, home.relaxation, home.policy, home.log, found.grant)
 
-    def written(self, file: FileId) -> None:
-        self._reach()
+    def written(self, file: FileId, told: Callable[[Attributes | None], None]) -> None:
+        def settle() -> None:
+            with self._home.lock:
+                self._home.settle(file)
+            self._inbox.put(lambda: told(None))
 
-    def close(self, file: FileId) -> Attributes | None:
-        self._after_content()
+        self._outbox.put(settle)
+
+    def close(self, file: FileId, closed: Callable[[Attributes | None], None]) -> None:
+        self._outbox.put(lambda: self._close(file, closed))
+
+    def _close(self, file: FileId, closed: Callable[[Attributes | None], None]) -> None:
         home = self._home
         with home.lock:
             home.act(home.directory.close(self.node, file, time.monotonic()))
             home.settle(file)
         home.tree.close_file(file)
-        return None
+        self._inbox.put(lambda: closed(None))
 
     def sync(self, file: FileId) -> None:
         self._after_content()

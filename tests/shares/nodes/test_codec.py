@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import pytest
 
 from satchel.errors import IntegrityError
@@ -22,6 +24,7 @@ from shares.coherence import (
     Log,
     Message,
     Native,
+    NodeId,
     Own,
     Push,
     Recall,
@@ -31,10 +34,25 @@ from shares.coherence import (
     Update,
     Updated,
 )
-from shares.nodes import BLOCK, EVERYTHING, Attributes, Entry, Extent, Hub, LockKind, codec
+from shares.nodes import (
+    BLOCK,
+    EVERYTHING,
+    Attributes,
+    Channel,
+    Entry,
+    Extent,
+    Hub,
+    LockKind,
+    Made,
+    Opened,
+    RemoteHub,
+    Unmade,
+    codec,
+)
 
 FILE = FileId(7)
 CONTENT = bytes(range(256)) * 16
+ATTRIBUTES = Attributes(FILE, 0o100644, 1, 2, 3, 4, 5, 6, 7, valid=2.5)
 MESSAGES: list[Message] = [
     Fetch(FILE, -1, 1, (0,)),
     Fetch(FILE, 0, 2, (0, 7), True),
@@ -90,9 +108,35 @@ def test_golden_bytes() -> None:
 def test_golden_bytes_of_what_home_promises() -> None:
     stale = codec.encode_call("stale", [EVERYTHING, None])
     assert stale == b'\x40["stale", 0, null]'
-    attributes = Attributes(FileId(7), 0o100644, 1, 2, 3, 4, 5, 6, 7, valid=2.5)
+    attributes = ATTRIBUTES
     entry = codec.encode_result(Entry(b"a", attributes, valid=5.0))
     assert entry == b'\x41["a", [7, 33188, 1, 2, 3, 4, 5, 6, 7, 2.5], 5.0]'
+    made = Made(Entry(b"a", attributes, valid=5.0), None)
+    assert codec.encode_result(made) == b"\x41[" + entry[1:] + b", null, false]"
+    unmade = codec.encode_result(Unmade(None, attributes))
+    assert unmade == b"\x41[null, [7, 33188, 1, 2, 3, 4, 5, 6, 7, 2.5]]"
+    for hint, value in ((Made, made), (Unmade, Unmade(None, attributes))):
+        assert codec.decode_reply(codec.encode_result(value), hint) == value
+
+
+def test_golden_bytes_of_opens_and_closes() -> None:
+    said: list[bytes] = []
+
+    class Said:
+        """A channel."""
+
+        def request(self, payload: bytes, arrived: object = None) -> bytes:
+            said.append(payload)
+            return codec.encode_result(Opened(ATTRIBUTES, True, 0.0, "write-update"))
+
+        def post(self, payload: bytes, arrived: object, failed: object) -> None:
+            said.append(payload)
+
+    hub: Hub = RemoteHub(cast("Channel", Said()), NodeId(1))
+    hub.open(FILE, True, False)
+    hub.written(FILE, lambda _: None)
+    hub.close(FILE, lambda _: None)
+    assert said == [b'\x40["open", 7, true, false]', b'\x40["written", 7]', b'\x40["close", 7]']
 
 
 def test_content_of_blocks_that_the_message_is_not_about_is_refused() -> None:

@@ -341,7 +341,7 @@ def test_a_home_that_is_begun_again_has_what_mounts_had_written(
 
 def test_a_mount_without_home_gives_an_error_after_its_wait(world: Mounts) -> None:
     place = world.mount(wait=1.0)
-    (place / "f").write_bytes(b"f")
+    (world.root / "f").write_bytes(b"f")
     world.shares.close()
     with pytest.raises(OSError, match="Input/output") as caught:
         (place / "f").read_bytes()

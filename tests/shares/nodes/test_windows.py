@@ -139,9 +139,11 @@ def test_a_native_file_of_homes_is_whole_when_all_of_it_is_here(
     content = random.Random(2).randbytes(200 * BLOCK)
     (two.path / "file").write_bytes(content)
     (found,) = home.tree.entries(ROOT)
-    opened = home.directory._files[found.attributes.file].open
-    assert eventually(lambda: not opened)  # the kernel does not wait for a release
+    made = found.attributes.file
+    # The kernel does not wait for a release; and then the other node gives the file up.
+    assert eventually(lambda: two.node._uses[made].handles == 0)
     file = one.open()
+    assert eventually(lambda: home.directory.native(made) == one.node.hub.node)
     os.pread(file, BLOCK, 0)
     assert not one.windows[-1].whole
     assert os.pread(file, len(content), 0) == content

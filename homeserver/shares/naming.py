@@ -1,0 +1,166 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""What home does of names for a node of a share, and what it promises of them and of attributes."""
+
+from __future__ import annotations
+
+import stat
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+
+from homeserver.shares.content import Content
+from homeserver.shares.promises import Promises
+from homeserver.shares.session import Session
+from homeserver.shares.tree import Tree
+from shares.coherence import ATTRIBUTES, HOME, Directory, FileId
+from shares.nodes import Attributes, Entry, Made, Unmade
+
+
+class Naming(ABC):
+    """The part of a share that is about names. Thread-safe. Raises OSError."""
+
+    lease: float
+    lock: threading.RLock
+    tree: Tree
+    promises: Promises
+    directory: Directory
+    content: Content
+
+    @abstractmethod
+    def _current(self, session: Session, attributes: Attributes) -> Attributes:
+        """With the latest size and times, wherever they are."""
+
+    def lookup(self, session: Session, parent: FileId, name: bytes) -> Entry:
+        mark = self.promises.asked(session, parent)
+        entry = self.tree.lookup(parent, name)
+        kept = self.promises.told(session, mark, [entry.attributes.file])
+        attributes = self._promised(self._current(session, entry.attributes), kept)
+        steady = self.promises.steady(mark, parent)
+        return Entry(name, attributes, valid=self.lease if steady else 0.0)
+
+    def attributes(self, session: Session, file: FileId) -> Attributes:
+        mark = self.promises.asked(session)
+        found = self.tree.attributes(file)
+        kept = self.promises.told(session, mark, [file])
+        return self._promised(self._current(session, found), kept)
+
+    def settled(self, session: Session, file: FileId) -> Attributes | None:
+        """Its attributes, where no node has to be asked for them and home can promise them."""
+        mark = self.promises.asked(session)
+        try:
+            found = self.tree.attributes(file)
+        except OSError:  # it has no name any more
+            return None
+        kept = self.promises.told(session, mark, [file])
+        with self.lock:
+            record = self.directory.record(file, ATTRIBUTES)
+            if file not in kept or (record is not None and record.owner != HOME):
+                return None
+            return replace(self.content.known(found), valid=self.lease)
+
+    def entries(self, session: Session, folder: FileId, most: int) -> list[Entry]:
+        """Sizes of files that are being written elsewhere are as home last had them."""
+        mark = self.promises.asked(session, folder)
+        entries = self.tree.entries(folder, most)
+        kept = self.promises.told(session, mark, [entry.attributes.file for entry in entries])
+        steady = self.promises.steady(mark, folder)
+        with self.lock:
+            return [
+                Entry(
+                    entry.name,
+                    self._promised(self.content.known(entry.attributes), kept),
+                    valid=self.lease if steady else 0.0,
+                )
+                for entry in entries
+            ]
+
+    def _promised(self, now: Attributes, kept: set[FileId]) -> Attributes:
+        """valid: for how long the node may keep them, if it is not called back"""
+        return replace(now, valid=self.lease if now.file in kept else 0.0)
+
+    def make(
+        self,
+        session: Session,
+        parent: FileId,
+        name: bytes,
+        make: Callable[[], Entry],
+        *also: tuple[FileId, bytes | None],
+    ) -> Made:
+        """Have a new name made; also: what is changed by that."""
+        with self.promises.changing(session, (parent, name), *also):
+            entry = make()
+            with self.lock:
+                self.content.changed(entry.attributes)
+        return self._made(session, parent, entry)
+
+    def _made(self, session: Session, parent: FileId, entry: Entry) -> Made:
+        """What the node that made it may keep of it."""
+        with suppress(OSError):  # another node took it away again
+            found = self.lookup(session, parent, entry.name)
+            if found.attributes.file == entry.attributes.file:
+                entry = found
+        return Made(entry, self._folder(session, parent), self._empty(session, entry))
+
+    def _folder(self, session: Session, folder: FileId) -> Attributes | None:
+        """Of one in which the node has changed a name."""
+        try:
+            return self.attributes(session, folder)
+        except OSError:  # another node took it away
+            return None
+
+    def _empty(self, session: Session, entry: Entry) -> bool:
+        """Whether it is a folder without names, and the node is told of the first one."""
+        folder = entry.attributes.file
+        if not stat.S_ISDIR(entry.attributes.mode):
+            return False
+        mark = self.promises.asked(session, folder)
+        with suppress(OSError):
+            return not self.tree.entries(folder, 1) and self.promises.steady(mark, folder)
+        return False
+
+    def unlink(self, session: Session, parent: FileId, name: bytes) -> Unmade:
+        with self.promises.changing(session, (parent, name)) as changed:
+            file = self.tree.unlink(parent, name)
+            changed.append((file, None))
+            self._named_otherwise(file)
+        left = self.settled(session, file)
+        folder = self._folder(session, parent)
+        return Unmade(folder, left if left is not None and left.links else None)
+
+    def remove_folder(self, session: Session, parent: FileId, name: bytes) -> Unmade:
+        with self.promises.changing(session, (parent, name)) as changed:
+            changed.append((self.tree.remove_folder(parent, name), None))
+        return Unmade(self._folder(session, parent))
+
+    def rename(
+        self,
+        session: Session,
+        parent: FileId,
+        name: bytes,
+        new_parent: FileId,
+        new_name: bytes,
+        flags: int,
+    ) -> tuple[Attributes | None, Made]:
+        names = (parent, name), (new_parent, new_name)
+        with self.promises.changing(session, *names) as changed:
+            found = self.tree.lookup(parent, name)
+            moved = found.attributes.file
+            replaced = self.tree.rename(parent, name, new_parent, new_name, flags)
+            for file in (moved, replaced):
+                if file is not None:
+                    changed.append((file, None))
+                    self._named_otherwise(file)
+        made = self._made(session, new_parent, replace(found, name=new_name))
+        return self._folder(session, parent), made
+
+    def _named_otherwise(self, file: FileId) -> None:
+        """A name of the file is gone, or is another: that is a change of its status, or its end."""
+        with self.lock:
+            try:
+                self.content.changed(self.tree.attributes(file))
+            except OSError:
+                self.directory.forget(file)
+                self.content.forget(file)
