@@ -6,7 +6,8 @@
 - write log: what was written to blocks that another node owns
 
 Modules: native (system calls), index (file ids), tree (names, attributes, content), locks,
-writelog, content (blocks and the log, as home has them), grace (a start), session (a node), share
+writelog, rights (under which content was written), content (blocks and the log, as home has them),
+grace (a start), session (a node), share
 (the directory acts), homehub (what a node asks), shelf (which shares there are), shares (all of
 them, and their socket), status.
 """

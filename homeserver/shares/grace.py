@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from shares.coherence import FileId, NodeId
 
@@ -19,12 +19,19 @@ from shares.coherence import FileId, NodeId
 class Grace:
     """Thread-safe, and for callers that have the share's lock."""
 
-    def __init__(self, awaited: Iterable[NodeId], seconds: float) -> None:
-        """awaited: nodes that were there when home ended; seconds: for how long"""
+    def __init__(
+        self,
+        awaited: Iterable[NodeId],
+        seconds: float,
+        had: Mapping[FileId, Sequence[tuple[int, int, int]]],
+    ) -> None:
+        """awaited: nodes that were there when home ended; seconds: for how long; had: of which
+        blocks home has the content, and under which grants that was written (`Rights`)"""
         self._lock = threading.Lock()
         self._awaited = set(awaited)
         self._until = time.monotonic() + seconds
         self._held: list[Callable[[], None]] = []
+        self._had = had
         self._grants: dict[tuple[FileId, int], int] = {}
         self._over = threading.Event()
         if not self._awaited:
@@ -40,9 +47,13 @@ class Grace:
             return not self.over and node in self._awaited
 
     def takes(self, file: FileId, number: int, grant: int) -> bool:
-        """Whether nobody has brought the block under a later right to write it."""
+        """Whether nobody has brought the block under a later right to write it, and home had no
+        such content."""
         with self._lock:
             latest = self._grants.get((file, number), 0)
+            for first, count, had in self._had.get(file, ()):
+                if first <= number < first + count or (not count and first <= number):
+                    latest = max(latest, had)
             self._grants[file, number] = max(latest, grant)
             return grant >= latest
 

@@ -19,6 +19,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from itertools import groupby
 from math import inf
 from pathlib import Path
 from time import monotonic, time_ns
@@ -30,6 +31,7 @@ from homeserver.shares.grace import Grace
 from homeserver.shares.locks import Locks
 from homeserver.shares.naming import Naming
 from homeserver.shares.promises import Promises, Recall
+from homeserver.shares.rights import ALL, Rights
 from homeserver.shares.session import Session
 from homeserver.shares.shelf import ShareRecord
 from homeserver.shares.tree import Tree
@@ -60,6 +62,7 @@ from shares.coherence import (
     Token,
     Updated,
     filled,
+    runs,
 )
 from shares.coherence import Opened as Admitted
 from shares.coherence import content as blocks_of
@@ -75,6 +78,10 @@ MARGIN = 1.25
 
 TAKEN_OVER_KEPT = 20
 """Nodes that home has gone on without, which it still tells of."""
+
+BROUGHT_LEASES = 16
+"""For so many leases home knows under which right what it has was written. A node whose heartbeats
+are answered knows in one that what it gave has come home; else it is lost by then."""
 
 LAST_BLOCK = 1 << 50
 """No file reaches further than the one before."""
@@ -130,7 +137,8 @@ class Share(Naming):
         self._waiting: dict[Token, tuple[Session | None, Callable[[Any], None]]] = {}
         self.since: dict[tuple[FileId, int], float] = {}
         self._durable = Durable(self.log, record.name)
-        self.grace = Grace(awaited, lease * MARGIN)
+        self.rights = Rights(folder / "rights", lease * BROUGHT_LEASES)
+        self.grace = Grace(awaited, lease * MARGIN, self.rights.latest())
         self._gone = gone
         for file in self.log.files():
             self.content.replay(file, None)
@@ -149,6 +157,7 @@ class Share(Naming):
         self._save()
         with self.lock:
             self.log.close()
+            self.rights.close()
             self.tree.close()
 
     # Sessions.
@@ -243,6 +252,7 @@ class Share(Naming):
             for number, block in blocks_of(message):
                 if self.grace.takes(message.file, number, message.grant):
                     self.content.store(message.file, number, block)
+                    self.rights.note(message.file, number, 1, message.grant)
             arrived(Done(message.file, message.first, message.count))
         except ValueError as error:
             failed(OSError(errno.EINVAL, str(error)))
@@ -271,10 +281,11 @@ class Share(Naming):
         while ahead:
             action = ahead.popleft()
             if isinstance(action, Store):
-                self._store(action.message)
+                self._store(action.node, action.message)
             elif isinstance(action, Append):
                 if self.record.log != "off":
                     self.content.append(action.message)
+                    self._note_rights(action.node, action.message.file, action.message.numbers)
             elif isinstance(action, Replay):
                 self.content.replay(action.file, action.numbers)
             elif isinstance(action, Ask):
@@ -286,10 +297,18 @@ class Share(Naming):
             elif isinstance(action, Taken):
                 self._settle(action.token, action.file)
 
-    def _store(self, message: Carrier) -> None:
+    def _store(self, node: NodeId, message: Carrier) -> None:
         for number, block in blocks_of(message):
             self.content.store(message.file, number, block)
             self.since.pop((message.file, number), None)
+        self._note_rights(node, message.file, message.fresh)
+
+    def _note_rights(self, node: NodeId, file: FileId, numbers: Iterable[int]) -> None:
+        """Home has what the node wrote to these blocks."""
+        granted = [(self.directory.granted(file, number, node), number) for number in numbers]
+        for grant, found in groupby(granted, lambda each: each[0]):
+            for first, count in runs([number for _, number in found]):
+                self.rights.note(file, first, count, grant)
 
     def _reply(self, token: Token, message: Message) -> None:
         answer: Message | OSError = message
@@ -350,6 +369,8 @@ class Share(Naming):
                 changed = self.content.change(file, changes, discard)
             finally:
                 self._act(self.directory.gave(file, token, monotonic()))
+                grant = self.directory.granted(file, ATTRIBUTES, HOME)
+                self.rights.note(file, ATTRIBUTES, ALL, grant)
         return changed
 
     def _current(self, session: Session, attributes: Attributes) -> Attributes:
@@ -480,6 +501,7 @@ class Share(Naming):
                 if why:
                     self.lost(session, why)
             self._save()
+            self.rights.look()
             self.grace.look()
 
 

@@ -248,6 +248,16 @@ class Directory:
     def files(self) -> Iterable[FileId]:
         return tuple(self._files)
 
+    def granted(self, file: FileId, number: int, node: NodeId) -> int:
+        """Under which right the node had written what it has just given of the block, or logged;
+        of what others may write by now, a later one. Of home's own changes, the node being HOME,
+        their number."""
+        known = self._file(file)
+        record = known.blocks.get(number)
+        if record is not None and record.owner == node != HOME:
+            return record.grant
+        return max(known.grant, record.grant if record else 0)
+
     def native(self, file: FileId) -> NodeId | None:
         known = self._files.get(file)
         return known.native if known else None

@@ -9,6 +9,7 @@ kept here while the file is open. The time of the last access is not kept up to 
 from __future__ import annotations
 
 import errno
+import itertools
 import logging
 import os
 import stat
@@ -70,7 +71,8 @@ WRITTEN_SECONDS = 2.0
 class _Use:
     """One file's handles. lock: an open, and a last close, of one file at a time. file: also
     without a handle, while copies are kept for the next program; since: when that began,
-    monotonic."""
+    monotonic. said: when home was told last that it is closed or written no more, as a number of
+    the node's."""
 
     lock: threading.Lock
     file: OpenFile | None = None
@@ -78,6 +80,7 @@ class _Use:
     since: float = 0.0
     writes: bool = False
     locked: bool = False
+    said: int = 0
 
 
 class Node(Naming):
@@ -96,6 +99,7 @@ class Node(Naming):
         self._buffer = buffer
         self._uses: defaultdict[FileId, _Use] = defaultdict(lambda: _Use(threading.Lock()))
         self._uses_lock = threading.Lock()
+        self._numbers = itertools.count(1)
         self._ended = threading.Event()
         self._relaxation = inf
         self._look = threading.Event()
@@ -316,11 +320,15 @@ class Node(Naming):
             return self._uses[file]
 
     def _open(self, file: FileId, use: _Use, *, writes: bool, cut: bool = False) -> OpenFile:
-        """cut: home makes it empty before."""
+        """cut: home makes it empty before; that is asked once, or what others write after it might
+        be cut off as well."""
         mark = self.content.mark()
         self._names.opening(file)
         try:
-            opened = self.ask(lambda hub: hub.open(file, writes, cut))
+            if cut:
+                opened = self.hub.open(file, writes, cut)
+            else:
+                opened = self.ask(lambda hub: hub.open(file, writes, False))
         except OSError:
             if use.file is None:
                 self._names.closed(file)
@@ -356,7 +364,7 @@ class Node(Naming):
     def create(
         self, parent: FileId, name: bytes, mode: int, flags: int, uid: int, gid: int
     ) -> tuple[Entry, Handle]:
-        mark, names = self.content.mark(), self._names.mark()
+        mark, names, began = self.content.mark(), self._names.mark(), next(self._numbers)
         exclusive = bool(flags & os.O_EXCL)
         try:
             made, opened = self.hub.create(parent, checked(name), mode, uid, gid, exclusive)
@@ -369,7 +377,10 @@ class Node(Naming):
         use = self._use(file)
         with use.lock:
             self._names.opening(file)
-            new = self._opened(file, use, opened, mark, writes=True)
+            if use.said > began:  # of a file that was there; home may have heard that after this
+                new = self._open(file, use, writes=True)
+            else:
+                new = self._opened(file, use, opened, mark, writes=True)
             self._used(file, use)
         if flags & os.O_TRUNC:
             self.change(file, Changes(size=0), None)
@@ -469,6 +480,7 @@ class Node(Naming):
         assert opened is not None
         opened.spoken += 1
         self._hub.written(file, partial(self.content.told, opened, opened.spoken))
+        use.said = next(self._numbers)
 
     def _engaged(self, file: FileId) -> None:
         """Another node opens a file that no program here has open: it is to be that one's alone."""
@@ -492,6 +504,7 @@ class Node(Naming):
                 self._names.learn_attributes(mark, attributes)
 
         self._hub.close(file, closed)
+        use.said = next(self._numbers)
 
     # Locks.
 

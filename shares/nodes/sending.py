@@ -145,6 +145,8 @@ class Sender:
                 if hub is self._hub:
                     self._going -= len(message.data)
                     self._unanswered[file] -= 1
+                    if not self._unanswered[file]:
+                        del self._unanswered[file]
                     self._note_failure(reply, file)
                 if hub is self._hub and not isinstance(reply, OSError):
                     for number, sent in given.items():

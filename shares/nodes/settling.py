@@ -68,6 +68,8 @@ class Settling(ABC):
         known = self._files[file]
         self.note_times(known)
         self._flush(file, wait=known.log == "sync")
+        if known.log == "sync":
+            self._sender.wait_until(lambda: self._sender.quiet(file))  # what was pushed, too
 
     def keep(self, file: FileId) -> bool:
         """No program has it open. Whether it is native, and so is this node's until another one

@@ -12,11 +12,12 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import pytest
 
 from shares.coherence import FileId
-from shares.nodes import BLOCK, ROOT, Changes, Node
+from shares.nodes import BLOCK, ROOT, Changes, Made, Node, Opened
 from tests.homeserver.shares.conftest import LEASE, Home
 from tests.waiting import eventually
 
@@ -260,6 +261,54 @@ def test_what_was_closed_and_is_on_its_way_comes_with_the_next_membership(home: 
         assert node.attributes(file, None).size == node.attributes(again, None).size == 7
     finally:
         member.close()
+
+
+def test_a_cut_that_home_may_have_made_is_not_asked_for_again(home: Home) -> None:
+    """What another one writes after it is nothing that was to be cut off."""
+    home.add()
+    (home.root / "file").write_bytes(b"content")
+    member = home.member("stays")
+    try:
+        node, hub = member.node, member.node.hub
+        file = node.lookup(ROOT, b"file").attributes.file
+        session, ask = home.share.sessions[hub.node], hub.open
+
+        def overtaken(file: FileId, writes: bool, cut: bool) -> Opened:
+            ask(file, writes, cut)
+            home.share.lost(session, "for the test")
+            (home.root / "file").write_bytes(b"another's")
+            assert eventually(lambda: not hub.connected)
+            raise OSError(errno.EIO, "the answer did not come")
+
+        hub.open = overtaken  # type: ignore[method-assign]
+        with pytest.raises(OSError):
+            node.open(file, os.O_WRONLY | os.O_TRUNC)
+        assert eventually(lambda: node.hub is not hub and node.hub.connected, 60.0)
+        assert node.attributes(file, None).size == 9
+        assert (home.root / "file").read_bytes() == b"another's"
+    finally:
+        member.close()
+
+
+def test_a_file_that_is_closed_while_it_is_created_again_is_open(home: Home, node: Node) -> None:
+    file = write(node, b"file")
+    hub = node.hub
+    ask = hub.create
+
+    def overtaken(*arguments: Any) -> tuple[Made, Opened]:
+        answer = ask(*arguments)
+        node._close_idle(file)  # as after 30 s
+        return answer
+
+    hub.create = overtaken  # type: ignore[method-assign]
+    _, handle = node.create(ROOT, b"file", 0o644, os.O_WRONLY, UID, GID)
+    hub.usage()
+    assert file in home.share.sessions[hub.node].opened
+    assert home.share.directory.native(file) == hub.node
+    node.write(handle.number, 0, b"written")
+    node.sync(handle.number, data_only=False)
+    assert (home.root / "file").read_bytes() == b"written"
+    node.release(handle.number, 0)
 
 
 def test_a_close_before_home_serves_again_does_not_come_behind_a_later_open(home: Home) -> None:
