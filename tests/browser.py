@@ -29,9 +29,6 @@ PAGES = "/usr/share/novnc"
 KEYS = {"ctrl": "\ue009", "enter": "\ue007", "home": "\ue011"}
 """Those of WebDriver (17.4.2) that have no character."""
 
-SCREEN_SECONDS = 120.0
-"""Until a viewer has its first picture: a machine has to draw it, while others are busy."""
-
 FREE_PORT = "import socket; s = socket.create_server(('127.0.0.1', 0)); print(s.getsockname()[1])"
 
 STATE = "return document.documentElement.classList.contains('noVNC_connected')"
@@ -123,7 +120,7 @@ def browsing(
     ):
         _await_answer(prefix, page)
         told(prefix, f"{browser.session}/url", {"url": page})
-        assert eventually(lambda: browser.runs, SCREEN_SECONDS), (folder / "log").read_text()
+        assert eventually(lambda: browser.runs, 60.0), (folder / "log").read_text()
         yield browser
 
 
