@@ -12,13 +12,14 @@ asked.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from chunkstore import Below, Media, Store, encode_places, records_below
-from satchel.errors import NotFoundError
+from satchel.errors import NotFoundError, StateError
 from surrogate.fetching import Prior
-from wire import ChunkClient, HttpClient, Priority
+from wire import ChunkClient, HttpClient, PeerTimeout, Priority
 
 FORWARDED = Prior(round_trip=0.005, rate=2e6)
 PEER = Prior(round_trip=0.002, rate=10e6, hits=0.3)
@@ -27,31 +28,58 @@ OWN = Prior(round_trip=0.0002, rate=200e6, hits=0.5)
 
 
 class SocketSource:
-    """A source behind a Unix socket."""
+    """A source behind a Unix socket.
+
+    Where it is silent, its connections are not used again: when a client has walked to another
+    network, another forward is at that socket, and those through the old one are silent for ever.
+    """
 
     def __init__(self, name: str, socket: Path, prior: Prior = FORWARDED) -> None:
         self.name = name
         self.prior = prior
+        self._socket = socket
+        self._lock = threading.Lock()
         self._http = HttpClient(socket, peer=name)
-        self._chunks = ChunkClient(self._http)
+        self._closed = False
         self._goes_below = True
 
     def fetch(self, refs: bytes, priority: Priority, silence: float) -> bytes:
         """Raises UnavailableError, also when nothing came for `silence` seconds."""
-        return self._chunks.fetch(refs, priority, timeout=silence)
+        return self._ask(lambda chunks: chunks.fetch(refs, priority, timeout=silence))
 
     def below(self, places: Sequence[Below], priority: Priority, silence: float) -> bytes:
         """As `fetch`. A peer that knows no such request is asked for the pages alone."""
         if self._goes_below:
             try:
-                return self._chunks.below(encode_places(places), priority, timeout=silence)
+                body = encode_places(places)
+                return self._ask(lambda chunks: chunks.below(body, priority, timeout=silence))
             except NotFoundError:
                 self._goes_below = False
         return self.fetch(b"".join(place.page for place in places), priority, silence)
 
     def close(self) -> None:
         """Close its connections, those in use as soon as they are not."""
-        self._http.close()
+        with self._lock:
+            self._closed = True
+            self._http.close()
+
+    def _ask(self, ask: Callable[[ChunkClient], bytes]) -> bytes:
+        while True:
+            http = self._http
+            try:
+                return ask(ChunkClient(http))
+            except PeerTimeout:
+                self._give_up(http)
+                raise
+            except StateError:
+                if self._closed or http is self._http:
+                    raise
+
+    def _give_up(self, http: HttpClient) -> None:
+        with self._lock:
+            if http is self._http and not self._closed:
+                self._http = HttpClient(self._socket, peer=self.name)
+                http.close()
 
 
 class MediaSource:
