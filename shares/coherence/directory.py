@@ -32,6 +32,7 @@ from shares.coherence.actions import (
     Token,
 )
 from shares.coherence.messages import (
+    ATTRIBUTES,
     HOME,
     Blocks,
     Done,
@@ -288,6 +289,10 @@ class Directory:
             before = known.queue[: known.queue.index(request)]
             if not any(request.overlaps(other.first, other.end) for other in before):
                 request.started = True
+                if known.native not in {None, request.node}:
+                    # What the native node asks from here on waits until it has answered Engage:
+                    # granted before that, it would be taken for nothing but a copy after it.
+                    request.first, request.end = ATTRIBUTES, inf
                 if isinstance(request.wants, Own):
                     for number in request.wants.numbers:
                         known.record(number).readers = NOBODY

@@ -30,6 +30,9 @@ ROUNDS = 6
 OPERATIONS = 56
 """Of each program in each round; 2,016 in all."""
 
+AGAIN = 0.02
+"""How often a program opens the file again, for each of its operations."""
+
 CUTS = 60
 VALUE = 16
 
@@ -129,7 +132,7 @@ class Recorder:
         for _ in range(ROUNDS):
             self._all.wait(60)
             for _ in range(OPERATIONS):
-                if chance.random() < 0.02:
+                if chance.random() < AGAIN:
                     handle = files.open_again(handle)
                 if chance.random() < 0.4:
                     block = chance.randrange(BLOCKS)
@@ -160,6 +163,14 @@ class Recorder:
         assert len(self.history) == PROGRAMS * ROUNDS * OPERATIONS
         violations = check(self.history)
         assert not violations, dump(violations[0].operations)
+
+
+class Opened(Asked):
+    """Files that are closed and opened again, with handles that count."""
+
+    def open_again(self, handle: int) -> int:
+        self._node.release(handle, 0)
+        return self.open()
 
 
 THROUGH = pytest.mark.parametrize(
@@ -197,6 +208,25 @@ def test_what_programs_see_over_connections_that_break_is_one_memory(
     assert recorder.failed == 0
     assert not any(member.over for member in members)
     assert (home.answered > len(recorder.history) / 20) == (through == "mounts")
+
+
+@THROUGH
+@pytest.mark.parametrize("options", [{}, {"policy": "predicted"}])
+def test_files_that_are_closed_and_opened_all_the_time_are_one_memory(
+    home: Home, options: dict[str, str], through: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files are closed with their last handles, and opened again after every fourth access."""
+    monkeypatch.setattr("shares.nodes.node.IDLE_FILES", 0)
+    monkeypatch.setattr("tests.homeserver.shares.test_history.AGAIN", 0.25)
+    home.add(**options)
+    nodes = [home.join(str(number)).node for number in range(NODES)]
+    files = files_of(home, nodes, through)
+    if through == "nodes":
+        files = [Opened(node) for node in nodes]
+    recorder = Recorder(nodes, files, lambda number: None)
+    recorder.run()
+    recorder.judge()
+    assert recorder.failed == 0
 
 
 class Faults:

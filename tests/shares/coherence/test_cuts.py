@@ -9,6 +9,7 @@ from math import inf
 from shares.coherence import (
     ATTRIBUTES,
     BLOCK,
+    HOME,
     Action,
     Ask,
     Blocks,
@@ -17,9 +18,11 @@ from shares.coherence import (
     Engaged,
     Fetch,
     FileId,
+    Granted,
     Native,
     NodeId,
     Opened,
+    Own,
     Refused,
     Release,
     Reply,
@@ -99,6 +102,20 @@ def test_a_file_that_one_node_alone_has_open_is_native_again_after_a_cut() -> No
     assert isinstance(told.message, Native)
     assert told.message.grant > before
     assert directory.native(FILE) == ONE
+
+
+def test_what_a_native_node_asks_for_waits_for_its_answer_to_engage() -> None:
+    """It was granted as to the native node; with the answer home took the block for a copy."""
+    directory = Directory()
+    opened(directory, ONE)
+    (asked,) = directory.request(HOME, Fetch(FILE, ATTRIBUTES, 1, (0,)), 2, 0.0)
+    assert isinstance(asked, Ask)
+    assert directory.request(ONE, Own(FILE, 0, 1, (0,), True), 3, 0.0) == []
+    done = directory.answer(ONE, asked.number, Engaged(FILE, 0, 0, (), ((0, 1),)), 0.0)
+    (granted,) = [a.message for a in done if isinstance(a, Reply) and a.node == ONE]
+    assert isinstance(granted, Granted)
+    record = directory.record(FILE, 0)
+    assert record is not None and (record.owner, record.grant) == (ONE, granted.grant)
 
 
 def test_a_file_that_two_nodes_have_open_is_nobodys_after_a_cut() -> None:
