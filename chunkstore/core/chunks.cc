@@ -16,6 +16,9 @@
 namespace satchel {
 namespace {
 
+// Bytes that wait to be written before whoever brings more waits too.
+constexpr size_t kMostQueued = size_t{6} << 20;
+
 constexpr size_t kGroup = 256;  // chunks that are looked up and appended together
 
 // Content is stored raw where this many times its size is free.
@@ -59,23 +62,6 @@ Status LoadPlaces(const Index& index, LocationTable* table) {
 }
 
 }  // namespace
-
-void RecordBatch::Add(const ChunkRef& ref, const uint8_t* block, int level) {
-  const auto offset = static_cast<uint32_t>(bytes.size());
-  const uint32_t size = kRecordHeaderSize + AppendRecord(ref, block, level, &bytes);
-  items.push_back(Item{ref, offset, size});
-}
-
-void RecordBatch::Add(const RecordView& record, const uint8_t* data) {
-  items.push_back(Item{record.ref, static_cast<uint32_t>(bytes.size()), record.size()});
-  bytes.append(reinterpret_cast<const char*>(data), record.size());
-}
-
-void RecordBatch::Add(const RecordBatch& other) {
-  const auto begin = static_cast<uint32_t>(bytes.size());
-  for (const Item& item : other.items) items.push_back({item.ref, begin + item.offset, item.size});
-  bytes += other.bytes;
-}
 
 Chunks::Chunks(Env* env, std::string packs, std::unique_ptr<Index> index, PackPosition end,
                const ChunkOptions& options)
@@ -398,7 +384,11 @@ std::vector<ChunkRef> Chunks::TakeNamesakes() {
 Status Chunks::Write() {
   {
     const MutexLock lock(&mutex_);
-    SATCHEL_RETURN_IF_ERROR(WriteQueued());
+    for (;;) {
+      SATCHEL_RETURN_IF_ERROR(WriteQueued(0));
+      if (writer_.queued() <= kMostQueued) break;
+      written_.Wait(&mutex_);
+    }
     if (pending_.size() < options_.max_pending) return {};
     BeginSync();
     if (pending_.size() < 2 * options_.max_pending) return {};
@@ -406,13 +396,14 @@ Status Chunks::Write() {
   return Sync();
 }
 
-// Writes what nobody else is writing. Gives the mutex up meanwhile.
-Status Chunks::WriteQueued() {
-  while (PackWrite* const write = writer_.Take()) {
+// Writes what nobody else is writing: all before `number`, and what is worth a write. Gives the
+// mutex up meanwhile.
+Status Chunks::WriteQueued(uint64_t number) {
+  for (PackWrite write; writer_.Take(number, &write);) {
     mutex_.Unlock();
-    const Status status = write->Run();
+    const Status status = write.Run();
     mutex_.Lock();
-    writer_.Done(write, status.ok());
+    writer_.Done(&write, status.ok());
     written_.NotifyAll();
     SATCHEL_RETURN_IF_ERROR(status);
   }
@@ -422,7 +413,7 @@ Status Chunks::WriteQueued() {
 // Gives the mutex up meanwhile. A piece that somebody else fails to write is tried again here.
 Status Chunks::WriteAllBefore(uint64_t number) {
   for (;;) {
-    SATCHEL_RETURN_IF_ERROR(WriteQueued());
+    SATCHEL_RETURN_IF_ERROR(WriteQueued(number));
     if (!writer_.HasQueuedBefore(number)) return {};
     written_.Wait(&mutex_);
   }

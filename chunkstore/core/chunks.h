@@ -40,6 +40,7 @@
 #include "chunkstore/core/pack_reader.h"
 #include "chunkstore/core/pack_writer.h"
 #include "chunkstore/core/page_cache.h"
+#include "chunkstore/core/record_batch.h"
 #include "chunkstore/core/ref_map.h"
 #include "chunkstore/core/table.h"
 
@@ -52,28 +53,6 @@ struct ChunkOptions {
   int level = 1;                     // of zstd; 0: raw
   uint64_t pack_limit = kPackLimit;  // bytes of a pack
   size_t max_pending = 1 << 13;      // chunks not in the index yet before a Sync is begun
-};
-
-// Records that wait to be appended, one after the other.
-struct RecordBatch {
-  struct Item {
-    ChunkRef ref;
-    uint32_t offset;  // in `bytes`; each record begins where the one before it ends
-    uint32_t size;
-  };
-
-  std::string bytes;
-  std::vector<Item> items;
-  bool bulk = false;   // part of much that is not read soon
-  bool again = false;  // to be stored also if they are in the index
-
-  void Add(const ChunkRef& ref, const uint8_t* block, int level);
-  void Add(const RecordView& record, const uint8_t* data);
-  void Add(const RecordBatch& other);
-  void Clear() {
-    bytes.clear();
-    items.clear();
-  }
 };
 
 // Whether a status says that a chunk is lost: not whole, or gone with the pack it was in.
@@ -126,6 +105,12 @@ class Chunks final : public PageSource {
   // Sync where more is put than is made durable.
   Status Reserve(RecordBatch batch, std::vector<Location>* at);
   Status Write();
+
+  // For the bytes of a batch: empty, with room if there was such a batch before.
+  std::string TakeSpare() {
+    const MutexLock lock(&mutex_);
+    return writer_.TakeSpare();
+  }
 
   // Every chunk that was located can be read from its pack file by another process.
   Status Flush();
@@ -205,7 +190,7 @@ class Chunks final : public PageSource {
     Location at[LocationTable::kMaxCandidates];
   };
 
-  Status WriteQueued() REQUIRES(mutex_);
+  Status WriteQueued(uint64_t number) REQUIRES(mutex_);
   Status WriteAllBefore(uint64_t number) REQUIRES(mutex_);
   void TakeBack() REQUIRES(mutex_);
   void BeginSync() REQUIRES(mutex_);

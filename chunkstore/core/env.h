@@ -51,8 +51,9 @@ class File {
 
   virtual Status WriteAt(uint64_t offset, const void* data, size_t n) = 0;
 
-  // The same, of much that is not read soon: it need not stay in the system's memory, nor go
-  // through it. By several threads at once, if no two write to the same bytes.
+  // The same, of much that is not read soon: it need not stay in the system's memory. It goes past
+  // it where `offset` and `data` leave the same rest when divided by kUncachedAlign. By several
+  // threads at once, if no two write to the same bytes.
   virtual Status WriteUncached(uint64_t offset, const void* data, size_t n) {
     return WriteAt(offset, data, n);
   }

@@ -183,6 +183,7 @@ class Ingest : private PageSink {
     const int level = squeezed ? kFastLevel : plan_.level;
     const size_t n = batch->placed.size();
     batch->records.bulk = plan_.bulk;
+    batch->records.bytes = chunks_->TakeSpare();
     batch->records.bytes.reserve(n * kMaxRecordSize);
     for (size_t k = 0; k < n; ++k) {
       const uint8_t* const block = &desk.content[size_t{batch->placed[k]} * kBlockSize];

@@ -4,9 +4,22 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 namespace satchel {
+namespace {
+
+constexpr size_t kPage = File::kUncachedAlign;
+
+// Bytes that are worth a write, at most; of a small pack it is a part. A write of this size takes a
+// disk about a millisecond; larger ones were no faster (docs/chunkstore.md).
+constexpr uint64_t kWorth = uint64_t{1} << 20;
+constexpr uint64_t kWorthOfPack = 4;
+
+constexpr size_t kSpare = 4;  // strings
+
+}  // namespace
 
 Status PendingSync::Run(Env* env) const {
   for (const Part& part : parts) {
@@ -18,8 +31,26 @@ Status PendingSync::Run(Env* env) const {
   return folder.empty() ? Status() : env->SyncDir(folder);
 }
 
+// Bulk is copied to where it lies in its page of memory as it will in that of the file.
+Status PackWrite::Run() {
+  const QueuedPiece& first = *pieces.front();
+  if (!first.bulk) return first.file->WriteAt(first.offset, first.bytes.data(), size);
+  const size_t skew = first.offset % kPage;
+  char* to = aligned.data() + skew;
+  for (const auto& piece : pieces) {
+    std::memcpy(to, piece->bytes.data(), piece->bytes.size());
+    to += piece->bytes.size();
+  }
+  return first.file->WriteUncached(first.offset, aligned.data() + skew, size);
+}
+
 PackWriter::PackWriter(Env* env, std::string folder, PackPosition end, uint64_t limit)
-    : env_(env), folder_(std::move(folder)), limit_(limit), pack_(end.pack), end_(end.offset) {}
+    : env_(env),
+      folder_(std::move(folder)),
+      limit_(limit),
+      worth_(std::min(kWorth, limit / kWorthOfPack)),
+      pack_(end.pack),
+      end_(end.offset) {}
 
 Status PackWriter::Place(uint32_t size, Location* at) {
   if (!Fits(size)) {
@@ -34,32 +65,75 @@ Status PackWriter::Place(uint32_t size, Location* at) {
 }
 
 void PackWriter::Queue(std::string bytes, const Location& first, bool bulk) {
-  queue_.push_back(PackWrite{file_, pack_, first.offset, std::move(bytes), next_number_++, bulk});
+  queued_ += bytes.size();
+  queue_.push_back(QueuedPiece{file_, pack_, first.offset, std::move(bytes), next_number_++, bulk});
 }
 
-PackWrite* PackWriter::Take() {
-  for (PackWrite& write : queue_) {
-    if (write.taken) continue;
-    write.taken = true;
-    return &write;
+bool PackWriter::Take(uint64_t before, PackWrite* write) {
+  const auto end = queue_.end();
+  const auto first =
+      std::find_if(queue_.begin(), end, [](const auto& each) { return !each.taken; });
+  if (first == end) return false;
+  write->pieces = {first};
+  write->size = first->bytes.size();
+  auto next = std::next(first);
+  for (; next != end && !next->taken && next->Continues(*std::prev(next)); ++next) {
+    if (write->size + next->bytes.size() > 2 * worth_) break;
+    write->pieces.push_back(next);
+    write->size += next->bytes.size();
   }
-  return nullptr;
+  const bool closed = next != end && !next->Continues(*std::prev(next));
+  if (first->bulk && first->number >= before && write->size < worth_ && next == end) return false;
+  if (first->bulk && write->pieces.back()->number >= before && !closed) LeavePartOfPage(write);
+  if (first->bulk && !aligned_.empty()) {
+    write->aligned = std::move(aligned_.back());
+    aligned_.pop_back();
+  }
+  const size_t room = kPage + std::max(2 * worth_, write->size);
+  if (first->bulk && write->aligned.size() < room) write->aligned = PageArray<char>(room);
+  for (const auto& piece : write->pieces) piece->taken = true;
+  return true;
+}
+
+// The end of the last piece that does not fill a page becomes a piece of its own.
+void PackWriter::LeavePartOfPage(PackWrite* write) {
+  const auto last = write->pieces.back();
+  const size_t rest = last->end() % kPage;
+  if (rest == 0 || rest >= last->bytes.size()) return;
+  const size_t kept = last->bytes.size() - rest;
+  queue_.insert(std::next(last), QueuedPiece{last->file, last->pack, last->offset + kept,
+                                             last->bytes.substr(kept), last->number, true});
+  last->bytes.resize(kept);
+  write->size -= rest;
 }
 
 void PackWriter::Done(PackWrite* write, bool written) {
-  write->taken = false;
-  if (!written) return;
-  PendingSync::Part* const part = MarkUnsynced(write->file);
-  if (write->bulk) {
-    const uint64_t end = write->offset + write->bytes.size();
-    if (!part->bulk.empty() && part->bulk.back().end == write->offset) {
-      part->bulk.back().end = end;
-    } else {
-      part->bulk.push_back({write->offset, end});
+  if (write->aligned.size() > 0) aligned_.push_back(std::move(write->aligned));
+  for (const auto& piece : write->pieces) {
+    piece->taken = false;
+    if (!written) continue;
+    PendingSync::Part* const part = MarkUnsynced(piece->file);
+    if (piece->bulk && !part->bulk.empty() && part->bulk.back().end == piece->offset) {
+      part->bulk.back().end = piece->end();
+    } else if (piece->bulk) {
+      part->bulk.push_back({piece->offset, piece->end()});
     }
+    queued_ -= piece->bytes.size();
+    const bool large = piece->bytes.capacity() >= worth_ / 2;
+    if (large && spare_.size() < kSpare) spare_.push_back(std::move(piece->bytes));
+    queue_.erase(piece);
   }
-  const auto is_it = [write](const PackWrite& other) { return &other == write; };
-  queue_.erase(std::find_if(queue_.begin(), queue_.end(), is_it));
+  if (!queue_.empty()) return;
+  aligned_.clear();
+  spare_.clear();
+}
+
+std::string PackWriter::TakeSpare() {
+  if (spare_.empty()) return {};
+  std::string spare = std::move(spare_.back());
+  spare_.pop_back();
+  spare.clear();
+  return spare;
 }
 
 bool PackWriter::HasQueuedBefore(uint64_t number) const {
@@ -67,9 +141,9 @@ bool PackWriter::HasQueuedBefore(uint64_t number) const {
 }
 
 bool PackWriter::IsQueued(const Location& at) const {
-  return std::any_of(queue_.begin(), queue_.end(), [&](const PackWrite& write) {
-    return write.pack == at.pack && at.offset >= write.offset &&
-           at.offset < write.offset + write.bytes.size();
+  return std::any_of(queue_.begin(), queue_.end(), [&](const QueuedPiece& piece) {
+    return piece.pack == at.pack && at.offset < piece.end() &&
+           piece.offset < uint64_t{at.offset} + at.size();
   });
 }
 

@@ -7,8 +7,11 @@
 //
 //   Place   a record has its place
 //   Queue   the bytes of records that have places wait to be written
-//   Take    somebody has undertaken to write a piece of the queue
-//   Done    the piece is in the file, or waits again because that failed
+//   Take    somebody has undertaken to write the oldest of the queue
+//   Done    that is in the file, or waits again because it failed
+//
+// Much at once (an import, settling) waits until it is worth a write, and goes past the system's
+// memory in whole pages. What is left of a page waits for what comes behind it, or for a Sync.
 //
 // So a pack may have a hole where a piece is not written yet, and keeps it if the process ends
 // before that; nobody was ever told that those records are safe. A piece that could not be written
@@ -27,6 +30,7 @@
 
 #include "chunkstore/core/env.h"
 #include "chunkstore/core/pack_reader.h"
+#include "chunkstore/core/page_array.h"
 
 namespace satchel {
 
@@ -54,7 +58,7 @@ struct PendingSync {
 };
 
 // Records that have their place and wait to be written there.
-struct PackWrite {
+struct QueuedPiece {
   std::shared_ptr<File> file;
   uint32_t pack;
   uint64_t offset;
@@ -63,10 +67,21 @@ struct PackWrite {
   bool bulk;           // part of much, which is not read soon
   bool taken = false;  // somebody is writing it
 
-  Status Run() const {
-    return bulk ? file->WriteUncached(offset, bytes.data(), bytes.size())
-                : file->WriteAt(offset, bytes.data(), bytes.size());
+  uint64_t end() const { return offset + bytes.size(); }
+
+  // Whether the two can be written as one.
+  bool Continues(const QueuedPiece& before) const {
+    return bulk && before.bulk && file == before.file && offset == before.end();
   }
+};
+
+// What somebody writes: pieces of the queue, one behind the other in the file.
+struct PackWrite {
+  std::vector<std::list<QueuedPiece>::iterator> pieces;
+  size_t size = 0;          // bytes
+  PageArray<char> aligned;  // room for them, if they are bulk
+
+  Status Run();
 };
 
 class PackWriter {
@@ -85,10 +100,17 @@ class PackWriter {
   // one pack, one behind the other. `bulk`: they are part of much that is not read soon.
   void Queue(std::string bytes, const Location& first, bool bulk);
 
-  // The oldest piece that nobody is writing; null if there is none. It stays where it is until
-  // Done.
-  PackWrite* Take();
+  // The oldest that nobody is writing. What is bulk and numbered from `before` on only as soon as
+  // it is worth a write, in whole pages. false if there is none. It stays in the queue until Done.
+  bool Take(uint64_t before, PackWrite* write);
   void Done(PackWrite* write, bool written);
+
+  // Empty, with the room of bytes that were written, if there are such: memory that is new costs
+  // the system more than what is done with it here.
+  std::string TakeSpare();
+
+  // Bytes that are not written yet.
+  size_t queued() const { return queued_; }
 
   // Whether a piece of the queue with a number below this one is not written yet.
   bool HasQueuedBefore(uint64_t number) const;
@@ -106,15 +128,20 @@ class PackWriter {
  private:
   Status OpenCurrent();
   Status StartPack();
+  void LeavePartOfPage(PackWrite* write);
   PendingSync::Part* MarkUnsynced(const std::shared_ptr<File>& file);
 
   Env* const env_;
   const std::string folder_;
   const uint64_t limit_;
+  const size_t worth_;  // bytes of bulk that are worth a write; twice that is most of many pieces
   uint32_t pack_;
-  uint64_t end_;                // of the current pack: where the next record goes
-  std::shared_ptr<File> file_;  // the current pack, once it is open
-  std::list<PackWrite> queue_;  // in the order of the places
+  uint64_t end_;                          // of the current pack: where the next record goes
+  std::shared_ptr<File> file_;            // the current pack, once it is open
+  std::list<QueuedPiece> queue_;          // in the order of the places
+  size_t queued_ = 0;                     // bytes
+  std::vector<PageArray<char>> aligned_;  // of writes that are done, until all are
+  std::vector<std::string> spare_;        // the same
   uint64_t next_number_ = 0;
   std::vector<PendingSync::Part> unsynced_;
   bool folder_unsynced_ = false;

@@ -13,7 +13,6 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <mutex>
 
@@ -103,8 +102,9 @@ class PosixFile final : public File {
   Status WriteUncached(uint64_t offset, const void* data, size_t n) override {
     const uint64_t begin = (offset + kUncachedAlign - 1) / kUncachedAlign * kUncachedAlign;
     const uint64_t end = (offset + n) / kUncachedAlign * kUncachedAlign;
-    if (begin >= end || !OpenDirect()) return WriteAt(offset, data, n);
     const char* const from = static_cast<const char*>(data);
+    const bool aligned = (reinterpret_cast<uintptr_t>(data) - offset) % kUncachedAlign == 0;
+    if (!aligned || begin >= end || !OpenDirect()) return WriteAt(offset, data, n);
     SATCHEL_RETURN_IF_ERROR(WriteAt(offset, from, begin - offset));
     SATCHEL_RETURN_IF_ERROR(WriteDirect(begin, from + (begin - offset), end - begin));
     return WriteAt(end, from + (end - offset), offset + n - end);
@@ -160,7 +160,6 @@ class PosixFile final : public File {
   }
 
  private:
-  static constexpr size_t kDirectPiece = size_t{512} << 10;
   static constexpr size_t kLooks = 8;
 
   // Through the open file, because its name may be another's by now. -1 where it cannot be had.
@@ -188,33 +187,16 @@ class PosixFile final : public File {
     return there;
   }
 
-  // Of whole pages.
+  // Of whole pages, in whole pages of memory.
   Status WriteDirect(uint64_t offset, const char* data, size_t n) {
-    struct Free {
-      void operator()(void* memory) const { std::free(memory); }
-    };
-    thread_local const std::unique_ptr<void, Free> buffer(
-        std::aligned_alloc(kUncachedAlign, kDirectPiece));
-    const bool aligned = reinterpret_cast<uintptr_t>(data) % kUncachedAlign == 0;
     for (size_t done = 0; done < n;) {
-      size_t size = n - done;
-      const char* from = data + done;
-      if (!aligned) {
-        if (buffer == nullptr) return WriteAt(offset + done, from, size);
-        size = std::min(size, kDirectPiece);
-        std::memcpy(buffer.get(), from, size);
-        from = static_cast<const char*>(buffer.get());
-      }
-      const ssize_t r = pwrite(direct_, from, size, static_cast<off_t>(offset + done));
+      const ssize_t r = pwrite(direct_, data + done, n - done, static_cast<off_t>(offset + done));
       if (r < 0 && errno == EINTR) continue;
-      if (r < 0 && errno == EINVAL) {  // not here after all
-        direct_works_ = false;
-        return WriteAt(offset + done, data + done, n - done);
-      }
-      if (r < 0) return Error("cannot write");
-      done += static_cast<size_t>(r);
+      if (r < 0 && errno != EINVAL) return Error("cannot write");
+      if (r < 0) direct_works_ = false;  // not here after all
+      if (r > 0) done += static_cast<size_t>(r);
       // A short write leaves a rest that is not aligned.
-      if (done % kUncachedAlign != 0) return WriteAt(offset + done, data + done, n - done);
+      if (r < 0 || done % kUncachedAlign != 0) return WriteAt(offset + done, data + done, n - done);
     }
     return {};
   }

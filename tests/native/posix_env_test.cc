@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <thread>
@@ -34,11 +35,29 @@ std::string Content(size_t n) {
   return content;
 }
 
+struct Free {
+  void operator()(char* memory) const { std::free(memory); }
+};
+
+std::unique_ptr<char, Free> Aligned(size_t n) {
+  return std::unique_ptr<char, Free>(
+      static_cast<char*>(std::aligned_alloc(File::kUncachedAlign, n)));
+}
+
+// From memory that lies in its pages as the bytes do in those of the file.
+Status WriteUncached(File* file, uint64_t offset, const std::string& content) {
+  constexpr size_t kPage = File::kUncachedAlign;
+  const auto buffer = Aligned((content.size() / kPage + 2) * kPage);
+  char* const from = buffer.get() + offset % kPage;
+  std::memcpy(from, content.data(), content.size());
+  return file->WriteUncached(offset, from, content.size());
+}
+
 // Every other piece, the last first: they share pages with the pieces of the other writer.
 Status WriteEveryOther(File* file, const std::string& content, size_t first) {
   for (size_t i = content.size() / kPiece; i-- > 0;) {
     if (i % 2 != first) continue;
-    SATCHEL_RETURN_IF_ERROR(file->WriteUncached(i * kPiece, &content[i * kPiece], kPiece));
+    SATCHEL_RETURN_IF_ERROR(WriteUncached(file, i * kPiece, content.substr(i * kPiece, kPiece)));
   }
   return {};
 }
@@ -78,17 +97,8 @@ TEST(PosixEnv, AnUncachedWriteReplacesWhatIsInTheSystemsMemory) {
   ExpectContent(file.get(), content);
   const std::string piece = Content(100'000);
   content.replace(1234, piece.size(), piece);
-  ASSERT_TRUE(file->WriteUncached(1234, piece.data(), piece.size()).ok());
+  ASSERT_TRUE(WriteUncached(file.get(), 1234, piece).ok());
   ExpectContent(file.get(), content);
-}
-
-struct Free {
-  void operator()(char* memory) const { std::free(memory); }
-};
-
-std::unique_ptr<char, Free> Aligned(size_t n) {
-  return std::unique_ptr<char, Free>(
-      static_cast<char*>(std::aligned_alloc(File::kUncachedAlign, n)));
 }
 
 // Pages of the file that are in the system's memory.
@@ -147,7 +157,7 @@ TEST(PosixEnv, AnUncachedReadSeesWhatWasWrittenInAnyWay) {
   std::unique_ptr<File> file;
   ASSERT_TRUE(PosixEnv()->Open(scratch.path() + "/file", OpenMode::kCreate, &file).ok());
   const size_t half = content.size() / 2;
-  ASSERT_TRUE(file->WriteUncached(0, content.data(), half).ok());
+  ASSERT_TRUE(WriteUncached(file.get(), 0, content.substr(0, half)).ok());
   ASSERT_TRUE(file->WriteAt(half, &content[half], content.size() - half).ok());
   ExpectUncachedReads(file.get(), content);
   ASSERT_TRUE(file->Sync().ok());
