@@ -57,6 +57,7 @@ from replica.shares import (
     SharesBusy,
     SharesUnserved,
 )
+from replica.working_set import BLOCK_LIMIT as WORKING_SET_LIMIT
 from replica.working_set import Expander, Frame, Run, WorkingSetInvalid, directory_size
 from replica.working_set import decode as decode_working_set
 from replica.working_set import encode as encode_working_set
@@ -66,6 +67,7 @@ __all__ = [
     "RESUME",
     "RUN_BLOCKS",
     "STEADY",
+    "WORKING_SET_LIMIT",
     "Access",
     "Answered",
     "Call",

@@ -29,8 +29,9 @@ from chunkstore import (
 )
 from images import Manifest
 from overlay import Volume
-from replica import Frozen, Replica, Run, encode_working_set
-from satchel.ids import BLOCK_SIZE
+from replica import WORKING_SET_LIMIT, Frozen, Replica, Run, encode_working_set
+from satchel.errors import StateError
+from satchel.ids import BLOCK_SIZE, ReplicaId
 from surrogate.fetching import Fetcher
 from wire import RUNS_LIMIT, CreateReplica, HandedOver
 
@@ -38,6 +39,17 @@ logger = logging.getLogger(__name__)
 
 TRIES = 5
 """A machine writes on while the pages above what it has written are fetched."""
+
+
+class TooMuchChanged(StateError):
+    """A machine has changed more blocks since its owner's checkpoint than a hand-over tells."""
+
+    def __init__(self, replica: ReplicaId, blocks: int) -> None:
+        super().__init__(
+            f"cannot hand replica {replica} over",
+            why=f"{blocks} blocks differ from the checkpoint, more than {WORKING_SET_LIMIT}",
+            fix="move it with `satchel move --route fresh`, from a checkpoint that home takes now",
+        )
 
 
 def hand_over(
@@ -51,7 +63,7 @@ def hand_over(
 ) -> HandedOver:
     """Freeze a replica that was resumed from `manifest`. known: blocks that differed from the
     owner's checkpoint when it was; known_pages: pages, None where that is not known. Raises as a
-    replica's checkpoint and a fetch do."""
+    replica's checkpoint and a fetch do, and TooMuchChanged."""
     frozen = _freeze(replica, fetcher, volumes)
     changed = set(known)
     pages: PageChanges = {}
@@ -59,6 +71,8 @@ def hand_over(
         found = difference(store, manifest.volumes[name], root)
         changed.update((name, number) for number in found.blocks)
         pages |= found.pages
+    if len(changed) > WORKING_SET_LIMIT:
+        raise TooMuchChanged(replica.id, len(changed))
 
     def content(run: Run) -> bytes:
         root = frozen.volumes[run.volume]

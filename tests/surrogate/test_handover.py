@@ -9,7 +9,7 @@ import flask
 import pytest
 
 from satchel.ids import ReplicaId
-from surrogate.handover import taken_over
+from surrogate.handover import TooMuchChanged, taken_over
 from surrogate.site import cache_routes
 from surrogate.tenant import Tenant
 from tests.machines import MACHINE, NotesCheckpoint
@@ -89,3 +89,16 @@ def test_a_machine_goes_on_elsewhere_as_it_is(chain: Chain) -> None:
     operation = note(4, "four")
     assert list(third.answer([operation])) == list(second.answer([operation]))
     assert third.replica.digest(STATE) == second.replica.digest(STATE)
+
+
+def test_more_changed_blocks_than_are_told_are_not_left_out(
+    chain: Chain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = chain.spots[0].create("r")
+    list(first.answer([note(1, "one")]))
+    monkeypatch.setattr("surrogate.handover.WORKING_SET_LIMIT", 1)
+    with pytest.raises(TooMuchChanged):
+        first.hand_over()
+    assert [answer.number for answer in first.answer([note(2, "two")])] == [2]
+    monkeypatch.undo()
+    assert first.hand_over().operation == 2

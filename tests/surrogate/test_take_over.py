@@ -38,6 +38,7 @@ from wire import (
 pytestmark = [requires(*MACHINE), pytest.mark.machine]
 
 REPLICA = "r1"
+PATIENCE = 300.0
 
 
 class Spot:
@@ -65,7 +66,7 @@ class Spot:
         environment = os.environ | {"XDG_CONFIG_HOME": str(self.folder)}
         with (self.folder / "log").open("ab") as log:
             self.daemon = subprocess.Popen([program, "serve"], env=environment, stderr=log)
-        assert eventually(self.answers, 300.0), (self.folder / "log").read_text()
+        assert eventually(self.answers, PATIENCE), (self.folder / "log").read_text()
 
     def answers(self) -> bool:
         with contextlib.suppress(UnavailableError):
@@ -81,19 +82,20 @@ class Spot:
     def leave(self) -> None:
         assert self.daemon is not None
         self.daemon.send_signal(signal.SIGHUP)
-        assert self.daemon.wait(60) == 0
+        assert self.daemon.wait(PATIENCE) == 0
 
     def end(self) -> None:
         assert self.daemon is not None
         self.daemon.terminate()
-        assert self.daemon.wait(60) == 130
+        assert self.daemon.wait(PATIENCE) == 130
 
     def create(self) -> ReplicaStatus:
         manifest = self.checkpoint.manifest.to_json()
         source = SourceAddress("home", str(self.offer.path))
         request = CreateReplica(ReplicaId(REPLICA), "notes", manifest, (source,))
         self.http.post_json("/v1/replicas", request.to_json())
-        return self.status(wait=60)
+        assert eventually(lambda: self.status(wait=10).state != "starting", PATIENCE)
+        return self.status()
 
     def status(self, wait: int = 0) -> ReplicaStatus:
         answer = self.http.get_json(f"/v1/replicas/{REPLICA}?wait={wait}", timeout=90)
@@ -173,7 +175,7 @@ def test_machines_go_on_and_a_miss_under_way_is_answered_by_the_next_daemon(spot
     spot.start()
     assert [answer.number for answer in spot.execute(note(last + 3))] == [last + 3]
     assert spot.pids() == pids
-    spot.http.delete(f"/v1/replicas/{REPLICA}", timeout=60)
+    spot.http.delete(f"/v1/replicas/{REPLICA}", timeout=PATIENCE)
     assert below(spot.run / "r") == []
     spot.end()
 
