@@ -7,34 +7,66 @@
 - image: a bootable disk with its kernel and initial RAM disk, made from a recipe on this host
 - manifest: what a checkpoint consists of, in canonical bytes that the owner signs
 - relocation: which checkpoints media have, and that what a resume reads first lies in one piece
-- raw view: any disk image as a raw file
+- raw: any disk image as a raw file
 
 Process 1 of a guest is Satchel's agent. There is no init system, no timer, no journal: less runs in
 the background, so fewer pages change between checkpoints, and a boot takes seconds and is always
 the same. What the agent starts is plain Debian.
 """
 
-from images.builder import BuiltImage, ImageDamaged, ImageNotBuilt, build
-from images.initrd import KernelFiles, debian_kernel
-from images.manifest import (
-    SIGNATURE_NAMESPACE,
-    Manifest,
-    ManifestInvalid,
-    ManifestUnsupported,
-    blob_root,
+from typing import TYPE_CHECKING
+
+from satchel.deferred import deferred
+
+if TYPE_CHECKING:
+    from images.builder import BuiltImage, ImageDamaged, ImageNotBuilt, build
+    from images.initrd import KernelFiles, debian_kernel
+    from images.manifest import (
+        SIGNATURE_NAMESPACE,
+        Manifest,
+        ManifestInvalid,
+        ManifestUnsupported,
+        blob_root,
+    )
+    from images.raw import DiskImageInvalid, raw_view
+    from images.recipe import Recipe, RecipeInvalid, RecipeNotFound, Rehearsal, recipes
+    from images.relocation import (
+        Relocated,
+        checkpoints_on,
+        read_first,
+        read_manifest,
+        relocate,
+        roots_on,
+    )
+    from images.sources import SourcesMissing
+    from images.utterances import PHRASES, speak
+
+__getattr__ = deferred(
+    __name__,
+    {
+        "builder": ("BuiltImage", "ImageDamaged", "ImageNotBuilt", "build"),
+        "initrd": ("KernelFiles", "debian_kernel"),
+        "manifest": (
+            "SIGNATURE_NAMESPACE",
+            "Manifest",
+            "ManifestInvalid",
+            "ManifestUnsupported",
+            "blob_root",
+        ),
+        "raw": ("DiskImageInvalid", "raw_view"),
+        "recipe": ("Recipe", "RecipeInvalid", "RecipeNotFound", "Rehearsal", "recipes"),
+        "relocation": (
+            "Relocated",
+            "checkpoints_on",
+            "read_first",
+            "read_manifest",
+            "relocate",
+            "roots_on",
+        ),
+        "sources": ("SourcesMissing",),
+        "utterances": ("PHRASES", "speak"),
+    },
 )
-from images.raw_view import DiskImageInvalid, raw_view
-from images.recipe import Recipe, RecipeInvalid, RecipeNotFound, Rehearsal, recipes
-from images.relocation import (
-    Relocated,
-    checkpoints_on,
-    read_first,
-    read_manifest,
-    relocate,
-    roots_on,
-)
-from images.sources import SourcesMissing
-from images.utterances import PHRASES, speak
 
 __all__ = [
     "PHRASES",
