@@ -16,7 +16,7 @@ from client.journal import Journal, JournalParted
 from replay import Early, Operation, Response, answers_in, encode_operations, responses_in
 from satchel.errors import ConflictError, NotFoundError, SatchelError, UnavailableError
 from satchel.ids import OperationNumber, ReplicaId
-from wire import HandedOver, Link, PeerTimeout, PeerUnreachable, ReplicaStatus
+from wire import HandedOver, Link, PeerTimeout, ReplicaStatus
 
 HOME = "home"
 """The name of home's replica among the feeds."""
@@ -216,12 +216,13 @@ class SurrogateEndpoint:
 
     def _answers(self) -> bool:
         """Whether the surrogate is there, looked at now: its host, and then its daemon, as programs
-        may hang while the host's kernel answers for them."""
+        may hang while the host's kernel answers for them. A daemon that has ended does not hang:
+        its host still has to be told what is not needed there any more."""
         if not self._link.answers():
             return False
         try:
             self.status(timeout=SIGN_SECONDS)
-        except (PeerTimeout, PeerUnreachable):
+        except PeerTimeout:
             return False
         except SatchelError:
             return True
