@@ -45,9 +45,9 @@ logger = logging.getLogger(__name__)
 
 STREAMS = 3
 
-STEP_SECONDS = 0.05
-"""What a miss fetches of its frame at once takes the link at least so long: on a fast one all of it
-does not, and more requests would take longer."""
+STEPS = 8
+"""A miss fetches no less than this part of its frame at once: where a frame's blocks end is known
+when they are there."""
 
 BEGUN_LIMIT = 8
 """Frames of which a part has come that are kept as far as they are unpacked, 1 MiB each; others are
@@ -344,10 +344,9 @@ class Prefetcher:
 
     def _step(self, frame: Frame, expander: Expander, needed: int) -> int:
         """Bytes to fetch next for so many of a frame's blocks: about what they take, and no less
-        than a link carries in a round trip. Where blocks end is known when they are there."""
+        than a link carries in a round trip."""
         about = -(-frame.length * needed // frame.count) - expander.fed
-        short = max(STEP_SECONDS * self._fetcher.rate, self._fetcher.bandwidth_delay)
-        size = max(about, int(short), BLOCK_SIZE)
+        size = max(about, frame.length // STEPS, int(self._fetcher.bandwidth_delay))
         end = -(-(expander.fed + size) // BLOCK_SIZE) * BLOCK_SIZE
         return end - expander.fed
 

@@ -201,9 +201,8 @@ def test_the_frame_of_a_miss_is_as_urgent_as_the_miss(bench: Bench) -> None:
 
 @pytest.fixture
 def short_link(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A slow one, on which nothing more comes in the same round trip."""
+    """One on which nothing more comes in the same round trip."""
     monkeypatch.setattr(Fetcher, "bandwidth_delay", 0.0)
-    monkeypatch.setattr(Fetcher, "rate", 0.0)
 
 
 LAST_FRAME = BLOCKS - 256
