@@ -58,7 +58,7 @@ from replica.shares import (
     SharesUnserved,
 )
 from replica.working_set import BLOCK_LIMIT as WORKING_SET_LIMIT
-from replica.working_set import Expander, Frame, Run, WorkingSetInvalid, directory_size
+from replica.working_set import Frame, Run, WorkingSetInvalid, directory_size
 from replica.working_set import decode as decode_working_set
 from replica.working_set import encode as encode_working_set
 
@@ -73,7 +73,6 @@ __all__ = [
     "Call",
     "CallHost",
     "CallName",
-    "Expander",
     "Frame",
     "Frozen",
     "GuestOperations",

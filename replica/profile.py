@@ -150,36 +150,18 @@ class Profile:
     runs: Mapping[RunKey, RunContext] = field(default_factory=dict)
     phases: Mapping[str, Mapping[RunKey, int]] = field(default_factory=dict)
 
-    def order(self, least: int | None = None, phases: Sequence[str] | None = None) -> list[Run]:
-        """The blocks that are trusted so much, by default those worth bringing before they are
-        missed, in the order of first touch, phase after phase; none twice. By default of all
-        phases: the resume, first operations, steady, idle."""
+    def order(self, least: int = LIKELY, phases: Sequence[str] | None = None) -> list[Run]:
+        """The blocks that are trusted so much, in the order of first touch, phase after phase; none
+        twice. By default of all phases: the resume, first operations, steady, idle."""
         return list(itertools.chain.from_iterable(self.parts(least, phases)))
 
-    def parts(
-        self, least: int | None = None, phases: Sequence[str] | None = None
-    ) -> list[list[Run]]:
+    def parts(self, least: int = LIKELY, phases: Sequence[str] | None = None) -> list[list[Run]]:
         """The same, each phase for itself."""
         names = sorted(self.phases, key=_rank) if phases is None else phases
-        parts = []
-        for name in names:
-            enough = self._likely(name) if least is None else least
-            order = self.phases.get(name, {})
-            parts.append([r for key, mask in order.items() for r in self.spans(key, enough, mask)])
-        return parts
-
-    def _likely(self, phase: str) -> int:
-        """The trust from which on a block of a phase is more likely to be touched than not. After
-        the first operations lives differ: what one of several has touched there, the next one
-        touches one time in three (docs/prediction.md)."""
-        if phase not in (STEADY, IDLE):
-            return LIKELY
-        several = any(
-            mask >> n & 1
-            for key, mask in self.phases.get(phase, {}).items()
-            for n in self.runs[key].blocks(MOST_TRUST)
-        )
-        return MOST_TRUST if several else LIKELY
+        orders = [self.phases.get(name, {}) for name in names]
+        return [
+            [r for key, mask in o.items() for r in self.spans(key, least, mask)] for o in orders
+        ]
 
     def spans(self, key: RunKey, least: int = LIKELY, mask: int = _ALL) -> Iterator[Run]:
         """Of one run the blocks that are trusted so much, of those in the mask."""

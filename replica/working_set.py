@@ -87,46 +87,15 @@ class Frame:
 
     def expand(self, data: bytes) -> bytes:
         """Its blocks, of bytes from anybody. Raises WorkingSetInvalid."""
-        expander = Expander(self)
-        blocks = expander.feed(data)
-        expander.finish()
-        return blocks
-
-
-class Expander:
-    """Gives the blocks of a frame while its bytes come. Not thread-safe.
-
-    blocks: how many it has given; fed: bytes that it was given
-    """
-
-    def __init__(self, frame: Frame) -> None:
-        self.blocks = 0
-        self.fed = 0
-        self._left = frame.count * BLOCK_SIZE
-        self._part = b""
-        self._decoder = lzma.LZMADecompressor(lzma.FORMAT_RAW, filters=_FILTERS)
-
-    def feed(self, data: bytes) -> bytes:
-        """The blocks that are whole after these bytes, from anybody. Raises WorkingSetInvalid; then
-        it is of no use any more."""
+        size = self.count * BLOCK_SIZE
+        decoder = lzma.LZMADecompressor(lzma.FORMAT_RAW, filters=_FILTERS)
         try:
-            more = self._decoder.decompress(data, self._left + 1)
-        except (lzma.LZMAError, EOFError) as error:
+            blocks = decoder.decompress(data, max_length=size + 1)
+        except lzma.LZMAError as error:
             raise WorkingSetInvalid("not a frame of a working set", why=str(error)) from error
-        if len(more) > self._left or (self._decoder.eof and len(more) < self._left):
+        if len(blocks) != size or not decoder.eof or decoder.unused_data:
             raise WorkingSetInvalid("not a frame of a working set", why="it has another size")
-        self.fed += len(data)
-        self._left -= len(more)
-        blocks = self._part + more
-        whole = len(blocks) // BLOCK_SIZE
-        self._part = blocks[whole * BLOCK_SIZE :]
-        self.blocks += whole
-        return blocks[: whole * BLOCK_SIZE]
-
-    def finish(self) -> None:
-        """All bytes were given. Raises WorkingSetInvalid where they are no whole frame."""
-        if self._left or not self._decoder.eof or self._decoder.unused_data:
-            raise WorkingSetInvalid("not a frame of a working set", why="it has another size")
+        return blocks
 
 
 def encode(parts: Iterable[Iterable[Run]], read: Callable[[Run], bytes]) -> bytes:

@@ -7,21 +7,19 @@ working set only the rest. What it has touched there besides may be had from oth
 when whoever handed it over is not needed any more.
 
 Three threads fetch frame after frame, so that the link is busy while frames are unpacked. A miss of
-the machine in a frame that is still to come fetches that frame itself up to the block that it
-needs, as urgently as any other miss; the rest is what the stream does next. What the stream has of
-it under way is not asked for again. Other misses are fetched beside the stream, whose requests are
-so small that they never wait long.
+the machine in a frame that is still to come fetches that frame itself, as urgently as any other
+miss; what the stream has of it under way is not asked for again. Other misses are fetched beside
+the stream, whose requests are so small that they never wait long.
 """
 
 from __future__ import annotations
 
 import itertools
 import logging
-import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -35,23 +33,15 @@ from chunkstore import (
     decode_page_changes,
 )
 from overlay import Volume
-from replica import Expander, Frame, Run, WorkingSetInvalid, decode_working_set, directory_size
+from replica import Frame, Run, WorkingSetInvalid, decode_working_set, directory_size
 from satchel.errors import SatchelError, StateError
 from satchel.ids import BLOCK_SIZE
-from surrogate.fetching import Fetcher, Span
+from surrogate.fetching import Fetcher
 from wire import Priority
 
 logger = logging.getLogger(__name__)
 
 STREAMS = 3
-
-STEPS = 8
-"""A miss fetches no less than this part of its frame at once: where a frame's blocks end is known
-when they are there."""
-
-BEGUN_LIMIT = 8
-"""Frames of which a part has come that are kept as far as they are unpacked, 1 MiB each; others are
-unpacked again."""
 
 SPANS = 64
 """Runs of blocks that are brought at once, of those that a machine touched elsewhere."""
@@ -70,22 +60,15 @@ class _Part:
     frame: Frame
     outdated: frozenset[Block] = frozenset()
 
-    def blocks(self, first: int = 0, end: float = math.inf) -> Iterator[Block]:
-        return (block for run, _ in self.pieces(first, end) for block in run.blocks())
+    def blocks(self) -> Iterator[Block]:
+        return (block for run, _ in self.pieces() for block in run.blocks())
 
-    def place(self, blocks: Collection[Block]) -> int:
-        """How many of the frame's blocks there are up to the last of these."""
-        mine = enumerate(block for run in self.frame.runs for block in run.blocks())
-        return max((n + 1 for n, block in mine if block in blocks), default=0)
-
-    def pieces(self, first: int = 0, end: float = math.inf) -> list[tuple[Run, int]]:
-        """What is to be placed of the frame's blocks from one number to another, with the number of
-        its first block in the frame."""
+    def pieces(self) -> list[tuple[Run, int]]:
+        """What is to be placed, with the number of its first block in the frame."""
         pieces, start = [], 0
         for run in self.frame.runs:
             own = enumerate(run.blocks())
-            within = (item for item in own if first <= start + item[0] < end)
-            good = [n for n, block in within if block not in self.outdated]
+            good = [n for n, block in own if block not in self.outdated]
             for _, group in itertools.groupby(enumerate(good), lambda item: item[1] - item[0]):
                 at = [n for _, n in group]
                 pieces.append((Run(run.volume, run.first + at[0], len(at)), start + at[0]))
@@ -127,8 +110,6 @@ class Prefetcher:
         self._queue: deque[int] = deque()
         self._coming: dict[tuple[str, int], int] = {}
         self._urgent: set[int] = set()
-        self._streaming: set[int] = set()
-        self._begun: dict[int, Expander] = {}
 
     def start(self, volumes: Mapping[str, Volume]) -> None:
         """Begin, with the volumes of a machine that is about to be loaded."""
@@ -172,25 +153,18 @@ class Prefetcher:
         """The resolver of a replica with a working set: makes blocks present. Raises as the
         fetcher's."""
         blocks = [(volume.name, block) for block in range(first, first + count)]
-        while (number := self._missed(blocks)) is not None:
-            self._bring(number, blocks)
-        if any(volume.map.entry(block).state is BlockState.ABSENT for _, block in blocks):
-            self._fetcher.resolve(volume, first, count)
-
-    def _missed(self, blocks: Sequence[Block]) -> int | None:
-        """A frame that has some of these blocks and is for the caller to bring; None once none is
-        coming any more."""
         with self._changed:
             self._changed.wait_for(lambda: not self._learning)
-            while awaited := {self._coming[block] for block in blocks if block in self._coming}:
-                if free := awaited - self._urgent:
-                    number = min(free)
-                    self._urgent.add(number)
-                    if number in self._queue:
-                        self._queue.remove(number)
-                    return number
-                self._changed.wait()
-        return None
+            awaited = {self._coming[block] for block in blocks if block in self._coming}
+            mine = awaited - self._urgent
+            self._urgent |= mine
+            self._queue = deque(number for number in self._queue if number not in mine)
+        for number in sorted(mine):
+            self._bring(number, Priority.DEMAND)
+        with self._changed:
+            self._changed.wait_for(lambda: not any(block in self._coming for block in blocks))
+        if any(volume.map.entry(block).state is BlockState.ABSENT for _, block in blocks):
+            self._fetcher.resolve(volume, first, count)
 
     def _begin(self, run: Callable[[], None]) -> threading.Thread:
         thread = threading.Thread(target=run, name="prefetch", daemon=True)
@@ -283,37 +257,24 @@ class Prefetcher:
 
     def _stream(self) -> None:
         while (number := self._next()) is not None:
-            self._bring(number)
+            self._bring(number, Priority.PREFETCH)
 
-    def _next(self) -> int | None:
-        """The next frame of the stream; None where there will be none any more."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._queue or not self._urgent)
-            if not self._queue:
-                return None
-            self._streaming.add(self._queue[0])
-            return self._queue.popleft()
-
-    def _bring(self, number: int, missed: Collection[Block] = ()) -> None:
-        """Have a frame in its place, or as much of it as a miss needs. Where that fails, the stream
-        ends and misses go on alone."""
+    def _bring(self, number: int, priority: Priority) -> None:
+        """Have a frame in its place. Where that fails, the stream ends and misses go on alone."""
         part = self._frames[number]
-        with self._changed:
-            expander = self._begun.pop(number, None) or Expander(part.frame)
         try:
-            self._place(part, expander, missed)
+            self._place(part, priority)
         except Exception as error:
             _tell("prefetch ended early", error)
             self._give_up()
         with self._changed:
-            (self._urgent if missed else self._streaming).discard(number)
-            left = any(self._coming.get(block) == number for block in part.blocks())
-            if left and number not in self._streaming:
-                self._queue.appendleft(number)
-                self._begun[number] = expander
-                if len(self._begun) > BEGUN_LIMIT:
-                    del self._begun[next(iter(self._begun))]
+            for block in part.blocks():
+                self._coming.pop(block, None)
             self._changed.notify_all()
+
+    def _next(self) -> int | None:
+        with self._changed:
+            return self._queue.popleft() if self._queue else None
 
     def _give_up(self) -> None:
         """What has not come yet is left to the machine's misses."""
@@ -321,58 +282,22 @@ class Prefetcher:
             self._queue.clear()
             self._coming.clear()
 
-    def _place(self, part: _Part, expander: Expander, missed: Collection[Block]) -> None:
-        """missed: blocks that a miss needs; with none, the whole frame is placed"""
-        spans = self._spans(part, expander.blocks)
+    def _place(self, part: _Part, priority: Priority) -> None:
+        pieces, frame = part.pieces(), part.frame
+        spans = [(self._volumes[run.volume], run.first, run.count) for run, _ in pieces]
         if not any(v.map.counts(first, count)[BlockState.ABSENT] for v, first, count in spans):
-            self._came(part.blocks())
             return
         for volume, first, count in spans:
             volume.map.foresee(first, count)
-        frame, needed = part.frame, part.place(missed) or part.frame.count
-        priority = Priority.DEMAND if missed else Priority.PREFETCH
         with self._fetcher.coverage.coming(spans) as came:
-            while expander.blocks < needed or (not missed and expander.fed < frame.length):
-                size = self._step(frame, expander, needed) if missed else frame.length
-                size = min(size, frame.length - expander.fed)
-                at = frame.offset + expander.fed
-                before = expander.blocks
-                content = expander.feed(self._fetcher.read(part.blob, at, size, priority, came))
-                if expander.fed == frame.length:
-                    expander.finish()
-                self._put(part, before, content)
-
-    def _step(self, frame: Frame, expander: Expander, needed: int) -> int:
-        """Bytes to fetch next for so many of a frame's blocks: about what they take, and no less
-        than a link carries in a round trip."""
-        about = -(-frame.length * needed // frame.count) - expander.fed
-        size = max(about, frame.length // STEPS, int(self._fetcher.bandwidth_delay))
-        end = -(-(expander.fed + size) // BLOCK_SIZE) * BLOCK_SIZE
-        return end - expander.fed
-
-    def _spans(self, part: _Part, first: int) -> list[Span]:
-        """The blocks of a part from one of its frame's on."""
-        runs = [run for run, _ in part.pieces(first)]
-        return [(self._volumes[run.volume], run.first, run.count) for run in runs]
-
-    def _put(self, part: _Part, first: int, content: bytes) -> None:
-        """Place blocks of a frame, from that number on."""
-        view, end = memoryview(content), first + len(content) // BLOCK_SIZE
-        pieces = part.pieces(first, end)
-        for name, group in itertools.groupby(pieces, key=lambda piece: piece[0].volume):
-            numbers, blocks = [], []
-            for run, at in group:
-                numbers += [block for _, block in run.blocks()]
-                start = (at - first) * BLOCK_SIZE
-                blocks.append(view[start : start + run.count * BLOCK_SIZE])
-            self._store.place(self._volumes[name].map, numbers, b"".join(blocks))
-        self._came(part.blocks(first, end))
-
-    def _came(self, blocks: Iterable[Block]) -> None:
-        with self._changed:
-            for block in blocks:
-                self._coming.pop(block, None)
-            self._changed.notify_all()
+            data = self._fetcher.read(part.blob, frame.offset, frame.length, priority, came)
+            content = memoryview(frame.expand(data))
+            for name, group in itertools.groupby(pieces, key=lambda piece: piece[0].volume):
+                numbers, blocks = [], []
+                for run, at in group:
+                    numbers += [block for _, block in run.blocks()]
+                    blocks.append(content[at * BLOCK_SIZE : (at + run.count) * BLOCK_SIZE])
+                self._store.place(self._volumes[name].map, numbers, b"".join(blocks))
 
 
 def _tell(what: str, error: Exception) -> None:

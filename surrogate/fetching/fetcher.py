@@ -252,15 +252,11 @@ class Fetcher:
         """Bytes a second that the nearest source gives, as far as is known; 0 without one."""
         return max((s.standing.estimate.rate for s in self._near()), default=0.0)
 
-    @property
-    def bandwidth_delay(self) -> float:
-        """Bytes that the nearest source's link carries in a round trip; 0 while not known."""
-        return max((s.standing.estimate.bandwidth_delay for s in self._near()), default=0.0)
-
     def _window(self) -> int:
         """Blocks to fetch for a missing one: as many as the nearest source's link has room for
         during a round trip, a power of two."""
-        blocks = max(1, int(self.bandwidth_delay / STORED_BLOCK_BYTES))
+        worthwhile = max((s.standing.estimate.bandwidth_delay for s in self._near()), default=0.0)
+        blocks = max(1, int(worthwhile / STORED_BLOCK_BYTES))
         return min(self._readahead, 1 << (blocks.bit_length() - 1))
 
     def _blob_piece(self, priority: Priority) -> tuple[int, int]:

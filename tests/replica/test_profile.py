@@ -99,19 +99,6 @@ def test_neighbours_that_are_touched_later_come_later() -> None:
     assert blocks(profile, phases=(OPENING,)) == [4, 41, 70]
 
 
-def test_of_the_steady_phase_only_what_several_lives_touched_is_brought_ahead() -> None:
-    def life(*own: int) -> list[Access]:
-        first = [*touches(3), *touches(4, 5, phase=POST)]
-        return [*first, *touches(70, *own, phase=STEADY), *touches(90, *own, phase=IDLE)]
-
-    assert [r.first for r in learnt(life(80)).order()] == [3, 4, 70, 80, 90]
-    several = learnt(life(80), life(81))
-    assert [r.first for r in several.order()] == [3, 4, 70, 90]
-    assert [r.first for r in several.order(2)] == [3, 4, 70, 81, 90]
-    operations = learnt(life(80), [*touches(3, 9), *touches(4, 6, phase=POST)])
-    assert [r.first for r in operations.order(phases=(RESUME, OPENING))] == [3, 9, 4, 6]
-
-
 def test_a_block_is_of_the_phase_in_which_the_last_resumed_machine_touched_it() -> None:
     first = [*touches(3, 40), *touches(4, phase=POST)]
     again = [*touches(4, 40), *touches(3, phase=POST)]

@@ -10,7 +10,6 @@ import pytest
 
 from chunkstore import Store, TableRoot
 from replica import (
-    Expander,
     Frame,
     Run,
     WorkingSetInvalid,
@@ -184,42 +183,6 @@ def test_a_frame_of_another_size_is_refused() -> None:
     for damaged in (b"", data[:-1], data + b"\0", b"\xff" + data, data[:9] + data[8:]):
         with pytest.raises(WorkingSetInvalid):
             frame.expand(damaged)
-
-
-@pytest.mark.parametrize("step", [1, 4096, 5000, 1 << 20])
-def test_a_frame_that_comes_in_pieces_is_the_same(step: int) -> None:
-    content = random.Random(3).randbytes(5 * BLOCK_SIZE) + bytes(5 * BLOCK_SIZE)
-    blob = encode_working_set([[Run("ram", 0, 10)]], lambda run: content)
-    frame = frames_of(blob)[0]
-    data = blob[frame.offset : frame.offset + frame.length]
-    expander, blocks = Expander(frame), b""
-    for start in range(0, len(data), step):
-        more = expander.feed(data[start : start + step])
-        blocks += more
-        assert len(more) % BLOCK_SIZE == 0
-        assert expander.blocks * BLOCK_SIZE == len(blocks)
-        assert content.startswith(blocks)
-    expander.finish()
-    assert (blocks, expander.fed) == (content, len(data))
-
-
-def test_pieces_that_are_no_frame_are_refused() -> None:
-    content = random.Random(3).randbytes(3 * BLOCK_SIZE)
-    blob = encode_working_set([[Run("ram", 0, 3)]], lambda run: content)
-    frame = frames_of(blob)[0]
-    data = blob[frame.offset : frame.offset + frame.length]
-
-    def take(frame: Frame, *pieces: bytes) -> None:
-        expander = Expander(frame)
-        for piece in pieces:
-            expander.feed(piece)
-        expander.finish()
-
-    take(frame, data[:4096], data[4096:])
-    longer, shorter = (Frame(frame.offset, frame.length, (Run("ram", 0, n),)) for n in (4, 2))
-    for pieces in ((frame, data, b"\0"), (frame, data[:-1]), (longer, data), (shorter, data)):
-        with pytest.raises(WorkingSetInvalid):
-            take(*pieces)
 
 
 def test_random_damage_never_does_anything_else() -> None:

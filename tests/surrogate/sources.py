@@ -28,7 +28,6 @@ class StoreSource:
 
     dead: it does not answer. spoil: what it makes of an answer. silent: it hangs until that is set.
     slow: seconds before each answer. gives_way: what no miss waits for hangs until that is set.
-    holds: so do misses, until that is set.
     """
 
     def __init__(self, name: str, store: Store, spoil: Spoil = lambda records: records) -> None:
@@ -40,7 +39,6 @@ class StoreSource:
         self.slow = 0.0
         self.silent: threading.Event | None = None
         self.gives_way: threading.Event | None = None
-        self.holds: threading.Event | None = None
         self.asked: list[int] = []
         self.places: list[int] = []
         self.urgency: list[Priority] = []
@@ -63,8 +61,6 @@ class StoreSource:
     def _answer(self, priority: Priority, records: Callable[[], bytes]) -> bytes:
         if self.gives_way and priority is not Priority.DEMAND:
             self.gives_way.wait(30)
-        if self.holds and priority is Priority.DEMAND:
-            self.holds.wait(30)
         if self.slow:
             time.sleep(self.slow)
         if self.silent:

@@ -14,14 +14,11 @@ import pytest
 from chunkstore import BlockState, TableRoot
 from replica import Run, encode_working_set
 from satchel.ids import BLOCK_SIZE, ZERO_REF, ChunkRef
-from surrogate import prefetch
-from surrogate.fetching import Fetcher
 from surrogate.fetching.coverage import Span
 from surrogate.fetching.standing import ASIDE_BYTES
 from surrogate.prefetch import Prefetcher
 from tests.surrogate.sources import FarVolume, noise
 from tests.waiting import eventually
-from wire import Priority
 
 BLOCKS = 1536
 CONTENT = noise(1, BLOCKS)
@@ -197,91 +194,6 @@ def test_the_frame_of_a_miss_is_as_urgent_as_the_miss(bench: Bench) -> None:
     assert bench.volume.map.entry(0).state is BlockState.ABSENT
     bench.source.gives_way.set()
     prefetcher.join()
-
-
-@pytest.fixture
-def short_link(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One on which nothing more comes in the same round trip."""
-    monkeypatch.setattr(Fetcher, "bandwidth_delay", 0.0)
-
-
-LAST_FRAME = BLOCKS - 256
-
-
-@pytest.mark.usefixtures("short_link")
-def test_a_miss_waits_for_its_frame_up_to_its_block_and_the_rest_comes_later(bench: Bench) -> None:
-    bench.source.gives_way = threading.Event()
-    prefetcher = bench.prefetcher(bench.blob(Run("disk0", 0, BLOCKS)))
-    prefetcher.start({"disk0": bench.volume})
-    for near, far in ((LAST_FRAME + 20, LAST_FRAME + 100), (LAST_FRAME + 120, BLOCKS - 1)):
-        prefetcher.resolve(bench.volume, near, 1)
-        assert bench.content_here(near) == content(Run("disk0", near, 1))
-        assert bench.volume.map.entry(far).state is BlockState.ABSENT
-    assert not bench.knows_the_table()
-    bench.source.gives_way.set()
-    prefetcher.join()
-    assert bench.present() == BLOCKS
-    for number in (LAST_FRAME, LAST_FRAME + 100, BLOCKS - 1):
-        assert bench.content_here(number) == content(Run("disk0", number, 1))
-
-
-@pytest.mark.usefixtures("short_link")
-def test_misses_in_one_frame_each_have_their_block(bench: Bench) -> None:
-    bench.source.gives_way = threading.Event()
-    prefetcher = bench.prefetcher(bench.blob(Run("disk0", 0, BLOCKS)))
-    prefetcher.start({"disk0": bench.volume})
-    numbers = [LAST_FRAME + n for n in (250, 3, 130, 4)]
-    misses = [
-        threading.Thread(target=prefetcher.resolve, args=(bench.volume, n, 2)) for n in numbers
-    ]
-    for miss in misses:
-        miss.start()
-    for miss in misses:
-        miss.join(60.0)
-    assert all(bench.volume.map.entry(n).state is BlockState.PACKED for n in numbers)
-    assert not bench.knows_the_table()
-    bench.source.gives_way.set()
-    prefetcher.join()
-    assert bench.present() == BLOCKS
-
-
-@pytest.mark.usefixtures("short_link")
-def test_what_a_miss_left_of_the_last_frame_comes_although_the_stream_had_no_more(
-    bench: Bench,
-) -> None:
-    bench.source.gives_way = threading.Event()
-    prefetcher = bench.prefetcher(bench.blob(Run("disk0", 0, BLOCKS)))
-    prefetcher.start({"disk0": bench.volume})
-    assert eventually(lambda: prefetcher.remaining is not None)
-    bench.source.holds = threading.Event()
-    asked = bench.source.urgency.count(Priority.DEMAND)
-    miss = threading.Thread(target=prefetcher.resolve, args=(bench.volume, LAST_FRAME + 20, 1))
-    miss.start()
-    assert eventually(lambda: bench.source.urgency.count(Priority.DEMAND) > asked)
-    bench.source.gives_way.set()
-    assert eventually(lambda: bench.present() == LAST_FRAME)
-    bench.source.holds.set()
-    miss.join(60.0)
-    assert eventually(lambda: bench.present() == BLOCKS)
-    prefetcher.join()
-
-
-@pytest.mark.usefixtures("short_link")
-def test_more_frames_that_misses_began_than_are_kept_unpacked(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(prefetch, "BEGUN_LIMIT", 1)
-    bench.source.gives_way = threading.Event()
-    prefetcher = bench.prefetcher(bench.blob(Run("disk0", 0, BLOCKS)))
-    prefetcher.start({"disk0": bench.volume})
-    frames = range(LAST_FRAME, BLOCKS // 2 - 1, -256)
-    for step in (1, 100):
-        for first in frames:
-            prefetcher.resolve(bench.volume, first + step, 1)
-    bench.source.gives_way.set()
-    prefetcher.join()
-    assert bench.present() == BLOCKS
-    assert bench.content_here(BLOCKS - 1) == content(Run("disk0", BLOCKS - 1, 1))
 
 
 def test_a_miss_does_not_wait_for_a_stream_that_ended_early(bench: Bench) -> None:
