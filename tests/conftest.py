@@ -8,6 +8,7 @@
 - long tests are marked `nightly` and run with --nightly only
 - an unexpected skip fails in CI (tests/skips.py)
 - what the run leaves behind fails it (tests/leftovers.py)
+- a test that hangs where no signal reaches it is ended (tests/watchdog.py)
 """
 
 import shutil
@@ -21,8 +22,16 @@ from tests.leftovers import SHORT_PREFIX, _nothing_left_over
 from tests.machines import notes_checkpoint
 from tests.needs import requires
 from tests.skips import refuse_unexpected
+from tests.watchdog import _watchdog, _watched
 
-__all__ = ["_nothing_left_over", "notes_checkpoint", "requires", "short_path"]
+__all__ = [
+    "_nothing_left_over",
+    "_watchdog",
+    "_watched",
+    "notes_checkpoint",
+    "requires",
+    "short_path",
+]
 
 
 @pytest.fixture

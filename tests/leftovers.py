@@ -30,15 +30,14 @@ def _nothing_left_over(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
     """Fails the run if something that it started or mounted is left over; ends what is left."""
     run = uuid.uuid4().hex
     os.environ[MARK] = run
-    short = str(Path(tempfile.gettempdir()) / SHORT_PREFIX)
-    folders = (f"{tmp_path_factory.getbasetemp()}/", short)
+    folders = run_folders(tmp_path_factory)
     before = _namespaces()
     yield
     deadline = time.monotonic() + GRACE_SECONDS
     while (processes := _processes(run)) and time.monotonic() < deadline:
         time.sleep(0.1)
     found = [f"process {pid}: {what}" for pid, what in processes.items()]
-    found += [f"mount {path}" for path in _mounts() if path.startswith(folders)]
+    found += [f"mount {path}" for path, _, _ in mounts() if path.startswith(folders)]
     found += [f"network namespace {name}" for name in sorted(_namespaces() - before)]
     for pid in processes:
         with contextlib.suppress(ProcessLookupError):
@@ -65,8 +64,19 @@ def _processes(run: str) -> dict[int, str]:
     return found
 
 
-def _mounts() -> list[str]:
-    return [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+def run_folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    """What the paths of this run's temporary files begin with."""
+    short = str(Path(tempfile.gettempdir()) / SHORT_PREFIX)
+    return f"{tmp_path_factory.getbasetemp()}/", short
+
+
+def mounts() -> list[tuple[str, str, str]]:
+    """Mountpoint, device (major:minor) and kind of file system of each mount of this namespace."""
+    found = []
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        mounted, source = line.split(" - ")
+        found.append((mounted.split()[4], mounted.split()[2], source.split()[0]))
+    return found
 
 
 def _namespaces() -> set[str]:
@@ -89,4 +99,4 @@ def below(folder: Path) -> list[str]:
             arguments = (process / "cmdline").read_bytes()
             if os.fsencode(f"{folder}/") in arguments:
                 found.append(arguments.replace(b"\0", b" ").decode())
-    return found + [path for path in _mounts() if path.startswith(f"{folder}/")]
+    return found + [path for path, _, _ in mounts() if path.startswith(f"{folder}/")]

@@ -153,9 +153,10 @@ class Passthrough:
     def get_lock(
         self, handle: int, owner: int, start: int, end: int, kind: LockKind
     ) -> tuple[int, int, LockKind, int] | None:
-        fd = self._lock_file(handle, owner, "posix")
         asked = _FLOCK.pack(_TYPES[kind], os.SEEK_SET, start, _length(start, end), 0)
-        got, _, at, size, _ = _FLOCK.unpack(fcntl.fcntl(fd, F_OFD_GETLK, asked))
+        with self._mutex:
+            fd = self._lock_file(handle, owner, "posix")
+            got, _, at, size, _ = _FLOCK.unpack(fcntl.fcntl(fd, F_OFD_GETLK, asked))
         if got == fcntl.F_UNLCK:
             return None
         found = LockKind.READ if got == fcntl.F_RDLCK else LockKind.WRITE
@@ -164,20 +165,21 @@ class Passthrough:
     def set_lock(
         self, handle: int, owner: int, start: int, end: int, kind: LockKind, pid: int, wait: bool
     ) -> None:
-        fd = self._lock_file(handle, owner, "posix")
         wanted = _FLOCK.pack(_TYPES[kind], os.SEEK_SET, start, _length(start, end), 0)
-        fcntl.fcntl(fd, F_OFD_SETLK, wanted)
+        with self._mutex:
+            fcntl.fcntl(self._lock_file(handle, owner, "posix"), F_OFD_SETLK, wanted)
 
     def set_file_lock(self, handle: int, owner: int, kind: LockKind, wait: bool) -> None:
-        fcntl.flock(self._lock_file(handle, owner, "flock"), _FLOCKS[kind] | fcntl.LOCK_NB)
+        with self._mutex:
+            fd = self._lock_file(handle, owner, "flock")
+            fcntl.flock(fd, _FLOCKS[kind] | fcntl.LOCK_NB)
 
     def _lock_file(self, handle: int, owner: int, family: str) -> int:
-        inode = os.fstat(self.handles[handle]).st_ino
-        with self._mutex:
-            key = inode, owner, family
-            if key not in self._locks:
-                self._locks[key] = os.open(f"/proc/self/fd/{self.handles[handle]}", os.O_RDWR)
-            return self._locks[key]
+        """Good while the mutex is held: another thread's close forgets its locks."""
+        key = os.fstat(self.handles[handle]).st_ino, owner, family
+        if key not in self._locks:
+            self._locks[key] = os.open(f"/proc/self/fd/{self.handles[handle]}", os.O_RDWR)
+        return self._locks[key]
 
     def _forget_locks(self, handle: int, owner: int, family: str) -> None:
         inode = os.fstat(self.handles[handle]).st_ino

@@ -1,0 +1,54 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""A test whose own mount never answers fails, and the run goes on."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.conftest import requires
+from tests.repository.tree import ROOT
+
+HANGS = '''
+import threading
+import pytest
+from shares.fuse import Session, SessionOptions
+from tests.shares.fuse.passthrough import Passthrough
+from tests.conftest import *
+
+class Silent(Passthrough):
+    """Never answers: nobody releases what it waits for."""
+
+    def attributes(self, file, handle):
+        threading.Event().wait()
+
+@pytest.mark.timeout(1)
+def test_hangs(tmp_path):
+    mounted = tmp_path / "mounted"
+    mounted.mkdir()
+    session = Session(Silent(tmp_path), mounted, SessionOptions())
+    threading.Thread(target=session.run, daemon=True).start()
+    mounted.stat()
+
+def test_next():
+    pass
+'''
+
+
+@requires("fuse")
+def test_a_test_whose_mount_never_answers_fails_and_the_run_goes_on(tmp_path: Path) -> None:
+    test = tmp_path / "test_hangs.py"
+    test.write_text(HANGS)
+    argv = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--import-mode=importlib"]
+    run = subprocess.run(
+        [*argv, "--basetemp", tmp_path / "run", "-c", ROOT / "pyproject.toml", test],
+        cwd=ROOT,
+        env=os.environ | {"SATCHEL_WATCHDOG_GRACE": "1", "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert "watchdog: a test of process" in run.stderr
+    assert "1 failed, 1 passed in" in run.stdout
