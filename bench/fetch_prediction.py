@@ -78,11 +78,16 @@ def prediction_figures(quick: bool, only: Collection[str] = WORKLOADS) -> Iterat
     for held in recordings(HELD_OUT):
         if held.workload not in only or (quick and held.workload not in QUICK):
             continue
-        lives = [(trained[held.workload], n) for n in range(len(trained[held.workload].lives))]
-        lives += [(held, n) for n in range(len(held.lives) - 1)]
-        profile = learnt(lives, held.lives[-1].service)
+        profile = learnt_before(trained[held.workload], held)
         for links in (TODAY,) if quick else (PAPER, TODAY):
             yield from _compare(held, profile, links)
+
+
+def learnt_before(trained: Recording, held: Recording) -> Profile:
+    """Of all lives of one run, and of those before the last one of the other."""
+    lives = [(trained, n) for n in range(len(trained.lives))]
+    lives += [(held, n) for n in range(len(held.lives) - 1)]
+    return learnt(lives, held.lives[-1].service)
 
 
 def learnt(lives: list[tuple[Recording, int]], service: str) -> Profile:

@@ -75,7 +75,7 @@ def make_origin(folder: Path, trace: Trace, profile: AccessProfile | None = None
         return store.read(roots[run.volume], run.first * BLOCK_SIZE, run.count * BLOCK_SIZE)
 
     runs = [Run(t.volume, t.first, t.count) for t in trace.touches]
-    parts = profile.parts() if profile else [runs]
+    parts = profile.foreseen() if profile else [runs]
     blob = store.import_bytes(encode_working_set(parts, content))
     learnt = store.import_bytes(encode_profile(profile)) if profile else None
     (folder / "stick").mkdir()

@@ -156,7 +156,7 @@ class Machines:
             learnt = Learnt(self._store.import_bytes(encode_profile(profile)))
             if touched is not None:
                 read = functools.partial(_content, self._store, frozen)
-                blob = encode_working_set(profile.parts(), read)
+                blob = encode_working_set(profile.foreseen(), read)
                 learnt = replace(learnt, working_set=self._store.import_bytes(blob))
         except SatchelError as error:
             logger.warning("little is learnt of %s: %s", record.name, error)

@@ -27,7 +27,7 @@ from __future__ import annotations
 import enum
 import itertools
 import math
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -48,6 +48,7 @@ RESUME = "resume"
 OPENING = "opening"
 STEADY = "steady"
 IDLE = "idle"
+_LATER = (STEADY, IDLE)
 _FIRST = "first "
 KIND_LIMIT = 64
 """Characters of an operation's kind that count."""
@@ -62,6 +63,13 @@ WEEKLY = 0.5
 MOST_TRUST = 3
 LIKELY = 2
 """Trust in what was touched the last time, or most times."""
+
+_MISSED = 1
+"""Trust that only a life leaves which should have touched a block and did not."""
+
+FICKLE = 0.25
+"""Of a volume: blocks that were not touched again, by those that were, above which lives use it
+differently. As much of what is used may come in vain."""
 
 _GAIN = 2
 _BITS = 2
@@ -162,6 +170,28 @@ class Profile:
         return [
             [r for key, mask in o.items() for r in self.spans(key, least, mask)] for o in orders
         ]
+
+    def foreseen(self) -> list[list[Run]]:
+        """What is streamed ahead of a machine, each phase for itself: what is likely, but of a
+        volume that lives use differently nothing beyond the first operations."""
+        names = sorted(self.phases, key=_rank)
+        fickle = self.fickle()
+        return [
+            [run for run in part if name not in _LATER or run.volume not in fickle]
+            for name, part in zip(names, self.parts(phases=names), strict=True)
+        ]
+
+    def fickle(self) -> frozenset[str]:
+        """The volumes that lives use differently: of what two lives tell of, the blocks that the
+        later one did not touch again are more than FICKLE of those that it did. A trust between
+        the two says either, or that only one life tells of the block: it does not count."""
+        missed: Counter[str] = Counter()
+        again: Counter[str] = Counter()
+        for (volume, _), context in self.runs.items():
+            trusts = Counter(context.trust >> _BITS * n & _MASK for n in context.blocks())
+            missed[volume] += trusts[_MISSED]
+            again[volume] += trusts[MOST_TRUST]
+        return frozenset(name for name in missed if missed[name] > FICKLE * again[name])
 
     def spans(self, key: RunKey, least: int = LIKELY, mask: int = _ALL) -> Iterator[Run]:
         """Of one run the blocks that are trusted so much, of those in the mask."""

@@ -18,12 +18,16 @@ from images import ImageNotBuilt, Manifest
 from replay import OperationGap, OperationsCut, Response
 from replica import (
     RESUME,
+    STEADY,
     Access,
     Profile,
     ReplicaFailed,
     ReplicaState,
+    Run,
     WrongReplicaState,
     decode_profile,
+    decode_working_set,
+    directory_size,
     observed,
 )
 from satchel.errors import ConflictError, NotFoundError
@@ -388,6 +392,23 @@ def test_what_machines_touch_is_learnt_over_generations(
     assert learnt[0][0] == first
     assert [phases[0] for _, phases in learnt] == [RESUME, RESUME]
     assert second.phases[RESUME] == first.phases[RESUME]
+
+
+def test_of_a_disk_that_lives_use_differently_a_working_set_has_only_first_operations(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    profile = Profile()
+    for first in (0, 8):
+        life = [Access(0.0, RESUME, "disk0", 40, 2), Access(0.0, STEADY, "disk0", first, 16)]
+        profile = observed(profile, life, 0.0)
+    service = bench.running()
+    monkeypatch.setattr("homeserver.machines.observed", lambda *_: profile)
+    manifest = service.checkpoint().manifest
+    assert manifest.working_set is not None
+    blob = bench.home.store.read(manifest.working_set)
+    frames = decode_working_set(blob[: directory_size(blob)], len(blob), manifest.volumes)
+    assert [run for frame in frames for run in frame.runs] == [Run("disk0", 40, 2)]
+    assert profile_of(bench, manifest).order() == profile.order()
 
 
 def test_a_damaged_profile_is_begun_anew(

@@ -165,6 +165,67 @@ def test_a_phase_that_a_machine_did_not_go_through_is_not_missed_in_it() -> None
     assert blocks(profile) == [1, 40]
 
 
+def lives_of_a_disk(*steady: range) -> Profile:
+    """Lives that are the same but for what they touch of their disk later on: three blocks of it
+    are of the opening."""
+    return learnt(
+        *(
+            [
+                *touches(1),
+                *touches(2, phase=POST),
+                *touches(100, 101, 102, phase=POST, volume="disk0"),
+                *touches(3, phase=STEADY),
+                *touches(*blocks, phase=STEADY, volume="disk0"),
+            ]
+            for blocks in steady
+        )
+    )
+
+
+def firsts(parts: list[list[Run]], volume: str) -> list[int]:
+    return [run.first for part in parts for run in part if run.volume == volume]
+
+
+def test_of_a_volume_that_lives_use_differently_only_first_operations_are_foreseen() -> None:
+    profile = lives_of_a_disk(range(200, 208), range(204, 212))
+    assert profile.fickle() == {"disk0"}
+    assert firsts(profile.parts(), "disk0") == [100, 204, 208]
+    assert firsts(profile.foreseen(), "disk0") == [100]
+    assert firsts(profile.foreseen(), "ram") == [1, 2, 3]
+
+
+def test_idle_comes_after_first_operations_too() -> None:
+    lives = (
+        [*touches(1), *touches(*blocks, phase=IDLE, volume="disk0")]
+        for blocks in (range(40), range(20, 60))
+    )
+    profile = learnt(*lives)
+    assert firsts(profile.parts(), "disk0") == [20, 32, 48]
+    assert firsts(profile.foreseen(), "disk0") == []
+
+
+def test_a_volume_of_which_no_more_than_a_quarter_was_not_touched_again_is_foreseen() -> None:
+    """Three blocks of the opening and nine others were, three were not; then four."""
+    profile = lives_of_a_disk(range(200, 212), range(203, 212))
+    assert profile.fickle() == set()
+    assert profile.foreseen() == profile.parts()
+    assert lives_of_a_disk(range(200, 213), range(204, 213)).fickle() == {"disk0"}
+
+
+def test_what_one_life_alone_tells_makes_no_volume_fickle() -> None:
+    """The first life, and what the last one touched besides."""
+    for lives in ([range(200, 300)], [range(200, 208), range(200, 300)]):
+        profile = lives_of_a_disk(*lives)
+        assert profile.fickle() == set()
+        assert profile.foreseen() == profile.parts()
+
+
+def test_a_volume_that_lives_use_alike_again_is_foreseen_again() -> None:
+    profile = lives_of_a_disk(range(200, 208), range(300, 308), range(300, 308))
+    assert profile.fickle() == set()
+    assert firsts(profile.foreseen(), "disk0") == [100, 300, 304]
+
+
 def test_successors_are_those_that_follow_most_times() -> None:
     a, b, c, d, e = 0, 100, 200, 300, 400
     profile = learnt(touches(a, b, c), touches(a, b, d), touches(a, b, e))

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from chunkstore import BlockState, TableRoot
-from replica import Run, encode_working_set
+from replica import IDLE, RESUME, STEADY, Access, Profile, Run, encode_working_set, observed
 from satchel.ids import BLOCK_SIZE, ZERO_REF, ChunkRef
 from surrogate.fetching.coverage import Span
 from surrogate.fetching.standing import ASIDE_BYTES
@@ -101,6 +101,21 @@ def test_the_working_set_is_brought_and_nothing_else(bench: Bench) -> None:
     assert bench.present() == 15
     for number in (*range(200, 210), *range(5)):
         assert bench.content_here(number) == content(Run("disk0", number, 1))
+
+
+def test_of_a_disk_that_lives_use_differently_only_first_operations_are_streamed(
+    bench: Bench,
+) -> None:
+    """Two lives: 5 blocks that both resume with, 16 later on, of which 8 are the same."""
+    profile = Profile()
+    for first in (200, 208):
+        phases = {RESUME: (0, 5), STEADY: (first, 16), IDLE: (first + 300, 8)}
+        life = [Access(0.0, name, "disk0", *run) for name, run in phases.items()]
+        profile = observed(profile, life, 0.0)
+    blob = bench.home.import_bytes(encode_working_set(profile.foreseen(), content))
+    bench.prefetch(blob)
+    assert bench.present() == 5
+    assert all(bench.volume.map.entry(n).state is BlockState.PACKED for n in range(5))
 
 
 def test_what_the_machine_never_touches_came_in_vain(bench: Bench) -> None:
