@@ -18,17 +18,25 @@ from tests.shares.fuse.passthrough import Passthrough
 from tests.conftest import *
 
 class Silent(Passthrough):
-    """Never answers: nobody releases what it waits for."""
+    """Does not answer before the test is over."""
+
+    over = threading.Event()
 
     def attributes(self, file, handle):
-        threading.Event().wait()
+        self.over.wait()
+
+@pytest.fixture
+def mounted(tmp_path):
+    session = Session(Silent(tmp_path), tmp_path, SessionOptions())
+    thread = threading.Thread(target=session.run)
+    thread.start()
+    yield tmp_path
+    Silent.over.set()
+    session.close()
+    thread.join()
 
 @pytest.mark.timeout(1)
-def test_hangs(tmp_path):
-    mounted = tmp_path / "mounted"
-    mounted.mkdir()
-    session = Session(Silent(tmp_path), mounted, SessionOptions())
-    threading.Thread(target=session.run, daemon=True).start()
+def test_hangs(mounted):
     mounted.stat()
 
 def test_next():
