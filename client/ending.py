@@ -13,10 +13,13 @@ import logging
 import threading
 import time
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from client.home import HomeService
-from client.session import Session
 from satchel.errors import SatchelError, StateError
+
+if TYPE_CHECKING:
+    from client.home import HomeService
+    from client.session import Session
 
 logger = logging.getLogger(__name__)
 

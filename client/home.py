@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
-from images import Manifest
 from replay import (
     MAX_PAYLOAD,
     Early,
@@ -22,6 +22,9 @@ from satchel.errors import IntegrityError, SatchelError
 from satchel.ids import OperationNumber
 from satchel.paths import SHARE_SOCKET, call_socket
 from wire import Link, Peer, PeerTimeout, PeerUnreachable, ServiceStatus, SourceAddress
+
+if TYPE_CHECKING:
+    from images import Manifest
 
 HISTORY_BATCH = 64
 

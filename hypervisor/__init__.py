@@ -13,23 +13,51 @@
 A checkpoint of a machine is: pause, save, RamMount.sync, keep what the volumes hold now, resume.
 """
 
-from hypervisor.fake import FakeDriver, FakeGuest, FakeMachine
-from hypervisor.machine import (
-    Boot,
-    DeviceStateRefused,
-    Driver,
-    Machine,
-    MachineFailed,
-    MachineSpec,
-    MachineState,
-    MachineStateError,
-    MachineStuck,
-    MachineUnsupported,
-    SpecInvalid,
-    Wiring,
+from typing import TYPE_CHECKING
+
+from satchel.deferred import deferred
+
+if TYPE_CHECKING:
+    from hypervisor.fake import FakeDriver, FakeGuest, FakeMachine
+    from hypervisor.machine import (
+        Boot,
+        DeviceStateRefused,
+        Driver,
+        Machine,
+        MachineFailed,
+        MachineSpec,
+        MachineState,
+        MachineStateError,
+        MachineStuck,
+        MachineUnsupported,
+        SpecInvalid,
+        Wiring,
+    )
+    from hypervisor.qemu import QemuDriver
+    from hypervisor.ram import FIRST_BOOT_READ_AHEAD_KIB, RamMount, RamMountFailed
+
+__getattr__ = deferred(
+    __name__,
+    {
+        "fake": ("FakeDriver", "FakeGuest", "FakeMachine"),
+        "machine": (
+            "Boot",
+            "DeviceStateRefused",
+            "Driver",
+            "Machine",
+            "MachineFailed",
+            "MachineSpec",
+            "MachineState",
+            "MachineStateError",
+            "MachineStuck",
+            "MachineUnsupported",
+            "SpecInvalid",
+            "Wiring",
+        ),
+        "qemu": ("QemuDriver",),
+        "ram": ("FIRST_BOOT_READ_AHEAD_KIB", "RamMount", "RamMountFailed"),
+    },
 )
-from hypervisor.qemu import QemuDriver
-from hypervisor.ram import FIRST_BOOT_READ_AHEAD_KIB, RamMount, RamMountFailed
 
 __all__ = [
     "FIRST_BOOT_READ_AHEAD_KIB",

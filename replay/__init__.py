@@ -18,44 +18,106 @@
 - executor: what operations are played onto
 """
 
-from replay import adapters, share_names, share_requests, shares
-from replay.adapters import Adapter
-from replay.batch import (
-    answers_in,
-    decode_operations,
-    decode_responses,
-    encode_answers,
-    encode_operations,
-    encode_responses,
-    responses_in,
+from typing import TYPE_CHECKING
+
+from satchel.deferred import deferred
+
+if TYPE_CHECKING:
+    from replay import adapters, share_names, share_requests, shares
+    from replay.adapters import Adapter
+    from replay.batch import (
+        answers_in,
+        decode_operations,
+        decode_responses,
+        encode_answers,
+        encode_operations,
+        encode_responses,
+        responses_in,
+    )
+    from replay.channel import (
+        AgentChannel,
+        AgentFailed,
+        AgentGone,
+        AgentStatus,
+        AgentTimeout,
+        AlreadyExecuted,
+        OperationConflict,
+        ServiceNotReady,
+        ServiceTimeout,
+    )
+    from replay.diagnosis import Cause, Difference, examine
+    from replay.log import Durability, Log, LogBusy, LogState, OperationsCut, TornEnd
+    from replay.operations import (
+        MAX_PAYLOAD,
+        Early,
+        Operation,
+        OperationGap,
+        RecordInvalid,
+        Response,
+    )
+    from replay.player import Executor, play
+    from replay.program import AgentMissing, agent_program
+    from replay.segments import (
+        LogCorrupt,
+        LogFull,
+        LogGone,
+        LogReadOnly,
+        LogUnsupported,
+        logs_in,
+        scan_segment,
+    )
+    from replay.share_requests import ShareMessageInvalid
+    from replay.shares import SharesGone, SharesLine
+
+__getattr__ = deferred(
+    __name__,
+    {
+        "adapters": ("Adapter",),
+        "batch": (
+            "answers_in",
+            "decode_operations",
+            "decode_responses",
+            "encode_answers",
+            "encode_operations",
+            "encode_responses",
+            "responses_in",
+        ),
+        "channel": (
+            "AgentChannel",
+            "AgentFailed",
+            "AgentGone",
+            "AgentStatus",
+            "AgentTimeout",
+            "AlreadyExecuted",
+            "OperationConflict",
+            "ServiceNotReady",
+            "ServiceTimeout",
+        ),
+        "diagnosis": ("Cause", "Difference", "examine"),
+        "log": ("Durability", "Log", "LogBusy", "LogState", "OperationsCut", "TornEnd"),
+        "operations": (
+            "MAX_PAYLOAD",
+            "Early",
+            "Operation",
+            "OperationGap",
+            "RecordInvalid",
+            "Response",
+        ),
+        "player": ("Executor", "play"),
+        "program": ("AgentMissing", "agent_program"),
+        "segments": (
+            "LogCorrupt",
+            "LogFull",
+            "LogGone",
+            "LogReadOnly",
+            "LogUnsupported",
+            "logs_in",
+            "scan_segment",
+        ),
+        "share_requests": ("ShareMessageInvalid",),
+        "shares": ("SharesGone", "SharesLine"),
+    },
 )
-from replay.channel import (
-    AgentChannel,
-    AgentFailed,
-    AgentGone,
-    AgentStatus,
-    AgentTimeout,
-    AlreadyExecuted,
-    OperationConflict,
-    ServiceNotReady,
-    ServiceTimeout,
-)
-from replay.diagnosis import Cause, Difference, examine
-from replay.log import Durability, Log, LogBusy, LogState, OperationsCut, TornEnd
-from replay.operations import MAX_PAYLOAD, Early, Operation, OperationGap, RecordInvalid, Response
-from replay.player import Executor, play
-from replay.program import AgentMissing, agent_program
-from replay.segments import (
-    LogCorrupt,
-    LogFull,
-    LogGone,
-    LogReadOnly,
-    LogUnsupported,
-    logs_in,
-)
-from replay.segments import scan as scan_segment
-from replay.share_requests import ShareMessageInvalid
-from replay.shares import SharesGone, SharesLine
 
 __all__ = [
     "MAX_PAYLOAD",

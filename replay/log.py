@@ -42,7 +42,7 @@ from replay.segments import (
     media_error,
     on_media,
     remove,
-    scan,
+    scan_segment,
     segment_path,
     segment_paths,
     sync_folder,
@@ -518,7 +518,7 @@ def _load(log: Path, *, repair: bool) -> tuple[list[Segment], TornEnd | None]:
     leftovers: list[Path] = []
     torn: TornEnd | None = None
     while paths and not (segments and segments[0].base):
-        segment, fault = scan(paths.pop())
+        segment, fault = scan_segment(paths.pop())
         if segment.void:
             leftovers.append(segment.path)
             continue
@@ -544,4 +544,4 @@ def _load(log: Path, *, repair: bool) -> tuple[list[Segment], TornEnd | None]:
 def _never_counted(segment: Segment, fault: Fault, older: list[Path]) -> bool:
     """Whether a newest segment without a header is one that a cut had not finished: the segment
     before it has its operations still."""
-    return fault.offset == 0 and bool(older) and scan(older[-1])[0].last >= segment.first
+    return fault.offset == 0 and bool(older) and scan_segment(older[-1])[0].last >= segment.first

@@ -260,7 +260,7 @@ def sync_folder(folder: Path) -> None:
         os.close(fd)
 
 
-def scan(path: Path) -> tuple[Segment, Fault | None]:
+def scan_segment(path: Path) -> tuple[Segment, Fault | None]:
     """Reads a whole segment and checks every record.
 
     The media is not trusted: any bytes give a segment and perhaps a fault. Of a void one no record

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
         verify_signer,
     )
     from wire.links import Link, Links
+    from wire.listening import listen_local
     from wire.messages import (
         RUNS_LIMIT,
         CacheNumbers,
@@ -78,7 +79,6 @@ if TYPE_CHECKING:
     from wire.server import (
         Server,
         install_errors,
-        listen_local,
         serve,
         serve_local,
         streamed,
@@ -122,6 +122,7 @@ __getattr__ = deferred(
             "verify_signer",
         ),
         "links": ("Link", "Links"),
+        "listening": ("listen_local",),
         "messages": (
             "RUNS_LIMIT",
             "CacheNumbers",
@@ -143,7 +144,7 @@ __getattr__ = deferred(
         ),
         "peers": ("Peer",),
         "openssh": ("Lane", "Ran", "SshHost"),
-        "server": ("Server", "install_errors", "listen_local", "serve", "serve_local", "streamed"),
+        "server": ("Server", "install_errors", "serve", "serve_local", "streamed"),
         "ssh": ("LinkState", "SshLink"),
         "turnstile": ("Turnstile",),
     },

@@ -20,7 +20,7 @@ from typing import Protocol
 from satchel.errors import SatchelError, UnavailableError
 from wire.duplex import HEADER, RECEIVE, Duplex, Kind, Reply
 from wire.errors import LocalProtocolError, PeerUnreachable, RemoteProtocolError
-from wire.server import listen_unix
+from wire.listening import listen_unix
 
 log = logging.getLogger(__name__)
 

@@ -19,16 +19,18 @@ import shutil
 import socket
 import threading
 from pathlib import Path
-from typing import Any
-
-from flask import Flask
+from typing import TYPE_CHECKING, Any
 
 from satchel.errors import SatchelError, StateError
 from wire.client import HttpClient
 from wire.openssh import Lane, SshHost, answers
 from wire.peers import Peer
-from wire.server import Server, serve
 from wire.ssh import LinkState, SshLink
+
+if TYPE_CHECKING:
+    from flask import Flask
+
+    from wire.server import Server
 
 logger = logging.getLogger(__name__)
 
@@ -104,6 +106,8 @@ class Link:
 
         folder: the peer's folder for forwarded sockets
         """
+        from wire.server import serve  # most commands offer nothing
+
         local = self._run / f"{self.name}.{name}"
         remote = self._remote_path(name, folder)
         with self._connecting:

@@ -12,13 +12,8 @@ Nothing authenticates here: the socket has mode 0600 and ssh decides who reaches
 
 from __future__ import annotations
 
-import contextlib
-import errno
-import fcntl
 import logging
-import os
 import socket
-import stat
 import threading
 import time
 from collections.abc import Iterator
@@ -32,9 +27,9 @@ from waitress.server import BaseWSGIServer, create_server
 from waitress.task import ThreadedTaskDispatcher
 from werkzeug.exceptions import HTTPException
 
-from satchel.errors import AccessError, ConflictError, SatchelError
-from satchel.paths import SOCKET_PATH_LIMIT
-from wire.errors import STATUS, ErrorReport, LocalProtocolError, code_of_status
+from satchel.errors import SatchelError
+from wire.errors import STATUS, ErrorReport, code_of_status
+from wire.listening import listen_local, listen_unix
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
@@ -147,9 +142,8 @@ def serve(app: WSGIApplication, socket_path: Path, *, threads: int, max_body: in
     """Serve `app` on a Unix socket of mode 0600 until `Server.close`.
 
     threads: requests that run at a time. max_body: bytes; a larger request is answered with 413
-    before its body is read. A stale socket, one that nobody answers at, is replaced; raises
-    ConflictError where somebody answers or another kind of file lies, AccessError where the
-    folder does not let us, LocalProtocolError where the path is too long for a socket.
+    before its body is read. A stale socket, one that nobody answers at, is replaced; raises what
+    `listen_unix` does.
     """
     listener = listen_unix(socket_path)
     try:
@@ -171,45 +165,6 @@ def serve_local(app: WSGIApplication, port: int, *, threads: int, max_body: int)
     except BaseException:
         listener.close()
         raise
-
-
-def listen_unix(path: Path) -> socket.socket:
-    """A socket of mode 0600 that listens at `path`. Raises as `serve` does."""
-    if len(os.fsencode(path)) > SOCKET_PATH_LIMIT:
-        raise LocalProtocolError(
-            f"cannot listen at {path}", why=f"longer than {SOCKET_PATH_LIMIT} bytes"
-        )
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        with _folder_lock(path.parent):
-            remove_stale_socket(path)
-            os.fchmod(listener.fileno(), 0o600)  # on Linux: the mode that bind gives the file
-            listener.bind(str(path))
-            listener.listen(1024)
-        return listener
-    except OSError as error:
-        listener.close()
-        raise AccessError(f"cannot listen at {path}", why=error.strerror or "") from error
-    except BaseException:
-        listener.close()
-        raise
-
-
-def listen_local(port: int) -> socket.socket:
-    """A socket that listens at 127.0.0.1:`port`, or at a free port for 0. Raises ConflictError
-    where the port is taken, AccessError where it may not be used."""
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(("127.0.0.1", port))
-        listener.listen(1024)
-        return listener
-    except (OSError, OverflowError) as error:
-        listener.close()
-        what, why = f"cannot listen at 127.0.0.1:{port}", str(error)
-        if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
-            raise ConflictError(what, why="the port is taken", fix="choose another one") from error
-        raise AccessError(what, why=why, fix="choose a port from 1024 to 65535") from error
 
 
 def streamed(pieces: Iterator[bytes]) -> flask.Response:
@@ -256,42 +211,6 @@ def _answer_unexpected(error: Exception) -> tuple[flask.Response, int]:
     what = f"{flask.request.method} {flask.request.path} failed unexpectedly"
     report = ErrorReport("internal", what, type(error).__name__, "the log there has the traceback")
     return flask.jsonify(report.to_json()), STATUS["internal"]
-
-
-def remove_stale_socket(path: Path) -> None:
-    """Remove the socket at `path` if nobody answers at it; nothing there is fine.
-
-    Raises ConflictError if somebody answers or if it is another kind of file.
-    """
-    try:
-        mode = path.lstat().st_mode
-    except FileNotFoundError:
-        return
-    if not stat.S_ISSOCK(mode):
-        raise ConflictError(f"cannot listen at {path}", why="a file that is no socket lies there")
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        probe.settimeout(2)
-        try:
-            probe.connect(str(path))
-        except (ConnectionRefusedError, FileNotFoundError):
-            path.unlink(missing_ok=True)
-            return
-        except TimeoutError:
-            pass  # its backlog is full: somebody is there
-    raise ConflictError(
-        f"cannot listen at {path}", why="somebody answers there", fix="stop the other program"
-    )
-
-
-@contextlib.contextmanager
-def _folder_lock(folder: Path) -> Iterator[None]:
-    """One at a time looks whether a socket is stale, removes it and binds anew."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def _inode(path: Path) -> tuple[int, int] | None:

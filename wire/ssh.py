@@ -35,6 +35,7 @@ from pathlib import Path
 from satchel.errors import NotFoundError, SatchelError, StateError, UnavailableError
 from satchel.paths import SOCKET_PATH_LIMIT
 from wire.errors import HostUnreachable, LocalProtocolError, PeerTimeout, printable
+from wire.listening import remove_stale_socket
 from wire.openssh import (
     END_SECONDS,
     Lane,
@@ -48,7 +49,6 @@ from wire.openssh import (
     run_bounded,
     start_master,
 )
-from wire.server import remove_stale_socket
 
 _SOCKET = re.compile(r"/[A-Za-z0-9._/+@=-]+")
 _CONTROL_SUFFIX = 17  # what ssh appends to the name while it makes the control socket

@@ -14,17 +14,27 @@ from console import CommandGroup, log_to_stderr, run_program
 from satchel.paths import config_dir
 from satchel.settings import load
 
-COMMANDS = (
-    *("call", "doctor", "ls", "media", "mount", "move", "path", "plan", "run", "share", "status"),
-    "stop",
-)
-"""Each is a module."""
+COMMANDS = {
+    "call": "Send one HTTP request to SERVICE; print the first response.",
+    "doctor": "Find the first operation that replicas answer differently.",
+    "ls": "List the services at home and the surrogates that are known.",
+    "media": "The medium that you carry.",
+    "mount": "Mount SHARE of home's at DIR.",
+    "move": "Go on with SERVICE at another surrogate.",
+    "path": "Say where you are going.",
+    "plan": "Show the routes of SERVICE to other surrogates.",
+    "run": "Use SERVICE on a local port until Ctrl-C or `satchel stop`.",
+    "share": "Shares of home's.",
+    "status": "Show the session of SERVICE.",
+    "stop": "End the session of SERVICE and its replicas on surrogates.",
+}
+"""What --help says of each. Each is a module."""
 
 
 @click.group(
     cls=CommandGroup,
     package=__name__,
-    modules={name: name for name in COMMANDS},
+    lines=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.option(

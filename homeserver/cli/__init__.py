@@ -15,33 +15,33 @@ from satchel.paths import config_dir
 from satchel.settings import load
 
 COMMANDS = {
-    "checkpoint": "checkpoint",
-    "dump": "dump",
-    "export": "export",
-    "forget": "forget",
-    "image": "image",
-    "import": "import_",
-    "init": "init",
-    "launch": "launch",
-    "ls": "ls",
-    "media": "media",
-    "prune": "prune",
-    "repair": "repair",
-    "serve": "serve",
-    "serve-volume": "serve_volume",
-    "service": "service",
-    "settle": "settle",
-    "share": "share",
-    "stats": "stats",
-    "verify": "verify",
+    "checkpoint": "Take a checkpoint of SERVICE.",
+    "dump": "Show what is in FILE, for developers.",
+    "export": "Export volume NAME into FILE, raw and sparse.",
+    "forget": "Forget old versions of volumes and old checkpoints.",
+    "image": "Service images, built from recipes.",
+    "import": "Import FILE as the newest version of volume NAME.",
+    "init": "Make a home: a store, and the owner's key.",
+    "launch": "Run SERVICE at home, from its newest checkpoint if any.",
+    "ls": "List the volumes of the store.",
+    "media": "Portable media: anything mounted that holds files.",
+    "prune": "Remove the chunks that nothing needs.",
+    "repair": "Take damaged and lost chunks from other places.",
+    "serve": "Run the home server until Ctrl-C.",
+    "serve-volume": "Export volume NAME over NBD on a Unix socket until Ctrl-C.",
+    "service": "The services of this home.",
+    "settle": "Compress what imports and checkpoints stored as it was.",
+    "share": "Folders that all nodes see as one tree of files.",
+    "stats": "Show what the store holds.",
+    "verify": "Check the store: each record's checksum and both hashes.",
 }
-"""Each command's module."""
+"""What --help says of each. Each is a module."""
 
 
 @click.group(
     cls=CommandGroup,
     package=__name__,
-    modules=COMMANDS,
+    lines=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.option(

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from chunkstore import Store
 from console import bar
 from homeserver.settings import HomeSettings
 from satchel.errors import SatchelError, UnavailableError
 
 if TYPE_CHECKING:
+    from chunkstore import Store
     from homeserver.home import Home
     from wire import HttpClient
 
@@ -37,6 +37,8 @@ class Context:
 
     def open_store(self) -> Store:
         """The store, for a command that works without the daemon."""
+        from chunkstore import Store  # what talks to the daemon gets by without it
+
         return Store.open(self.store, level=0)
 
     def daemon(self) -> HttpClient:

@@ -14,11 +14,18 @@ from satchel.settings import load
 from surrogate.cli.context import Context
 from surrogate.settings import SurrogateSettings
 
+COMMANDS = {
+    "ls": "List the replicas on this surrogate.",
+    "serve": "Run the surrogate until Ctrl-C.",
+    "status": "Show what this surrogate has room for.",
+}
+"""What --help says of each. Each is a module."""
+
 
 @click.group(
     cls=CommandGroup,
     package=__name__,
-    modules={"ls": "ls", "serve": "serve", "status": "status"},
+    lines=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.option(

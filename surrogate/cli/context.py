@@ -5,12 +5,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import click
 
 from satchel.errors import UnavailableError
 from surrogate.settings import SurrogateSettings
-from wire import HttpClient
+
+if TYPE_CHECKING:
+    from wire import HttpClient
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,8 @@ class Context:
                 f"no surrogate answers at {self.settings.socket}",
                 fix="start one with `satchel-surrogate serve`",
             )
+        from wire import HttpClient  # --help gets by without it
+
         return HttpClient(self.settings.socket, peer="the surrogate")
 
 

@@ -52,7 +52,7 @@ from replay.batch import (
 )
 from replay.frames import Frame, FrameReader
 from replay.operations import Early, Operation, RecordInvalid, Response
-from replay.segments import LogCorrupt, LogUnsupported, encode_header, scan
+from replay.segments import LogCorrupt, LogUnsupported, encode_header, scan_segment
 from replica import ProfileInvalid, decode_profile, decode_working_set
 from replica.working_set import WorkingSetInvalid, directory_size
 from satchel.ids import ChunkRef, OperationNumber
@@ -181,7 +181,7 @@ PARSERS = [
     ),
     Parser(
         "log-segment",
-        in_file("log-00000007.log", scan),
+        in_file("log-00000007.log", scan_segment),
         (LogCorrupt, LogUnsupported),
         encode_header(7, 1) + encode_operations(OPERATIONS),
     ),
@@ -326,6 +326,6 @@ def test_a_segment_of_a_log_comes_back(contents: list[tuple[int, int, bytes]], f
         Operation(OperationNumber(first + n), *content) for n, content in enumerate(contents)
     ]
     data = encode_header(first, 0) + encode_operations(operations)
-    segment, fault = in_file(f"log-{first:08d}.log", scan)(data)  # type: ignore[misc]
+    segment, fault = in_file(f"log-{first:08d}.log", scan_segment)(data)  # type: ignore[misc]
     assert fault is None
     assert (segment.end, len(segment.offsets)) == (len(data), len(operations))

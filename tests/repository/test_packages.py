@@ -4,7 +4,6 @@
 
 import ast
 import importlib
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -94,10 +93,3 @@ def test_the_vocabulary_uses_the_standard_library_only() -> None:
         if module.split(".")[0] not in {*sys.stdlib_module_names, "satchel"}
     ]
     assert not foreign
-
-
-@pytest.mark.parametrize("program", ["client.cli", "homeserver.cli", "surrogate.cli"])
-def test_a_program_begins_without_what_only_its_daemon_needs(program: str) -> None:
-    """Each command had waited half a second for that."""
-    ask = f"import sys, {program}; sys.exit('flask' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", ask], cwd=tree.ROOT, check=False).returncode == 0
