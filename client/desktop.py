@@ -7,7 +7,9 @@ the order of arrival. The screen is kept here, and viewers are served from it, s
 of which replica answers, and one that connects costs no operation. What a replica says early of its
 answer is shown until an answer comes, whichever replica's. The first operation of a session
 asks for the whole screen, and so does one after an answer that was lost, or did not come in time:
-that one is made without an event, too, as what was typed may well be executed by then.
+that one is made without an event, too, as what was typed may well be executed by then. A viewer
+waits for the first screen however long it takes: a machine that has just come up may need longer
+for it than an answer may.
 """
 
 from __future__ import annotations
@@ -48,6 +50,7 @@ class Desktop:
         self._held = 0
         self._moved = False  # the last event that waits moves the pointer and does nothing else
         self._look = False
+        self._waiting = 0  # viewers that have no screen yet
         self._lost = True
         self._awaited: object = None  # the operation under way
         self._failure: SatchelError | None = None
@@ -71,7 +74,9 @@ class Desktop:
             if self._screen is None:
                 self._look, self._failure = True, None
                 self.changed.notify_all()
+            self._waiting += 1
             self.changed.wait_for(lambda: self._screen or self._failure or self.ended)
+            self._waiting -= 1
             if self._screen is None:
                 raise self._failure or StateError("the session has ended")
             return self._screen
@@ -108,7 +113,7 @@ class Desktop:
                 again = LOOK_SECONDS[min(missing, len(LOOK_SECONDS)) - 1]
                 self.changed.wait_for(
                     lambda: self._events or self._look or self.ended,
-                    again if missing and self._screen else None,
+                    again if missing and (self._screen or self._waiting) else None,
                 )
                 if self.ended:
                     return
@@ -123,7 +128,8 @@ class Desktop:
                 logger.error("%s", error)
                 missing += 1
                 with self.changed:
-                    self._lost, self._failure = True, error
+                    self._lost = True
+                    self._failure = None if isinstance(error, NoResponse) else error
                     self.ended = self._session.refusal is not None
                     self.changed.notify_all()
 

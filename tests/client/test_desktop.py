@@ -116,6 +116,10 @@ class Raw:
 
     def greet(self) -> tuple[int, int]:
         self.socket.sendall(b"RFB 003.008\n")
+        return self.welcome()
+
+    def welcome(self) -> tuple[int, int]:
+        """Width and height of the screen, as soon as there is one."""
         assert self.take(2) == b"\1\1"
         self.socket.sendall(b"\1")
         assert self.take(4) == bytes(4)
@@ -343,6 +347,22 @@ def test_what_was_executed_after_all_is_shown_without_another_event(
     assert eventually(lambda: bench.session.last >= 4)
     bench.replica.gate.set()
     assert viewer.update()[AREAS[9 % len(AREAS)]] == struct.pack("<I", 0x90909) * (64 * 36)
+
+
+def test_a_viewer_waits_for_a_first_screen_that_takes_longer_than_an_answer_may(
+    bench: Bench, viewer: Raw, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was turned away for good, and with it the person who had just started the service."""
+    monkeypatch.setattr(bench.session, "_response_seconds", 0.2)
+    monkeypatch.setattr(desktop, "LOOK_SECONDS", (0.0, 0.5))
+    bench.replica.gate.clear()
+    viewer.socket.sendall(b"RFB 003.008\n")
+    assert eventually(lambda: bench.session.last >= 3)
+    monkeypatch.setattr(bench.session, "_response_seconds", 60.0)
+    bench.replica.gate.set()
+    assert viewer.welcome() == (WIDTH, HEIGHT)
+    viewer.ask()
+    assert set(viewer.update()) == set(AREAS)
 
 
 def test_without_an_answer_a_viewer_is_told_why(bench: Bench) -> None:
