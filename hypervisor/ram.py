@@ -99,7 +99,8 @@ class RamMount:
         raise RamMountFailed(f"nothing of ours is mounted at {mountpoint}")
 
     def sync(self) -> None:
-        """Write all that the machine has changed to the export, and flush it. Pause it before.
+        """Write all that the machine has changed to the export, and flush it. What it changes
+        meanwhile, if it runs, may be left out.
 
         Raises RamMountFailed; what could not be written is lost to the export then.
         """

@@ -84,6 +84,11 @@ class Attachment:
         disks = {name: self._server.uri(name) for name in self.volumes if name != RAM}
         return Wiring(run_dir=self._run_dir, ram=self._mount.file, disks=disks)
 
+    def flush(self) -> None:
+        """Have the map of the memory show what the machine has written to it; it goes on. Raises
+        RamMountFailed: memory is lost."""
+        self._mount.sync()
+
     def commit(self, store: Store) -> dict[str, TableRoot]:
         """Store every dirty block; new roots by volume name. The machine must be paused.
 

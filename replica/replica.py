@@ -156,6 +156,7 @@ class Replica:
         self._state = ReplicaState.STARTING
         self._failure: str | None = None
         self._last = OperationNumber(0)
+        self._stood_still = 0.0
         self._labels: set[str] = set()
         self._phase = ""
         self._phases: dict[str, None] = {}
@@ -186,6 +187,11 @@ class Replica:
     def run_dir(self) -> Path:
         """The replica's folder."""
         return self._run_dir
+
+    @property
+    def stood_still(self) -> float:
+        """Seconds, for all checkpoints so far, and for those that failed."""
+        return self._stood_still
 
     @property
     def phase(self) -> str:
@@ -329,6 +335,18 @@ class Replica:
             assert self._attachment is not None
             self._attachment.give_back()
             return frozen
+
+    def flush(self) -> None:
+        """Have the map of its memory show what the machine has written so far, which the kernel
+        else tells it late. It goes on meanwhile, and so do operations.
+
+        Raises WrongReplicaState, and ReplicaFailed where memory is lost.
+        """
+        attachment = self._attachment
+        self._require(ReplicaState.READY)
+        assert attachment is not None
+        with self._judged(RamMountFailed):
+            attachment.flush()
 
     def digest(self, paths: list[str]) -> str:
         """A digest of the guest's files at `paths`, for comparing two replicas."""
@@ -479,7 +497,9 @@ class Replica:
             device_state = self._store.import_file(path)
         finally:
             path.unlink(missing_ok=True)
-        return Frozen(self._last, device_state, volumes, time.monotonic() - begin)
+            seconds = time.monotonic() - begin
+            self._stood_still += seconds
+        return Frozen(self._last, device_state, volumes, seconds)
 
     @contextlib.contextmanager
     def _settled(self, agent: AgentChannel) -> Iterator[None]:
@@ -497,7 +517,7 @@ class Replica:
 
     @contextlib.contextmanager
     def _guarded(self, *fatal: type[SatchelError]) -> Iterator[tuple[AgentChannel, Machine]]:
-        """One at a time, in READY. Errors of the kinds `fatal` are the end of the replica."""
+        """One at a time, in READY. fatal: see `_judged`."""
         came = self.state
         with self._busy:
             if came is ReplicaState.READY and self.state is ReplicaState.STOPPED:
@@ -506,13 +526,19 @@ class Replica:
             self._require(ReplicaState.READY)
             assert self._agent is not None
             assert self._machine is not None
-            try:
+            with self._judged(*fatal):
                 yield self._agent, self._machine
-            except SatchelError as error:
-                if verdict := self._verdict(error, fatal):
-                    self._become(ReplicaState.FAILED, verdict.why)
-                    raise verdict from error
-                raise
+
+    @contextlib.contextmanager
+    def _judged(self, *fatal: type[SatchelError]) -> Iterator[None]:
+        """Errors of these kinds are the end of the replica."""
+        try:
+            yield
+        except SatchelError as error:
+            if verdict := self._verdict(error, fatal):
+                self._become(ReplicaState.FAILED, verdict.why)
+                raise verdict from error
+            raise
 
     def _require(self, state: ReplicaState) -> None:
         if self.state is not state:

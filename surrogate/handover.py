@@ -7,6 +7,9 @@ the device state. The blocks that differ from the owner's checkpoint are compres
 form of a working set, so that the other surrogate streams them ahead of the machine; all others it
 has from where it has a checkpoint's, those first that the machine has touched here. Of the tables'
 pages what has changed in them is told, so that it makes them of the checkpoint's.
+
+A machine stands still once: what it has written to its memory is flushed before, or the maps would
+tell of it in the freeze only, and the pages above that are not here would have to be fetched then.
 """
 
 from __future__ import annotations
@@ -64,6 +67,7 @@ def hand_over(
     """Freeze a replica that was resumed from `manifest`. known: blocks that differed from the
     owner's checkpoint when it was; known_pages: pages, None where that is not known. Raises as a
     replica's checkpoint and a fetch do, and TooMuchChanged."""
+    stood_still = replica.stood_still
     frozen = _freeze(replica, fetcher, volumes)
     changed = set(known)
     pages: PageChanges = {}
@@ -87,7 +91,7 @@ def hand_over(
         volumes={name: root.to_json() for name, root in frozen.volumes.items()},
         changed=blob.to_json(),
         pages=_told(store, frozen, pages, known_pages),
-        paused_seconds=frozen.paused_seconds,
+        paused_seconds=replica.stood_still - stood_still,
         touched={volume.name: runs_of(volume.map.touched()) for volume in volumes},
     )
 
@@ -133,14 +137,21 @@ def _told(
 
 def _freeze(replica: Replica, fetcher: Fetcher, volumes: Sequence[Volume]) -> Frozen:
     for tries in range(TRIES, 0, -1):
-        for volume in volumes:
-            fetcher.pages(volume.root, _written(volume))
+        _prepare(replica, fetcher, volumes)
         try:
             return replica.checkpoint()
         except ChunkMissing:
             if tries == 1:
                 raise
     raise AssertionError
+
+
+def _prepare(replica: Replica, fetcher: Fetcher, volumes: Sequence[Volume]) -> None:
+    """Have the pages here that a commit is going to need, and little left for it to flush."""
+    for _ in range(TRIES):
+        replica.flush()
+        if not any([fetcher.pages(volume.root, _written(volume)) for volume in volumes]):
+            return
 
 
 def _written(volume: Volume) -> Iterable[int]:

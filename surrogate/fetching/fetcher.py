@@ -144,14 +144,16 @@ class Fetcher:
 
     def pages(
         self, root: TableRoot, blocks: Iterable[int], priority: Priority = Priority.PREFETCH
-    ) -> None:
+    ) -> bool:
         """Have the table pages above these blocks here: then they can be written anew, and need
-        nobody any more. Raises as `read`."""
-        blocks = list(blocks)
+        nobody any more. Whether any was lacking. Raises as `read`."""
+        blocks, lacking = list(blocks), False
         while wanted := pages_missing(self._store, root, blocks):
             if not (self._maker and self._maker.make(wanted)):
                 pages = [self._instead(page) for page in wanted[:AT_ONCE]]
                 self._bring(dict.fromkeys(pages, PAGE_BYTES), priority)
+            lacking = True
+        return lacking
 
     def make_pages(self, changes: PageChanges) -> None:
         """From now on these pages are made of those that they differ from, which are asked for in
