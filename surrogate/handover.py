@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 from chunkstore import (
@@ -63,12 +63,14 @@ def hand_over(
     volumes: Sequence[Volume],
     known: Collection[tuple[str, int]],
     known_pages: PageChanges | None,
+    freezing: Callable[[], None],
 ) -> HandedOver:
     """Freeze a replica that was resumed from `manifest`. known: blocks that differed from the
-    owner's checkpoint when it was; known_pages: pages, None where that is not known. Raises as a
-    replica's checkpoint and a fetch do, and TooMuchChanged."""
+    owner's checkpoint when it was; known_pages: pages, None where that is not known. freezing: is
+    called right before a freeze, after which the machine does not go on from `manifest` any more.
+    Raises as a replica's checkpoint and a fetch do, and TooMuchChanged."""
     stood_still = replica.stood_still
-    frozen = _freeze(replica, fetcher, volumes)
+    frozen = _freeze(replica, fetcher, volumes, freezing)
     changed = set(known)
     pages: PageChanges = {}
     for name, root in frozen.volumes.items():
@@ -135,9 +137,12 @@ def _told(
     return store.import_bytes(data).to_json()
 
 
-def _freeze(replica: Replica, fetcher: Fetcher, volumes: Sequence[Volume]) -> Frozen:
+def _freeze(
+    replica: Replica, fetcher: Fetcher, volumes: Sequence[Volume], freezing: Callable[[], None]
+) -> Frozen:
     for tries in range(TRIES, 0, -1):
         _prepare(replica, fetcher, volumes)
+        freezing()
         try:
             return replica.checkpoint()
         except ChunkMissing:

@@ -172,13 +172,16 @@ class Tenant:
 
     def hand_over(self) -> HandedOver:
         """Freeze the replica between two operations, and say what it takes to go on elsewhere; here
-        it goes on. Raises as `execute` does, and StateError where that cannot be said."""
+        it goes on. Raises as `execute` does, and StateError where that cannot be said.
+
+        While it is being frozen, and after a freeze that failed, there is no request beside it: the
+        maps may then go with other tables than the request says, and nobody can take it over.
+        """
         if self._thread.is_alive():
             raise WrongReplicaState(self.id, self.replica.state, ReplicaState.READY)
         with self._freezing:
             known = self._prefetcher.changes() if self._prefetcher else frozenset()
             request = self.replica.run_dir / REQUEST
-            request.unlink(missing_ok=True)
             pages = self._prefetcher.page_changes() if self._prefetcher else {}
             handed = hand_over(
                 self.manifest,
@@ -188,6 +191,7 @@ class Tenant:
                 self._volumes,
                 known,
                 pages,
+                freezing=lambda: request.unlink(missing_ok=True),
             )
             self._request = taken_over(self._request, handed)
             request.write_bytes(self._request.to_bytes())

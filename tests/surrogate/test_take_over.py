@@ -61,11 +61,11 @@ class Spot:
         self.http = HttpClient(self.run / "surrogate.sock", peer="the surrogate")
         self.daemon: subprocess.Popen[bytes] | None = None
 
-    def start(self) -> None:
-        program = Path(sys.executable).parent / "satchel-surrogate"
+    def start(self, *command: str) -> None:
+        program = command or (str(Path(sys.executable).parent / "satchel-surrogate"), "serve")
         environment = os.environ | {"XDG_CONFIG_HOME": str(self.folder)}
         with (self.folder / "log").open("ab") as log:
-            self.daemon = subprocess.Popen([program, "serve"], env=environment, stderr=log)
+            self.daemon = subprocess.Popen(program, env=environment, stderr=log)
         assert eventually(self.answers, PATIENCE), (self.folder / "log").read_text()
 
     def answers(self) -> bool:
@@ -177,6 +177,38 @@ def test_machines_go_on_and_a_miss_under_way_is_answered_by_the_next_daemon(spot
     assert spot.pids() == pids
     spot.http.delete(f"/v1/replicas/{REPLICA}", timeout=PATIENCE)
     assert below(spot.run / "r") == []
+    spot.end()
+
+
+WITHOUT_PAGES = """
+import sys
+from surrogate.cli import main
+from surrogate.fetching import ChunksUnavailable, Fetcher
+
+def pages(self, root, blocks, priority=None):
+    raise ChunksUnavailable("the pages cannot be had")
+
+Fetcher.pages = pages
+sys.argv[1:] = ["serve"]
+main()
+"""
+
+
+def test_a_hand_over_that_fails_before_the_freeze_leaves_a_machine_that_can_be_taken_over(
+    spot: Spot,
+) -> None:
+    spot.start(sys.executable, "-c", WITHOUT_PAGES)
+    last = spot.create().last_operation
+    spot.execute(note(last + 1))
+    pids = spot.pids()
+    with pytest.raises(UnavailableError, match="the pages cannot be had"):
+        spot.http.post_json(f"/v1/replicas/{REPLICA}/hand-over", {}, timeout=PATIENCE)
+    spot.kill()
+    spot.start()
+    assert spot.pids() == pids
+    status = spot.status()
+    assert (status.state, status.last_operation) == ("ready", last + 1)
+    assert [answer.number for answer in spot.execute(note(last + 2))] == [last + 2]
     spot.end()
 
 
