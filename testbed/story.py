@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -63,6 +63,9 @@ RESPONSE_SECONDS = 3600.0
 
 LEAD_SECONDS = 20.0
 """How long a move waits for the new replica to be the first to answer."""
+
+PATIENCE_SECONDS = 1.0
+"""After that long how the replicas stand is told, if the new one is not the first to answer yet."""
 
 THINK_SECONDS = {"today": 0.2, "paper": 1.0}
 
@@ -131,6 +134,21 @@ def moves_table(moves: Sequence[Move], profile: str) -> Table:
         cells = [*(f"{t:.1f}" for t in times), facts["goal"] or "", holds, size]
         table.add_row(move.service, move.mode, *cells, f"{move.share:.1%}")
     return table
+
+
+def standing(replicas: Sequence[Mapping[str, Any]]) -> str:
+    """How replicas stand, of the rows that `satchel status --json` has of them, for people."""
+    return "; ".join(_stands(row) for row in replicas)
+
+
+def _stands(row: Mapping[str, Any]) -> str:
+    state = row["state"] if row["state"] == "joined" else f"not joined ({row['state']})"
+    parts = [f"{row['name']} {state}"]
+    if (lag := row.get("lag")) is not None:
+        parts.append(f"{lag} operations behind")
+    if stalls := row.get("stalls"):
+        parts.append(f"stood still {stalls['count']} times, {stalls['seconds']:.1f} s")
+    return ", ".join(parts)
 
 
 class Story:
@@ -294,7 +312,10 @@ class Story:
             row.facts["route"] = self._route(service)
             row.facts["stood still"] = f"{stalls['count']} times, {stalls['seconds']:.1f} s"
         with self.recorder.step(f"until its answers of {service} come first", where) as row:
-            self._await_leader(service, surrogate)
+            if not self._await_leader(service, surrogate, PATIENCE_SECONDS):
+                replicas = self.roles.satchel("status", service, "--json")["replicas"]
+                row.facts[f"after {PATIENCE_SECONDS:g} s:"] = standing(replicas)
+                self._await_leader(service, surrogate, LEAD_SECONDS - PATIENCE_SECONDS)
             row.facts["leader"] = self._last_leader(service)
         warm = self._warm_seconds(service)
         self._end_background()
@@ -349,11 +370,15 @@ class Story:
             time.sleep(0.2)
         raise SatchelError(f"the replica of {service} at {surrogate} answered nothing")
 
-    def _await_leader(self, service: str, surrogate: str) -> None:
-        """Give a new replica some time to be the first to answer; home may stay faster."""
-        deadline = time.monotonic() + LEAD_SECONDS
-        while self._last_leader(service) != surrogate and time.monotonic() < deadline:
+    def _await_leader(self, service: str, surrogate: str, seconds: float) -> bool:
+        """Give a new replica some time to be the first to answer; home may stay faster. Whether it
+        was."""
+        deadline = time.monotonic() + seconds
+        while self._last_leader(service) != surrogate:
+            if time.monotonic() >= deadline:
+                return False
             time.sleep(0.05)
+        return True
 
     def walk(self, hotspot: str) -> None:
         """To another hotspot, with the client."""
