@@ -26,7 +26,6 @@ Status FindLeaf(PageSource* pages, const TableRoot& root, uint64_t leaf, ChunkRe
   *ref = kZeroRef;
   unsigned above = RootLevel(root.blocks());  // pages that are met before the leaf
   TableVisitor visitor;
-  visitor.on_zero = [](uint64_t, uint64_t) { return Status(); };
   visitor.on_page = [&](const ChunkRef& page, bool* descend) {
     *descend = above > 0;
     if (above-- == 0) *ref = page;

@@ -375,32 +375,11 @@ Status Media::GetPage(const ChunkRef& ref, unsigned level, std::shared_ptr<const
 }
 
 Status Media::Missing(const std::vector<TableRoot>& roots, std::vector<ChunkRef>* refs) {
-  RefSet pages;  // met already
-  RefSet missing;
-  TableVisitor visitor;
-  visitor.on_zero = [](uint64_t, uint64_t) { return Status(); };
-  visitor.on_page = [&](const ChunkRef& ref, bool* descend) {
-    *descend = pages.Insert(ref, {}).second;
+  const auto has = [this](const ChunkRef* found, size_t n, bool* here) {
+    Has(found, n, here);
     return Status();
   };
-  visitor.on_missing = [&](const ChunkRef& ref) {
-    missing.Insert(ref, {});
-    return Status();
-  };
-  visitor.on_blocks = [&](uint64_t, const ChunkRef* found, uint32_t count) {
-    bool here[kPageFanout];
-    Has(found, count, here);
-    for (uint32_t i = 0; i < count; ++i) {
-      if (!here[i]) missing.Insert(found[i], {});
-    }
-    return Status();
-  };
-  for (const TableRoot& root : roots) {
-    SATCHEL_RETURN_IF_ERROR(Judge(WalkTable(this, root, 0, root.blocks(), visitor)));
-  }
-  refs->clear();
-  for (const auto& entry : missing.entries()) refs->push_back(entry.ref);
-  return {};
+  return Judge(CollectMissing(this, roots, has, refs));
 }
 
 // Above every number that is or was in use.

@@ -411,7 +411,13 @@ Status Store::Reachable(const std::vector<TableRoot>& roots, std::vector<ChunkRe
 }
 
 Status Store::Missing(const std::vector<TableRoot>& roots, std::vector<ChunkRef>* refs) {
-  return WithChunks([&](Chunks* chunks) { return CollectMissing(chunks, roots, refs); });
+  return WithChunks([&](Chunks* chunks) {
+    const auto has = [chunks](const ChunkRef* found, size_t n, bool* here) {
+      Location at[kPageFanout];
+      return chunks->Locate(found, n, at, here);
+    };
+    return CollectMissing(chunks, roots, has, refs);
+  });
 }
 
 }  // namespace satchel

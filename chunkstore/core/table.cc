@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
+#include <utility>
 
 namespace satchel {
 namespace {
@@ -31,7 +32,7 @@ class Walk {
   Status Zero(uint64_t base, uint64_t count) {
     const uint64_t from = std::max(base, first_);
     const uint64_t to = std::min(base + count, end_);
-    return from < to ? visitor_.on_zero(from, to - from) : Status();
+    return from < to && visitor_.on_zero ? visitor_.on_zero(from, to - from) : Status();
   }
 
   Status Blocks(const Page& page, uint64_t base) {
@@ -56,6 +57,19 @@ class Walk {
   const uint64_t first_;
   const uint64_t end_;
 };
+
+// Visits the tables of `roots`, and what is under a page once. `pages_met` gets all pages.
+Status WalkOnce(PageSource* pages, const std::vector<TableRoot>& roots, TableVisitor visitor,
+                RefSet* pages_met) {
+  visitor.on_page = [pages_met](const ChunkRef& ref, bool* descend) {
+    *descend = pages_met->Insert(ref, {}).second;
+    return Status();
+  };
+  for (const TableRoot& root : roots) {
+    SATCHEL_RETURN_IF_ERROR(WalkTable(pages, root, 0, root.blocks(), visitor));
+  }
+  return {};
+}
 
 }  // namespace
 
@@ -101,6 +115,42 @@ Status WalkTable(PageSource* pages, const TableRoot& root, uint64_t first, uint6
   if (first >= blocks || count == 0) return {};
   const uint64_t end = first + std::min(count, blocks - first);
   return Walk(pages, visitor, first, end).Under(root.ref, RootLevel(blocks), 0);
+}
+
+Status CollectReachable(PageSource* pages, const std::vector<TableRoot>& roots, bool partial,
+                        RefSet* refs) {
+  TableVisitor visitor;
+  if (partial) visitor.on_missing = [](const ChunkRef&) { return Status(); };
+  visitor.on_blocks = [&](uint64_t, const ChunkRef* found, uint32_t count) {
+    for (uint32_t i = 0; i < count; ++i) {
+      if (!found[i].IsZero()) refs->Insert(found[i], {});
+    }
+    return Status();
+  };
+  return WalkOnce(pages, roots, std::move(visitor), refs);
+}
+
+Status CollectMissing(PageSource* pages, const std::vector<TableRoot>& roots, const HasChunks& has,
+                      std::vector<ChunkRef>* refs) {
+  RefSet missing;
+  TableVisitor visitor;
+  visitor.on_missing = [&](const ChunkRef& ref) {
+    missing.Insert(ref, {});
+    return Status();
+  };
+  visitor.on_blocks = [&](uint64_t, const ChunkRef* found, uint32_t count) {
+    bool here[kPageFanout];
+    SATCHEL_RETURN_IF_ERROR(has(found, count, here));
+    for (uint32_t i = 0; i < count; ++i) {
+      if (!here[i] && !found[i].IsZero()) missing.Insert(found[i], {});
+    }
+    return Status();
+  };
+  RefSet pages_met;
+  SATCHEL_RETURN_IF_ERROR(WalkOnce(pages, roots, std::move(visitor), &pages_met));
+  refs->clear();
+  for (const auto& entry : missing.entries()) refs->push_back(entry.ref);
+  return {};
 }
 
 TableRewriter::TableRewriter(PageSource* pages, PageSink* sink, const TableRoot& old_root)

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "chunkstore/core/chunk_ref.h"
+#include "chunkstore/core/ref_map.h"
 #include "chunkstore/core/status.h"
 
 namespace satchel {
@@ -75,7 +76,7 @@ struct TableVisitor {
   // Consecutive blocks, at most 64, none of them outside of the asked range.
   std::function<Status(uint64_t first, const ChunkRef* refs, uint32_t count)> on_blocks;
 
-  // Consecutive zero blocks.
+  // Consecutive zero blocks. May be empty.
   std::function<Status(uint64_t first, uint64_t count)> on_zero;
 
   // A page, before what is under it. *descend = false skips that. May be empty.
@@ -88,6 +89,20 @@ struct TableVisitor {
 // Visits the blocks [first, first + count) of a volume, cut to its end.
 Status WalkTable(PageSource* pages, const TableRoot& root, uint64_t first, uint64_t count,
                  const TableVisitor& visitor);
+
+// Adds the references of all pages and chunks under `roots` in the order of the tables, a page
+// before what is under it. A page that is not here is kMissing, or, if `partial`, has nothing
+// under it.
+Status CollectReachable(PageSource* pages, const std::vector<TableRoot>& roots, bool partial,
+                        RefSet* refs);
+
+// Says of `n` chunks, at most 64, whether they are here. What it says of the zero reference does
+// not count.
+using HasChunks = std::function<Status(const ChunkRef* refs, size_t n, bool* has)>;
+
+// The references under `roots` that are not here, none twice. Of a missing page, only the page.
+Status CollectMissing(PageSource* pages, const std::vector<TableRoot>& roots, const HasChunks& has,
+                      std::vector<ChunkRef>* refs);
 
 // kUsage for a size above kMaxVolumeSize.
 Status CheckRoot(const TableRoot& root);

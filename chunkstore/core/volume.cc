@@ -370,7 +370,6 @@ Status ReadVolume(Chunks* chunks, const TableRoot& root, uint64_t offset, uint64
   if (length == 0) return {};
   uint8_t block[kBlockSize];
   TableVisitor visitor;
-  visitor.on_zero = [](uint64_t, uint64_t) { return Status(); };
   visitor.on_blocks = [&](uint64_t first, const ChunkRef* refs, uint32_t count) {
     for (uint32_t i = 0; i < count; ++i) {
       SATCHEL_RETURN_IF_ERROR(chunks->Get(refs[i], block));
@@ -398,7 +397,6 @@ Status MissingBlocks(Chunks* chunks, const TableRoot& root, uint64_t first, uint
   RefSet pages;
   RefSet blocks;
   TableVisitor visitor;
-  visitor.on_zero = [](uint64_t, uint64_t) { return Status(); };
   visitor.on_blocks = [&](uint64_t, const ChunkRef* refs, uint32_t n) {
     Location at[kPageFanout];
     bool found[kPageFanout];
@@ -470,58 +468,6 @@ Status CommitVolume(Chunks* chunks, const TableRoot& root, BlockMap* map, File* 
   for (size_t i = 0; i < blocks.size(); ++i) {
     map->Replace(blocks[i], BlockState::kDirty, DecodeEntry(words[i]));
   }
-  return {};
-}
-
-Status CollectReachable(PageSource* pages, const std::vector<TableRoot>& roots, bool partial,
-                        RefSet* refs) {
-  TableVisitor visitor;
-  if (partial) visitor.on_missing = [](const ChunkRef&) { return Status(); };
-  visitor.on_zero = [](uint64_t, uint64_t) { return Status(); };
-  visitor.on_page = [&](const ChunkRef& ref, bool* descend) {
-    *descend = refs->Insert(ref, {}).second;
-    return Status();
-  };
-  visitor.on_blocks = [&](uint64_t, const ChunkRef* found, uint32_t count) {
-    for (uint32_t i = 0; i < count; ++i) {
-      if (!found[i].IsZero()) refs->Insert(found[i], {});
-    }
-    return Status();
-  };
-  for (const TableRoot& root : roots) {
-    SATCHEL_RETURN_IF_ERROR(WalkTable(pages, root, 0, root.blocks(), visitor));
-  }
-  return {};
-}
-
-Status CollectMissing(Chunks* chunks, const std::vector<TableRoot>& roots,
-                      std::vector<ChunkRef>* refs) {
-  RefSet pages;  // met already
-  RefSet missing;
-  TableVisitor visitor;
-  visitor.on_zero = [](uint64_t, uint64_t) { return Status(); };
-  visitor.on_page = [&](const ChunkRef& ref, bool* descend) {
-    *descend = pages.Insert(ref, {}).second;
-    return Status();
-  };
-  visitor.on_missing = [&](const ChunkRef& ref) {
-    missing.Insert(ref, {});
-    return Status();
-  };
-  visitor.on_blocks = [&](uint64_t, const ChunkRef* found, uint32_t count) {
-    Location at[kPageFanout];
-    bool here[kPageFanout];
-    SATCHEL_RETURN_IF_ERROR(chunks->Locate(found, count, at, here));
-    for (uint32_t i = 0; i < count; ++i) {
-      if (!here[i] && !found[i].IsZero()) missing.Insert(found[i], {});
-    }
-    return Status();
-  };
-  for (const TableRoot& root : roots) {
-    SATCHEL_RETURN_IF_ERROR(WalkTable(chunks, root, 0, root.blocks(), visitor));
-  }
-  refs->clear();
-  for (const auto& entry : missing.entries()) refs->push_back(entry.ref);
   return {};
 }
 

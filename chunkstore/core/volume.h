@@ -19,7 +19,6 @@
 #include "chunkstore/core/block_map_file.h"
 #include "chunkstore/core/chunks.h"
 #include "chunkstore/core/env.h"
-#include "chunkstore/core/ref_map.h"
 #include "chunkstore/core/table.h"
 
 namespace satchel {
@@ -85,16 +84,6 @@ Status PlaceBlocks(Chunks* chunks, BlockMap* map, const uint32_t* numbers, size_
 // an error the map is as before. The overlay stays as it is: BlockMap::AskForSpace.
 Status CommitVolume(Chunks* chunks, const TableRoot& root, BlockMap* map, File* overlay,
                     TableRoot* new_root);
-
-// Adds the references of all pages and chunks under `roots` in the order of the tables, a page
-// before what is under it. A page that is not here is kMissing, or, if `partial`, has nothing
-// under it.
-Status CollectReachable(PageSource* pages, const std::vector<TableRoot>& roots, bool partial,
-                        RefSet* refs);
-
-// The references under `roots` that are not here, none twice. Of a missing page, only the page.
-Status CollectMissing(Chunks* chunks, const std::vector<TableRoot>& roots,
-                      std::vector<ChunkRef>* refs);
 
 }  // namespace satchel
 

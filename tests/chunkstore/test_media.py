@@ -27,10 +27,11 @@ from chunkstore import (
     StoreState,
     StoreVersion,
     dump,
+    split_refs,
 )
 from chunkstore._native._core import checksum64
 from replay import Log, Operation
-from satchel.ids import OperationNumber
+from satchel.ids import BLOCK_SIZE, OperationNumber
 from satchel.names import BadName
 from tests.chunkstore.content import (
     commit_volumes,
@@ -69,6 +70,23 @@ def test_chunks_travel_by_media(store: Store, other: Store, media: Media) -> Non
         while missing := other.missing(root):
             other.admit(again.records(missing))
     assert other.read(root) == store.read(root)
+
+
+def test_a_store_and_a_medium_miss_the_same(store: Store, other: Store, media: Media) -> None:
+    """Of two volumes that share pages, with holes, as more and more of it comes."""
+    shared = noise(1, 150) + bytes(70 * BLOCK_SIZE)
+    first = store.import_bytes(shared + noise(2, 100))
+    second = store.import_bytes(shared + text(3, 100))
+    everything = split_refs(store.reachable([first, second]))
+    assert split_refs(other.missing(first, second)) == (first.ref, second.ref)
+    for part in (everything[::5], everything[1::3], everything):
+        other.admit(store.records(b"".join(part)))
+        media.add(store, b"".join(part))
+        missing = other.missing(first, second)
+        assert media.missing(first, second) == missing
+        assert len(set(split_refs(missing))) == len(split_refs(missing))
+        assert not set(split_refs(missing)) & set(part)
+    assert missing == b""
 
 
 def test_only_what_is_missing_is_written(store: Store, media: Media) -> None:
