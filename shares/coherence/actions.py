@@ -58,7 +58,9 @@ class Ask:
 
 @dataclass(frozen=True)
 class Opened:
-    """The open is over. native: the node alone uses the file, and writes it under `grant`."""
+    """The open is over. native: the node alone uses the file, and writes it under `grant`; else
+    that is the last one for all of the file, which has ended. Grants only grow: by this one the
+    node knows which Native and Engage came after the open."""
 
     node: NodeId
     token: Token

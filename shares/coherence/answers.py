@@ -66,7 +66,7 @@ def engage(known: File | None, message: Engage) -> Engaged:
     """The file is not the node's alone any more."""
     if known is None:
         return Engaged(message.file, 0, 0, (), ())
-    known.native = False
+    known.native, known.grant = False, message.grant
     known.cut(message.cut)
     owned: list[int] = []
     copies: list[int] = []

@@ -423,7 +423,7 @@ class Directory:
         if known.native is None and known.open == {node} and known.alone(node):
             self._make_native(known, node)
         native = known.native == node
-        return Opened(node, request.token, request.file, native, known.grant if native else 0)
+        return Opened(node, request.token, request.file, native, known.grant)
 
     def _make_native(self, known: FileRecord, node: NodeId) -> None:
         known.native, known.seized, known.grant = node, False, self._grant()

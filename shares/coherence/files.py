@@ -7,10 +7,19 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from shares.coherence.messages import Message
 from shares.coherence.policies import Policy
 from shares.coherence.state import Block
+
+
+class Told(NamedTuple):
+    """What home has said of all of a file: the last grant, and whether that has ended. The later of
+    two is the greater one."""
+
+    grant: int
+    ended: bool
 
 
 @dataclass(slots=True)
@@ -23,6 +32,10 @@ class File:
     grant: int = 0
     opened: bool = True
     blocks: defaultdict[int, Block] = field(default_factory=lambda: defaultdict(Block))
+
+    @property
+    def told(self) -> Told:
+        return Told(self.grant, not self.native)
 
     def cut(self, first: int) -> None:
         """The file ends before that block: what is here from it on is no content of the file. What

@@ -238,9 +238,11 @@ class Updated(Message):
 class Engage(Message):
     """Others use the file as well: blocks have owners from now on. About the file; first and count
     are 0. cut: from this block on the file is going to be cut off, so nothing there is wanted, and
-    nothing is named."""
+    nothing is named. grant: the one that ends with this, under which the node has what it names;
+    that of the open whose answer this has overtaken, perhaps."""
 
     cut: int = UNCUT
+    grant: int = 0
 
 
 @dataclass(frozen=True)

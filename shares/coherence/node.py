@@ -25,7 +25,7 @@ from collections.abc import Iterable
 from math import inf
 
 from shares.coherence.answers import engage, invalidate, releases, update
-from shares.coherence.files import File
+from shares.coherence.files import File, Told
 from shares.coherence.messages import (
     ATTRIBUTES,
     Blocks,
@@ -67,24 +67,51 @@ class Node:
         self._unconfirmed: deque[tuple[int, FileId, int]] = deque()
         self._later: dict[tuple[FileId, int], float] = {}
         """When the policy is asked again about blocks; the earliest is the first."""
+        self._asked_to_open = 0
+        self._told: dict[FileId, Told] = {}
+        """While files are being opened: what Native and Engage said of those not known here."""
 
     # Files.
+
+    def opening(self) -> None:
+        """Home is about to be asked to open a file, or to make one. `opening_over` follows."""
+        self._asked_to_open += 1
+
+    def opening_over(self) -> None:
+        """After `open`, or where home has opened nothing."""
+        self._asked_to_open -= 1
+        if not self._asked_to_open:
+            self._told.clear()
+
+    def overtaken(self, file: FileId, native: bool, grant: int) -> bool:
+        """Whether home's answer to an open was overtaken: Native or Engage, which home said after
+        it, was handled here before."""
+        said = Told(grant, not native)
+        return self._latest(file, said) != said
+
+    def _latest(self, file: FileId, said: Told) -> Told:
+        known = self._files.get(file)
+        return max(said, known.told if known is not None else self._told.get(file, said))
 
     def open(
         self, file: FileId, policy: Policy, native: bool, relaxation: float = 0.0, grant: int = 0
     ) -> None:
         """After home's answer to an open. What the node has of the file already it keeps. The
-        content of block -1 comes with the answer, and where the file is native it is the latest."""
+        content of block -1 comes with the answer, and where the file is native it is the latest.
+        What has overtaken the answer counts in its place, and then block -1 has not come."""
+        comes = native and not self.overtaken(file, native, grant)
+        grant, ended = self._latest(file, Told(grant, not native))
         known = self._files.get(file)
         relaxation *= 1 - DRIFT
         if known is None:
-            self._files[file] = File(policy, native, relaxation, grant)
+            self._files[file] = File(policy, not ended, relaxation, grant)
         else:
             known.grant = grant
-            known.policy, known.native, known.relaxation = policy, native, relaxation
+            known.policy, known.native, known.relaxation = policy, not ended, relaxation
             known.opened = True
-        if native:
+        if not ended:
             self._forget_old(file)
+        if comes:
             block = self._files[file].blocks[ATTRIBUTES]
             if not block.owned:
                 block.valid, block.shared, block.expires = True, False, inf
@@ -361,15 +388,21 @@ class Node:
             return self._recall(message, now)
         if isinstance(message, Update):
             return update(self._files.get(message.file), message)
-        if isinstance(message, Engage):
-            return engage(self._files.get(message.file), message)
-        if isinstance(message, Native):
-            known = self._files.get(message.file)
-            if known is not None:
-                self._forget_old(message.file)
-                known.native, known.grant = True, message.grant
-            return Done(message.file, message.first, message.count)
+        if isinstance(message, Engage | Native):
+            return self._told_of_all(message)
         raise ValueError(f"home asks {type(message).__name__}")
+
+    def _told_of_all(self, message: Engage | Native) -> Message:
+        """Of a file that is not known here, the answer to an open is perhaps still to come."""
+        file, known = message.file, self._files.get(message.file)
+        if known is None and self._asked_to_open:
+            self._told[file] = Told(message.grant, isinstance(message, Engage))
+        if isinstance(message, Engage):
+            return engage(known, message)
+        if known is not None:
+            self._forget_old(file)
+            known.native, known.grant = True, message.grant
+        return Done(file, message.first, message.count)
 
     def ahead(self, message: Message, now: float) -> list[Flush] | list[Push]:
         """What goes ahead of the answer to this, to be filled and sent before `answer` is called:
@@ -493,8 +526,9 @@ class Node:
         native, and home has to be told again which ones are open. What home refuses of it, others
         have written over meanwhile."""
         found: list[Release] = []
+        self._told.clear()
         for file, known in self._files.items():
-            known.native = False
+            known.native, known.grant = False, 0  # the next home counts on, or anew
             written = []
             for number, block in sorted(known.blocks.items()):
                 if block.dirty or block.given:

@@ -33,7 +33,7 @@ def needed(known: FileRecord, request: Request) -> list[tuple[NodeId, Message]]:
     if known.native not in {None, request.node}:
         assert known.native is not None
         cut = request.wants.discard if isinstance(request.wants, Taking) else UNCUT
-        return [(known.native, Engage(request.file, 0, 0, cut))]
+        return [(known.native, Engage(request.file, 0, 0, cut, known.grant))]
     if known.native is not None or isinstance(request.wants, Opening):
         return []
     found: defaultdict[tuple[NodeId, Message], list[int]] = defaultdict(list)

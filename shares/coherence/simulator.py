@@ -10,7 +10,7 @@ here; what a message would be on the wire is counted with 4096 bytes for each.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -74,11 +74,19 @@ class Access:
 class SimHome:
     """Home: the directory, what its files hold, the write log, and a connection for each node.
 
-    lease: seconds; inf for a home that loses nobody
+    lease: seconds; inf for a home that loses nobody. late: for how long the answer to an open is
+    under way at the node, on another thread than messages; None: it is handled as they are
     """
 
-    def __init__(self, world: World, lease: float = inf, relaxation: float = 0.0) -> None:
+    def __init__(
+        self,
+        world: World,
+        lease: float = inf,
+        relaxation: float = 0.0,
+        late: Delay | None = None,
+    ) -> None:
         self.world = world
+        self.late = late
         self.directory = Directory()
         self.files: defaultdict[Place, bytes] = defaultdict(lambda: NOTHING)
         self.log: dict[Place, bytes] = {}
@@ -171,7 +179,15 @@ class SimHome:
 
     def _opened(self, node: NodeId, file: FileId, native: bool, grant: int) -> None:
         attributes = self.files[file, ATTRIBUTES]
-        self.send(node, Done(file, 0, 0), lambda to: to.opened(file, native, grant, attributes))
+
+        def take(to: SimNode) -> None:
+            opened = partial(to.opened, to.down, file, native, grant, attributes)
+            if self.late is None:
+                opened()
+            else:
+                self.world.after(self.late(), lambda: to.receive(opened))
+
+        self.send(node, Done(file, 0, 0), take)
 
 
 class SimNode:
@@ -212,6 +228,8 @@ class SimNode:
         self._token = 0
         self._held: list[Callable[[], None]] = []
         self._closing: dict[FileId, Callable[[], None]] = {}
+        self._unanswered: Counter[FileId] = Counter()
+        """Opens, of this connection."""
         self._opening: defaultdict[FileId, list[Callable[[], None]]] = defaultdict(list)
         self._up: Link | None = self.connect()
         home.connect(self, self._up, self.down)
@@ -284,6 +302,8 @@ class SimNode:
             return
         self._requests.clear()
         self._held.clear()
+        for file in list(self._unanswered.elements()):
+            self._opening_over(file)
         releases = self.machine.reset()
         self._up = self.connect()
         self._control(partial(self._rejoining, self._up, self.down))
@@ -418,15 +438,27 @@ class SimNode:
         if then is not None:
             self._opening[file].append(then)
         home = self.home
+        self.machine.opening()
+        self._unanswered[file] += 1
         self._control(
             lambda: home.directory.open(self.id, file, None, self.world.now, home.relaxation)
         )
 
-    def opened(self, file: FileId, native: bool, grant: int, attributes: bytes) -> None:
+    def _opening_over(self, file: FileId) -> None:
+        self._unanswered[file] -= 1
+        self.machine.opening_over()
+
+    def opened(
+        self, connection: Link, file: FileId, native: bool, grant: int, attributes: bytes
+    ) -> None:
+        if connection is not self.down:
+            return  # it was asked again
         if file in self.open_files:
-            if native and not self.machine.block(file, ATTRIBUTES).owned:
+            comes = native and not self.machine.overtaken(file, native, grant)
+            if comes and not self.machine.block(file, ATTRIBUTES).owned:
                 self.buffer[file, ATTRIBUTES] = attributes
             self.machine.open(file, self.policy, native, self.home.relaxation, grant)
+        self._opening_over(file)
         for then in self._opening.pop(file, []):
             then()
         self.progress()
@@ -439,7 +471,8 @@ class SimNode:
     def _close(self) -> None:
         """What was released has arrived; until then it may have to be sent again."""
         for file in list(self._closing):
-            if self.machine.asking(file):
+            waits = self.home.late is not None and self._unanswered[file] > 0
+            if self.machine.asking(file) or waits:
                 continue
             if not self.machine.native(file):
                 for release in self.machine.give_back(file):

@@ -67,7 +67,7 @@ _KINDS: dict[type[Message], tuple[int, tuple[str, ...]]] = {
     Invalidated: (14, ("used",)),
     Updated: (15, ("kept",)),
     Refused: (16, ("refused",)),
-    Engage: (17, ("cut",)),
+    Engage: (17, ("cut", "grant")),
     Engaged: (18, ("owned", "copies")),
     Native: (19, ("grant",)),
 }

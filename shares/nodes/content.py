@@ -20,7 +20,8 @@ import logging
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -107,33 +108,40 @@ class Content(Settling):
         self._sender = Sender(self._changed, self._machine, self._block, self._go_on, hub, wait)
         self._windows = Windows(make, self._machine, buffer)
         self._copies = Copies(self._machine, buffer, self._windows, self._sender)
-        self._engages = 0
-        self._engaged_at: dict[FileId, int] = {}
 
     # Files.
 
-    def mark(self) -> int:
-        """To be taken before home is asked to open a file."""
+    @contextmanager
+    def opening(self) -> Iterator[None]:
+        """Within this home is asked to open files, and `opened` is called."""
         with self._changed:
-            return self._engages
+            self._machine.opening()
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._machine.opening_over()
 
-    def opened(self, file: FileId, opened: Opened, mark: int) -> OpenFile:
+    def opened(self, file: FileId, opened: Opened, hub: Hub) -> OpenFile:
         """Home has opened the file for this node; again, where it is open already. Calls are
-        answered on another thread than messages: an Engage may have overtaken the answer."""
+        answered on another thread than messages, which may have overtaken this answer. hub: who
+        gave it; one of an earlier membership says nothing any more of whose the file is."""
         with self._changed:
-            if self._engaged_at.get(file, 0) > mark:
-                opened = replace(opened, native=False)
+            if hub is not self._hub:
+                opened = replace(opened, native=False, grant=0)
             known = self._files.get(file)
             if known is not None:
                 self._copies.take_back_all(known)
-            if known is None or opened.native:
+            overtaken = self._machine.overtaken(file, opened.native, opened.grant)
+            native = opened.native and not overtaken
+            if known is None or native:
                 extent = Extent.of(opened.attributes)
                 if known is None:
                     known = OpenFile(file, opened.attributes, extent, opened.log)
                     self._files[file] = known
                 elif not (known.extent_came or self._machine.block(file, ATTRIBUTES).owned):
                     known.extent = extent
-                known.extent_came = opened.native
+                known.extent_came = native
             known.attributes, known.log, known.kept = opened.attributes, opened.log, False
             policy = self._policy(opened.policy)
             self._opened_with[file] = policy.name
@@ -468,8 +476,6 @@ class Content(Settling):
 
     def _engaged(self, file: FileId) -> None:
         """What was native has to fit into the buffer from now on."""
-        self._engages += 1
-        self._engaged_at[file] = self._engages
         for number in self._machine.numbers(file):
             if number >= 0 and not self._machine.block(file, number).owned:
                 self._buffer.used(file, range(number, number + 1))

@@ -24,7 +24,9 @@ class Opened:
     relaxation: seconds; policy: the name of the share's, or the file's, coherence policy
     log: what becomes of writes at the owner: `sync`, at home before the write returns; `async`,
     soon; `off`
-    grant: the number under which a native file is written
+    grant: the number under which a native file is written; else the last such number of the file.
+    Engage and Native have one too: those of the same or a greater one, handled before this, are
+    later than this
     """
 
     attributes: Attributes

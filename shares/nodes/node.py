@@ -322,24 +322,25 @@ class Node(Naming):
     def _open(self, file: FileId, use: _Use, *, writes: bool, cut: bool = False) -> OpenFile:
         """cut: home makes it empty before; that is asked once, or what others write after it might
         be cut off as well."""
-        mark = self.content.mark()
         self._names.opening(file)
-        try:
-            if cut:
-                opened = self.hub.open(file, writes, cut)
-            else:
-                opened = self.ask(lambda hub: hub.open(file, writes, False))
-        except OSError:
-            if use.file is None:
-                self._names.closed(file)
-            self._names.gone(file)  # the kernel looks the name up once more after ESTALE
-            raise
-        return self._opened(file, use, opened, mark, writes=writes)
+        with self.content.opening():
+            try:
+                if cut:
+                    hub = self.hub
+                    opened = hub.open(file, writes, cut)
+                else:
+                    hub, opened = self.ask(lambda hub: (hub, hub.open(file, writes, False)))
+            except OSError:
+                if use.file is None:
+                    self._names.closed(file)
+                self._names.gone(file)  # the kernel looks the name up once more after ESTALE
+                raise
+            return self._opened(file, use, opened, hub, writes=writes)
 
     def _opened(
-        self, file: FileId, use: _Use, opened: Opened, mark: int, *, writes: bool
+        self, file: FileId, use: _Use, opened: Opened, hub: Hub, *, writes: bool
     ) -> OpenFile:
-        use.file = self.content.opened(file, opened, mark)
+        use.file = self.content.opened(file, opened, hub)
         if opened.relaxation:
             self._relaxation = max(opened.relaxation, SHORTEST)
         use.writes = writes
@@ -364,24 +365,26 @@ class Node(Naming):
     def create(
         self, parent: FileId, name: bytes, mode: int, flags: int, uid: int, gid: int
     ) -> tuple[Entry, Handle]:
-        mark, names, began = self.content.mark(), self._names.mark(), next(self._numbers)
+        names, began, hub = self._names.mark(), next(self._numbers), self.hub
         exclusive = bool(flags & os.O_EXCL)
-        try:
-            made, opened = self.hub.create(parent, checked(name), mode, uid, gid, exclusive)
-        except OSError:
-            self._names.changed(parent, name)
-            raise
-        self._names.made(names, parent, name, made)
-        entry = made.entry
-        file = entry.attributes.file
-        use = self._use(file)
-        with use.lock:
-            self._names.opening(file)
-            if use.said > began:  # of a file that was there; home may have heard that after this
-                new = self._open(file, use, writes=True)
-            else:
-                new = self._opened(file, use, opened, mark, writes=True)
-            self._used(file, use)
+        with self.content.opening():
+            try:
+                made, opened = hub.create(parent, checked(name), mode, uid, gid, exclusive)
+            except OSError:
+                self._names.changed(parent, name)
+                raise
+            self._names.made(names, parent, name, made)
+            entry = made.entry
+            file = entry.attributes.file
+            use = self._use(file)
+            with use.lock:
+                self._names.opening(file)
+                # Closed meanwhile, where it was there: home may have heard that after this.
+                if use.said > began or hub is not self._hub:
+                    new = self._open(file, use, writes=True)
+                else:
+                    new = self._opened(file, use, opened, hub, writes=True)
+                self._used(file, use)
         if flags & os.O_TRUNC:
             self.change(file, Changes(size=0), None)
         return uncached(entry), self._handle(file, flags, new)

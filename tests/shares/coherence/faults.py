@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from math import inf
 
 from shares.coherence import ATTRIBUTES, DelayedUpdate, FileId, Policy
@@ -21,7 +22,8 @@ FAULTS = ("pause", "stall", "break", "kill")
 class Plan:
     """A run. Times in seconds. faults: which kinds there are; one every `between` on average.
     log: "sync" or "off"; without the log nothing may be killed, and no lease may end. attributes:
-    whether block -1 is used like the others; its content comes with the open of a native file"""
+    whether block -1 is used like the others; its content comes with the open of a native file.
+    late: whether messages may overtake answers to opens"""
 
     seed: int = 1
     operations: int = 1000
@@ -38,6 +40,7 @@ class Plan:
     closes: float = 0.02
     evicts: float = 0.05
     attributes: bool = False
+    late: bool = False
     limit: float = 4000.0
 
 
@@ -60,7 +63,8 @@ class _Players:
         self.plan = plan
         self.run = Run(plan)
         self.world = World(plan.seed)
-        self.home = SimHome(self.world, plan.lease, plan.relaxation)
+        late = partial(self.world.chance.expovariate, 20.0) if plan.late else None
+        self.home = SimHome(self.world, plan.lease, plan.relaxation, late)
         self.chance = self.world.chance
         self.order = 0
         self.begun = 0

@@ -51,10 +51,11 @@ def replied(actions: list[Action]) -> object:
 
 def test_a_native_files_user_is_told_what_nobody_wants() -> None:
     directory = Directory()
-    assert opened(directory, ONE).native
+    native = opened(directory, ONE)
+    assert native.native
     (asked,) = cut(directory, 3)
     assert isinstance(asked, Ask)
-    assert asked.message == Engage(FILE, 0, 0, cut=3)
+    assert asked.message == Engage(FILE, 0, 0, cut=3, grant=native.grant)
     answer = Engaged(FILE, 0, 0, (), ())
     assert directory.answer(ONE, asked.number, answer, 0.0) == [Taken(2, FILE)]
 

@@ -115,9 +115,15 @@ MUTATIONS = {
     "a node takes what came with a shared open for the latest": Mutation(
         node.Node,
         "open",
-        "if native:",
+        "if comes:",
         "if True:",
         replace(QUIET, attributes=True, closes=0.2),
+    ),
+    "a node takes the answer to an open for the last word": Mutation(
+        node.Node, "_latest", "return max(", "return min(said, ", replace(OFF, late=True)
+    ),
+    "a node takes what it gives with Engage for written under what it knew": Mutation(
+        node, "engage", "message.grant", "known.grant", replace(OFF, late=True)
     ),
     "a node asks to own blocks of a version that it has not": Mutation(
         requests,

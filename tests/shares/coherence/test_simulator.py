@@ -86,6 +86,15 @@ def test_ten_thousand_operations_of_three_nodes_are_linearizable(
     assert check(run.history) == []
 
 
+@pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
+def test_opens_whose_answers_are_overtaken_leave_one_memory(policy: Callable[[], Policy]) -> None:
+    """What was written under a grant that the late answer knew nothing of was refused."""
+    faults = Plan(log="off", faults=("pause", "stall", "break"), lease=inf, between=0.2)
+    for seed in range(8):
+        plan = replace(faults, seed=seed, operations=400, nodes=2 + seed % 2, policy=policy)
+        assert_one_memory(replace(plan, closes=0.2, late=True, attributes=seed % 4 > 1))
+
+
 @pytest.mark.nightly
 @pytest.mark.parametrize("seed", range(10))
 def test_a_hundred_thousand_operations_are_linearizable(seed: int) -> None:

@@ -75,7 +75,7 @@ MESSAGES: list[Message] = [
     Update(FILE, 3, 1, (3,), CONTENT, (4,)),
     Updated(FILE, 3, 1, (True,)),
     Engage(FILE, 0, 0),
-    Engage(FILE, 0, 0, 3),
+    Engage(FILE, 0, 0, 3, 1 << 40),
     Engaged(FILE, 0, 0, ((-1, 3), (9, 1)), ((7, 2),)),
     Native(FILE, 0, 0, 3),
     Done(FILE, 0, 0),
@@ -100,6 +100,8 @@ def test_golden_bytes() -> None:
     assert codec.encode(Own(FILE, 2, 1, (0,), True)).hex() == payload
     payload = "02070000000000000002000000000000000100000000000000090000000000000001" + "00" * 4
     assert codec.encode(Blocks(FILE, 2, 1, (), b"", (9,), (True,))).hex() == payload
+    payload = "1107000000000000000000000000000000000000000000000003000000000000000900000000000000"
+    assert codec.encode(Engage(FILE, 0, 0, 3, 9)).hex() == payload
     extent = Extent(5, 1, 2, 3).pack()
     assert len(extent) == BLOCK
     assert extent[:16].hex() == "01000000000000000500000000000000"
