@@ -20,19 +20,15 @@ import logging
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Callable
 from typing import Any
 
 from satchel.errors import IntegrityError
 from shares.coherence import (
     ATTRIBUTES,
     BLOCK,
-    POLICIES,
     Blocks,
     Carrier,
-    DelayedUpdate,
     Engage,
     Fetch,
     FileId,
@@ -57,9 +53,9 @@ from shares.nodes.access import Access, Need, OpenFile, Read, SetExtent, Stat, W
 from shares.nodes.buffer import Buffer
 from shares.nodes.copies import Copies
 from shares.nodes.extent import Extent
-from shares.nodes.hub import Hub, Opened
+from shares.nodes.hub import Hub
 from shares.nodes.lag import LAG_BYTES, file_status, settle, traffic_status
-from shares.nodes.operations import Window
+from shares.nodes.opening import Opening
 from shares.nodes.sending import LOOK_SECONDS, Sender
 from shares.nodes.settling import FLUSHED, Settling
 from shares.nodes.windows import Make, Windows
@@ -78,12 +74,12 @@ that is longer: on a busy machine a heartbeat needs more to get its turn."""
 Reply = Callable[[Message], None]
 
 
-class Content(Settling):
+class Content(Opening, Settling):
     """Thread-safe. Raises OSError with the errno that a program gets.
 
     wait: seconds for which an access waits for a home that is not reached, until EIO; None: for
     ever. make: has sessions answer by themselves what they may. engaged: another node opens a file
-    that is kept; it must not wait
+    that was native; whether it was kept. It must not wait
     """
 
     def __init__(
@@ -92,7 +88,7 @@ class Content(Settling):
         buffer: Buffer,
         wait: float | None = 30.0,
         make: Make | None = None,
-        engaged: Callable[[FileId], None] = lambda file: None,
+        engaged: Callable[[FileId, bool], None] = lambda file, kept: None,
     ) -> None:
         self._hub = hub
         self._let_close = engaged
@@ -109,58 +105,7 @@ class Content(Settling):
         self._windows = Windows(make, self._machine, buffer)
         self._copies = Copies(self._machine, buffer, self._windows, self._sender)
 
-    # Files.
-
-    @contextmanager
-    def opening(self) -> Iterator[None]:
-        """Within this home is asked to open files, and `opened` is called."""
-        with self._changed:
-            self._machine.opening()
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._machine.opening_over()
-
-    def opened(self, file: FileId, opened: Opened, hub: Hub) -> OpenFile:
-        """Home has opened the file for this node; again, where it is open already. Calls are
-        answered on another thread than messages, which may have overtaken this answer. hub: who
-        gave it; one of an earlier membership says nothing any more of whose the file is."""
-        with self._changed:
-            if hub is not self._hub:
-                opened = replace(opened, native=False, grant=0)
-            known = self._files.get(file)
-            if known is not None:
-                self._copies.take_back_all(known)
-            overtaken = self._machine.overtaken(file, opened.native, opened.grant)
-            native = opened.native and not overtaken
-            if known is None or native:
-                extent = Extent.of(opened.attributes)
-                if known is None:
-                    known = OpenFile(file, opened.attributes, extent, opened.log)
-                    self._files[file] = known
-                elif not (known.extent_came or self._machine.block(file, ATTRIBUTES).owned):
-                    known.extent = extent
-                known.extent_came = native
-            known.attributes, known.log, known.kept = opened.attributes, opened.log, False
-            policy = self._policy(opened.policy)
-            self._opened_with[file] = policy.name
-            self._machine.open(file, policy, opened.native, opened.relaxation, opened.grant)
-            return known
-
-    def _policy(self, name: str) -> Policy:
-        if name not in POLICIES:
-            log.warning("home's policy %s is not known here", name)
-        return self._policies.setdefault(name, POLICIES.get(name, DelayedUpdate)())
-
-    def native(self, file: FileId) -> bool:
-        with self._changed:
-            return self._machine.native(file)
-
-    def window(self, file: OpenFile) -> Window | None:
-        """Where sessions answer by themselves what a program asks that has opened it."""
-        with self._changed:
-            return self._windows.of(file)
+    # Memberships.
 
     def rejoined(self, hub: Hub) -> None:
         """The node has joined again: what was written here goes home first. Nothing is valid any
@@ -448,9 +393,9 @@ class Content(Settling):
         file = self._files.get(message.file)
         if isinstance(message, Engage):
             self._engaged(message.file)
-            if file is not None and file.kept:
+            if file is not None:
+                self._let_close(message.file, file.kept)
                 file.kept = False
-                self._let_close(message.file)
         if file is not None and (not message.count or ATTRIBUTES in message.numbers):
             file.extent_came = False
         self._sender.count(answer)

@@ -15,10 +15,9 @@ import os
 import stat
 import threading
 import time
-from collections import OrderedDict, defaultdict
-from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from math import inf
 from typing import Any, TypeVar
@@ -29,6 +28,7 @@ from shares.nodes.access import OpenFile
 from shares.nodes.buffer import Buffer
 from shares.nodes.content import Content
 from shares.nodes.extent import Extent
+from shares.nodes.handles import appends, file_of, number, writes_to
 from shares.nodes.hub import Hub, Opened
 from shares.nodes.naming import Naming, checked, uncached
 from shares.nodes.operations import (
@@ -41,12 +41,11 @@ from shares.nodes.operations import (
     LockKind,
     Usage,
 )
+from shares.nodes.uses import Use, Uses
 from shares.nodes.windows import Make
 
 log = logging.getLogger(__name__)
 
-FLAG_BITS = 8
-APPEND = 4
 WHOLE_FILE = (0, (1 << 63) - 1)
 LOOK_SECONDS = 0.05
 
@@ -59,28 +58,10 @@ SHORTEST = 0.1
 """Seconds of relaxation for which heartbeats are still made more frequent."""
 
 IDLE_SECONDS = 30.0
-IDLE_FILES = 128
-"""For how long a file is not closed after its last handle is, and how many of those there are at
-most."""
+"""For how long a file rests at most: it is not closed when its last handle is."""
 
 WRITTEN_SECONDS = 2.0
 """For how long such a one may be written again without asking."""
-
-
-@dataclass
-class _Use:
-    """One file's handles. lock: an open, and a last close, of one file at a time. file: also
-    without a handle, while copies are kept for the next program; since: when that began,
-    monotonic. said: when home was told last that it is closed or written no more, as a number of
-    the node's."""
-
-    lock: threading.Lock
-    file: OpenFile | None = None
-    handles: int = 0
-    since: float = 0.0
-    writes: bool = False
-    locked: bool = False
-    said: int = 0
 
 
 class Node(Naming):
@@ -97,13 +78,11 @@ class Node(Naming):
         self._joined.set()
         self.content = Content(hub, buffer, wait, make, self._engaged)
         self._buffer = buffer
-        self._uses: defaultdict[FileId, _Use] = defaultdict(lambda: _Use(threading.Lock()))
-        self._uses_lock = threading.Lock()
+        self._uses = Uses()
         self._numbers = itertools.count(1)
         self._ended = threading.Event()
         self._relaxation = inf
         self._look = threading.Event()
-        self._idle: OrderedDict[FileId, None] = OrderedDict()
         hub.listen(self.content.answer, self._stale)
         self._threads = [
             threading.Thread(target=target, name=name, daemon=True)
@@ -119,7 +98,7 @@ class Node(Naming):
         self._look.set()
         for thread in self._threads:
             thread.join()
-        for file, use in list(self._uses.items()):
+        for file, use in self._uses.all():
             with suppress(OSError), use.lock:
                 if use.file is not None:
                     self._close(file, use)
@@ -162,7 +141,7 @@ class Node(Naming):
             self._hub = hub
             self._names.forget()  # what an answer of before has brought meanwhile
             self._joined.set()
-            for file, use in list(self._uses.items()):
+            for file, use in self._uses.all():
                 with use.lock, suppress(OSError):  # it may have been removed meanwhile
                     if use.file is not None:
                         use.file.attributes = None
@@ -177,16 +156,12 @@ class Node(Naming):
 
     def attributes(self, file: FileId, handle: int | None) -> Attributes:
         del handle
-        use = self._uses.get(file)
-        opened = self._hold(use) if use else None
-        if use is None or opened is None:
-            return self._unopened(file)
-        try:
-            self.content.await_told(opened)
-            extent = self.content.extent(opened)
-            return replace(extent.onto(self._static(file, opened)), valid=0.0)
-        finally:
-            self._release(file, use)
+        with self._held(file) as opened:
+            if opened is not None:
+                self.content.await_told(opened)
+                extent = self.content.extent(opened)
+                return replace(extent.onto(self._static(file, opened)), valid=0.0)
+        return self._unopened(file)
 
     def _unopened(self, file: FileId) -> Attributes:
         """All of them are home's."""
@@ -198,16 +173,8 @@ class Node(Naming):
         return replace(known, valid=0.0)
 
     def is_open(self, file: FileId) -> bool:
-        use = self._uses.get(file)
+        use = self._uses.known(file)
         return use is not None and use.file is not None
-
-    @staticmethod
-    def _hold(use: _Use) -> OpenFile | None:
-        """The file, if it is open: it stays so until `_release`."""
-        with use.lock:
-            if use.file is not None:
-                use.handles += 1
-            return use.file
 
     def _static(self, file: FileId, opened: OpenFile) -> Attributes:
         """What block -1 has not."""
@@ -220,15 +187,10 @@ class Node(Naming):
 
     def change(self, file: FileId, changes: Changes, handle: int | None) -> Attributes:
         del handle
-        use = self._use(file)
-        opened = self._hold(use)
-        try:
-            if opened is None or not use.writes:
+        with self._held(file) as opened:
+            if opened is None or not self._uses.of(file).writes:
                 return self._change_at_home(file, opened, changes)
             return self._change(file, opened, changes)
-        finally:
-            if opened is not None:
-                self._release(file, use)
 
     def _change_at_home(
         self, file: FileId, opened: OpenFile | None, changes: Changes
@@ -282,23 +244,23 @@ class Node(Naming):
             self.forget_static(named)
         elif file == EVERYTHING:
             self._names.forget()
-            for known in list(self._uses):
+            for known, _ in self._uses.all():
                 self.forget_static(known)
         else:
             self._names.attributes_changed(file)
             self.forget_static(file)
 
     def forget_static(self, file: FileId | None) -> None:
-        use = self._uses.get(file) if file is not None else None
+        use = self._uses.known(file) if file is not None else None
         opened = use.file if use is not None else None
         if use is not None and opened is not None:
             opened.attributes = None
             if use.handles == 0:  # it may have lost its last name, and is kept for nobody
-                use.since = -IDLE_SECONDS
+                use.leaves = True
                 self._look.set()
 
     def learn_static(self, mark: int, now: Attributes) -> None:
-        use = self._uses.get(now.file)
+        use = self._uses.known(now.file)
         opened = use.file if use is not None else None
         if opened is not None:
             self._set_static(opened, mark, now)
@@ -315,11 +277,7 @@ class Node(Naming):
 
     # Open files.
 
-    def _use(self, file: FileId) -> _Use:
-        with self._uses_lock:
-            return self._uses[file]
-
-    def _open(self, file: FileId, use: _Use, *, writes: bool, cut: bool = False) -> OpenFile:
+    def _open(self, file: FileId, use: Use, *, writes: bool, cut: bool = False) -> OpenFile:
         """cut: home makes it empty before; that is asked once, or what others write after it might
         be cut off as well."""
         self._names.opening(file)
@@ -338,7 +296,7 @@ class Node(Naming):
             return self._opened(file, use, opened, hub, writes=writes)
 
     def _opened(
-        self, file: FileId, use: _Use, opened: Opened, hub: Hub, *, writes: bool
+        self, file: FileId, use: Use, opened: Opened, hub: Hub, *, writes: bool
     ) -> OpenFile:
         use.file = self.content.opened(file, opened, hub)
         if opened.relaxation:
@@ -347,7 +305,7 @@ class Node(Naming):
         return use.file
 
     def open(self, file: FileId, flags: int) -> Handle:
-        use = self._use(file)
+        use = self._uses.of(file)
         writes = flags & os.O_ACCMODE != os.O_RDONLY
         cut = bool(flags & os.O_TRUNC)
         with use.lock:
@@ -376,7 +334,7 @@ class Node(Naming):
             self._names.made(names, parent, name, made)
             entry = made.entry
             file = entry.attributes.file
-            use = self._use(file)
+            use = self._uses.of(file)
             with use.lock:
                 self._names.opening(file)
                 # Closed meanwhile, where it was there: home may have heard that after this.
@@ -393,91 +351,118 @@ class Node(Naming):
         window = self.content.window(opened) if opened is not None else None
         return Handle(number(file, flags), window, direct=True)
 
-    def _file(self, handle: int) -> OpenFile:
-        """The open file of a handle. A handle of another node's, or of before this one was started,
-        is as good: the file is opened with the first use of it."""
-        use = self._use(file_of(handle))
+    @contextmanager
+    def _using(self, handle: int) -> Iterator[OpenFile]:
+        """The open file of a handle, for a call. A handle of another node's, or of before this one
+        was started, is as good: the file is opened with the first use of it."""
+        file = file_of(handle)
+        use = self._uses.of(file)
         with use.lock:
             opened = use.file
             if opened is None or (writes_to(handle) and not use.writes):
-                opened = self._open(file_of(handle), use, writes=writes_to(handle))
+                opened = self._open(file, use, writes=writes_to(handle) or use.writes)
             if use.handles == 0:
-                self._used(file_of(handle), use)
-            return opened
+                self._used(file, use)
+            self._uses.begun(use)
+        try:
+            yield opened
+        finally:
+            self._end(file, use)
+
+    @contextmanager
+    def _held(self, file: FileId) -> Iterator[OpenFile | None]:
+        """The file, for a call, if it is open."""
+        use = self._uses.known(file)
+        if use is None:
+            yield None
+            return
+        with use.lock:
+            opened = use.file
+            if opened is not None:
+                self._uses.begun(use)
+        try:
+            yield opened
+        finally:
+            if opened is not None:
+                self._end(file, use)
 
     def read(self, handle: int, offset: int, size: int) -> bytes:
-        return self.content.read(self._file(handle), offset, size)
+        with self._using(handle) as file:
+            return self.content.read(file, offset, size)
 
     def write(self, handle: int, offset: int, data: bytes) -> int:
-        at = None if handle & APPEND else offset
-        return self.content.write(self._file(handle), at, data)
+        with self._using(handle) as file:
+            return self.content.write(file, None if appends(handle) else offset, data)
 
     def flush(self, handle: int, lock_owner: int) -> None:
-        use = self._use(file_of(handle))
-        if use.file is not None:
-            self.content.note_times(use.file)
+        with self._held(file_of(handle)) as file:
+            if file is not None:
+                self.content.note_times(file)
         self.content.await_room()
-        if use.locked:
+        if self._uses.of(file_of(handle)).locked:
             self.hub.forget_locks(file_of(handle), lock_owner)
 
     def sync(self, handle: int, data_only: bool) -> None:
         del data_only
-        file = self._file(handle)
-        if file.log != "off":
-            self.content.sync(file)
-            self.hub.sync(file.file)
-            self.content.raise_failure(file)
+        with self._using(handle) as file:
+            if file.log != "off":
+                self.content.sync(file)
+                self.hub.sync(file.file)
+                self.content.raise_failure(file)
 
     def release(self, handle: int, lock_owner: int) -> None:
-        use = self._use(file_of(handle))
+        use = self._uses.of(file_of(handle))
         if use.locked:
             with suppress(OSError):
                 self.hub.forget_locks(file_of(handle), lock_owner + FLOCK)
-        self._release(file_of(handle), use)
+        if self._uses.released(use):
+            self._left(file_of(handle), use)
 
-    def _release(self, file: FileId, use: _Use) -> None:
-        """After the last one what was written goes home. What is here is kept for the next
+    def _end(self, file: FileId, use: Use) -> None:
+        """Of a call. What it did is done, whatever becomes of the file."""
+        if self._uses.ended(use):
+            with suppress(OSError):
+                self._left(file, use)
+
+    def _left(self, file: FileId, use: Use) -> None:
+        """Nobody uses it any more: what was written goes home. What is here rests for the next
         program; a native file is not written any more then without asking, so that other nodes may
         remember its size and times."""
         with use.lock:
-            use.handles = max(0, use.handles - 1)
-            if use.handles or use.file is None:
+            if use.wanted or use.file is None:
                 return
             use.locked = False
-            with self._uses_lock:
-                if file not in self._idle:
-                    use.since, self._idle[file] = time.monotonic(), None
+            self._uses.rests(file, use)
             if use.writes:
                 self.content.settle(file)
                 if self.content.keep(file):
                     self._say_written(file, use)
-        with self._uses_lock:
-            surplus = list(self._idle)[: max(0, len(self._idle) - IDLE_FILES)]
-        for oldest in surplus if self._hub.connected else ():
+            if use.leaves:
+                self._look.set()
+        for oldest in self._uses.surplus() if self._hub.connected else ():
             self._close_idle(oldest)
 
-    def _used(self, file: FileId, use: _Use) -> None:
+    def _used(self, file: FileId, use: Use) -> None:
         """With the use's lock held: one handle more."""
-        use.handles += 1
+        self._uses.opened(file, use)
         if use.file is not None:
             self.content.used(use.file)
-        with self._uses_lock:
-            self._idle.pop(file, None)
+        use.leaves = False  # who opens the file elsewhere now engages it anew
 
     def _close_idle(self, file: FileId) -> None:
-        use = self._use(file)
+        use = self._uses.of(file)
         with use.lock:
-            if use.handles == 0 and use.file is not None:
+            if use.file is not None and not use.wanted:
                 self._close(file, use)
 
-    def _written(self, file: FileId, use: _Use) -> None:
+    def _written(self, file: FileId, use: Use) -> None:
         """Other nodes may remember its size and times again."""
         with use.lock:
-            if use.handles == 0 and use.file is not None and use.writes:
+            if use.file is not None and use.writes and not use.wanted:
                 self.content.settle(file)
                 self._say_written(file, use)
 
-    def _say_written(self, file: FileId, use: _Use) -> None:
+    def _say_written(self, file: FileId, use: Use) -> None:
         use.writes = False
         opened = use.file
         assert opened is not None
@@ -485,19 +470,18 @@ class Node(Naming):
         self._hub.written(file, partial(self.content.told, opened, opened.spoken))
         use.said = next(self._numbers)
 
-    def _engaged(self, file: FileId) -> None:
-        """Another node opens a file that no program here has open: it is to be that one's alone."""
-        use = self._uses.get(file)
-        if use is not None:
-            use.since = -IDLE_SECONDS
+    def _engaged(self, file: FileId, kept: bool) -> None:
+        """Another node opens a file. If no program here has it open any more that wrote it, it is
+        to be that node's alone, also where the last close is still under way."""
+        use = self._uses.known(file)
+        if use is not None and (kept or (use.writes and use.handles == 0)):
+            use.leaves = True
             self._look.set()
 
-    def _close(self, file: FileId, use: _Use) -> None:
+    def _close(self, file: FileId, use: Use) -> None:
         """With the use's lock held. Where home is not reached, the file stays open."""
         self.content.give_back(file)
-        use.file, use.locked, use.writes = None, False, False
-        with self._uses_lock:
-            self._idle.pop(file, None)
+        self._uses.closed(file, use)
         self.content.closed(file)
         self._names.closed(file)
         mark = self._names.mark()
@@ -519,11 +503,11 @@ class Node(Naming):
     def set_lock(
         self, handle: int, owner: int, start: int, end: int, kind: LockKind, pid: int, wait: bool
     ) -> None:
-        self._use(file_of(handle)).locked = True
+        self._uses.of(file_of(handle)).locked = True
         self.hub.set_lock(file_of(handle), owner, start, end, kind, pid, wait)
 
     def set_file_lock(self, handle: int, owner: int, kind: LockKind, wait: bool) -> None:
-        self._use(file_of(handle)).locked = True
+        self._uses.of(file_of(handle)).locked = True
         self.hub.set_lock(file_of(handle), owner + FLOCK, *WHOLE_FILE, kind, 0, wait)
 
     # Threads.
@@ -552,18 +536,21 @@ class Node(Naming):
         while not self._ended.is_set():
             self._look.wait(WRITE_BACK_SECONDS)
             self._look.clear()
-            for file, use in list(self._uses.items()):
-                opened = use.file
-                if opened is None or not self._hub.connected:
-                    continue
-                with suppress(OSError):
-                    idle = time.monotonic() - use.since if use.handles == 0 else 0.0
-                    if idle > IDLE_SECONDS:
-                        self._close_idle(file)
-                    elif idle > WRITTEN_SECONDS and use.writes:
-                        self._written(file, use)
-                    elif opened.log != "off":
-                        self.content.sync(opened)
+            for file, use in self._uses.all():
+                if use.file is not None and self._hub.connected:
+                    with suppress(OSError):
+                        self._look_after(file, use)
+
+    def _look_after(self, file: FileId, use: Use) -> None:
+        idle = use.idle()
+        if idle > IDLE_SECONDS:
+            self._close_idle(file)
+        elif idle > WRITTEN_SECONDS and use.writes:
+            self._written(file, use)
+        else:
+            with self._held(file) as opened:
+                if opened is not None and opened.log != "off":
+                    self.content.sync(opened)
 
     def status(self) -> dict[str, Any]:
         """For status pages: traffic by kind of message, and how far each copy is behind."""
@@ -580,16 +567,3 @@ def changes_nothing(known: Attributes | None, changes: Changes) -> bool:
         and changes.uid in (None, known.uid)
         and changes.gid in (None, known.gid)
     )
-
-
-def number(file: FileId, flags: int) -> int:
-    """A handle: the file's id, and what of the open's flags matters later."""
-    return file << FLAG_BITS | flags & os.O_ACCMODE | (APPEND if flags & os.O_APPEND else 0)
-
-
-def file_of(handle: int) -> FileId:
-    return FileId(handle >> FLAG_BITS)
-
-
-def writes_to(handle: int) -> bool:
-    return handle & os.O_ACCMODE != os.O_RDONLY

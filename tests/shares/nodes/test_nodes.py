@@ -476,7 +476,7 @@ def test_what_is_pushed_to_a_file_without_handles_is_read(join: Join, home: InPr
 def test_a_file_that_is_idle_for_long_or_removed_is_closed(
     join: Join, home: InProcessHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("shares.nodes.node.IDLE_FILES", 2)
+    monkeypatch.setattr("shares.nodes.uses.IDLE_FILES", 2)
     one, two = join(), join()
     made = [make(one, b"%d" % n, b"content")[0] for n in range(4)]
     for file in made:
@@ -488,7 +488,7 @@ def test_a_file_that_is_idle_for_long_or_removed_is_closed(
     two.lookup(ROOT, b"2")
     two.unlink(ROOT, b"2")
     one.unlink(ROOT, b"3")
-    assert eventually(lambda: not any(two._uses[file].file for file in made))
+    assert eventually(lambda: not any(two._uses.of(file).file for file in made))
     assert eventually(lambda: home.directory.native(made[3]) == one.hub.node)
 
 

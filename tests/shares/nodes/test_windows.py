@@ -141,7 +141,7 @@ def test_a_native_file_of_homes_is_whole_when_all_of_it_is_here(
     (found,) = home.tree.entries(ROOT)
     made = found.attributes.file
     # The kernel does not wait for a release; and then the other node gives the file up.
-    assert eventually(lambda: two.node._uses[made].handles == 0)
+    assert eventually(lambda: not two.node._uses.of(made).handles)
     file = one.open()
     assert eventually(lambda: home.directory.native(made) == one.node.hub.node)
     os.pread(file, BLOCK, 0)
