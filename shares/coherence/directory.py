@@ -143,12 +143,22 @@ class Directory:
                 known.changed(request, self._grant())
         # Blocks that nobody has asked for yet were changed as well.
         known.base += 1
-        return [*self._next(known, now), *self._alone(known, file, now)]
+        actions = [*self._next(known, now), *self._alone(known, file, now)]
+        self._tidy(file)
+        return actions
 
-    def forget(self, file: FileId) -> list[Action]:
-        """The file is no more. Requests for it that wait are never answered."""
-        self._files.pop(file, None)
-        return []
+    def forget(self, file: FileId) -> None:
+        """The file is no more. Requests for it that wait are answered as ever: who waits for one
+        finds out then."""
+        if file in self._files:
+            self._files[file].over = True
+            self._tidy(file)
+
+    def _tidy(self, file: FileId) -> None:
+        """What is known of a file that is no more stays as long as there are requests for it."""
+        known = self._files.get(file)
+        if known is not None and known.over and not known.queue:
+            del self._files[file]
 
     # What nodes answer.
 
@@ -162,8 +172,10 @@ class Directory:
         about = asked.message
         if (message.file, message.first, message.count) != (about.file, about.first, about.count):
             raise ValueError("the reply is about other blocks than the question")
-        known = self._file(about.file)
+        known = self._files.get(about.file)
         actions: list[Action] = []
+        if known is None:
+            return self._settle([number], now)
         if isinstance(about, Invalidate) and isinstance(message, Invalidated):
             # Since it was told that its copy grows old, the node may have got another one.
             if about.keep is Keep.NOTHING:
@@ -236,8 +248,9 @@ class Directory:
             if asked.node == node and (everything or not isinstance(asked.message, Recall | Engage))
         ]
         actions = self._settle(over, now)
-        for known in list(self._files.values()):
+        for file, known in list(self._files.items()):
             actions += self._next(known, now)
+            self._tidy(file)
         return actions
 
     # For status pages.
@@ -307,6 +320,7 @@ class Directory:
         actions = self._finish(known, request, now) if request.alive else []
         if not request.taken:
             known.queue.remove(request)
+        self._tidy(request.file)
         return actions
 
     def _ask(self, node: NodeId, message: Message, request: Request | None, now: float) -> Action:
@@ -325,8 +339,8 @@ class Directory:
             if request is None:
                 continue
             request.asks.discard(number)
-            known = self._file(request.file)
-            if not request.asks and request in known.queue:
+            known = self._files.get(request.file)
+            if known is not None and not request.asks and request in known.queue:
                 actions += self._advance(known, request, now)
                 actions += self._next(known, now)
         return actions

@@ -71,6 +71,8 @@ class Request:
 
 @dataclass(slots=True)
 class FileRecord:
+    """What is known of a file. over: it is no more, and only requests keep this."""
+
     base: int
     relaxation: float = 0.0
     blocks: dict[int, Record] = field(default_factory=dict)
@@ -79,6 +81,7 @@ class FileRecord:
     native: NodeId | None = None
     grant: int = 0
     seized: bool = False
+    over: bool = False
 
     def record(self, number: int) -> Record:
         found = self.blocks.get(number)
