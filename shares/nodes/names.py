@@ -311,11 +311,14 @@ class Names:
         with self._lock:
             self._drop_attributes(file)
 
-    def opening(self, file: FileId) -> None:
-        """Home is about to be asked to open the file; to be undone by `closed`."""
+    def opening(self, file: FileId, mark: int | None = None) -> int:
+        """Home is about to be asked to open the file, or has opened it in answer to what was asked
+        at that mark; to be undone by `closed`. The mark for what it says of attributes."""
         with self._lock:
+            steady = mark is None or self._marks.steady(mark, file)
             self._drop_attributes(file)
             self._open.add(file)
+            return self._marks.now if steady else NEVER
 
     def closed(self, file: FileId) -> None:
         """Home is about to be told that it is closed, or did not open it."""

@@ -280,7 +280,7 @@ class Node(Naming):
     def _open(self, file: FileId, use: Use, *, writes: bool, cut: bool = False) -> OpenFile:
         """cut: home makes it empty before; that is asked once, or what others write after it might
         be cut off as well."""
-        self._names.opening(file)
+        mark = self._names.opening(file)
         with self.content.opening():
             try:
                 if cut:
@@ -293,12 +293,13 @@ class Node(Naming):
                     self._names.closed(file)
                 self._names.gone(file)  # the kernel looks the name up once more after ESTALE
                 raise
-            return self._opened(file, use, opened, hub, writes=writes)
+            return self._opened(file, use, opened, hub, mark, writes=writes)
 
     def _opened(
-        self, file: FileId, use: Use, opened: Opened, hub: Hub, *, writes: bool
+        self, file: FileId, use: Use, opened: Opened, hub: Hub, mark: int, *, writes: bool
     ) -> OpenFile:
         use.file = self.content.opened(file, opened, hub)
+        self._set_static(use.file, mark, opened.attributes)
         if opened.relaxation:
             self._relaxation = max(opened.relaxation, SHORTEST)
         use.writes = writes
@@ -331,17 +332,17 @@ class Node(Naming):
             except OSError:
                 self._names.changed(parent, name)
                 raise
-            self._names.made(names, parent, name, made)
+            mark = self._names.made(names, parent, name, made)
             entry = made.entry
             file = entry.attributes.file
             use = self._uses.of(file)
             with use.lock:
-                self._names.opening(file)
+                mark = self._names.opening(file, mark)
                 # Closed meanwhile, where it was there: home may have heard that after this.
                 if use.said > began or hub is not self._hub:
                     new = self._open(file, use, writes=True)
                 else:
-                    new = self._opened(file, use, opened, hub, writes=True)
+                    new = self._opened(file, use, opened, hub, mark, writes=True)
                 self._used(file, use)
         if flags & os.O_TRUNC:
             self.change(file, Changes(size=0), None)

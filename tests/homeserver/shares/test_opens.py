@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from shares.coherence import FileId
-from shares.nodes import BLOCK, ROOT, Node, find
+from shares.nodes import BLOCK, ROOT, Changes, Node, find
 from tests.homeserver.shares.conftest import Home
 from tests.waiting import eventually
 
@@ -151,3 +151,17 @@ def assert_one_memory(home: Home, one: Late, two: Other, file: FileId) -> None:
     expected = (bytes(10) + b"first").ljust(BLOCK, b"\0") + b"second".ljust(BLOCK, b"\0")
     assert two.read() == expected
     assert one.node.read(one.handle, 0, 2 * BLOCK) == expected
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_attributes_that_were_overtaken_are_asked_for_again(home: Home, how: str) -> None:
+    """Another node changed them after home had given the answer, and this one had forgotten them
+    before that came: it showed the old ones as long as the file was open."""
+    home.add()
+    (home.root / "f").write_bytes(bytes(BLOCK))
+    node, other = home.join("one").node, home.join("two").node
+    file, one = find(node, "f"), Late(home, node)
+    with one.answer(how, lambda: HOWS[how](node)):
+        other.change(file, Changes(mode=0o600), None)
+    assert node.attributes(file, one.handle).mode & 0o777 == 0o600
+    node.release(one.handle, 0)
