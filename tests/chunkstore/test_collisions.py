@@ -53,6 +53,18 @@ def test_it_is_reported_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -
     assert [name in message for message in told] == [True, True, True]
 
 
+def test_a_base_with_the_other_one_at_its_place(store: Store, tmp_path: Path) -> None:
+    """Among blocks that the base has as well, so that they are compared with it."""
+    path = tmp_path / "file"
+    path.write_bytes(noise(1, 100) + ONE + noise(2, 100))
+    base = store.import_file(path)
+    path.write_bytes(noise(1, 100) + TWO + noise(2, 100))
+    root = store.import_file(path, base=base)
+    assert root != base
+    assert store.read(root) == path.read_bytes()
+    assert store.read(base, 100 * len(ONE), len(ONE)) == ONE
+
+
 def test_the_second_is_new_to_a_store_that_synced_the_first(tmp_path: Path) -> None:
     with Store.create(tmp_path / "store") as store:
         store.put(ONE)
