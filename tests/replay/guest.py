@@ -33,6 +33,7 @@ FOLDERS = ("etc", "etc/satchel", "sbin", "srv", "sys", "run", "tmp", "www", "www
 def initial_files(service: str = SERVICE, **programs: Path) -> bytes:
     """A compressed initial RAM disk in which the agent is init; programs: go to /bin."""
     busybox = Path("/bin/busybox").read_bytes()
+    guest.make_guest()  # has the modules here
     modules = [(f"{name}.ko", guest.CACHE / "modules" / f"{name}.ko") for name in guest.MODULES]
     files: list[tuple[str, int, bytes]] = [(name, 0o040777, b"") for name in FOLDERS]
     files += [
