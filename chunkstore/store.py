@@ -263,8 +263,7 @@ class Store:
     ) -> TableRoot:
         """Store the content of a raw file or block device, holes as zeros. Durable on return.
 
-        base: a volume that was imported into this store and is much like it; makes it faster, never
-            different
+        base: a volume of this store that is much like it; makes it faster, never different
         progress: bytes of data, holes not counted
         Raises FileMissing; StoreFailed if the file becomes shorter meanwhile.
         """

@@ -165,7 +165,6 @@ Status Chunks::Locate(const ChunkRef* refs, size_t n, Location* at, bool* found)
   {
     const MutexLock lock(&mutex_);
     SATCHEL_RETURN_IF_ERROR(LoadTable());
-    table_.Prefetch(refs, n);
     Candidates candidates;
     for (size_t i = 0; i < n; ++i) {
       found[i] = !refs[i].IsZero() && FindFresh(refs[i], &at[i]);
@@ -201,7 +200,6 @@ Status Chunks::Confirm(const ChunkRef& ref, const Candidates& candidates, Locati
 Status Chunks::MaybeHere(const ChunkRef* refs, size_t n, bool* maybe) {
   const MutexLock lock(&mutex_);
   SATCHEL_RETURN_IF_ERROR(LoadTable());
-  table_.Prefetch(refs, n);
   Location at[LocationTable::kMaxCandidates];
   for (size_t i = 0; i < n; ++i) {
     maybe[i] = FindFresh(refs[i], &at[0]) || table_.Find(refs[i], at) > 0;

@@ -4,10 +4,8 @@
 
 #include <openssl/evp.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <utility>
 
 #include "chunkstore/core/hash_lanes.h"
 
@@ -45,37 +43,17 @@ void Digest(EVP_MD_CTX* context, const EVP_MD* md, const uint8_t* block, uint8_t
 // Sixteen lanes take as long as about so many blocks one by one.
 constexpr unsigned kWorthLanes = 7;
 
-bool SameDigest(const ChunkRef& a, const ChunkRef& b) {
-  return std::memcmp(a.digest(), b.digest(), kDigestSize) == 0;
-}
-
-// Blocks that are named together; each reference is a guess, or zero.
-struct Waiting {
-  const uint8_t* blocks[kHashLanes];
-  ChunkRef* refs[kHashLanes];
-  unsigned count = 0;
-};
-
-// Idle lanes repeat the first block.
-void NameWaiting(Waiting* waiting) {
-  const unsigned count = std::exchange(waiting->count, 0);
-  ChunkRef** const refs = waiting->refs;
+// Names blocks[k] and puts it to refs[place[k]]; idle lanes repeat the first block.
+void HashWaiting(const uint8_t* blocks[kHashLanes], const size_t* place, unsigned count,
+                 ChunkRef* refs) {
   if (count < kWorthLanes) {
-    for (unsigned k = 0; k < count; ++k) *refs[k] = HashBlock(waiting->blocks[k]);
+    for (unsigned k = 0; k < count; ++k) refs[place[k]] = HashBlock(blocks[k]);
     return;
   }
-  for (unsigned k = count; k < kHashLanes; ++k) waiting->blocks[k] = waiting->blocks[0];
+  for (unsigned k = count; k < kHashLanes; ++k) blocks[k] = blocks[0];
   ChunkRef names[kHashLanes];
-  if (std::all_of(refs, refs + count, [](const ChunkRef* ref) { return !ref->IsZero(); })) {
-    Sha256Lanes(waiting->blocks, names);
-    bool right = true;
-    for (unsigned k = 0; k < count && right; ++k) right = SameDigest(names[k], *refs[k]);
-    if (right) return;
-    Sha1Lanes(waiting->blocks, names);
-  } else {
-    HashLanes(waiting->blocks, names);
-  }
-  for (unsigned k = 0; k < count; ++k) *refs[k] = names[k];
+  HashLanes(blocks, names);
+  for (unsigned k = 0; k < count; ++k) refs[place[k]] = names[k];
 }
 
 }  // namespace
@@ -102,26 +80,25 @@ ChunkRef NameBlock(const uint8_t* block) {
 }
 
 void NameBlocks(const uint8_t* blocks, size_t n, ChunkRef* refs) {
-  std::fill_n(refs, n, kZeroRef);
-  NameGuessedBlocks(blocks, n, refs);
-}
-
-void NameGuessedBlocks(const uint8_t* blocks, size_t n, ChunkRef* refs) {
   static const bool lanes = HaveHashLanes();
-  Waiting waiting;
+  const uint8_t* waiting[kHashLanes];
+  size_t place[kHashLanes];
+  unsigned count = 0;
   for (size_t i = 0; i < n; ++i) {
     const uint8_t* block = blocks + i * kBlockSize;
-    if (IsZeroBlock(block)) {
-      refs[i] = kZeroRef;
-    } else if (!lanes) {
+    refs[i] = kZeroRef;
+    if (IsZeroBlock(block)) continue;
+    if (!lanes) {
       refs[i] = HashBlock(block);
-    } else {
-      waiting.blocks[waiting.count] = block;
-      waiting.refs[waiting.count++] = &refs[i];
-      if (waiting.count == kHashLanes) NameWaiting(&waiting);
+      continue;
     }
+    waiting[count] = block;
+    place[count++] = i;
+    if (count < kHashLanes) continue;
+    HashWaiting(waiting, place, count, refs);
+    count = 0;
   }
-  NameWaiting(&waiting);
+  HashWaiting(waiting, place, count, refs);
 }
 
 std::array<uint8_t, kDigestSize> Sha256(const void* data, size_t n) {

@@ -25,11 +25,6 @@ ChunkRef NameBlock(const uint8_t* block);
 // NameBlock of each of the `n` blocks that lie one behind the other; faster than one by one.
 void NameBlocks(const uint8_t* blocks, size_t n, ChunkRef* refs);
 
-// The same where refs[i] is a guess at the name of block i, or zero. A block that has the SHA-256
-// of its guess has its SHA-1 as well: that is not looked at, which is quicker the more guesses are
-// right. Only for guesses that were named from content in the first place.
-void NameGuessedBlocks(const uint8_t* blocks, size_t n, ChunkRef* refs);
-
 // SHA-256 of `n` bytes.
 std::array<uint8_t, kDigestSize> Sha256(const void* data, size_t n);
 

@@ -158,8 +158,13 @@ SATCHEL_LANES void Store(const Lanes* state, unsigned words, uint8_t* out) {
   }
 }
 
-template <bool kSha1, bool kSha256>
-SATCHEL_LANES void Hash(const uint8_t* const blocks[kHashLanes], ChunkRef refs[kHashLanes]) {
+}  // namespace
+
+bool HaveHashLanes() {
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw");
+}
+
+SATCHEL_LANES void HashLanes(const uint8_t* const blocks[kHashLanes], ChunkRef refs[kHashLanes]) {
   Lanes sha1[kSha1Words];
   Lanes sha256[kSha256Words];
   for (unsigned i = 0; i < kSha1Words; ++i) sha1[i] = All(kSha1Start[i]);
@@ -170,27 +175,17 @@ SATCHEL_LANES void Hash(const uint8_t* const blocks[kHashLanes], ChunkRef refs[k
       message[lane] = SwapBytes(_mm512_loadu_si512(blocks[lane] + piece * sizeof(Lanes)));
     }
     Transpose(message);
-    if (kSha1) Sha1Piece(message, sha1);
-    if (kSha256) Sha256Piece(message, sha256);
+    Sha1Piece(message, sha1);
+    Sha256Piece(message, sha256);
   }
   message[0] = All(kPaddingBit);
   for (unsigned i = 1; i + 1 < kWords; ++i) message[i] = All(0);
   message[kWords - 1] = All(kMessageBits);
-  if (kSha1) Sha1Piece(message, sha1);
-  if (kSha256) Sha256Piece(message, sha256);
-  if (kSha1) Store(sha1, kSha1Words, refs[0].id());
-  if (kSha256) Store(sha256, kSha256Words, refs[0].digest());
+  Sha1Piece(message, sha1);
+  Sha256Piece(message, sha256);
+  Store(sha1, kSha1Words, refs[0].id());
+  Store(sha256, kSha256Words, refs[0].digest());
 }
-
-}  // namespace
-
-bool HaveHashLanes() {
-  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw");
-}
-
-void HashLanes(const uint8_t* const* blocks, ChunkRef* refs) { Hash<true, true>(blocks, refs); }
-void Sha1Lanes(const uint8_t* const* blocks, ChunkRef* refs) { Hash<true, false>(blocks, refs); }
-void Sha256Lanes(const uint8_t* const* blocks, ChunkRef* refs) { Hash<false, true>(blocks, refs); }
 
 }  // namespace satchel
 
@@ -205,8 +200,6 @@ namespace satchel {
 bool HaveHashLanes() { return false; }
 
 void HashLanes(const uint8_t* const*, ChunkRef*) { std::abort(); }
-void Sha1Lanes(const uint8_t* const*, ChunkRef*) { std::abort(); }
-void Sha256Lanes(const uint8_t* const*, ChunkRef*) { std::abort(); }
 
 }  // namespace satchel
 

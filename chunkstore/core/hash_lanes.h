@@ -22,10 +22,8 @@ constexpr unsigned kHashLanes = 16;
 // Whether this CPU can, and the system lets it. If not, HashLanes must not be called.
 bool HaveHashLanes();
 
-// refs[i] becomes the reference of the 4096 bytes at blocks[i]; of the other two one half of it.
+// refs[i] becomes the reference of the 4096 bytes at blocks[i].
 void HashLanes(const uint8_t* const blocks[kHashLanes], ChunkRef refs[kHashLanes]);
-void Sha1Lanes(const uint8_t* const blocks[kHashLanes], ChunkRef refs[kHashLanes]);
-void Sha256Lanes(const uint8_t* const blocks[kHashLanes], ChunkRef refs[kHashLanes]);
 
 }  // namespace satchel
 

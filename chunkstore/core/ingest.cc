@@ -137,11 +137,7 @@ class Ingest : private PageSink {
                                                  &desk->content[i * kBlockSize]));
       i = end;
     }
-    for (size_t i = 0; i < n; ++i) {
-      const Block& block = desk->blocks[i];
-      desk->refs[i] = plan_.hint == nullptr ? kZeroRef : desk->hint[block.job].refs[block.entry];
-    }
-    NameGuessedBlocks(desk->content.data(), n, desk->refs.data());
+    NameBlocks(desk->content.data(), n, desk->refs.data());
     for (size_t i = 0; i < n; ++i) {
       const Block& block = desk->blocks[i];
       batch->pages[block.job].refs[block.entry] = desk->refs[i];

@@ -39,8 +39,7 @@ struct IngestPlan {
   // Blocks of a job's leaf that are not in its mask come from here; null: they are zero.
   const TableRoot* rest = nullptr;
 
-  // Blocks that equal the one of this table need no lookup and no SHA-1, so its references were
-  // named from content; null: none.
+  // Blocks that equal the one of this table need no lookup; null: none.
   const TableRoot* hint = nullptr;
 
   // Gets the places of all blocks that came from the source, in ascending order, by one thread at a

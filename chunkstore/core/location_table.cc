@@ -55,19 +55,6 @@ size_t LocationTable::MergeAt() const {
   return std::max(kMinMerge, std::min(size_ / 8, std::max(kMaxMerge, size_ / 32)));
 }
 
-void LocationTable::Prefetch(const ChunkRef* refs, size_t n) const {
-  for (size_t i = 0; i < n; ++i) {
-    const uint32_t prefix = Prefix(refs[i]);
-    __builtin_prefetch(&new_[Slot(prefix)]);
-    __builtin_prefetch(&directory_[Upper(prefix)]);
-  }
-  for (size_t i = 0; i < n; ++i) {
-    const size_t begin = directory_[Upper(Prefix(refs[i]))];
-    __builtin_prefetch(lowers_.data() + begin);
-    __builtin_prefetch(places_.data() + begin);
-  }
-}
-
 unsigned LocationTable::Find(const ChunkRef& ref, Location* at) const {
   const uint32_t prefix = Prefix(ref);
   unsigned count = 0;

@@ -45,9 +45,6 @@ class LocationTable {
 
   void Add(const ChunkRef& ref, const Location& at);
 
-  // Begins to bring near what Find reads of these. Many at once take little longer than one alone.
-  void Prefetch(const ChunkRef* refs, size_t n) const;
-
   // The places of chunks that may be `ref`: at most kMaxCandidates of them into `at`.
   unsigned Find(const ChunkRef& ref, Location* at) const;
 

@@ -49,8 +49,7 @@ Status OpenFileSource(File* file, std::unique_ptr<BlockSource>* source);
 std::unique_ptr<BlockSource> MemorySource(const uint8_t* data, size_t n);
 
 // Makes the table of `source`. With a `base` (null: none), a block that equals the base's block at
-// the same place costs no lookup and no SHA-1; the base was made from content, and all its chunks
-// are here. Not synced.
+// the same place costs no lookup; all chunks of the base are here. Not synced.
 Status ImportVolume(Chunks* chunks, BlockSource* source, const TableRoot* base,
                     const ProgressFn& progress, TableRoot* root);
 

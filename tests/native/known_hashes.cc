@@ -59,10 +59,6 @@ void NameBlocks(const uint8_t* blocks, size_t n, ChunkRef* refs) {
   for (size_t i = 0; i < n; ++i) refs[i] = NameBlock(blocks + i * kBlockSize);
 }
 
-void NameGuessedBlocks(const uint8_t* blocks, size_t n, ChunkRef* refs) {
-  NameBlocks(blocks, n, refs);
-}
-
 std::array<uint8_t, kDigestSize> Sha256(const void* data, size_t n) {
   std::array<uint8_t, kDigestSize> digest{};
   Digest(EVP_sha256(), data, n, digest.data());
