@@ -138,16 +138,13 @@ class Exchange:
         priority: Priority,
         suppliers: Sequence[Supplier],
         tally: Tally,
-        *,
-        bulk: bool = False,
     ) -> Ticket:
-        """Begin to fetch; sizes: what is wanted, with the bytes that an answer will have, about;
-        bulk: it is much."""
+        """Begin to fetch; sizes: what is wanted, with the bytes that an answer will have, about."""
         ticket = Ticket(list(sizes), tally)
         with self._lock:
             standings = [s.standing for s in suppliers if s.standing in self._suppliers]
             for key, size in sizes.items():
-                self._schedule.want(key, size, priority, standings, bulk=bulk)
+                self._schedule.want(key, size, priority, standings)
                 self._tickets.setdefault(key, []).append(ticket)
             # What arrived after the caller had looked for it would be fetched once more.
             refs = [key for key in sizes if not isinstance(key, Below)]

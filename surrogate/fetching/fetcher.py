@@ -196,7 +196,7 @@ class Fetcher:
         count = -(-min(offset + length, root.size) // BLOCK_SIZE) - first
         while missing := self._store.missing_in(root, offset, length):
             wanted = self._wanted(root, first, count, missing, self._blob_piece(priority))
-            came.update(self._bring(wanted, priority, bulk=True))
+            came.update(self._bring(wanted, priority))
         return self._store.read(root, offset, length)
 
     def bring(self, refs: bytes, priority: Priority = Priority.DEMAND) -> None:
@@ -226,14 +226,12 @@ class Fetcher:
             return {p: p.count * each + (p.level + 1) * PAGE_BYTES for p in places}
         return dict.fromkeys(split_refs(missing)[:AT_ONCE], each)
 
-    def _bring(
-        self, wanted: dict[Key, int], priority: Priority, *, bulk: bool = False
-    ) -> Counter[str]:
+    def _bring(self, wanted: dict[Key, int], priority: Priority) -> Counter[str]:
         """Have it here; how many chunks came, by source."""
         if self._closed.is_set():
             raise _abandoned()
         everyone = [*self._exchange.shared(), *self._suppliers]
-        ticket = self._exchange.want(wanted, priority, everyone, self.tally, bulk=bulk)
+        ticket = self._exchange.want(wanted, priority, everyone, self.tally)
         with self._lock:
             self._tickets.add(ticket)
         try:
@@ -264,9 +262,11 @@ class Fetcher:
         return min(self._readahead, 1 << (blocks.bit_length() - 1))
 
     def _blob_piece(self, priority: Priority) -> tuple[int, int]:
-        sizes = [s.standing.batch_bytes(priority, bulk=True) for s in self._near()]
+        if priority is Priority.DEMAND:
+            return STORED_BLOCK_BYTES, PLACE_BLOCKS
+        sizes = [s.standing.batch_bytes(priority) for s in self._near()]
         modest = max(sizes, default=STORED_BLOCK_BYTES)
-        return INCOMPRESSIBLE_BYTES, min(max(1, modest // INCOMPRESSIBLE_BYTES), PLACE_BLOCKS)
+        return INCOMPRESSIBLE_BYTES, max(1, modest // INCOMPRESSIBLE_BYTES)
 
     def _near(self) -> list[Supplier]:
         """The nearest source that can be asked."""

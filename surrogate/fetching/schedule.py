@@ -12,10 +12,9 @@ has no room waits on, unless another one would still be sooner.
      |                   |  +--overdue--> open as well, for every source but that one
      +--failed, lacking--+
 
-Urgent wants go out at once; of many that belong together, as a frame's do, only as many as keep the
-link busy, because operations share it. Others keep a link busy and not more: what they have under
-way is bounded by the bandwidth-delay product, so that a miss that comes next waits for little.
-Background wants go out where nothing else is under way.
+Urgent wants go out at once. Others keep a link busy and not more: what they have under way is
+bounded by the bandwidth-delay product, so that a miss that comes next waits for little. Background
+wants go out where nothing else is under way.
 
 A source that failed is left alone for a while, twice as long each time. Then it is tried with
 wants that are under way elsewhere too, so that nobody waits for the trial. A source of which
@@ -66,26 +65,15 @@ class Schedule:
     def __contains__(self, key: Key) -> bool:
         return key in self._wants
 
-    def want(
-        self,
-        key: Key,
-        size: int,
-        priority: Priority,
-        standings: Iterable[Standing],
-        *,
-        bulk: bool = False,
-    ) -> None:
+    def want(self, key: Key, size: int, priority: Priority, standings: Iterable[Standing]) -> None:
         """Something is waited for, from these sources, the nearest first. Where it is wanted
-        already, it may come from these as well, and is as urgent as the more urgent of both. bulk:
-        as Want has it."""
+        already, it may come from these as well, and is as urgent as the more urgent of both."""
         want = self._wants.get(key)
         if want is None:
-            want = self._wants[key] = Want(key, size, priority, list(standings), bulk)
+            want = self._wants[key] = Want(key, size, priority, list(standings))
             self._open[priority][key] = want
             return
         want.standings += [s for s in standings if s not in want.standings]
-        if priority.rank <= want.priority.rank:
-            want.bulk = bulk and (want.bulk or priority is not want.priority)
         if priority.rank < want.priority.rank:
             was_open = self._open[want.priority].pop(key, None)
             want.priority = priority
@@ -196,10 +184,7 @@ class Schedule:
         plan = _Plan(priority, now)
         for want in list(queue.values()):
             if plan.skipped >= LOOK_AHEAD:
-                if priority is not Priority.DEMAND:
-                    break
-                if want.bulk:
-                    continue
+                break
             plan.place(want)
         sent = [self._send(r.standing, r.wants, priority, now) for r in plan.requests()]
         if priority is not Priority.DEMAND and plan.backlog_seconds > EXPLORE_SECONDS:
@@ -334,13 +319,12 @@ class _Plan:
         if requests:
             last = requests[-1]
             alike = type(last.wants[0].key) is type(want.key)
-            most = standing.batch_bytes(self._priority, bulk=want.bulk)
-            fits = last.size + want.size <= most
+            fits = last.size + want.size <= standing.batch_bytes(self._priority)
             if alike and fits and len(last.wants) < _most_in_one(want):
                 last.wants.append(want)
                 last.size += want.size
                 return True
-        if len(requests) >= standing.room(self._priority, bulk=want.bulk):
+        if len(requests) >= standing.room(self._priority):
             return False
         request = _Request(standing, [want], want.size)
         self._requests.setdefault(standing, []).append(request)

@@ -26,11 +26,6 @@ STEADY_REQUESTS = 4
 
 URGENT_BATCH_SECONDS = 0.5
 
-URGENT_BULK_SECONDS = 0.02
-URGENT_BULK_LEAST_BYTES = 16 << 10
-"""What one of the requests may take that bring much for which the machine waits, as a frame is: the
-next operation is behind what is on the link."""
-
 ASIDE_SECONDS = 0.02
 ASIDE_BYTES = 100_000
 AHEAD_SECONDS = 0.05
@@ -89,31 +84,26 @@ class Standing:
         """Seconds by which it is overdue with what it was asked for longest ago."""
         return max((now - d.overdue_at for d in self.flying.values() if d.overdue), default=0.0)
 
-    def room(self, priority: Priority, *, bulk: bool = False) -> int:
-        """How many more requests it may get now. bulk: for much that is waited for together."""
+    def room(self, priority: Priority) -> int:
+        """How many more requests it may get now."""
         if self.on_trial:
             return 0 if self.flying else 1
-        if priority is Priority.DEMAND and not bulk:
+        if priority is Priority.DEMAND:
             return URGENT_REQUESTS - len(self.flying)
         if priority is Priority.BACKGROUND:
             return 0 if self.flying else 1
-        enough = max(2 * self.estimate.bandwidth_delay, self.batch_bytes(priority, bulk=bulk))
-        if priority is Priority.DEMAND:
-            urgent = [d.size for d in self.flying.values() if d.priority is priority]
-            busy = len(self.flying) >= URGENT_REQUESTS or sum(urgent) > enough
-        else:
-            busy = len(self.flying) >= STEADY_REQUESTS or self.flying_bytes > enough
+        enough = max(2 * self.estimate.bandwidth_delay, self.batch_bytes(priority))
+        busy = len(self.flying) >= STEADY_REQUESTS or self.flying_bytes > enough
         return 0 if busy else 1
 
-    def batch_bytes(self, priority: Priority, *, bulk: bool = False) -> int:
+    def batch_bytes(self, priority: Priority) -> int:
         """What one request may ask for."""
         estimate = self.estimate
         if priority is Priority.DEMAND:
             if not estimate.rate_known:
                 return FIRST_BATCH_BYTES
-            seconds = URGENT_BULK_SECONDS if bulk else URGENT_BATCH_SECONDS
-            least = URGENT_BULK_LEAST_BYTES if bulk else LEAST_BATCH_BYTES
-            return min(max(int(seconds * estimate.rate), least), MOST_BATCH_BYTES)
+            fits = int(URGENT_BATCH_SECONDS * estimate.rate)
+            return min(max(fits, LEAST_BATCH_BYTES), MOST_BATCH_BYTES)
         if not estimate.rate_known:
             return LEAST_BATCH_BYTES
         alone = priority is Priority.BACKGROUND
@@ -125,16 +115,14 @@ class Standing:
 class Want:
     """One thing that is waited for.
 
-    size: bytes of an answer, about; standings: who may be asked, the nearest first; bulk: it is of
-    much that is waited for together; lacking: who has it not; flying: where it is under way;
-    search_at: when all are asked again
+    size: bytes of an answer, about; standings: who may be asked, the nearest first; lacking: who
+    has it not; flying: where it is under way; search_at: when all are asked again
     """
 
     key: Key
     size: int
     priority: Priority
     standings: list[Standing]
-    bulk: bool = False
     lacking: set[Standing] = field(default_factory=set)
     flying: set[Standing] = field(default_factory=set)
     search_at: float = -math.inf

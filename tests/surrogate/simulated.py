@@ -66,14 +66,12 @@ class World:
         priority: Priority = Priority.DEMAND,
         size: int = 2000,
         links: Iterable[Link] | None = None,
-        *,
-        bulk: bool = False,
     ) -> list[Key]:
         wanted = list(keys)
         standings = [link.standing for link in links] if links else list(self.links)
         for key in wanted:
             self._since.setdefault(key, self.now)
-            self.schedule.want(key, size, priority, standings, bulk=bulk)
+            self.schedule.want(key, size, priority, standings)
         self.take()
         return wanted
 

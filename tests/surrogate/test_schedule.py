@@ -15,7 +15,6 @@ from surrogate.fetching.standing import (
     ASIDE_BYTES,
     ASIDE_SECONDS,
     STEADY_REQUESTS,
-    URGENT_BULK_SECONDS,
     Want,
 )
 from tests.surrogate.simulated import Link, World, ref, refs
@@ -130,54 +129,6 @@ def test_a_miss_waits_little_behind_what_nobody_waits_for(other: Priority) -> No
         alone = other is Priority.BACKGROUND  # one request at a time
         bulk = (AHEAD_SECONDS if alone else 2 * (ASIDE_SECONDS + 0.005)) * WIFI + 2 * 4160
         assert world.seconds([ref(9000 + number)]) < 0.005 + (bulk + 2000) / WIFI + 0.01
-
-
-def ahead_of_the_next(world: World) -> float:
-    """Seconds of the link that are under way now."""
-    return sum(s.flying_bytes / link.rate for s, link in world.links.items())
-
-
-def test_a_frame_that_is_waited_for_leaves_room_for_operations() -> None:
-    """Of 0.3 s of the link only a little is under way at a time, and the link is never idle."""
-    world = World(media())
-    warm(world)
-    began, frame = world.now, world.want(refs(0, 100), size=4160, bulk=True)
-    longest = 0.0
-    while not set(frame) <= world.came.keys():
-        longest = max(longest, ahead_of_the_next(world))
-        world.run(world.now + 0.002)
-    assert longest < 2 * URGENT_BULK_SECONDS + 4160 / WIFI
-    assert world.now - began < 1.05 * 100 * 4160 / WIFI + 0.01
-
-
-def test_a_miss_does_not_wait_behind_frames_that_are_waited_for() -> None:
-    world = World(media())
-    warm(world)
-    for number in range(4):
-        world.want(refs(1000 * number, 100), size=4160, bulk=True)
-    world.run(world.now + 0.05)
-    (miss,) = world.want([ref(9000)])
-    world.run(keys=[miss])
-    bulk = (2 * URGENT_BULK_SECONDS) * WIFI + 4160
-    assert world.seconds([miss]) < 0.005 + (bulk + 2000) / WIFI + 0.01
-
-
-def test_a_chunk_of_a_frame_that_is_missed_alone_too_does_not_wait() -> None:
-    world = World(media())
-    warm(world)
-    world.want(refs(0, 100), size=4160, bulk=True)
-    (miss,) = world.want([ref(99)])
-    world.run(keys=[miss])
-    assert world.seconds([miss]) < 0.1
-
-
-def test_what_is_streamed_and_then_waited_for_goes_before_the_rest_of_the_stream() -> None:
-    world = World(media())
-    warm(world)
-    stream = world.want(refs(0, 300), Priority.PREFETCH, 4160)
-    frame = world.want(stream[200:250], size=4160, bulk=True)
-    world.run(keys=frame)
-    assert world.seconds(frame) < 50 * 4160 / WIFI + 0.1
 
 
 def test_background_waits_until_nothing_else_does() -> None:
