@@ -147,8 +147,12 @@ def _stands(row: Mapping[str, Any]) -> str:
     if (lag := row.get("lag")) is not None:
         parts.append(f"{lag} operations behind")
     if stalls := row.get("stalls"):
-        parts.append(f"stood still {stalls['count']} times, {stalls['seconds']:.1f} s")
+        parts.append(f"stood still {_stalled(stalls)}")
     return ", ".join(parts)
+
+
+def _stalled(stalls: Mapping[str, Any]) -> str:
+    return f"{stalls['count']} times, {stalls['seconds']:.1f} s"
 
 
 class Story:
@@ -310,7 +314,7 @@ class Story:
             row.facts["fetched before it"] = f"{share:.1%} of the stored state"
             stalls = status["stalls"]
             row.facts["route"] = self._route(service)
-            row.facts["stood still"] = f"{stalls['count']} times, {stalls['seconds']:.1f} s"
+            row.facts["stood still"] = _stalled(stalls)
         with self.recorder.step(f"until its answers of {service} come first", where) as row:
             if not self._await_leader(service, surrogate, PATIENCE_SECONDS):
                 replicas = self.roles.satchel("status", service, "--json")["replicas"]

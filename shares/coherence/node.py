@@ -99,8 +99,10 @@ class Node:
         """After home's answer to an open. What the node has of the file already it keeps. The
         content of block -1 comes with the answer, and where the file is native it is the latest.
         What has overtaken the answer counts in its place, and then block -1 has not come."""
-        comes = native and not self.overtaken(file, native, grant)
-        grant, ended = self._latest(file, Told(grant, not native))
+        said = Told(grant, not native)
+        latest = self._latest(file, said)
+        comes = native and latest == said
+        grant, ended = latest
         known = self._files.get(file)
         relaxation *= 1 - DRIFT
         if known is None:

@@ -18,6 +18,7 @@ import stat
 from typing import IO, TYPE_CHECKING, Any
 
 from shares.coherence import FileId
+from shares.nodes.handles import reads_from, writes_to
 from shares.nodes.operations import ROOT, Changes, Operations
 
 if TYPE_CHECKING:
@@ -95,10 +96,10 @@ class RawFile(io.RawIOBase):
             self._position = self._size()
 
     def readable(self) -> bool:
-        return self._flags & os.O_ACCMODE != os.O_WRONLY
+        return reads_from(self._flags)
 
     def writable(self) -> bool:
-        return self._flags & os.O_ACCMODE != os.O_RDONLY
+        return writes_to(self._flags)
 
     def seekable(self) -> bool:
         return True

@@ -22,7 +22,13 @@ def file_of(handle: int) -> FileId:
     return FileId(handle >> FLAG_BITS)
 
 
+def reads_from(handle: int) -> bool:
+    """Of a handle, or of the flags of an open."""
+    return handle & os.O_ACCMODE != os.O_WRONLY
+
+
 def writes_to(handle: int) -> bool:
+    """Of a handle, or of the flags of an open."""
     return handle & os.O_ACCMODE != os.O_RDONLY
 
 

@@ -307,7 +307,7 @@ class Node(Naming):
 
     def open(self, file: FileId, flags: int) -> Handle:
         use = self._uses.of(file)
-        writes = flags & os.O_ACCMODE != os.O_RDONLY
+        writes = writes_to(flags)
         cut = bool(flags & os.O_TRUNC)
         with use.lock:
             if use.file is None or (writes and not use.writes):

@@ -9,42 +9,23 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from shares.coherence import BLOCK, FileId
-from shares.nodes import ROOT, Buffer, Changes, Node
+from shares.nodes import ROOT, Changes, Node
 from shares.nodes.handles import appends, file_of, number, writes_to
+from tests.shares.nodes.conftest import Join
 from tests.shares.nodes.home import InProcessHome
 from tests.waiting import eventually
 
-Join = Callable[[], Node]
 
-
-@pytest.fixture
-def home(tmp_path: Path) -> Iterator[InProcessHome]:
-    made = InProcessHome(tmp_path / "home")
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def join(home: InProcessHome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Join]:
-    """Nodes that give up nothing because of the time."""
+@pytest.fixture(autouse=True)
+def _nothing_because_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nodes give up nothing because of it."""
     monkeypatch.setattr("shares.nodes.node.IDLE_SECONDS", 1000.0)
     monkeypatch.setattr("shares.nodes.node.WRITE_BACK_SECONDS", 1000.0)
-    nodes: list[Node] = []
-
-    def one() -> Node:
-        hub = home.join()
-        nodes.append(Node(hub, Buffer(tmp_path / f"cache{hub.node}", 1 << 24), 10.0))
-        return nodes[-1]
-
-    yield one
-    for node in nodes:
-        node.close()
 
 
 def make(node: Node, content: bytes = b"content") -> FileId:

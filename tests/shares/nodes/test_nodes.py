@@ -9,42 +9,19 @@ import os
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from shares.coherence import BLOCK, Fetch, FileId, Own
 from shares.nodes import ROOT, Buffer, Changes, Entry, Node
+from tests.shares.nodes.conftest import Join
 from tests.shares.nodes.home import InProcessHome
 from tests.waiting import eventually
 
-Join = Callable[..., Node]
 READ_WRITE = os.O_RDWR
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Iterator[InProcessHome]:
-    made = InProcessHome(tmp_path / "home")
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def join(home: InProcessHome, tmp_path: Path) -> Iterator[Join]:
-    nodes: list[Node] = []
-
-    def one(limit: int = 1 << 24, wait: float | None = 10.0) -> Node:
-        hub = home.join()
-        nodes.append(Node(hub, Buffer(tmp_path / f"cache{hub.node}", limit), wait))
-        return nodes[-1]
-
-    yield one
-    for node in nodes:
-        node.hub.mend()  # type: ignore[attr-defined]
-        node.close()
 
 
 def make(node: Node, name: bytes = b"file", content: bytes = b"") -> tuple[FileId, int]:
