@@ -40,19 +40,8 @@ if TYPE_CHECKING:
     from client.session import Session
     from client.settings import ClientSettings
     from client.sources import media_app, relay_app
-
-__getattr__ = deferred(
-    __name__,
-    {
-        "endpoints": ("SurrogateEndpoint",),
-        "foreground": ("Foreground",),
-        "journal": ("Journal",),
-        "runner": ("Runner",),
-        "session": ("Session",),
-        "settings": ("ClientSettings",),
-        "sources": ("media_app", "relay_app"),
-    },
-)
+else:
+    __getattr__ = deferred(__name__)
 
 __all__ = [
     "ClientSettings",

@@ -29,14 +29,7 @@ if TYPE_CHECKING:
     from homeserver.home import Home
     from homeserver.service import Service
     from homeserver.settings import HomeSettings
-
-__getattr__ = deferred(
-    __name__,
-    {
-        "home": ("Home",),
-        "service": ("Service",),
-        "settings": ("HomeSettings",),
-    },
-)
+else:
+    __getattr__ = deferred(__name__)
 
 __all__ = ["Home", "HomeSettings", "Service", "shares"]

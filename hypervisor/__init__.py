@@ -35,29 +35,8 @@ if TYPE_CHECKING:
     )
     from hypervisor.qemu import QemuDriver
     from hypervisor.ram import FIRST_BOOT_READ_AHEAD_KIB, RamMount, RamMountFailed
-
-__getattr__ = deferred(
-    __name__,
-    {
-        "fake": ("FakeDriver", "FakeGuest", "FakeMachine"),
-        "machine": (
-            "Boot",
-            "DeviceStateRefused",
-            "Driver",
-            "Machine",
-            "MachineFailed",
-            "MachineSpec",
-            "MachineState",
-            "MachineStateError",
-            "MachineStuck",
-            "MachineUnsupported",
-            "SpecInvalid",
-            "Wiring",
-        ),
-        "qemu": ("QemuDriver",),
-        "ram": ("FIRST_BOOT_READ_AHEAD_KIB", "RamMount", "RamMountFailed"),
-    },
-)
+else:
+    __getattr__ = deferred(__name__)
 
 __all__ = [
     "FIRST_BOOT_READ_AHEAD_KIB",

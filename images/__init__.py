@@ -40,33 +40,8 @@ if TYPE_CHECKING:
     )
     from images.sources import SourcesMissing
     from images.utterances import PHRASES, speak
-
-__getattr__ = deferred(
-    __name__,
-    {
-        "builder": ("BuiltImage", "ImageDamaged", "ImageNotBuilt", "build"),
-        "initrd": ("KernelFiles", "debian_kernel"),
-        "manifest": (
-            "SIGNATURE_NAMESPACE",
-            "Manifest",
-            "ManifestInvalid",
-            "ManifestUnsupported",
-            "blob_root",
-        ),
-        "raw": ("DiskImageInvalid", "raw_view"),
-        "recipe": ("Recipe", "RecipeInvalid", "RecipeNotFound", "Rehearsal", "recipes"),
-        "relocation": (
-            "Relocated",
-            "checkpoints_on",
-            "read_first",
-            "read_manifest",
-            "relocate",
-            "roots_on",
-        ),
-        "sources": ("SourcesMissing",),
-        "utterances": ("PHRASES", "speak"),
-    },
-)
+else:
+    __getattr__ = deferred(__name__)
 
 __all__ = [
     "PHRASES",

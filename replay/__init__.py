@@ -68,56 +68,8 @@ if TYPE_CHECKING:
     )
     from replay.share_requests import ShareMessageInvalid
     from replay.shares import SharesGone, SharesLine
-
-__getattr__ = deferred(
-    __name__,
-    {
-        "adapters": ("Adapter",),
-        "batch": (
-            "answers_in",
-            "decode_operations",
-            "decode_responses",
-            "encode_answers",
-            "encode_operations",
-            "encode_responses",
-            "responses_in",
-        ),
-        "channel": (
-            "AgentChannel",
-            "AgentFailed",
-            "AgentGone",
-            "AgentStatus",
-            "AgentTimeout",
-            "AlreadyExecuted",
-            "OperationConflict",
-            "ServiceNotReady",
-            "ServiceTimeout",
-        ),
-        "diagnosis": ("Cause", "Difference", "examine"),
-        "log": ("Durability", "Log", "LogBusy", "LogState", "OperationsCut", "TornEnd"),
-        "operations": (
-            "MAX_PAYLOAD",
-            "Early",
-            "Operation",
-            "OperationGap",
-            "RecordInvalid",
-            "Response",
-        ),
-        "player": ("Executor", "play"),
-        "program": ("AgentMissing", "agent_program"),
-        "segments": (
-            "LogCorrupt",
-            "LogFull",
-            "LogGone",
-            "LogReadOnly",
-            "LogUnsupported",
-            "logs_in",
-            "scan_segment",
-        ),
-        "share_requests": ("ShareMessageInvalid",),
-        "shares": ("SharesGone", "SharesLine"),
-    },
-)
+else:
+    __getattr__ = deferred(__name__)
 
 __all__ = [
     "MAX_PAYLOAD",

@@ -3,9 +3,13 @@
 """Packages whose modules are imported when something of them is first used.
 
 A command that takes 0.1 s must not wait 0.3 s for parts that only the daemon needs. The package
-imports what it exports under TYPE_CHECKING, and names the places again:
+says what it exports once, as it would without this, where only the type checker looks:
 
-    __getattr__ = deferred(__name__, {"home": ("Home",), "service": ("Service",)})
+    if TYPE_CHECKING:
+        from homeserver.home import Home
+        from homeserver.service import Service
+    else:
+        __getattr__ = deferred(__name__)
 
 Not for a package that exports something under the name of one of its modules: whoever imports the
 module first would hide it.
@@ -13,21 +17,36 @@ module first would hide it.
 
 from __future__ import annotations
 
+import ast
 import importlib
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 
-def deferred(package: str, names: Mapping[str, tuple[str, ...]]) -> Callable[[str], Any]:
-    """The `__getattr__` of a package; names: what it exports, by the module that has it."""
-    places = {name: module for module, exported in names.items() for name in exported}
+def deferred(package: str) -> Callable[[str], Any]:
+    """The `__getattr__` of a package: a name of its `from package.module import name` is imported
+    when it is asked for."""
+    module = sys.modules[package]
+
+    @cache
+    def places() -> dict[str, str]:
+        source = ast.parse(Path(module.__file__ or "").read_bytes())
+        imports = [node for node in ast.walk(source) if isinstance(node, ast.ImportFrom)]
+        return {
+            alias.name: node.module
+            for node in imports
+            if node.module and node.module.startswith(f"{package}.")
+            for alias in node.names
+        }
 
     def find(name: str) -> Any:
-        if name not in places:
+        if name not in places():
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(importlib.import_module(f"{package}.{places[name]}"), name)
-        setattr(sys.modules[package], name, value)
+        value = getattr(importlib.import_module(places()[name]), name)
+        setattr(module, name, value)
         return value
 
     return find

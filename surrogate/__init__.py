@@ -38,20 +38,8 @@ if TYPE_CHECKING:
     from surrogate.readahead import Readahead
     from surrogate.settings import SurrogateSettings
     from surrogate.sources import MediaSource, SocketSource, StoreSource
-
-__getattr__ = deferred(
-    __name__,
-    {
-        "api": ("surrogate_app",),
-        "caching": ("Key", "Policy", "Queue", "ThreeQueues", "take"),
-        "fetching": ("Coverage", "Fetcher", "Prior", "Source"),
-        "host": ("Host",),
-        "prefetch": ("Prefetcher",),
-        "readahead": ("Readahead",),
-        "settings": ("SurrogateSettings",),
-        "sources": ("MediaSource", "SocketSource", "StoreSource"),
-    },
-)
+else:
+    __getattr__ = deferred(__name__)
 
 __all__ = [
     "Coverage",

@@ -85,70 +85,8 @@ if TYPE_CHECKING:
     )
     from wire.ssh import LinkState, SshLink
     from wire.turnstile import Turnstile
-
-__getattr__ = deferred(
-    __name__,
-    {
-        "chunks": (
-            "BATCH_LIMIT",
-            "PLACES_LIMIT",
-            "ChunkClient",
-            "Priority",
-            "chunk_routes",
-            "requested_priority",
-        ),
-        "client": ("Answer", "HttpClient"),
-        "duplex": ("FRAME_LIMIT", "Duplex", "Ended", "PeerFailed", "Reply"),
-        "errors": (
-            "ErrorReport",
-            "HostKeyMismatch",
-            "HostUnreachable",
-            "LocalProtocolError",
-            "PeerTimeout",
-            "PeerUnreachable",
-            "RemoteProtocolError",
-            "SignatureInvalid",
-            "SignerUnknown",
-            "WrongKey",
-            "printable",
-        ),
-        "greeting": ("Caller", "Ends", "Listener"),
-        "identity": (
-            "Identity",
-            "allowed_signers_line",
-            "fingerprint",
-            "known_hosts_line",
-            "signer_of",
-            "verify_signer",
-        ),
-        "links": ("Link", "Links"),
-        "listening": ("listen_local",),
-        "messages": (
-            "RUNS_LIMIT",
-            "CacheNumbers",
-            "CreateReplica",
-            "ForesightNumbers",
-            "HandedOver",
-            "HostStatus",
-            "Lease",
-            "Message",
-            "PartNumbers",
-            "ReplicaStatus",
-            "ServiceStatus",
-            "SourceAddress",
-            "SourceNumbers",
-            "Space",
-            "Staged",
-            "StallNumbers",
-            "VolumeNumbers",
-        ),
-        "peers": ("Peer",),
-        "openssh": ("Lane", "Ran", "SshHost"),
-        "server": ("Server", "install_errors", "serve", "serve_local", "streamed"),
-        "ssh": ("LinkState", "SshLink"),
-        "turnstile": ("Turnstile",),
-    },
-)
+else:
+    __getattr__ = deferred(__name__)
 
 __all__ = [
     "BATCH_LIMIT",

@@ -57,6 +57,14 @@ def test_all_is_complete(name: str) -> None:
         assert set(exported) - modules_of(name) == public_names(module)
 
 
+@EVERY_PACKAGE
+def test_what_is_imported_when_it_is_used_is_known_to_the_type_checker(name: str) -> None:
+    """To mypy a package with a `__getattr__` has every name: misspelt imports had passed."""
+    top = ast.parse(tree.text(Path(name, "__init__.py"))).body
+    assigned = [ast.unparse(node) for node in top if isinstance(node, ast.Assign)]
+    assert not [line for line in assigned if line.startswith("__getattr__")]
+
+
 def is_public(module: str) -> bool:
     """A package itself, or a module of it that it exports."""
     package, _, inner = module.partition(".")
