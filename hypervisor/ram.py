@@ -24,8 +24,8 @@ import subprocess
 import time
 from pathlib import Path
 
-from hypervisor.process import Process
 from satchel.errors import UnavailableError
+from satchel.process import Process
 
 FIRST_BOOT_READ_AHEAD_KIB = 128
 """What the kernel itself would take. Without it a first boot takes about twice as long."""
@@ -91,11 +91,9 @@ class RamMount:
     def adopt(cls, mountpoint: Path) -> RamMount:
         """The mount that an earlier process of ours left there. Raises RamMountFailed."""
         mountpoint = mountpoint.absolute()
-        with contextlib.suppress(OSError, ValueError):
-            pid = int(_pid_file(mountpoint).read_text(encoding="ascii"))
-            nbdfuse = Process.find(pid, _log_file(mountpoint))
-            if nbdfuse is not None and str(mountpoint / _FILE) in nbdfuse.command:
-                return cls(mountpoint, nbdfuse)
+        nbdfuse = Process.named(_pid_file(mountpoint))
+        if nbdfuse is not None and str(mountpoint / _FILE) in nbdfuse.command:
+            return cls(mountpoint, nbdfuse)
         raise RamMountFailed(f"nothing of ours is mounted at {mountpoint}")
 
     def sync(self) -> None:
@@ -193,12 +191,8 @@ def _detach(mountpoint: Path) -> bool:
 
 def _end(nbdfuse: Process) -> None:
     """After an unmount it ends by itself, unless another mount namespace keeps a copy."""
-    if nbdfuse.ended(_GRACE_SECONDS):
-        return
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        nbdfuse.signal(number)
-        if nbdfuse.ended(_END_SECONDS):
-            return
+    if not nbdfuse.ended(_GRACE_SECONDS):
+        nbdfuse.end(_END_SECONDS, _END_SECONDS)
 
 
 def _remove(mountpoint: Path) -> None:

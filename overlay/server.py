@@ -19,7 +19,6 @@ import os
 import shutil
 import socket as sockets
 import struct
-import subprocess
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -27,11 +26,11 @@ from typing import Self
 from urllib.parse import quote
 
 from overlay.misses import MissCounts, MissServer
-from overlay.process import Process
 from overlay.unpacked import Unpacked
 from overlay.volume import Resolver, Volume
 from satchel.errors import ConflictError, SatchelError, UnsupportedError, UsageError
 from satchel.paths import SOCKET_PATH_LIMIT
+from satchel.process import Process
 
 PLUGIN = Path(__file__).resolve().parent / "_native" / "satchel-nbdkit-plugin.so"
 
@@ -43,9 +42,6 @@ STOP_SECONDS = 2.0
 
 MISS_WAIT_SECONDS = 30
 """How long a read of an absent block waits for a daemon that is being started again."""
-
-LOG_TAIL = 2000
-"""Characters of nbdkit's output in an error."""
 
 _GREETING = b"NBDMAGICIHAVEOPT"
 _GOODBYE = struct.pack(">I8sII", 1, b"IHAVEOPT", 2, 0)
@@ -138,8 +134,8 @@ class VolumeServer:
         """
         run_dir = run_dir.resolve()
         socket = (socket or run_dir / "nbd.sock").absolute()
-        process = Process.find(_pid_file(run_dir), marker=str(socket))
-        if process is None:
+        process = Process.named(_pid_file(run_dir))
+        if process is None or str(socket) not in process.command:
             raise ServerFailed(
                 f"cannot adopt the volume server in {run_dir}",
                 why="its process is gone",
@@ -163,7 +159,7 @@ class VolumeServer:
 
     def alive(self) -> bool:
         """Whether nbdkit runs."""
-        return self._process.alive()
+        return not self._process.ended()
 
     def stop(self, *, remove: bool = False) -> None:
         """End nbdkit and the miss server and remove their sockets; harmless the second time.
@@ -220,23 +216,9 @@ def _start_misses(
 
 def _launch(argv: list[str], run_dir: Path, socket: Path) -> Process:
     """Start nbdkit and wait until it answers; nothing is left of it when this raises."""
-    log_path = run_dir / "nbdkit.log"
-    with log_path.open("wb") as output:
-        child = subprocess.Popen(
-            argv,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+    process = Process.start(argv, _pid_file(run_dir).with_suffix(".log"))
     try:
-        process = Process(child.pid, child)
-    except OSError:
-        child.kill()
-        child.wait()
-        raise
-    try:
-        _await_greeting(process, socket, log_path, argv)
+        _await_greeting(process, socket)
     except BaseException:
         process.end(0)
         _clear(run_dir, socket)
@@ -244,16 +226,14 @@ def _launch(argv: list[str], run_dir: Path, socket: Path) -> Process:
     return process
 
 
-def _await_greeting(process: Process, socket: Path, log_path: Path, argv: list[str]) -> None:
+def _await_greeting(process: Process, socket: Path) -> None:
     deadline = time.monotonic() + START_SECONDS
     while not _answers(socket):
-        status = process.exit_status()
-        if status is None and time.monotonic() < deadline:
-            time.sleep(0.01)
-            continue
-        cause = f"no answer in {START_SECONDS:.0f} s" if status is None else f"exit status {status}"
-        tail = log_path.read_text(errors="replace")[-LOG_TAIL:].strip()
-        raise ServerFailed("nbdkit did not start", why=f"{cause}: {' '.join(argv)}: {tail}")
+        ended = process.ended()
+        if ended or time.monotonic() > deadline:
+            cause = f"it {process.ending()}" if ended else f"no answer in {START_SECONDS:.0f} s"
+            raise ServerFailed("nbdkit did not start", why=f"{cause}\n{process.report()}")
+        time.sleep(0.01)
 
 
 def _answers(socket: Path) -> bool:

@@ -15,12 +15,13 @@ import fcntl
 import logging
 import os
 import re
-import select
 import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+
+from satchel.process import Process
 
 logger = logging.getLogger(__name__)
 
@@ -90,16 +91,13 @@ def _sweep_one(folder: Path) -> bool:
 
 
 def _clear(folder: Path) -> None:
-    processes = [found for path in folder.glob("*.pid") if (found := _find(path, folder))]
-    for descriptor in processes:
-        with contextlib.suppress(ProcessLookupError):
-            signal.pidfd_send_signal(descriptor, signal.SIGKILL)
-    for descriptor in processes:
-        poll = select.poll()
-        poll.register(descriptor, select.POLLIN)
-        if not poll.poll(_END_SECONDS * 1000):
-            logger.error("a process of %s does not end", folder)
-        os.close(descriptor)
+    named = [Process.named(path) for path in folder.glob("*.pid")]
+    processes = [process for process in named if process and _is_of(folder, process)]
+    for process in processes:
+        process.signal(signal.SIGKILL)
+    for process in processes:
+        if not process.ended(_END_SECONDS):
+            logger.error("a process of %s does not end: %s", folder, process.report())
     for mountpoint in _mounts_below(folder):
         command = ["fusermount3", "-q", "-u", "-z", str(mountpoint)]
         subprocess.run(command, check=False, timeout=_END_SECONDS)
@@ -107,19 +105,9 @@ def _clear(folder: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _find(pid_file: Path, folder: Path) -> int | None:
-    """A descriptor of the process that a pid file names, if it is of that folder."""
-    try:
-        pid = int(pid_file.read_text(encoding="ascii"))
-        descriptor = os.pidfd_open(pid)
-    except (OSError, ValueError, OverflowError):
-        return None
-    with contextlib.suppress(OSError):
-        arguments = Path(f"/proc/{pid}/cmdline").read_bytes()
-        if any(b"%b/" % os.fsencode(path) in arguments for path in _spellings(folder)):
-            return descriptor
-    os.close(descriptor)
-    return None
+def _is_of(folder: Path, process: Process) -> bool:
+    """Whether its arguments name something in that folder."""
+    return any(f"{path}/" in word for path in _spellings(folder) for word in process.command)
 
 
 def _mounts_below(folder: Path) -> list[Path]:

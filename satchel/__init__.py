@@ -6,6 +6,7 @@
 - `errors`: the roots of the one exception tree, with exit codes and wire codes
 - `settings`: a TOML file read into a frozen dataclass
 - `paths`: where data, configuration and sockets of a program live (XDG)
+- `process`: processes that outlive the one that started them
 - `progress`: how a long step tells a program what it has done
 - `names`: names that become file names, URLs and host names
 - `retention`: which versions of a thing to keep
@@ -21,6 +22,7 @@ __all__ = [
     "ids",
     "names",
     "paths",
+    "process",
     "progress",
     "retention",
     "settings",

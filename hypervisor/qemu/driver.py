@@ -20,10 +20,10 @@ from hypervisor.machine import (
     Wiring,
     check_wiring,
 )
-from hypervisor.process import Process
 from hypervisor.qemu import abilities, argv, launch
 from hypervisor.qemu.guest import MONITOR_SOCKET, OUTPUT, QemuMachine
 from hypervisor.qemu.stream import listening
+from satchel.process import Process
 
 _FLOCK = struct.Struct("hhqqi4x")
 """struct flock of fcntl(2): type, whence, start, length, process."""

@@ -16,7 +16,6 @@
 from __future__ import annotations
 
 import contextlib
-import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -32,13 +31,13 @@ from hypervisor.machine import (
     Wiring,
     check_arrow,
 )
-from hypervisor.process import Process, printable_tail
 from hypervisor.qemu.argv import PID_FILE
 from hypervisor.qemu.qmp import Monitor, MonitorGone, MonitorRefused
 from hypervisor.qemu.stream import StreamBroken, listening, receive, send
 from hypervisor.ram import RamMount, RamMountFailed
 from satchel.errors import SatchelError
 from satchel.files import write_durably
+from satchel.process import Process, printable_tail
 
 MONITOR_SOCKET = "monitor.sock"
 MIGRATION_SOCKET = "migration.sock"
@@ -275,10 +274,8 @@ class QemuMachine:
                 accepted = True
         if self._process.ended(EXIT_SECONDS if accepted else 0.0):
             return
-        for number in (signal.SIGTERM, signal.SIGKILL):
-            self._process.signal(number)
-            if self._process.ended(KILL_SECONDS):
-                return
+        if self._process.end(KILL_SECONDS, KILL_SECONDS):
+            return
         with contextlib.suppress(RamMountFailed):
             RamMount.adopt(self._wiring.ram.parent).abort()
         if self._process.ended(KILL_SECONDS):

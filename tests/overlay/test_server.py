@@ -135,7 +135,7 @@ def test_failed_start_says_why_and_leaves_nothing(
 ) -> None:
     volume = create_volume(short_path, "disk0", root)
     volume.overlay.unlink()
-    with pytest.raises(ServerFailed, match=r"exit status 1.*disk0\.overlay"):
+    with pytest.raises(ServerFailed, match=r"(?s)exit status 1.*disk0\.overlay"):
         VolumeServer.start(short_path, store.packs_path, [volume], local_resolver(store))
     assert names(short_path) == {"nbdkit.log", "disk0.map"}
 

@@ -1,6 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""Processes that outlive the one that started them: machines, and the mounts of their RAM."""
+"""Processes that outlive the one that started them: machines, what serves their volumes, the mounts
+of their RAM."""
 
 from __future__ import annotations
 
@@ -19,6 +20,7 @@ _TAIL_BYTES = 4096
 class Process:
     """A process that we started, or that an earlier process of ours did. Thread-safe.
 
+    Held by a descriptor, so that its number cannot come to mean another one.
     command: its arguments. output: the file of its stdout and stderr.
     """
 
@@ -29,6 +31,7 @@ class Process:
         output: Path,
         child: subprocess.Popen[bytes] | None = None,
     ) -> None:
+        """Raises ProcessLookupError where there is no process of that number."""
         self._handle = os.pidfd_open(pid)
         self.pid = pid
         self.command = list(command)
@@ -59,22 +62,39 @@ class Process:
                 pass_fds=inherited,
                 start_new_session=True,
             )
-        return cls(child.pid, command, output, child)
+        try:
+            return cls(child.pid, command, output, child)
+        except OSError:
+            child.kill()
+            child.wait()
+            raise
 
     @classmethod
     def find(cls, pid: int, output: Path) -> Process | None:
         """The process of that number, if there is one."""
         try:
-            command = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
-            return cls(pid, command.split("\0")[:-1], output)
-        except OSError:
+            process = cls(pid, (), output)
+            command = Path(f"/proc/{pid}/cmdline").read_bytes()
+        except (OSError, ValueError, OverflowError):
             return None
+        process.command = os.fsdecode(command).split("\0")[:-1]
+        return None if process.ended() else process
 
-    def ended(self, seconds: float = 0.0) -> bool:
-        """Whether it has ended, waiting for that up to `seconds`."""
+    @classmethod
+    def named(cls, pid_file: Path) -> Process | None:
+        """The process whose number is in a file, `output` beside it as NAME.log. The file may be
+        old or hold anything: the arguments tell whose process it is."""
+        try:
+            pid = int(pid_file.read_text(encoding="ascii"))
+        except (OSError, ValueError):
+            return None
+        return cls.find(pid, pid_file.with_suffix(".log"))
+
+    def ended(self, seconds: float | None = 0.0) -> bool:
+        """Whether it has ended, waiting for that up to `seconds`; None: however long it takes."""
         poll = select.poll()
         poll.register(self._handle, select.POLLIN)
-        if not poll.poll(seconds * 1000):
+        if not poll.poll(None if seconds is None else seconds * 1000):
             return False
         if self._child is not None:
             self._child.wait()
@@ -84,6 +104,15 @@ class Process:
         """Send it that signal, if it has not ended; never to another process of the same number."""
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._handle, number)
+
+    def end(self, patience: float, killed: float | None = None) -> bool:
+        """Ask it to end, kill it after `patience` seconds, wait as `ended` does. Whether it is
+        gone."""
+        self.signal(signal.SIGTERM)
+        if self.ended(patience):
+            return True
+        self.signal(signal.SIGKILL)
+        return self.ended(killed)
 
     def ending(self) -> str:
         """How it ended, once it has."""
