@@ -84,6 +84,6 @@ def _cell(key: str, value: Any) -> str:
         return f"{value:.2f}"
     if isinstance(value, dict):
         return ", ".join(f"{name} {_cell(key, item)}" for name, item in value.items())
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return ", ".join(str(item) for item in value)
     return str(value)

@@ -110,6 +110,7 @@ def test_a_table_has_a_line_for_each_row(capsys: pytest.CaptureFixture[str]) -> 
 
 def test_a_table_of_one_thing(capsys: pytest.CaptureFixture[str]) -> None:
     value = {"ok": False, "seconds": 1.23456, "pack_bytes": 12, "sub": {"x": 1}, "list": [1, 2]}
+    value["tuple"] = ("a", "b")
     show(value, as_json=False)
     words = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert words == [
@@ -118,6 +119,7 @@ def test_a_table_of_one_thing(capsys: pytest.CaptureFixture[str]) -> None:
         ["pack", "bytes", "12", "B"],
         ["sub", "x", "1"],
         ["list", "1,", "2"],
+        ["tuple", "a,", "b"],
     ]
 
 
