@@ -17,7 +17,7 @@ import pytest
 
 from satchel.errors import NotFoundError, UsageError
 from testbed.sshd import Sshd
-from tests.homeserver.program import Program, wait_until
+from tests.homeserver.program import Program
 from tests.needs import requires
 from tests.waiting import eventually
 from wire import Identity
@@ -36,7 +36,7 @@ class Owner:
         assert self.program.run("init").returncode == 0
         self.home: subprocess.Popen[str] = self.program.start("serve")
         socket = folder / "h/run/satchel/home/home.sock"
-        wait_until(socket.exists, 60)
+        assert eventually(socket.exists, 60)
         key = Identity.create(folder / "key")
         self._key = key
         self.reach_home()

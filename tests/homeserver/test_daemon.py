@@ -19,11 +19,12 @@ from hypervisor import QemuDriver
 from images import BuiltImage
 from replay import decode_responses, encode_operations
 from satchel.errors import SatchelError, UnavailableError
-from tests.homeserver.program import Program, wait_until
+from tests.homeserver.program import Program
 from tests.leftovers import below
 from tests.machines import MACHINE, NotesCheckpoint
 from tests.needs import requires
 from tests.replica.notebook import notebook
+from tests.waiting import eventually
 from wire import HttpClient
 
 pytestmark = requires(*MACHINE)
@@ -48,7 +49,9 @@ class Daemon:
     def start(self, *arguments: str) -> None:
         """Returns once it answers."""
         self.process = self.program.start("--config", self.config, "serve", *arguments)
-        wait_until(lambda: self.process_ended() or "answers at" in self.program.log.read_text())
+        assert eventually(
+            lambda: self.process_ended() or "answers at" in self.program.log.read_text()
+        )
         assert not self.process_ended(), self.program.log.read_text()
 
     def process_ended(self) -> bool:
@@ -138,7 +141,7 @@ def test_a_killed_machine_is_an_error_and_a_launch_replays(daemon: Daemon) -> No
     state = daemon.post("digest", {"paths": ["/var/lib/notes"]})
     (pid,) = daemon.pids("qemu")
     os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: daemon.view()["failure"] is not None)
+    assert eventually(lambda: daemon.view()["failure"] is not None)
     assert daemon.view()["state"] == "failed"
     assert daemon.left() == []
     with pytest.raises(UnavailableError, match="SIGKILL"):
@@ -217,7 +220,7 @@ def failed(daemon: Daemon, code: int, why: str) -> None:
 def test_sigterm_during_a_first_boot(daemon: Daemon) -> None:
     ServiceShelf(daemon.settings.services).checkpoints("notes").keep([])
     daemon.process = daemon.program.start("--config", daemon.config, "serve", "--launch", "notes")
-    wait_until(lambda: bool(daemon.pids("qemu")))
+    assert eventually(lambda: bool(daemon.pids("qemu")))
     assert daemon.end(signal.SIGTERM) == 130
     assert daemon.left() == []
 

@@ -24,9 +24,10 @@ from homeserver.media import media_contents, verify_media
 from homeserver.work import Works, WorkStopped
 from satchel.progress import Progress
 from tests.homeserver.conftest import Bench
-from tests.homeserver.program import PROGRAM, Program, wait_until
+from tests.homeserver.program import PROGRAM, Program
 from tests.homeserver.test_carry import run
 from tests.needs import requires
+from tests.waiting import eventually
 from wire import serve
 
 MIB = 1 << 20
@@ -65,7 +66,7 @@ class Terminal:
         return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", self._said.decode(errors="replace"))
 
     def wait_for(self, text: str) -> None:
-        wait_until(lambda: text in self.said or self.process.poll() is not None)
+        assert eventually(lambda: text in self.said or self.process.poll() is not None)
 
     def interrupt(self) -> int:
         """Ctrl-C; its exit code."""
@@ -160,7 +161,7 @@ def test_onto_media(bench: Bench, media: Path, program: Program, command: str) -
     with daemon(bench):
         with held(bench, {"sync": "sync", "checkpoint": "carry"}[command]) as hold:
             terminal = Terminal(program, *arguments)
-            wait_until(lambda: bool(DRAWN.search(terminal.said)))
+            assert eventually(lambda: bool(DRAWN.search(terminal.said)))
             assert terminal.interrupt() == 130
             assert "interrupted" in terminal.said
             assert hold.stopped.is_set()
@@ -187,7 +188,7 @@ def test_a_sync_by_a_daemon_that_nobody_holds(
     bench.home.close()
     serving = program.start("serve")
     try:
-        wait_until(lambda: "answers at" in program.log.read_text())
+        assert eventually(lambda: "answers at" in program.log.read_text())
         for number in range(5):
             root = tmp_path / f"stick-{number}"
             root.mkdir()
@@ -220,7 +221,7 @@ def test_a_prune_by_the_daemon(bench: Bench, program: Program) -> None:
     with daemon(bench):
         with held(bench, "prune") as hold:
             terminal = Terminal(program, "prune")
-            wait_until(lambda: bool(DRAWN.search(terminal.said)))
+            assert eventually(lambda: bool(DRAWN.search(terminal.said)))
             assert terminal.interrupt() == 130
             assert hold.stopped.is_set()
         assert bench.home.store.stats().chunks == chunks

@@ -16,9 +16,10 @@ from pathlib import Path
 import pytest
 
 from tests.chunkstore.content import COLLISIONS, noise
-from tests.homeserver.program import PROGRAM, Program, wait_until
+from tests.homeserver.program import PROGRAM, Program
 from tests.leftovers import below
 from tests.needs import requires
+from tests.waiting import eventually
 
 MIB = 1 << 20
 
@@ -192,7 +193,7 @@ def test_store_by_option_by_variable_and_by_default(tmp_path: Path, disk: Path) 
 def test_a_store_that_is_in_use_names_the_process(imported: Program) -> None:
     socket = imported.folder / "nbd"
     with volume(imported, "--socket", socket) as process:
-        wait_until(socket.exists)
+        assert eventually(socket.exists)
         error = imported.fails(5, "ls")
         assert str(process.pid) in error["why"]
     assert imported.json("ls")
@@ -215,7 +216,7 @@ def test_serve_volume(imported: Program, disk: Path) -> None:
     socket = imported.folder / "nbd"
     uri = f"nbd+unix:///disk?socket={socket}"
     with volume(imported, "--socket", socket):
-        wait_until(lambda: "volume disk at" in imported.log.read_text())
+        assert eventually(lambda: "volume disk at" in imported.log.read_text())
         assert uri in imported.log.read_text()
         info = json.loads(run("nbdinfo", "--json", uri))["exports"][0]
         assert info["export-size"] == disk.stat().st_size
@@ -234,7 +235,7 @@ def test_serve_volume_writable(imported: Program, disk: Path, tmp_path: Path) ->
     socket = imported.folder / "nbd"
     uri = f"nbd+unix:///disk?socket={socket}"
     with volume(imported, "--socket", socket, "--writable"):
-        wait_until(socket.exists)
+        assert eventually(socket.exists)
         fio = ["fio", "--name=x", "--ioengine=nbd", f"--uri={uri}", "--rw=randrw", "--bs=4k"]
         fio += ["--size=16m", "--io_size=8m", "--iodepth=8", "--verify=crc32c"]
         fio += ["--verify_fatal=1", "--randseed=1", "--output-format=json"]
@@ -256,7 +257,7 @@ def test_ctrl_c_twice_and_sigterm_end_serve_volume_cleanly(imported: Program) ->
     socket = imported.folder / "nbd"
     for signals in ([signal.SIGTERM], [signal.SIGINT] * 3, [signal.SIGINT, signal.SIGTERM]):
         process = imported.start("serve-volume", "disk", "--socket", socket)
-        wait_until(socket.exists)
+        assert eventually(socket.exists)
         for number in signals:
             process.send_signal(number)
         assert process.wait(30) == 130
@@ -300,7 +301,7 @@ def test_ctrl_c_in_the_middle_of_an_export(imported: Program, tmp_path: Path) ->
     imported.log.touch()
     before = len(list(tmp_path.iterdir()))
     process = imported.start("export", "disk", out)
-    wait_until(lambda: len(list(tmp_path.iterdir())) > before or process.poll() is not None)
+    assert eventually(lambda: len(list(tmp_path.iterdir())) > before or process.poll() is not None)
     process.send_signal(signal.SIGINT)
     assert process.wait(30) in (0, 130)
     assert out.stat().st_size in (len(b"precious"), 24 * MIB + 1000)

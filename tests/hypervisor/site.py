@@ -12,8 +12,6 @@ import re
 import signal
 import socket
 import subprocess
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
@@ -28,6 +26,7 @@ from hypervisor import (
     QemuDriver,
     Wiring,
 )
+from tests.waiting import eventually
 
 SPEC = MachineSpec(memory_mib=128, disks=("disk0",))
 DISK_BYTES = 16 << 20
@@ -74,7 +73,7 @@ class Nbd:
         self._log = folder / f"{name}.log"
         command = ["nbdkit", "-f", "-U", str(self.socket), "--filter=log", *plugin]
         self.process = subprocess.Popen([*command, f"logfile={self._log}"])
-        wait_until(self.socket.exists)
+        assert eventually(self.socket.exists)
 
     @property
     def uri(self) -> str:
@@ -195,19 +194,12 @@ class QemuSite:
 
     def kill(self, machine: Machine) -> None:
         os.kill(machine.pid, signal.SIGKILL)
-        wait_until(lambda: machine.state is MachineState.FAILED)
+        assert eventually(lambda: machine.state is MachineState.FAILED)
 
     def close(self) -> None:
         for machine in self._machines:
             machine.stop()
         self.nbd.stop()
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {seconds} s"
-        time.sleep(0.01)
 
 
 def make_sparse(path: Path, size: int) -> None:

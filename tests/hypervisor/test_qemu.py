@@ -32,8 +32,8 @@ from tests.hypervisor.site import (
     QemuSite,
     make_sparse,
     open_files,
-    wait_until,
 )
+from tests.waiting import eventually
 
 pytestmark = [requires("qemu-system-x86_64", "nbdkit"), pytest.mark.machine]
 
@@ -144,7 +144,7 @@ def test_a_disk_that_fails_pauses_the_machine_and_resume_tries_again(
     assert agent("write fine") == "ok"
     trouble.touch()
     agent.ask("write retried")
-    wait_until(lambda: machine.state is MachineState.PAUSED)
+    assert eventually(lambda: machine.state is MachineState.PAUSED)
     assert "disk node0 failed a write" in (machine.failure() or "")
     trouble.unlink()
     machine.resume()
@@ -160,7 +160,7 @@ def test_a_guest_that_turns_itself_off(qemu_site: QemuSite) -> None:
     machine = qemu_site.running()
     agent = Lines(machine)
     agent.ask("off")
-    wait_until(lambda: machine.state is MachineState.FAILED)
+    assert eventually(lambda: machine.state is MachineState.FAILED)
     assert "exit status 0: the guest turned itself off" in (machine.failure() or "")
     agent.close()
 
@@ -193,7 +193,7 @@ def test_an_interrupted_start_leaves_nothing(
     qemu_site: QemuSite, boot_files: Boot, short_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(self: QemuMachine, *, incoming: bool) -> None:
-        wait_until(lambda: bool(processes_of(short_path)))
+        assert eventually(lambda: bool(processes_of(short_path)))
         raise KeyboardInterrupt
 
     monkeypatch.setattr(QemuMachine, "begin", interrupted)

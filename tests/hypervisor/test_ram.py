@@ -22,8 +22,8 @@ from tests.hypervisor.site import (
     QemuSite,
     copy_sparse,
     make_sparse,
-    wait_until,
 )
+from tests.waiting import eventually
 
 pytestmark = [requires("fuse", "nbdfuse", "nbdkit"), pytest.mark.machine]
 
@@ -206,7 +206,7 @@ def test_ram_that_cannot_be_read_ends_the_machine_with_the_reason(
     lazy.nbd.process.wait()
     with contextlib.suppress(MachineFailed):  # if it touches such a page at once
         machine.resume()
-    wait_until(lambda: machine.state is MachineState.FAILED)
+    assert eventually(lambda: machine.state is MachineState.FAILED)
     assert "SIGBUS: its RAM file failed to deliver a page" in (machine.failure() or "")
     machine.stop()
 

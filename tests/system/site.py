@@ -14,7 +14,6 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -139,7 +138,7 @@ class Site:
         process = self.bed.client.popen(argv, log=config.with_name("session.log"))
         self._sessions.append(process)
         place = config.parent / "run" / "notes.sock"
-        wait_until(lambda: listens(place) or process.poll() is not None)
+        assert eventually(lambda: listens(place) or process.poll() is not None)
         with HttpClient(place) as session:
             return int(session.get_json("/v1/status")["port"])
 
@@ -347,10 +346,8 @@ class Work:
     def more(self, count: int) -> None:
         """Until so many more were acknowledged."""
         goal = len(self.acknowledged) + count
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while len(self.acknowledged) < goal:
-            assert time.monotonic() < deadline, (self.acknowledged, self.refused[-3:])
-            time.sleep(0.02)
+        done = eventually(lambda: len(self.acknowledged) >= goal)
+        assert done, (self.acknowledged, self.refused[-3:])
 
     def _run(self) -> None:
         number = 0
@@ -371,13 +368,6 @@ def said_by(done: subprocess.CompletedProcess[str]) -> Said:
     lines = [line for line in done.stderr.splitlines() if line.startswith("satchel")]
     assert len(lines) == 1, (done.stdout, done.stderr)
     return Said(done.returncode, lines[0])
-
-
-def wait_until(condition: Callable[[], object], seconds: float = PATIENCE_SECONDS) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def processes_at(bed: Testbed, host: str) -> list[str]:

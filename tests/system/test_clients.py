@@ -5,7 +5,8 @@
 from pathlib import Path
 
 from tests.system.needs import WHOLE
-from tests.system.site import Site, wait_until
+from tests.system.site import Site
+from tests.waiting import eventually
 from wire import Identity
 
 pytestmark = WHOLE
@@ -38,7 +39,7 @@ def test_two_devices_for_one_service(site: Site) -> None:
     told = site.add(port, "too late")
     assert told.status == 409
     assert "tablet" in str(told.error)
-    wait_until(lambda: site.status()["refusal"])
+    assert eventually(lambda: site.status()["refusal"])
     assert "tablet" in site.types("status", "notes").stdout
     there = site.titles(other)
     assert {"by the laptop", "the laptop was not disturbed"} <= there

@@ -16,7 +16,8 @@ from tests.browser import NOVNC, Browser, browsing
 from tests.headless import TIGERVNC, Headless, captured, viewing
 from tests.system.conftest import site_of
 from tests.system.needs import WHOLE
-from tests.system.site import Site, wait_until
+from tests.system.site import Site
+from tests.waiting import eventually
 
 pytestmark = [*WHOLE, pytest.mark.nightly]
 
@@ -39,7 +40,7 @@ def await_first_screen(site: Site, folder: Path, prefix: Sequence[str]) -> None:
             return captured(folder, site.port(), prefix)
         return b""
 
-    wait_until(shown, 120.0)
+    assert eventually(shown, 120.0)
 
 
 def settled(site: Site, viewer: Headless | Browser, folder: Path) -> bytes:
@@ -53,7 +54,7 @@ def settled(site: Site, viewer: Headless | Browser, folder: Path) -> bytes:
         now = captured(folder, site.port(), viewer.prefix)
         return seen[0] == now and 0 < done == answered(site)
 
-    wait_until(alike, 120.0)
+    assert eventually(alike, 120.0)
     return seen[0]
 
 
@@ -101,11 +102,11 @@ def test_a_viewer_stays_connected_from_hotspot_to_hotspot(
                 pictures.append(inserts(site, viewer, tmp_path, f"At {spot}. "))
                 assert site.status()["first_responses"].get(spot, 0)
                 site.mend_home()
-                wait_until(lambda: site.states()["home"] == "joined", 60.0)
+                assert eventually(lambda: site.states()["home"] == "joined", 60.0)
                 assert viewer.runs
         status = site.status()
         print(status["first_responses"], status["last_operation"])
         assert status["diverged"] == 0
         assert set(site.states()) == {"home", "b"}
-        wait_until(lambda: site.status()["later_responses"] >= status["last_operation"])
+        assert eventually(lambda: site.status()["later_responses"] >= status["last_operation"])
         assert len(set(pictures)) == len(pictures)

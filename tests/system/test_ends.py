@@ -19,8 +19,8 @@ from tests.system.site import (
     processes_at,
     said_by,
     sockets_below,
-    wait_until,
 )
+from tests.waiting import eventually
 
 pytestmark = WHOLE
 
@@ -37,7 +37,7 @@ def left_of(site: Site, role: Role) -> list[str]:
 @pytest.mark.parametrize("how", ["stop", "SIGINT", "SIGTERM"])
 def test_a_session_ends(site: Site, how: str) -> None:
     process = site.run("--media", site.media, "--at", "a")
-    wait_until(lambda: site.states().get("a") == "joined")
+    assert eventually(lambda: site.states().get("a") == "joined")
     site.adds(site.port(), "a note")
     if how == "stop":
         assert site.sees("stop", "notes") == {"stopped": "notes"}
@@ -51,7 +51,7 @@ def test_a_session_ends(site: Site, how: str) -> None:
 
 def test_a_session_is_interrupted_while_a_replica_comes_up(site: Site) -> None:
     process = site.run("--media", site.media, "--at", "a")
-    wait_until(lambda: machines_at(site.bed, "surrogate-a"))
+    assert eventually(lambda: machines_at(site.bed, "surrogate-a"))
     assert end(process, signal.SIGINT) == INTERRUPTED
     assert site.left_by_sessions() == []
     assert site.at_home()["client"] is None
@@ -63,7 +63,7 @@ def test_a_daemon_ends_while_its_machine_is_used(
     site: Site, name: str, number: signal.Signals
 ) -> None:
     site.run("--media", site.media, "--at", "a")
-    wait_until(lambda: site.states().get("a") == "joined")
+    assert eventually(lambda: site.states().get("a") == "joined")
     role = site.home if name == "home" else site.spots[name]
     assert len(mounts_below(role.folder)) >= 1
     assert role.end(number) == INTERRUPTED
@@ -89,7 +89,7 @@ def test_a_daemon_that_runs_already(site: Site) -> None:
         assert said.code == 5
         assert str(role.pid) in said.line
     site.run("--media", site.media, "--at", "a")
-    wait_until(lambda: site.states().get("a") == "joined")
+    assert eventually(lambda: site.states().get("a") == "joined")
 
 
 def test_a_port_that_is_taken(site: Site) -> None:

@@ -7,7 +7,8 @@ import time
 import pytest
 
 from tests.system.needs import WHOLE
-from tests.system.site import Site, Work, kill, machines_at, wait_until
+from tests.system.site import Site, Work, kill, machines_at
+from tests.waiting import eventually
 
 pytestmark = WHOLE
 
@@ -32,13 +33,13 @@ def test_unreachable_in_the_middle_of_a_run(site: Site, silent: bool, long: bool
         work.more(20)
         assert set(work.leaders[-15:]) == {"a"}
         if long:
-            wait_until(lambda: site.states()["home"] == "silent")
+            assert eventually(lambda: site.states()["home"] == "silent")
         assert site.status()["stable_operation"] <= stable + 5
         site.mend_home()
         work.more(5)
     assert work.refused == []
-    wait_until(site.all_is_stable)
-    wait_until(lambda: site.states()["home"] == "joined")
+    assert eventually(site.all_is_stable)
+    assert eventually(lambda: site.states()["home"] == "joined")
     status = site.status()
     assert (status["diverged"], status["journal_failure"]) == (0, None)
     assert site.sees("stop", "notes") == {"stopped": "notes"}
@@ -61,8 +62,8 @@ def test_unreachable_before_the_start(site: Site) -> None:
     assert set(work.leaders) == {"a"}
     assert site.status()["stable_operation"] == 0
     site.mend_home()
-    wait_until(site.all_is_stable)
-    wait_until(lambda: site.states() == {"home": "joined", "a": "joined"})
+    assert eventually(site.all_is_stable)
+    assert eventually(lambda: site.states() == {"home": "joined", "a": "joined"})
     assert site.status()["diverged"] == 0
 
 
@@ -72,7 +73,7 @@ def test_never_back_before_the_end(site: Site) -> None:
     site.move("a")
     port = site.port()
     site.adds(port, "both have it")
-    wait_until(site.all_is_stable)
+    assert eventually(site.all_is_stable)
     site.cut_home(silent=False)
     with Work(site, port) as work:
         work.more(10)
@@ -103,9 +104,9 @@ def test_home_dies_and_comes_back(site: Site, program: str) -> None:
         site.home.command("launch", "notes", "--json")
         work.more(5)
     assert work.refused == []
-    wait_until(site.all_is_stable)
-    wait_until(lambda: site.states()["home"] == "joined")
-    wait_until(lambda: site.at_home()["last_executed"] == site.at_home()["last_logged"])
+    assert eventually(site.all_is_stable)
+    assert eventually(lambda: site.states()["home"] == "joined")
+    assert eventually(lambda: site.at_home()["last_executed"] == site.at_home()["last_logged"])
     assert site.status()["diverged"] == 0
 
 
@@ -125,5 +126,5 @@ def test_neither_home_nor_surrogate_nor_stick(site: Site) -> None:
     assert again.status == 503
     assert time.monotonic() - began < 30
     site.mend_home()
-    wait_until(site.all_is_stable)
+    assert eventually(site.all_is_stable)
     assert {"before", "in the dark", "darker still"} <= site.titles(port)

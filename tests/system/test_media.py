@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.system.needs import WHOLE
-from tests.system.site import Site, Work, end, wait_until
+from tests.system.site import Site, Work, end
+from tests.waiting import eventually
 
 pytestmark = WHOLE
 
@@ -38,7 +39,7 @@ def test_everything_works(site: Site) -> None:
     with Work(site, port) as work:
         work.more(20)
     assert work.refused == []
-    wait_until(lambda: site.status()["stable_operation"] == len(work.acknowledged))
+    assert eventually(lambda: site.status()["stable_operation"] == len(work.acknowledged))
     status = site.status()
     assert status["diverged"] == 0
     assert status["journal_failure"] is None
@@ -172,7 +173,7 @@ def test_ctrl_c_while_the_daemon_brings_a_checkpoint_onto_it(site: Site) -> None
         site.home.command("media", "init", root, "--json")
         argv = site.home.argv("checkpoint", "notes", "--media", root)
         process = site.home.host.popen(argv, log=site.folder / "checkpoint.log")
-        wait_until(lambda root=root: packed_bytes(root) > 1 << 20)  # type: ignore[misc]
+        assert eventually(lambda root=root: packed_bytes(root) > 1 << 20)  # type: ignore[misc]
         if end(process, signal.SIGINT) == 130:
             break
     else:

@@ -26,8 +26,8 @@ from tests.system.site import (
     kill,
     machines_at,
     said_by,
-    wait_until,
 )
+from tests.waiting import eventually
 
 pytestmark = [*WHOLE, pytest.mark.nightly, requires("fuse")]
 
@@ -109,7 +109,7 @@ def test_guest_and_mount_work_on_one_folder(laptop: Laptop, tmp_path: Path) -> N
 
     # What came after the checkpoint is executed again, and not written again.
     starts_home_again(laptop)
-    wait_until(lambda: site.at_home()["last_executed"] == site.at_home()["last_logged"])
+    assert eventually(lambda: site.at_home()["last_executed"] == site.at_home()["last_logged"])
     assert (folder / "log").read_text() == "123"
     assert laptop.appends("/log", "4") == WAS_OPEN
     assert laptop.reads("/log") == "1234"
@@ -153,7 +153,7 @@ def starts_home_again(laptop: Laptop) -> None:
     site.home.stop()
     site.restart_home()
     assert list(laptop.folder.iterdir())  # home waits for its nodes, the mount for its connection
-    wait_until(lambda: site.states()["home"] == "joined")
+    assert eventually(lambda: site.states()["home"] == "joined")
 
 
 class Appends:
@@ -180,7 +180,7 @@ class Appends:
 
     def more(self, count: int) -> None:
         goal = len(self.lines) + count
-        wait_until(lambda: len(self.lines) >= goal)
+        assert eventually(lambda: len(self.lines) >= goal)
 
     def _run(self) -> None:
         while not self._ending.is_set():
@@ -194,7 +194,7 @@ class Appends:
 def stands_once(laptop: Laptop, appends: Appends) -> None:
     """Every line, in the file as mounts see it, whoever executed it how often; also one that was
     not answered in time, which stays an operation."""
-    wait_until(
+    assert eventually(
         lambda: laptop.site.at_home()["last_executed"] == laptop.site.at_home()["last_logged"]
     )
     text = (laptop.folder / "log").read_text()
@@ -261,7 +261,7 @@ def test_open_files_go_along_with_a_move_from_one_surrogate_to_another(laptop: L
         assert is_locked(log)
         mine.seek(4)
         site.move("b", "--route", "handover")
-        wait_until(lambda: site.states() == {"home": "joined", "b": "joined"})
+        assert eventually(lambda: site.states() == {"home": "joined", "b": "joined"})
         assert laptop.appends("/log", "two ") == WAS_OPEN
         assert mine.read(4) == b"two "
         mine.write(b"three ")
@@ -291,7 +291,7 @@ def test_home_that_is_killed_and_begins_again_writes_nothing_twice(laptop: Lapto
         kill(site.spots["a"].pid)
         site.roles.restart_surrogate("a", empty=False)
         appends.more(5)
-    wait_until(lambda: site.states()["home"] == "joined")
+    assert eventually(lambda: site.states()["home"] == "joined")
     stands_once(laptop, appends)
     assert site.sees("doctor", "files", seconds=DOCTOR_SECONDS)["differs"] is None
     stands_once(laptop, appends)

@@ -7,7 +7,8 @@ import time
 import pytest
 
 from tests.system.needs import WHOLE
-from tests.system.site import Site, Work, wait_until
+from tests.system.site import Site, Work
+from tests.waiting import eventually
 
 pytestmark = WHOLE
 
@@ -18,7 +19,7 @@ def test_a_silent_home_holds_up_neither_work_nor_the_end(site: Site) -> None:
     site.move("a")
     port = site.port()
     site.adds(port, "both have it")
-    wait_until(site.all_is_stable)
+    assert eventually(site.all_is_stable)
     site.cut_home(silent=True)
     with Work(site, port, pause=0.1) as work:
         work.more(5)
@@ -32,7 +33,7 @@ def test_a_silent_home_holds_up_neither_work_nor_the_end(site: Site) -> None:
     site.run_with_media()
     assert "nothing answers there; going on with the media alone" in site.said
     site.mend_home()
-    wait_until(site.all_is_stable)
+    assert eventually(site.all_is_stable)
     assert site.sees("stop", "notes") == {"stopped": "notes"}
     assert {"both have it", *work.acknowledged} <= site.titles_at_home()
 
@@ -59,6 +60,6 @@ def test_what_only_home_has_is_waited_for(site: Site) -> None:
     assert site.states()["a"] == "joined"
     site.mend_home()
     site.adds(port, "after")
-    wait_until(site.all_is_stable)
+    assert eventually(site.all_is_stable)
     assert site.states() == {"home": "joined", "a": "joined"}
     assert site.status()["diverged"] == 0

@@ -17,7 +17,8 @@ from testbed import Testbed
 from testbed.built import cache_folder
 from tests.system.conftest import site_of
 from tests.system.needs import WHOLE
-from tests.system.site import Site, wait_until
+from tests.system.site import Site
+from tests.waiting import eventually
 
 pytestmark = [*WHOLE, pytest.mark.nightly]
 
@@ -64,7 +65,7 @@ def test_a_replica_that_goes_by_its_machine_is_in_quarantine_and_the_doctor_know
         assert site.states() == {"home": "joined", "a": "joined"}
         assert asked(site, "/moment")[0].startswith("3 at ")
         attempts = RESTARTS + 1  # each executes the log again, and the same operation differs
-        wait_until(lambda: len(site.status()["quarantined"]) == attempts)
+        assert eventually(lambda: len(site.status()["quarantined"]) == attempts)
         cases = site.status()["quarantined"]
         assert {(case["operation"], case["surrogate"]) for case in cases} == {(3, "a")}
         evidence = Path(cases[0]["evidence"])
@@ -91,7 +92,7 @@ def test_with_the_logs_time_it_does_the_same_everywhere(
         site.move("a")
         answers = asked(site, "/count", "/moment", "/moment", "/moment")
         assert len(set(answers)) == 4
-        wait_until(lambda: site.status()["later_responses"] == 4)
+        assert eventually(lambda: site.status()["later_responses"] == 4)
         assert site.status()["diverged"] == 0
         assert site.states() == {"home": "joined", "a": "joined"}
         assert examined(site, 0)["differs"] is None

@@ -9,7 +9,8 @@ import pytest
 
 from testbed.roles import Role
 from tests.system.needs import WHOLE
-from tests.system.site import Site, Work, kill, machines_at, wait_until
+from tests.system.site import Site, Work, kill, machines_at
+from tests.waiting import eventually
 
 pytestmark = WHOLE
 
@@ -104,7 +105,7 @@ def test_killed_in_the_middle_of_a_run(site: Site) -> None:
     assert machines_at(site.bed, "surrogate-a") == []
     site.move("a")
     assert set(work.acknowledged) <= site.titles(port)
-    wait_until(lambda: site.status()["stable_operation"] == site.status()["last_operation"])
+    assert eventually(lambda: site.status()["stable_operation"] == site.status()["last_operation"])
     assert site.sees("stop", "notes") == {"stopped": "notes"}
     assert set(work.acknowledged) <= site.titles_at_home()
 
@@ -127,7 +128,7 @@ def test_one_program_of_a_surrogate_killed(site: Site, program: str) -> None:
         kill(spot.pid if program == "daemon" else only_pid(spot, program))
         work.more(10)
     assert work.refused == []
-    wait_until(lambda: "lost" in site.states().values())
+    assert eventually(lambda: "lost" in site.states().values())
     told = next(row["error"] for row in site.status()["replicas"] if row["name"] == "a")
     assert told
     if program == "daemon":

@@ -19,8 +19,9 @@ from satchel.paths import SHARE_SOCKET
 from shares.coherence import BLOCK
 from shares.nodes import ROOT, Buffer, Membership, Node
 from testbed.sshd import Sshd
-from tests.homeserver.program import Program, wait_until
+from tests.homeserver.program import Program
 from tests.needs import requires
+from tests.waiting import eventually
 from wire import Caller, Identity, Links
 
 UID, GID = os.getuid(), os.getgid()
@@ -40,7 +41,7 @@ class Daemon:
 
     def begin(self) -> None:
         self.process: subprocess.Popen[str] = self.program.start("serve")
-        wait_until((self.run / "home.sock").exists, 60)
+        assert eventually((self.run / "home.sock").exists, 60)
 
     def end(self, number: signal.Signals = signal.SIGTERM) -> None:
         self.process.send_signal(number)
@@ -162,7 +163,7 @@ def test_home_mounts_a_share_of_its_own(daemon: Daemon, tmp_path: Path) -> None:
     finally:
         subprocess.run(["fusermount3", "-u", place], check=True)
     nodes = partial(program.json, "share", "status")
-    wait_until(lambda: len(nodes()[0]["nodes"]) == 1, 30)
+    assert eventually(lambda: len(nodes()[0]["nodes"]) == 1, 30)
     assert (daemon.shared / "file").read_bytes() == b"at home, "
 
 
@@ -191,7 +192,7 @@ def test_a_client_reaches_the_shares_and_lends_them_to_a_surrogate(
                     assert link._ssh
                     link._ssh.close(gone=True)
                     link.want()
-                    wait_until(lambda: link.alive, 30)
+                    assert eventually(lambda: link.alive, 30)
                     assert member.attributes(file, None).size == 9
                 member.close()
                 membership.close()
