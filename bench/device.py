@@ -6,11 +6,10 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from satchel.errors import UnavailableError
+from testbed import await_up
 
 
 @contextlib.contextmanager
@@ -23,10 +22,7 @@ def device(path: Path, nbdkit: Sequence[str], options: Sequence[str] = ()) -> It
     with contextlib.ExitStack() as stack:
         stack.callback(serving.wait)
         stack.callback(run, "fusermount3", "-u", str(path))
-        while path.stat().st_size == 0:
-            if serving.poll() is not None:
-                raise UnavailableError(f"nbdfuse ended with {serving.returncode}")
-            time.sleep(0.01)
+        await_up("nbdfuse", serving, lambda: path.stat().st_size > 0)
         yield
 
 

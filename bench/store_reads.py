@@ -26,8 +26,8 @@ from bench.store_inputs import SEED, Input, make_inputs
 from chunkstore import Store
 from hypervisor import RamMount
 from overlay import serve_stored
-from satchel.errors import UnavailableError
 from satchel.ids import BLOCK_SIZE
+from testbed import await_up
 
 SATCHEL = "satchel"
 DECOMPRESSING = "satchel, each read decompressed"
@@ -38,7 +38,6 @@ PART = 4
 """The part that is read is a quarter of the image, from OFFSET on: a disk is filled from there."""
 
 FAULTS = 4000
-STARTS_WITHIN_SECONDS = 20
 ROUNDS = 3
 SECONDS = 5
 
@@ -205,11 +204,7 @@ def _qemu(served: Served) -> Iterator[str]:
 def _server(argv: list[str], socket: Path) -> Iterator[None]:
     with subprocess.Popen(argv) as process:
         try:
-            deadline = time.monotonic() + STARTS_WITHIN_SECONDS
-            while not socket.exists():
-                if process.poll() is not None or time.monotonic() > deadline:
-                    raise UnavailableError(f"{argv[0]} did not start")
-                time.sleep(0.02)
+            await_up(argv[0], process, socket.exists)
             yield
         finally:
             process.terminate()

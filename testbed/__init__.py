@@ -6,12 +6,14 @@
 - links: emulated links; `tc netem` where the kernel has it, else satchel-link over TUN
 - namespaces: named network namespaces, their owner, their processes
 - bed: the topology made real, and taken away again
+- starting: programs that are up some time after they were started
 - plot: response times as a picture
 """
 
 from testbed.bed import Client, Host, Testbed
 from testbed.links import Counters, Link, Shape
 from testbed.namespaces import TestbedFailed
+from testbed.starting import await_up
 from testbed.topology import PAPER, PROFILES, TODAY, Profile, Topology
 
 __all__ = [
@@ -27,4 +29,5 @@ __all__ = [
     "Testbed",
     "TestbedFailed",
     "Topology",
+    "await_up",
 ]

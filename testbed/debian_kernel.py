@@ -15,7 +15,6 @@ import shlex
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -25,14 +24,13 @@ from console import run_program
 from images import debian_kernel
 from satchel.errors import UnavailableError, UnsupportedError
 from testbed.built import cache_folder
+from testbed.starting import await_up
 
 VIRTIOFSD = Path("/usr/lib/qemu/virtiofsd")
 
 MODULES = ("virtio_pci", "virtiofs", "overlay", "sch_netem", "veth", "tun")
 
 MEMORY = "2G"
-
-START_SECONDS = 10.0
 
 INIT = """\
 #!/bin/busybox sh
@@ -135,11 +133,7 @@ def _shared_root(folder: Path) -> Iterator[Path]:
     with log.open("wb") as said:
         server = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=said, stderr=said)
     try:
-        deadline = time.monotonic() + START_SECONDS
-        while not socket.exists():
-            if server.poll() is not None or time.monotonic() > deadline:
-                raise GuestFailed("virtiofsd did not start", why=log.read_text()[-500:].strip())
-            time.sleep(0.01)
+        await_up("virtiofsd", server, socket.exists, log)
         yield socket
     finally:
         server.terminate()

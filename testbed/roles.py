@@ -14,23 +14,22 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from replica import sweep
-from satchel.errors import SatchelError, UnavailableError
+from satchel.errors import SatchelError
 from testbed.bed import Host, Testbed
 from testbed.sshd import Sshd
+from testbed.starting import START_SECONDS, await_up
 from testbed.topology import HOME, surrogate_host
 from wire import Identity
 
 PROGRAMS = Path(sys.executable).parent
 
 SSH_PORT = 2222
-
-START_SECONDS = 60.0
 
 COMMAND_SECONDS = 1800.0
 
@@ -75,12 +74,7 @@ class Role:
             prefix=self.host.prefix,
         )
         self._daemon = self.host.popen(self.argv("serve"), log=self.log)
-        deadline = time.monotonic() + START_SECONDS
-        while not listens(self.run_dir / name):
-            if self._daemon.poll() is not None or time.monotonic() > deadline:
-                tail = self.log.read_text(errors="replace")[-2000:]
-                raise UnavailableError(f"{self.program} did not start", why=tail)
-            time.sleep(0.05)
+        await_up(self.program, self._daemon, lambda: listens(self.run_dir / name), self.log)
 
     def end(self, number: signal.Signals) -> int:
         """Send the daemon a signal that ends it; its exit code. The sshd goes on."""
@@ -182,12 +176,8 @@ class Roles:
         service = str(argv[0])
         program = [PROGRAMS / "satchel", "--config", self.client_config, "run", *argv]
         process = self.bed.client.popen(program, log=log)
-        deadline = time.monotonic() + COMMAND_SECONDS
-        while not listens(self.control(service)):
-            if process.poll() is not None or time.monotonic() > deadline:
-                tail = log.read_text(errors="replace")[-2000:]
-                raise UnavailableError(f"satchel run {service} did not start", why=tail)
-            time.sleep(0.02)
+        answers = partial(listens, self.control(service))
+        await_up(f"satchel run {service}", process, answers, log, COMMAND_SECONDS)
         return process
 
     def _write_client_config(self) -> None:

@@ -24,10 +24,11 @@ import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from satchel.errors import UnavailableError, UnsupportedError
+from satchel.errors import UnsupportedError
+from testbed.starting import await_up
 from wire import Identity, Peer, SshHost, known_hosts_line
 
-_SECONDS = 10.0
+_KILL_SECONDS = 10.0
 _SEPARATION = Path("/run/sshd")
 
 _CONFIG = """\
@@ -122,7 +123,11 @@ class Sshd:
                 start_new_session=True,
             )
         sshd = cls(folder, address, port, process)
-        sshd._await_listening(log)
+        try:
+            await_up("sshd", process, lambda: b"Server listening on" in log.read_bytes(), log)
+        except BaseException:
+            sshd.stop()
+            raise
         return sshd
 
     @property
@@ -187,15 +192,6 @@ class Sshd:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def _await_listening(self, log: Path) -> None:
-        deadline = time.monotonic() + _SECONDS
-        while b"Server listening on" not in log.read_bytes():
-            if not self.alive() or time.monotonic() > deadline:
-                self.stop()
-                why = log.read_text(encoding="utf-8", errors="replace")[-2000:].strip()
-                raise UnavailableError(f"sshd does not come up at port {self.port}", why=why)
-            time.sleep(0.01)
-
 
 def _user() -> str:
     return pwd.getpwuid(os.getuid()).pw_name
@@ -230,7 +226,7 @@ def _kill(pids: Iterable[int]) -> None:
     for pid in waiting:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-    deadline = time.monotonic() + _SECONDS
+    deadline = time.monotonic() + _KILL_SECONDS
     while any(_runs(pid) for pid in waiting) and time.monotonic() < deadline:
         time.sleep(0.005)
 

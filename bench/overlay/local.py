@@ -23,7 +23,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -31,8 +30,8 @@ from pathlib import Path
 from bench.device import run
 from bench.harness import Figure, figure
 from homeserver.shares import ShareRecord, Shares, ShareShelf
-from satchel.errors import UnavailableError
 from shares.mounts import MountedShare
+from testbed import await_up
 from wire import Caller
 
 EXAMPLE = Path("/usr/share/doc/libfuse3-dev/examples/passthrough_ll.c")
@@ -150,10 +149,7 @@ def served(argv: list[str], place: Path) -> Iterator[None]:
     place.mkdir(exist_ok=True)
     serving = subprocess.Popen(argv)
     try:
-        while not place.is_mount():
-            if serving.poll() is not None:
-                raise UnavailableError(f"nothing is mounted at {place}", why=str(argv))
-            time.sleep(0.01)
+        await_up(" ".join(argv), serving, place.is_mount)
         yield
     finally:
         subprocess.run(["fusermount3", "-u", "-z", str(place)], check=False)
