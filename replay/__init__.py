@@ -15,7 +15,6 @@
 - diagnosis: where two replicas of one log part, and why
 - shares: what a guest has below /satchel, through a port and a line of their own; share requests:
   what its kernel asks there; share names: what a request is at every replica
-- executor: what operations are played onto
 """
 
 from typing import TYPE_CHECKING
@@ -55,7 +54,6 @@ if TYPE_CHECKING:
         RecordInvalid,
         Response,
     )
-    from replay.player import Executor, play
     from replay.program import AgentMissing, agent_program
     from replay.segments import (
         LogCorrupt,
@@ -85,7 +83,6 @@ __all__ = [
     "Difference",
     "Durability",
     "Early",
-    "Executor",
     "Log",
     "LogBusy",
     "LogCorrupt",
@@ -116,7 +113,6 @@ __all__ = [
     "encode_responses",
     "examine",
     "logs_in",
-    "play",
     "responses_in",
     "scan_segment",
     "share_names",

@@ -27,7 +27,6 @@ from replay import (
     ServiceNotReady,
     ServiceTimeout,
     agent_program,
-    play,
 )
 from replay.frames import Frame, FrameReader, FrameStatus, FrameType
 from satchel.errors import UsageError
@@ -103,12 +102,10 @@ def test_another_operation_under_an_executed_number_is_refused(channel: AgentCha
     assert channel.last == 1
 
 
-def test_two_hundred_operations_played_twice(agent: RunningAgent, channel: AgentChannel) -> None:
+def test_two_hundred_operations(agent: RunningAgent, channel: AgentChannel) -> None:
     operations = [http(number, "POST", "/add", b"%d" % number) for number in range(1, 201)]
-    responses: list[bytes] = []
-    half = play(operations[:100], channel, on_response=lambda r: responses.append(r.payload))
-    assert half == 100
-    assert play(operations, channel, on_response=lambda r: responses.append(r.payload)) == 200
+    responses = [channel.execute(operation).payload for operation in operations]
+    assert channel.last == 200
     assert [body(r) for r in responses] == [b"%d %d" % (n, 7 * n) for n in range(1, 201)]
 
 
