@@ -146,9 +146,9 @@ class Recording:
         )
 
 
-def recordings(run: str, folder: Path = FOLDER) -> list[Recording]:
+def recordings(run: str) -> list[Recording]:
     """All of TRAINING or of HELD_OUT, by name."""
-    return [Recording.load(path) for path in sorted(folder.glob(f"*.{run}{SUFFIX}"))]
+    return [Recording.load(path) for path in sorted(FOLDER.glob(f"*.{run}{SUFFIX}"))]
 
 
 def encode(recording: Recording) -> bytes:

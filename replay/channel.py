@@ -250,9 +250,9 @@ class AgentChannel:
             _refuse(operation, reply)
         return Response(operation.number, reply.payload), reply.number
 
-    def digest(self, paths: Iterable[str], timeout: float = TASK_SECONDS) -> str:
+    def digest(self, paths: Iterable[str]) -> str:
         """SHA-256 in hex over names and contents of the guest's files and folders at `paths`."""
-        return _text(self._task(FrameType.DIGEST, "\0".join(paths).encode(), timeout))
+        return _text(self._task(FrameType.DIGEST, "\0".join(paths).encode()))
 
     def run(self, argv: Sequence[str], timeout: float = TASK_SECONDS) -> tuple[int, bytes]:
         """Runs a program in the guest as root, for administration: exit status, all its output.
@@ -283,11 +283,11 @@ class AgentChannel:
         reply = self._request(request, timeout + GRACE_SECONDS)
         return reply.status == FrameStatus.OK
 
-    def resume_shares(self, timeout: float = TASK_SECONDS) -> None:
+    def resume_shares(self) -> None:
         """The end of `settle_shares`."""
-        self._task(FrameType.SHARES_GO_ON, b"", timeout)
+        self._task(FrameType.SHARES_GO_ON, b"")
 
-    def _task(self, kind: FrameType, payload: bytes, timeout: float) -> Frame:
+    def _task(self, kind: FrameType, payload: bytes, timeout: float = TASK_SECONDS) -> Frame:
         request = Frame(kind, 0, timeout_ms=_milliseconds(timeout), payload=payload)
         reply = self._request(request, timeout + GRACE_SECONDS)
         if reply.status == FrameStatus.TIMEOUT:

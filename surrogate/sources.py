@@ -85,9 +85,10 @@ class SocketSource:
 class MediaSource:
     """A medium that this host can read. It owns it."""
 
-    def __init__(self, name: str, media: Media, prior: Prior = PLUGGED) -> None:
+    prior = PLUGGED
+
+    def __init__(self, name: str, media: Media) -> None:
         self.name = name
-        self.prior = prior
         self._media = media
 
     def fetch(self, refs: bytes, priority: Priority, silence: float) -> bytes:
@@ -105,9 +106,10 @@ class MediaSource:
 class StoreSource:
     """A store of this host; somebody else's to close."""
 
-    def __init__(self, name: str, store: Store, prior: Prior = OWN) -> None:
+    prior = OWN
+
+    def __init__(self, name: str, store: Store) -> None:
         self.name = name
-        self.prior = prior
         self._store = store
 
     def fetch(self, refs: bytes, priority: Priority, silence: float) -> bytes:

@@ -92,14 +92,7 @@ class Host:
         """What to write before a command to run it here. The process keeps its pid."""
         return ["nsenter", f"--net={namespaces.FOLDER / self.namespace}", "--"]
 
-    def popen(
-        self,
-        argv: Sequence[str | Path],
-        *,
-        log: Path,
-        env: Mapping[str, str] | None = None,
-        cwd: Path | None = None,
-    ) -> subprocess.Popen[bytes]:
+    def popen(self, argv: Sequence[str | Path], *, log: Path) -> subprocess.Popen[bytes]:
         """Start a program here, in a session of its own. Its output is appended to `log`.
 
         It is ended with the testbed if it is not before: SIGTERM, then SIGKILL.
@@ -110,8 +103,6 @@ class Host:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                env=env,
-                cwd=cwd,
                 start_new_session=True,
             )
         self._processes.append(process)
@@ -196,15 +187,11 @@ class Testbed:
         profile: Profile = TODAY,
         *,
         hotspots: tuple[str, ...] = ("a", "b"),
-        at: str | None = None,
         links: str = "auto",
     ) -> None:
-        """Nothing is made yet.
-
-        at: the hotspot at which the client starts, by default the first. links: auto, tun, netem.
-        """
+        """Nothing is made yet. The client starts at the first hotspot. links: auto, tun, netem."""
         self.topology = Topology(profile, hotspots)
-        self._at = at or hotspots[0]
+        self._at = hotspots[0]
         self._kind = links
         self._prefix = namespaces.new_prefix()
         self._hosts: dict[str, Host] = {}

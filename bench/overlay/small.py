@@ -109,7 +109,7 @@ def locally(folder: Path, files: int) -> dict[str, Run]:
     return _runs(place, programs(files, _archive(folder, files)), Counter)
 
 
-def mounted(folder: Path, files: int, log: str, round_trip: float = ROUND_TRIP) -> dict[str, Run]:
+def mounted(folder: Path, files: int, log: str) -> dict[str, Run]:
     """On a mount that nobody shares. log: the share's policy."""
     archive = _archive(folder, files)
     with contextlib.ExitStack() as stack:
@@ -119,7 +119,7 @@ def mounted(folder: Path, files: int, log: str, round_trip: float = ROUND_TRIP) 
         shares = Shares(ShareShelf(folder / f"shelf-{log}"), short / "home", LEASE)
         stack.callback(shares.close)
         shares.add(ShareRecord(SHARE, str(root), log=log))
-        way = DelayedSocket(short / "way", short / "home", round_trip / 2)
+        way = DelayedSocket(short / "way", short / "home", ROUND_TRIP / 2)
         stack.callback(way.close)
         place = folder / f"mount-{log}"
         argv = [sys.executable, "-m", "bench.overlay.local", str(short / "way"), SHARE]

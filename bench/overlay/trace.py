@@ -92,9 +92,9 @@ class Trace:
         return decode(path.read_bytes())
 
 
-def traces(folder: Path = FOLDER) -> list[Trace]:
+def traces() -> list[Trace]:
     """All of them, by name."""
-    return [Trace.load(path) for path in sorted(folder.glob(f"*{SUFFIX}"))]
+    return [Trace.load(path) for path in sorted(FOLDER.glob(f"*{SUFFIX}"))]
 
 
 def encode(trace: Trace) -> bytes:

@@ -30,7 +30,7 @@ from chunkstore import Store
 from overlay import Volume
 from satchel.errors import CapacityError, SatchelError, StateError
 from satchel.ids import ZERO_REF, ChunkRef
-from surrogate.caching.policy import MakePolicy, Queue
+from surrogate.caching.policy import Queue
 from surrogate.caching.three_queues import ThreeQueues
 from wire import CacheNumbers
 
@@ -59,7 +59,6 @@ class ChunkCache:
         limit: Callable[[], int],
         volumes: Callable[[], Iterable[Volume]],
         reserve: Path | None = None,
-        make: MakePolicy = ThreeQueues,
     ) -> None:
         """limit: bytes that packs may take now. volumes: those of all machines that run. reserve:
         where the file for a full disk is; without one there is none."""
@@ -68,7 +67,7 @@ class ChunkCache:
         self._volumes = volumes
         self._reserve = reserve
         self._lock = threading.Lock()
-        self._policy = make(max(1, limit() // CHUNK_BYTES))
+        self._policy = ThreeQueues(max(1, limit() // CHUNK_BYTES))
         self._seen: dict[int, _Seen] = {}
         self._hits: Counter[Queue] = Counter()
         self._misses = 0
