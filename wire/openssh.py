@@ -79,7 +79,8 @@ class SshHost:
     def __post_init__(self) -> None:
         check_name(self.name, "host name")
         if not _DESTINATION.fullmatch(self.destination):
-            raise LocalProtocolError(f"{self.destination!r} is no destination", fix="user@host")
+            what = f"{self.destination!r} is no destination of {self.name}"
+            raise LocalProtocolError(what, fix="set it in the settings, as user@host")
         if not 0 < self.port < 65536:
             raise LocalProtocolError(f"{self.port} is no port")
 
