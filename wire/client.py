@@ -10,14 +10,15 @@ always connects; a peer that is not there then shows as a connection that ends w
 from __future__ import annotations
 
 import contextlib
-import io
+import string
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+from urllib.parse import quote
 
-import httpx
+import httpcore
 
 from satchel.errors import SatchelError, StateError
 from wire import codec
@@ -29,9 +30,6 @@ from wire.errors import (
     code_of_status,
 )
 
-if TYPE_CHECKING:
-    from _typeshed.wsgi import WSGIApplication
-
 CONNECT_SECONDS = 5.0
 KEEP_ALIVE_SECONDS = 60.0
 READ_SECONDS = 60.0
@@ -41,16 +39,19 @@ JSON_LIMIT = 8 << 20
 BYTES_LIMIT = 64 << 20
 """Bytes of an answer that are accepted when a call does not say otherwise."""
 
+PIECE = 1 << 16
+"""Bytes of a request's body that are handed to httpcore at a time: it copies long ones often."""
+
+_HEADERS = (("Host", "satchel"), ("User-Agent", "satchel"), ("Accept-Encoding", "identity"))
 _JSON = {"Content-Type": "application/json"}
 _BYTES = {"Content-Type": "application/octet-stream"}
 
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer with a status below 400, whole."""
+    """An answer with a status below 300, whole."""
 
     status: int
-    headers: Mapping[str, str]
     body: bytes
 
 
@@ -74,30 +75,18 @@ class HttpClient:
     because a peer may close a kept connection at the moment when we use it.
     """
 
-    def __init__(
-        self,
-        socket_path: Path,
-        *,
-        peer: str = "",
-        transport: httpx.BaseTransport | None = None,
-    ) -> None:
-        """peer: how messages name it, by default its socket. transport: in place of the socket."""
+    def __init__(self, socket_path: Path, *, peer: str = "") -> None:
+        """peer: how messages name it, by default its socket."""
         self.peer = peer or str(socket_path)
         self._lock = threading.Lock()
         self._under_way = 0
         self._closed = False
-        self._client = httpx.Client(
-            transport=transport or _socket_transport(socket_path),
-            base_url="http://satchel",
-            headers={"Accept-Encoding": "identity", "User-Agent": "satchel"},
-            trust_env=False,
+        self._connections = httpcore.ConnectionPool(
+            max_connections=None,
+            max_keepalive_connections=16,
+            keepalive_expiry=KEEP_ALIVE_SECONDS,
+            uds=str(socket_path),
         )
-
-    @classmethod
-    def in_process(cls, app: WSGIApplication, *, peer: str = "in-process") -> HttpClient:
-        """A client of `app` without any socket: the same calls, the same errors."""
-        transport = httpx.WSGITransport(app, raise_app_exceptions=False)
-        return cls(Path(peer), peer=peer, transport=transport)
 
     def close(self) -> None:
         """Accept no more calls (StateError) and close the connections when the last call that is
@@ -106,7 +95,7 @@ class HttpClient:
             self._closed = True
             ends = self._under_way == 0
         if ends:
-            self._client.close()
+            self._connections.close()
 
     def __enter__(self) -> HttpClient:
         return self
@@ -184,7 +173,7 @@ class HttpClient:
         repeats = method in ("GET", "PUT", "DELETE", "HEAD") if idempotent is None else idempotent
         ask = _Question(method, path, body, headers, timeout, limit)
         with self._call(), self._answer(ask, repeats=repeats) as (response, pieces):
-            return Answer(response.status_code, response.headers, b"".join(pieces))
+            return Answer(response.status, b"".join(pieces))
 
     def post_stream(
         self,
@@ -206,35 +195,26 @@ class HttpClient:
     @contextlib.contextmanager
     def _answer(
         self, ask: _Question, *, repeats: bool
-    ) -> Iterator[tuple[httpx.Response, Iterator[bytes]]]:
+    ) -> Iterator[tuple[httpcore.Response, Iterator[bytes]]]:
         """A good answer whose body is still to be read."""
         response = self._open(ask, repeats=repeats)
         pieces = _pieces(response, f"{ask.method} {ask.path} to {self.peer}", ask.limit)
         try:
-            if response.status_code >= 300:
-                raise self._fault(response.status_code, b"".join(pieces), ask)
+            if response.status >= 300:
+                raise self._fault(response.status, b"".join(pieces), ask)
             yield response, pieces
         finally:
             response.close()
 
-    def _open(self, ask: _Question, *, repeats: bool) -> httpx.Response:
+    def _open(self, ask: _Question, *, repeats: bool) -> httpcore.Response:
         cause = None
         for _ in range(2 if repeats else 1):
-            request = self._client.build_request(
-                ask.method,
-                ask.path,
-                # httpcore copies a long bytes often
-                content=io.BytesIO(ask.body) if ask.body else None,
-                headers=ask.headers,
-                timeout=httpx.Timeout(ask.timeout, connect=CONNECT_SECONDS),
-            )
             try:
-                return self._send(request)
+                return self._send(ask)
             except _ConnectionEnded as ended:
                 cause = ended
-        method, path = ask.method, ask.path
         raise PeerUnreachable(
-            f"{method} {path} to {self.peer}: no answer",
+            f"{ask.method} {ask.path} to {self.peer}: no answer",
             why=f"the connection ended ({cause})",
             fix="is the peer running?",
         ) from cause
@@ -252,21 +232,29 @@ class HttpClient:
                 self._under_way -= 1
                 ends = self._closed and self._under_way == 0
             if ends:
-                self._client.close()
+                self._connections.close()
 
-    def _send(self, request: httpx.Request) -> httpx.Response:
-        label = f"{request.method} {request.url.path} to {self.peer}"
+    def _send(self, ask: _Question) -> httpcore.Response:
+        label = f"{ask.method} {ask.path} to {self.peer}"
+        body, wait = ask.body, ask.timeout
+        request = httpcore.Request(
+            ask.method,
+            f"http://satchel{quote(ask.path, string.punctuation)}",
+            headers=[*_HEADERS, ("Content-Length", str(len(body))), *(ask.headers or {}).items()],
+            content=[body[at : at + PIECE] for at in range(0, len(body), PIECE)],
+            extensions={"timeout": {"connect": CONNECT_SECONDS, "read": wait, "write": wait}},
+        )
         try:
-            return self._client.send(request, stream=True)
-        except (httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError) as error:
+            return self._connections.handle_request(request)
+        except (httpcore.ReadError, httpcore.WriteError, httpcore.RemoteProtocolError) as error:
             if _ended(error):
                 raise _ConnectionEnded(str(error)) from error
             raise RemoteProtocolError(f"{label}: malformed answer", why=_why(error)) from error
-        except httpx.ConnectTimeout as error:
+        except httpcore.ConnectTimeout as error:
             raise PeerUnreachable(f"{label}: no connection", why=_why(error)) from error
-        except httpx.TimeoutException as error:
+        except httpcore.TimeoutException as error:
             raise PeerTimeout(f"{label}: no answer in time", why=_why(error)) from error
-        except httpx.TransportError as error:
+        except (httpcore.NetworkError, httpcore.ProtocolError) as error:
             fix = "is the peer running?"
             raise PeerUnreachable(f"{label}: no connection", why=_why(error), fix=fix) from error
 
@@ -294,38 +282,29 @@ class _ConnectionEnded(Exception):
     """The connection ended before the first byte of an answer."""
 
 
-def _socket_transport(path: Path) -> httpx.HTTPTransport:
-    limits = httpx.Limits(
-        max_connections=None,
-        max_keepalive_connections=16,
-        keepalive_expiry=KEEP_ALIVE_SECONDS,
-    )
-    # verify=False spares loading certificates: no TLS is spoken on a Unix socket.
-    return httpx.HTTPTransport(uds=str(path), limits=limits, verify=False)
-
-
-def _pieces(response: httpx.Response, label: str, limit: int) -> Iterator[bytes]:
-    if response.headers.get("Content-Encoding", "identity") != "identity":
+def _pieces(response: httpcore.Response, label: str, limit: int) -> Iterator[bytes]:
+    headers = {name.lower(): value for name, value in response.headers}
+    if headers.get(b"content-encoding", b"identity") != b"identity":
         raise RemoteProtocolError(f"{label}: the answer is compressed", why="we asked for none")
     size = 0
     try:
-        for piece in response.iter_raw():
+        for piece in response.iter_stream():
             size += len(piece)
             if size > limit:
                 raise RemoteProtocolError(f"{label}: the answer is larger than {limit} bytes")
             yield piece
-    except httpx.TimeoutException as error:
+    except httpcore.TimeoutException as error:
         raise PeerTimeout(f"{label}: the answer stopped", why=_why(error)) from error
-    except (httpx.ReadError, httpx.RemoteProtocolError) as error:
+    except (httpcore.ReadError, httpcore.RemoteProtocolError) as error:
         if _ended(error):
             raise PeerUnreachable(f"{label}: the answer broke off", why=_why(error)) from error
         raise RemoteProtocolError(f"{label}: malformed answer", why=_why(error)) from error
 
 
-def _ended(error: httpx.TransportError) -> bool:
+def _ended(error: Exception) -> bool:
     """Whether the connection ended, rather than carrying something that is not HTTP."""
     text = str(error)
-    return not isinstance(error, httpx.RemoteProtocolError) or text.startswith(
+    return not isinstance(error, httpcore.RemoteProtocolError) or text.startswith(
         ("Server disconnected", "peer closed connection")
     )
 

@@ -4,12 +4,15 @@
 
 from __future__ import annotations
 
+import http.client
+import json
+import string
 import sys
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, urlsplit
 
 import click
-import httpx
 
 from client.cli.context import Context, pass_context
 from client.running import running_session
@@ -44,25 +47,24 @@ def command(
     url = running_session(context.settings, service).get_json("/v1/status")["url"]
     if not url.startswith("http:"):
         raise UsageError(f"{service} does not speak HTTP", why=f"its session is at {url}")
+    session = http.client.HTTPConnection(urlsplit(url).netloc)
+    target, named = quote(path, string.punctuation), dict(_header(header) for header in headers)
     try:
-        answer = httpx.request(
-            method.upper(),
-            url.rstrip("/") + path,
-            content=_body(data),
-            headers=dict(_header(header) for header in headers),
-            timeout=None,
-            trust_env=False,
-        )
-    except (httpx.InvalidURL, ValueError) as error:
+        session.request(method.upper(), target, _body(data) or None, named)
+        answer = session.getresponse()
+        body = answer.read()
+    except ValueError as error:
         raise UsageError(f"cannot send {method} {path[:200]}", why=str(error)) from error
-    except httpx.TransportError as error:
+    except (OSError, http.client.HTTPException) as error:
         raise UnavailableError(f"the session of {service} broke off", why=str(error)) from error
+    finally:
+        session.close()
     if "X-Satchel-Operation" not in answer.headers:
-        raise _fault(answer)
+        raise _fault(answer.status, body)
     if as_json:
-        show(_describe(answer), as_json=True)
+        show(_describe(answer, body), as_json=True)
     else:
-        sys.stdout.buffer.write(answer.content)
+        sys.stdout.buffer.write(body)
 
 
 def _body(data: str | None) -> bytes:
@@ -81,21 +83,21 @@ def _header(text: str) -> tuple[str, str]:
     return name.strip(), value.strip()
 
 
-def _fault(answer: httpx.Response) -> Exception:
+def _fault(status: int, body: bytes) -> Exception:
     """The session's own error, as it was before it became an answer."""
     try:
-        return ErrorReport.from_json(answer.json()).to_error()
+        return ErrorReport.from_json(json.loads(body)).to_error()
     except ValueError:
-        what = f"the session answered with status {answer.status_code}"
-        return UnavailableError(what, why=answer.text[:200])
+        what = f"the session answered with status {status}"
+        return UnavailableError(what, why=body.decode(errors="replace")[:200])
 
 
-def _describe(answer: httpx.Response) -> dict[str, Any]:
+def _describe(answer: http.client.HTTPResponse, body: bytes) -> dict[str, Any]:
     return {
-        "status": answer.status_code,
+        "status": answer.status,
         "operation": int(answer.headers["X-Satchel-Operation"]),
         "leader": answer.headers["X-Satchel-Leader"],
         "seconds": float(answer.headers["X-Satchel-Seconds"]),
         "stable": answer.headers["X-Satchel-Stable"] == "yes",
-        "body": answer.text,
+        "body": body.decode(errors="replace"),
     }

@@ -26,6 +26,7 @@ from satchel.errors import SatchelError as AnyError
 from tests.homeserver.conftest import Bench
 from tests.needs import requires
 from tests.scripted import operation
+from tests.serving import served
 from wire import ChunkClient, HttpClient, Identity, ServiceStatus, serve, signer_of
 
 pytestmark = requires("nbdkit", "nbdfuse", "fuse", "ssh-keygen")
@@ -34,8 +35,8 @@ NOTES = "/v1/services/notes"
 
 
 @pytest.fixture
-def api(bench: Bench) -> Iterator[HttpClient]:
-    with HttpClient.in_process(home_app(bench.home)) as client:
+def api(bench: Bench, short_path: Path) -> Iterator[HttpClient]:
+    with served(home_app(bench.home), short_path) as client:
         yield client
 
 

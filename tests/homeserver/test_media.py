@@ -29,8 +29,8 @@ from tests.homeserver.program import Program
 from tests.homeserver.test_carry import digest, digest_from, log_on, newest, run
 from tests.needs import requires
 from tests.scripted import operation
+from tests.serving import served
 from tests.waiting import eventually
-from wire import HttpClient
 
 pytestmark = requires("nbdkit", "nbdfuse", "fuse", "ssh-keygen")
 
@@ -121,9 +121,11 @@ def test_a_writer_that_is_stopped_leaves_the_old_generation_and_is_gone_on_with(
     assert verify_media(media)["ok"]
 
 
-def test_the_daemon_tells_how_far_it_is_and_stops(bench: Bench, media: Path) -> None:
+def test_the_daemon_tells_how_far_it_is_and_stops(
+    bench: Bench, media: Path, short_path: Path
+) -> None:
     bench.running()
-    with HttpClient.in_process(home_app(bench.home)) as client:
+    with served(home_app(bench.home), short_path) as client:
         done = client.post_json(
             "/v1/media/sync?work=abc", {"media": str(media), "services": ["notes"]}, timeout=None
         )

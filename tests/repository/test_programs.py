@@ -19,11 +19,11 @@ PROGRAMS = {
 }
 EVERY_PROGRAM = pytest.mark.parametrize("program", PROGRAMS)
 
-DAEMON = {"flask", "prometheus_client", "qemu", "waitress"}
+DAEMON = {"flask", "httpx", "prometheus_client", "qemu", "waitress"}
 """What no command needs that works alone or asks a daemon."""
 
 HEAVY = DAEMON | {
-    *("asyncio", "chunkstore", "httpx", "hypervisor", "images", "overlay", "replica", "rich"),
+    *("asyncio", "chunkstore", "httpcore", "hypervisor", "images", "overlay", "replica", "rich"),
     *("shares", "ssl"),
 }
 """What no list of commands needs."""

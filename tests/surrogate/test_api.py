@@ -22,6 +22,7 @@ from satchel.errors import (
 from surrogate.api import surrogate_app
 from tests.needs import requires
 from tests.scripted import EARLY, operation
+from tests.serving import served
 from tests.surrogate.conftest import ADAPTER, EXECUTED, Site
 from wire import HostStatus, HttpClient, ReplicaStatus, SourceAddress, serve
 
@@ -30,7 +31,7 @@ pytestmark = requires("nbdkit", "nbdfuse", "fusermount3", "fuse")
 
 @pytest.fixture
 def client(site: Site) -> Iterator[HttpClient]:
-    with HttpClient.in_process(surrogate_app(site.host), peer="spot") as client:
+    with served(surrogate_app(site.host), site.folder, peer="spot") as client:
         yield client
 
 
@@ -94,7 +95,7 @@ def test_a_refusal_says_what_to_do(short_path: Path) -> None:
     site = Site(short_path, memory_mib=8)
     try:
         with (
-            HttpClient.in_process(surrogate_app(site.host)) as client,
+            served(surrogate_app(site.host), site.folder) as client,
             pytest.raises(CapacityError) as refused,
         ):
             client.post_json("/v1/replicas", site.request().to_json())
@@ -174,7 +175,7 @@ def test_a_replica_says_how_much_of_its_volumes_is_here(site: Site, client: Http
 def test_metrics_are_what_prometheus_reads(site: Site) -> None:
     site.create()
     site.host._cache.look()
-    with HttpClient.in_process(surrogate_app(site.host)) as client:
+    with served(surrogate_app(site.host), site.folder) as client:
         text = client.get_bytes("/metrics").decode()
     values = {
         (sample.name, *sorted(sample.labels.values())): sample.value

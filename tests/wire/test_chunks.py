@@ -3,11 +3,13 @@
 """Batches of chunks, both halves."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import flask
 import pytest
 
 from satchel.errors import IntegrityError, NotFoundError, UnavailableError
+from tests.serving import served
 from wire import (
     BATCH_LIMIT,
     ChunkClient,
@@ -44,11 +46,11 @@ def source() -> Source:
 
 
 @pytest.fixture
-def http(source: Source) -> Iterator[HttpClient]:
+def http(source: Source, short_path: Path) -> Iterator[HttpClient]:
     app = flask.Flask("source")
     install_errors(app)
     app.register_blueprint(chunk_routes(source))
-    with HttpClient.in_process(app, peer="media") as http:
+    with served(app, short_path, peer="media") as http:
         yield http
 
 
@@ -95,11 +97,11 @@ def test_a_source_that_fails_says_how(http: HttpClient, source: Source) -> None:
         ChunkClient(http).fetch(REF)
 
 
-def test_places_are_answered_with_their_priority(source: Source) -> None:
+def test_places_are_answered_with_their_priority(source: Source, short_path: Path) -> None:
     app = flask.Flask("source")
     install_errors(app)
     app.register_blueprint(chunk_routes(source, lambda places: b"r" * len(places)))
-    with HttpClient.in_process(app) as http:
+    with served(app, short_path) as http:
         client = ChunkClient(http)
         assert client.below(bytes(64 * 16), Priority.PREFETCH) == b"r" * 1024
         assert client.below(b"") == b""

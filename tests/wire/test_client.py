@@ -14,6 +14,7 @@ import flask
 import pytest
 
 from satchel.errors import CapacityError, SatchelError, StateError, UnavailableError
+from tests.serving import served
 from tests.wire.conftest import Desk
 from wire import (
     HttpClient,
@@ -207,18 +208,11 @@ def test_closing_waits_for_calls_that_are_under_way(desk: Desk, server: Server) 
         assert running.result(60) == []
 
 
-def test_in_process_it_is_the_same(desk: Desk) -> None:
-    with HttpClient.in_process(desk.app) as client:
-        assert client.post_bytes("/echo", b"x") == b"x"
-        with pytest.raises(CapacityError, match="no beer"):
-            client.get_json("/error/capacity")
-
-
-def test_an_answer_may_be_empty() -> None:
+def test_an_answer_may_be_empty(short_path: Path) -> None:
     app = flask.Flask("empty")
     install_errors(app)
     app.delete("/x")(lambda: ("", 204))
-    with HttpClient.in_process(app) as client:
+    with served(app, short_path) as client:
         assert client.delete("/x") is None
         with pytest.raises(SatchelError):
             client.delete("/y")
