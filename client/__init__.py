@@ -20,9 +20,6 @@
 - quarantine: what is done about one that answered otherwise than home
 - runner: a session from its start to its end; moves
 - fronts: a local port on which an unmodified program uses the service, one front for each adapter
-- proxy, redis, desktop: the fronts of `http`, `redis` and `rfb`
-- screen, viewer, pixels: what a desktop shows, and who looks at it
-- stream: a local port for protocols that are not HTTP
 - running: which sessions run here, and the way to each
 - control: the socket on which `satchel status`, `move`, `call` and `stop` reach a running session
 - cli: the commands, one file each

@@ -7,7 +7,7 @@ An adapter is a module (or any object) with
 - `normalise(response, operation)` and `label(operation)`, see `Adapter`: all that replicas need;
 - `request(asked, ...)`, see `Adapter`: what a recipe's rehearsal asks for;
 - whatever its front in the client needs to make operations and to read normalised responses, with
-  arguments that suit the protocol. The fronts are in client/fronts.py, by the same kinds.
+  arguments that suit the protocol. The fronts are in client/fronts, by the same kinds.
 
 - http: HTTP/1.1
 - redis: what Redis speaks (RESP)
@@ -19,7 +19,7 @@ closes the connection (HTTP: "Connection: close"), carries the operation's time 
 service if its protocol has a place for them, and leaves out what belongs to the front's own
 connection. `normalise` takes out of the answer what may differ between replicas. Put the module
 here, add it to `ADAPTERS`, let it pass tests/replay/test_adapters.py, and add a front to
-client/fronts.py: a function from a session and a local port to something that listens there.
+client/fronts: a function from a session and a local port to something that listens there.
 """
 
 from collections.abc import Callable

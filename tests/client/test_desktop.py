@@ -17,15 +17,14 @@ from pathlib import Path
 import matplotlib.image
 import pytest
 
-from client import desktop, stream
-from client.desktop import Desktop
 from client.endpoints import HOME
 from client.feed import FINAL
-from client.fronts import open_front
+from client.fronts import desktop, open_front, stream
+from client.fronts.desktop import Desktop
+from client.fronts.pixels import NATIVE, PixelFormat
+from client.fronts.viewer import MAX_KEYS
 from client.journal import Journal
-from client.pixels import NATIVE, PixelFormat
 from client.session import Session
-from client.viewer import MAX_KEYS
 from replay import Early, Operation, Response
 from replay.adapters import rfb
 from satchel.errors import UnsupportedError

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from client.desktop import Desktop
 from client.endpoints import HOME
+from client.fronts.desktop import Desktop
 from client.journal import Journal
 from client.session import Session
 from satchel.ids import OperationNumber

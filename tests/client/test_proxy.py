@@ -12,10 +12,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from client import proxy as proxies
 from client.endpoints import HOME
+from client.fronts import proxy as proxies
+from client.fronts.proxy import Proxy
 from client.journal import Journal
-from client.proxy import Proxy
 from client.session import Session
 from replay import Operation
 from replay.adapters import http

@@ -10,10 +10,10 @@ import pytest
 
 from client.endpoints import HOME
 from client.fronts import open_front
+from client.fronts.stream import StreamPort
 from client.journal import Journal
 from client.reads import read_only
 from client.session import Session
-from client.stream import StreamPort
 from replay import Operation
 from replay.adapters import redis
 from satchel.errors import ConflictError, UnsupportedError

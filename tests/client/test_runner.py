@@ -13,7 +13,7 @@ import pytest
 from chunkstore import Media, MediaNotFound
 from client import Runner
 from client.checkpoints import CheckpointDamaged, CheckpointRefused
-from client.proxy import Proxy
+from client.fronts.proxy import Proxy
 from client.replicas import Replicas
 from client.sources import media_app
 from replica import ReplicaState

@@ -16,7 +16,7 @@ import httpx
 
 from chunkstore import Media
 from client import ClientSettings, Runner
-from client.proxy import Proxy
+from client.fronts.proxy import Proxy
 from homeserver import Home, HomeSettings
 from homeserver.api import MAX_BODY, home_app
 from homeserver.carry import carry

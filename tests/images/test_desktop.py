@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from client.fronts import open_front
+from client.fronts.screen import Screen
 from client.journal import Journal
-from client.screen import Screen
 from client.session import Session
 from images import Rehearsal
 from replay import Operation

@@ -11,7 +11,7 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from client.screen import Screen
+from client.fronts.screen import Screen
 from replay.adapters import rfb
 from tests.images.guest_code import service_module
 from tests.needs import requires

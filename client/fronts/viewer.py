@@ -18,8 +18,8 @@ import struct
 import threading
 from typing import Protocol
 
-from client.pixels import COLOUR_MAP, NATIVE, PixelFormat
-from client.screen import Area, Screen
+from client.fronts.pixels import COLOUR_MAP, NATIVE, PixelFormat
+from client.fronts.screen import Area, Screen
 from replay.adapters import rfb
 from satchel.errors import SatchelError, UsageError
 

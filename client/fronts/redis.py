@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import socket
 
+from client.fronts.stream import StreamPort
 from client.session import Session
-from client.stream import StreamPort
 from replay.adapters import redis
 from satchel.errors import SatchelError, UsageError
 

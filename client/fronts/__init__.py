@@ -1,15 +1,20 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""Fronts: what an unmodified program on this device talks to, for each kind of adapter."""
+"""Fronts: what an unmodified program on this device talks to, for each kind of adapter.
+
+- proxy, redis, desktop: the fronts of `http`, `redis` and `rfb`
+- screen, viewer, pixels: what a desktop shows, and who looks at it
+- stream: a local port for protocols that are not HTTP
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Protocol
 
-from client.desktop import Desktop
-from client.proxy import Proxy
-from client.redis import redis_front
+from client.fronts.desktop import Desktop
+from client.fronts.proxy import Proxy
+from client.fronts.redis import redis_front
 from client.session import Session
 from replay.adapters import http, redis, rfb
 from satchel.errors import UnsupportedError

@@ -19,10 +19,10 @@ import socket
 import threading
 from collections import deque
 
-from client.screen import Area, Screen
+from client.fronts.screen import Area, Screen
+from client.fronts.stream import StreamPort
+from client.fronts.viewer import Viewer
 from client.session import NoResponse, Session
-from client.stream import StreamPort
-from client.viewer import Viewer
 from replay.adapters import rfb
 from satchel.errors import SatchelError, StateError
 
