@@ -14,7 +14,8 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from testbed.bed import Host, Testbed
 from testbed.sshd import Sshd
 from testbed.starting import START_SECONDS, await_up
 from testbed.topology import HOME, surrogate_host
-from wire import Identity
+from wire import Identity, Peer
 
 PROGRAMS = Path(sys.executable).parent
 
@@ -182,29 +183,33 @@ class Roles:
 
     def _write_client_config(self) -> None:
         folder = self.client_config.parent
-        lines = [
-            'name = "laptop"',
-            f'run = "{folder}/run"',
-            f'data = "{folder}/data"',
-            f'state = "{folder}/state"',
-            f'allowed-signers = "{folder}/allowed_signers"',
-        ]
         known_hosts = folder / "known_hosts"
         known_hosts.write_text("")
-        peers = {"home": (self.home, "home.sock")}
+        sockets = {"home": (self.home, "home.sock")}
         for spot, role in self.surrogates.items():
-            peers[f"surrogates.{spot}"] = (role, "surrogate.sock")
-        for table, (role, name) in peers.items():
-            host = role.sshd.host(table.replace(".", "-"), self.identity.path, known_hosts)
-            lines += [
-                f"[{table}]",
-                f'destination = "{host.destination}"',
-                f"port = {host.port}",
-                f'identity = "{host.identity}"',
-                f'known-hosts = "{host.known_hosts}"',
-                f'socket = "{role.run_dir / name}"',
-            ]
-        self.client_config.write_text("\n".join(lines) + "\n")
+            sockets[f"surrogates.{spot}"] = (role, "surrogate.sock")
+        peers = {
+            table: role.sshd.peer("host", self.identity.path, known_hosts, role.run_dir / name)
+            for table, (role, name) in sockets.items()
+        }
+        text = client_settings(
+            peers,
+            run=folder / "run",
+            data=folder / "data",
+            state=folder / "state",
+            allowed_signers=folder / "allowed_signers",
+        )
+        self.client_config.write_text(text)
+
+
+def client_settings(peers: Mapping[str, Peer], **settings: object) -> str:
+    """A client.toml of a client called laptop. peers: by the names of their tables."""
+    tables = {"": {"name": "laptop", **settings}} | {n: asdict(p) for n, p in peers.items()}
+    return "\n".join(
+        f"[{table}]\n" * bool(table)
+        + "".join(f"{key} = {json.dumps(value, default=str)}\n" for key, value in values.items())
+        for table, values in tables.items()
+    )
 
 
 def listens(path: Path) -> bool:

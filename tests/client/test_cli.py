@@ -11,17 +11,17 @@ import select
 import signal
 import socket
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from client.running import running_session
 from surrogate.prefetch import Prefetcher
+from testbed.roles import client_settings
+from tests.client.commands import SATCHEL, Commands
 from tests.client.world import World
 from tests.needs import requires
 from tests.waiting import eventually
@@ -29,54 +29,27 @@ from wire import Peer
 
 pytestmark = requires("nbdkit", "nbdfuse", "fusermount3", "fuse", "sshd", "ssh")
 
-SATCHEL = Path(sys.executable).with_name("satchel")
 
-
-class Person:
-    """Who has a settings file and types commands."""
+class Person(Commands):
+    """Who types commands in a world."""
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.config = world.folder / "client.toml"
+        super().__init__(world.folder / "client.toml")
         self.write(world.settings.home)
         self.sessions: list[subprocess.Popen[bytes]] = []
 
     def write(self, home: Peer) -> None:
         settings = self.world.settings
-        lines = [
-            'name = "laptop"',
-            f'run = "{settings.run}"',
-            f'data = "{settings.data}"',
-            f'state = "{settings.state}"',
-            f'allowed-signers = "{settings.allowed_signers}"',
-            "response-seconds = 3",
-        ]
-        peers = {"home": home}
-        peers |= {f"surrogates.{name}": peer for name, peer in settings.surrogates.items()}
-        for table, peer in peers.items():
-            lines += [
-                f"[{table}]",
-                f'destination = "{peer.destination}"',
-                f"port = {peer.port}",
-                f'identity = "{peer.identity}"',
-                f'known-hosts = "{peer.known_hosts}"',
-                f'socket = "{peer.socket}"',
-            ]
-        self.config.write_text("\n".join(lines) + "\n")
-
-    def types(self, *words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [SATCHEL, "--config", self.config, *words],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
+        text = client_settings(
+            {"home": home, **{f"surrogates.{name}": p for name, p in settings.surrogates.items()}},
+            run=settings.run,
+            data=settings.data,
+            state=settings.state,
+            allowed_signers=settings.allowed_signers,
+            response_seconds=3,
         )
-
-    def sees(self, *words: str) -> Any:
-        done = self.types(*words, "--json")
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)
+        self.config.write_text(text)
 
     def runs(self, *words: str) -> subprocess.Popen[bytes]:
         """A session that answers."""

@@ -8,7 +8,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,9 @@ from typing import Any
 import pytest
 
 from satchel.errors import NotFoundError, UsageError
+from testbed.roles import client_settings
 from testbed.sshd import Sshd
+from tests.client.commands import Commands
 from tests.homeserver.program import Program
 from tests.needs import requires
 from tests.waiting import eventually
@@ -24,13 +25,12 @@ from wire import Identity
 
 pytestmark = requires("fuse", "sshd", "ssh")
 
-SATCHEL = Path(sys.executable).with_name("satchel")
 
-
-class Owner:
+class Owner(Commands):
     """A home with two shares, and a laptop."""
 
     def __init__(self, folder: Path) -> None:
+        super().__init__(folder / "client.toml")
         self.folder = folder
         self.program = Program(folder / "h")
         assert self.program.run("init").returncode == 0
@@ -41,21 +41,8 @@ class Owner:
         self._key = key
         self.reach_home()
         peer = self.sshd.peer("home", key.path, folder / "known_hosts", socket)
-        self.config = folder / "client.toml"
-        self.config.write_text(
-            f"""
-name = "laptop"
-run = "{folder}/r"
-data = "{folder}/data"
-state = "{folder}/state"
-[home]
-destination = "{peer.destination}"
-port = {peer.port}
-identity = "{peer.identity}"
-known-hosts = "{peer.known_hosts}"
-socket = "{peer.socket}"
-"""
-        )
+        run, data, state = folder / "r", folder / "data", folder / "state"
+        self.config.write_text(client_settings({"home": peer}, run=run, data=data, state=state))
         self.mounted: list[Path] = []
 
     def reach_home(self, port: int = 0) -> None:
@@ -68,20 +55,6 @@ socket = "{peer.socket}"
         done = self.program.run("share", "add", str(root))
         assert done.returncode == 0, done.stderr
         return root
-
-    def types(self, *words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [SATCHEL, "--config", self.config, *words],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-
-    def sees(self, *words: str) -> Any:
-        done = self.types(*words, "--json")
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)
 
     def mounts(self, name: str, *words: str) -> Path:
         place = self.folder / name
