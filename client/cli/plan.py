@@ -42,7 +42,7 @@ def command(
     if as_json:
         show({"plans": plans}, as_json=True)
         return
-    rows = [_row(plan, route) for plan in plans for route in plan["routes"]]
+    rows = [row(plan, route) for plan in plans for route in plan["routes"]]
     show(rows, as_json=False, columns=COLUMNS)
     for plan in plans:
         if (count := plan["break_even_operations"]) is not None:
@@ -52,10 +52,9 @@ def command(
             )
 
 
-def _row(plan: dict[str, Any], route: dict[str, Any]) -> dict[str, Any]:
-    flows = ", ".join(f"{name} {count / 1e6:.1f} MB" for name, count in route["bytes"].items())
-    seconds = f"{route['seconds']:.1f}"
-    return {"surrogate": plan["surrogate"], **route, "seconds": seconds, "bytes": flows}
+def row(plan: dict[str, Any], route: dict[str, Any]) -> dict[str, Any]:
+    """Of a table of routes."""
+    return {"surrogate": plan["surrogate"], **route, "seconds": f"{route['seconds']:.1f}"}
 
 
 def _past(context: Context, service: str, *, as_json: bool) -> None:

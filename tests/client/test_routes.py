@@ -12,8 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from client.cli.plan import row
 from client.history import KEPT, History, MovesInvalid, decode, encode
 from client.routes import Made, Route, Situation, break_even, predict, replay_pace
+from console import show
 
 NOW = Situation(
     replayed=40, pace=0.1, first=4_000_000, changed=500_000, home=True, near="media", giver="a"
@@ -166,3 +168,12 @@ def test_damage_is_refused_and_costs_the_history_only(
 def test_no_bytes_do_harm(data: bytes) -> None:
     with contextlib.suppress(MovesInvalid):
         decode(data)
+
+
+def test_a_route_is_shown_in_the_units_of_every_other_table(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    route = {"route": "replay", "seconds": 3.21, "bytes": {"media": 3 << 20, "home": 9}}
+    show([row({"surrogate": "cafe"}, route)], as_json=False)
+    shown = capsys.readouterr().out.splitlines()[1]
+    assert shown.split() == ["cafe", "replay", "3.2", "media", "3.0", "MiB,", "home", "9", "B"]
