@@ -6,20 +6,18 @@
 - queue: high, normal or low; what a chunk's class is in the numbers
 - pinned: a block map of a running replica points to it; never given up
 
-Modules: policy (what one is; LRU), three_queues (the one that is used), cache (what of it a host's
+Modules: policy (what one is), three_queues (the one that there is), cache (what of it a host's
 store gives up, and when).
 """
 
 from surrogate.caching.cache import PACK_BYTES, ChunkCache
-from surrogate.caching.policy import Key, Lru, MakePolicy, Policy, Queue, take
+from surrogate.caching.policy import Key, Policy, Queue, take
 from surrogate.caching.three_queues import ThreeQueues
 
 __all__ = [
     "PACK_BYTES",
     "ChunkCache",
     "Key",
-    "Lru",
-    "MakePolicy",
     "Policy",
     "Queue",
     "ThreeQueues",

@@ -1,13 +1,13 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which chunks of a cache are given up next: what a policy is, and the plainest one."""
+"""Which chunks of a cache are given up next: what a policy is."""
 
 from __future__ import annotations
 
 import enum
 import itertools
 from collections import OrderedDict
-from collections.abc import Callable, Container, Hashable, Iterable
+from collections.abc import Container, Hashable, Iterable
 from typing import Protocol
 
 Key = Hashable
@@ -43,36 +43,6 @@ class Policy(Protocol):
         """How many chunks are in each queue."""
 
 
-class Lru:
-    """Gives up what was asked for longest ago, but first what nobody has asked for."""
-
-    def __init__(self, capacity: int) -> None:
-        """capacity: chunks, about; of no meaning here."""
-        self._low: OrderedDict[Key, None] = OrderedDict()
-        self._order: OrderedDict[Key, None] = OrderedDict()
-
-    def touched(self, key: Key) -> Queue | None:
-        if key in self._order:
-            self._order.move_to_end(key)
-            return Queue.NORMAL
-        self._order[key] = None
-        return Queue.LOW if self._low.pop(key, _ABSENT) is None else None
-
-    def brought(self, key: Key) -> None:
-        if key not in self._order:
-            self._low.setdefault(key)
-
-    def victims(self, count: int, pinned: Container[Key] = ()) -> list[Key]:
-        found = take(self._low, count, pinned)
-        return found + take(self._order, count - len(found), pinned)
-
-    def counts(self) -> dict[Queue, int]:
-        return {Queue.HIGH: 0, Queue.NORMAL: len(self._order), Queue.LOW: len(self._low)}
-
-
-_ABSENT = object()
-
-
 def take(
     queue: OrderedDict[Key, None],
     count: int,
@@ -98,6 +68,4 @@ def take(
     return found
 
 
-MakePolicy = Callable[[int], Policy]
-
-__all__ = ["Key", "Lru", "MakePolicy", "Policy", "Queue", "take"]
+__all__ = ["Key", "Policy", "Queue", "take"]
