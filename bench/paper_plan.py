@@ -31,21 +31,47 @@ GOAL = 25.0
 
 def plan_figures(play: story.Story, service: str, rounds: int) -> Iterator[Figure]:
     """Moves of a service that is on the stick; the client is at hotspot A before and after."""
+    label = f"plan of {service}, links of {play.bed.topology.profile.name}"
+    asked = 1 + rounds * len(ROUTES[service])
+    moves: list[dict[str, Any]] = []
+    for _ in _made(play, service, rounds):
+        known = _moves(play, service, len(moves) + 1)
+        for number, move in enumerate(known[len(moves) :], start=len(moves) + 1):
+            yield _of_one(f"{label}: move {number}", move)
+        moves = known
+    play.stop(service)
+    yield from _errors(label, moves, asked)
+
+
+def _made(play: story.Story, service: str, rounds: int) -> Iterator[None]:
+    """Make the moves, one after the other, with operations before and after each."""
     spots = ("b", "a")
     count = OPERATIONS if service == "notes" else 1
     play.session(service, "a", media=True)
     play.operate(service, count, "a")
-    moves = _moves(play, service, 1)
+    yield
     for number, route in enumerate(rounds * ROUTES[service]):
         spot = spots[number % len(spots)]
         play.walk(spot)
         options = [] if route == "planned" else ["--route", route]
         play.roles.satchel("move", service, "--to", spot, *options, "--json")
         play.operate(service, count, spot)
-        moves = _moves(play, service, len(moves) + 1)
-    play.stop(service)
-    asked = 1 + rounds * len(ROUTES[service])
-    label = f"plan of {service}, links of {play.bed.topology.profile.name}"
+        yield
+
+
+def _of_one(label: str, move: dict[str, Any]) -> Figure:
+    """What a move took, beside its prediction, with its phases in the name."""
+    asked, replaying = move["asked_seconds"], move["replay_seconds"]
+    flowing = move["seconds"] - asked - replaying
+    phases = f"asking {asked:.1f}, {move['bytes'] / 1e6:.1f} MB and the start {flowing:.1f}"
+    phases += f", {move['replayed']} operations {replaying:.1f}"
+    where = f"by {move['route']} from {move['near']} to {move['surrogate']}"
+    predicted = ("its prediction", move["predicted"])
+    return figure(f"{label}, {where} ({phases})", move["seconds"], "s", against=predicted)
+
+
+def _errors(label: str, moves: list[dict[str, Any]], asked: int) -> Iterator[Figure]:
+    """By how much of what they took the predictions were wrong. asked: moves there were."""
     errors = [abs(move["predicted"] - move["seconds"]) / move["seconds"] * 100 for move in moves]
     for route in sorted({move["route"] for move in moves}):
         of_route = [e for e, move in zip(errors, moves, strict=True) if move["route"] == route]

@@ -16,6 +16,7 @@ import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from bench.harness import Figure, figure
 from bench.paper_storage import Checkpoints
@@ -81,6 +82,15 @@ def transfer(sender: Host, receiver: Host, size: int, nominal: float, patience: 
     return Transfer(size * 8 / measure.goodput(sender, receiver, sent), size, sent)
 
 
+@dataclass(frozen=True)
+class Resumed:
+    """A replica that came up from the stick: seconds until it answered, but for its replay, and
+    those that it took for each operation that it executed again."""
+
+    alone: float
+    each: float
+
+
 class Evaluation:
     """One service, whose checkpoint is on the story's stick. Each stage yields its figures."""
 
@@ -94,7 +104,8 @@ class Evaluation:
         self.profile = play.bed.topology.profile
         self.label = f"{service}, links of {self.profile.name}"
         self.with_media: story.Move | None = None
-        self.per_iteration = 1.0
+        self._resumed: Resumed | None = None
+        self._rows_before = 0
         self._begun = False
 
     def move_with_media(self) -> Iterator[Figure]:
@@ -119,8 +130,9 @@ class Evaluation:
         paper = ("the paper", self.published.with_media)
         what = f"{self.label}: first response with media"
         yield figure(what, made.first_response_seconds, "s", against=paper)
-        answered = play.roles.satchel("status", self.service, "--json")["answered"]
-        self.per_iteration = answered / len(self._rows())
+        if made.replayed:
+            alone, replay = made.first_response_seconds - _replay(made), _replay(made)
+            self._resumed = Resumed(alone, replay / made.replayed)
         what = f"{self.label}: of that, replay of {made.replayed} operations"
         yield figure(what, _replay(made), "s", against=("all of it", made.first_response_seconds))
         fetched = sum(made.fetched.values())
@@ -168,10 +180,17 @@ class Evaluation:
         yield from self._break_even("the paper's way without media", seconds)
 
     def move_without_media(self) -> Iterator[Figure]:
-        """To hotspot B with nothing there, from home, as Satchel does it: what is touched."""
+        """To hotspot B with nothing there, from home, as Satchel does it: what is touched. Where
+        `move_with_media` was left out, the break-even is told from the replica at A."""
         play = self.play
         self._return_to_a(None)
-        self._join_a()
+        if self._resumed is None:
+            play.operate(self.service, self.operations, "a", HOME_ONLY)
+        brought = self._join_a()
+        if self._resumed is None and brought["replayed"]:
+            replay = brought["replay_seconds"]
+            alone = brought["joined_seconds"] - replay
+            self._resumed = Resumed(alone, replay / brought["replayed"])
         play.operate(self.service, self.operations, "a", story.WITHOUT)
         play.move(self.service, "b", story.WITHOUT)
         play.operate(self.service, self.operations, "b", story.WITHOUT)
@@ -187,8 +206,8 @@ class Evaluation:
     def planned_break_even(self) -> Iterator[Figure]:
         """By `satchel plan`, which has learnt from the moves. While the session is on."""
         plan = self.play.roles.satchel("plan", self.service, "--at", "a", "--json")["plans"][0]
-        if self.with_media and plan["break_even_operations"]:
-            count = plan["break_even_operations"] / self.per_iteration
+        if plan["break_even_operations"]:
+            count = plan["break_even_operations"] / self._per_iteration()
             paper = ("the paper's estimate", float(BREAK_EVEN))
             what = f"{self.label}: break-even, by `satchel plan`"
             yield figure(what, count, "iterations", against=paper)
@@ -211,14 +230,17 @@ class Evaluation:
     def _break_even(self, instead: str, seconds: float) -> Iterator[Figure]:
         """After how many iterations media and replay take as long as a new checkpoint from home
         that takes so many seconds."""
-        near = self.with_media
-        if near is None or not near.replayed:
+        if self._resumed is None:
             return
-        resumed = near.first_response_seconds - _replay(near)
-        each = _replay(near) / near.replayed * self.per_iteration
+        each = self._resumed.each * self._per_iteration()
         what = f"{self.label}: break-even with a new checkpoint, {instead}"
         paper = ("the paper's estimate", float(BREAK_EVEN))
-        yield figure(what, (seconds - resumed) / each, "iterations", against=paper)
+        yield figure(what, (seconds - self._resumed.alone) / each, "iterations", against=paper)
+
+    def _per_iteration(self) -> float:
+        """Operations of an iteration, of all of this session; nothing is under way."""
+        answered: int = self.play.roles.satchel("status", self.service, "--json")["answered"]
+        return answered / (len(self._rows()) - self._rows_before)
 
     def end(self) -> None:
         """The session is over, and the client at hotspot A again."""
@@ -228,13 +250,14 @@ class Evaluation:
         self._begun = False
 
     def _begin(self) -> None:
+        self._rows_before = len(self._rows())
         self.play.begin(self.service, media=True)
         self._begun = True
 
-    def _join_a(self) -> None:
-        """Have a replica at surrogate A."""
+    def _join_a(self) -> dict[str, Any]:
+        """Have a replica at surrogate A; what that took."""
         argv = ("move", self.service, "--to", "a", "--route", "replay", "--json")
-        self.play.roles.satchel(*argv)
+        return dict(self.play.roles.satchel(*argv))
 
     def _return_to_a(self, checkpoints: Checkpoints | None) -> None:
         """A new session at hotspot A, with home alone; surrogate B is empty but for what it is
@@ -250,7 +273,10 @@ class Evaluation:
         self._begin()
 
     def _rows(self) -> list[dict[str, str]]:
-        with (self.play.out / f"{self.service}.csv").open(newline="") as file:
+        path = self.play.out / f"{self.service}.csv"
+        if not path.exists():
+            return []
+        with path.open(newline="") as file:
             return list(csv.DictReader(file))
 
     def _median(self, mode: str) -> float:

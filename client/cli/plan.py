@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import statistics
+from dataclasses import asdict
 from typing import Any
 from urllib.parse import urlencode
 
@@ -12,6 +13,7 @@ import click
 
 from client.cli.context import Context, pass_context
 from client.history import History
+from client.routes import Made
 from client.running import running_session
 from console import json_option, show
 from satchel.names import check_name
@@ -59,17 +61,7 @@ def row(plan: dict[str, Any], route: dict[str, Any]) -> dict[str, Any]:
 
 def _past(context: Context, service: str, *, as_json: bool) -> None:
     moves = History.of(context.settings.state, service).moves()
-    rows = [
-        {
-            "at": move.at,
-            "surrogate": move.surrogate,
-            "route": move.route.value,
-            "predicted": round(move.predicted, 3),
-            "seconds": round(move.seconds, 3),
-            "error": round(move.error, 3),
-        }
-        for move in moves
-    ]
+    rows = [_made(move) for move in moves]
     median = statistics.median(move.error for move in moves) if moves else None
     if as_json:
         show({"moves": rows, "median_error": median}, as_json=True)
@@ -77,3 +69,9 @@ def _past(context: Context, service: str, *, as_json: bool) -> None:
     show(rows, as_json=False, columns=PAST_COLUMNS)
     if median is not None:
         click.echo(f"median error: {median:.0%}")
+
+
+def _made(move: Made) -> dict[str, Any]:
+    """All of docs/formats/moves.md, and the error."""
+    row = asdict(move) | {"route": move.route.value, "error": move.error}
+    return {key: round(v, 3) if isinstance(v, float) else v for key, v in row.items()}

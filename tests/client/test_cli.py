@@ -14,14 +14,17 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
+from client.history import History
 from client.running import running_session
 from surrogate.prefetch import Prefetcher
 from testbed.roles import client_settings
 from tests.client.commands import SATCHEL, Commands
+from tests.client.test_routes import MADE
 from tests.client.world import World
 from tests.needs import requires
 from tests.waiting import eventually
@@ -291,6 +294,18 @@ def test_json_errors_are_json(person: Person) -> None:
     error = json.loads(done.stderr.splitlines()[-1])["error"]
     assert error["code"] == "not-found"
     assert error["fix"] == "`satchel run notes`"
+
+
+def test_the_history_of_moves_tells_what_each_took_and_by_how_much_it_was_mispredicted(
+    person: Person,
+) -> None:
+    History.of(person.world.settings.state, "notes").add(MADE)
+    told = person.sees("plan", "notes", "--history")
+    made = asdict(MADE) | {"route": "replay"}
+    assert told == {"moves": [made | {"error": 0.5}], "median_error": 0.5}
+    table = person.types("plan", "notes", "--history")
+    assert "median error: 50%" in table.stdout
+    assert "replay_seconds" not in table.stdout
 
 
 def test_ls_says_why_home_is_not_known(person: Person) -> None:
