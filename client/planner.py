@@ -14,7 +14,7 @@ from typing import Any
 
 from client.checkpoints import handed_over, verified
 from client.endpoints import HOME, SurrogateEndpoint
-from client.feed import FINAL, FeedState
+from client.feed import FINAL, Feed, FeedState
 from client.history import History
 from client.home import HomeService
 from client.routes import Made, Prediction, Route, Situation, break_even, predict, replay_pace
@@ -108,7 +108,10 @@ class Planner:
         made = self._history.moves()
         patience = ASKED_GIVER_SECONDS if route else GIVER_SECONDS
         changed = _changed(giver, patience) if giver else None
-        now = self._situation(checkpoint, made, media=media, giver=giver, changed=changed)
+        home = self._stateful_home(silent=route is Route.FRESH)
+        now = self._situation(
+            checkpoint, made, media=media, home=home, giver=giver, changed=changed
+        )
         routes = predict(now, surrogate, made)
         return Plan(surrogate, now, [p for p in routes if route in (None, p.route)])
 
@@ -179,6 +182,7 @@ class Planner:
         made: Sequence[Made],
         *,
         media: bool,
+        home: bool,
         giver: SurrogateEndpoint | None,
         changed: int | None,
     ) -> Situation:
@@ -191,10 +195,15 @@ class Planner:
             pace=replaying or (statistics.median(paces) if paces else None),
             first=sum(root.size for root in checkpoint.first_roots()),
             changed=changed,
-            home=stateful and HOME in {feed.name for feed in joined},
+            home=home,
             near="media" if media else HOME,
             giver=giver.name if giver else "",
         )
+
+    def _stateful_home(self, *, silent: bool) -> bool:
+        """Whether home can take a checkpoint. silent: see `_givers`."""
+        feed = self._session.feed(HOME) if self._session.stateful else None
+        return feed is not None and _takes_part(feed, silent=silent)
 
     def _givers(self, *, silent: bool) -> list[SurrogateEndpoint]:
         """The replicas on surrogates that can be handed over, the furthest first: those that have
@@ -203,13 +212,15 @@ class Planner:
         if not self._session.stateful:
             return []
         feeds = [self._session.feed(name) for name in list(self._surrogates)]
-        joined = [
-            f
-            for f in feeds
-            if f and (f.state is FeedState.JOINED or (silent and f.joined.is_set()))
-            if f.state not in FINAL
-        ]
+        joined = [f for f in feeds if f and _takes_part(f, silent=silent)]
         return [self._surrogates[f.name] for f in sorted(joined, key=lambda feed: -feed.cursor)]
+
+
+def _takes_part(feed: Feed, *, silent: bool) -> bool:
+    """Whether that replica has joined. silent: and also while nothing is heard of it."""
+    if feed.state in FINAL:
+        return False
+    return feed.state is FeedState.JOINED or (silent and feed.joined.is_set())
 
 
 def _changed(giver: SurrogateEndpoint, patience: float) -> int | None:

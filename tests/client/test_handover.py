@@ -114,6 +114,21 @@ def test_a_fresh_checkpoint_of_home_leaves_nothing_to_replay(carried: World) -> 
     assert runner.status()["diverged"] == 0
 
 
+def test_a_home_whose_link_is_made_again_is_waited_for(carried: World) -> None:
+    runner = carried.runner()
+    url = carried.proxy(runner)
+    runner.move("a")
+    post(url)
+    assert eventually(lambda: carried.home.executed("notes") == 1)
+    carried.home.cut()
+    post(url)
+    assert eventually(lambda: replica_states(runner)["home"] == "silent")
+    carried.home.mend()
+    assert runner.move("b", route=Route.FRESH).route is Route.FRESH
+    (*_, last) = History.of(carried.settings.state, "notes").moves()
+    assert (last.surrogate, last.route) == ("b", Route.FRESH)
+
+
 def test_a_move_takes_the_route_that_is_predicted_to_be_the_fastest(carried: World) -> None:
     runner = carried.runner()
     url = carried.proxy(runner)
