@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from client.pace import BATCH, Pace, Portion
+from client.pace import BATCH, CatchUp, Pace, Portion
 from replay import Early, Operation, Response
 from satchel.errors import IntegrityError, SatchelError, StateError, UnavailableError
 from satchel.ids import OperationNumber
@@ -120,7 +120,7 @@ class Feed:
 
     cursor: the last operation whose response was heard, or that the replica said it has.
     error: the last fault, None while it answers.
-    pace: how long single operations took of late.
+    pace: how long single operations took of late; catch_up: those until it joined.
     called: set when there is something else to do than to wait for operations.
     aim: the journal's end when it was last asked what to send; None before that.
     """
@@ -133,6 +133,7 @@ class Feed:
         self.cursor = cursor or OperationNumber(0)
         self.joined = threading.Event()
         self.pace = Pace()
+        self.catch_up = CatchUp()
         self.aim: OperationNumber | None = None
         self._portion = Portion()
         self.error: SatchelError | None = None
@@ -259,6 +260,8 @@ class Feed:
                 self._listener.said_early(self, response)
                 continue
             self.cursor, heard = response.number, True
+            if not self.joined.is_set():
+                self.catch_up.note(self.cursor)
             self._answered()
             self._listener.arrived(self, [response])
         if not heard:

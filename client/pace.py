@@ -20,6 +20,12 @@ ENOUGH = 8
 """Observations without which the 95th percentile is the largest one."""
 
 
+SEEN = 512
+"""Answers whose moments are kept while a replica catches up."""
+
+ENOUGH_ANSWERS = 4
+"""In the second half of a catch-up, for saying how long an operation takes."""
+
 BATCH = 32
 """Operations sent at once to a replica that lags."""
 
@@ -45,6 +51,32 @@ class Portion:
     def size(self) -> int:
         """1 to BATCH."""
         return BATCH if self._each * BATCH < BATCH_SECONDS else 1 + int(BATCH_SECONDS / self._each)
+
+
+class CatchUp:
+    """How fast a replica that lags executes, by when its answers came. Any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._seen: list[tuple[float, int]] = []
+
+    def note(self, count: int) -> None:
+        """It has answered so many by now."""
+        with self._lock:
+            self._seen.append((time.monotonic(), count))
+            if len(self._seen) > SEEN:
+                del self._seen[1::2]
+
+    def seconds_each(self) -> float | None:
+        """Of an operation in the second half; None where there were too few. In the first half a
+        machine waits for blocks that it touches for the first time."""
+        with self._lock:
+            ends = self._seen[0][1] + self._seen[-1][1] if self._seen else 0
+            half = [(moment, count) for moment, count in self._seen if 2 * count >= ends]
+        if len(half) < ENOUGH_ANSWERS:
+            return None
+        (began, before), (ended, after) = half[0], half[-1]
+        return (ended - began) / (after - before)
 
 
 class Pace:

@@ -156,8 +156,9 @@ class Planner:
         seconds: float,
     ) -> None:
         """Remember a move: seconds before anything flowed, operations executed again and the
-        seconds of that, seconds in all until it had joined. One of a stateless service has read
-        nothing by then: it is remembered when it has, with the seconds that the first read takes.
+        seconds of that (see BroughtUp), seconds in all until it had joined. One of a stateless
+        service has read nothing by then: it is remembered when it has, with the seconds that the
+        first read takes.
         """
         made = Made(
             at=datetime.now(UTC).isoformat(timespec="seconds"),

@@ -11,6 +11,7 @@ the way, nothing of it is left, here or there.
 from __future__ import annotations
 
 import logging
+import math
 import secrets
 import threading
 import time
@@ -50,7 +51,10 @@ STATUS_SECONDS = 3.0
 @dataclass(frozen=True)
 class BroughtUp:
     """What bringing up a replica took. Seconds count from the request, but for paused_seconds: how
-    long a machine stood still that was handed over. Bytes are by source."""
+    long a machine stood still that was handed over. Bytes are by source. replay_seconds: what
+    executing operations again took, at the pace of the second half of them: in the first half a
+    machine waits for blocks.
+    """
 
     surrogate: str
     replica: ReplicaId
@@ -210,8 +214,11 @@ class Replicas:
         status = self._await_running(endpoint, began, giver)
         running = time.monotonic() - began
         cursor = status.last_operation if stateful else self._session.journal.base
-        self._await_joined(self._session.add(endpoint, cursor), began, giver)
+        feed = self._session.add(endpoint, cursor)
+        self._await_joined(feed, began, giver)
         caught_up = time.monotonic() - began
+        replayed = self._session.journal.last - cursor if stateful else 0
+        each = feed.catch_up.seconds_each()
         if giver:
             self._await_independent(endpoint, giver, _changed_bytes(begin), progress)
         return BroughtUp(
@@ -220,11 +227,11 @@ class Replicas:
             running_seconds=running,
             joined_seconds=time.monotonic() - began,
             fetched_bytes=_fetched(endpoint, status),
-            replayed=self._session.journal.last - cursor if stateful else 0,
+            replayed=replayed,
             route=route,
             asked_seconds=begin.seconds,
             paused_seconds=begin.paused_seconds,
-            replay_seconds=caught_up - running,
+            replay_seconds=min(caught_up - running, replayed * each if each else math.inf),
         )
 
     def _connect(self, surrogate: str) -> tuple[Link, Link]:

@@ -5,8 +5,9 @@
 Pure: no IO and no clock. A move takes what has to be done before anything flows (a hand-over has to
 freeze, home to make a checkpoint), the bytes of what the machine touches first over the rate at
 which they came the last times, and the operations that are executed again, at the pace of the last
-replays, else of those that were executed of late. So a rate covers everything between the request
-and the first answer that bytes stand for, the start of the machine included.
+replays, else of those that were executed of late. A replay's pace is that of its second half: in
+the first one a machine waits for blocks. So a rate covers everything that bytes stand for, the
+start of the machine and these waits included.
 
 What is predicted is when the replica has caught up; of a stateless service, which has nothing to
 catch up with, its first answer to whoever asks at once.
