@@ -81,9 +81,11 @@ def _storage(quick: bool) -> Iterator[Figure]:
 
 def _plan(quick: bool) -> Iterator[Figure]:
     """Over the links of today: over the paper's a checkpoint that comes from home takes minutes."""
-    with _played(story.SERVICES, TODAY) as play:
-        yield from plan_figures(play, "notes", 1 if quick else PLAN_ROUNDS)
-        yield from plan_figures(play, "speech", 1 if quick else PLAN_ROUNDS)
+    rounds = 1 if quick else PLAN_ROUNDS
+    with _played((*story.SERVICES, "desktop"), TODAY) as play:
+        for service in story.SERVICES:
+            yield from plan_figures(play, service, rounds)
+        yield from plan_figures(play, "desktop", 1)
 
 
 PARTS: dict[str, Callable[[bool], Iterator[Figure]]] = {

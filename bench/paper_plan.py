@@ -18,6 +18,7 @@ from testbed import story
 ROUTES = {
     "notes": ("replay", "handover", "fresh", "planned", "handover", "replay"),
     "speech": ("replay", "replay"),
+    "desktop": ("replay", "replay", "planned", "handover"),
 }
 """One round of moves from one hotspot to the other and back."""
 
