@@ -17,7 +17,17 @@ from client.endpoints import HOME, SurrogateEndpoint
 from client.feed import FINAL, Feed, FeedState
 from client.history import History
 from client.home import HomeService
-from client.routes import Made, Prediction, Route, Situation, break_even, predict, replay_pace
+from client.routes import (
+    CACHE,
+    Made,
+    Prediction,
+    Route,
+    Situation,
+    break_even,
+    predict,
+    replay_pace,
+    was_there,
+)
 from client.session import Session
 from client.settings import ClientSettings
 from images import Manifest
@@ -97,7 +107,8 @@ class Planner:
     def plan(
         self, surrogate: str, checkpoint: Manifest, *, media: bool, route: Route | None = None
     ) -> Plan:
-        """media: whether they may be used; route: the only one that matters, by default all do.
+        """media: whether they have the checkpoint and may be used; route: the only one that
+        matters, by default all do.
 
         Asks another surrogate where a hand-over matters. Raises NotFoundError for an unknown one.
         """
@@ -110,7 +121,7 @@ class Planner:
         changed = _changed(giver, patience) if giver else None
         home = self._stateful_home(silent=route is Route.FRESH)
         now = self._situation(
-            checkpoint, made, media=media, home=home, giver=giver, changed=changed
+            surrogate, checkpoint, made, media=media, home=home, giver=giver, changed=changed
         )
         routes = predict(now, surrogate, made)
         return Plan(surrogate, now, [p for p in routes if route in (None, p.route)])
@@ -161,7 +172,7 @@ class Planner:
         first read takes.
         """
         made = Made(
-            at=datetime.now(UTC).isoformat(timespec="seconds"),
+            at=datetime.now(UTC).isoformat(timespec="microseconds"),
             surrogate=plan.surrogate,
             route=prediction.route,
             near=HOME if prediction.route is Route.FRESH else plan.situation.near,
@@ -179,6 +190,7 @@ class Planner:
 
     def _situation(
         self,
+        surrogate: str,
         checkpoint: Manifest,
         made: Sequence[Made],
         *,
@@ -191,13 +203,16 @@ class Planner:
         joined = [f for f in self._session.feeds() if f.state is FeedState.JOINED]
         paces = [pace for feed in joined if (pace := feed.pace.median()) is not None]
         stateful = self._session.stateful
+        near = "media" if media else HOME
+        if was_there(surrogate, checkpoint.created, made):
+            near = CACHE
         return Situation(
             replayed=max(0, self._session.last - checkpoint.operation) if stateful else 0,
             pace=replaying or (statistics.median(paces) if paces else None),
             first=sum(root.size for root in checkpoint.first_roots()),
             changed=changed,
             home=home,
-            near="media" if media else HOME,
+            near=near,
             giver=giver.name if giver else "",
         )
 

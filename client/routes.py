@@ -42,6 +42,9 @@ FIRST_PACE = 0.05
 
 LEAST_SECONDS = 0.1
 
+CACHE = "cache"
+"""The surrogate's own, as a source of a checkpoint's bytes."""
+
 
 class Route(enum.Enum):
     """How a replica comes to be on a surrogate."""
@@ -60,9 +63,9 @@ class Route(enum.Enum):
 class Made:
     """A move that was made.
 
-    near: whose the checkpoint's bytes were; bytes: of what the machine was expected to touch first;
-    asked_seconds: before anything flowed; replayed: operations executed again, in replay_seconds;
-    predicted: of `seconds`, in all
+    near: where the checkpoint's bytes were, see Situation; bytes: of what the machine was expected
+    to touch first; asked_seconds: before anything flowed; replayed: operations executed again, in
+    replay_seconds; predicted: of `seconds`, in all
     """
 
     at: str
@@ -95,7 +98,8 @@ class Situation:
     replayed: operations since the checkpoint; pace: seconds for each, None where nothing is known;
     first: bytes that a machine touches first, as the checkpoint says; changed: bytes that a
     hand-over has to send, None where nobody can hand over; home: whether it can be asked;
-    near, giver: the sources' names, of the checkpoint's bytes and of a hand-over's
+    near, giver: the sources' names, of the checkpoint's bytes and of a hand-over's; near is CACHE
+    where the surrogate has had a replica of that checkpoint
     """
 
     replayed: int
@@ -147,6 +151,13 @@ def break_even(now: Situation, predictions: Iterable[Prediction]) -> int | None:
     pace = FIRST_PACE if now.pace is None else now.pace
     alone = seconds[Route.REPLAY] - now.replayed * pace
     return max(0, math.ceil((seconds[Route.FRESH] - alone) / pace))
+
+
+def was_there(surrogate: str, created: str, made: Iterable[Made]) -> bool:
+    """Whether a replica came to that surrogate after the checkpoint was made. created: UTC, ISO
+    8601 with microseconds, as in a manifest. Of moves that were noted without these, one in the
+    same second counts as earlier."""
+    return any(m.surrogate == surrogate and m.at > created for m in made)
 
 
 def rate(route: Route, near: str, surrogate: str, made: Sequence[Made]) -> float:

@@ -32,6 +32,7 @@ from client.sources import Sources
 from images import Manifest
 from replay.adapters import EARLY
 from satchel.errors import SatchelError, StateError, UnavailableError
+from satchel.ids import CheckpointId
 from satchel.names import check_name
 from satchel.progress import Progress, silent
 from wire import Links
@@ -75,6 +76,7 @@ class Runner:
         self._home: HomeService | None = None
         self._session: Session | None = None
         self._started: _Started | None = None
+        self._on_media: set[CheckpointId] = set()
         self._ending = Ending(service)
 
     @property
@@ -101,6 +103,7 @@ class Runner:
             self._chunks = Media.open(self.media)
         reached = self._reach_home(take_over)
         found = candidates(self.service, self._chunks, reached, self.settings.allowed_signers)
+        self._on_media = {c.manifest.id for c in found if c.place != HOME}
         stateful = bool(found[0].manifest.adapter["stateful"])
         self._session = Session(
             self._journal() if stateful else Journal(None, None),
@@ -177,8 +180,8 @@ class Runner:
     def plan(self, surrogate: str, *, use_media: bool = True, route: Route | None = None) -> Plan:
         """The routes to a replica there, or the one given, with what each is going to take. Raises
         NotFoundError for a surrogate that is not known."""
-        media = self._chunks is not None and use_media
         replicas = self._parts.replicas
+        media = use_media and replicas.manifest.id in self._on_media
         return replicas.planner.plan(surrogate, replicas.manifest, media=media, route=route)
 
     def drop(self, surrogate: str) -> None:

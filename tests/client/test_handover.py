@@ -8,9 +8,9 @@ import threading
 import pytest
 
 from client.checkpoints import CheckpointDamaged
-from client.endpoints import SurrogateEndpoint
+from client.endpoints import HOME, SurrogateEndpoint
 from client.history import History
-from client.routes import Made, Route
+from client.routes import CACHE, Made, Route
 from satchel.errors import NotFoundError, StateError, UnavailableError
 from tests.client.test_runner import replica_states
 from tests.client.world import World, post
@@ -104,6 +104,7 @@ def test_a_surrogate_that_hands_over_nonsense_is_told_and_keeps_its_replica(
 def test_a_fresh_checkpoint_of_home_leaves_nothing_to_replay(carried: World) -> None:
     runner = carried.runner()
     url = carried.proxy(runner)
+    assert runner.plan("a").situation.near == "media"
     for _ in range(6):
         post(url)
     assert eventually(lambda: carried.home.executed("notes") == 6)
@@ -112,6 +113,8 @@ def test_a_fresh_checkpoint_of_home_leaves_nothing_to_replay(carried: World) -> 
     assert runner.manifest.operation == 6
     assert post(url).status_code == 200
     assert runner.status()["diverged"] == 0
+    assert runner.plan("a").situation.near == CACHE
+    assert runner.plan("b").situation.near == HOME  # the stick has an older one
 
 
 def test_a_home_whose_link_is_made_again_is_waited_for(carried: World) -> None:

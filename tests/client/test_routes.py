@@ -14,7 +14,16 @@ from hypothesis import strategies as st
 
 from client.cli.plan import row
 from client.history import KEPT, History, MovesInvalid, decode, encode
-from client.routes import Made, Route, Situation, break_even, predict, replay_pace
+from client.routes import (
+    CACHE,
+    Made,
+    Route,
+    Situation,
+    break_even,
+    predict,
+    replay_pace,
+    was_there,
+)
 from console import show
 
 NOW = Situation(
@@ -91,6 +100,18 @@ def test_bytes_from_home_say_nothing_of_the_media_where_there_are_others() -> No
     there = dataclasses.replace(NOW, replayed=20)
     assert seconds(there, MADE, *[from_home] * 4)[Route.REPLAY] == pytest.approx(6.0)
     assert seconds(there, from_home)[Route.REPLAY] == pytest.approx(100.0)
+
+
+def test_a_surrogate_has_what_was_resumed_there_since_the_checkpoint_was_made() -> None:
+    assert was_there("b", "2026-11-21T22:59:59.999999+00:00", [MADE])
+    assert not was_there("b", "2026-11-21T23:00:00.000001+00:00", [MADE])
+    assert not was_there("a", "2026-11-21T22:59:59.999999+00:00", [MADE])
+    exact = dataclasses.replace(MADE, at="2026-11-21T23:00:00.000002+00:00")
+    assert was_there("b", "2026-11-21T23:00:00.000001+00:00", [exact])
+    cached = dataclasses.replace(MADE, near=CACHE, seconds=3.0)
+    there = dataclasses.replace(NOW, replayed=20, near=CACHE)
+    assert seconds(there, MADE, cached, MADE)[Route.REPLAY] == pytest.approx(3.0)
+    assert seconds(NOW, MADE, cached, MADE)[Route.REPLAY] == pytest.approx(8.0)
 
 
 def test_with_a_long_log_a_hand_over_is_the_fastest_and_with_a_short_one_replay() -> None:
