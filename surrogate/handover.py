@@ -36,7 +36,7 @@ from replica import WORKING_SET_LIMIT, Frozen, Replica, Run, encode_working_set
 from satchel.errors import StateError
 from satchel.ids import BLOCK_SIZE, ReplicaId
 from surrogate.fetching import Fetcher
-from wire import RUNS_LIMIT, CreateReplica, HandedOver
+from wire import RUNS_LIMIT, CreateReplica, HandedOver, Priority
 
 logger = logging.getLogger(__name__)
 
@@ -152,10 +152,12 @@ def _freeze(
 
 
 def _prepare(replica: Replica, fetcher: Fetcher, volumes: Sequence[Volume]) -> None:
-    """Have the pages here that a commit is going to need, and little left for it to flush."""
+    """Have the pages here that a commit is going to need, and little left for it to flush. Who
+    hands over is waited for, so they go before what is fetched ahead."""
     for _ in range(TRIES):
         replica.flush()
-        if not any([fetcher.pages(volume.root, _written(volume)) for volume in volumes]):
+        lacking = [fetcher.pages(v.root, _written(v), Priority.DEMAND) for v in volumes]
+        if not any(lacking):
             return
 
 

@@ -11,11 +11,18 @@ import pytest
 from chunkstore import FANOUT, pages_missing
 from hypervisor.fake import FakeMachine
 from satchel.ids import BLOCK_SIZE
+from surrogate.tenant import Tenant
 from tests.needs import requires
 from tests.surrogate.conftest import Site
 from tests.surrogate.sources import noise
+from wire import Priority
 
 pytestmark = requires("nbdkit", "nbdfuse", "fusermount3", "fuse")
+
+
+def urgent(tenant: Tenant) -> int:
+    """Chunks that came for somebody who waited for them."""
+    return sum(n.chunks for n in tenant.status().sources if n.priority == Priority.DEMAND.value)
 
 
 def test_a_machine_whose_writes_are_in_the_page_cache_only_stands_still_once(
@@ -45,8 +52,10 @@ def test_a_machine_whose_writes_are_in_the_page_cache_only_stands_still_once(
         with mmap.mmap(file.fileno(), 0) as mapped:  # to close either would write back
             mapped[far * BLOCK_SIZE] ^= 1
             assert pages_missing(site.host.store, ram.root, [far])
+            before = urgent(tenant)
             handed = tenant.hand_over()
     assert len(paused) == 1
+    assert urgent(tenant) > before  # who hands over is waited for
     assert 0 < handed.paused_seconds == tenant.replica.stood_still
     changed = site.host.store.read(ram.root, far * BLOCK_SIZE, BLOCK_SIZE)
     assert changed == bytes([noise(1, 1)[0] ^ 1]) + noise(1, 1)[1:]
