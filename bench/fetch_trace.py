@@ -24,6 +24,7 @@ import click
 
 from bench.notes import add_note
 from chunkstore import Store
+from console import run_program
 from homeserver import Home, HomeSettings
 from hypervisor import MachineSpec, QemuDriver
 from images import Manifest
@@ -202,4 +203,4 @@ def program(service: str, file: Path) -> None:
 
 
 if __name__ == "__main__":
-    program()
+    run_program(program, "bench.fetch_trace")

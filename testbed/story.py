@@ -25,6 +25,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from console import run_program
 from images import PHRASES, Manifest, speak
 from satchel.errors import SatchelError
 from satchel.ids import BLOCK_SIZE
@@ -164,8 +165,8 @@ class Story:
         self.work = work
         self.console = console
         self.recorder = Recorder(bed, console)
-        self.stick = Stick(work / "m")
         self.roles = Roles(bed, work, cache_folder())
+        self.stick = Stick(work / "m")  # the last that can be interrupted: close() unmounts it
         self.facts: dict[str, Any] = {"media": self.stick.kind}
         self.iterations = 0
         self._chunks: dict[str, int] = {}
@@ -499,4 +500,4 @@ def main(profile: str, out: Path, keep: bool) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main, "testbed.story")

@@ -85,6 +85,31 @@ def test_nothing_is_left_after_an_interrupt(tmp_path: Path) -> None:
     assert not Path(f"/proc/{emulator}").exists()
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_nothing_is_left_of_a_demo_that_is_ended(tmp_path: Path, number: signal.Signals) -> None:
+    images = tmp_path / "images"
+    settings = {"TMPDIR": str(tmp_path), "SATCHEL_TEST_CACHE": str(images)}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "testbed.story", "--out", str(tmp_path / "out")],
+        env=os.environ | settings,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+    def mounts() -> list[str]:
+        lines = Path("/proc/self/mountinfo").read_text().splitlines()
+        return [line for line in lines if str(tmp_path) in line]
+
+    assert eventually(images.exists)  # it builds one: the testbed is there, and the stick
+    process.send_signal(number)
+    said, _ = process.communicate(timeout=60)
+    assert process.returncode == 130, said
+    assert not names_of(process.pid)
+    assert not mounts()
+    assert not list(tmp_path.glob("satchel-*"))
+
+
 def test_what_a_killed_testbed_left_is_cleaned(tmp_path: Path) -> None:
     process = start_program(tmp_path)
     (emulator,) = emulators_of(process.pid)
