@@ -9,6 +9,7 @@ Such a file is refused.
 from __future__ import annotations
 
 import contextlib
+import stat
 import struct
 import subprocess
 import tempfile
@@ -16,7 +17,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from satchel import paths
-from satchel.errors import CapacityError, IntegrityError, NotFoundError, UnsupportedError
+from satchel.errors import (
+    CapacityError,
+    IntegrityError,
+    NotFoundError,
+    UnsupportedError,
+    UsageError,
+)
 
 _QCOW2_MAGIC = b"QFI\xfb"
 _HEADER = struct.Struct(">4sIQ")
@@ -36,12 +43,14 @@ def raw_view(image: Path, scratch: Path | None = None) -> Iterator[Path]:
     """A raw file with the content of `image`: the same file, or a sparse copy of a qcow2 one.
 
     scratch: where a copy is made; by default the cache folder. It is gone afterwards. Raises
-    NotFoundError, DiskImageInvalid, UnsupportedError without qemu-img, CapacityError.
+    NotFoundError, UsageError for what is neither a file nor a block device, DiskImageInvalid,
+    UnsupportedError without qemu-img, CapacityError.
     """
+    _refuse_what_has_no_size(image)
     try:
         with image.open("rb") as file:
             head = file.read(_HEAD_BYTES)
-    except (FileNotFoundError, IsADirectoryError) as error:
+    except FileNotFoundError as error:
         raise NotFoundError(f"no disk image {image}", why=error.strerror or "") from error
     if not head.startswith(_QCOW2_MAGIC):
         yield image
@@ -53,6 +62,20 @@ def raw_view(image: Path, scratch: Path | None = None) -> Iterator[Path]:
         raw = Path(folder) / "raw"
         _convert(image, raw)
         yield raw
+
+
+def _refuse_what_has_no_size(image: Path) -> None:
+    """A pipe would be waited for, and a character device be taken for an empty disk."""
+    try:
+        mode = image.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise NotFoundError(f"no disk image {image}", why=error.strerror or "") from error
+    if not (stat.S_ISREG(mode) or stat.S_ISBLK(mode)):
+        raise UsageError(
+            f"cannot read {image} as a disk image",
+            why="it is neither a file nor a block device",
+            fix="name one; what comes through a pipe has to be written into a file first",
+        )
 
 
 def _refuse_other_files(image: Path, head: bytes) -> None:
@@ -74,7 +97,7 @@ def _convert(image: Path, raw: Path) -> None:
     """A file that is cut short would convert without an error, so it is checked before."""
     checked = _qemu_img(image, "check", "-q", "-f", "qcow2", str(image.resolve()))
     if checked.returncode not in (0, _LEAKS_ONLY):
-        why = (checked.stderr or checked.stdout).strip()[:_TAIL]
+        why = _first_line(checked.stderr or checked.stdout)
         raise DiskImageInvalid(f"cannot read {image} as qcow2", why=why)
     made = _qemu_img(
         image, "convert", "-f", "qcow2", "-O", "raw", "-S", "4k", str(image.resolve()), str(raw)
@@ -85,6 +108,13 @@ def _convert(image: Path, raw: Path) -> None:
     if "No space left" in why or "File too large" in why:
         raise CapacityError(f"no space for the content of {image} in {raw.parent}", why=why)
     raise DiskImageInvalid(f"cannot read {image} as qcow2", why=why)
+
+
+def _first_line(said: str) -> str:
+    """A damaged image has qemu-img complain of every cluster."""
+    lines = said.strip().splitlines() or [""]
+    more = f" (and {len(lines) - 1} lines more)" if len(lines) > 1 else ""
+    return lines[0][:_TAIL] + more
 
 
 def _qemu_img(image: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Disk images as raw files."""
 
+import os
 import struct
 import subprocess
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from images import DiskImageInvalid, raw_view
-from satchel.errors import NotFoundError
+from satchel.errors import NotFoundError, UsageError
 from tests.needs import requires
 
 CONTENT = b"".join(struct.pack("<I", n) * 1024 for n in range(64)) + bytes(1 << 20)
@@ -28,6 +29,27 @@ def test_a_raw_file_is_its_own_view(tmp_path: Path) -> None:
     path.write_bytes(CONTENT)
     with raw_view(path, tmp_path) as view:
         assert view == path
+
+
+def test_what_has_no_size_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for strange in (pipe, Path("/dev/zero"), Path("/dev/null"), tmp_path):
+        refused = pytest.raises(UsageError, match="neither a file nor a block device")
+        with refused, raw_view(strange, tmp_path):
+            pass
+    (tmp_path / "file").touch()
+    with pytest.raises(NotFoundError, match="Not a directory"), raw_view(tmp_path / "file" / "x"):
+        pass
+
+
+@requires("qemu-img")
+def test_a_damaged_qcow2_file_is_told_of_in_one_line(tmp_path: Path) -> None:
+    image = qcow2(tmp_path)
+    os.truncate(image, image.stat().st_size // 2)
+    with pytest.raises(DiskImageInvalid) as raised, raw_view(image, tmp_path):
+        pass
+    assert len(str(raised.value).splitlines()) == 1
 
 
 @requires("qemu-img")
