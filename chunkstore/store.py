@@ -156,9 +156,12 @@ class Store:
     def create(cls, path: str | os.PathLike[str]) -> Store:
         """Make an empty store in a folder that is not there, or empty, and open it.
 
+        A folder that is made is this user's only: a store holds what machines had in memory.
         Raises StoreExists; FileMissing if the parent folder is not there.
         """
         _require_folder(Path(path))
+        with suppress(OSError):  # that it is there already, or cannot be made, is said below
+            Path(path).mkdir(mode=0o700)
         _core.Store.create(path)
         return cls.open(path)
 

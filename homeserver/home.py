@@ -76,7 +76,8 @@ class Home:
         """
         if settings.identity.exists():
             raise ConflictError(f"there is a home at {settings.data} already")
-        settings.services.mkdir(parents=True, exist_ok=True)
+        settings.data.mkdir(parents=True, exist_ok=True, mode=0o700)
+        settings.services.mkdir(exist_ok=True)
         if not settings.store.exists():
             Store.create(settings.store).close()
         settings.identity.parent.mkdir(mode=0o700, exist_ok=True)

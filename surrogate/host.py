@@ -92,7 +92,7 @@ class Host:
         self.name = settings.name or host_name()
         self._driver = driver
         if not settings.store.exists():
-            settings.store.parent.mkdir(parents=True, exist_ok=True)
+            settings.store.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             Store.create(settings.store).close()
         settings.forwarded.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.store = Store.open(settings.store, level=0, pack_limit=PACK_BYTES)

@@ -36,7 +36,7 @@ def defrag(context: Context, root: Path | None, as_json: bool) -> None:
     settings = context.settings
     if root is None and not settings.media:
         raise UsageError("which medium?", fix="say where it is mounted")
-    settings.data.mkdir(parents=True, exist_ok=True)
+    settings.data.mkdir(parents=True, exist_ok=True, mode=0o700)
     with (
         Media.open(root or Path(settings.media)) as media,
         read_first(media, settings.data) as store,

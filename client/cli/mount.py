@@ -50,7 +50,8 @@ def command(
     settings, mountpoint = context.settings, Path(place).absolute()
 
     def serve(ready: Ready) -> None:
-        settings.run.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for folder in (settings.run, settings.data):
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         with share_way(settings) as way:
             mounted = MountedShare(
                 way.call,

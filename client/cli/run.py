@@ -64,7 +64,8 @@ def command(
         settings = dataclasses.replace(settings, policy=policy)
     if media is None and settings.media:
         media = Path(settings.media)
-    settings.run.mkdir(parents=True, exist_ok=True, mode=0o700)
+    for folder in (settings.run, settings.data):
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     stop = threading.Event()
     with contextlib.ExitStack() as stack:
         try:

@@ -53,6 +53,19 @@ def imported(home: Program, disk: Path) -> Program:
     return home
 
 
+def test_others_may_not_look_into_a_store(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        home = Program(tmp_path)
+        home.json("init")
+        stored = Program(tmp_path, SATCHEL_STORE=str(tmp_path / "store"))
+        stored.json("init")
+    finally:
+        os.umask(before)
+    for folder in (tmp_path / "data/satchel/home", tmp_path / "store"):
+        assert folder.stat().st_mode & 0o777 == 0o700
+
+
 def test_import_export_gives_the_same_bytes(home: Program, disk: Path) -> None:
     entry = home.json("import", disk, "disk")
     assert (entry["name"], entry["size"]) == ("disk", disk.stat().st_size)
