@@ -12,6 +12,7 @@ from replay import Durability
 from satchel.errors import NotFoundError
 from satchel.names import BadName, check_name, host_name
 from satchel.paths import config_dir, data_dir, runtime_dir, state_dir
+from satchel.settings import require_numbers
 from wire import Peer
 
 RESERVED = "home"
@@ -55,7 +56,8 @@ class ClientSettings:
     response_seconds: float = 300.0
 
     def __post_init__(self) -> None:
-        """Raises BadName for names that cannot be used."""
+        """Raises BadName for names that cannot be used, SettingsError for such numbers."""
+        require_numbers(self, positive=("response_seconds",), not_negative=("evidence_mib",))
         for name in (*self.surrogates, *([self.name] if self.name else [])):
             check_name(name, "host")
         if RESERVED in self.surrogates:
@@ -65,6 +67,15 @@ class ClientSettings:
     def client_name(self) -> str:
         """`name`, or this host's."""
         return self.name or host_name()
+
+    def require_home(self) -> Peer:
+        """The home server, or NotFoundError where client.toml has none."""
+        if not self.home.destination:
+            raise NotFoundError(
+                "no home is known",
+                fix="say where it is in client.toml: destination and socket in [home]",
+            )
+        return self.home
 
     def surrogate(self, name: str) -> Peer:
         """The surrogate of that name, or NotFoundError."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from satchel.paths import SHARE_SOCKET, cache_dir, data_dir, runtime_dir
 from satchel.retention import Policy
-from satchel.settings import SettingsError
+from satchel.settings import require_numbers
 
 
 @dataclass(frozen=True)
@@ -55,14 +55,9 @@ class HomeSettings:
 
     def __post_init__(self) -> None:
         positive = ("keep_checkpoints", "threads", "operation_seconds", "lease_seconds")
-        for name in (*positive, "share_lease_seconds"):
-            if getattr(self, name) <= 0:
-                key = name.replace("_", "-")
-                raise SettingsError(f"{key} must be positive", why=f"it is {getattr(self, name)}")
-        if self.unpacked_mib < 0:
-            raise SettingsError(
-                "unpacked-mib must not be negative", why=f"it is {self.unpacked_mib}"
-            )
+        require_numbers(
+            self, positive=(*positive, "share_lease_seconds"), not_negative=("unpacked_mib",)
+        )
         _ = self.policy  # its numbers are checked
 
     @property

@@ -11,8 +11,10 @@ that name the file and the key.
 from __future__ import annotations
 
 import dataclasses
+import math
 import tomllib
 import typing
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -52,6 +54,17 @@ def from_table(cls: type[T], table: dict[str, Any], source: Path) -> T:
     return _build(cls, table, source, "")
 
 
+def require_numbers(
+    settings: Any, *, positive: Sequence[str] = (), not_negative: Sequence[str] = ()
+) -> None:
+    """Raises SettingsError for the first of these fields that is too small."""
+    for name in (*positive, *not_negative):
+        value = getattr(settings, name)
+        if value < 0 or (value == 0 and name in positive):
+            wanted = "be positive" if name in positive else "not be negative"
+            raise SettingsError(f"{name.replace('_', '-')} must {wanted}", why=f"it is {value}")
+
+
 def _build(cls: type[T], table: dict[str, Any], path: Path, prefix: str) -> T:
     hints = typing.get_type_hints(cls)
     names = [field.name for field in dataclasses.fields(typing.cast(Any, cls))]
@@ -61,6 +74,8 @@ def _build(cls: type[T], table: dict[str, Any], path: Path, prefix: str) -> T:
         if name not in names:
             known = ", ".join(sorted(n.replace("_", "-") for n in names))
             raise SettingsError(f"{path}: unknown key {prefix}{key}", fix=f"known keys: {known}")
+        if name in values:
+            raise SettingsError(f"{path}: {prefix}{key} is there twice", why="- and _ are the same")
         values[name] = _convert(hints[name], value, path, prefix + key)
     return cls(**values)
 
@@ -82,6 +97,8 @@ def _convert(hint: Any, value: Any, path: Path, key: str) -> Any:
     if kind is None and _is_plain(hint, value):
         return hint(value)
     name = getattr(hint, "__name__", str(hint))
+    if kind is typing.Literal:
+        name = f"one of {', '.join(map(str, inner))}"
     raise SettingsError(f"{path}: {key} must be {name}", why=f"it is {value!r}")
 
 
@@ -93,6 +110,8 @@ def _path(value: str, path: Path, key: str) -> Path:
 
 
 def _is_plain(hint: Any, value: Any) -> bool:
-    """Whether TOML's `value` stands for a str, int, float or bool."""
+    """Whether TOML's `value` stands for a str, int, finite float or bool."""
     accepted: Any = (int, float) if hint is float else hint
+    if isinstance(value, float) and not math.isfinite(value):
+        return False
     return isinstance(value, accepted) and isinstance(value, bool) == (hint is bool)

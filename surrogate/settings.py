@@ -9,6 +9,7 @@ from pathlib import Path
 
 from satchel.names import check_name
 from satchel.paths import cache_dir, runtime_dir
+from satchel.settings import require_numbers
 from wire import Peer
 
 
@@ -55,7 +56,12 @@ class SurrogateSettings:
     peers: dict[str, Peer] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Raises BadName for names that cannot be used."""
+        """Raises BadName for names that cannot be used, SettingsError for such numbers."""
+        require_numbers(
+            self,
+            positive=("threads", "operation_seconds", "readahead_blocks", "idle_minutes"),
+            not_negative=("memory_mib", "disk_mib", "cache_mib"),
+        )
         for name in self.peers:
             check_name(name, "peer")
 

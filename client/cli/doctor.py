@@ -45,7 +45,7 @@ def command(context: Context, service: str, media: Path | None, as_json: bool) -
     settings = context.settings
     records = _logged(media, service) if media else b""
     with Links(settings.run / "l" / f"doctor-{os.getpid()}") as links:
-        home = links.open(HOME, settings.home)
+        home = links.open(HOME, settings.require_home())
         path = f"/v1/services/{service}/doctor"
         report = json.loads(home.http.post_bytes(path, records, timeout=None))
     if as_json:

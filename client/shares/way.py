@@ -46,9 +46,10 @@ class ShareWay:
 @contextlib.contextmanager
 def share_way(settings: ClientSettings) -> Iterator[ShareWay]:
     """Within the block home's shares are reached; the connection is made again when it breaks.
-    Raises UnavailableError where home is not reached to begin with."""
+    Raises UnavailableError where home is not reached to begin with, NotFoundError where client.toml
+    has none."""
     with Links(settings.run / "l" / f"mount-{os.getpid()}") as links:
-        link = links.open(HOME, settings.home)
+        link = links.open(HOME, settings.require_home())
         listed: Any = link.http.get_json("/v1/shares")
         if not isinstance(listed, list) or not all(isinstance(row, dict) for row in listed):
             raise IntegrityError("home's list of shares is none", why=str(listed)[:200])

@@ -46,6 +46,8 @@ def test_without_a_file_there_is_neither_home_nor_surrogate(tmp_path: Path) -> N
     settings = load(ClientSettings, tmp_path / "none.toml")
     assert settings.home == Peer()
     assert settings.client_name == host_name()
+    with pytest.raises(NotFoundError, match=r"no home is known; say where it is in client.toml"):
+        settings.require_home()
     with pytest.raises(NotFoundError, match="no surrogate cafe: known: none; add it"):
         settings.surrogate("cafe")
 
@@ -54,6 +56,8 @@ def test_without_a_file_there_is_neither_home_nor_surrogate(tmp_path: Path) -> N
     ("text", "complaint"),
     [
         ('name = "My Laptop"', "cannot name a host"),
+        ("response-seconds = 0", "response-seconds must be positive"),
+        ("evidence-mib = -1", "evidence-mib must not be negative"),
         ("[surrogates.home]", "home cannot name a surrogate"),
         ("[surrogates.UPPER]", "cannot name a host"),
         ('durability = "perhaps"', "durability"),

@@ -77,6 +77,9 @@ def test_a_path_may_begin_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     ("toml", "names"),
     [
         ("colour = 1", ["unknown key colour", "keep-checkpoints"]),
+        ("seconds = nan", ["seconds must be float", "nan"]),
+        ("seconds = inf", ["seconds must be float", "inf"]),
+        ("keep-checkpoints = 1\nkeep_checkpoints = 2", ["keep_checkpoints is there twice"]),
         ("[home]\nprot = 1", ["unknown key home.prot", "port"]),
         ("[surrogates.cafe]\nprot = 1", ["unknown key surrogates.cafe.prot"]),
         ("keep-checkpoints = '2'", ["keep-checkpoints must be int", "'2'"]),
@@ -87,7 +90,7 @@ def test_a_path_may_begin_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         ("tags = 'a'", ["tags must be"]),
         ("tags = [1]", ["tags must be str"]),
         ("surrogates = 1", ["surrogates must be"]),
-        ("durability = 'on'", ["durability must be", "'on'"]),
+        ("durability = 'on'", ["durability must be one of each, off", "'on'"]),
         ("durability = []", ["durability must be"]),
         ("name =", ["cannot read"]),
     ],

@@ -11,6 +11,7 @@ import pytest
 from chunkstore import Media, Store, TableRoot, split_refs
 from satchel.ids import CHUNK_REF_SIZE
 from satchel.names import BadName
+from satchel.settings import SettingsError
 from surrogate import SurrogateSettings
 from surrogate.fetching import Exchange, Fetcher
 from surrogate.site import Site, peer_app
@@ -174,6 +175,14 @@ def test_a_peer_learns_nothing_without_the_whole_reference(spot: Spot) -> None:
         assert peer.fetch(wrong, Priority.DEMAND, 5.0) == b""
         assert peer.fetch(root.ref, Priority.DEMAND, 5.0)
         peer.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("threads", 0), ("idle_minutes", -1.0), ("memory_mib", -5)]
+)
+def test_a_number_that_cannot_be_meant_is_refused(name: str, value: float) -> None:
+    with pytest.raises(SettingsError, match=f"{name.replace('_', '-')} must"):
+        SurrogateSettings(**{name: value})  # type: ignore[arg-type]
 
 
 def test_a_peer_needs_a_name() -> None:
