@@ -75,10 +75,14 @@ def age(created: str) -> str:
     return f"{int(seconds // 86400)} days"
 
 
+def _is_bytes(key: str) -> bool:
+    return key.endswith(("size", "bytes")) or key.startswith("bytes_")
+
+
 def _cell(key: str, value: Any) -> str:
     if value is None or isinstance(value, bool):
         return {None: "-", True: "yes", False: "no"}[value]
-    if isinstance(value, int) and key.endswith(("size", "bytes")):
+    if isinstance(value, int) and _is_bytes(key):
         return size(value)
     if isinstance(value, float):
         return f"{value:.2f}"

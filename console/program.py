@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import signal
@@ -13,11 +14,27 @@ from typing import NoReturn
 
 import click
 
-from satchel.errors import SatchelError, UsageError
+from satchel.errors import (
+    NO_ROOM,
+    AccessError,
+    CapacityError,
+    NotFoundError,
+    SatchelError,
+    UnavailableError,
+    UsageError,
+)
 
 logger = logging.getLogger(__name__)
 
 INTERRUPTED = 128 + signal.SIGINT
+
+OF_THE_SYSTEM: tuple[tuple[type[SatchelError], tuple[int, ...]], ...] = (
+    (NotFoundError, (errno.ENOENT, errno.ENOTDIR, errno.ENODEV)),
+    (AccessError, (errno.EACCES, errno.EPERM, errno.EROFS)),
+    (CapacityError, (*NO_ROOM, errno.EMFILE, errno.ENFILE, errno.ENOMEM)),
+    (UnavailableError, (errno.EIO, errno.ESTALE, errno.ENOTCONN, errno.ENXIO)),
+)
+"""What an error of the system is, by its number; any other one is a defect."""
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
 
@@ -48,8 +65,9 @@ def run_program(group: click.Command, name: str) -> NoReturn:
         _report(name, error)
         sys.exit(error.exit_code)
     except OSError as error:
-        _report(name, _of_the_system(error))
-        sys.exit(SatchelError.exit_code)
+        known = _of_the_system(error)
+        _report(name, known)
+        sys.exit(known.exit_code)
     sys.exit(status if isinstance(status, int) else 0)
 
 
@@ -67,7 +85,8 @@ def _of_the_system(error: OSError) -> SatchelError:
     """What no part has made an error of its own of; its traceback is in the developer's log."""
     logger.debug("unexpected", exc_info=error)
     what = f"cannot use {error.filename}" if error.filename else "the system refused something"
-    return SatchelError(what, why=error.strerror or str(error))
+    kind = next((kind for kind, numbers in OF_THE_SYSTEM if error.errno in numbers), SatchelError)
+    return kind(what, why=error.strerror or str(error))
 
 
 def _report(name: str, error: SatchelError) -> None:

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a person sees: tables, JSON, sizes, errors and exit codes."""
 
+import errno
 import json
 import signal
 import subprocess
@@ -24,6 +25,8 @@ from satchel import errors
 def command(kind, as_json):
     if kind == "os":
         open("/nonexistent/file")
+    if kind.isdigit():
+        raise OSError(int(kind), "it says", "/a/file")
     if kind == "wait":
         try:
             print("waiting", flush=True)
@@ -66,8 +69,16 @@ def test_every_root_has_its_exit_code(root: type[Exception]) -> None:
 def test_an_error_is_one_line() -> None:
     assert ran("NotFoundError") == (3, "program: cannot do it: no reason; do not\n")
     assert ran("fine") == (0, "")
-    assert ran("os") == (1, "program: cannot use /nonexistent/file: No such file or directory\n")
+    assert ran("os") == (3, "program: cannot use /nonexistent/file: No such file or directory\n")
     assert ran("fine", "--wrong")[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(errno.EROFS, 9), (errno.EACCES, 9), (errno.ENOSPC, 7), (errno.EIO, 8), (errno.EINVAL, 1)],
+)
+def test_an_error_of_the_system_has_the_code_of_what_it_is(number: int, code: int) -> None:
+    assert ran(str(number)) == (code, "program: cannot use /a/file: it says\n")
 
 
 def test_a_command_that_cannot_be_meant_is_told_in_json_too() -> None:
@@ -110,7 +121,7 @@ def test_a_table_has_a_line_for_each_row(capsys: pytest.CaptureFixture[str]) -> 
 
 def test_a_table_of_one_thing(capsys: pytest.CaptureFixture[str]) -> None:
     value = {"ok": False, "seconds": 1.23456, "pack_bytes": 12, "sub": {"x": 1}, "list": [1, 2]}
-    value["tuple"] = ("a", "b")
+    value |= {"bytes_before": 2048, "tuple": ("last", "daily"), "none": ()}
     show(value, as_json=False)
     words = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert words == [
@@ -119,7 +130,9 @@ def test_a_table_of_one_thing(capsys: pytest.CaptureFixture[str]) -> None:
         ["pack", "bytes", "12", "B"],
         ["sub", "x", "1"],
         ["list", "1,", "2"],
-        ["tuple", "a,", "b"],
+        ["bytes", "before", "2.0", "KiB"],
+        ["tuple", "last,", "daily"],
+        ["none"],
     ]
 
 
