@@ -285,10 +285,10 @@ def _checkpoints(home: Home, works: Works) -> flask.Blueprint:
     @routes.post("/services/<name>/checkpoint")
     def take(name: str) -> Any:
         media = _fields(media=str)["media"]
-        if media:
-            with works.begin(_word()) as progress:
+        with works.begin(_word()) as progress:
+            if media:
                 return asdict(home.carry(name, Path(media), progress))
-        taken = home.service(name).checkpoint()
+            taken = home.service(name).checkpoint()
         return {
             "checkpoint": taken.manifest.id,
             "operation": taken.manifest.operation,

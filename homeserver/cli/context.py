@@ -101,11 +101,9 @@ class Context:
         with bar(title, quiet=quiet) as progress:
             try:
                 asking.start()  # an interrupt may come before this returns
-                while not call.done():
+                while not _ended(call):
                     with suppress(SatchelError):
                         progress(**daemon.get_json(f"/v1/works/{word}"))
-                    with suppress(TimeoutError):
-                        call.exception(LOOK_SECONDS)
             except KeyboardInterrupt:
                 while asking.is_alive():  # the daemon may not have begun with it yet
                     with suppress(SatchelError):
@@ -113,6 +111,13 @@ class Context:
                     asking.join(LOOK_SECONDS)
                 raise
             return call.result()
+
+
+def _ended(call: Future[Any]) -> bool:
+    """Whether it has within LOOK_SECONDS."""
+    with suppress(TimeoutError):
+        call.exception(LOOK_SECONDS)
+    return call.done()
 
 
 pass_context = click.make_pass_decorator(Context)
