@@ -188,6 +188,14 @@ class Store:
         """Sync and let go of the store. Nothing happens the second time."""
         self.native.close()
 
+    def give_back(self) -> None:
+        """Close the store without what was put since the last sync, whose room is free again.
+
+        For an import that failed for lack of room, in a store that no machine uses: on a disk that
+        is full to the last byte a store cannot even be opened, say to prune it.
+        """
+        self.native.give_back()
+
     def __enter__(self) -> Store:
         return self
 

@@ -58,6 +58,13 @@ void Close(PyStore& self) {
   });
 }
 
+// Other objects that still have the store see it as closed.
+void GiveBack(PyStore& self) {
+  auto store = std::exchange(self.store, nullptr);
+  if (store == nullptr) return;
+  Run(kStore, [&] { return store->GiveBack(); });
+}
+
 py::bytes Put(const PyStore& self, const py::object& blocks) {
   const auto store = self.Get();
   const Bytes bytes(blocks);
@@ -392,6 +399,7 @@ void init_store(py::module_& m) {
       .def_static("open", &Open, py::arg("path"), py::arg("level"), py::arg("pack_limit"),
                   py::arg("max_pending"))
       .def("close", &Close)
+      .def("give_back", &GiveBack)
       .def("put", &Put, py::arg("blocks"))
       .def("get", &Get, py::arg("ref"))
       .def("has", &Has, py::arg("refs"))

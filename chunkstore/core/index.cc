@@ -67,8 +67,10 @@ leveldb::ReadOptions Checked() {
 
 Status FromLevelDb(const leveldb::Status& status) {
   if (status.ok()) return {};
-  const Kind kind = status.IsCorruption() ? Kind::kDamaged : Kind::kIo;
-  return Status::Make(kind, "cannot use the chunk index", status.ToString());
+  const std::string why = status.ToString();
+  Kind kind = status.IsCorruption() ? Kind::kDamaged : Kind::kIo;
+  if (status.IsIOError() && why.find(kNoRoomMark) != std::string::npos) kind = Kind::kFull;
+  return Status::Make(kind, "cannot use the chunk index", why);
 }
 
 Status DecodeValue(const leveldb::Slice& value, Location* at) {

@@ -14,7 +14,8 @@ namespace {
 leveldb::Status ToLevelDb(const Status& status) {
   if (status.ok()) return leveldb::Status::OK();
   if (status.Is(Kind::kNotFound)) return leveldb::Status::NotFound(status.what(), status.why());
-  return leveldb::Status::IOError(status.what(), status.why());
+  const std::string mark = status.Is(Kind::kFull) ? kNoRoomMark : "";
+  return leveldb::Status::IOError(mark + status.what(), status.why());
 }
 
 leveldb::Status ReadSome(File* file, uint64_t offset, size_t n, leveldb::Slice* result,

@@ -23,6 +23,9 @@ class Env;
 
 namespace satchel {
 
+// Begins the message of an error of LevelDB's for which the cause was that there is no room.
+constexpr char kNoRoomMark[] = "no room: ";
+
 // `env` outlives it, and it outlives the database.
 std::unique_ptr<leveldb::Env> NewIndexEnv(Env* env);
 

@@ -108,6 +108,28 @@ Status Store::Open(Env* env, const std::string& path, const ChunkOptions& option
   return {};
 }
 
+Status Store::GiveBack() {
+  const AloneLock gate(&gate_);
+  PackPosition end;
+  bool known = false;
+  const Status status = chunks_->index()->End(&end, &known);
+  chunks_.reset();
+  SATCHEL_RETURN_IF_ERROR(status);
+  std::vector<uint32_t> packs;
+  SATCHEL_RETURN_IF_ERROR(ListPacks(&packs));
+  for (const uint32_t pack : packs) {
+    if (!known || pack < end.pack) continue;
+    if (pack > end.pack) SATCHEL_RETURN_IF_ERROR(env_->Remove(PackPath(pack)));
+    if (pack > end.pack) continue;
+    std::unique_ptr<File> file;
+    uint64_t size = 0;
+    SATCHEL_RETURN_IF_ERROR(env_->Open(PackPath(pack), OpenMode::kReadWrite, &file));
+    SATCHEL_RETURN_IF_ERROR(file->Size(&size));
+    if (size > end.offset) SATCHEL_RETURN_IF_ERROR(file->Truncate(end.offset));
+  }
+  return {};
+}
+
 Status Store::ListPacks(std::vector<uint32_t>* packs) {
   std::vector<std::string> names;
   SATCHEL_RETURN_IF_ERROR(env_->List(PacksPath(), &names));

@@ -122,6 +122,10 @@ class Store {
 
   Status RebuildIndex(const ProgressFn& progress);
 
+  // Closes the store without what was put since the last sync, whose room is free again: after a
+  // write for which there was none. An index needs room to be opened. No machine may be running.
+  Status GiveBack();
+
   // Removes chunks that are not reachable from `keep`, from a young root or from an attached one
   // (see in_use). Packs that the `maps` or attached ones point into stay as they are. A page under
   // `keep` that is not here is kMissing and nothing is removed, unless `partial` says that this

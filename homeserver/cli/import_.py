@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from chunkstore import Catalog
+from chunkstore import Catalog, StoreFull
 from console import bar, json_option, show
 from homeserver.cli.context import Context, pass_context
 from images import raw_view
@@ -32,7 +32,11 @@ def command(context: Context, file: Path, name: str, as_json: bool) -> None:
         with raw_view(file) as raw, bar(f"import {name}", quiet=as_json) as progress:
             catalog = Catalog(store)
             base = catalog.newest_of(raw.stat().st_size)
-            root = store.import_file(raw, base=base, progress=progress)
+            try:
+                root = store.import_file(raw, base=base, progress=progress)
+            except StoreFull:
+                store.give_back()
+                raise
         entry = catalog.add(name, root)
         collisions = store.collisions
     answer = {"name": name, "version": entry.version, **root.to_json(), "collisions": collisions}

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.chunkstore.content import COLLISIONS, noise
+from tests.chunkstore.mounts import tmpfs
 from tests.homeserver.program import PROGRAM, Program
 from tests.leftovers import below
 from tests.needs import requires
@@ -64,6 +65,19 @@ def test_others_may_not_look_into_a_store(tmp_path: Path) -> None:
         os.umask(before)
     for folder in (tmp_path / "data/satchel/home", tmp_path / "store"):
         assert folder.stat().st_mode & 0o777 == 0o700
+
+
+@requires("root", "mount")
+def test_an_import_that_fills_the_disk_leaves_a_store_that_can_be_used(
+    tmp_path: Path, disk: Path
+) -> None:
+    with tmpfs(tmp_path / "disk", "3m"):
+        home = Program(tmp_path, SATCHEL_STORE=str(tmp_path / "disk" / "store"))
+        home.json("init")
+        assert "No space left" in home.fails(7, "import", disk, "disk")["why"]
+        assert home.json("ls") == []
+        assert home.json("verify")["ok"]
+        home.json("prune")
 
 
 def test_import_export_gives_the_same_bytes(home: Program, disk: Path) -> None:
