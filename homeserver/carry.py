@@ -24,13 +24,14 @@ from dataclasses import dataclass
 from itertools import islice, pairwise
 from pathlib import Path
 
-from chunkstore import Media, MediaCheckpoint, Store
+from chunkstore import Media, MediaCheckpoint, MediaDamaged, Store
 from homeserver.service import Checkpoint, Service
-from images import Relocated, checkpoints_on, read_manifest, relocate, roots_on
+from images import SIGNATURE_NAMESPACE, Relocated, checkpoints_on, read_manifest, relocate, roots_on
 from replay import Log, OperationsCut
-from satchel.errors import SatchelError
+from satchel.errors import ConflictError, SatchelError
 from satchel.ids import CHUNK_REF_SIZE, OperationNumber
 from satchel.progress import Progress, silent
+from wire import SignatureInvalid, signer_of
 
 logger = logging.getLogger(__name__)
 
@@ -42,6 +43,10 @@ PIECE_CHUNKS = 32
 
 LEAD_BATCH = 256
 """Operations taken from home's log for the media's at once."""
+
+
+class MediaOfOthers(ConflictError):
+    """The medium has a service of that name whose checkpoint another home's owner signed."""
 
 
 @dataclass(frozen=True)
@@ -91,11 +96,12 @@ def carry(service: Service, store: Store, root: Path, progress: Progress = silen
     """Bring media mounted at `root` up to date with a new checkpoint of `service`.
 
     One call at a time on one medium. Raises MediaNotFound, MediaFull, MediaReadOnly, MediaGone,
-    NotLaunched, LogBusy when a client uses the media, and what `reconcile` raises. After an error
-    the media has its old generation, or the new one, and a log that leads on from it to the newest
-    operation; another call goes on with what was copied.
+    MediaOfOthers, NotLaunched, LogBusy when a client uses the media, and what `reconcile` raises.
+    After an error the media has its old generation, or the new one, and a log that leads on from it
+    to the newest operation; another call goes on with what was copied.
     """
     with Media.open(root) as media:
+        _refuse_others(media, service)
         reconciled = reconcile(service, root)
         service.wait_executed(service.last_logged)
         taken = service.checkpoint()
@@ -120,6 +126,8 @@ def sync(
     `carry` does.
     """
     with Media.open(root) as media:
+        for service in services:
+            _refuse_others(media, service)
         reconciled = sum(reconcile(service, root) for service in services)
         found = [(service, newest) for service in services if (newest := service.newest())]
         written = _write(store, media, found, progress)
@@ -156,6 +164,22 @@ def reconcile(service: Service, root: Path) -> int:
         while batch := list(islice(operations, RECONCILE_BATCH)):
             service.append(batch)
     return service.last_logged - before
+
+
+def _refuse_others(media: Media, service: Service) -> None:
+    """Its log would be taken for this home's and then cut, its checkpoint replaced: what only the
+    medium has of the other home's service would be lost to it. What is damaged says nothing."""
+    for checkpoint in media.checkpoints(service.name):
+        try:
+            owner = signer_of(*media.signed(checkpoint), SIGNATURE_NAMESPACE)
+        except (MediaDamaged, SignatureInvalid):
+            continue
+        if owner != service.owner:
+            raise MediaOfOthers(
+                f"the medium at {media.root} has {service.name} of another home",
+                why=f"its checkpoint is signed by {owner}, and {service.owner} signs here",
+                fix="use another medium or another name; or remove the folder `satchel` from it",
+            )
 
 
 def _write(

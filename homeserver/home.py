@@ -189,7 +189,7 @@ class Home:
         latest = checkpoints.latest()
         if record.stateful and latest and MachineSpec.from_json(latest.machine).shares:
             self._calls.of(record.name)
-        parts = (self._machines, self._sign, self.settings, self._calls)
+        parts = (self._machines, self._identity, self.settings, self._calls)
         return Service(record, checkpoints, log, *parts)
 
     def _share_host(self, name: str) -> ShareHost:
@@ -206,9 +206,6 @@ class Home:
             return None
         check = HomeShares(self.settings, name).check
         return CallHost(lambda: self._calls.of(name).copy(), check)
-
-    def _sign(self, data: bytes) -> bytes:
-        return self._identity.sign(data, SIGNATURE_NAMESPACE)
 
 
 def signers_line(settings: HomeSettings) -> str:

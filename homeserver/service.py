@@ -16,7 +16,7 @@ import logging
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Protocol
@@ -27,13 +27,14 @@ from homeserver.machines import Machines, Prepared
 from homeserver.records import CheckpointShelf, ServiceRecord
 from homeserver.retention import Verdict, require_policy
 from homeserver.settings import HomeSettings
-from images import Manifest
+from images import SIGNATURE_NAMESPACE, Manifest
 from replay import Log, Operation, OperationGap, OperationsCut, Response
 from replica import Replica, ReplicaFailed, ReplicaState
 from satchel.errors import ConflictError, SatchelError, StateError, UnavailableError
 from satchel.ids import CheckpointId, OperationNumber
 from satchel.progress import Progress, silent
 from satchel.retention import Policy, select
+from wire import Identity
 
 logger = logging.getLogger(__name__)
 
@@ -112,17 +113,17 @@ class Service:
         shelf: CheckpointShelf,
         log: Log | None,
         machines: Machines,
-        sign: Callable[[bytes], bytes],
+        identity: Identity,
         settings: HomeSettings,
         follower: LogFollower | None = None,
     ) -> None:
-        """Takes over `log`. sign: the owner's signature of a manifest's bytes."""
+        """Takes over `log`. identity: the owner, who signs manifests."""
         self.record = record
         self.shelf = shelf
         self.lease = Lease(record.name, settings.lease_seconds)
         self._log = log
         self._machines = machines
-        self._sign = sign
+        self._identity = identity
         self._follower = follower
         self._settings = settings
         self._life = threading.RLock()
@@ -137,6 +138,11 @@ class Service:
     @property
     def name(self) -> str:
         return self.record.name
+
+    @property
+    def owner(self) -> str:
+        """The fingerprint of the key that signs its manifests."""
+        return self._identity.fingerprint
 
     @property
     def last_logged(self) -> OperationNumber:
@@ -305,7 +311,7 @@ class Service:
                 profile=learnt.profile,
                 working_set=learnt.working_set,
             )
-            signature = self._sign(manifest.to_bytes())
+            signature = self._identity.sign(manifest.to_bytes(), SIGNATURE_NAMESPACE)
             self.shelf.add(manifest, signature)
             self._forget_old()
             return Checkpoint(manifest, signature, frozen.paused_seconds)

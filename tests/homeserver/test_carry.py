@@ -14,7 +14,7 @@ import pytest
 
 from chunkstore import Media, MediaFull, MediaNotFound, MediaReadOnly, Store
 from homeserver import Service, carry
-from homeserver.carry import write_checkpoints
+from homeserver.carry import MediaOfOthers, write_checkpoints
 from homeserver.media import media_contents
 from homeserver.service import Checkpoint, NotLaunched, OperationsDiffer
 from hypervisor import MachineSpec
@@ -299,6 +299,25 @@ def test_a_foreign_checkpoint_on_the_media_is_not_touched(
         assert all(opened.has(store.reachable([root])))
         assert {c.service for c in checkpoints_on(opened)} == {"notes", "theirs"}
     assert {row["service"] for row in media_contents(media)} == {"notes", "theirs"}
+
+
+def test_a_service_of_the_same_name_of_another_home_is_left_alone(
+    bench: Bench, media: Path, short_path: Path
+) -> None:
+    other = Bench(short_path / "o")
+    try:
+        other.running()
+        other.home.carry("notes", media)
+    finally:
+        other.home.close()
+    log_on(media, [operation(number) for number in range(1, 4)])
+    theirs, service = newest(media).id, bench.running()
+    for act in (bench.home.carry, lambda _, root: bench.home.sync([], root)):
+        with pytest.raises(MediaOfOthers, match="has notes of another home"):
+            act("notes", media)
+    assert (newest(media).id, service.last_logged) == (theirs, 0)
+    with Log.open(Media.log_path(media, "notes")) as log:
+        assert log.last == 3
 
 
 def test_two_services_share_a_media(bench: Bench, media: Path, short_path: Path) -> None:
