@@ -152,6 +152,8 @@ def verify_media(root: Path, progress: Progress = silent) -> dict[str, Any]:
             for generation in media.generations()
             if not generation.whole
         }
+        if not media.generations() and any((root / "satchel" / "commits").glob("*.commit")):
+            hurt["generations"] = "none of its commits can be read"
         hurt |= _logs_hurt(root)
         return {
             "ok": not hurt and not report.bad and not report.damaged,

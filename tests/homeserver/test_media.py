@@ -176,6 +176,19 @@ def test_media_commands(bench: Bench, media: Path, program: Program) -> None:
     assert program.fails(3, "media", "verify", "0" * 8 + "-0000-0000-0000-" + "0" * 12)["fix"]
 
 
+def test_a_medium_none_of_whose_commits_can_be_read_is_not_whole(
+    bench: Bench, media: Path, program: Program
+) -> None:
+    bench.running()
+    bench.home.carry("notes", media)
+    for commit in (media / "satchel" / "commits").glob("*.commit"):
+        commit.write_bytes(b"")
+    error = program.fails(6, "media", "verify", media)
+    assert "none of its commits can be read" in error["why"]
+    assert program.json("media", "recover", media)["checkpoints"]
+    assert program.json("media", "verify", media)["ok"]
+
+
 def test_verify_says_what_is_hurt_and_recover_and_sync_mend_it(
     bench: Bench, media: Path, program: Program, short_path: Path
 ) -> None:
