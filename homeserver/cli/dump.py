@@ -20,6 +20,7 @@ from satchel.ids import ZERO_REF, OperationNumber
 
 _WORKING_SET = b"SATW"
 _PROFILE = b"SATP"
+_PACK = b"SATPACK"
 _LOG = b"SATCHLOG"
 
 
@@ -38,7 +39,7 @@ def command(file: Path, as_json: bool) -> None:
         raise NotFoundError(f"cannot read {file}", why=error.strerror or str(error)) from error
     if head.startswith(_WORKING_SET):
         parts = list(_working_set(file.read_bytes()))
-    elif head.startswith(_PROFILE):
+    elif head.startswith(_PROFILE) and not head.startswith(_PACK):
         parts = list(_profile(file.read_bytes()))
     elif head == _LOG:
         parts = list(_segment(file))

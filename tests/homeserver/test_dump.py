@@ -7,7 +7,7 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from chunkstore import Media
+from chunkstore import Media, Store
 from homeserver.cli.dump import command
 from replay import Log, Operation
 from replica import (
@@ -47,6 +47,13 @@ def test_a_profile(tmp_path: Path) -> None:
         ("resume", "ram 4+2"),
         ("steady", "disk0 90+1"),
     ]
+
+
+def test_a_pack_is_no_profile_though_it_begins_like_one(tmp_path: Path) -> None:
+    with Store.create(tmp_path / "store") as store:
+        store.import_bytes(bytes(range(256)) * 16)
+    (pack,) = (tmp_path / "store" / "packs").iterdir()
+    assert [part["kind"] for part in shown(pack)] == ["header", "record", "record"]
 
 
 def test_a_segment_of_a_log(tmp_path: Path) -> None:
