@@ -12,6 +12,7 @@ from chunkstore import Catalog
 from console import json_option, serve_until_signal, show
 from homeserver.cli.context import Context, pass_context
 from overlay import serve_stored
+from satchel.errors import NotFoundError
 
 
 @click.command("serve-volume")
@@ -22,6 +23,8 @@ from overlay import serve_stored
 @pass_context
 def command(context: Context, name: str, socket: Path, writable: bool, as_json: bool) -> None:
     """Export volume NAME over NBD on a Unix socket until Ctrl-C."""
+    if not socket.parent.is_dir():
+        raise NotFoundError(f"cannot listen at {socket}", why=f"there is no folder {socket.parent}")
     with context.open_store() as store:
         root = Catalog(store).get(name).root
         with serve_stored(store, name, root, socket, writable=writable) as server:

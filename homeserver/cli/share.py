@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from functools import partial
 from pathlib import Path
@@ -28,6 +29,13 @@ def group() -> None:
     """Folders that all nodes see as one tree of files."""
 
 
+def _seconds(context: click.Context, option: click.Parameter, value: float | None) -> float | None:
+    """JSON has neither nan nor inf."""
+    if value is not None and not (math.isfinite(value) and value >= 0):
+        raise UsageError("--relaxation must be seconds, at least 0", why=f"it is {value}")
+    return value
+
+
 @group.command("add")
 @click.argument("path", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--name", help="What nodes know it by [default: the folder's name].")
@@ -40,6 +48,7 @@ def group() -> None:
 @click.option(
     "--relaxation",
     type=float,
+    callback=_seconds,
     default=0.0,
     show_default=True,
     metavar="SECONDS",
@@ -64,7 +73,13 @@ def add(
     as_json: bool,
 ) -> None:
     """Share the folder PATH. What is in it stays where it is."""
-    path = path.resolve()
+    path, own = path.resolve(), context.settings.data.resolve()
+    if path == own or path in own.parents or own in path.parents:
+        raise ConflictError(
+            f"cannot share {path}",
+            why=f"the home's own folder {own} would be shared, with the owner's key",
+            fix="share a folder beside it",
+        )
     name = name or path.name
     if not name:
         raise UsageError("the share needs a name", fix="give it with --name")
@@ -91,6 +106,7 @@ def add(
 @click.option(
     "--relaxation",
     type=float,
+    callback=_seconds,
     metavar="SECONDS",
     help="How old a copy may be that a read is answered from.",
 )

@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from satchel.errors import ConflictError
+from satchel.errors import ConflictError, NotFoundError
 from shares.fuse import Session, SessionOptions, Window
 from shares.nodes.buffer import Buffer
 from shares.nodes.member import Member
@@ -34,9 +35,11 @@ class MountedShare:
     ) -> None:
         """Join the share and mount it. call, name: as for Membership; cache: where folders with
         content of mounts are; limit: bytes of a buffer; wait: seconds for a home that is not
-        reached. Raises ConflictError for a mountpoint in use, and what Membership.join and
-        Session do; nothing is left then.
+        reached. Raises ConflictError for a mountpoint in use, NotFoundError for one that is not
+        there, and what Membership.join and Session do; nothing is left then.
         """
+        if not os.path.lexists(mountpoint):
+            raise NotFoundError(f"no folder {mountpoint} to mount at", fix=f"mkdir {mountpoint}")
         self.share, self.mountpoint = share, mountpoint
         self._folder = cache / mount_key(mountpoint)
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)

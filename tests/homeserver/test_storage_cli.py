@@ -80,6 +80,25 @@ def test_an_import_that_fills_the_disk_leaves_a_store_that_can_be_used(
         home.json("prune")
 
 
+def test_a_socket_in_a_folder_that_is_not_there(imported: Program) -> None:
+    error = imported.fails(3, "serve-volume", "disk", "--socket", "/nonexistent/disk.sock")
+    assert error["why"] == "there is no folder /nonexistent"
+
+
+@pytest.mark.parametrize("relaxation", ["nan", "inf", "-1"])
+def test_a_relaxation_is_a_number_of_seconds(home: Program, relaxation: str) -> None:
+    error = home.fails(2, "share", "set", "papers", f"--relaxation={relaxation}")
+    assert error["what"] == "--relaxation must be seconds, at least 0"
+
+
+def test_the_home_itself_is_not_shared(tmp_path: Path) -> None:
+    home = Program(tmp_path)
+    home.json("init")
+    own = tmp_path / "data/satchel/home"
+    for folder in (own, own / "identity", tmp_path / "data"):
+        assert "the owner's key" in home.fails(5, "share", "add", folder)["why"]
+
+
 def test_import_export_gives_the_same_bytes(home: Program, disk: Path) -> None:
     entry = home.json("import", disk, "disk")
     assert (entry["name"], entry["size"]) == ("disk", disk.stat().st_size)

@@ -11,15 +11,19 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from homeserver.shares import ShareRecord, Shares, ShareShelf
+from satchel.errors import NotFoundError
+from shares.mounts import MountedShare
 from tests.leftovers import SHORT_PREFIX
 from tests.needs import requires
 from tests.shares.nodes.mounted import SHARE, MountProcess
 from tests.waiting import eventually
+from wire import Caller
 
 pytestmark = requires("fuse")
 
@@ -90,6 +94,13 @@ def run(place: Path, command: str) -> str:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
+
+
+def test_a_mountpoint_that_is_not_there_is_said(world: Mounts) -> None:
+    place = world.folder / "nowhere"
+    with pytest.raises(NotFoundError, match=f"no folder {place} to mount at; mkdir"):
+        MountedShare(partial(Caller, world.socket), SHARE, "node", place, world.folder / "cache")
+    assert not (world.folder / "cache").exists()
 
 
 def test_bytes_and_sizes_are_seen_at_once(mounts: list[Path]) -> None:
