@@ -4,10 +4,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
+import stat
 import tempfile
 from pathlib import Path
+
+from satchel.errors import AccessError
 
 SOCKET_PATH_LIMIT = 107
 """Bytes that a Unix socket's path may have on Linux."""
@@ -45,12 +49,31 @@ def cache_dir() -> Path:
 def runtime_dir() -> Path:
     """`$XDG_RUNTIME_DIR/satchel`, by default a private folder in the temporary directory.
 
-    Sockets live here, so the path is short. The caller creates it, with mode 0700.
+    Sockets live here, so the path is short. The caller creates it, with mode 0700; the one in the
+    temporary directory, where others may be faster, is created here. Raises AccessError where that
+    is another user's, or others may write to it.
     """
     root = os.environ.get("XDG_RUNTIME_DIR")
     if root:
         return Path(root) / "satchel"
-    return Path(tempfile.gettempdir()) / f"satchel-{os.getuid()}"
+    return _private(Path(tempfile.gettempdir()) / f"satchel-{os.getuid()}")
+
+
+def _private(folder: Path) -> Path:
+    try:
+        with contextlib.suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+        found = folder.lstat()
+    except OSError:
+        return folder  # it cannot be made: whoever needs it says so
+    ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
+    if not ours or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise AccessError(
+            f"cannot use {folder}",
+            why="others could put their sockets in the place of ours there",
+            fix="remove it, or set XDG_RUNTIME_DIR to a folder of your own",
+        )
+    return folder
 
 
 def _base(variable: str, fallback: str) -> Path:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from satchel import paths
+from satchel.errors import AccessError
 
 BASES = [
     (paths.config_dir, "XDG_CONFIG_HOME", ".config"),
@@ -50,6 +51,26 @@ def test_the_runtime_folder_is_private_where_there_is_no_session(
     assert paths.runtime_dir() == Path(tempfile.gettempdir()) / f"satchel-{os.getuid()}"
     monkeypatch.setenv("XDG_RUNTIME_DIR", "/run/user/1")
     assert paths.runtime_dir() == Path("/run/user/1/satchel")
+
+
+def test_a_runtime_folder_that_others_may_change_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    before = os.umask(0)
+    try:
+        made = paths.runtime_dir()
+    finally:
+        os.umask(before)
+    assert made.stat().st_mode & 0o777 == 0o700
+    made.chmod(0o777)
+    with pytest.raises(AccessError, match="set XDG_RUNTIME_DIR"):
+        paths.runtime_dir()
+    made.rename(tmp_path / "elsewhere")
+    made.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(AccessError, match=str(made)):
+        paths.runtime_dir()
 
 
 @pytest.mark.parametrize(("size", "fits"), [(0, True), (1, False)])
