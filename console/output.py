@@ -39,6 +39,8 @@ def show(rows: Any, *, as_json: bool, columns: Sequence[str] | None = None) -> N
             table.add_row(key.replace("_", " "), Text(_cell(key, value)))
     else:
         names = list(columns or (rows[0].keys() if rows else []))
+        if not names:
+            return  # a line would be a row to `wc -l`
         for name in names:
             table.add_column(name.replace("_", " "))
         for row in rows:

@@ -143,6 +143,7 @@ def test_columns_choose_and_order(capsys: pytest.CaptureFixture[str]) -> None:
         ["3", "1"],
     ]
     show([], as_json=False)
+    assert capsys.readouterr().out == ""
 
 
 @pytest.mark.parametrize(
