@@ -111,6 +111,8 @@ def repair(store: Store, sources: Sequence[Source], progress: Progress = silent)
     report = store.verify(progress)
     done = Repaired(records=report.records)
     for ref in report.lost:
+        if not store.has(ref)[0]:
+            continue  # its place is gone; to forget each in the index costs a sync
         with suppress(ChunkInvalid, ChunkMissing):
             store.get(ref)  # finds out for itself, and counts it as missing from then on
     needs, done.hurt = needs_of(store)

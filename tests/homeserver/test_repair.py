@@ -79,6 +79,27 @@ def test_from_another_store(program: Program) -> None:
     assert program.json("verify")["bad"] == []
 
 
+def index_bytes(store: Path) -> int:
+    return sum(path.stat().st_size for path in (store / "index").iterdir())
+
+
+def test_a_pack_that_is_cut_short_costs_no_write_for_each_chunk(program: Program) -> None:
+    """The index is synced at each write, so a lost pack took minutes."""
+    folder = program.folder / "store"
+    (pack,) = packs(folder / "packs")
+    with pack.open("r+b") as file:
+        file.truncate(4096)
+    with Store.open(folder) as store, Store.open(program.folder / "copy") as copy:
+        before = index_bytes(folder)
+        lost = repair(store, []).lost
+        assert lost > 300
+        assert index_bytes(folder) - before < 5 * lost  # to forget a chunk takes 30 bytes and more
+        done = repair(store, [Source("copy", copy.records)])
+        assert {one["name"] for one in done.hurt} == {"third"}
+        assert done.repaired["copy"] > 300
+        assert store.read(Catalog(store).get("disk").root) == CONTENT["disk"]
+
+
 def test_from_media(program: Program) -> None:
     root = program.folder / "media"
     root.mkdir()
