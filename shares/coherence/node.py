@@ -95,10 +95,11 @@ class Node:
 
     def open(
         self, file: FileId, policy: Policy, native: bool, relaxation: float = 0.0, grant: int = 0
-    ) -> None:
+    ) -> bool:
         """After home's answer to an open. What the node has of the file already it keeps. The
-        content of block -1 comes with the answer, and where the file is native it is the latest.
-        What has overtaken the answer counts in its place, and then block -1 has not come."""
+        content of block -1 comes with the answer; whether it is to be taken. It is where the file
+        is native, but not over what is here: that was given to home perhaps after the answer was
+        made. What has overtaken the answer counts in its place, and then block -1 has not come."""
         said = Told(grant, not native)
         latest = self._latest(file, said)
         comes = native and latest == said
@@ -115,8 +116,10 @@ class Node:
             self._forget_old(file)
         if comes:
             block = self._files[file].blocks[ATTRIBUTES]
-            if not block.owned:
-                block.valid, block.shared, block.expires = True, False, inf
+            if block.valid:
+                return False
+            block.valid, block.shared, block.expires = True, False, inf
+        return comes
 
     def _forget_old(self, file: FileId) -> None:
         """Before the file is native: its blocks may be written in part then, as the latest."""

@@ -288,6 +288,8 @@ class SimNode:
     def break_off(self) -> None:
         """The connection is lost, and what was on its way in both directions."""
         self.home.disconnect(self.id)
+        if self._up is not None:
+            self._up.dead = self.down.dead = True  # also where home has not heard of it yet
         self._up = None
         self._held.clear()
 
@@ -454,10 +456,8 @@ class SimNode:
         if connection is not self.down:
             return  # it was asked again
         if file in self.open_files:
-            comes = native and not self.machine.overtaken(file, native, grant)
-            if comes and not self.machine.block(file, ATTRIBUTES).owned:
+            if self.machine.open(file, self.policy, native, self.home.relaxation, grant):
                 self.buffer[file, ATTRIBUTES] = attributes
-            self.machine.open(file, self.policy, native, self.home.relaxation, grant)
         self._opening_over(file)
         for then in self._opening.pop(file, []):
             then()

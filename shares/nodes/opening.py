@@ -57,18 +57,17 @@ class Opening(ABC):
                 self._copies.take_back_all(known)
             overtaken = self._machine.overtaken(file, opened.native, opened.grant)
             native = opened.native and not overtaken
-            if known is None or native:
-                extent = Extent.of(opened.attributes)
-                if known is None:
-                    known = OpenFile(file, opened.attributes, extent, opened.log)
-                    self._files[file] = known
-                elif not (known.extent_came or self._machine.block(file, ATTRIBUTES).owned):
-                    known.extent = extent
-                known.extent_came = native
-            known.attributes, known.log, known.kept = opened.attributes, opened.log, False
             policy = self._policy(opened.policy)
             self._opened_with[file] = policy.name
-            self._machine.open(file, policy, opened.native, opened.relaxation, opened.grant)
+            about = (opened.native, opened.relaxation, opened.grant)
+            comes, extent = self._machine.open(file, policy, *about), Extent.of(opened.attributes)
+            if known is None:
+                known = OpenFile(file, opened.attributes, extent, opened.log)
+                self._files[file] = known
+            elif comes:
+                known.extent = extent
+            known.extent_came = native or known.extent_came
+            known.attributes, known.log, known.kept = opened.attributes, opened.log, False
             return known
 
     def _policy(self, name: str) -> Policy:

@@ -227,6 +227,20 @@ FOUND = {
         evicts=0.3,
         relaxation=0.2,
     ),
+    "what came late with an open was put over what had been pushed since it was asked": Plan(
+        seed=0,
+        nodes=2,
+        threads=1,
+        files=1,
+        blocks=0,
+        policy=often,
+        faults=("pause",),
+        between=0.05,
+        closes=0.2,
+        evicts=0,
+        attributes=True,
+        late=True,
+    ),
     "a clean block of a native file was thought to be newer at its node": Plan(
         seed=241, nodes=2, files=3, blocks=1, policy=WriteUpdate, closes=0.2, evicts=0.2
     ),
