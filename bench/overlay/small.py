@@ -52,7 +52,8 @@ Program = Callable[[Path], object]
 
 
 def programs(files: int, archive: Path) -> dict[str, Program]:
-    """In the order in which they are run, in one folder. archive: for tar, with the files in it."""
+    """In the order in which they are run, in one folder that `_furnished` was called for. archive:
+    for tar, with the files in it."""
 
     def write(folder: Path) -> None:
         (folder / "w").mkdir()
@@ -69,6 +70,7 @@ def programs(files: int, archive: Path) -> dict[str, Program]:
                 file.write(b"again")
 
     return {
+        "tar c": lambda folder: _run(folder.parent, ["tar", "c", "-C", str(folder), "h"]),
         "create, write, close": write,
         "open, write, close": rewrite,
         "tar x": lambda folder: _run(folder, ["tar", "xf", str(archive)]),
@@ -105,7 +107,7 @@ def small_figures(quick: bool) -> Iterator[Figure]:
 def locally(folder: Path, files: int) -> dict[str, Run]:
     """In a folder of the machine's own file system."""
     place = folder / "local"
-    place.mkdir()
+    _furnished(place, files)
     return _runs(place, programs(files, _archive(folder, files)), Counter)
 
 
@@ -115,7 +117,7 @@ def mounted(folder: Path, files: int, log: str) -> dict[str, Run]:
     with contextlib.ExitStack() as stack:
         short = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="satchel-")))
         root = folder / f"root-{log}"
-        root.mkdir()
+        _furnished(root, files)
         shares = Shares(ShareShelf(folder / f"shelf-{log}"), short / "home", LEASE)
         stack.callback(shares.close)
         shares.add(ShareRecord(SHARE, str(root), log=log))
@@ -155,6 +157,13 @@ def _quiet(asked: Callable[[], Counter[str]]) -> Counter[str]:
             break
         last = now
     return last
+
+
+def _furnished(root: Path, files: int) -> None:
+    """A folder with files that no node has been asked for yet."""
+    (root / "h").mkdir(parents=True)
+    for number in range(files):
+        (root / "h" / f"{number}").write_bytes(bytes([number % 256]) * SIZE)
 
 
 def _archive(folder: Path, files: int) -> Path:

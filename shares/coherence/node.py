@@ -73,6 +73,12 @@ class Node:
 
     # Files.
 
+    def expect(self, file: FileId, policy: Policy) -> None:
+        """Home is about to be asked to open the file. Of one that is not known here content may be
+        asked for before that (`to_read`), and what home says of it counts, but no program has it
+        before `open`; `forget` it where home does not open it."""
+        self._files.setdefault(file, File(policy, False, 0.0))
+
     def opening(self) -> None:
         """Home is about to be asked to open a file, or to make one. `opening_over` follows."""
         self._asked_to_open += 1
@@ -144,7 +150,7 @@ class Node:
             known.opened = not kept
 
     def forget(self, file: FileId) -> None:
-        """The file is no more."""
+        """The file is no more, or is not opened."""
         self._files.pop(file, None)
 
     def native(self, file: FileId) -> bool:

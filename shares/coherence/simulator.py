@@ -194,7 +194,7 @@ class SimNode:
     """A node: the machine, its buffer, and the accesses that wait.
 
     rate: of its clock, against the world's. counted: whether its link's traffic counts. log: "sync"
-    or "off"
+    or "off". ahead: blocks of a file that are asked for before each open
     """
 
     def __init__(
@@ -208,6 +208,7 @@ class SimNode:
         rate: float = 1.0,
         bandwidth: float = inf,
         counted: bool = True,
+        ahead: int = 0,
     ) -> None:
         self.home = home
         self.world = home.world
@@ -221,6 +222,8 @@ class SimNode:
         self.paused_until = 0.0
         self.alive = True
         self.counted = counted
+        self.ahead = ahead
+        self._expected: set[FileId] = set()
         self.policy = policy()
         self._rate = rate
         self._bandwidth = bandwidth
@@ -442,9 +445,19 @@ class SimNode:
         home = self.home
         self.machine.opening()
         self._unanswered[file] += 1
+        self._ask_ahead(file)
         self._control(
             lambda: home.directory.open(self.id, file, None, self.world.now, home.relaxation)
         )
+
+    def _ask_ahead(self, file: FileId) -> None:
+        if not self.ahead:
+            return
+        if file not in self.machine.files():
+            self._expected.add(file)
+            self.machine.expect(file, self.policy)
+        for request in self.machine.to_read(file, 0, self.ahead, self.clock):
+            self.request(request)
 
     def _opening_over(self, file: FileId) -> None:
         self._unanswered[file] -= 1
@@ -455,9 +468,10 @@ class SimNode:
     ) -> None:
         if connection is not self.down:
             return  # it was asked again
-        if file in self.open_files:
-            if self.machine.open(file, self.policy, native, self.home.relaxation, grant):
-                self.buffer[file, ATTRIBUTES] = attributes
+        self._expected.discard(file)
+        about = (native, self.home.relaxation, grant)
+        if file in self.open_files and self.machine.open(file, self.policy, *about):
+            self.buffer[file, ATTRIBUTES] = attributes
         self._opening_over(file)
         for then in self._opening.pop(file, []):
             then()
@@ -507,7 +521,7 @@ class SimNode:
         """Whatever can be done now is done."""
         self._close()
         for access in list(self.waiting):
-            if access.file not in self.machine.files():
+            if access.file not in self.machine.files() or access.file in self._expected:
                 continue
             if access.writes:
                 self._write(access)

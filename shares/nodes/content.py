@@ -98,6 +98,7 @@ class Content(Opening, Settling):
         self._policies: dict[str, Policy] = {}
         self._opened_with: dict[FileId, str] = {}
         self._files: dict[FileId, OpenFile] = {}
+        self._expected: set[FileId] = set()
         self._deferred: defaultdict[FileId, list[tuple[Message, Reply]]] = defaultdict(list)
         self._under_way: Counter[FileId] = Counter()
         self._changed = threading.Condition()

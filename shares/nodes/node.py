@@ -280,14 +280,21 @@ class Node(Naming):
     def _open(self, file: FileId, use: Use, *, writes: bool, cut: bool = False) -> OpenFile:
         """cut: home makes it empty before; that is asked once, or what others write after it might
         be cut off as well."""
+        remembered = None if writes or use.file else self._names.attributes(file)
         mark = self._names.opening(file)
-        with self.content.opening():
+
+        def uncut(hub: Hub) -> tuple[Hub, Opened]:
+            if remembered is not None:
+                self.content.ask_ahead(file, remembered, hub)
+            return hub, hub.open(file, writes, False)
+
+        with self.content.opening(file):
             try:
                 if cut:
                     hub = self.hub
                     opened = hub.open(file, writes, cut)
                 else:
-                    hub, opened = self.ask(lambda hub: (hub, hub.open(file, writes, False)))
+                    hub, opened = self.ask(uncut)
             except OSError:
                 if use.file is None:
                     self._names.closed(file)

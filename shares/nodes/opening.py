@@ -6,20 +6,24 @@ from __future__ import annotations
 
 import logging
 import threading
-from abc import ABC
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from shares.coherence import ATTRIBUTES, POLICIES, DelayedUpdate, FileId, Node, Policy
-from shares.nodes.access import OpenFile
+from shares.coherence import BLOCK, POLICIES, DelayedUpdate, FileId, Node, Policy
+from shares.nodes.access import Need, OpenFile
+from shares.nodes.buffer import Buffer
 from shares.nodes.copies import Copies
 from shares.nodes.extent import Extent
 from shares.nodes.hub import Hub, Opened
-from shares.nodes.operations import Window
+from shares.nodes.operations import Attributes, Window
 from shares.nodes.windows import Windows
 
 log = logging.getLogger(__name__)
+
+AHEAD_OF_OPEN = 16
+"""Blocks that are asked for together with an open to read, at most."""
 
 
 class Opening(ABC):
@@ -33,10 +37,17 @@ class Opening(ABC):
     _files: dict[FileId, OpenFile]
     _opened_with: dict[FileId, str]
     _policies: dict[str, Policy]
+    _buffer: Buffer
+    _expected: set[FileId]
+
+    @abstractmethod
+    def _ask(self, file: OpenFile, need: Need) -> None:
+        """Have home asked for these blocks, as far as they are not here."""
 
     @contextmanager
-    def opening(self) -> Iterator[None]:
-        """Within this home is asked to open files, and `opened` is called."""
+    def opening(self, file: FileId | None = None) -> Iterator[None]:
+        """Within this home is asked to open files, and `opened` is called. file: where it is known,
+        the one; nobody else opens it meanwhile."""
         with self._changed:
             self._machine.opening()
         try:
@@ -44,6 +55,29 @@ class Opening(ABC):
         finally:
             with self._changed:
                 self._machine.opening_over()
+                if file in self._expected:  # home has not opened it
+                    self._expected.discard(file)
+                    self._machine.forget(file)
+                    self._buffer.forget(file)
+                    del self._files[file]
+
+    def ask_ahead(self, file: FileId, remembered: Attributes, hub: Hub) -> None:
+        """Within `opening`, before `hub` is asked to open the file to read: ask for the beginning
+        of its content, so that a program which opens and reads waits once. What comes are copies
+        as all others: home counts them and calls them back, also before the file is open.
+
+        remembered: what home said of the file's attributes and has not called back, so no other
+        node has it open to write. Nothing is asked for that is here, or on its way."""
+        with self._changed:
+            blocks = -(-remembered.size // BLOCK)
+            count = min(blocks, AHEAD_OF_OPEN, self._copies.ahead_limit())
+            if hub is not self._hub or count == 0:
+                return
+            if file not in self._files:
+                self._files[file] = OpenFile(file, None, Extent.of(remembered), "off")
+                self._expected.add(file)
+                self._machine.expect(file, self._policy(DelayedUpdate.name))
+            self._ask(self._files[file], Need(0, count, writes=False))
 
     def opened(self, file: FileId, opened: Opened, hub: Hub) -> OpenFile:
         """Home has opened the file for this node; again, where it is open already. Calls are
@@ -53,6 +87,7 @@ class Opening(ABC):
             if hub is not self._hub:
                 opened = replace(opened, native=False, grant=0)
             known = self._files.get(file)
+            self._expected.discard(file)
             if known is not None:
                 self._copies.take_back_all(known)
             overtaken = self._machine.overtaken(file, opened.native, opened.grant)

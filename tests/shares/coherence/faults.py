@@ -23,7 +23,8 @@ class Plan:
     """A run. Times in seconds. faults: which kinds there are; one every `between` on average.
     log: "sync" or "off"; without the log nothing may be killed, and no lease may end. attributes:
     whether block -1 is used like the others; its content comes with the open of a native file.
-    late: whether messages may overtake answers to opens"""
+    late: whether messages may overtake answers to opens; ahead: whether content is asked for with
+    them"""
 
     seed: int = 1
     operations: int = 1000
@@ -41,6 +42,7 @@ class Plan:
     evicts: float = 0.05
     attributes: bool = False
     late: bool = False
+    ahead: bool = False
     limit: float = 4000.0
 
 
@@ -92,7 +94,13 @@ class _Players:
     def start(self, number: int) -> None:
         rate = self.chance.uniform(0.998, 1.002)
         node = SimNode(
-            self.home, number, self.delay, self.plan.policy, log=self.plan.log, rate=rate
+            self.home,
+            number,
+            self.delay,
+            self.plan.policy,
+            log=self.plan.log,
+            rate=rate,
+            ahead=self.plan.blocks if self.plan.ahead else 0,
         )
         self.nodes[number] = node
         for file in range(1, self.plan.files + 1):

@@ -26,11 +26,12 @@ from shares.coherence import (
 )
 from shares.coherence.history import check, check_staleness
 from tests.shares.coherence.faults import Plan, play
-from tests.shares.coherence.test_simulator import Lively
+from tests.shares.coherence.test_simulator import Lively, often
 
 SYNC = Plan(operations=1200, between=0.1, closes=0.1, evicts=0.1)
 QUIET = Plan(operations=1200, faults=(), closes=0.1)
 OFF = replace(SYNC, log="off", lease=inf, faults=("pause", "stall", "break"), closes=0.2)
+AHEAD = Plan(operations=1200, faults=(), closes=0.3, ahead=True, threads=1)
 RELAXED = Plan(operations=1200, faults=(), relaxation=0.3)
 
 
@@ -118,6 +119,30 @@ MUTATIONS = {
         "if comes:",
         "if True:",
         replace(QUIET, attributes=True, closes=0.2),
+    ),
+    "a node puts what came late with an open over what it has": Mutation(
+        node.Node,
+        "open",
+        "if block.valid:",
+        "if block.owned:",
+        replace(
+            SYNC, attributes=True, late=True, policy=often, blocks=0, evicts=0.0, faults=("pause",)
+        ),
+    ),
+    "a node keeps what was invalidated before its open is answered": Mutation(
+        node.Node,
+        "answer",
+        "invalidate(self._files.get(message.file)",
+        "invalidate((lambda f: f if f is not None and f.grant else None)"
+        "(self._files.get(message.file))",
+        AHEAD,
+    ),
+    "home does not count who got a copy before its open": Mutation(
+        directory.Directory,
+        "_fetched",
+        "record.sharers |= {node}",
+        "record.sharers |= {node} & known.open",
+        AHEAD,
     ),
     "a node takes the answer to an open for the last word": Mutation(
         node.Node, "_latest", "return max(", "return min(said, ", replace(OFF, late=True)

@@ -95,6 +95,18 @@ def test_opens_whose_answers_are_overtaken_leave_one_memory(policy: Callable[[],
         assert_one_memory(replace(plan, closes=0.2, late=True, attributes=seed % 4 > 1))
 
 
+@pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
+def test_content_that_is_asked_for_with_opens_is_one_memory(policy: Callable[[], Policy]) -> None:
+    """Invalidates, Engage and Native come to files whose open is not answered yet."""
+    quiet = {"log": "off", "faults": ("pause", "stall", "break"), "lease": inf}
+    for seed in range(8):
+        plan = Plan(seed=seed, operations=300, nodes=2 + seed % 2, policy=policy, between=0.1)
+        plan = replace(plan, ahead=True, closes=0.2, evicts=0.1 * (seed % 3))
+        assert_one_memory(plan)
+        assert_one_memory(replace(plan, relaxation=0.2))
+        assert_one_memory(replace(plan, **quiet, late=True))
+
+
 @pytest.mark.nightly
 @pytest.mark.parametrize("seed", range(10))
 def test_a_hundred_thousand_operations_are_linearizable(seed: int) -> None:
@@ -269,6 +281,7 @@ def test_what_the_simulator_found(plan: Plan) -> None:
         evicts=st.sampled_from([0.0, 0.05, 0.3]),
         relaxation=st.sampled_from([0.0, 0.0, 0.2]),
         attributes=st.booleans(),
+        ahead=st.booleans(),
     )
 )
 def test_any_plan_is_one_memory(plan: Plan) -> None:
