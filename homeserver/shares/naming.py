@@ -30,6 +30,10 @@ class Naming(ABC):
     content: Content
 
     @abstractmethod
+    def _no_more(self, file: FileId) -> None:
+        """With the lock: the file is gone for good."""
+
+    @abstractmethod
     def _current(self, session: Session, attributes: Attributes) -> Attributes:
         """With the latest size and times, wherever they are."""
 
@@ -162,5 +166,4 @@ class Naming(ABC):
             try:
                 self.content.changed(self.tree.attributes(file))
             except OSError:
-                self.directory.forget(file)
-                self.content.forget(file)
+                self._no_more(file)

@@ -471,7 +471,12 @@ class Share(Naming):
         """With the lock: the node has it open no more."""
         if not any(file in other.opened for other in self.sessions.values()):
             self._finish(file, session)
-        self.tree.close_file(file)
+        if self.tree.close_file(file):
+            self._no_more(file)
+
+    def _no_more(self, file: FileId) -> None:
+        self._act(self.directory.forget(file, monotonic()))
+        self.content.forget(file)
 
     def _finish(self, file: FileId, closes: Session | None = None) -> None:
         """With the lock; not waited for, because no program waits for the change. closes: who

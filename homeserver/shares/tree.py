@@ -254,17 +254,20 @@ class Tree:
             found.opened += 1
             return _attributes(file, status(found.descriptor))
 
-    def close_file(self, file: FileId) -> None:
-        """One node less. Harmless for a file that is not open."""
+    def close_file(self, file: FileId) -> bool:
+        """One node less; whether the file is no more by that. Harmless for a file that is not
+        open."""
         with self._lock:
             found = self._files.get(file)
             if not found or not found.opened:
-                return
+                return False
             found.opened -= 1
-            if not found.opened and status(found.descriptor).links == 0:
+            gone = not found.opened and status(found.descriptor).links == 0
+            if gone:
                 os.close(self._files.pop(file).descriptor)
                 self._index.forget(file)
             self._trim()
+            return gone
 
     def read(self, file: FileId, offset: int, size: int) -> bytes:
         """Fewer bytes than `size` at the end of the file only."""

@@ -147,12 +147,19 @@ class Directory:
         self._tidy(file)
         return actions
 
-    def forget(self, file: FileId) -> None:
+    def forget(self, file: FileId, now: float) -> list[Action]:
         """The file is no more. Requests for it that wait are answered as ever: who waits for one
-        finds out then."""
-        if file in self._files:
-            self._files[file].over = True
-            self._tidy(file)
+        finds out then. The node that closed it natively is told."""
+        known = self._files.get(file)
+        if known is None:
+            return []
+        known.over = True
+        actions: list[Action] = []
+        if known.native is not None and known.native not in known.open and not known.queue:
+            engage = Engage(file, 0, 0, 0, known.grant)
+            actions.append(self._ask(known.native, engage, None, now))
+        self._tidy(file)
+        return actions
 
     def _tidy(self, file: FileId) -> None:
         """What is known of a file that is no more stays as long as there are requests for it."""

@@ -83,6 +83,11 @@ class Node:
         """Home is about to be asked to open a file, or to make one. `opening_over` follows."""
         self._asked_to_open += 1
 
+    @property
+    def opens(self) -> bool:
+        """Whether home is being asked to open files."""
+        return self._asked_to_open > 0
+
     def opening_over(self) -> None:
         """After `open`, or where home has opened nothing."""
         self._asked_to_open -= 1

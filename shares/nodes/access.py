@@ -35,7 +35,8 @@ class OpenFile:
     native file, and is the latest as long as that lasts. granted: what sessions answer by
     themselves; granted_writes, granted_size: its writes that were taken, and the size that it was
     told or that was taken. complete: all of a native file is here; verify: when that is looked at
-    next. kept: no program has it open, and it is native: as long as nobody else opens it.
+    next. kept: no program has it open, and it is native: as long as nobody else opens it. closed:
+    home was told so as well, and what is here waits for the next open, here or elsewhere.
     spoken: how often home was told that it is written no more; answered: to which of these it has
     answered
     """
@@ -59,6 +60,7 @@ class OpenFile:
     complete: bool = False
     verify: float = 0.0
     kept: bool = False
+    closed: bool = False
     spoken: int = 0
     answered: int = 0
 

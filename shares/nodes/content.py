@@ -405,6 +405,8 @@ class Content(Opening, Settling):
             for flush in self._machine.flush(message.file, FLUSHED):
                 self._sender.send(flush)
         self._go_on(message.file)
+        if isinstance(message, Engage) and file is not None:
+            self._forget_closed(file)
 
     def _take_back(self, message: Message) -> None:
         """Sessions answer nothing more by what the machine is about to lose."""

@@ -102,7 +102,8 @@ class Opening(ABC):
             elif comes:
                 known.extent = extent
             known.extent_came = native or known.extent_came
-            known.attributes, known.log, known.kept = opened.attributes, opened.log, False
+            known.attributes, known.log = opened.attributes, opened.log
+            known.kept = known.closed = False
             return known
 
     def _policy(self, name: str) -> Policy:

@@ -140,11 +140,25 @@ class Settling(ABC):
             native = self._machine.native(file)
             self._windows.drop(self._files[file])
             self._machine.close(file)
-            if not native:
-                self._buffer.forget(file)
-                del self._files[file]
-                self._opened_with.pop(file, None)
-                self._under_way.pop(file, None)
+            if native:
+                self._files[file].closed = True
+            else:
+                self._forget(file)
+
+    def _forget(self, file: FileId) -> None:
+        """Nothing of it is kept."""
+        self._machine.forget(file)
+        self._buffer.forget(file)
+        del self._files[file]
+        self._opened_with.pop(file, None)
+        self._under_way.pop(file, None)
+
+    def _forget_closed(self, file: OpenFile) -> None:
+        """What was native when it was closed here is so no more. Not while a file is opened: what
+        home has just said of this one may be later than the answer to that."""
+        needed = (self._machine.needed(file.file, n) for n in self._machine.numbers(file.file))
+        if file.closed and not self._machine.opens and not any(needed):
+            self._forget(file.file)
 
     def collect(self) -> None:
         """What was written through windows is on its way to home, where writes that ask are on

@@ -50,7 +50,7 @@ def test_a_cut_that_waits_for_a_file_that_is_removed_is_answered() -> None:
     directory = closed_natively()
     ask = asked(directory.take(FILE, ATTRIBUTES, inf, 0, 2, 0.0))
     assert isinstance(ask.message, Engage)
-    directory.forget(FILE)
+    directory.forget(FILE, 0.0)
     answer = Engaged(FILE, 0, 0, (), ())
     assert directory.answer(ONE, ask.number, answer, 0.0) == [Taken(2, FILE)]
     assert directory.gave(FILE, 2, 0.0) == []
@@ -60,7 +60,7 @@ def test_a_cut_that_waits_for_a_file_that_is_removed_is_answered() -> None:
 def test_a_cut_of_a_removed_file_does_not_wait_for_a_lost_node() -> None:
     directory = closed_natively()
     asked(directory.take(FILE, ATTRIBUTES, inf, 0, 2, 0.0))
-    directory.forget(FILE)
+    directory.forget(FILE, 0.0)
     assert Taken(2, FILE) in directory.lost(ONE, 0.0)
     directory.gave(FILE, 2, 0.0)
     assert not directory.files()
@@ -76,7 +76,7 @@ def test_what_waits_behind_a_request_for_a_removed_file_is_answered() -> None:
     recall = asked(directory.request(TWO, Fetch(FILE, 0, 1, (0,)), 4, 0.0))
     assert isinstance(recall.message, Recall)
     assert directory.request(TWO, Fetch(FILE, 0, 1, (0,)), 5, 0.0) == []
-    directory.forget(FILE)
+    directory.forget(FILE, 0.0)
     answer = Recalled(FILE, 0, 1, (), b"", kept=(False,))
     actions = directory.answer(ONE, recall.number, answer, 0.0)
     replies = [action for action in actions if isinstance(action, Reply)]
@@ -91,6 +91,6 @@ def test_an_answer_that_comes_too_late_brings_a_removed_file_not_back() -> None:
     directory.rejoining(ONE, 0.0)
     directory.lost(ONE, 0.0)
     directory.gave(FILE, 2, 0.0)
-    directory.forget(FILE)
+    directory.forget(FILE, 0.0)
     assert directory.answer(ONE, ask.number, Engaged(FILE, 0, 0, (), ()), 0.0) == []
     assert not directory.files()

@@ -1,0 +1,79 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Of a file that was closed natively nothing stays at its node when it is another's or no more."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import pytest
+
+from shares.coherence import BLOCK, FileId
+from shares.nodes import ROOT, Node
+from tests.homeserver.shares.conftest import Home
+from tests.waiting import eventually
+
+CONTENT = os.urandom(3 * BLOCK)
+
+
+def writes(node: Node) -> int:
+    _, handle = node.create(ROOT, b"f", 0o644, os.O_RDWR, os.getuid(), os.getgid())
+    node.write(handle.number, 0, CONTENT)
+    return handle.number
+
+
+def reads(node: Node) -> int:
+    _, handle = node.create(ROOT, b"f", 0o644, os.O_RDWR, os.getuid(), os.getgid())
+    node.read(handle.number, 0, 10)
+    return handle.number
+
+
+def removes(node: Node) -> None:
+    node.unlink(ROOT, b"f")
+
+
+def replaces(node: Node) -> None:
+    node.create(ROOT, b"g", 0o644, os.O_RDWR, os.getuid(), os.getgid())
+    node.rename(ROOT, b"g", ROOT, b"f", 0)
+
+
+def holds(home: Home, node: Node, file: FileId) -> bool:
+    known = file in node.content._files or file in node.content._machine.files()
+    return known or (home.root.parent / "buffer0" / f"{file:016x}").exists()
+
+
+def closed(one: Node, use: Callable[[Node], int], *, rests: bool = False) -> FileId:
+    handle = use(one)
+    file = one.lookup(ROOT, b"f").attributes.file
+    one.release(handle, 0)
+    if not rests:
+        one._close_idle(file)
+    return file
+
+
+@pytest.mark.parametrize("use", [writes, reads])
+@pytest.mark.parametrize("rests", [False, True], ids=["closed", "resting"])
+@pytest.mark.parametrize("who", ["the same node", "another one"])
+@pytest.mark.parametrize("act", [removes, replaces])
+def test_nothing_stays_of_a_file_that_is_no_more(
+    home: Home, use: Callable[[Node], int], rests: bool, who: str, act: Callable[[Node], None]
+) -> None:
+    home.add()
+    one, two = home.join("one").node, home.join("two").node
+    file = closed(one, use, rests=rests)
+    act(one if who == "the same node" else two)
+    assert eventually(lambda: not holds(home, one, file))
+    assert eventually(lambda: file not in home.share.directory.files())
+
+
+@pytest.mark.parametrize("use", [writes, reads])
+def test_nothing_stays_of_a_file_that_another_node_opens(
+    home: Home, use: Callable[[Node], int]
+) -> None:
+    home.add()
+    one, two = home.join("one").node, home.join("two").node
+    file = closed(one, use)
+    handle = two.open(file, os.O_RDWR).number
+    assert two.read(handle, 0, 1 << 20) == (CONTENT if use is writes else b"")
+    assert eventually(lambda: not holds(home, one, file))
