@@ -23,8 +23,9 @@ from tests.waiting import eventually
 
 UID, GID = os.getuid(), os.getgid()
 
-POSTED = frozenset({"Flush", "written", "close", "Log"})
-"""What a node says without waiting for the answer where the log policy is not `sync`."""
+POSTED = frozenset({"Flush", "written", "close", "Log", "Engaged"})
+"""What a node says without waiting for the answer where the log policy is not `sync`. Engaged
+is its own answer: home says that a file which was closed here is no more."""
 
 
 def kinds(home: Home, node: Node, act: Callable[[], object]) -> Counter[str]:
