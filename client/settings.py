@@ -68,6 +68,11 @@ class ClientSettings:
         """`name`, or this host's."""
         return self.name or host_name()
 
+    def make_folders(self) -> None:
+        """Make `run` and `data`, for this user alone; what is there already stays as it is."""
+        for folder in (self.run, self.data):
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+
     def require_home(self) -> Peer:
         """The home server, or NotFoundError where client.toml has none."""
         if not self.home.destination:

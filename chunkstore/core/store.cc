@@ -115,12 +115,12 @@ Status Store::GiveBack() {
   const Status status = chunks_->index()->End(&end, &known);
   chunks_.reset();
   SATCHEL_RETURN_IF_ERROR(status);
+  if (!known) return {};
   std::vector<uint32_t> packs;
   SATCHEL_RETURN_IF_ERROR(ListPacks(&packs));
   for (const uint32_t pack : packs) {
-    if (!known || pack < end.pack) continue;
     if (pack > end.pack) SATCHEL_RETURN_IF_ERROR(env_->Remove(PackPath(pack)));
-    if (pack > end.pack) continue;
+    if (pack != end.pack) continue;
     std::unique_ptr<File> file;
     uint64_t size = 0;
     SATCHEL_RETURN_IF_ERROR(env_->Open(PackPath(pack), OpenMode::kReadWrite, &file));

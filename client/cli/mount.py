@@ -50,8 +50,7 @@ def command(
     settings, mountpoint = context.settings, Path(place).absolute()
 
     def serve(ready: Ready) -> None:
-        for folder in (settings.run, settings.data):
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        settings.make_folders()
         with share_way(settings) as way:
             mounted = MountedShare(
                 way.call,

@@ -64,8 +64,7 @@ def command(
         settings = dataclasses.replace(settings, policy=policy)
     if media is None and settings.media:
         media = Path(settings.media)
-    for folder in (settings.run, settings.data):
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    settings.make_folders()
     stop = threading.Event()
     with contextlib.ExitStack() as stack:
         try:
