@@ -7,7 +7,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from enum import IntEnum
-from types import TracebackType
 from typing import NamedTuple
 
 from chunkstore._native import _core
@@ -75,12 +74,7 @@ class BlockMap:
     def __enter__(self) -> BlockMap:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property

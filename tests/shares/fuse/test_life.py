@@ -229,7 +229,7 @@ class open_to_all:  # noqa: N801
         for parent, mode in self.modes.items():
             parent.chmod(mode | 0o111)
 
-    def __exit__(self, *error: object) -> None:
+    def __exit__(self, *_: object) -> None:
         for parent, mode in self.modes.items():
             parent.chmod(mode)
 
