@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a person at a terminal sees of any of the three programs.
 
+- startup: Ctrl-C is quiet before the rest is imported
 - program: a click group run as a program: errors become one line and an exit code
 - commands: such a group, whose commands are imported when they are wanted
 - progress: a bar with rate and time left on a terminal, nothing elsewhere
@@ -9,17 +10,32 @@
 - logs: logging, configured by programs only
 """
 
-from console.commands import CommandGroup
-from console.logs import log_to_stderr
-from console.output import age, print_table, show, size
-from console.program import deaf_to_signals, json_option, run_program, serve_until_signal, wait_for
-from console.progress import bar
+from typing import TYPE_CHECKING
+
+from satchel.deferred import deferred
+
+if TYPE_CHECKING:
+    from console.commands import CommandGroup
+    from console.logs import log_to_stderr
+    from console.output import age, print_table, show, size
+    from console.program import (
+        deaf_to_signals,
+        json_option,
+        run_program,
+        serve_until_signal,
+        wait_for,
+    )
+    from console.progress import bar
+    from console.startup import end_at_signals
+else:
+    __getattr__ = deferred(__name__)
 
 __all__ = [
     "CommandGroup",
     "age",
     "bar",
     "deaf_to_signals",
+    "end_at_signals",
     "json_option",
     "log_to_stderr",
     "print_table",

@@ -14,6 +14,7 @@ from typing import NoReturn
 
 import click
 
+from console.startup import INTERRUPTED, SIGNALS, end_at_signals
 from satchel.errors import (
     NO_ROOM,
     AccessError,
@@ -25,8 +26,6 @@ from satchel.errors import (
 )
 
 logger = logging.getLogger(__name__)
-
-INTERRUPTED = 128 + signal.SIGINT
 
 OF_THE_SYSTEM: tuple[tuple[type[SatchelError], tuple[int, ...]], ...] = (
     (NotFoundError, (errno.ENOENT, errno.ENOTDIR, errno.ENODEV)),
@@ -47,9 +46,20 @@ def run_program(group: click.Command, name: str) -> NoReturn:
     while it is, further ones do nothing. A pipe that nobody reads ends it with 1, in silence: that
     is click's doing.
     """
-    for number in (signal.SIGINT, signal.SIGTERM):
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, _interrupt)
+    try:
+        for number in SIGNALS:
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, _interrupt)
+        status = _status_of(group, name)
+        end_at_signals(name)
+    except KeyboardInterrupt:
+        print(f"{name}: interrupted", file=sys.stderr)
+        status = INTERRUPTED
+    sys.exit(status)
+
+
+def _status_of(group: click.Command, name: str) -> int:
+    """Run it; its exit code. An error has been told. Raises KeyboardInterrupt after a signal."""
     try:
         status = group.main(prog_name=name, standalone_mode=False)
     except click.ClickException as error:
@@ -57,18 +67,17 @@ def run_program(group: click.Command, name: str) -> NoReturn:
             _report(name, UsageError(error.format_message()))
         else:
             error.show()
-        sys.exit(UsageError.exit_code)
-    except (click.Abort, KeyboardInterrupt):
-        print(f"{name}: interrupted", file=sys.stderr)
-        sys.exit(INTERRUPTED)
+        return UsageError.exit_code
+    except click.Abort as error:
+        raise KeyboardInterrupt from error
     except SatchelError as error:
         _report(name, error)
-        sys.exit(error.exit_code)
+        return error.exit_code
     except OSError as error:
         known = _of_the_system(error)
         _report(name, known)
-        sys.exit(known.exit_code)
-    sys.exit(status if isinstance(status, int) else 0)
+        return known.exit_code
+    return status if isinstance(status, int) else 0
 
 
 _signals: list[int] = []
@@ -118,5 +127,5 @@ def wait_for(event: threading.Event) -> None:
 def deaf_to_signals() -> None:
     """From here on Ctrl-C and SIGTERM do nothing: what is being put away is put away. Main thread
     only."""
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)

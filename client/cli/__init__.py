@@ -10,7 +10,7 @@ import click
 
 from client.cli.context import Context
 from client.settings import ClientSettings
-from console import CommandGroup, log_to_stderr, run_program
+from console import CommandGroup, log_to_stderr
 from satchel.paths import config_dir
 from satchel.settings import load
 
@@ -47,8 +47,3 @@ def group(context: click.Context, config: Path | None, verbose: bool) -> None:
     """Use your services wherever you are."""
     log_to_stderr(verbose=verbose)
     context.obj = Context(load(ClientSettings, config or config_dir() / "client.toml"))
-
-
-def main() -> None:
-    """Run `satchel`."""
-    run_program(group, "satchel")

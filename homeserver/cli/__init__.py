@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from console import CommandGroup, log_to_stderr, run_program
+from console import CommandGroup, log_to_stderr
 from homeserver.cli.context import Context
 from homeserver.settings import HomeSettings
 from satchel.paths import config_dir
@@ -61,8 +61,3 @@ def group(context: click.Context, config: Path | None, store: Path | None, verbo
     log_to_stderr(verbose=verbose)
     settings = load(HomeSettings, config or config_dir() / "home.toml")
     context.obj = Context(settings, store or settings.store)
-
-
-def main() -> None:
-    """Run `satchel-home`."""
-    run_program(group, "satchel-home")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from console import CommandGroup, log_to_stderr, run_program
+from console import CommandGroup, log_to_stderr
 from satchel.paths import config_dir
 from satchel.settings import load
 from surrogate.cli.context import Context
@@ -38,8 +38,3 @@ def group(context: click.Context, config: Path | None, verbose: bool) -> None:
     """A hotspot's daemon: replicas of people's services, resumed lazily."""
     log_to_stderr(verbose=verbose)
     context.obj = Context(load(SurrogateSettings, config or config_dir() / "surrogate.toml"))
-
-
-def main() -> None:
-    """Run `satchel-surrogate`."""
-    run_program(group, "satchel-surrogate")

@@ -4,11 +4,14 @@
 
 import errno
 import json
+import os
 import signal
 import subprocess
 import sys
 import time
 from datetime import UTC, datetime, timedelta
+from importlib.metadata import entry_points
+from pathlib import Path
 
 import pytest
 
@@ -101,6 +104,47 @@ def test_putting_away_is_not_interrupted(number: signal.Signals) -> None:
     out, said = process.communicate(timeout=30)
     assert (process.returncode, out) == (130, "put away\n")
     assert said.strip() == "program: interrupted"
+
+
+BEGINS = """\
+from console import end_at_signals
+end_at_signals("program")
+import slow
+"""
+
+SLOW_TO_IMPORT = """\
+import time
+print("importing", flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_before_everything_is_imported_prints_no_traceback(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    (tmp_path / "slow.py").write_text(SLOW_TO_IMPORT)
+    process = subprocess.Popen(
+        [sys.executable, "-c", BEGINS],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "importing\n"
+    process.send_signal(number)
+    assert process.communicate(timeout=30)[1] == "program: interrupted\n"
+    assert process.returncode == 130
+
+
+@pytest.mark.parametrize("program", ["satchel", "satchel-home", "satchel-surrogate"])
+def test_a_program_begins_before_what_takes_long_is_imported(program: str) -> None:
+    (begins,) = entry_points(group="console_scripts", name=program)
+    asked = f"import {begins.module}, sys; print(*sys.modules)"
+    loaded = subprocess.check_output([sys.executable, "-c", asked], text=True).split()
+    assert "console.startup" in loaded
+    assert {"click", "tomllib", "console.program"}.isdisjoint(loaded)
 
 
 def test_json_is_what_was_given(capsys: pytest.CaptureFixture[str]) -> None:

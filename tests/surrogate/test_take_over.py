@@ -182,7 +182,7 @@ def test_machines_go_on_and_a_miss_under_way_is_answered_by_the_next_daemon(spot
 
 WITHOUT_PAGES = """
 import sys
-from surrogate.cli import main
+from surrogate.__main__ import main
 from surrogate.fetching import ChunksUnavailable, Fetcher
 
 def pages(self, root, blocks, priority=None):
