@@ -3,12 +3,14 @@
 """A disk image as a raw file, whether it is raw or qcow2.
 
 A qcow2 file may name other files of the host as its backing or data file and so carry them off.
-Such a file is refused.
+Such a file is refused. So is every other format that is known: most of them may name other files
+too, and as a raw disk none of them would be what its owner means.
 """
 
 from __future__ import annotations
 
 import contextlib
+import shlex
 import stat
 import struct
 import subprocess
@@ -26,6 +28,20 @@ from satchel.errors import (
 )
 
 _QCOW2_MAGIC = b"QFI\xfb"
+_OTHERS = (
+    (b"KDMV", 0, "vmdk"),
+    (b"COWD", 0, "vmdk"),
+    (b"# Disk DescriptorFile", 0, "vmdk"),
+    (b"\x7f\x10\xda\xbe", 64, "vdi"),
+    (b"vhdxfile", 0, "vhdx"),
+    (b"conectix", 0, "vpc"),
+    (b"QED\0", 0, "qed"),
+    (b"WithoutFreeSpace", 0, "parallels"),
+    (b"WithouFreSpacExt", 0, "parallels"),
+)
+"""What files of other formats have, where, and what qemu-img calls the format."""
+
+_OLD_QCOW = 1
 _HEADER = struct.Struct(">4sIQ")
 _FEATURES_OFFSET = 72
 _EXTERNAL_DATA_FILE = 1 << 2
@@ -39,12 +55,13 @@ class DiskImageInvalid(IntegrityError):
 
 
 @contextlib.contextmanager
-def raw_view(image: Path, scratch: Path | None = None) -> Iterator[Path]:
+def raw_view(image: Path, scratch: Path | None = None, *, as_it_is: bool = False) -> Iterator[Path]:
     """A raw file with the content of `image`: the same file, or a sparse copy of a qcow2 one.
 
-    scratch: where a copy is made; by default the cache folder. It is gone afterwards. Raises
-    NotFoundError, UsageError for what is neither a file nor a block device, DiskImageInvalid,
-    UnsupportedError without qemu-img, CapacityError.
+    scratch: where a copy is made; by default the cache folder. It is gone afterwards. as_it_is: it
+    is raw, whatever it begins with. Raises NotFoundError, UsageError for what is neither a file nor
+    a block device, DiskImageInvalid, UnsupportedError for other formats and without qemu-img,
+    CapacityError.
     """
     _refuse_what_has_no_size(image)
     try:
@@ -52,7 +69,9 @@ def raw_view(image: Path, scratch: Path | None = None) -> Iterator[Path]:
             head = file.read(_HEAD_BYTES)
     except FileNotFoundError as error:
         raise NotFoundError(f"no disk image {image}", why=error.strerror or "") from error
-    if not head.startswith(_QCOW2_MAGIC):
+    if as_it_is or not head.startswith(_QCOW2_MAGIC):
+        if not as_it_is:
+            _refuse_other_formats(image, head)
         yield image
         return
     _refuse_other_files(image, head)
@@ -78,10 +97,26 @@ def _refuse_what_has_no_size(image: Path) -> None:
         )
 
 
+def _refuse_other_formats(image: Path, head: bytes) -> None:
+    for magic, offset, name in _OTHERS:
+        if head.startswith(magic, offset):
+            raise _other_format(image, name)
+
+
+def _other_format(image: Path, name: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"cannot read {image} as a disk image",
+        why=f"it is {name}, and neither raw nor qcow2",
+        fix=f"convert it: qemu-img convert -f {name} -O qcow2 {shlex.quote(str(image))} DISK.qcow2",
+    )
+
+
 def _refuse_other_files(image: Path, head: bytes) -> None:
     if len(head) < _HEADER.size:
         raise DiskImageInvalid(f"cannot read {image}", why="its qcow2 header is cut short")
     _, version, backing = _HEADER.unpack_from(head)
+    if version == _OLD_QCOW:
+        raise _other_format(image, "qcow")
     features = 0
     if version >= 3 and len(head) >= _FEATURES_OFFSET + 8:
         (features,) = struct.unpack_from(">Q", head, _FEATURES_OFFSET)
@@ -89,7 +124,7 @@ def _refuse_other_files(image: Path, head: bytes) -> None:
         raise DiskImageInvalid(
             f"{image} is only a part of a disk",
             why="it names a backing file or a data file",
-            fix=f"make it whole: qemu-img convert -O qcow2 {image} WHOLE.qcow2",
+            fix=f"make it whole: qemu-img convert -O qcow2 {shlex.quote(str(image))} WHOLE.qcow2",
         )
 
 

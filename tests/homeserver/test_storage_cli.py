@@ -80,6 +80,24 @@ def test_an_import_that_fills_the_disk_leaves_a_store_that_can_be_used(
         home.json("prune")
 
 
+@requires("root", "mount")
+def test_a_first_import_that_fills_the_disk_leaves_nothing_of_what_it_made_durable(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "big").write_bytes(random.Random(1).randbytes(80 * MIB))
+    with tmpfs(tmp_path / "disk", "64m"):
+        home = Program(tmp_path, SATCHEL_STORE=str(tmp_path / "disk" / "store"))
+        home.json("init")
+        assert "No space left" in home.fails(7, "import", tmp_path / "big", "big")["why"]
+        assert list((tmp_path / "disk/store/packs").iterdir()) == []
+        (tmp_path / "small").write_bytes(noise(1, 10))
+        home.json("import", tmp_path / "small", "small")
+        home.fails(7, "import", tmp_path / "big", "big")
+        home.json("export", "small", tmp_path / "out")
+        assert (tmp_path / "out").read_bytes() == noise(1, 10)
+        assert home.json("verify")["ok"]
+
+
 def test_a_socket_in_a_folder_that_is_not_there(imported: Program) -> None:
     error = imported.fails(3, "serve-volume", "disk", "--socket", "/nonexistent/disk.sock")
     assert error["why"] == "there is no folder /nonexistent"
@@ -132,6 +150,21 @@ def test_import_of_qcow2(home: Program, disk: Path, *, compressed: bool) -> None
     argv = ["qemu-img", "compare", "-f", "raw", "-F", "raw", str(disk), str(out)]
     subprocess.run(argv, check=True, capture_output=True)
     assert home.json("verify")["ok"]
+
+
+@requires("qemu-img")
+@pytest.mark.parametrize("name", ["vmdk", "vdi", "vhdx", "vpc", "qed", "parallels", "qcow"])
+def test_other_formats_are_refused_with_what_to_do(home: Program, disk: Path, name: str) -> None:
+    image = home.folder / "disk"
+    convert = ["qemu-img", "convert", "-q", "-f", "raw", str(disk), str(image)]
+    subprocess.run([*convert, "-O", name], check=True)
+    error = home.fails(10, "import", image, "disk")
+    assert error["why"] == f"it is {name}, and neither raw nor qcow2"
+    made = error["fix"].removeprefix("convert it: ").replace("DISK.qcow2", str(home.folder / "q"))
+    subprocess.run(made.split(), check=True)
+    whole = home.json("import", home.folder / "q", "disk")["size"]
+    assert whole >= disk.stat().st_size
+    assert home.json("import", "--raw", image, "disk")["size"] == image.stat().st_size
 
 
 def test_two_images_share_what_they_have_in_common(imported: Program, disk: Path) -> None:
