@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,6 +26,8 @@ from chunkstore.store import Store
 from chunkstore.table import TableRoot
 from satchel.files import sync_folder, write_durably
 from satchel.names import check_name
+
+logger = logging.getLogger(__name__)
 
 VERSION_DIGITS = 8
 
@@ -90,36 +93,62 @@ class Catalog:
 
     def matching(self, label: str) -> list[CatalogEntry]:
         """Every version of NAME, or that one of NAME@VERSION, the newest last. Raises as `get`."""
+        paths = [self._folder / f"{each}.json" for each in self.labels(label)]
+        return _sorted(_read_each(paths))
+
+    def labels(self, label: str) -> list[str]:
+        """The full labels of NAME or NAME@VERSION, whether they can be read or not. Raises
+        NameNotFound, BadName."""
         name, _, version = label.partition("@")
         check_name(name, "volume")
-        found = [entry for entry in self.versions() if entry.name == name]
-        if "@" in label:
-            found = [entry for entry in found if version and entry.version.startswith(version)]
-        if not found:
+        begin = label if version else f"{name}@"
+        found = [path.stem for path in self._paths() if path.stem.startswith(begin)]
+        if not found or label.endswith("@"):
             raise NameNotFound(
                 f"there is no volume {label}", fix="`satchel-home ls` shows those that there are"
             )
-        return found
+        return sorted(found)
 
     def newest_of(self, size: int) -> TableRoot | None:
         """The volume of that many bytes that got its name last: what another one may be like."""
         alike = [entry for entry in self.list() if entry.root.size == size]
         return max(alike, key=lambda entry: entry.created).root if alike else None
 
-    def remove(self, label: str) -> list[CatalogEntry]:
-        """Take every version of NAME away, or that one of NAME@VERSION; the chunks stay until a
-        prune. What went. Raises NameNotFound, BadName, StoreDamaged."""
-        gone = self.matching(label)
-        for entry in gone:
-            (self._folder / f"{entry.label}.json").unlink(missing_ok=True)
+    def remove(self, label: str) -> list[str]:
+        """Take every version of NAME away, or that one of NAME@VERSION, damaged or not; the chunks
+        stay until a prune. The full labels of what went. Raises NameNotFound, BadName."""
+        gone = self.labels(label)
+        for each in gone:
+            (self._folder / f"{each}.json").unlink(missing_ok=True)
         sync_folder(self._folder)
         return gone
 
+    def survey(self) -> tuple[list[CatalogEntry], dict[str, StoreDamaged]]:
+        """Every version of every name, the newest last; and what is damaged, by label. What is
+        removed meanwhile may be left out."""
+        entries: list[CatalogEntry] = []
+        damaged: dict[str, StoreDamaged] = {}
+        for path in self._paths():
+            try:
+                entries += _read_each([path])
+            except StoreDamaged as error:
+                damaged[path.stem] = error
+        return _sorted(entries), damaged
+
     def versions(self) -> list[CatalogEntry]:
         """Every version of every name, the newest last. Raises StoreDamaged: a prune must not
-        overlook one. What is removed meanwhile may be left out."""
-        found = [entry for path in self._folder.glob("*.json") if (entry := _read(path))]
-        return sorted(found, key=lambda entry: (entry.created, entry.version))
+        overlook one."""
+        entries, damaged = self.survey()
+        for error in damaged.values():
+            raise error
+        return entries
+
+    def readable(self) -> list[CatalogEntry]:
+        """As `versions`, but what is damaged is left out and logged."""
+        entries, damaged = self.survey()
+        for error in damaged.values():
+            logger.warning("%s", error)
+        return entries
 
     def roots(self) -> tuple[TableRoot, ...]:
         """The roots of all of them: what a prune must keep. Raises as `list` does.
@@ -132,17 +161,32 @@ class Catalog:
         return tuple(entry.root for entry in self.versions())
 
     def list(self) -> list[CatalogEntry]:
-        """The newest version of each, by name. Raises StoreDamaged."""
-        newest = {entry.name: entry for entry in self.versions()}
+        """The newest version of each that can be read, by name; what is damaged is logged."""
+        newest = {entry.name: entry for entry in self.readable()}
         return [newest[name] for name in sorted(newest)]
+
+    def _paths(self) -> Iterable[Path]:
+        return self._folder.glob("*.json")
+
+
+def _read_each(paths: Iterable[Path]) -> list[CatalogEntry]:
+    return [entry for path in paths if (entry := _read(path))]
+
+
+def _sorted(entries: Iterable[CatalogEntry]) -> list[CatalogEntry]:
+    return sorted(entries, key=lambda entry: (entry.created, entry.version))
 
 
 def _read(path: Path) -> CatalogEntry | None:
     """None where it is gone."""
+    label = _LABEL.fullmatch(path.stem)
+    if label is None:
+        raise StoreDamaged(
+            f"cannot read {path}", why="its name is not NAME@VERSION.json", fix="move it away"
+        )
     try:
-        label = _LABEL.fullmatch(path.stem)
         document = json.loads(path.read_bytes())
-        if label is None or document["name"] != label[1]:
+        if document["name"] != label[1]:
             raise ValueError(f"it names {document['name']!r}")
         root = TableRoot.from_json(document["root"])
         created = datetime.fromisoformat(document["created"]).isoformat(timespec="microseconds")
@@ -150,4 +194,9 @@ def _read(path: Path) -> CatalogEntry | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError, StoreUsage) as error:
-        raise StoreDamaged(f"cannot read {path}", why=str(error)) from error
+        raise StoreDamaged(
+            f"cannot read {path}",
+            why=str(error),
+            fix="put it back from a copy, or give up what only it names: "
+            f"`satchel-home forget {path.stem}`",
+        ) from error

@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from chunkstore import Catalog, CatalogEntry, NameNotFound
+from chunkstore import Catalog, CatalogEntry, NameNotFound, StoreDamaged
 from satchel.errors import UsageError
 from satchel.retention import Policy, select
 
@@ -49,14 +49,24 @@ def require_known(names: Sequence[str], known: Collection[str]) -> None:
 
 
 def forget_volumes(catalog: Catalog, labels: Sequence[str], *, dry_run: bool) -> list[Verdict]:
-    """Forget volumes as a whole, or the versions that labels name. All are looked for before the
-    first one goes. Raises NameNotFound, UsageError without any."""
+    """Forget volumes as a whole, or the versions that labels name, damaged or not. All are looked
+    for before the first one goes. Raises NameNotFound, UsageError without any."""
     if not labels:
         raise UsageError("forget what?", fix="give names of volumes, or --keep options")
-    gone = {entry.label: entry for label in labels for entry in catalog.matching(label)}
+    gone = {label: None for given in labels for label in catalog.labels(given)}
+    verdicts = [_forgotten(catalog, label) for label in gone]
     for label in gone if not dry_run else ():
         catalog.remove(label)
-    return [Verdict("volume", e.name, e.version, e.created, ()) for e in gone.values()]
+    return verdicts
+
+
+def _forgotten(catalog: Catalog, label: str) -> Verdict:
+    name, _, version = label.partition("@")
+    try:
+        created = catalog.get(label).created
+    except StoreDamaged:
+        created = ""
+    return Verdict("volume", name, version, created, ())
 
 
 def judge_volumes(

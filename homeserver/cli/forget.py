@@ -66,12 +66,11 @@ def command(
         "forgotten": [row for row in rows if not row["kept"]],
         "kept": [row for row in rows if row["kept"]],
     }
+    if not as_json:
+        show(rows, as_json=False, columns=COLUMNS)
     if pruned and not dry_run:
         answer["pruned"] = prune(context, dry_run=False, quiet=as_json)
-    if as_json:
-        show(answer, as_json=True)
-    else:
-        show(rows, as_json=False, columns=COLUMNS)
+    show(answer if as_json else answer.get("pruned", []), as_json=as_json)
 
 
 def _forget(

@@ -27,9 +27,9 @@ from satchel.names import check_name
 def command(context: Context, file: Path, name: str, as_it_is: bool, as_json: bool) -> None:
     """Import FILE as the newest version of volume NAME.
 
-    FILE is raw or qcow2; other formats are refused. Durable when it returns. Older versions of NAME stay until `forget`. With
-    --json, `collisions` says how many new blocks have the SHA-1 of another one; they are stored all
-    the same.
+    FILE is raw or qcow2; other formats are refused. Durable when it returns. Older versions of NAME
+    stay until `forget`. With --json, `collisions` says how many new blocks have the SHA-1 of
+    another one; they are stored all the same.
     """
     check_name(name, "volume")
     with context.open_store() as store:

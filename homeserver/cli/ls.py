@@ -16,7 +16,10 @@ from homeserver.cli.context import Context, pass_context
 @json_option
 @pass_context
 def command(context: Context, every: bool, as_json: bool) -> None:
-    """List the volumes of the store. NAME@VERSION is one version of a volume."""
+    """List the volumes of the store. NAME@VERSION is one version of a volume.
+
+    What is damaged is left out and said on standard error.
+    """
     with context.open_store() as store:
         catalog = Catalog(store)
         rows = [
@@ -26,6 +29,6 @@ def command(context: Context, every: bool, as_json: bool) -> None:
                 "size": entry.root.size,
                 "created": entry.created,
             }
-            for entry in (catalog.versions() if every else catalog.list())
+            for entry in (catalog.readable() if every else catalog.list())
         ]
     show(rows, as_json=as_json, columns=("name", "version", "size", "created"))

@@ -42,7 +42,7 @@ def test_versions_of_a_name(store: Store) -> None:
     assert catalog.get("a") == entries[1]
     assert catalog.list() == [entries[1]]
     assert catalog.get(entries[0].label) == entries[0]
-    assert catalog.remove(entries[1].label) == [entries[1]]
+    assert catalog.remove(entries[1].label) == [entries[1].label]
     assert catalog.get("a") == entries[2]
     assert set(catalog.roots()) == {roots[0], roots[2]}
     for absent in ("b", "a@00000000", "a@"):
@@ -64,8 +64,13 @@ def test_a_damaged_entry_is_not_overlooked(store: Store, content: bytes) -> None
     catalog = Catalog(store)
     label = catalog.add("a", store.import_bytes(noise(1, 3))).label
     (store.path / "names" / f"{label}.json").write_bytes(content)
-    with pytest.raises(StoreDamaged, match=label):
-        catalog.list()
+    other = catalog.add("b", store.import_bytes(noise(2, 3)))
+    for ask in (catalog.roots, catalog.versions, lambda: catalog.get("a")):
+        with pytest.raises(StoreDamaged, match=f"{label}.*satchel-home forget {label}`$"):
+            ask()
+    assert catalog.list() == catalog.readable() == [other] == [catalog.get("b")]
+    assert catalog.remove("a") == [label]
+    assert catalog.versions() == [other]
 
 
 def test_an_entry_of_an_older_version_is_not_overlooked(store: Store) -> None:

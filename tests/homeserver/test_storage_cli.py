@@ -203,6 +203,33 @@ def test_settle(imported: Program, disk: Path) -> None:
     assert imported.json("verify")["ok"]
 
 
+def test_a_damaged_name_hides_no_other_one(imported: Program) -> None:
+    (imported.folder / "small").write_bytes(noise(77, 10))
+    lost = imported.json("import", imported.folder / "small", "lost")
+    label = f"lost@{lost['version']}"
+    (imported.folder / "store/names" / f"{label}.json").write_bytes(b"{")
+    listed = imported.run("ls", "--json")
+    assert [row["name"] for row in json.loads(listed.stdout)] == ["disk"]
+    assert f"names/{label}.json" in listed.stderr
+    imported.json("export", "disk", imported.folder / "out")
+    error = imported.fails(6, "prune")
+    assert error["fix"].endswith(f"`satchel-home forget {label}`")
+    assert f"volume {label}" in imported.fails(6, "repair")["why"]
+    gone = imported.json("forget", label, "--prune")
+    assert [row["version"] for row in gone["forgotten"]] == [lost["version"]]
+    assert gone["pruned"]["removed"] == 11
+
+
+def test_a_forget_that_prunes_says_what_went(imported: Program) -> None:
+    version = imported.json("ls")[0]["version"]
+    said = imported.run("forget", f"disk@{version}", "--prune").stdout.splitlines()
+    rows = [line.split() for line in said]
+    assert rows[0][:3] == ["kind", "name", "version"]
+    assert rows[1][:3] == ["volume", "disk", version]
+    assert ["kept", "0"] in rows
+    assert ["bytes", "after", "0", "B"] in rows
+
+
 def test_verify_finds_one_wrong_byte(imported: Program) -> None:
     assert imported.json("verify")["ok"]
     assert imported.run("verify").returncode == 0
