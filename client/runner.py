@@ -99,7 +99,9 @@ class Runner:
         AccessError for a wrong key or a manifest that the owner did not sign, ConflictError when
         another client holds the service or has used it, JournalGap; `close` is due all the same.
         """
-        if self.media is not None:
+        if self.media is None:
+            self.settings.require_home(otherwise="; or name media that have a checkpoint")
+        else:
             self._chunks = Media.open(self.media)
         reached = self._reach_home(take_over)
         found = candidates(self.service, self._chunks, reached, self.settings.allowed_signers)

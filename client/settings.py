@@ -73,12 +73,17 @@ class ClientSettings:
         for folder in (self.run, self.data):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
 
-    def require_home(self) -> Peer:
-        """The home server, or NotFoundError where client.toml has none."""
+    def require_home(self, otherwise: str = "") -> Peer:
+        """The home server, or NotFoundError where client.toml has none.
+
+        otherwise: what else the reader could do
+        """
         if not self.home.destination:
+            usual = config_dir() / "client.toml"
             raise NotFoundError(
                 "no home is known",
-                fix="say where it is in client.toml: destination and socket in [home]",
+                why="" if usual.exists() else f"there is no {usual}",
+                fix=f"say where it is in client.toml: destination and socket in [home]{otherwise}",
             )
         return self.home
 

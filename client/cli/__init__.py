@@ -38,7 +38,9 @@ COMMANDS = {
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.option(
-    "--config", type=click.Path(path_type=Path), help="Settings [default: XDG's client.toml]."
+    "--config",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Settings [default: XDG's client.toml].",
 )
 @click.option("-v", "--verbose", is_flag=True, help="Log what is of use to a developer.")
 @click.version_option(package_name="satchel")

@@ -26,7 +26,7 @@ COLUMNS = ("service", "where", "state", "operation")
 def command(context: Context, as_json: bool) -> None:
     """List the services at home and the surrogates that are known."""
     settings = context.settings
-    rows = _at_home(settings) if settings.home.destination else []
+    rows = _at_home(settings)
     for socket in sorted(settings.run.glob("*.sock")):
         if session_runs(settings, socket.stem):
             rows.append(_row(socket.stem, "here", "session"))
@@ -38,7 +38,7 @@ def _at_home(settings: ClientSettings) -> list[dict[str, Any]]:
     """Home's services, or one row that says why they are not known."""
     with Links(settings.run / "l" / f"ls-{os.getpid()}") as links:
         try:
-            services = links.open(HOME, settings.home).http.get_json("/v1/services")
+            services = links.open(HOME, settings.require_home()).http.get_json("/v1/services")
             return [_row(s["name"], HOME, s["state"], s["last_executed"]) for s in services]
         except SatchelError as error:
             return [_row("-", HOME, str(error))]

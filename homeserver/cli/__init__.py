@@ -45,7 +45,9 @@ COMMANDS = {
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.option(
-    "--config", type=click.Path(path_type=Path), help="Settings [default: XDG's home.toml]."
+    "--config",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Settings [default: XDG's home.toml].",
 )
 @click.option(
     "--store",

@@ -308,6 +308,31 @@ def test_the_history_of_moves_tells_what_each_took_and_by_how_much_it_was_mispre
     assert "replay_seconds" not in table.stdout
 
 
+def test_without_settings_it_is_said_what_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for kind in ("CONFIG_HOME", "DATA_HOME", "STATE_HOME", "RUNTIME_DIR"):
+        monkeypatch.setenv(f"XDG_{kind}", str(tmp_path / kind))
+    missing = (
+        f"no home is known: there is no {tmp_path}/CONFIG_HOME/satchel/client.toml; "
+        "say where it is in client.toml: destination and socket in [home]"
+    )
+    done = types("run", "notes")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr == f"satchel: {missing}; or name media that have a checkpoint\n"
+    assert types("doctor", "notes").stderr == f"satchel: {missing}\n"
+    assert missing in types("ls").stdout
+    wrong = types("--config", str(tmp_path / "client.tml"), "ls")
+    assert wrong.returncode == 2
+    assert "client.tml' does not exist" in wrong.stderr
+
+
+def types(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [SATCHEL, *words], capture_output=True, text=True, timeout=60, check=False
+    )
+
+
 def test_ls_says_why_home_is_not_known(person: Person) -> None:
     person.world.home.cut()
     rows = person.sees("ls")
