@@ -270,6 +270,10 @@ class Media:
             for number, created, files, packs, pack_bytes, lacks in self._native.generations()
         ]
 
+    def commits(self) -> list[Path]:
+        """The files that say what a generation consists of, whether they can be read or not."""
+        return sorted((self._root / "satchel" / "commits").glob("*.commit"))
+
     def checkpoints(self, service: str | None = None) -> list[MediaCheckpoint]:
         """Every checkpoint, or every one of a service, that a generation names: the newest
         generation's first."""

@@ -198,12 +198,7 @@ class SurrogateEndpoint:
 
     def hand_over(self) -> HandedOver:
         """Have it frozen, so that it can go on elsewhere; there it goes on too."""
-        path = f"{self._path}/hand-over"
-        try:
-            answer = self._link.http.post_json(path, {}, timeout=HAND_OVER_SECONDS)
-        except UnavailableError:
-            self._link.connect()
-            answer = self._link.http.post_json(path, {}, timeout=HAND_OVER_SECONDS)
+        answer = self._link.post_json(f"{self._path}/hand-over", {}, timeout=HAND_OVER_SECONDS)
         return HandedOver.from_json(answer)
 
     def remove(self) -> None:

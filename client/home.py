@@ -18,7 +18,7 @@ from replay import (
     encode_operations,
     responses_in,
 )
-from satchel.errors import IntegrityError, SatchelError, UnavailableError
+from satchel.errors import IntegrityError, SatchelError
 from satchel.ids import OperationNumber
 from satchel.paths import SHARE_SOCKET, call_socket
 from wire import Link, Peer, PeerTimeout, PeerUnreachable, ServiceStatus, SourceAddress
@@ -94,16 +94,9 @@ class HomeService:
         return manifest, signature
 
     def take_checkpoint(self) -> None:
-        """Have home take one now, over a new connection where there is none, as after a walk.
-        Raises as home does."""
-        path, body = f"{self._path}/checkpoint", {"media": ""}
-        try:
-            self.link.http.post_json(path, body, timeout=CHECKPOINT_SECONDS)
-        except PeerTimeout:
-            raise
-        except UnavailableError:
-            self.link.connect()
-            self.link.http.post_json(path, body, timeout=CHECKPOINT_SECONDS)
+        """Have home take one now. Raises as home does."""
+        body = {"media": ""}
+        self.link.post_json(f"{self._path}/checkpoint", body, timeout=CHECKPOINT_SECONDS)
 
     def operations(self, after: OperationNumber) -> Iterator[Operation]:
         """The operations that home has logged after that number. NotFoundError: they were cut."""

@@ -152,7 +152,7 @@ def verify_media(root: Path, progress: Progress = silent) -> dict[str, Any]:
             for generation in media.generations()
             if not generation.whole
         }
-        if not media.generations() and any((root / "satchel" / "commits").glob("*.commit")):
+        if not media.generations() and media.commits():
             hurt["generations"] = "none of its commits can be read"
         hurt |= _logs_hurt(root)
         return {

@@ -21,8 +21,9 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from satchel.errors import SatchelError, StateError
+from satchel.errors import SatchelError, StateError, UnavailableError
 from wire.client import HttpClient
+from wire.errors import PeerTimeout
 from wire.openssh import Lane, SshHost, answers
 from wire.peers import Peer
 from wire.ssh import LinkState, SshLink
@@ -95,6 +96,17 @@ class Link:
         with self._connecting:
             if not self.alive:
                 self._connect()
+
+    def post_json(self, path: str, body: Any, *, timeout: float) -> Any:
+        """Post what may be done twice: again, over a new connection, where there is none any more,
+        as after a walk. Raises what the daemon raises, and as `connect` and a request do."""
+        try:
+            return self.http.post_json(path, body, timeout=timeout)
+        except PeerTimeout:
+            raise
+        except UnavailableError:
+            self.connect()
+            return self.http.post_json(path, body, timeout=timeout)
 
     def want(self) -> None:
         """Have a connection soon, or whenever it can be had. Returns at once, never fails."""

@@ -60,6 +60,10 @@ class Peerage:
         def name() -> list[str]:
             return ["spot"]
 
+        @app.post("/name")
+        def rename() -> list[str]:
+            return [flask.request.get_json()]
+
         @app.get("/long")
         def long() -> list[str]:
             self.asked.set()
@@ -105,6 +109,15 @@ def name(link: Link) -> str:
         return str(link.http.get_json("/name", timeout=30)[0])
     except SatchelError as error:
         return type(error).__name__
+
+
+def test_what_is_posted_after_the_connection_broke_is_posted_over_a_new_one(
+    peerage: Peerage,
+) -> None:
+    link = peerage.links.open("spot", peerage.peer)
+    assert link.post_json("/name", "here", timeout=30) == ["here"]
+    peerage.restart()
+    assert link.post_json("/name", "there", timeout=30) == ["there"]
 
 
 def test_a_link_carries_requests_and_leaves_nothing(peerage: Peerage) -> None:
