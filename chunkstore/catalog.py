@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from chunkstore.errors import NameNotFound, StoreDamaged, StoreUsage
+from chunkstore.errors import NameNotFound, StoreDamaged, StoreNotFound, StoreUsage
 from chunkstore.store import Store
 from chunkstore.table import TableRoot
 from satchel.files import sync_folder, write_durably
@@ -57,8 +57,17 @@ class CatalogEntry:
 class Catalog:
     """The named volumes of a store. Adding and removing is durable on return."""
 
-    def __init__(self, store: Store) -> None:
-        self._folder = store.path / "names"
+    def __init__(self, store: Store | Path) -> None:
+        """Of a store that is open here, or of one in a folder, whoever has it open: what is only
+        read needs no more. Raises StoreNotFound."""
+        path = store if isinstance(store, Path) else store.path
+        if not (path / "store.json").exists():
+            raise StoreNotFound(
+                f"cannot open store {path}",
+                why=f"no file {path / 'store.json'}",
+                fix="make one with `satchel-home init`",
+            )
+        self._folder = path / "names"
 
     def add(
         self,

@@ -100,6 +100,10 @@ def _upkeep(home: Home, works: Works) -> flask.Blueprint:
         verdicts = home.forget(fields["names"], policy, dry_run=fields["dry_run"])
         return [asdict(verdict) for verdict in verdicts]
 
+    @routes.get("/stats")
+    def stats() -> Any:
+        return asdict(home.store.stats())
+
     @routes.post("/prune")
     def prune() -> Any:
         dry_run = _fields(dry_run=bool)["dry_run"]

@@ -119,9 +119,7 @@ class SshLink:
         up. Raises NotFoundError for a missing key or known_hosts file, UnsupportedError without
         ssh.
         """
-        for file in (host.identity, host.known_hosts):
-            if not file.exists():
-                raise NotFoundError(f"cannot connect to {host.name}", why=f"no file {file}")
+        _require_keys(host)
         wanted = [_local(str(k), v) for k, v in (forwards_local or {}).items()]
         wanted += [_remote(k, str(v)) for k, v in (forwards_remote or {}).items()]
         control = run_dir / f"{host.name}-{lane.value}.ctl"
@@ -346,6 +344,15 @@ class _Forward:
 
     def argv(self) -> list[str]:
         return [self.flag, f"{self.listen}:{self.target}"]
+
+
+def _require_keys(host: SshHost) -> None:
+    for file, fix in (
+        (host.identity, "it is the private key that may log in there: ssh-keygen makes one"),
+        (host.known_hosts, "it has the hosts' public keys: compare what ssh-keyscan prints"),
+    ):
+        if not file.exists():
+            raise NotFoundError(f"cannot connect to {host.name}", why=f"no file {file}", fix=fix)
 
 
 def _local(local: str, remote: str) -> _Forward:

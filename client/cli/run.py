@@ -35,7 +35,9 @@ MAX_BODY = 1 << 20
     type=click.Path(path_type=Path, file_okay=False),
     help="Where the media is mounted [default: the settings' media].",
 )
-@click.option("--port", type=int, default=0, help="Local port [default: a free one].")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, help="Local port [default: a free one]."
+)
 @click.option(
     "--policy",
     type=click.Choice(typing.get_args(Policy)),
@@ -60,6 +62,8 @@ def command(
     terminal a map shows how its volumes fill, and from where.
     """
     settings = context.settings
+    if surrogate:
+        settings.surrogate(surrogate)
     if policy:
         settings = dataclasses.replace(settings, policy=policy)
     if media is None and settings.media:

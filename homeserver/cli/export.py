@@ -19,7 +19,10 @@ from homeserver.cli.context import Context, pass_context
 @json_option
 @pass_context
 def command(context: Context, name: str, file: Path, as_json: bool) -> None:
-    """Export volume NAME into FILE, raw and sparse. FILE appears when it is complete."""
+    """Export volume NAME into FILE, raw and sparse.
+
+    FILE appears when it is complete. The daemon must not run.
+    """
     with context.open_store() as store:
         root = Catalog(store).get(name).root
         with bar(f"export {name}", quiet=as_json) as progress:

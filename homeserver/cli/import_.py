@@ -29,7 +29,7 @@ def command(context: Context, file: Path, name: str, as_it_is: bool, as_json: bo
 
     FILE is raw or qcow2; other formats are refused. Durable when it returns. Older versions of NAME
     stay until `forget`. With --json, `collisions` says how many new blocks have the SHA-1 of
-    another one; they are stored all the same.
+    another one; they are stored all the same. The daemon must not run.
     """
     check_name(name, "volume")
     with context.open_store() as store:

@@ -20,15 +20,14 @@ def command(context: Context, every: bool, as_json: bool) -> None:
 
     What is damaged is left out and said on standard error.
     """
-    with context.open_store() as store:
-        catalog = Catalog(store)
-        rows = [
-            {
-                "name": entry.name,
-                "version": entry.version,
-                "size": entry.root.size,
-                "created": entry.created,
-            }
-            for entry in (catalog.readable() if every else catalog.list())
-        ]
+    catalog = Catalog(context.store)
+    rows = [
+        {
+            "name": entry.name,
+            "version": entry.version,
+            "size": entry.root.size,
+            "created": entry.created,
+        }
+        for entry in (catalog.readable() if every else catalog.list())
+    ]
     show(rows, as_json=as_json, columns=("name", "version", "size", "created"))

@@ -22,6 +22,10 @@ from homeserver.media import (
 )
 from satchel.errors import IntegrityError
 
+MOUNTED = ("uuid", "path", "generation", "checkpoints", "free_bytes")
+LOGGED = ("service", "checkpoint", "operation", "created", "logged")
+ON_MEDIUM = (*LOGGED, "generations", "whole", "pieces")
+
 ROOT = click.Path(path_type=Path, exists=True, file_okay=False)
 
 
@@ -44,7 +48,10 @@ def init(root: Path, as_json: bool) -> None:
 @json_option
 def ls(media: str | None, as_json: bool) -> None:
     """List the checkpoints on MEDIA, or all media."""
-    show(media_contents(find_media(media)) if media else mounted_media(), as_json=as_json)
+    if media:
+        show(media_contents(find_media(media)), as_json=as_json, columns=ON_MEDIUM)
+    else:
+        show(mounted_media(), as_json=as_json, columns=MOUNTED)
 
 
 @group.command("sync")

@@ -22,7 +22,10 @@ from satchel.errors import NotFoundError
 @json_option
 @pass_context
 def command(context: Context, name: str, socket: Path, writable: bool, as_json: bool) -> None:
-    """Export volume NAME over NBD on a Unix socket until Ctrl-C."""
+    """Export volume NAME over NBD on a Unix socket until Ctrl-C.
+
+    The daemon must not run.
+    """
     if not socket.parent.is_dir():
         raise NotFoundError(f"cannot listen at {socket}", why=f"there is no folder {socket.parent}")
     with context.open_store() as store:

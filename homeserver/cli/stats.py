@@ -17,5 +17,8 @@ from homeserver.cli.context import Context, pass_context
 @pass_context
 def command(context: Context, as_json: bool) -> None:
     """Show what the store holds."""
+    if context.serves_store:
+        show(context.daemon().get_json("/v1/stats", timeout=None), as_json=as_json)
+        return
     with context.open_store() as store:
         show(asdict(store.stats()), as_json=as_json)

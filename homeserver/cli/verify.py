@@ -15,7 +15,10 @@ from satchel.errors import IntegrityError
 @json_option
 @pass_context
 def command(context: Context, as_json: bool) -> None:
-    """Check the store: each record's checksum and both hashes."""
+    """Check the store: each record's checksum and both hashes.
+
+    The daemon must not run.
+    """
     with context.open_store() as store, bar("verify", quiet=as_json) as progress:
         report = store.verify(progress=progress)
     show(report.to_json(), as_json=as_json)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from chunkstore import Catalog, NameNotFound, Store, StoreDamaged
+from chunkstore import Catalog, NameNotFound, Store, StoreDamaged, StoreNotFound
 from satchel.names import BadName
 from tests.chunkstore.content import noise
 
@@ -31,6 +31,13 @@ def test_names_are_listed_in_order_and_removed(store: Store) -> None:
         catalog.add(name, root)
     catalog.remove("b")
     assert [entry.name for entry in catalog.list()] == ["a", "c"]
+
+
+def test_names_are_read_of_a_store_that_somebody_has_open(store: Store, tmp_path: Path) -> None:
+    entry = Catalog(store).add("a", store.import_bytes(noise(1, 3)))
+    assert Catalog(store.path).list() == [entry]
+    with pytest.raises(StoreNotFound, match="satchel-home init"):
+        Catalog(tmp_path / "nowhere")
 
 
 def test_versions_of_a_name(store: Store) -> None:

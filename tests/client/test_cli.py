@@ -263,6 +263,8 @@ def test_errors_have_their_own_code_and_say_what_to_do(person: Person) -> None:
         (("status", "notes"), 3, "`satchel run notes`"),
         (("stop", "notes"), 3, "no session of notes runs here"),
         (("run", "notes", "--at", "c"), 3, "known: a, b"),
+        (("run", "diary", "--at", "c"), 3, "no surrogate c"),
+        (("run", "notes", "--port", "65536"), 2, "0<=x<=65535"),
     ):
         found, said = exit_code_and_text(person.types(*words))
         assert (found, text in said) == (code, True), said

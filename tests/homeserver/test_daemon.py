@@ -244,6 +244,8 @@ def test_the_cli_drives_the_daemon(daemon: Daemon, tmp_path: Path) -> None:
         return daemon.program.json("--config", daemon.config, *arguments)
 
     assert cli("launch", "notes")["state"] == "ready"
+    assert cli("ls") == []
+    assert cli("stats")["chunks"] > 0
     daemon.submit(1, 3)
     (tmp_path / "media").mkdir()
     cli("media", "init", tmp_path / "media")
