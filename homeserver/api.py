@@ -38,6 +38,7 @@ from pathlib import Path
 from typing import Any
 
 import flask
+from flask.json.provider import DefaultJSONProvider
 
 from chunkstore import answering_places
 from homeserver.home import Home
@@ -70,6 +71,7 @@ NUMBER_LIMIT = (1 << 63) - 1
 def home_app(home: Home, shares: Shares | None = None) -> flask.Flask:
     """The application of `home`. Requests are answered in the server's threads."""
     app = flask.Flask("satchel-home", static_folder=None)
+    app.json = _AsWritten(app)
     install_errors(app)
     works = Works()
     app.register_blueprint(_chunks(home))
@@ -81,6 +83,12 @@ def home_app(home: Home, shares: Shares | None = None) -> flask.Flask:
     if shares:
         app.register_blueprint(_shares(shares))
     return app
+
+
+class _AsWritten(DefaultJSONProvider):
+    """A command shows what the daemon answers in the order in which it shows its own."""
+
+    sort_keys = False
 
 
 def _upkeep(home: Home, works: Works) -> flask.Blueprint:

@@ -75,7 +75,10 @@ class Home:
         The key is made last: what an interrupted call left is gone on with.
         """
         if settings.identity.exists():
-            raise ConflictError(f"there is a home at {settings.data} already")
+            raise ConflictError(
+                f"there is a home at {settings.data} already",
+                fix=f"its line for allowed_signers is: {signers_line(settings)}",
+            )
         settings.data.mkdir(parents=True, exist_ok=True, mode=0o700)
         settings.services.mkdir(exist_ok=True)
         if not settings.store.exists():

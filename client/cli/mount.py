@@ -24,10 +24,14 @@ MIB = 1 << 20
 @click.command("mount")
 @click.argument("names", nargs=-1, metavar="[SHARE] DIR", required=True)
 @click.option("--background", is_flag=True, help="Return when it is mounted.")
-@click.option("--buffer-mib", type=int, help="MiB of others' content [default: memory / 32].")
+@click.option(
+    "--buffer-mib",
+    type=click.IntRange(min=1),
+    help="MiB of others' content [default: memory / 32].",
+)
 @click.option(
     "--wait",
-    type=float,
+    type=click.FloatRange(0, 1_000_000),
     default=30.0,
     show_default=True,
     help="Seconds for which programs wait for a home that is not reached, until they get an error; "

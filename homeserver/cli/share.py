@@ -160,7 +160,11 @@ def rm(context: Context, name: str, as_json: bool) -> None:
 @click.argument("name")
 @click.argument("place", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
 @click.option("--background", is_flag=True, help="Return when it is mounted.")
-@click.option("--buffer-mib", type=int, help="MiB of others' content [default: memory / 32].")
+@click.option(
+    "--buffer-mib",
+    type=click.IntRange(min=1),
+    help="MiB of others' content [default: memory / 32].",
+)
 @pass_context
 def mount(
     context: Context, name: str, place: Path, background: bool, buffer_mib: int | None

@@ -245,7 +245,9 @@ def test_the_cli_drives_the_daemon(daemon: Daemon, tmp_path: Path) -> None:
 
     assert cli("launch", "notes")["state"] == "ready"
     assert cli("ls") == []
-    assert cli("stats")["chunks"] > 0
+    stats = cli("stats")
+    assert stats["chunks"] > 0
+    assert list(stats)[:3] == ["chunks", "variants", "packs"]
     daemon.submit(1, 3)
     (tmp_path / "media").mkdir()
     cli("media", "init", tmp_path / "media")

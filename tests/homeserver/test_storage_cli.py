@@ -109,6 +109,12 @@ def test_a_relaxation_is_a_number_of_seconds(home: Program, relaxation: str) -> 
     assert error["what"] == "--relaxation must be seconds, at least 0"
 
 
+def test_the_line_of_a_home_can_be_had_again(tmp_path: Path) -> None:
+    home = Program(tmp_path)
+    line = home.json("init")["allowed_signers"]
+    assert home.fails(5, "init")["fix"].endswith(line)
+
+
 def test_the_home_itself_is_not_shared(tmp_path: Path) -> None:
     home = Program(tmp_path)
     home.json("init")
