@@ -179,7 +179,7 @@ def _services(home: Home) -> flask.Blueprint:
 
     @routes.get("")
     def every() -> Any:
-        return [asdict(service.view()) for service in home.services()]
+        return [asdict(view) for view in home.views()]
 
     @routes.post("")
     def add() -> Any:

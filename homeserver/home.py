@@ -16,7 +16,7 @@ from homeserver.guests import HomeShares
 from homeserver.machines import HomeClosing, Machines
 from homeserver.records import ServiceRecord, ServiceShelf
 from homeserver.retention import Verdict, forget_volumes, judge_volumes, require_known
-from homeserver.service import Service
+from homeserver.service import Service, ServiceView
 from homeserver.settings import HomeSettings
 from homeserver.settling import BackgroundSettling
 from hypervisor import Driver, MachineSpec
@@ -24,7 +24,7 @@ from images import SIGNATURE_NAMESPACE, BuiltImage, Relocated
 from overlay import Unpacked
 from replay import Log
 from replica import CallHost, ShareHost
-from satchel.errors import ConflictError, NotFoundError
+from satchel.errors import ConflictError, IntegrityError, NotFoundError
 from satchel.names import check_name
 from satchel.progress import Progress, silent
 from satchel.retention import Policy
@@ -115,10 +115,23 @@ class Home:
                 self._services[name] = self._open(self._shelf.get(name))
             return self._services[name]
 
-    def services(self) -> list[Service]:
-        """Every service, by name."""
+    def services(self, names: Sequence[str] = ()) -> list[Service]:
+        """Every service, or those of these names that there are, by name. Raises as `service`."""
         with self._lock:
-            return [self.service(name) for name in self._shelf.names()]
+            known = self._shelf.names()
+            return [self.service(name) for name in known if not names or name in names]
+
+    def views(self) -> list[ServiceView]:
+        """What every service is at, by name; one that cannot be opened has failed."""
+        found = []
+        for name in self._shelf.names():
+            try:
+                found.append(self.service(name).view())
+            except NotFoundError:
+                continue  # removed meanwhile
+            except IntegrityError as error:
+                found.append(ServiceView(name=name, state="failed", failure=str(error)))
+        return found
 
     def carry(self, name: str, root: Path, progress: Progress = silent) -> Carried:
         """Bring media mounted at `root` up to date with a new checkpoint of a service."""
@@ -148,7 +161,7 @@ class Home:
         catalog = Catalog(self.store)
         if policy is None:
             return forget_volumes(catalog, names, dry_run=dry_run)
-        services = [s for s in self.services() if not names or s.name in names]
+        services = self.services(names)
         known = {entry.name for entry in catalog.versions()} | {s.name for s in services}
         require_known(names, known)
         verdicts = judge_volumes(catalog, names, policy, dry_run=dry_run)

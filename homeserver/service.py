@@ -84,14 +84,14 @@ class ServiceView:
     """
 
     name: str
-    image: str
-    stateful: bool
     state: str
-    checkpoint: str | None
-    last_logged: int
-    last_executed: int
-    client: str | None
-    failure: str | None
+    image: str = ""
+    stateful: bool = False
+    checkpoint: str | None = None
+    last_logged: int = 0
+    last_executed: int = 0
+    client: str | None = None
+    failure: str | None = None
 
 
 @dataclass(frozen=True)

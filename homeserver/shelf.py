@@ -84,7 +84,8 @@ class Shelf(Generic[R]):
                 fix=f"`satchel-home {self.kind} ls`",
             ) from None
         except (ValueError, RecursionError) as error:
-            raise self.damaged(f"cannot read {path}", why=str(error)) from error
+            fix = f"put it back from a copy; `mv {path.parent}` away gives up all that it has"
+            raise self.damaged(f"cannot read {path}", why=str(error), fix=fix) from error
         return record
 
     def names(self) -> list[str]:

@@ -61,6 +61,8 @@ class Context:
             self.daemon().get_json("/v1/services")
         except UnavailableError:
             return False
+        except SatchelError:
+            return True
         return True
 
     @property

@@ -9,7 +9,8 @@ import click
 from console import json_option, show
 from homeserver.cli.context import Context, pass_context
 
-COLUMNS = ("name", "image", "state", "checkpoint", "last_logged", "last_executed", "client")
+SERVED = ("name", "image", "state", "checkpoint", "last_logged", "last_executed", "client")
+COLUMNS = (*SERVED, "failure")
 
 
 @click.group("service")

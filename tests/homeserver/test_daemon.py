@@ -237,6 +237,25 @@ def test_errors_name_what_to_do_when_no_daemon_runs(daemon: Daemon) -> None:
     assert "satchel-home serve" in error["fix"]
 
 
+def test_a_service_whose_description_is_damaged_hides_no_other_one(daemon: Daemon) -> None:
+    folder = daemon.settings.services / "broken"
+    folder.mkdir()
+    (folder / "service.json").write_text("{")
+    daemon.start()
+
+    def cli(*arguments: object) -> Any:
+        return daemon.program.json("--config", daemon.config, *arguments)
+
+    states = {row["name"]: (row["state"], row["failure"]) for row in cli("service", "ls")}
+    assert states["notes"] == ("down", None)
+    assert states["broken"][0] == "failed"
+    assert f"mv {folder}" in states["broken"][1]
+    assert cli("forget", "notes", "--keep-last", 1)["forgotten"] == []
+    assert cli("prune")["kept"] > 0
+    error = daemon.program.fails(6, "--config", daemon.config, "forget", "--keep-last", 1)
+    assert "broken/service.json" in error["what"]
+
+
 def test_the_cli_drives_the_daemon(daemon: Daemon, tmp_path: Path) -> None:
     daemon.start()
 
