@@ -28,13 +28,13 @@ def command(context: Context, file: Path, name: str, as_it_is: bool, as_json: bo
     """Import FILE as the newest version of volume NAME.
 
     FILE is raw or qcow2; other formats are refused. Durable when it returns. Older versions of NAME
-    stay until `forget`. With --json, `collisions` says how many new blocks have the SHA-1 of
+    stay until `forget`. Says what it took in the store, and how many new blocks have the SHA-1 of
     another one; they are stored all the same. The daemon must not run.
     """
     check_name(name, "volume")
     with context.open_store() as store:
         catalog = Catalog(store)
-        first = store.pack_bytes == 0
+        before = store.pack_bytes
         with (
             raw_view(file, as_it_is=as_it_is) as raw,
             bar(f"import {name}", quiet=as_json) as progress,
@@ -44,11 +44,10 @@ def command(context: Context, file: Path, name: str, as_it_is: bool, as_json: bo
                 root = store.import_file(raw, base=base, progress=progress)
             except StoreFull:
                 store.give_back()
-                if first:  # what was made durable on the way is not given back
+                if not before:  # what was made durable on the way is not given back
                     with contextlib.suppress(SatchelError):
                         prune(context, dry_run=False, quiet=True)
                 raise
         entry = catalog.add(name, root)
-        collisions = store.collisions
-    answer = {"name": name, "version": entry.version, **root.to_json(), "collisions": collisions}
-    show(answer, as_json=as_json)
+        said = {"stored_bytes": store.pack_bytes - before, "collisions": store.collisions}
+    show({"name": name, "version": entry.version, **root.to_json(), **said}, as_json=as_json)

@@ -175,7 +175,7 @@ def test_other_formats_are_refused_with_what_to_do(home: Program, disk: Path, na
 
 def test_two_images_share_what_they_have_in_common(imported: Program, disk: Path) -> None:
     before = imported.json("stats")
-    imported.json("import", disk, "again")
+    assert imported.json("import", disk, "again")["stored_bytes"] == 0
     assert imported.json("stats") == before
 
 
