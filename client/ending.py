@@ -15,7 +15,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from satchel.errors import SatchelError, StateError
+from satchel.errors import NotFoundError, SatchelError, StateError
 
 if TYPE_CHECKING:
     from client.home import HomeService
@@ -84,6 +84,8 @@ class Ending:
             return
         try:
             home.release()
+        except NotFoundError:
+            return  # home has no such service
         except SatchelError as error:
             logger.warning("the lease was not given back: %s", error)
 

@@ -34,7 +34,9 @@ class ShareWay:
 
     def choose(self, share: str | None) -> str:
         """That share, or the only one. Raises NotFoundError, UsageError."""
-        known = ", ".join(self.shares) or "none"
+        if not self.shares:
+            raise NotFoundError("home shares nothing", fix="`satchel-home share add PATH` at home")
+        known = ", ".join(self.shares)
         if share is None and len(self.shares) != 1:
             raise UsageError("say which share", why=f"home has: {known}")
         chosen = self.shares[0] if share is None else share

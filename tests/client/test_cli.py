@@ -268,7 +268,9 @@ def test_errors_have_their_own_code_and_say_what_to_do(person: Person) -> None:
         (("mount", "x", "--buffer-mib", "0"), 2, "x>=1"),
         (("mount", "x", "--wait", "inf"), 2, "0<=x<=1000000"),
     ):
-        found, said = exit_code_and_text(person.types(*words))
+        done = person.types(*words)
+        assert "lease was not" not in done.stderr
+        found, said = exit_code_and_text(done)
         assert (found, text in said) == (code, True), said
     assert nothing_is_left(world)
 

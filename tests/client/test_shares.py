@@ -127,7 +127,8 @@ def test_what_cannot_be_mounted_is_said(owner: Owner) -> None:
     place.mkdir()
     assert owner.types("share", "status").returncode == NotFoundError.exit_code
     nothing = owner.types("mount", str(place))
-    assert (nothing.returncode, "home has: none" in nothing.stderr) == (UsageError.exit_code, True)
+    assert nothing.returncode == NotFoundError.exit_code
+    assert "home shares nothing; `satchel-home share add PATH` at home" in nothing.stderr
     owner.add("photos")
     owner.add("music")
     which = owner.types("mount", "--background", str(place))
