@@ -31,7 +31,7 @@ COLUMNS = ("kind", "name", "version", "created", "kept")
 def _keep_options(command: Any) -> Any:
     for rule, text in reversed(RULES.items()):
         option = click.option(
-            f"--keep-{rule}", rule, type=int, default=0, metavar="N", help=f"Keep {text}; -1: all."
+            f"--keep-{rule}", rule, type=int, metavar="N", help=f"Keep {text}; -1: all."
         )
         command = option(command)
     return command
@@ -51,7 +51,7 @@ def command(
     dry_run: bool,
     pruned: bool,
     as_json: bool,
-    **rules: int,
+    **rules: int | None,
 ) -> None:
     """Forget old versions of volumes and old checkpoints.
 
@@ -60,8 +60,8 @@ def command(
     keeps stays, and the newest checkpoint of a service always does. Without --keep options: forget
     the volumes NAMES, or single versions NAME@VERSION. The chunks stay until `prune`.
     """
-    policy = Policy(**rules)
-    rows = _forget(context, names, None if policy.empty else policy, dry_run=dry_run)
+    given = {rule: number for rule, number in rules.items() if number is not None}
+    rows = _forget(context, names, Policy(**given) if given else None, dry_run=dry_run)
     answer: dict[str, Any] = {
         "forgotten": [row for row in rows if not row["kept"]],
         "kept": [row for row in rows if row["kept"]],

@@ -61,6 +61,8 @@ def test_one_name_one_version_and_what_is_not_there(program: Program) -> None:
     assert program.fails(3, "forget", f"disk@{version}")["code"] == "not-found"
     assert program.fails(3, "forget", "nothing", "--keep-last", 1)["code"] == "not-found"
     assert program.fails(2, "forget")["code"] == "usage"
+    nothing = program.fails(2, "forget", "other", "--keep-last", 0)
+    assert "would forget everything" in nothing["why"]
     assert program.fails(2, "forget", "--keep-daily", -2)["code"] == "usage"
     assert len(program.json("ls", "--all")) == 10
 
