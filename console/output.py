@@ -78,7 +78,7 @@ def age(created: str) -> str:
 
 
 def _is_bytes(key: str) -> bool:
-    return key.endswith(("size", "bytes")) or key.startswith("bytes_")
+    return key.endswith("size") or "bytes" in key.split("_")
 
 
 def _cell(key: str, value: Any) -> str:

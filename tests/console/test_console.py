@@ -153,6 +153,15 @@ def test_json_is_what_was_given(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(capsys.readouterr().out) == rows
 
 
+def test_bytes_are_read_as_such_wherever_the_key_says_so(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    show({"size": 2048, "bytes_before": 2048, "sent_bytes_if_all": 2048}, as_json=False)
+    assert [line.split()[-2:] for line in capsys.readouterr().out.splitlines()] == [
+        ["2.0", "KiB"]
+    ] * 3
+
+
 def test_a_table_has_a_line_for_each_row(capsys: pytest.CaptureFixture[str]) -> None:
     long = "x" * 500
     rows = [{"name": "a", "media_bytes": 5 << 20, "failure": f"[red]no[/] [/nope] {long}"}]
