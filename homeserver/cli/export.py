@@ -11,6 +11,7 @@ import click
 from chunkstore import Catalog
 from console import bar, json_option, show
 from homeserver.cli.context import Context, pass_context
+from satchel.errors import UsageError
 
 
 @click.command("export")
@@ -23,6 +24,12 @@ def command(context: Context, name: str, file: Path, as_json: bool) -> None:
 
     FILE appears when it is complete. The daemon must not run.
     """
+    if str(file) == "-":
+        raise UsageError(
+            "cannot export to standard output",
+            why="what is written is sparse, and appears when it is complete",
+            fix="name a file; or `satchel-home serve-volume`, from which nbdcopy makes a stream",
+        )
     with context.open_store() as store:
         root = Catalog(store).get(name).root
         with bar(f"export {name}", quiet=as_json) as progress:

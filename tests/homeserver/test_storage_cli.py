@@ -132,6 +132,14 @@ def test_import_export_gives_the_same_bytes(home: Program, disk: Path) -> None:
     assert out.stat().st_blocks * 512 < 8 * MIB  # sparse
 
 
+def test_an_export_to_standard_output_is_refused_and_makes_no_file(
+    imported: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(imported.folder)
+    assert "nbdcopy" in imported.fails(2, "export", "disk", "-")["fix"]
+    assert not Path("-").exists()
+
+
 def test_two_blocks_with_one_sha1_are_told_of_and_kept(home: Program) -> None:
     content = COLLISIONS[0] + noise(1) + COLLISIONS[1]
     (home.folder / "both").write_bytes(content)
