@@ -198,11 +198,11 @@ class Home:
         self.store.close()
 
     def _open(self, record: ServiceRecord) -> Service:
-        log = Log.open(self._shelf.log_path(record.name)) if record.stateful else None
         checkpoints = self._shelf.checkpoints(record.name)
+        latest = checkpoints.latest()  # a log that is open stays locked
+        log = Log.open(self._shelf.log_path(record.name)) if record.stateful else None
         if log:
             self._logs[record.name] = log
-        latest = checkpoints.latest()
         if record.stateful and latest and MachineSpec.from_json(latest.machine).shares:
             self._calls.of(record.name)
         parts = (self._machines, self._identity, self.settings, self._calls)

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from chunkstore import TableRoot
 from homeserver.shelf import Shelf
-from images import Manifest
+from images import Manifest, ManifestInvalid
 from satchel.errors import IntegrityError, NotFoundError, SatchelError
 from satchel.files import sync_folder, write_durably
 from satchel.ids import CheckpointId
@@ -149,19 +149,22 @@ class CheckpointShelf:
         return manifests[-1] if manifests else None
 
     def get(self, checkpoint: CheckpointId) -> Manifest:
-        """That checkpoint. Raises CheckpointNotFound, RecordDamaged, and what a manifest raises."""
+        """That checkpoint. Raises CheckpointNotFound, RecordDamaged, ManifestUnsupported."""
         path = self._path(checkpoint)
         try:
             with path.open("rb") as file:
                 manifest = Manifest.from_bytes(file.read(_MANIFEST_LIMIT))
+            if manifest.id != checkpoint:
+                raise ValueError(f"it is {manifest.id}")
         except FileNotFoundError:
             raise CheckpointNotFound(f"no checkpoint {checkpoint}") from None
-        except OSError as error:
-            raise RecordDamaged(f"cannot read {path}", why=str(error)) from error
-        if manifest.id != checkpoint:
+        except (OSError, ValueError, ManifestInvalid) as error:
             raise RecordDamaged(
-                f"{path} is not checkpoint {checkpoint}", why=f"it is {manifest.id}"
-            )
+                f"cannot read {path}",
+                why=str(error),
+                fix="put it back from a copy, or move it away with its .sig: home goes on from "
+                "the checkpoint before, if the log reaches back to it",
+            ) from error
         return manifest
 
     def signature(self, checkpoint: CheckpointId) -> bytes:

@@ -17,7 +17,7 @@ from homeserver.records import (
     ServiceShelf,
 )
 from hypervisor import MachineSpec
-from images import Manifest, ManifestInvalid
+from images import Manifest
 from replay import Log
 from satchel.errors import ConflictError, NotFoundError, UnsupportedError
 from satchel.ids import CheckpointId, ChunkRef, OperationNumber
@@ -178,14 +178,9 @@ def test_a_damaged_checkpoint(shelf: CheckpointShelf) -> None:
     shelf.add(manifest(1), b"signature")
     shelf.add(manifest(2), b"signature")
     path = shelf.root / f"{manifest(2).id}.json"
-    for data, error in (
-        (b"garbage", ManifestInvalid),
-        (b"", ManifestInvalid),
-        (manifest(3).to_bytes(), RecordDamaged),
-        (b" " * (2 << 20), ManifestInvalid),
-    ):
+    for data in (b"garbage", b"", manifest(3).to_bytes(), b" " * (2 << 20)):
         path.write_bytes(data)
-        with pytest.raises(error):
+        with pytest.raises(RecordDamaged, match=str(path)):
             shelf.all()
         assert [m.operation for m in shelf.readable()] == [1]
     path.unlink()
@@ -201,7 +196,7 @@ def test_a_prune_is_told_of_every_checkpoint_or_refused(services: ServiceShelf) 
     checkpoints.add(manifest(1), b"signature")
     assert services.roots() == manifest(1).roots()
     (checkpoints.root / f"{manifest(1).id}.json").write_bytes(b"garbage")
-    with pytest.raises(ManifestInvalid):
+    with pytest.raises(RecordDamaged, match="move it away"):
         services.roots()
 
 

@@ -12,6 +12,7 @@ import pytest
 from chunkstore import StoreFull
 from homeserver import Service
 from homeserver.machines import HomeClosing
+from homeserver.records import RecordDamaged
 from homeserver.service import NotExecutedYet, NotLaunched, OperationsDiffer
 from hypervisor import MachineUnsupported
 from images import ImageNotBuilt, Manifest
@@ -211,6 +212,24 @@ def test_a_first_boot_happens_once(bench: Bench) -> None:
     service.stop()
     with pytest.raises(NotFoundError):
         bench.home.add_service("again", "notes")
+
+
+def test_home_goes_on_from_the_checkpoint_before_a_damaged_one(bench: Bench) -> None:
+    service = bench.running()
+    list(service.answer([operation(1), operation(2)]))
+    path = service.shelf.root / f"{service.checkpoint().manifest.id}.json"
+    bench.home.close()
+    path.write_bytes(b"x")
+    bench.reopen()
+    for _ in range(2):  # the log is not left open
+        with pytest.raises(RecordDamaged, match=f"{path.name}.*move it away"):
+            bench.home.service("notes")
+    assert [view.state for view in bench.home.views()] == ["failed"]
+    for moved in (path, path.with_name(f"{path.name}.sig")):
+        moved.rename(bench.settings.data / moved.name)
+    service = bench.running()
+    service.wait_executed(OperationNumber(2))
+    assert next(iter(service.answer([operation(3)]))).number == 3
 
 
 def test_a_launch_without_an_image(bench: Bench) -> None:
