@@ -24,7 +24,7 @@ from images import SIGNATURE_NAMESPACE, BuiltImage, Relocated
 from overlay import Unpacked
 from replay import Log
 from replica import CallHost, ShareHost
-from satchel.errors import ConflictError, IntegrityError, NotFoundError
+from satchel.errors import ConflictError, IntegrityError, NotFoundError, UnsupportedError
 from satchel.names import check_name
 from satchel.progress import Progress, silent
 from satchel.retention import Policy
@@ -129,7 +129,7 @@ class Home:
                 found.append(self.service(name).view())
             except NotFoundError:
                 continue  # removed meanwhile
-            except IntegrityError as error:
+            except (IntegrityError, UnsupportedError) as error:
                 found.append(ServiceView(name=name, state="failed", failure=str(error)))
         return found
 
