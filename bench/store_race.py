@@ -3,7 +3,8 @@
 """Keepers of images beside each other: every step in turn by all of them.
 
 Every tool gets the same images one after the other into one folder of its own, step by step in
-turn, so that a slow moment of the machine meets all of them. Of several rounds the median counts.
+turn, so that a slow moment of the machine meets all of them; each round begins with another tool.
+Of several rounds the median counts.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ class Race:
         self, entered: Sequence[Keeper], step: str, between: Callable[[], object] | None = None
     ) -> None:
         """Everybody keeps the image of a step. between: done before the next keeper's turn."""
-        for keeper in entered:
+        first = self._rounds % len(entered)
+        for keeper in (*entered[first:], *entered[:first]):
             warm(self._inputs[step].path)
             self.runs[keeper.name, step].append(keeper.put(self._inputs[step].path))
             self.sizes[keeper.name, step] = keeper.bytes()

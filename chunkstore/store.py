@@ -183,6 +183,26 @@ class Store:
         """
         return cls(Path(path), _core.Store.open(path, level, pack_limit, max_pending))
 
+    @classmethod
+    def open_to_read(cls, path: str | os.PathLike[str]) -> Store:
+        """Open a store without writing anything: on a disk that is full or read-only.
+
+        Several processes may have it open so, and none to write meanwhile. Whatever would have to
+        write raises StoreDenied. Raises as `open`, and StoreDamaged where the index has to be
+        rebuilt.
+        """
+        return cls(Path(path), _core.Store.open_to_read(path))
+
+    @staticmethod
+    def remove_dead(path: str | os.PathLike[str], keep: Iterable[TableRoot]) -> int:
+        """Free bytes of a store whose disk is too full to open it, by removing alone.
+
+        What was never acknowledged goes, and what is not reachable from `keep`, which may leave
+        holes in packs; `prune` does the rest as soon as there is room. Gives back how many bytes
+        went. No machine may be running. Raises as `open_to_read`, and ChunkMissing.
+        """
+        return _core.Store.remove_dead(path, [(root.ref, root.size) for root in keep])
+
     def close(self) -> None:
         """Sync and let go of the store. Nothing happens the second time."""
         self.native.close()
@@ -381,7 +401,8 @@ class Store:
         dry_run: bool = False,
         progress: Progress = silent,
     ) -> PruneReport:
-        """Remove what is not reachable from `keep`. Other calls wait.
+        """Remove what is not reachable from `keep`. Other calls wait. A pack stays for which there
+        is no room to copy what it keeps. What is removed when it is interrupted stays removed.
 
         What attached volumes need stays too: their roots, and packs that their maps point into,
         from the first `resolve` with a map until that is closed. So do roots that were made within

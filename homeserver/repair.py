@@ -147,7 +147,7 @@ def open_source(text: str) -> Iterator[Source]:
         with _far(text) as local, HttpClient(local, peer=text) as http:
             yield Source(text, ChunkClient(http).fetch)
     elif (path / "store.json").exists():
-        with Store.open(path) as store:
+        with Store.open_to_read(path) as store:
             yield Source(text, store.records)
     elif path.exists() and S_ISSOCK(path.stat().st_mode):
         with HttpClient(path, peer=text) as http:

@@ -48,6 +48,19 @@ std::unique_ptr<PyStore> Open(const path& folder, int level, uint64_t pack_limit
   return std::make_unique<PyStore>(PyStore{std::move(store)});
 }
 
+std::unique_ptr<PyStore> OpenToRead(const path& folder) {
+  std::unique_ptr<Store> store;
+  Run(kStore, [&] { return Store::OpenToRead(PosixEnv(), folder.string(), &store); });
+  return std::make_unique<PyStore>(PyStore{std::move(store)});
+}
+
+uint64_t RemoveDead(const path& folder, const py::iterable& roots) {
+  const std::vector<TableRoot> keep = RootsOf(roots);
+  uint64_t freed = 0;
+  Run(kStore, [&] { return Store::RemoveDead(PosixEnv(), folder.string(), keep, &freed); });
+  return freed;
+}
+
 void Close(PyStore& self) {
   auto store = std::exchange(self.store, nullptr);
   if (store == nullptr) return;
@@ -398,6 +411,8 @@ void init_store(py::module_& m) {
       .def_static("create", &Create, py::arg("path"))
       .def_static("open", &Open, py::arg("path"), py::arg("level"), py::arg("pack_limit"),
                   py::arg("max_pending"))
+      .def_static("open_to_read", &OpenToRead, py::arg("path"))
+      .def_static("remove_dead", &RemoveDead, py::arg("path"), py::arg("keep"))
       .def("close", &Close)
       .def("give_back", &GiveBack)
       .def("put", &Put, py::arg("blocks"))

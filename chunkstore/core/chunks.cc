@@ -24,6 +24,9 @@ constexpr size_t kGroup = 256;  // chunks that are looked up and appended togeth
 // Content is stored raw where this many times its size is free.
 constexpr uint64_t kRoomForRaw = 3;
 
+// Bytes that the index may take for what is copied.
+constexpr uint64_t kRoomOfIndex = 1 << 20;
+
 // A record that does not even parse is reported under the name that its header claims.
 Status ClaimedInvalid(const Status& parsed, const uint8_t* data, size_t n) {
   ChunkRef claimed = kZeroRef;
@@ -501,7 +504,8 @@ Status Chunks::Forget(const ChunkRef& ref, const Location& at) {
   ++damaged_;
   PackPosition durable;
   SATCHEL_RETURN_IF_ERROR(index_->End(&durable));
-  SATCHEL_RETURN_IF_ERROR(index_->Write({}, {ref}, durable));
+  const Status erased = index_->Write({}, {ref}, durable);
+  if (!erased.ok() && !erased.Is(Kind::kDenied)) return erased;  // who only reads leaves it there
   const MutexLock lock(&mutex_);
   table_.Remove(ref, at);
   return {};
@@ -554,6 +558,11 @@ int Chunks::LevelFor(uint64_t bytes) const {
   uint64_t free = 0;
   const bool room = env_->FreeBytes(folder_, &free).ok() && free / kRoomForRaw >= bytes;
   return room ? 0 : kFastLevel;
+}
+
+bool Chunks::HasRoomFor(uint64_t bytes) const {
+  uint64_t free = 0;
+  return !env_->FreeBytes(folder_, &free).ok() || free >= bytes + kRoomOfIndex;
 }
 
 PackPosition Chunks::end() {

@@ -178,6 +178,9 @@ class Chunks final : public PageSource {
   // raw and space is short, the fastest.
   int LevelFor(uint64_t bytes) const;
 
+  // Whether so many bytes of records that are here can be copied.
+  bool HasRoomFor(uint64_t bytes) const;
+
   PackReader* reader() { return &reader_; }
   Index* index() { return index_.get(); }
   PackPosition end();

@@ -114,8 +114,14 @@ class Env {
   virtual bool Exists(const std::string& path) = 0;
   virtual Status FreeBytes(const std::string& path, uint64_t* bytes) = 0;
 
-  // kLocked, with the holder's process id in why(), when somebody holds it.
+  // kLocked, with the holder's process id in why() if it is known, when somebody holds it.
   virtual Status Lock(const std::string& path, std::unique_ptr<FileLock>* lock) = 0;
+
+  // The same lock for several at a time, who write nothing, not to that file either. kNotFound
+  // where it was never held by one alone.
+  virtual Status LockShared(const std::string& path, std::unique_ptr<FileLock>* lock) {
+    return Lock(path, lock);
+  }
 };
 
 // The operating system. Never destroyed.

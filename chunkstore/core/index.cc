@@ -70,6 +70,7 @@ Status FromLevelDb(const leveldb::Status& status) {
   const std::string why = status.ToString();
   Kind kind = status.IsCorruption() ? Kind::kDamaged : Kind::kIo;
   if (status.IsIOError() && why.find(kNoRoomMark) != std::string::npos) kind = Kind::kFull;
+  if (status.IsIOError() && why.find(kDeniedMark) != std::string::npos) kind = Kind::kDenied;
   return Status::Make(kind, "cannot use the chunk index", why);
 }
 
@@ -114,6 +115,12 @@ Status Index::Open(Env* env, const std::string& path, std::unique_ptr<Index>* in
   SATCHEL_RETURN_IF_ERROR(FromLevelDb(status));
   made->db_.reset(db);
   *index = std::move(made);
+  return {};
+}
+
+Status Index::OpenToRead(ReadingEnv* env, const std::string& path, std::unique_ptr<Index>* index) {
+  SATCHEL_RETURN_IF_ERROR(Open(env, path, index));
+  env->Refuse();
   return {};
 }
 

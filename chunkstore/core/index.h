@@ -25,6 +25,7 @@
 
 #include "chunkstore/core/env.h"
 #include "chunkstore/core/pack_writer.h"
+#include "chunkstore/core/reading_env.h"
 #include "chunkstore/core/ref_map.h"
 
 namespace leveldb {
@@ -45,6 +46,9 @@ class Index {
 
   // Makes it if it is not there. kDamaged if it can only be rebuilt. `env` outlives it.
   static Status Open(Env* env, const std::string& path, std::unique_ptr<Index>* index);
+
+  // Open by who writes nothing. Everything is in it that was written.
+  static Status OpenToRead(ReadingEnv* env, const std::string& path, std::unique_ptr<Index>* index);
 
   // Removes it from disk, all at once: what a crash leaves of it is never opened. Nobody has it
   // open.

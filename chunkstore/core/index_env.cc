@@ -14,7 +14,9 @@ namespace {
 leveldb::Status ToLevelDb(const Status& status) {
   if (status.ok()) return leveldb::Status::OK();
   if (status.Is(Kind::kNotFound)) return leveldb::Status::NotFound(status.what(), status.why());
-  const std::string mark = status.Is(Kind::kFull) ? kNoRoomMark : "";
+  const std::string mark = status.Is(Kind::kFull)     ? kNoRoomMark
+                           : status.Is(Kind::kDenied) ? kDeniedMark
+                                                      : "";
   return leveldb::Status::IOError(mark + status.what(), status.why());
 }
 
@@ -70,10 +72,12 @@ class Written final : public leveldb::WritableFile {
 
   leveldb::Status Append(const leveldb::Slice& data) override {
     buffer_.append(data.data(), data.size());
-    return buffer_.size() < kBufferSize ? leveldb::Status::OK() : Flush();
+    return buffer_.size() < kBufferSize ? leveldb::Status::OK() : ToLevelDb(WriteOut());
   }
 
-  leveldb::Status Flush() override { return ToLevelDb(WriteOut()); }
+  // LevelDB flushes after each block of a table and each record of a log, and reads none of it
+  // before Sync or Close.
+  leveldb::Status Flush() override { return leveldb::Status::OK(); }
 
   leveldb::Status Sync() override {
     return ToLevelDb(Try([this] { return MakeDurable(); }));

@@ -23,8 +23,10 @@ class Env;
 
 namespace satchel {
 
-// Begins the message of an error of LevelDB's for which the cause was that there is no room.
+// Begin the message of an error of LevelDB's for which the cause was that there is no room, or that
+// nothing may be written.
 constexpr char kNoRoomMark[] = "no room: ";
+constexpr char kDeniedMark[] = "not allowed: ";
 
 // `env` outlives it, and it outlives the database.
 std::unique_ptr<leveldb::Env> NewIndexEnv(Env* env);

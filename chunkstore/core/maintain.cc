@@ -234,12 +234,31 @@ class Pruner {
     });
   }
 
-  // *remove: packs that nothing points to afterwards. When `progress` stops it, nothing is removed,
-  // and what was copied need not be copied again.
-  Status Run(const ProgressFn& progress, std::vector<uint32_t>* remove) {
+  // `remove` is called for each pack as soon as nothing points to it: those of which nothing is
+  // kept come first, and each of the others before the next one is copied, because there may be no
+  // room for all of them; one that there is no room for stays. When `progress` stops it, what is
+  // done stays done.
+  Status Run(const ProgressFn& progress, const std::function<Status(uint32_t)>& remove) {
     if (rewrite_.count(chunks_->end().pack) != 0) SATCHEL_RETURN_IF_ERROR(chunks_->EndPack());
-    SATCHEL_RETURN_IF_ERROR(Sweep(rewrite_, progress));
-    remove->assign(rewrite_.begin(), rewrite_.end());
+    std::map<uint32_t, std::vector<Index::Entry>> move;  // by pack
+    SATCHEL_RETURN_IF_ERROR(Sweep(&move));
+    for (const uint32_t pack : rewrite_) {
+      if (move.count(pack) == 0) SATCHEL_RETURN_IF_ERROR(remove(pack));
+    }
+    uint64_t total = 0;
+    for (const auto& [pack, entries] : move) total += entries.size();
+    uint64_t done = 0;
+    const auto report = [&](uint64_t more) {
+      return !progress || progress((done + more) * kBlockSize, total * kBlockSize);
+    };
+    for (auto& [pack, entries] : move) {
+      if (chunks_->HasRoomFor(live_[pack])) {
+        SATCHEL_RETURN_IF_ERROR(Move(&entries, report));
+        SATCHEL_RETURN_IF_ERROR(remove(pack));
+      }
+      done += entries.size();
+      entries = {};
+    }
     return {};
   }
 
@@ -272,23 +291,19 @@ class Pruner {
     return {};
   }
 
-  Status Sweep(const std::set<uint32_t>& rewrite, const ProgressFn& progress) {
-    std::vector<Index::Entry> move;
+  // The index forgets what is not kept. *move: what is, of packs that are rewritten.
+  Status Sweep(std::map<uint32_t, std::vector<Index::Entry>>* move) {
     std::vector<ChunkRef> erase;
     SATCHEL_RETURN_IF_ERROR(chunks_->index()->ForEach([&](const ChunkRef& ref, const Location& at) {
       if (Kept(ref)) {
         ++report_->kept;
-        if (rewrite.count(at.pack) != 0) move.push_back({ref, at});
+        if (rewrite_.count(at.pack) != 0) (*move)[at.pack].push_back({ref, at});
         return Status();
       }
       ++report_->removed;
       erase.push_back(ref);
       return Status();
     }));
-    std::sort(move.begin(), move.end(), [](const auto& a, const auto& b) {
-      return std::pair(a.value.pack, a.value.offset) < std::pair(b.value.pack, b.value.offset);
-    });
-    SATCHEL_RETURN_IF_ERROR(Move(move, progress));
     for (size_t i = 0; i < erase.size(); i += kIndexBatch) {
       const auto begin = erase.begin() + static_cast<ptrdiff_t>(i);
       const auto end =
@@ -298,18 +313,20 @@ class Pruner {
     return {};
   }
 
-  // In pieces that do not divide a frame.
-  Status Move(const std::vector<Index::Entry>& move, const ProgressFn& progress) {
-    for (size_t i = 0; i < move.size();) {
-      if (progress && !progress(i * kBlockSize, move.size() * kBlockSize)) {
-        return Status::Make(Kind::kCancelled, "stopped by the caller");
+  // All of one pack, in pieces that do not divide a frame. Durable on return.
+  Status Move(std::vector<Index::Entry>* entries, const std::function<bool(uint64_t)>& report) {
+    std::sort(entries->begin(), entries->end(),
+              [](const auto& a, const auto& b) { return a.value.offset < b.value.offset; });
+    for (size_t i = 0; i < entries->size();) {
+      if (!report(i)) return Status::Make(Kind::kCancelled, "stopped by the caller");
+      size_t end = std::min(i + kMovePiece, entries->size());
+      while (end < entries->size() && (*entries)[end].value.SamePlace((*entries)[end - 1].value)) {
+        ++end;
       }
-      size_t end = std::min(i + kMovePiece, move.size());
-      while (end < move.size() && move[end].value.SamePlace(move[end - 1].value)) ++end;
-      const auto begin = move.begin() + static_cast<ptrdiff_t>(i);
+      const auto begin = entries->begin() + static_cast<ptrdiff_t>(i);
       std::vector<ChunkRef> lost;
       SATCHEL_RETURN_IF_ERROR(
-          chunks_->Move({begin, move.begin() + static_cast<ptrdiff_t>(end)}, &lost));
+          chunks_->Move({begin, entries->begin() + static_cast<ptrdiff_t>(end)}, &lost));
       SATCHEL_RETURN_IF_ERROR(chunks_->Erase(lost));
       i = end;
     }
@@ -347,9 +364,12 @@ Status Store::PackSizes(std::map<uint32_t, uint64_t>* sizes) {
   std::vector<uint32_t> packs;
   SATCHEL_RETURN_IF_ERROR(ListPacks(&packs));
   for (const uint32_t pack : packs) {
+    if (pack > seen_.pack) continue;
     std::unique_ptr<File> file;
+    uint64_t size = 0;
     SATCHEL_RETURN_IF_ERROR(env_->Open(PackPath(pack), OpenMode::kRead, &file));
-    SATCHEL_RETURN_IF_ERROR(file->Size(&(*sizes)[pack]));
+    SATCHEL_RETURN_IF_ERROR(file->Size(&size));
+    (*sizes)[pack] = pack == seen_.pack ? std::min(size, seen_.offset) : size;
   }
   return {};
 }
@@ -406,12 +426,11 @@ Status Store::Prune(const std::vector<TableRoot>& keep, const std::vector<const 
   Pruner pruner(chunks_.get(), reachable, std::move(pinned), report);
   SATCHEL_RETURN_IF_ERROR(pruner.Choose(sizes));
   if (dry_run) return pruner.Foretell(sizes);
-  std::vector<uint32_t> remove;
-  SATCHEL_RETURN_IF_ERROR(pruner.Run(progress, &remove));
-  for (const uint32_t pack : remove) {
-    chunks_->reader()->Forget(pack);
-    SATCHEL_RETURN_IF_ERROR(env_->Remove(PackPath(pack)));
-  }
+  const auto remove = [this, chunks = chunks_.get()](uint32_t pack) {
+    chunks->reader()->Forget(pack);
+    return env_->Remove(PackPath(pack));
+  };
+  SATCHEL_RETURN_IF_ERROR(pruner.Run(progress, remove));
   SATCHEL_RETURN_IF_ERROR(env_->SyncDir(PacksPath()));
 
   sizes.clear();

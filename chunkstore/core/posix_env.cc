@@ -12,7 +12,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <mutex>
 
@@ -213,15 +212,38 @@ class PosixFile final : public File {
   std::atomic<bool> direct_works_{true};
 };
 
+// The file says who holds it, for a message to others; the lock itself ends with the process.
 class PosixLock final : public FileLock {
  public:
   explicit PosixLock(int fd) : fd_(fd) {}
-  ~PosixLock() override { close(fd_); }
+  ~PosixLock() override {
+    if (named_) Write("\n");
+    close(fd_);
+  }
   PosixLock(const PosixLock&) = delete;
   PosixLock& operator=(const PosixLock&) = delete;
 
+  Status Take(const std::string& path, int operation) {
+    if (flock(fd_, operation | LOCK_NB) == 0) return {};
+    if (errno != EWOULDBLOCK) return Status::FromErrno("cannot lock " + path, errno);
+    char text[32] = "";
+    if (pread(fd_, text, sizeof text - 1, 0) < 0) text[0] = '\0';
+    std::string pid = text;
+    pid.erase(std::find(pid.begin(), pid.end(), '\n'), pid.end());
+    return Status::Make(Kind::kLocked, "cannot lock " + path, pid);
+  }
+
+  void Name() { named_ = Write(std::to_string(getpid()) + "\n"); }
+
  private:
+  // Over what is there: on a disk that is full there may be no room for it once more.
+  bool Write(const std::string& text) const {
+    const auto size = static_cast<ssize_t>(text.size());
+    return pwrite(fd_, text.data(), text.size(), 0) == size && ftruncate(fd_, size) == 0;
+  }
+
   const int fd_;
+  bool named_ = false;
 };
 
 class PosixEnvImpl final : public Env {
@@ -297,20 +319,17 @@ class PosixEnvImpl final : public Env {
     const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (fd < 0) return Status::FromErrno("cannot open " + path, errno);
     auto held = std::make_unique<PosixLock>(fd);
-    char text[32] = "";
-    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
-      const int error = errno;
-      if (error != EWOULDBLOCK) return Status::FromErrno("cannot lock " + path, error);
-      if (pread(fd, text, sizeof text - 1, 0) < 0) text[0] = '\0';
-      std::string pid = text;
-      pid.erase(std::find(pid.begin(), pid.end(), '\n'), pid.end());
-      return Status::Make(Kind::kLocked, "cannot lock " + path, pid);
-    }
-    // Only for the message to others: the lock itself ends with the process.
-    const int n = std::snprintf(text, sizeof text, "%ld\n", static_cast<long>(getpid()));
-    if (ftruncate(fd, 0) != 0 || pwrite(fd, text, static_cast<size_t>(n), 0) != n) {
-      return Status::FromErrno("cannot write " + path, errno);
-    }
+    SATCHEL_RETURN_IF_ERROR(held->Take(path, LOCK_EX));
+    held->Name();
+    *lock = std::move(held);
+    return {};
+  }
+
+  Status LockShared(const std::string& path, std::unique_ptr<FileLock>* lock) override {
+    const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return Status::FromErrno("cannot open " + path, errno);
+    auto held = std::make_unique<PosixLock>(fd);
+    SATCHEL_RETURN_IF_ERROR(held->Take(path, LOCK_SH));
     *lock = std::move(held);
     return {};
   }

@@ -47,6 +47,12 @@ Status WriteAgain(File* file, uint64_t begin, uint64_t end) {
   return {};
 }
 
+// What is said of a lock that was asked for.
+Status NotLocked(const std::string& path, const Status& status) {
+  if (!status.Is(Kind::kLocked)) return status;
+  return Status::Make(Kind::kLocked, "cannot open store " + path, status.why());
+}
+
 // Counts an operation as long as it runs.
 class Counted {
  public:
@@ -67,8 +73,12 @@ std::string Parent(const std::string& path) {
 
 }  // namespace
 
-Store::Store(Env* env, std::string path, const ChunkOptions& options)
-    : env_(env), path_(std::move(path)), options_(options) {}
+Store::Store(Env* env, std::string path, const ChunkOptions& options, Access access)
+    : outside_(env),
+      reading_(access == Access::kRead ? std::make_unique<ReadingEnv>(env) : nullptr),
+      env_(reading_ != nullptr ? reading_.get() : env),
+      path_(std::move(path)),
+      options_(options) {}
 
 Store::~Store() {
   if (chunks_ != nullptr) (void)chunks_->Sync();
@@ -92,19 +102,48 @@ Status Store::Create(Env* env, const std::string& path) {
 
 Status Store::Open(Env* env, const std::string& path, const ChunkOptions& options,
                    std::unique_ptr<Store>* store) {
-  SATCHEL_RETURN_IF_ERROR(
-      CheckDescription(env, path + "/store.json", kFormat, kVersion, "store " + path));
-  std::unique_ptr<Store> made(new Store(env, path, options));
-  const Status status = env->Lock(path + "/LOCK", &made->lock_);
-  if (status.Is(Kind::kLocked)) {
-    return Status::Make(Kind::kLocked, "cannot open store " + path, status.why());
-  }
-  SATCHEL_RETURN_IF_ERROR(status);
+  SATCHEL_RETURN_IF_ERROR(CheckIsStore(env, path));
+  std::unique_ptr<Store> made(new Store(env, path, options, Access::kWrite));
+  SATCHEL_RETURN_IF_ERROR(made->TakeLock());
   {
     const AloneLock gate(&made->gate_);
     SATCHEL_RETURN_IF_ERROR(made->Load(nullptr, nullptr));
   }
   *store = std::move(made);
+  return {};
+}
+
+// A store that nobody had open yet has no lock, and none to share.
+Status Store::OpenToRead(Env* env, const std::string& path, std::unique_ptr<Store>* store) {
+  SATCHEL_RETURN_IF_ERROR(CheckIsStore(env, path));
+  std::unique_ptr<Store> made(new Store(env, path, {}, Access::kRead));
+  const Status locked = NotLocked(path, env->LockShared(path + "/LOCK", &made->lock_));
+  if (!locked.ok() && !locked.Is(Kind::kNotFound)) return locked;
+  {
+    const AloneLock gate(&made->gate_);
+    SATCHEL_RETURN_IF_ERROR(made->LoadToRead());
+  }
+  *store = std::move(made);
+  return {};
+}
+
+Status Store::TakeLock() { return NotLocked(path_, outside_->Lock(path_ + "/LOCK", &lock_)); }
+
+Status Store::CheckIsStore(Env* env, const std::string& path) {
+  return CheckDescription(env, path + "/store.json", kFormat, kVersion, "store " + path);
+}
+
+Status Store::LoadToRead() {
+  const std::string what = "cannot open store " + path_;
+  std::unique_ptr<Index> index;
+  bool complete = false;
+  if (env_->Exists(IndexPath())) {
+    Status status = Index::OpenToRead(reading_.get(), IndexPath(), &index);
+    if (status.ok()) status = index->End(&seen_, &complete);
+    if (!status.ok() && !status.Is(Kind::kDamaged)) return Context(what, status);
+  }
+  if (!complete) return Status::Make(Kind::kDamaged, what, "its index has to be rebuilt");
+  chunks_ = std::make_unique<Chunks>(env_, PacksPath(), std::move(index), seen_, options_);
   return {};
 }
 
@@ -115,15 +154,19 @@ Status Store::GiveBack() {
   const Status status = chunks_->index()->End(&end, &known);
   chunks_.reset();
   SATCHEL_RETURN_IF_ERROR(status);
-  if (!known) return {};
+  return known ? CutAfter(env_, end) : Status();
+}
+
+// Removes what the packs have behind `end`.
+Status Store::CutAfter(Env* env, const PackPosition& end) {
   std::vector<uint32_t> packs;
   SATCHEL_RETURN_IF_ERROR(ListPacks(&packs));
   for (const uint32_t pack : packs) {
-    if (pack > end.pack) SATCHEL_RETURN_IF_ERROR(env_->Remove(PackPath(pack)));
+    if (pack > end.pack) SATCHEL_RETURN_IF_ERROR(env->Remove(PackPath(pack)));
     if (pack != end.pack) continue;
     std::unique_ptr<File> file;
     uint64_t size = 0;
-    SATCHEL_RETURN_IF_ERROR(env_->Open(PackPath(pack), OpenMode::kReadWrite, &file));
+    SATCHEL_RETURN_IF_ERROR(env->Open(PackPath(pack), OpenMode::kReadWrite, &file));
     SATCHEL_RETURN_IF_ERROR(file->Size(&size));
     if (size > end.offset) SATCHEL_RETURN_IF_ERROR(file->Truncate(end.offset));
   }
@@ -372,15 +415,15 @@ Status Store::ExportFile(const TableRoot& root, const std::string& path,
   Status status;
   {
     std::unique_ptr<File> file;
-    SATCHEL_RETURN_IF_ERROR(env_->Open(temporary, OpenMode::kCreate, &file));
+    SATCHEL_RETURN_IF_ERROR(outside_->Open(temporary, OpenMode::kCreate, &file));
     status = Export(root, file.get(), progress);
   }
-  if (status.ok()) status = env_->Rename(temporary, path);
+  if (status.ok()) status = outside_->Rename(temporary, path);
   if (!status.ok()) {
-    (void)env_->Remove(temporary);
+    (void)outside_->Remove(temporary);
     return status;
   }
-  return env_->SyncDir(Parent(path));
+  return outside_->SyncDir(Parent(path));
 }
 
 Status Store::Check(const TableRoot& root, const ProgressFn& progress) {

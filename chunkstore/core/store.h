@@ -12,6 +12,10 @@
 // and the rest of their pack is cut off: nothing there was acknowledged. An index that is gone or
 // damaged is rebuilt from the packs; of these nothing is cut but what follows the last whole
 // record.
+//
+// Opening to read does none of that and writes nothing. Several processes may have a store open so,
+// and none to write meanwhile. What lies behind the index's end is not looked at; an index that has
+// to be made anew is an error.
 #ifndef SATCHEL_CHUNKSTORE_CORE_STORE_H_
 #define SATCHEL_CHUNKSTORE_CORE_STORE_H_
 
@@ -82,6 +86,16 @@ class Store {
   // kNotFound, kLocked, kUnsupported (a newer version). `env` outlives the store.
   static Status Open(Env* env, const std::string& path, const ChunkOptions& options,
                      std::unique_ptr<Store>* store);
+
+  // Nothing is written: on a disk that is full or read-only, with a store of another user. What
+  // would have to be is kDenied; kDamaged where the index has to be rebuilt.
+  static Status OpenToRead(Env* env, const std::string& path, std::unique_ptr<Store>* store);
+
+  // For a store on a disk that is too full to open it otherwise: removes, without the room that a
+  // Prune needs, what was never acknowledged and what is not reachable from `keep`. The next Prune
+  // has the index forget it. *freed: bytes. Nobody has the store open. See relieve.cc.
+  static Status RemoveDead(Env* env, const std::string& path, const std::vector<TableRoot>& keep,
+                           uint64_t* freed);
 
   // Syncs what it can; call Sync before to learn of errors.
   ~Store();
@@ -165,14 +179,18 @@ class Store {
   // attached are told to it.
   RootsInUse* in_use() { return &in_use_; }
 
-  Env* env() { return env_; }
+  // That of files outside of the store.
+  Env* env() { return outside_; }
   const std::string& path() const { return path_; }
 
   // Runs `act` as one operation: not beside a prune, which waits for it.
   Status WithChunks(const std::function<Status(Chunks*)>& act);
 
  private:
-  Store(Env* env, std::string path, const ChunkOptions& options);
+  enum class Access : uint8_t { kWrite, kRead };
+
+  Store(Env* env, std::string path, const ChunkOptions& options, Access access);
+  static Status CheckIsStore(Env* env, const std::string& path);
 
   // What of a pack the index does not have.
   struct Unindexed {
@@ -211,6 +229,10 @@ class Store {
 
   // `acknowledged`: how far the packs are; null where only the index could tell.
   Status Load(const ProgressFn& progress, const PackPosition* acknowledged) REQUIRES(gate_);
+  Status LoadToRead() REQUIRES(gate_);
+  Status CutAfter(Env* env, const PackPosition& end);
+  Status TakeLock();
+  Status RemoveDead(Chunks* chunks, const std::vector<TableRoot>& keep, uint64_t* freed);
   Status PackSizes(std::map<uint32_t, uint64_t>* sizes);
   Status RecoverTail(Index* index, const ProgressFn& progress, const PackPosition* acknowledged,
                      PackPosition* end);
@@ -219,9 +241,12 @@ class Store {
   Status IndexRecords(Index* index, const Unindexed& part, File* file, bool trusted, uint64_t size,
                       const ProgressFn& progress, uint64_t* good);
 
+  Env* const outside_;
+  const std::unique_ptr<ReadingEnv> reading_;  // of a store that is opened to read
   Env* const env_;
   const std::string path_;
   const ChunkOptions options_;
+  PackPosition seen_{UINT32_MAX, UINT64_MAX};  // what lies behind it is as if it were not there
   RootsInUse in_use_;
   std::unique_ptr<FileLock> lock_;
   Mutex settle_mutex_ ACQUIRED_BEFORE(gate_);  // one Settle at a time

@@ -41,6 +41,15 @@ class Context:
 
         return Store.open(self.store, level=0)
 
+    def open_store_to_read(self) -> Store:
+        """The same for a command that changes nothing: the disk may be full, or read-only."""
+        from chunkstore import Store, StoreDamaged
+
+        try:
+            return Store.open_to_read(self.store)
+        except StoreDamaged:  # an index that has to be made anew
+            return self.open_store()
+
     def daemon(self) -> HttpClient:
         """The running daemon, or UnavailableError saying how to start it."""
         if not self.settings.socket.exists():

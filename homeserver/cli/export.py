@@ -30,7 +30,7 @@ def command(context: Context, name: str, file: Path, as_json: bool) -> None:
             why="what is written is sparse, and appears when it is complete",
             fix="name a file; or `satchel-home serve-volume`, from which nbdcopy makes a stream",
         )
-    with context.open_store() as store:
+    with context.open_store_to_read() as store:
         root = Catalog(store).get(name).root
         with bar(f"export {name}", quiet=as_json) as progress:
             store.export_file(root, file, progress=progress)

@@ -80,10 +80,10 @@ def _forget(
         rules = asdict(policy) if policy else {}
         body = {"names": list(names), "policy": rules, "dry_run": dry_run}
         return list(context.daemon().post_json("/v1/forget", body))
-    if context.has_home:
+    if context.has_home and policy is not None:
         with context.home() as home:
             return [asdict(v) for v in home.forget(names, policy, dry_run=dry_run)]
-    with context.open_store() as store:
+    with context.open_store_to_read() as store:  # names lie beside what the store has open
         catalog = Catalog(store)
         if policy is None:
             verdicts = forget_volumes(catalog, names, dry_run=dry_run)

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from chunkstore import Catalog
+from chunkstore import Catalog, Store, StoreFull, TableRoot
 from console import bar, json_option, show
 from homeserver.cli.context import Context, pass_context
 from homeserver.records import ServiceShelf
@@ -33,7 +33,23 @@ def prune(context: Context, *, dry_run: bool, quiet: bool) -> dict[str, Any]:
     if context.serves_store:
         answer = context.follow("prune", "/v1/prune", {"dry_run": dry_run}, quiet=quiet)
         return dict(answer)
-    with context.open_store() as store:
-        keep = [*Catalog(store).roots(), *ServiceShelf.beside(store.path).roots()]
-        with bar("prune", quiet=quiet) as progress:
-            return asdict(store.prune(keep, dry_run=dry_run, progress=progress))
+    with _open(context, dry_run=dry_run) as store, bar("prune", quiet=quiet) as progress:
+        return asdict(store.prune(_needed(store), dry_run=dry_run, progress=progress))
+
+
+def _open(context: Context, *, dry_run: bool) -> Store:
+    """A disk that others have filled is first given back what needs no room to be removed."""
+    if dry_run:
+        return context.open_store_to_read()
+    try:
+        return context.open_store()
+    except StoreFull:
+        with context.open_store_to_read() as store:
+            keep = _needed(store)
+        if not Store.remove_dead(context.store, keep):
+            raise
+        return context.open_store()
+
+
+def _needed(store: Store) -> list[TableRoot]:
+    return [*Catalog(store).roots(), *ServiceShelf.beside(store.path).roots()]

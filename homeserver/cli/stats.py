@@ -20,5 +20,5 @@ def command(context: Context, as_json: bool) -> None:
     if context.serves_store:
         show(context.daemon().get_json("/v1/stats", timeout=None), as_json=as_json)
         return
-    with context.open_store() as store:
+    with context.open_store_to_read() as store:
         show(asdict(store.stats()), as_json=as_json)

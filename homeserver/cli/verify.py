@@ -19,7 +19,7 @@ def command(context: Context, as_json: bool) -> None:
 
     The daemon must not run.
     """
-    with context.open_store() as store, bar("verify", quiet=as_json) as progress:
+    with context.open_store_to_read() as store, bar("verify", quiet=as_json) as progress:
         report = store.verify(progress=progress)
     show(report.to_json(), as_json=as_json)
     if not report.ok:

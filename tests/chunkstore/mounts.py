@@ -4,7 +4,7 @@
 
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 
@@ -17,6 +17,14 @@ def tmpfs(root: Path, size: str = "64m") -> Iterator[None]:
         yield
     finally:
         subprocess.run(["umount", str(root)], check=True)
+
+
+def fill(root: Path) -> Path:
+    """Leave no byte free in it, as others do with a disk. The file that takes all the room."""
+    with suppress(OSError), (root / "others").open("wb", buffering=0) as file:
+        while True:
+            file.write(bytes(4096))
+    return root / "others"
 
 
 def remount(root: Path, option: str) -> None:

@@ -15,8 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from chunkstore import Catalog, Store
 from tests.chunkstore.content import COLLISIONS, noise
-from tests.chunkstore.mounts import tmpfs
+from tests.chunkstore.mounts import fill, remount, tmpfs
 from tests.homeserver.program import PROGRAM, Program
 from tests.leftovers import below
 from tests.needs import requires
@@ -96,6 +97,43 @@ def test_a_first_import_that_fills_the_disk_leaves_nothing_of_what_it_made_durab
         home.json("export", "small", tmp_path / "out")
         assert (tmp_path / "out").read_bytes() == noise(1, 10)
         assert home.json("verify")["ok"]
+
+
+@requires("root", "mount")
+def test_a_disk_that_others_have_filled(tmp_path: Path, disk: Path) -> None:
+    with tmpfs(tmp_path / "disk", "24m"):
+        folder = tmp_path / "disk" / "store"
+        home = Program(tmp_path, SATCHEL_STORE=str(folder))
+        home.json("init")
+        home.json("import", disk, "disk")
+        with Store.open(folder) as store:
+            Catalog(store).add("other", store.import_bytes(noise(2, 2000)))
+        fill(tmp_path / "disk")
+        assert "No space left" in home.fails(7, "import", disk, "disk")["why"]
+        assert [row["name"] for row in home.json("ls")] == ["disk", "other"]
+        assert home.json("verify")["ok"]
+        assert home.json("stats")["packs"] == 1
+        home.json("export", "disk", tmp_path / "exported")
+        assert (tmp_path / "exported").read_bytes() == disk.read_bytes()
+        home.json("forget", "other", "--prune")
+        assert [row["name"] for row in home.json("ls")] == ["disk"]
+        assert home.json("verify")["ok"]
+        home.json("import", disk, "again")
+
+
+@requires("root", "mount")
+def test_a_store_on_a_disk_that_is_read_only(tmp_path: Path, disk: Path) -> None:
+    with tmpfs(tmp_path / "disk", "24m"):
+        home = Program(tmp_path, SATCHEL_STORE=str(tmp_path / "disk" / "store"))
+        home.json("init")
+        home.json("import", disk, "disk")
+        remount(tmp_path / "disk", "ro")
+        assert [row["name"] for row in home.json("ls")] == ["disk"]
+        assert home.json("verify")["ok"]
+        home.json("export", "disk", tmp_path / "exported")
+        assert (tmp_path / "exported").read_bytes() == disk.read_bytes()
+        assert home.json("prune", "--dry-run")["removed"] == 0
+        assert "Read-only" in home.fails(9, "prune")["why"]
 
 
 def test_a_socket_in_a_folder_that_is_not_there(imported: Program) -> None:
