@@ -52,8 +52,8 @@ Status ZeroHeaders(File* file, const std::vector<Location>& others,
   return file->Sync();
 }
 
-// Where what is kept at `at` ends. Of a frame the index has that rounded up, to within the header of
-// what follows; behind one that is damaged nobody can tell, and nothing is touched.
+// Where what is kept at `at` ends. Of a frame the index has that rounded up, to within the header
+// of what follows; behind one that is damaged nobody can tell, and nothing is touched.
 Status EndOf(File* file, const Location& at, uint64_t* end) {
   *end = uint64_t{at.offset} + at.size();
   if (!at.in_frame()) return {};

@@ -28,7 +28,7 @@ def command(context: Context, name: str, socket: Path, writable: bool, as_json: 
     """
     if not socket.parent.is_dir():
         raise NotFoundError(f"cannot listen at {socket}", why=f"there is no folder {socket.parent}")
-    with context.open_store() as store:
+    with context.open_store_to_read() as store:
         root = Catalog(store).get(name).root
         with serve_stored(store, name, root, socket, writable=writable) as server:
             if as_json:

@@ -121,7 +121,7 @@ def test_a_disk_that_others_have_filled(tmp_path: Path, disk: Path) -> None:
         home.json("import", disk, "again")
 
 
-@requires("root", "mount")
+@requires("root", "mount", "nbdkit", "nbdcopy")
 def test_a_store_on_a_disk_that_is_read_only(tmp_path: Path, disk: Path) -> None:
     with tmpfs(tmp_path / "disk", "24m"):
         home = Program(tmp_path, SATCHEL_STORE=str(tmp_path / "disk" / "store"))
@@ -132,6 +132,11 @@ def test_a_store_on_a_disk_that_is_read_only(tmp_path: Path, disk: Path) -> None
         assert home.json("verify")["ok"]
         home.json("export", "disk", tmp_path / "exported")
         assert (tmp_path / "exported").read_bytes() == disk.read_bytes()
+        with volume(home, "--socket", tmp_path / "nbd"):
+            assert eventually((tmp_path / "nbd").exists)
+            run("nbdcopy", f"nbd+unix:///disk?socket={tmp_path}/nbd", str(tmp_path / "copy"))
+            assert home.json("verify")["ok"]
+        assert (tmp_path / "copy").read_bytes() == disk.read_bytes()
         assert home.json("prune", "--dry-run")["removed"] == 0
         assert "Read-only" in home.fails(9, "prune")["why"]
 
@@ -352,9 +357,10 @@ def test_a_store_that_is_in_use_names_the_process(imported: Program) -> None:
     socket = imported.folder / "nbd"
     with volume(imported, "--socket", socket) as process:
         assert eventually(socket.exists)
-        error = imported.fails(5, "stats")
+        assert imported.json("ls")
+        error = imported.fails(5, "settle")
         assert str(process.pid) in error["why"]
-        assert imported.json("ls")  # whose names need no store that is open
+    imported.json("settle")
 
 
 @contextlib.contextmanager
