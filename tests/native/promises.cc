@@ -14,6 +14,7 @@ Promises Promises::At(size_t position) const {
   Promises settled = *this;
   settle(&settled.store);
   settle(&settled.media);
+  settle(&settled.relieved);
   for (auto& [name, volume] : settled.volumes) settle(&volume.when);
   for (PromisedChunk& chunk : settled.chunks) settle(&chunk.when);
   for (PromisedChunk& chunk : settled.on_media) settle(&chunk.when);
@@ -29,6 +30,7 @@ uint64_t Promises::Digest(size_t position) const {
   };
   add(store, "store", 5);
   add(media, "media", 5);
+  add(relieved, "relieved", 8);
   for (const auto& [name, volume] : volumes) add(volume.when, name.data(), name.size());
   for (const auto& chunk : chunks) add(chunk.when, chunk.ref.bytes, sizeof chunk.ref.bytes);
   for (const auto& chunk : on_media) add(chunk.when, chunk.ref.bytes, sizeof chunk.ref.bytes);

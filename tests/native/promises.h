@@ -51,6 +51,7 @@ struct Promises {
   Interval media;                       // the medium is there
   std::vector<PromisedChunk> on_media;  // can be had from the medium alone
   std::vector<PromisedGeneration> generations;
+  Interval relieved;  // the index may still have what was removed to make room
 
   // What holds at `position`, as promised from the beginning; the rest as never promised.
   Promises At(size_t position) const;

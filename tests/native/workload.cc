@@ -189,25 +189,42 @@ Status Workload::Forget(const std::string& name) {
   return disk_->SyncDir(kNamesPath);
 }
 
-// Keeps what has a name, as home does; a name that is gone has to stay gone. Chunks that were only
-// put are garbage from then on.
 Status Workload::Prune() {
   SATCHEL_RETURN_IF_ERROR(NeedStore());
+  std::vector<TableRoot> keep;
+  SATCHEL_RETURN_IF_ERROR(KeepNamed(&keep));
+  PruneReport report;
+  return store_->Prune(keep, {}, false, false, nullptr, &report);
+}
+
+// As on a disk that others have filled: no machine runs, nobody has the store.
+Status Workload::Relieve() {
+  attached_.reset();
+  store_.reset();
+  promises_->relieved.from = disk_->Position();
+  std::vector<TableRoot> keep;
+  SATCHEL_RETURN_IF_ERROR(KeepNamed(&keep));
+  uint64_t freed = 0;
+  SATCHEL_RETURN_IF_ERROR(Store::RemoveDead(disk_, kStorePath, keep, &freed));
+  return OpenStore();
+}
+
+// What has a name, as home does; a name that is gone has to stay gone. Chunks that were only put
+// are garbage from then on.
+Status Workload::KeepNamed(std::vector<TableRoot>* keep) {
   for (PromisedChunk& chunk : promises_->chunks) {
     chunk.when.until = std::min(chunk.when.until, disk_->Position());
   }
   SATCHEL_RETURN_IF_ERROR(disk_->SyncDir(kNamesPath));
   std::vector<std::string> names;
   SATCHEL_RETURN_IF_ERROR(disk_->List(kNamesPath, &names));
-  std::vector<TableRoot> keep;
   for (const std::string& name : names) {
     std::string text;
     SATCHEL_RETURN_IF_ERROR(ReadFile(disk_, std::string(kNamesPath) + "/" + name, 4096, &text));
     TableRoot root;
-    if (ParseName(text, &root)) keep.push_back(root);
+    if (ParseName(text, &root)) keep->push_back(root);
   }
-  PruneReport report;
-  return store_->Prune(keep, {}, false, false, nullptr, &report);
+  return {};
 }
 
 Status Workload::Verify() {
@@ -349,6 +366,10 @@ std::vector<Workload::Step> Workload::AllSteps() {
       {"carry c", [this] { return Carry("c"); }},
       {"reopen", [this] { return OpenStore(); }, true},
       {"put last", [this] { return PutChunks(7, 3); }, true},
+      {"forget e", [this] { return Forget("e"); }},
+      {"relieve", [this] { return Relieve(); }, true},
+      {"import e again", [this] { return Import("f", 2, blocks_, "d"); }},
+      {"prune at last", [this] { return Prune(); }, true},
   };
 }
 

@@ -69,6 +69,8 @@ class Workload {
   Status Checkpoint(const std::string& from, const std::string& to, uint64_t seed);
   Status Forget(const std::string& name);
   Status Prune();
+  Status Relieve();
+  Status KeepNamed(std::vector<TableRoot>* keep);
   Status Verify();
   Status Attach(const std::string& name);
   Status Settle();
