@@ -21,18 +21,17 @@ class ReadingEnv::MadeFile final : public File {
 
   Status ReadAt(uint64_t offset, size_t n, void* out, size_t* got) override {
     const MutexLock lock(&content_->mutex);
-    const std::string& bytes = content_->bytes;
-    *got = offset < bytes.size() ? std::min<size_t>(n, bytes.size() - offset) : 0;
-    if (*got > 0) std::memcpy(out, bytes.data() + offset, *got);
+    const uint64_t size = content_->bytes.size();
+    *got = offset < size ? std::min<size_t>(n, size - offset) : 0;
+    if (*got > 0) std::memcpy(out, content_->bytes.data() + offset, *got);
     return {};
   }
 
   Status WriteAt(uint64_t offset, const void* data, size_t n) override {
     if (*refusing_) return Refused(path_);
     const MutexLock lock(&content_->mutex);
-    std::string& bytes = content_->bytes;
-    if (bytes.size() < offset + n) bytes.resize(offset + n);
-    std::memcpy(&bytes[offset], data, n);
+    if (content_->bytes.size() < offset + n) content_->bytes.resize(offset + n);
+    std::memcpy(&content_->bytes[offset], data, n);
     return {};
   }
 
