@@ -193,15 +193,20 @@ class Store:
         """
         return cls(Path(path), _core.Store.open_to_read(path))
 
-    @staticmethod
-    def remove_dead(path: str | os.PathLike[str], keep: Iterable[TableRoot]) -> int:
-        """Free bytes of a store whose disk is too full to open it, by removing alone.
+    @classmethod
+    def open_to_relieve(cls, path: str | os.PathLike[str]) -> Store:
+        """As `open_to_read`, but nobody else may have it open: for `remove_dead`, on a disk that is
+        too full to open the store otherwise. Raises StoreLocked, too."""
+        return cls(Path(path), _core.Store.open_to_relieve(path))
+
+    def remove_dead(self, keep: Iterable[TableRoot]) -> int:
+        """Free bytes by removing alone, in a store that was opened to relieve its disk.
 
         What was never acknowledged goes, and what is not reachable from `keep`, which may leave
         holes in packs; `prune` does the rest as soon as there is room. Gives back how many bytes
-        went. No machine may be running. Raises as `open_to_read`, and ChunkMissing.
+        went. No machine may be running. Raises ChunkMissing.
         """
-        return _core.Store.remove_dead(path, [(root.ref, root.size) for root in keep])
+        return self.native.remove_dead([(root.ref, root.size) for root in keep])
 
     def close(self) -> None:
         """Sync and let go of the store. Nothing happens the second time."""

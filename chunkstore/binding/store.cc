@@ -54,10 +54,17 @@ std::unique_ptr<PyStore> OpenToRead(const path& folder) {
   return std::make_unique<PyStore>(PyStore{std::move(store)});
 }
 
-uint64_t RemoveDead(const path& folder, const py::iterable& roots) {
+std::unique_ptr<PyStore> OpenToRelieve(const path& folder) {
+  std::unique_ptr<Store> store;
+  Run(kStore, [&] { return Store::OpenToRelieve(PosixEnv(), folder.string(), &store); });
+  return std::make_unique<PyStore>(PyStore{std::move(store)});
+}
+
+uint64_t RemoveDead(PyStore& self, const py::iterable& roots) {
+  const auto store = self.Get();
   const std::vector<TableRoot> keep = RootsOf(roots);
   uint64_t freed = 0;
-  Run(kStore, [&] { return Store::RemoveDead(PosixEnv(), folder.string(), keep, &freed); });
+  Run(kStore, [&] { return store->RemoveDead(keep, &freed); });
   return freed;
 }
 
@@ -412,7 +419,8 @@ void init_store(py::module_& m) {
       .def_static("open", &Open, py::arg("path"), py::arg("level"), py::arg("pack_limit"),
                   py::arg("max_pending"))
       .def_static("open_to_read", &OpenToRead, py::arg("path"))
-      .def_static("remove_dead", &RemoveDead, py::arg("path"), py::arg("keep"))
+      .def_static("open_to_relieve", &OpenToRelieve, py::arg("path"))
+      .def("remove_dead", &RemoveDead, py::arg("keep"))
       .def("close", &Close)
       .def("give_back", &GiveBack)
       .def("put", &Put, py::arg("blocks"))

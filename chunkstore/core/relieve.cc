@@ -102,17 +102,11 @@ Status MakeHoles(File* file, PackUse* use, uint64_t end, uint64_t* freed) {
 
 }  // namespace
 
-Status Store::RemoveDead(Env* env, const std::string& path, const std::vector<TableRoot>& keep,
-                         uint64_t* freed) {
-  SATCHEL_RETURN_IF_ERROR(CheckIsStore(env, path));
-  Store store(env, path, {}, Access::kRead);
-  SATCHEL_RETURN_IF_ERROR(store.TakeLock());
-  {
-    const AloneLock gate(&store.gate_);
-    SATCHEL_RETURN_IF_ERROR(store.LoadToRead());
+Status Store::RemoveDead(const std::vector<TableRoot>& keep, uint64_t* freed) {
+  if (access_ != Access::kRelieve) {
+    return Status::Make(Kind::kUsage, "cannot remove from store " + path_, "others may have it open");
   }
-  const auto act = [&](Chunks* chunks) { return store.RemoveDead(chunks, keep, freed); };
-  return store.WithChunks(act);
+  return WithChunks([&](Chunks* chunks) { return RemoveDead(chunks, keep, freed); });
 }
 
 Status Store::RemoveDead(Chunks* chunks, const std::vector<TableRoot>& keep, uint64_t* freed) {

@@ -75,7 +75,8 @@ std::string Parent(const std::string& path) {
 
 Store::Store(Env* env, std::string path, const ChunkOptions& options, Access access)
     : outside_(env),
-      reading_(access == Access::kRead ? std::make_unique<ReadingEnv>(env) : nullptr),
+      access_(access),
+      reading_(access != Access::kWrite ? std::make_unique<ReadingEnv>(env) : nullptr),
       env_(reading_ != nullptr ? reading_.get() : env),
       path_(std::move(path)),
       options_(options) {}
@@ -119,6 +120,18 @@ Status Store::OpenToRead(Env* env, const std::string& path, std::unique_ptr<Stor
   std::unique_ptr<Store> made(new Store(env, path, {}, Access::kRead));
   const Status locked = NotLocked(path, env->LockShared(path + "/LOCK", &made->lock_));
   if (!locked.ok() && !locked.Is(Kind::kNotFound)) return locked;
+  {
+    const AloneLock gate(&made->gate_);
+    SATCHEL_RETURN_IF_ERROR(made->LoadToRead());
+  }
+  *store = std::move(made);
+  return {};
+}
+
+Status Store::OpenToRelieve(Env* env, const std::string& path, std::unique_ptr<Store>* store) {
+  SATCHEL_RETURN_IF_ERROR(CheckIsStore(env, path));
+  std::unique_ptr<Store> made(new Store(env, path, {}, Access::kRelieve));
+  SATCHEL_RETURN_IF_ERROR(made->TakeLock());
   {
     const AloneLock gate(&made->gate_);
     SATCHEL_RETURN_IF_ERROR(made->LoadToRead());

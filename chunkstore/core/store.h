@@ -91,11 +91,8 @@ class Store {
   // would have to be is kDenied; kDamaged where the index has to be rebuilt.
   static Status OpenToRead(Env* env, const std::string& path, std::unique_ptr<Store>* store);
 
-  // For a store on a disk that is too full to open it otherwise: removes, without the room that a
-  // Prune needs, what was never acknowledged and what is not reachable from `keep`. The next Prune
-  // has the index forget it. *freed: bytes. Nobody has the store open. See relieve.cc.
-  static Status RemoveDead(Env* env, const std::string& path, const std::vector<TableRoot>& keep,
-                           uint64_t* freed);
+  // The same for one who has it alone, and may RemoveDead.
+  static Status OpenToRelieve(Env* env, const std::string& path, std::unique_ptr<Store>* store);
 
   // Syncs what it can; call Sync before to learn of errors.
   ~Store();
@@ -183,11 +180,16 @@ class Store {
   Env* env() { return outside_; }
   const std::string& path() const { return path_; }
 
+  // Of a store that was opened to relieve a disk that is too full to open it otherwise: removes,
+  // without the room that a Prune needs, what was never acknowledged and what is not reachable from
+  // `keep`. The next Prune has the index forget it. *freed: bytes. See relieve.cc.
+  Status RemoveDead(const std::vector<TableRoot>& keep, uint64_t* freed);
+
   // Runs `act` as one operation: not beside a prune, which waits for it.
   Status WithChunks(const std::function<Status(Chunks*)>& act);
 
  private:
-  enum class Access : uint8_t { kWrite, kRead };
+  enum class Access : uint8_t { kWrite, kRead, kRelieve };
 
   Store(Env* env, std::string path, const ChunkOptions& options, Access access);
   static Status CheckIsStore(Env* env, const std::string& path);
@@ -242,6 +244,7 @@ class Store {
                       const ProgressFn& progress, uint64_t* good);
 
   Env* const outside_;
+  const Access access_;
   const std::unique_ptr<ReadingEnv> reading_;  // of a store that is opened to read
   Env* const env_;
   const std::string path_;

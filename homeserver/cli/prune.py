@@ -44,10 +44,9 @@ def _open(context: Context, *, dry_run: bool) -> Store:
     try:
         return context.open_store()
     except StoreFull:
-        with context.open_store_to_read() as store:
-            keep = _needed(store)
-        if not Store.remove_dead(context.store, keep):
-            raise
+        with Store.open_to_relieve(context.store) as store:
+            if not store.remove_dead(_needed(store)):
+                raise
         return context.open_store()
 
 

@@ -17,6 +17,8 @@ from chunkstore import (
     StoreDenied,
     StoreFull,
     StoreLocked,
+    StoreUsage,
+    TableRoot,
 )
 from satchel.ids import ChunkRef
 from tests.chunkstore.content import noise
@@ -26,6 +28,11 @@ from tests.conftest import requires
 pytestmark = requires("root", "mount")
 
 PACK = 1 << 19
+
+
+def relieve(folder: Path, keep: list[TableRoot]) -> int:
+    with Store.open_to_relieve(folder) as store:
+        return store.remove_dead(keep)
 
 
 def test_a_store_on_a_full_disk_keeps_what_it_has(tmp_path: Path) -> None:
@@ -114,7 +121,7 @@ def test_a_disk_that_others_have_filled_gets_room_by_removing(tmp_path: Path) ->
         fill(tmp_path / "disk")
         with pytest.raises(StoreFull):
             Store.open(folder)
-        assert Store.remove_dead(folder, [root]) >= 1000 * 4096
+        assert relieve(folder, [root]) >= 1000 * 4096
         with Store.open_to_read(folder) as store:
             assert store.read(root) == noise(1, 100)
         with Store.open(folder, pack_limit=PACK) as store:
@@ -127,7 +134,7 @@ def test_a_disk_that_others_have_filled_gets_room_by_removing(tmp_path: Path) ->
 def test_what_went_by_removing_is_stored_when_it_comes_again(tmp_path: Path) -> None:
     with Store.create(tmp_path / "store") as store:
         store.import_bytes(noise(1, 100))
-    assert Store.remove_dead(tmp_path / "store", []) > 100 * 4096
+    assert relieve(tmp_path / "store", []) > 100 * 4096
     with Store.open(tmp_path / "store") as store:
         assert store.read(store.import_bytes(noise(1, 100))) == noise(1, 100)
         assert store.verify().ok
@@ -144,7 +151,7 @@ def test_a_pack_gets_holes_on_a_disk_that_others_have_filled(tmp_path: Path, set
                 store.settle()
         fill(tmp_path / "disk")
         before = used(tmp_path / "disk")
-        freed = Store.remove_dead(folder, roots[::2])
+        freed = relieve(folder, roots[::2])
         assert freed > 9 * 100 * 4096
         assert before - used(tmp_path / "disk") > freed * 0.9
         with Store.open_to_read(folder) as store:
@@ -166,9 +173,12 @@ def test_a_pack_gets_holes_on_a_disk_that_others_have_filled(tmp_path: Path, set
 
 def test_nothing_is_removed_while_somebody_has_the_store(tmp_path: Path) -> None:
     with Store.create(tmp_path / "store"), pytest.raises(StoreLocked):
-        Store.remove_dead(tmp_path / "store", [])
-    with Store.open_to_read(tmp_path / "store"), pytest.raises(StoreLocked):
-        Store.remove_dead(tmp_path / "store", [])
+        relieve(tmp_path / "store", [])
+    with Store.open_to_read(tmp_path / "store") as store:
+        with pytest.raises(StoreLocked):
+            relieve(tmp_path / "store", [])
+        with pytest.raises(StoreUsage):
+            store.remove_dead([])
 
 
 def test_a_prune_needs_the_room_of_one_pack_at_a_time(tmp_path: Path) -> None:

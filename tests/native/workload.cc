@@ -205,7 +205,10 @@ Status Workload::Relieve() {
   std::vector<TableRoot> keep;
   SATCHEL_RETURN_IF_ERROR(KeepNamed(&keep));
   uint64_t freed = 0;
-  SATCHEL_RETURN_IF_ERROR(Store::RemoveDead(disk_, kStorePath, keep, &freed));
+  std::unique_ptr<Store> store;
+  SATCHEL_RETURN_IF_ERROR(Store::OpenToRelieve(disk_, kStorePath, &store));
+  SATCHEL_RETURN_IF_ERROR(store->RemoveDead(keep, &freed));
+  store.reset();
   return OpenStore();
 }
 
