@@ -14,7 +14,6 @@ A node:      node (its machine), files and state (what it knows of a file and of
              the machine is asked)
 Home:        directory (its machine), records (what it knows), questions (whom a request makes it
              ask), replies (what the records become by them), actions (what it wants to be done)
-For tests:   simulator and world (the machines under faults), history (was it one memory?)
 docs/shares.md tells the whole.
 """
 

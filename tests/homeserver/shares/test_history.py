@@ -17,10 +17,10 @@ from typing import Any, Protocol
 import pytest
 
 from shares.coherence import BLOCK
-from shares.coherence.history import INITIAL, Operation, check, dump
 from shares.nodes import ROOT, Member, Node, find
 from tests.homeserver.shares.conftest import Home
 from tests.needs import requires
+from tests.shares.history import INITIAL, Operation, check, dump
 from tests.waiting import eventually
 
 NODES = 3

@@ -15,9 +15,9 @@ from homeserver.shares import PathRule, ShareDamaged, ShareRecord, ShareShelf, T
 from homeserver.shares.shelf import NodeRecord
 from satchel.errors import NotFoundError, UnsupportedError, UsageError
 from shares.coherence import BLOCK, NodeId
-from shares.coherence.history import INITIAL, Operation, check, check_staleness
 from shares.nodes import ROOT, Node
 from tests.homeserver.shares.conftest import Home
+from tests.shares.history import INITIAL, Operation, check, check_staleness
 
 GOLDEN = b"""\
 {

@@ -11,9 +11,9 @@ from functools import partial
 from math import inf
 
 from shares.coherence import ATTRIBUTES, DelayedUpdate, FileId, Policy
-from shares.coherence.history import INITIAL, Operation
-from shares.coherence.simulator import NOTHING, VALUE, Access, SimHome, SimNode
-from shares.coherence.world import World
+from tests.shares.coherence.simulator import NOTHING, VALUE, Access, SimHome, SimNode
+from tests.shares.coherence.world import World
+from tests.shares.history import INITIAL, Operation
 
 FAULTS = ("pause", "stall", "break", "kill")
 

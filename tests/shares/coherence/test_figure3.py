@@ -14,8 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from shares.coherence import DelayedUpdate, FileId, WriteInvalidate, WriteUpdate
-from shares.coherence.simulator import VALUE, Access, SimHome, SimNode
-from shares.coherence.world import World
+from tests.shares.coherence.simulator import VALUE, Access, SimHome, SimNode
+from tests.shares.coherence.world import World
 
 FILE = FileId(1)
 
@@ -61,7 +61,7 @@ class Pair:
         return "asked" if seconds else "here"
 
     def messages(self) -> dict[str, int]:
-        found = self.home.traffic.messages
+        found = self.home.messages
         return {name: found[name] for name in ("Push", "Invalidate", "Recall", "Update")}
 
     @property

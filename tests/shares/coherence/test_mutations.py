@@ -24,9 +24,9 @@ from shares.coherence import (
     requests,
     state,
 )
-from shares.coherence.history import check, check_staleness
 from tests.shares.coherence.faults import Plan, play
 from tests.shares.coherence.test_simulator import Lively, often
+from tests.shares.history import check, check_staleness
 
 SYNC = Plan(operations=1200, between=0.1, closes=0.1, evicts=0.1)
 QUIET = Plan(operations=1200, faults=(), closes=0.1)

@@ -18,8 +18,8 @@ from shares.coherence import (
     Own,
     Predicted,
 )
-from shares.coherence.simulator import VALUE, Access, SimHome, SimNode
-from shares.coherence.world import World
+from tests.shares.coherence.simulator import VALUE, Access, SimHome, SimNode
+from tests.shares.coherence.world import World
 
 FILE = FileId(1)
 
@@ -61,7 +61,7 @@ def test_who_writes_what_others_read_stays_the_owner() -> None:
         seen, _ = pair.access(pair.reader, None)
         assert seen is not None
         assert seen >= value - 3
-    sent = pair.home.traffic.messages
+    sent = pair.home.messages
     # The first grant, and one after the first read: from then on the block is lent.
     assert sent["Own"] == 2
     assert sent["Fetch"] < 10
@@ -86,10 +86,10 @@ def test_what_nobody_writes_any_more_is_shared_again() -> None:
     for _ in range(3):
         pair.rest(0.6)
         pair.access(pair.reader, None)
-    fetched = pair.home.traffic.messages["Fetch"]
+    fetched = pair.home.messages["Fetch"]
     pair.rest(2.0)
     assert pair.access(pair.reader, None) == (3, False)
-    assert pair.home.traffic.messages["Fetch"] == fetched
+    assert pair.home.messages["Fetch"] == fetched
 
 
 def test_an_old_copy_is_not_what_a_native_file_is_written_on() -> None:

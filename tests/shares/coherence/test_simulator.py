@@ -24,9 +24,9 @@ from shares.coherence import (
     WriteInvalidate,
     WriteUpdate,
 )
-from shares.coherence.history import check, check_staleness
-from shares.coherence.world import Link, World
 from tests.shares.coherence.faults import FAULTS, Plan, play
+from tests.shares.coherence.world import Link, World
+from tests.shares.history import check, check_staleness
 
 
 def often() -> Policy:
@@ -124,7 +124,7 @@ def test_what_is_sent_over_a_link_comes_in_its_order() -> None:
 
         def send(number: int) -> None:
             sent.append(number)  # noqa: B023
-            link.send(0, lambda: came.append(number))  # noqa: B023
+            link.send(lambda: came.append(number))  # noqa: B023
 
         for number in range(8):
             world.after(world.chance.random() / 100, partial(send, number))

@@ -4,8 +4,7 @@
 
 Everything that happens is an event of one queue, ordered by time and then by number, and chance is
 one generator with a seed: the same seed is the same run. Real nodes and the real home do around the
-machines what is done here, with files, threads and sockets. Content of a block is a short value
-here; what a message would be on the wire is counted with 4096 bytes for each.
+machines what is done here, with files, threads and sockets. Content of a block is a short value.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ from shares.coherence.messages import (
 )
 from shares.coherence.node import Node
 from shares.coherence.policies import Policy
-from shares.coherence.world import HEADER, Delay, Link, Traffic, World, wire_size
+from tests.shares.coherence.world import Delay, Link, World
 
 Place = tuple[FileId, int]
 VALUE = 12
@@ -90,7 +89,7 @@ class SimHome:
         self.directory = Directory()
         self.files: defaultdict[Place, bytes] = defaultdict(lambda: NOTHING)
         self.log: dict[Place, bytes] = {}
-        self.traffic = Traffic()
+        self.messages: Counter[str] = Counter()
         self.lease = lease
         self.relaxation = relaxation
         self.lost: list[NodeId] = []
@@ -144,8 +143,12 @@ class SimHome:
         connection = self._connections.get(node)
         if connection is not None:
             to, _, down = connection
-            to.account(self.traffic, message)
-            down.send(wire_size(message), lambda: to.receive(lambda: deliver(to)))
+            self.count(message)
+            down.send(lambda: to.receive(lambda: deliver(to)))
+
+    def count(self, message: Message) -> None:
+        """By kind."""
+        self.messages[type(message).__name__] += 1
 
     def act(self, actions: list[Action]) -> None:
         for action in actions:
@@ -193,8 +196,8 @@ class SimHome:
 class SimNode:
     """A node: the machine, its buffer, and the accesses that wait.
 
-    rate: of its clock, against the world's. counted: whether its link's traffic counts. log: "sync"
-    or "off". ahead: blocks of a file that are asked for before each open
+    rate: of its clock, against the world's. log: "sync" or "off". ahead: blocks of a file that are
+    asked for before each open
     """
 
     def __init__(
@@ -206,8 +209,6 @@ class SimNode:
         *,
         log: str = "off",
         rate: float = 1.0,
-        bandwidth: float = inf,
-        counted: bool = True,
         ahead: int = 0,
     ) -> None:
         self.home = home
@@ -221,12 +222,10 @@ class SimNode:
         self.open_files: set[FileId] = set()
         self.paused_until = 0.0
         self.alive = True
-        self.counted = counted
         self.ahead = ahead
         self._expected: set[FileId] = set()
         self.policy = policy()
         self._rate = rate
-        self._bandwidth = bandwidth
         self._requests: dict[int, tuple[Message, float]] = {}
         self._token = 0
         self._held: list[Callable[[], None]] = []
@@ -243,13 +242,9 @@ class SimNode:
     def clock(self) -> float:
         return self.world.now * self._rate + 1000.0 * self.id
 
-    def account(self, traffic: Traffic, message: Message) -> None:
-        if self.counted:
-            traffic.count(message)
-
     def connect(self) -> Link:
-        self.down = Link(self.world, self.delay, self._bandwidth)
-        return Link(self.world, self.delay, self._bandwidth)
+        self.down = Link(self.world, self.delay)
+        return Link(self.world, self.delay)
 
     def stall(self, seconds: float) -> None:
         """Nothing arrives for so long, in both directions; then everything does."""
@@ -353,7 +348,7 @@ class SimNode:
 
     def _control(self, event: Callable[[], list[Action]]) -> None:
         if self._up is not None:
-            self._up.send(HEADER, lambda: self.home.act(event()))
+            self._up.send(lambda: self.home.act(event()))
 
     # Messages.
 
@@ -363,13 +358,13 @@ class SimNode:
         if self._up is None:
             return
         self._requests[token] = (message, self.clock)
-        self.account(self.home.traffic, message)
+        self.home.count(message)
         home = self.home
 
         def arrive() -> None:
             home.act(home.directory.request(self.id, message, token, self.world.now))
 
-        self._up.send(wire_size(message), arrive)
+        self._up.send(arrive)
 
     def replied(self, token: object, message: Message) -> None:
         assert isinstance(token, int)
@@ -402,12 +397,11 @@ class SimNode:
             kept = getattr(answer, "kept", ())
             self._stored(message, [n for n, k in zip(message.numbers, kept, strict=True) if k])
         answer = self._filled(answer)
-        self.account(self.home.traffic, answer)
+        self.home.count(answer)
         home = self.home
         if self._up is not None:
             self._up.send(
-                wire_size(answer),
-                lambda: home.act(home.directory.answer(self.id, number, answer, self.world.now)),
+                lambda: home.act(home.directory.answer(self.id, number, answer, self.world.now))
             )
         self.progress()
 

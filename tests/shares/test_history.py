@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shares.coherence.history import INITIAL, Operation, check, check_staleness, dump, load
+from tests.shares.history import INITIAL, Operation, check, check_staleness, dump, load
 
 
 def wrote(value: str, began: float, ended: float | None, node: int = 1) -> Operation:
