@@ -156,14 +156,18 @@ class Settling(ABC):
     def _forget_closed(self, file: OpenFile) -> None:
         """What was native when it was closed here is so no more. Not while a file is opened: what
         home has just said of this one may be later than the answer to that."""
-        needed = (self._machine.needed(file.file, n) for n in self._machine.numbers(file.file))
-        if file.closed and not self._machine.opens and not any(needed):
+        if not file.closed or self._machine.opens or self._machine.native(file.file):
+            return
+        if not any(self._machine.needed(file.file, n) for n in self._machine.numbers(file.file)):
             self._forget(file.file)
 
     def collect(self) -> None:
         """What was written through windows is on its way to home, where writes that ask are on
-        their way to its log. Not waited for: the heartbeat that comes next is."""
+        their way to its log. Not waited for: the heartbeat that comes next is. Nothing stays of a
+        closed file whose grant has ended when it was still needed, or with a membership."""
         with self._changed:
+            for known in list(self._files.values()):
+                self._forget_closed(known)
             for file in self._windows.files():
                 self._copies.absorb(file)
                 if file.behind and file.log == "async" and not self._machine.native(file.file):

@@ -38,9 +38,12 @@ def replaces(node: Node) -> None:
     node.rename(ROOT, b"g", ROOT, b"f", 0)
 
 
+def knows(node: Node, file: FileId) -> bool:
+    return file in node.content._files or file in node.content._machine.files()
+
+
 def holds(home: Home, node: Node, file: FileId) -> bool:
-    known = file in node.content._files or file in node.content._machine.files()
-    return known or (home.root.parent / "buffer0" / f"{file:016x}").exists()
+    return knows(node, file) or (home.root.parent / "buffer0" / f"{file:016x}").exists()
 
 
 def closed(one: Node, use: Callable[[Node], int], *, rests: bool = False) -> FileId:
@@ -65,6 +68,25 @@ def test_nothing_stays_of_a_file_that_is_no_more(
     act(one if who == "the same node" else two)
     assert eventually(lambda: not holds(home, one, file))
     assert eventually(lambda: file not in home.share.directory.files())
+
+
+@pytest.mark.parametrize("use", [writes, reads])
+def test_nothing_stays_of_a_closed_file_when_the_membership_is_over(
+    home: Home, use: Callable[[Node], int]
+) -> None:
+    """The next one knows nothing of the grant, so nobody would ever ask for it back."""
+    home.add()
+    member = home.member("stays")
+    try:
+        one, hub = member.node, member.node.hub
+        file = closed(one, use)
+        home.share.lost(home.share.sessions[hub.node], "for the test")
+        assert eventually(lambda: one.hub is not hub and one.hub.connected, 60.0)
+        assert eventually(lambda: not knows(one, file))
+        assert not (home.root.parent / "buffer-stays" / f"{file:016x}").exists()
+        assert (home.root / "f").read_bytes() == (CONTENT if use is writes else b"")
+    finally:
+        member.close()
 
 
 @pytest.mark.parametrize("use", [writes, reads])
