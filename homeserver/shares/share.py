@@ -455,9 +455,10 @@ class Share(Naming):
 
     def close_file(self, session: Session, file: FileId) -> None:
         with self.lock:
+            # Who could not open it has perhaps copies of it all the same.
+            self._act(self.directory.close(session.node, file, monotonic()))
             if file in session.opened:
                 session.opened.discard(file)
-                self._act(self.directory.close(session.node, file, monotonic()))
                 self._closed(session, file)
                 self.promises.written(session, file)
 

@@ -296,6 +296,8 @@ class Node(Naming):
                 else:
                     hub, opened = self.ask(uncut)
             except OSError:
+                if remembered is not None and self.content.unasked(file):
+                    self._hub.close(file, lambda _: None)
                 if use.file is None:
                     self._names.closed(file)
                 self._names.gone(file)  # the kernel looks the name up once more after ESTALE

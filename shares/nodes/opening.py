@@ -7,8 +7,9 @@ from __future__ import annotations
 import logging
 import threading
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 from shares.coherence import BLOCK, POLICIES, DelayedUpdate, FileId, Node, Policy
@@ -18,6 +19,7 @@ from shares.nodes.copies import Copies
 from shares.nodes.extent import Extent
 from shares.nodes.hub import Hub, Opened
 from shares.nodes.operations import Attributes, Window
+from shares.nodes.sending import Sender
 from shares.nodes.windows import Windows
 
 log = logging.getLogger(__name__)
@@ -31,6 +33,8 @@ class Opening(ABC):
 
     _changed: threading.Condition
     _hub: Hub
+    _sender: Sender
+    _under_way: Counter[FileId]
     _machine: Node
     _windows: Windows
     _copies: Copies
@@ -78,6 +82,15 @@ class Opening(ABC):
                 self._expected.add(file)
                 self._machine.expect(file, self._policy(DelayedUpdate.name))
             self._ask(self._files[file], Need(0, count, writes=False))
+
+    def unasked(self, file: FileId) -> bool:
+        """Home has not opened the file: wait until it has answered what was asked ahead. Whether it
+        counts this node among who has copies, and is to be told that it closes the file."""
+        if file not in self._expected:
+            return False
+        with suppress(OSError):
+            self._sender.wait_until(lambda: self._under_way[file] <= 0 or not self._hub.connected)
+        return self._under_way[file] <= 0
 
     def opened(self, file: FileId, opened: Opened, hub: Hub) -> OpenFile:
         """Home has opened the file for this node; again, where it is open already. Calls are

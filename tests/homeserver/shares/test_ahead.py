@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable
 from dataclasses import replace
@@ -118,6 +119,28 @@ def test_of_a_file_that_is_not_opened_nothing_stays(home: Home, node: Node) -> N
     assert not (home.root.parent / "buffer0" / f"{file:016x}").exists()
 
 
+def test_who_could_not_open_a_file_is_not_asked_about_it(
+    home: Home, node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It had the content already, and home counted it."""
+    file, other = known(node), home.join("other").node
+
+    def full(*_: object) -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(home.share.tree, "open", full)
+        with pytest.raises(OSError) as caught:
+            node.open(file, os.O_RDONLY)
+    assert caught.value.errno == errno.EMFILE
+    assert fetched(home, node) == 1
+    handle = other.open(file, os.O_RDWR).number
+    assert home.share.directory.native(file) == other.hub.node
+    other.write(handle, 0, b"another's")
+    again = node.open(file, os.O_RDONLY).number
+    assert node.read(again, 0, 10) == b"another's" + CONTENT[9:10]
+
+
 def rewrites(other: Node, file: FileId) -> bytes:
     handle = other.open(file, os.O_RDWR).number
     other.write(handle, 5, b"after")
@@ -182,6 +205,7 @@ def test_what_others_do_before_the_answer_counts(
             return real(*arguments)
         answer = real(*arguments)
         expected = change(other, file)
+        hub.attributes(ROOT)  # with relaxation no write waits until this node has been told
         return answer
 
     hub.open = crossed  # type: ignore[method-assign]
