@@ -169,6 +169,8 @@ class Shares:
         check_name(join.name, "node")
         with self._lock:
             share = self._shares.get(join.share)
+            if share is None and join.share in self._shelf.names():
+                raise OSError(errno.EAGAIN, "home cannot open that share; its log has the cause")
             if share is None:
                 raise OSError(errno.ENOENT, f"home has no share {join.share[:80]}")
             node = self._node(join)

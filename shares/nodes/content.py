@@ -131,6 +131,22 @@ class Content(Opening, Settling):
                 settle(logs, pending)
                 self._changed.notify_all()
 
+    def end(self, why: OSError) -> None:
+        """There is no share any more: nothing here is good for anything, and every access raises
+        this."""
+        with self._changed:
+            for file in self._files.values():
+                self._copies.take_back_all(file)
+                file.complete = file.extent_came = False
+                for access in file.waiting:
+                    access.error = why
+            lost = sum(len(message.fresh) for message in self._machine.reset())
+            self._deferred.clear()
+            self._sender.end(why)
+            self._changed.notify_all()
+        if lost:
+            log.error("%d blocks that were written here are perhaps not at home", lost)
+
     # Accesses.
 
     def extent(self, file: OpenFile) -> Extent:
@@ -192,6 +208,7 @@ class Content(Opening, Settling):
     def _perform(self, access: Access) -> None:
         file = access.file
         with self._changed:
+            self._sender.require_home()
             if self._step(access):
                 return self._finish(access)
             file.waiting.append(access)

@@ -4,12 +4,13 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import threading
 from collections.abc import Callable
 from contextlib import suppress
 
-from satchel.errors import SatchelError
+from satchel.errors import NotFoundError, SatchelError
 from shares.nodes.buffer import Buffer
 from shares.nodes.membership import Caller, Ends, Membership
 from shares.nodes.node import Node
@@ -24,7 +25,8 @@ RETRY_SECONDS = 1.0
 class Member:
     """A node, and its membership of the moment. Thread-safe.
 
-    node: the same one all the time
+    node: the same one all the time. Where home has no such share any more it is at its end: all
+    that programs ask fails at once, also if there is another share of that name later
     """
 
     def __init__(
@@ -56,10 +58,18 @@ class Member:
         self._membership.close()
 
     def _over(self, why: str) -> None:
-        if not self._closed.is_set():
-            log.warning("the share %s: %s; joining again", self.share, why)
-            self.node.lost()
-            threading.Thread(target=self._join_again, name="join again", daemon=True).start()
+        if self._closed.is_set():
+            return
+        if isinstance(self._membership.refusal, NotFoundError):
+            self._end()
+            return
+        log.warning("the share %s: %s; joining again", self.share, why)
+        self.node.lost()
+        threading.Thread(target=self._join_again, name="join again", daemon=True).start()
+
+    def _end(self) -> None:
+        log.error("home has no share %s any more: nothing of it is served here", self.share)
+        self.node.end(OSError(errno.ESTALE, f"home has no share {self.share} any more"))
 
     def _join_again(self) -> None:
         token = self._membership.token
@@ -69,6 +79,9 @@ class Member:
             )
             try:
                 hub = membership.join(JOIN_SECONDS)
+            except NotFoundError:
+                self._end()
+                return
             except SatchelError as error:
                 log.info("the share %s: %s", self.share, error)
                 membership.close()

@@ -36,6 +36,12 @@ VERSION = 6
 PATIENCE_SECONDS = 30.0
 """Without a connection, until a call fails."""
 
+_REFUSALS: dict[int, type[SatchelError]] = {
+    errno.ENOENT: NotFoundError,
+    errno.EEXIST: ConflictError,
+    errno.EAGAIN: UnavailableError,
+}
+
 Reply = Callable[[bytes], None]
 
 
@@ -177,6 +183,11 @@ class Membership:
             raise StateError(f"the share {self.share} is not joined")
         return RemoteHub(self, NodeId(self._joined.node))
 
+    @property
+    def refusal(self) -> SatchelError | None:
+        """Why home does not take the node in; NotFoundError: for good, there is no such share."""
+        return self._refusal
+
     def close(self) -> None:
         """Leave. What is asked raises OSError from now on."""
         self._caller.close()
@@ -219,9 +230,7 @@ class Membership:
         try:
             joined = Joined.unpack(hello)
         except OSError as error:
-            kind = {errno.ENOENT: NotFoundError, errno.EEXIST: ConflictError}.get(
-                error.errno or 0, LeaseOver
-            )
+            kind = _REFUSALS.get(error.errno or 0, LeaseOver)
             what = f"home does not take this node into the share {self.share}"
             self._refusal = kind(what, why=error.strerror or "")
             self._settled.set()

@@ -76,6 +76,7 @@ class Node(Naming):
         self._wait = wait
         self._joined = threading.Event()
         self._joined.set()
+        self._over: OSError | None = None
         self.content = Content(hub, buffer, wait, make, self._engaged)
         self._buffer = buffer
         self._uses = Uses()
@@ -106,9 +107,15 @@ class Node(Naming):
 
     @property
     def hub(self) -> Hub:
-        """Home; between two memberships this waits for the next one."""
+        """Home; between two memberships this waits for the next one. Raises OSError where there
+        is none any more."""
         self._joined.wait(self._wait)
+        self._require_home()
         return self._hub
+
+    def _require_home(self) -> None:
+        if self._over is not None:
+            raise OSError(*self._over.args)
 
     def ask(self, question: Callable[[Hub], T]) -> T:
         """What changes nothing is asked again of the next membership, if this one ends."""
@@ -120,6 +127,7 @@ class Node(Naming):
             if error.errno != errno.EIO or hub.connected:
                 raise
             while self._hub is hub or not self._joined.is_set():
+                self._require_home()
                 if self._wait is not None and time.monotonic() - began > self._wait:
                     raise
                 time.sleep(LOOK_SECONDS)
@@ -129,6 +137,16 @@ class Node(Naming):
         """The membership is over: until `rejoin`, what needs home waits."""
         self._joined.clear()
         self._names.clear()
+
+    def end(self, why: OSError) -> None:
+        """There is no such share any more, for good: all that programs ask raises this from now on,
+        also about what is here."""
+        self._over = why
+        self._names.clear()
+        self.content.end(why)
+        self._joined.set()
+        self._ended.set()
+        self._look.set()
 
     def rejoin(self, hub: Hub) -> None:
         """Go on over the hub of a new membership. Raises OSError: ESTALE where home went on without

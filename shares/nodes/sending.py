@@ -66,6 +66,7 @@ class Sender:
         self._going = 0
         self._unanswered: Counter[FileId] = Counter()
         self._failures: dict[FileId, OSError] = {}
+        self._over: OSError | None = None
 
     def begin(self, hub: Hub) -> list[tuple[Log, Replies]]:
         """A new membership. Logged writes that the last one has not confirmed, for `settle`."""
@@ -83,6 +84,17 @@ class Sender:
     @property
     def connected(self) -> bool:
         return self._hub.connected
+
+    def end(self, why: OSError) -> None:
+        """Nobody takes anything any more: what is waited for raises this."""
+        self._over = why
+        for _, replies in self.begin(self._hub):
+            replies.append(why)
+
+    def require_home(self) -> None:
+        """Raises OSError where nobody takes anything any more."""
+        if self._over is not None:
+            raise OSError(*self._over.args)
 
     def room(self) -> bool:
         """Whether not too much content is on its way to home."""
@@ -191,10 +203,12 @@ class Sender:
                 raise OSError(errno.ESTALE, REFUSED)
 
     def wait_until(self, condition: Callable[[], bool]) -> None:
-        """Without the lock, with which the condition is asked. Raises OSError(EIO)."""
+        """Without the lock, with which the condition is asked. Raises OSError: EIO, or why nobody
+        takes anything any more."""
         since = time.monotonic()
         with self._changed:
             while not condition():
+                self.require_home()
                 self._changed.wait(LOOK_SECONDS)
                 now = time.monotonic()
                 since = now if self._hub.connected else since
