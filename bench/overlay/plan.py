@@ -23,7 +23,7 @@ from shares.coherence import ATTRIBUTES, BLOCK, FileId
 class Step:
     """One access. numbers: blocks, ascending, without the attributes. whole: those that are written
     without a look at what they held. changes: whether the attributes are written. size: of the file
-    before it, in blocks. cut: from which block on the file ends; None where it is not cut."""
+    before it, in blocks. cut: at how many bytes the file ends; None where it is not cut."""
 
     access: Access
     away: bool
@@ -78,7 +78,7 @@ def _steps(workload: Workload) -> Iterator[Step]:
         size, blocks = sizes[access.file], -(-sizes[access.file] // BLOCK)
         if access.kind is Kind.RESIZE:
             sizes[access.file] = access.offset
-            cut = -(-access.offset // BLOCK) if access.offset < size else None
+            cut = access.offset if access.offset < size else None
             yield Step(access, away, (), range(0), blocks, changes=True, cut=cut)
             continue
         end = access.offset + access.length

@@ -35,6 +35,7 @@ from bench.overlay.variants import VARIANTS
 from bench.overlay.waits import OPEN, kind
 from shares.coherence import (
     ATTRIBUTES,
+    BLOCK,
     POLICIES,
     Action,
     Ask,
@@ -276,14 +277,15 @@ class _Replay:
     def _cut(self, node: NodeId, step: Step) -> Waiting:
         """Home is asked for it, and takes the blocks."""
         assert step.cut is not None
-        file, discard, over = step.file, step.cut, [False]
+        file, over = step.file, [False]
+        first, discard = step.cut // BLOCK, -(-step.cut // BLOCK)
         half = self._link.round_trip / 2 if node == MOBILE else 0.0
         self._tokens += 1
         token = self._tokens
 
         def arrived() -> None:
             now = self._clock.now
-            self._act(self._directory.take(file, ATTRIBUTES, inf, discard, token, now))
+            self._act(self._directory.take(file, token, now, first, discard))
 
         def answered() -> None:
             over[0] = True

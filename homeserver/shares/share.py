@@ -20,7 +20,6 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from itertools import groupby
-from math import inf
 from pathlib import Path
 from time import monotonic, time_ns
 from typing import Any
@@ -357,12 +356,12 @@ class Share(Naming):
             with self.lock:
                 self.content.changed(changed)
             return self._current(session, changed)
-        size = inf if changes.size is None else changes.size
-        discard = int(-(-size // BLOCK)) if size < inf else UNCUT
+        first = UNCUT if changes.size is None else changes.size // BLOCK
+        discard = UNCUT if changes.size is None else -(-changes.size // BLOCK)
         done: queue.SimpleQueue[FileId] = queue.SimpleQueue()
         with self.lock:
             token = self._expect(done.put)
-            self._act(self.directory.take(file, ATTRIBUTES, inf, discard, token, monotonic()))
+            self._act(self.directory.take(file, token, monotonic(), first, discard))
         done.get()
         with self.lock:
             try:
@@ -370,7 +369,9 @@ class Share(Naming):
             finally:
                 self._act(self.directory.gave(file, token, monotonic()))
                 grant = self.directory.granted(file, ATTRIBUTES, HOME)
-                self.rights.note(file, ATTRIBUTES, ALL, grant)
+                self.rights.note(file, ATTRIBUTES, 1, grant)
+                if first < UNCUT:
+                    self.rights.note(file, first, ALL, grant)
         return changed
 
     def _current(self, session: Session, attributes: Attributes) -> Attributes:

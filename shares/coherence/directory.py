@@ -34,6 +34,7 @@ from shares.coherence.actions import (
 from shares.coherence.messages import (
     ATTRIBUTES,
     HOME,
+    UNCUT,
     Blocks,
     Done,
     Engage,
@@ -128,19 +129,20 @@ class Directory:
         return []
 
     def take(
-        self, file: FileId, first: int, end: float, discard: int, token: Token, now: float
+        self, file: FileId, token: Token, now: float, first: int = UNCUT, discard: int = UNCUT
     ) -> list[Action]:
-        """Home is going to change these blocks by itself: nobody has any of them when `Taken`
-        comes. discard: from this number on the owners' content is not wanted."""
-        return self._queue(Request(HOME, token, file, first, end, Taking(discard)), now)
+        """Home is going to change block -1, and those from `first` on, by itself: nobody has any of
+        them when `Taken` comes. discard: from this number on the owners' content is not wanted."""
+        end = inf if first < UNCUT else 0
+        return self._queue(Request(HOME, token, file, ATTRIBUTES, end, Taking(first, discard)), now)
 
     def gave(self, file: FileId, token: Token, now: float) -> list[Action]:
         """Home has changed the blocks that it took."""
         known = self._file(file)
         for request in list(known.queue):
-            if request.token == token and request.taken:
+            if request.token == token and isinstance(request.wants, Taking) and request.taken:
                 known.queue.remove(request)
-                known.changed(request, self._grant())
+                known.changed(request.wants, self._grant())
         # Blocks that nobody has asked for yet were changed as well.
         known.base += 1
         actions = [*self._next(known, now), *self._alone(known, file, now)]
@@ -447,7 +449,8 @@ class Directory:
         return Opened(node, request.token, request.file, native, known.grant)
 
     def _make_native(self, known: FileRecord, node: NodeId) -> None:
-        known.native, known.seized, known.grant = node, False, self._grant()
+        known.native, known.seized = node, False
+        known.grant = known.native_grant = self._grant()
         for record in known.blocks.values():
             record.sharers = record.readers = NOBODY
             record.seized = False

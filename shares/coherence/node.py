@@ -28,6 +28,7 @@ from shares.coherence.answers import engage, invalidate, releases, update
 from shares.coherence.files import File, Told
 from shares.coherence.messages import (
     ATTRIBUTES,
+    UNCUT,
     Blocks,
     Done,
     Engage,
@@ -428,13 +429,13 @@ class Node:
         known = self._files.get(message.file)
         if known is not None and isinstance(message, Recall) and message.keep is Keep.COPY:
             return self._along(message, known)
-        if known is None or not known.native or not isinstance(message, Engage):
+        opened = isinstance(message, Engage) and message.cut == UNCUT
+        if known is None or not known.native or not opened:
             return []
         wanted = [
             number
             for number in self._dirty(message.file)
-            if number < message.cut
-            and known.policy.engaged(message.file, number, known.blocks[number], now)
+            if known.policy.engaged(message.file, number, known.blocks[number], now)
         ]
         return self._flushes(message.file, wanted)
 

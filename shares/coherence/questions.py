@@ -54,10 +54,11 @@ def needed(known: FileRecord, request: Request) -> list[tuple[NodeId, Message]]:
 def _about(known: FileRecord, request: Request) -> Iterable[tuple[int, Record]]:
     if isinstance(request.wants, Fetch | Own):
         return [(number, known.record(number)) for number in request.wants.numbers]
+    assert isinstance(request.wants, Taking)
     return [
         (number, record)
         for number, record in known.blocks.items()
-        if request.first <= number < request.end and (record.owner != HOME or record.sharers)
+        if request.wants.takes(number) and (record.owner != HOME or record.sharers)
     ]
 
 

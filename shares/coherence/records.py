@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from math import inf
 
 from shares.coherence.actions import Token
-from shares.coherence.messages import HOME, Fetch, FileId, NodeId, Own, Update
+from shares.coherence.messages import ATTRIBUTES, HOME, UNCUT, Fetch, FileId, NodeId, Own, Update
 
 NOBODY: frozenset[NodeId] = frozenset()
 
@@ -44,9 +44,14 @@ class Opening:
 
 @dataclass(frozen=True)
 class Taking:
-    """Home's own request. discard: from which block on nobody's content is wanted any more."""
+    """Home's own request: for block -1, and those from `first` on. discard: from which block on
+    nobody's content is wanted any more."""
 
+    first: int
     discard: int
+
+    def takes(self, number: int) -> bool:
+        return number == ATTRIBUTES or number >= self.first
 
 
 @dataclass(eq=False)
@@ -71,7 +76,9 @@ class Request:
 
 @dataclass(slots=True)
 class FileRecord:
-    """What is known of a file. over: it is no more, and only requests keep this."""
+    """What is known of a file. grant: the number of the latest right to write all of it, natively
+    or as home, which cuts; native_grant: of the former. over: it is no more, and only requests keep
+    this."""
 
     base: int
     relaxation: float = 0.0
@@ -80,6 +87,7 @@ class FileRecord:
     open: set[NodeId] = field(default_factory=set)
     native: NodeId | None = None
     grant: int = 0
+    native_grant: int = 0
     seized: bool = False
     over: bool = False
 
@@ -96,25 +104,24 @@ class FileRecord:
             return grant == self.grant
         if grant == record.grant:
             # An owner that became the only user later may still have what it wrote as the owner.
-            return self.grant <= grant or record.owner != HOME
+            return self.native_grant <= grant or record.owner != HOME
         return grant == self.grant > record.grant
 
-    def changed(self, taken: Request, grant: int) -> None:
+    def changed(self, taken: Taking, grant: int) -> None:
         """Home has changed the blocks that it took: nothing that was written before is the latest.
         grant: a number that nobody writes under. Of what was cut off nothing is known any more, but
         that its versions have been."""
         kept: dict[int, Record] = {}
         for number, record in self.blocks.items():
-            cut = isinstance(taken.wants, Taking) and number >= taken.wants.discard
-            if cut and taken.end == inf:
+            if number >= taken.discard:
                 self.base = max(self.base, record.version)
                 continue
             kept[number] = record
-            if taken.first <= number < taken.end:
+            if taken.takes(number):
                 record.version += 1
                 record.grant = grant
         self.blocks = kept
-        if taken.end == inf:
+        if taken.first < UNCUT:
             self.grant, self.seized = grant, False
 
     def alone(self, node: NodeId) -> bool:

@@ -27,6 +27,7 @@ from satchel.errors import IntegrityError
 from shares.coherence import (
     ATTRIBUTES,
     BLOCK,
+    UNCUT,
     Blocks,
     Carrier,
     Engage,
@@ -418,7 +419,8 @@ class Content(Opening, Settling):
             file.extent_came = False
         self._sender.count(answer)
         reply(answer)
-        if isinstance(message, Engage) and file is not None and file.log != "off":
+        opened = isinstance(message, Engage) and message.cut == UNCUT
+        if opened and file is not None and file.log != "off":
             for flush in self._machine.flush(message.file, FLUSHED):
                 self._sender.send(flush)
         self._go_on(message.file)

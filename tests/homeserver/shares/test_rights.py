@@ -125,6 +125,24 @@ def test_what_a_node_gave_before_is_not_put_back_into_a_file_that_was_cut(
     assert (home.root / "file").read_bytes() == bytes(3 * BLOCK)
 
 
+def test_what_a_node_wrote_before_a_cut_is_brought_to_a_home_that_begins_anew(home: Home) -> None:
+    """It stayed the node's when home took what was cut."""
+    home.add(log="off")
+    one, two = home.member("one"), home.member("two")
+    try:
+        file, first, second = both_open(one, two)
+        one.node.write(first, 0, b"x" * 6 * BLOCK)
+        two.node.change(file, Changes(size=4 * BLOCK + 5), second)
+        home.begin_again()
+        assert eventually(lambda: len(home.share.sessions) == 2)
+        expected = b"x" * (4 * BLOCK + 5)
+        assert one.node.read(first, 0, 9 * BLOCK) == two.node.read(second, 0, 9 * BLOCK) == expected
+    finally:
+        one.close()
+        two.close()
+    assert (home.root / "file").read_bytes() == expected
+
+
 def both_open(one: Staying, two: Staying) -> tuple[FileId, int, int]:
     """A file that two nodes have open: its id, and their handles."""
     entry, handle = one.node.create(ROOT, b"file", 0o644, os.O_RDWR, os.getuid(), os.getgid())

@@ -117,6 +117,31 @@ def test_a_cut_takes_what_others_wrote_behind_it(home: Home) -> None:
     assert eventually(lambda: (home.root / "file").read_bytes() == expected)
 
 
+@pytest.mark.parametrize("alone", [False, True], ids=["shared", "native"])
+def test_a_cut_calls_home_the_partial_block_alone(
+    home: Home, alone: bool, record_property: Callable[[str, object], None]
+) -> None:
+    """All that was written before the cut went home as well: 2 MB for half of 1,000 blocks."""
+    home.add(log="off")
+    one, two = home.join("one").node, home.join("two").node
+    file, handle = make(one, content=b"begun")
+    if not alone:
+        two.open(file, READ_WRITE)
+    one.write(handle, 0, b"x" * 1000 * BLOCK)
+    session = home.share.sessions[one.hub.node]
+
+    def came() -> int:
+        one.hub.attributes(ROOT)  # behind all that the node has said
+        kinds = ("Recalled", "Flush", "Push", "Release")
+        return sum(session.traffic_bytes["in", kind] for kind in kinds)
+
+    before = came()
+    (one if alone else two).change(file, Changes(size=500 * BLOCK + 5), None)
+    record_property("bytes", came() - before)
+    assert came() - before < 3 * BLOCK
+    assert one.read(handle, 0, 1000 * BLOCK) == b"x" * (500 * BLOCK + 5)
+
+
 def test_three_nodes_append_at_once_and_nothing_is_lost(home: Home) -> None:
     home.add()
     nodes = [home.join(str(n)).node for n in range(3)]
@@ -513,8 +538,8 @@ def test_what_is_cut_off_a_native_file_is_neither_named_nor_sent(home: Home) -> 
     one.change(file, Changes(size=BLOCK), handle)
     numbers = [n for n in range(-1, 4000) if home.share.directory.record(file, n) is not None]
     assert numbers == [-1, 0]
-    # What is before the cut, of which home has got what was written, and the node kept a copy.
-    assert one.content.traffic["Flush"] == one.content.traffic["Invalidate"] == 1
+    # What is before the cut stays the node's.
+    assert one.content.traffic["Flush"] == one.content.traffic["Invalidate"] == 0
     assert one.read(handle, 0, 3 * BLOCK) == b"x" * BLOCK
     one.write(handle, 2 * BLOCK, b"z")
     expected = b"x" * BLOCK + bytes(BLOCK) + b"z"

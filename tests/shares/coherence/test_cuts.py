@@ -4,8 +4,6 @@
 
 from __future__ import annotations
 
-from math import inf
-
 from shares.coherence import (
     ATTRIBUTES,
     BLOCK,
@@ -14,18 +12,25 @@ from shares.coherence import (
     Ask,
     Blocks,
     Directory,
+    Done,
     Engage,
     Engaged,
     Fetch,
     FileId,
     Granted,
+    Invalidate,
+    Invalidated,
+    Message,
     Native,
     NodeId,
     Opened,
     Own,
+    Recall,
+    Recalled,
     Refused,
     Release,
     Reply,
+    Store,
     Taken,
 )
 
@@ -40,7 +45,7 @@ def opened(directory: Directory, node: NodeId) -> Opened:
 
 
 def cut(directory: Directory, block: int) -> list[Action]:
-    return directory.take(FILE, ATTRIBUTES, inf, block, 2, 0.0)
+    return directory.take(FILE, 2, 0.0, block, block)
 
 
 def replied(actions: list[Action]) -> object:
@@ -128,3 +133,74 @@ def test_a_file_that_two_nodes_have_open_is_nobodys_after_a_cut() -> None:
     assert cut(directory, 3) == [Taken(2, FILE)]
     assert directory.gave(FILE, 2, 0.0) == []
     assert directory.native(FILE) is None
+
+
+def both_open_one_writes(directory: Directory, blocks: int) -> int:
+    """Both have the file open, ONE owns it all: the grant of that."""
+    opened(directory, ONE)
+    (asked,) = directory.open(TWO, FILE, 4, 0.0)
+    assert isinstance(asked, Ask)
+    directory.answer(ONE, asked.number, Engaged(FILE, 0, 0, (), ()), 0.0)
+    versions = (0,) * (blocks + 1)
+    granted = replied(
+        directory.request(ONE, Own(FILE, ATTRIBUTES, blocks + 1, versions, False), 5, 0.0)
+    )
+    assert isinstance(granted, Granted)
+    return granted.grant
+
+
+def taken(directory: Directory, actions: list[Action]) -> list[Message]:
+    """What the owner was asked, who has written all of it; home has what it wanted then."""
+    found: list[Message] = []
+    for ask in actions:
+        assert isinstance(ask, Ask) and ask.node == ONE
+        about = (FILE, ask.message.first, ask.message.count)
+        no = (False,) * ask.message.count
+        answer: Message = Invalidated(*about, no)
+        if isinstance(ask.message, Recall):
+            fresh = tuple(ask.message.numbers)
+            answer = Recalled(*about, fresh, bytes(BLOCK * len(fresh)), kept=no)
+        directory.answer(ONE, ask.number, answer, 0.0)
+        found.append(ask.message)
+    directory.gave(FILE, 2, 0.0)
+    return found
+
+
+def test_a_cut_asks_for_block_1_the_partial_block_and_what_is_cut() -> None:
+    """It asked for all of the file."""
+    directory = Directory()
+    both_open_one_writes(directory, 10)
+    asked = taken(directory, directory.take(FILE, 2, 0.0, 5, 6))
+    assert [(type(ask), *ask.numbers) for ask in asked] == [
+        (Recall, ATTRIBUTES),
+        (Recall, 5),
+        (Invalidate, 6, 7, 8, 9),
+    ]
+    owners = [directory.record(FILE, number) for number in range(ATTRIBUTES, 7)]
+    assert [record and record.owner for record in owners] == [HOME, *[ONE] * 5, HOME, None]
+
+
+def test_a_change_of_times_asks_for_block_1() -> None:
+    directory = Directory()
+    both_open_one_writes(directory, 10)
+    actions = directory.take(FILE, 2, 0.0)
+    (ask,) = [action.message for action in actions if isinstance(action, Ask)]
+    assert (ask.first, ask.count) == (ATTRIBUTES, 1)
+    recall = directory.request(TWO, Fetch(FILE, 3, 1, (0,)), 6, 0.0)
+    assert isinstance(recall[0], Ask)  # what is of content does not wait for that
+    taken(directory, actions)
+
+
+def test_what_a_lost_node_wrote_before_a_cut_is_taken() -> None:
+    """Nobody has written there since."""
+    directory = Directory()
+    grant = both_open_one_writes(directory, 10)
+    taken(directory, directory.take(FILE, 2, 0.0, 5, 6))
+    directory.lost(ONE, 0.0)
+    for number in (ATTRIBUTES, 5, 7):
+        late = Release(FILE, number, 1, (number,), bytes(BLOCK), grant)
+        assert replied(directory.request(ONE, late, 7, 0.0)) == Refused(FILE, number, 1, (number,))
+    kept = Release(FILE, 4, 1, (4,), bytes(BLOCK), grant)
+    store, reply = directory.request(ONE, kept, 8, 0.0)
+    assert isinstance(store, Store)
+    assert isinstance(reply, Reply) and reply.message == Done(FILE, 4, 1)

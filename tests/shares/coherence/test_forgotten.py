@@ -4,10 +4,7 @@
 
 from __future__ import annotations
 
-from math import inf
-
 from shares.coherence import (
-    ATTRIBUTES,
     Action,
     Ask,
     Blocks,
@@ -48,7 +45,7 @@ def test_a_cut_that_waits_for_a_file_that_is_removed_is_answered() -> None:
     """The last name was taken away while a native node that had closed the file was asked: who
     wanted to cut it waited for ever."""
     directory = closed_natively()
-    ask = asked(directory.take(FILE, ATTRIBUTES, inf, 0, 2, 0.0))
+    ask = asked(directory.take(FILE, 2, 0.0, 0, 0))
     assert isinstance(ask.message, Engage)
     directory.forget(FILE, 0.0)
     answer = Engaged(FILE, 0, 0, (), ())
@@ -59,7 +56,7 @@ def test_a_cut_that_waits_for_a_file_that_is_removed_is_answered() -> None:
 
 def test_a_cut_of_a_removed_file_does_not_wait_for_a_lost_node() -> None:
     directory = closed_natively()
-    asked(directory.take(FILE, ATTRIBUTES, inf, 0, 2, 0.0))
+    asked(directory.take(FILE, 2, 0.0, 0, 0))
     directory.forget(FILE, 0.0)
     assert Taken(2, FILE) in directory.lost(ONE, 0.0)
     directory.gave(FILE, 2, 0.0)
@@ -87,7 +84,7 @@ def test_what_waits_behind_a_request_for_a_removed_file_is_answered() -> None:
 
 def test_an_answer_that_comes_too_late_brings_a_removed_file_not_back() -> None:
     directory = closed_natively()
-    ask = asked(directory.take(FILE, ATTRIBUTES, inf, 0, 2, 0.0))
+    ask = asked(directory.take(FILE, 2, 0.0, 0, 0))
     directory.rejoining(ONE, 0.0)
     directory.lost(ONE, 0.0)
     directory.gave(FILE, 2, 0.0)

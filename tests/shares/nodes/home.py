@@ -22,6 +22,7 @@ from homeserver.shares.locks import Locks
 from shares.coherence import (
     ATTRIBUTES,
     BLOCK,
+    UNCUT,
     Action,
     Append,
     Ask,
@@ -276,9 +277,7 @@ class InProcessHub:
         home = self._home
         if home.directory.native(file) == self.node:
             return home.extent(file)
-        found = home.blocking(
-            lambda token: home.directory.take(file, ATTRIBUTES, 0, 1 << 60, token, time.monotonic())
-        )
+        found = home.blocking(lambda token: home.directory.take(file, token, time.monotonic()))
         extent = home.extent(file)
         with home.lock:
             home.act(home.directory.gave(file, found.token, time.monotonic()))
@@ -291,12 +290,10 @@ class InProcessHub:
             changed = home.tree.change(file, changes)
             home.changed(self.node, file, None)
             return changed
-        cut = -(-changes.size // BLOCK) if changes.size is not None else 0
-        first = changes.size // BLOCK if changes.size is not None else 0
-        end: float = float("inf") if changes.size is not None else 0
-        del first
+        first = changes.size // BLOCK if changes.size is not None else UNCUT
+        cut = -(-changes.size // BLOCK) if changes.size is not None else UNCUT
         found = home.blocking(
-            lambda token: home.directory.take(file, ATTRIBUTES, end, cut, token, time.monotonic())
+            lambda token: home.directory.take(file, token, time.monotonic(), first, cut)
         )
         try:
             with home.lock:
