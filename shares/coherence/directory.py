@@ -365,7 +365,7 @@ class Directory:
             outdated = self._outdated(known, request.node, wants, now)
             message = self._granted(known, request.node, wants)
         elif isinstance(wants, Opening):
-            return [self._opened(known, request)]
+            return self._opened(known, request, now)
         else:
             request.taken = True
             return [Taken(request.token, request.file)]
@@ -393,9 +393,7 @@ class Directory:
         versions, fresh, lent = [], [], []
         for number, had in zip(wants.numbers, wants.versions, strict=True):
             record = known.record(number)
-            if record.seized:
-                # What the lost owner may still have would come too late now.
-                record.seized, record.grant = False, self._grant()
+            self._shown(record)
             versions.append(record.version)
             if had != record.version:
                 # A node that became the owner after it asked makes nothing of it.
@@ -407,6 +405,11 @@ class Directory:
                 record.used = True
         about = (wants.file, wants.first, wants.count)
         return Blocks(*about, tuple(fresh), versions=tuple(versions), lent=tuple(lent))
+
+    def _shown(self, record: Record) -> None:
+        """A node gets to see the block: what a lost owner may still have would come too late."""
+        if record.seized:
+            record.seized, record.grant = False, self._grant()
 
     def _granted(self, known: FileRecord, node: NodeId, wants: Own) -> Granted:
         versions, fresh, shared, used = [], [], [], []
@@ -440,13 +443,26 @@ class Directory:
         self._grants += 1
         return self._grants
 
-    def _opened(self, known: FileRecord, request: Request) -> Action:
+    def _opened(self, known: FileRecord, request: Request, now: float) -> list[Action]:
         node = request.node
+        again = node in known.open
         known.open.add(node)
         if known.native is None and known.open == {node} and known.alone(node):
             self._make_native(known, node)
         native = known.native == node
-        return Opened(node, request.token, request.file, native, known.grant)
+        opened = Opened(node, request.token, request.file, native, known.grant)
+        return [opened] if native or again else [*self._ahead(known, request, now), opened]
+
+    def _ahead(self, known: FileRecord, request: Request, now: float) -> list[Action]:
+        """Who has asked for content ahead of its open gets block -1 ahead of the answer, in which a
+        native file's user has it: its first read waits for nothing. Not where a node owns it."""
+        node, record = request.node, known.record(ATTRIBUTES)
+        has = any(node in each.sharers for each in known.blocks.values())
+        if not has or record.owner != HOME or node in record.sharers:
+            return []
+        self._shown(record)
+        record.sharers |= {node}
+        return [self._ask(node, known.update(request.file, ATTRIBUTES, 1), None, now)]
 
     def _make_native(self, known: FileRecord, node: NodeId) -> None:
         known.native, known.seized = node, False

@@ -60,6 +60,22 @@ def test_who_opens_and_reads_waits_once(home: Home, node: Node) -> None:
     assert fetched(home, node) == 2
 
 
+def test_who_opens_and_reads_what_another_one_has_open_waits_once(home: Home, node: Node) -> None:
+    """The first read waited for size and times, although the content was here."""
+    other = home.join("other").node
+    there = other.open(known(other), os.O_RDONLY).number
+    assert other.read(there, 0, BLOCK) == CONTENT[:BLOCK]
+    file = known(node)
+    handle = node.open(file, os.O_RDONLY).number
+    assert fetched(home, node) == 1
+    assert not node.content.native(file)
+    size = LIMIT * BLOCK
+    assert asked(home, node, lambda: node.read(handle, 0, size)) == 0
+    assert node.read(handle, 0, size) == CONTENT[:size]
+    assert node.attributes(file, handle).size == len(CONTENT)
+    assert fetched(home, node) == 1
+
+
 @pytest.mark.parametrize("size", [0, 1, BLOCK, BLOCK + 1])
 def test_no_more_is_sent_than_the_file_has(home: Home, node: Node, size: int) -> None:
     (home.root / "g").write_bytes(CONTENT[:size])
