@@ -183,6 +183,8 @@ class Content(Opening, Settling):
             self._sender.wait_until(self._sender.bounded)
             if file.behind > LAG_BYTES - BLOCK:
                 self._flush(file.file)
+                with self._changed:
+                    self._windows.allow(file)
         return access.result
 
     def cut(self, file: OpenFile, extent: Extent) -> None:

@@ -183,7 +183,7 @@ class Windows:
         if window is None:
             return
         now = clock.now()
-        self._allow(file, window)
+        self.allow(file)
         if window.whole or not self._machine.readable(file.file, ATTRIBUTES, now):
             return
         if not window.exact or window.size != file.extent.size:
@@ -200,9 +200,12 @@ class Windows:
             writes = 0 if file.log == "sync" else int(min(rights.writes, UNLIMITED))
             window.grant(rights.first, rights.count, read=rights.reads, writes=writes)
 
-    def _allow(self, file: OpenFile, window: Window) -> None:
+    def allow(self, file: OpenFile) -> None:
         """How much may be written until the node is asked: by what home's log may lag behind, and
         by what the policy says of block -1, whose times change with each write."""
+        window = file.granted
+        if window is None:
+            return
         native = self._machine.native(file.file)
         writes = fresh = inf
         if not native and self._machine.block(file.file, ATTRIBUTES).owned:

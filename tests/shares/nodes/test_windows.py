@@ -353,6 +353,26 @@ def test_what_is_written_through_a_window_is_soon_at_home(
     assert eventually(lambda: home.tree.read(file, BLOCK, 4) == b"TaiL")
 
 
+def test_a_file_as_long_as_homes_log_may_lag_is_written_again_without_asking(
+    mount: Mount, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What had been asked for and flushed counted on: each pass asked, and waited for a flush."""
+    blocks = 16
+    for module in ("windows", "content"):
+        monkeypatch.setattr(f"shares.nodes.{module}.LAG_BYTES", blocks * BLOCK)
+    one = mount()
+    collect = one.node.content.collect
+    monkeypatch.setattr(one.node.content, "collect", lambda: None)  # by heartbeats
+    handle = one.open()
+    for turn in range(5):
+        if turn == 1:
+            collect()
+        before = one.answered
+        for number in range(blocks):
+            os.pwrite(handle, os.urandom(BLOCK), number * BLOCK)
+    assert one.answered == before + blocks
+
+
 def test_a_buffer_that_is_too_small_only_costs_messages(mount: Mount) -> None:
     one, two = mount(limit=40 * BLOCK), mount(limit=40 * BLOCK)
     blocks = 150
