@@ -101,47 +101,6 @@ def test_a_size_is_the_latest_for_who_has_not_opened_the_file(home: Home) -> Non
     assert two.attributes(file, None).size == 10_000
 
 
-def test_a_cut_takes_what_others_wrote_behind_it(home: Home) -> None:
-    home.add()
-    one, two = home.join("one").node, home.join("two").node
-    file, first = make(one, content=b"a" * 5 * BLOCK)
-    second = two.open(file, READ_WRITE).number
-    two.write(second, 3 * BLOCK, b"b" * BLOCK)
-    one.change(file, Changes(size=BLOCK + 7), first)
-    assert two.read(second, 0, 1 << 20) == b"a" * (BLOCK + 7)
-    two.write(second, 2 * BLOCK, b"c")
-    expected = b"a" * (BLOCK + 7) + bytes(BLOCK - 7) + b"c"
-    assert one.read(first, 0, 1 << 20) == expected
-    one.release(first, 0)
-    two.release(second, 0)
-    assert eventually(lambda: (home.root / "file").read_bytes() == expected)
-
-
-@pytest.mark.parametrize("alone", [False, True], ids=["shared", "native"])
-def test_a_cut_calls_home_the_partial_block_alone(
-    home: Home, alone: bool, record_property: Callable[[str, object], None]
-) -> None:
-    """All that was written before the cut went home as well: 2 MB for half of 1,000 blocks."""
-    home.add(log="off")
-    one, two = home.join("one").node, home.join("two").node
-    file, handle = make(one, content=b"begun")
-    if not alone:
-        two.open(file, READ_WRITE)
-    one.write(handle, 0, b"x" * 1000 * BLOCK)
-    session = home.share.sessions[one.hub.node]
-
-    def came() -> int:
-        one.hub.attributes(ROOT)  # behind all that the node has said
-        kinds = ("Recalled", "Flush", "Push", "Release")
-        return sum(session.traffic_bytes["in", kind] for kind in kinds)
-
-    before = came()
-    (one if alone else two).change(file, Changes(size=500 * BLOCK + 5), None)
-    record_property("bytes", came() - before)
-    assert came() - before < 3 * BLOCK
-    assert one.read(handle, 0, 1000 * BLOCK) == b"x" * (500 * BLOCK + 5)
-
-
 def test_three_nodes_append_at_once_and_nothing_is_lost(home: Home) -> None:
     home.add()
     nodes = [home.join(str(n)).node for n in range(3)]
@@ -530,23 +489,6 @@ def test_a_node_is_not_lost_by_how_long_it_takes_to_cut_a_file(
     assert not home.shares.status("photos")["taken_over"]
 
 
-def test_what_is_cut_off_a_native_file_is_neither_named_nor_sent(home: Home) -> None:
-    """Home made a record of each block, and asked for each to be let go, with its lock held."""
-    home.add(log="off")
-    one = home.join("one").node
-    file, handle = make(one, content=b"x" * 4000 * BLOCK)
-    one.change(file, Changes(size=BLOCK), handle)
-    numbers = [n for n in range(-1, 4000) if home.share.directory.record(file, n) is not None]
-    assert numbers == [-1, 0]
-    # What is before the cut stays the node's.
-    assert one.content.traffic["Flush"] == one.content.traffic["Invalidate"] == 0
-    assert one.read(handle, 0, 3 * BLOCK) == b"x" * BLOCK
-    one.write(handle, 2 * BLOCK, b"z")
-    expected = b"x" * BLOCK + bytes(BLOCK) + b"z"
-    two = home.join("two").node
-    assert two.read(two.open(file, os.O_RDONLY).number, 0, 9 * BLOCK) == expected
-
-
 def test_home_tells_which_node_it_went_on_without_and_what_it_replayed(
     home: Home, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -606,8 +548,8 @@ def test_a_node_that_leaves_is_not_waited_for(home: Home, caplog: pytest.LogCapt
     file, handle = make(staying.node, content=b"left behind")
     staying.node.set_lock(handle, 7, 0, 9, LockKind.WRITE, 1, wait=False)
     staying.close()
-    eventually(lambda: not share.sessions)
-    assert "(leaves): it has left" in caplog.text
+    assert eventually(lambda: "(leaves): it has left" in caplog.text)
+    assert not share.sessions
     two = home.join("two").node
     reader = two.open(file, READ_WRITE).number
     assert two.read(reader, 0, 100) == b"left behind"

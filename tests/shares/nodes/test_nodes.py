@@ -202,7 +202,7 @@ def test_a_name_that_was_looked_for_while_it_was_made_is_there_afterwards(
 def test_a_native_file_that_is_larger_than_the_buffer_is_given_up_in_runs(
     join: Join, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Block by block, to cut a file of 2.5 GB took longer than programs wait for home."""
+    """Block by block, 2.5 GB took longer than programs wait for home."""
     dropped: list[tuple[int, int | None]] = []
     drop = Buffer.drop
 
@@ -211,11 +211,15 @@ def test_a_native_file_that_is_larger_than_the_buffer_is_given_up_in_runs(
         drop(self, file, first, count)
 
     monkeypatch.setattr(Buffer, "drop", counted)
-    one = join(limit=64 * BLOCK)
+    one, two = join(limit=64 * BLOCK), join()
     file, handle = make(one, content=bytes(2048 * BLOCK))
     one.change(file, Changes(size=1024 * BLOCK), handle)
     assert one.attributes(file, handle).size == 1024 * BLOCK
     assert one.read(handle, 1023 * BLOCK, 2 * BLOCK) == bytes(BLOCK)
+    other = two.open(file, READ_WRITE).number
+    assert two.read(other, 0, BLOCK) == bytes(BLOCK)
+    one.write(handle, 0, b"asks, and so looks how full the buffer is")
+    assert one.content.status()["buffered_blocks"] <= 64
     assert 0 < len(dropped) < 8
 
 
