@@ -79,6 +79,8 @@ def hand_over(
         pages |= found.pages
     if len(changed) > WORKING_SET_LIMIT:
         raise TooMuchChanged(replica.id, len(changed))
+    for name, root in frozen.volumes.items():
+        fetcher.pages(root, (block for which, block in changed if which == name), Priority.DEMAND)
 
     def content(run: Run) -> bytes:
         root = frozen.volumes[run.volume]

@@ -197,7 +197,7 @@ class Prefetcher:
         self._stream()
         for thread in after:
             thread.join()
-        self._bring_touched()
+        self._bring_touched(changes or frozenset())
         count = sum(part.frame.count for part in parts)
         seconds = time.monotonic() - self._began
         logger.info("working set: %d blocks in %.1f s", count, seconds)
@@ -234,8 +234,9 @@ class Prefetcher:
         except Exception as error:
             _tell("pages come whole", error)
 
-    def _bring_touched(self) -> None:
-        """What neither the changes nor the working set had, and the machine has touched before."""
+    def _bring_touched(self, changes: frozenset[Block]) -> None:
+        """What neither the changes nor the working set had, and the machine has touched before; then
+        the pages above the changes, which the next hand-over is going to need."""
         spans = []
         for name, volume in self._volumes.items():
             runs = self._touched.get(name, ())
@@ -244,6 +245,9 @@ class Prefetcher:
         try:
             for start in range(0, len(spans), SPANS):
                 self._fetcher.ahead(spans[start : start + SPANS])
+            for name, volume in self._volumes.items():
+                blocks = [number for which, number in changes if which == name]
+                self._fetcher.pages(volume.root, blocks, Priority.BACKGROUND)
         except Exception as error:
             _tell("what was touched before is not brought ahead", error)
 

@@ -15,7 +15,15 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from chunkstore import PageChanges, Store, TableRoot, pages_missing, places_missing, split_refs
+from chunkstore import (
+    BlockState,
+    PageChanges,
+    Store,
+    TableRoot,
+    pages_missing,
+    places_missing,
+    split_refs,
+)
 from overlay import ReadAbandoned, Volume
 from satchel.errors import UnavailableError
 from satchel.ids import BLOCK_SIZE, CHUNK_REF_SIZE, ChunkRef
@@ -172,8 +180,11 @@ class Fetcher:
         return self._maker.instead(page) if self._maker else page
 
     def _lacking(self, spans: Sequence[Span]) -> dict[Key, int]:
+        """What is missing for these blocks. Of those that are here already no pages are: what was
+        streamed is, and its pages would cost a round trip each."""
+        absent = [s for s in spans if s[0].map.counts(*s[1:])[BlockState.ABSENT]]
         wanted: dict[Key, int] = {}
-        for volume, first, count in spans:
+        for volume, first, count in absent:
             if missing := self._unresolved(volume, first, count):
                 wanted |= self._wanted(volume.root, first, count, missing)
         return wanted

@@ -8,10 +8,11 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from chunkstore import BlockState, TableRoot
+from chunkstore import BlockState, Below, TableRoot, encode_page_changes, pages_missing
 from replica import IDLE, RESUME, STEADY, Access, Profile, Run, encode_working_set, observed
 from satchel.ids import BLOCK_SIZE, ZERO_REF, ChunkRef
 from surrogate.fetching.coverage import Span
@@ -94,6 +95,29 @@ def test_what_was_touched_elsewhere_comes_when_the_giver_is_not_needed_any_more(
     assert eventually(lambda: bench.present() == 23)
     assert (independent[100], independent[1000]) == (True, True)
     assert not independent[200]
+
+
+def test_what_changed_elsewhere_and_has_come_is_not_asked_for_again(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A replica of home's fresh checkpoint that was handed over: its pages are at home, a round
+    trip away each."""
+    changed = bench.blob(Run("disk0", 200, 10), Run("disk0", 700, 1))
+    pages = bench.home.import_bytes(encode_page_changes({}, {"disk0": bench.volume.root}))
+    prefetcher = Prefetcher(bench.cache, bench.fetcher, None, changed, pages)
+    below, asked = bench.source.below, []
+
+    def note(places: Sequence[Below], *rest: Any) -> bytes:
+        asked.extend(place.page for place in places)
+        return below(places, *rest)
+
+    monkeypatch.setattr(bench.source, "below", note)
+    prefetcher.start({"disk0": bench.volume})
+    assert eventually(lambda: prefetcher.independent)
+    prefetcher.join()
+    assert bench.present() == 11
+    assert bench.volume.root.ref not in asked
+    assert pages_missing(bench.cache, bench.volume.root, [200, 700]) == []
 
 
 def test_the_working_set_is_brought_and_nothing_else(bench: Bench) -> None:
