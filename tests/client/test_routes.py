@@ -16,6 +16,7 @@ from client.cli.plan import row
 from client.history import KEPT, History, MovesInvalid, decode, encode
 from client.routes import (
     CACHE,
+    FIRST_HOME_RATE,
     Made,
     Route,
     Situation,
@@ -95,11 +96,20 @@ def test_a_replay_says_how_long_an_operation_takes_when_it_is_replayed() -> None
     assert replay_pace([MADE, few, other, other]) == pytest.approx(0.4)
 
 
-def test_bytes_from_home_say_nothing_of_the_media_where_there_are_others() -> None:
+def test_what_one_source_gives_says_nothing_of_another_one() -> None:
     from_home = dataclasses.replace(MADE, near="home", seconds=100.0)
     there = dataclasses.replace(NOW, replayed=20)
     assert seconds(there, MADE, *[from_home] * 4)[Route.REPLAY] == pytest.approx(6.0)
-    assert seconds(there, from_home)[Route.REPLAY] == pytest.approx(100.0)
+    assert seconds(there, from_home)[Route.REPLAY] == seconds(there)[Route.REPLAY]
+    at_home = dataclasses.replace(there, near="home")
+    assert seconds(at_home, MADE)[Route.REPLAY] == pytest.approx(2.0 + 4e6 / FIRST_HOME_RATE)
+
+
+def test_a_source_s_rate_is_that_of_another_route_before_it_is_a_guess() -> None:
+    fresh = dataclasses.replace(MADE, route=Route.FRESH, near="home", asked_seconds=4.0)
+    fresh = dataclasses.replace(fresh, replayed=0, replay_seconds=0.0, seconds=12.0)
+    at_home = dataclasses.replace(NOW, replayed=0, near="home")
+    assert seconds(at_home, fresh)[Route.REPLAY] == pytest.approx(8.0)
 
 
 def test_a_surrogate_has_what_was_resumed_there_since_the_checkpoint_was_made() -> None:
