@@ -235,8 +235,8 @@ class Prefetcher:
             _tell("pages come whole", error)
 
     def _bring_touched(self, changes: frozenset[Block]) -> None:
-        """What neither the changes nor the working set had, and the machine has touched before; then
-        the pages above the changes, which the next hand-over is going to need."""
+        """What neither the changes nor the working set had, and the machine has touched before.
+        Then the pages above the changes, which the next hand-over is going to need."""
         spans = []
         for name, volume in self._volumes.items():
             runs = self._touched.get(name, ())

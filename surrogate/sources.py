@@ -13,6 +13,7 @@ asked.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -27,11 +28,20 @@ PLUGGED = Prior(round_trip=0.001, rate=20e6, hits=0.5)
 OWN = Prior(round_trip=0.0002, rate=200e6, hits=0.5)
 
 
+REST_SECONDS = 1.0
+"""After so long without an answer a connection may be from before a walk."""
+
+REST_PATIENCE = 1 / 3
+"""Of the silence that is borne otherwise: then it is twice what the slowest answer took."""
+
+
 class SocketSource:
     """A source behind a Unix socket.
 
     Where it is silent, its connections are not used again: when a client has walked to another
     network, another forward is at that socket, and those through the old one are silent for ever.
+    One that had rested is no fault of the source: it is waited for less, and asked again over a
+    new one.
     """
 
     def __init__(self, name: str, socket: Path, prior: Prior = FORWARDED) -> None:
@@ -42,17 +52,22 @@ class SocketSource:
         self._http = HttpClient(socket, peer=name)
         self._closed = False
         self._goes_below = True
+        self._heard = time.monotonic()
 
     def fetch(self, refs: bytes, priority: Priority, silence: float) -> bytes:
         """Raises UnavailableError, also when nothing came for `silence` seconds."""
-        return self._ask(lambda chunks: chunks.fetch(refs, priority, timeout=silence))
+        return self._ask(
+            lambda chunks, patience: chunks.fetch(refs, priority, timeout=patience), silence
+        )
 
     def below(self, places: Sequence[Below], priority: Priority, silence: float) -> bytes:
         """As `fetch`. A peer that knows no such request is asked for the pages alone."""
         if self._goes_below:
             try:
                 body = encode_places(places)
-                return self._ask(lambda chunks: chunks.below(body, priority, timeout=silence))
+                return self._ask(
+                    lambda chunks, patience: chunks.below(body, priority, timeout=patience), silence
+                )
             except NotFoundError:
                 self._goes_below = False
         return self.fetch(b"".join(place.page for place in places), priority, silence)
@@ -63,14 +78,19 @@ class SocketSource:
             self._closed = True
             self._http.close()
 
-    def _ask(self, ask: Callable[[ChunkClient], bytes]) -> bytes:
+    def _ask(self, ask: Callable[[ChunkClient, float], bytes], silence: float) -> bytes:
+        rested = time.monotonic() - self._heard > REST_SECONDS
         while True:
             http = self._http
             try:
-                return ask(ChunkClient(http))
+                answer = ask(ChunkClient(http), silence * REST_PATIENCE if rested else silence)
+                self._heard = time.monotonic()
+                return answer
             except PeerTimeout:
                 self._give_up(http)
-                raise
+                if not rested:
+                    raise
+                rested = False
             except StateError:
                 if self._closed or http is self._http:
                     raise

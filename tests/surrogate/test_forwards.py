@@ -104,7 +104,8 @@ class Walk:
 
 
 @pytest.fixture
-def walk(short_path: Path) -> Iterator[Walk]:
+def walk(short_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Walk]:
+    monkeypatch.setattr("surrogate.sources.REST_SECONDS", LONG)
     made = Walk(short_path)
     yield made
     made.close()
@@ -114,6 +115,15 @@ def test_after_one_silence_the_new_forward_is_used(walk: Walk) -> None:
     with pytest.raises(PeerTimeout):
         walk.fetch(SILENCE)
     assert walk.fetch(LONG) == walk.store.records(walk.refs)
+
+
+def test_a_connection_that_had_rested_is_no_fault_of_the_source(
+    walk: Walk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hand-over after a walk found every connection dead, twice, and the sources were left alone
+    for seconds after each."""
+    monkeypatch.setattr("surrogate.sources.REST_SECONDS", 0.0)
+    assert walk.fetch(SILENCE) == walk.store.records(walk.refs)
 
 
 def test_requests_that_are_silent_together_leave_a_source_that_answers(walk: Walk) -> None:

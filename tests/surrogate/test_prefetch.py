@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from chunkstore import BlockState, Below, TableRoot, encode_page_changes, pages_missing
+from chunkstore import Below, BlockState, TableRoot, encode_page_changes, pages_missing
 from replica import IDLE, RESUME, STEADY, Access, Profile, Run, encode_working_set, observed
 from satchel.ids import BLOCK_SIZE, ZERO_REF, ChunkRef
 from surrogate.fetching.coverage import Span
