@@ -34,7 +34,7 @@ from satchel.errors import (
 )
 from satchel.ids import ReplicaId
 from satchel.names import host_name
-from surrogate.caching import PACK_BYTES, ChunkCache
+from surrogate.caching import PACK_BYTES, POLICIES, ChunkCache
 from surrogate.calls import guest_calls
 from surrogate.fetching import Exchange, Fetcher, Tally
 from surrogate.prefetch import Prefetcher
@@ -98,7 +98,8 @@ class Host:
         self.store = Store.open(settings.store, level=0, pack_limit=PACK_BYTES)
         self._limit = settings.cache_mib << 20 or min(self._room() // CACHE_PART, CACHE_BYTES)
         reserve = settings.data / "reserve"
-        self._cache = ChunkCache(self.store, self._cache_limit, self._volumes, reserve)
+        policy = POLICIES[settings.cache_policy]
+        self._cache = ChunkCache(self.store, self._cache_limit, self._volumes, policy, reserve)
         self._exchange = Exchange(self.store, self._make_room)
         self.site = Site(settings, self._exchange)
         self._lock = threading.Lock()

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from satchel.names import check_name
 from satchel.paths import cache_dir, runtime_dir
@@ -25,6 +26,8 @@ class SurrogateSettings:
     cache_mib:         chunks that are kept; 0: a quarter of what is free when the daemon starts, at
                        most 4096. Less where `disk_mib` would not stay free; more as long as running
                        replicas need more
+    cache_policy:      what goes first of them: `three-queues`, or `lru`, what was asked for longest
+                       ago; `three-queues` finds more wherever a service is resumed again
     allow_emulation:   run strangers' machines without hardware virtualisation (TCG). QEMU gives
                        no isolation from a hostile guest then, so it is off unless you say so
     threads:           requests answered at once
@@ -47,6 +50,7 @@ class SurrogateSettings:
     memory_mib: int = 2048
     disk_mib: int = 1024
     cache_mib: int = 0
+    cache_policy: Literal["three-queues", "lru"] = "three-queues"
     allow_emulation: bool = False
     threads: int = 16
     operation_seconds: float = 300.0

@@ -30,8 +30,7 @@ from chunkstore import Store
 from overlay import Volume
 from satchel.errors import CapacityError, SatchelError, StateError
 from satchel.ids import ZERO_REF, ChunkRef
-from surrogate.caching.policy import Queue
-from surrogate.caching.three_queues import ThreeQueues
+from surrogate.caching.policy import MakePolicy, Queue
 from wire import CacheNumbers
 
 logger = logging.getLogger(__name__)
@@ -58,16 +57,17 @@ class ChunkCache:
         store: Store,
         limit: Callable[[], int],
         volumes: Callable[[], Iterable[Volume]],
+        make: MakePolicy,
         reserve: Path | None = None,
     ) -> None:
-        """limit: bytes that packs may take now. volumes: those of all machines that run. reserve:
-        where the file for a full disk is; without one there is none."""
+        """limit: bytes that packs may take now. volumes: those of all machines that run. make:
+        the policy. reserve: where the file for a full disk is; without one there is none."""
         self._store = store
         self._limit = limit
         self._volumes = volumes
         self._reserve = reserve
         self._lock = threading.Lock()
-        self._policy = ThreeQueues(max(1, limit() // CHUNK_BYTES))
+        self._policy = make(max(1, limit() // CHUNK_BYTES))
         self._seen: dict[int, _Seen] = {}
         self._hits: Counter[Queue] = Counter()
         self._misses = 0

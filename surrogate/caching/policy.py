@@ -7,7 +7,7 @@ from __future__ import annotations
 import enum
 import itertools
 from collections import OrderedDict
-from collections.abc import Container, Hashable, Iterable
+from collections.abc import Callable, Container, Hashable, Iterable
 from typing import Protocol
 
 Key = Hashable
@@ -43,6 +43,10 @@ class Policy(Protocol):
         """How many chunks are in each queue."""
 
 
+MakePolicy = Callable[[int], Policy]
+"""From how many chunks there is room for, about."""
+
+
 def take(
     queue: OrderedDict[Key, None],
     count: int,
@@ -68,4 +72,4 @@ def take(
     return found
 
 
-__all__ = ["Key", "Policy", "Queue", "take"]
+__all__ = ["Key", "MakePolicy", "Policy", "Queue", "take"]

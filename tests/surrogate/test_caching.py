@@ -4,7 +4,8 @@
 
 import errno
 import random
-from collections.abc import Callable, Iterator
+import typing
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -17,29 +18,37 @@ from chunkstore import BlockState, Store, StoreFull, name_blocks
 from overlay import Volume, create_volume
 from satchel.ids import BLOCK_SIZE
 from surrogate.caching import (
+    POLICIES,
     ChunkCache,
-    Policy,
+    Lru,
+    MakePolicy,
     Queue,
     ThreeQueues,
 )
 from surrogate.caching import cache as cache_module
 from surrogate.fetching import Exchange
+from surrogate.settings import SurrogateSettings
 from tests.chunkstore.content import noise
 from tests.chunkstore.mounts import tmpfs
 from tests.needs import requires
 
-POLICIES = pytest.mark.parametrize("make", [ThreeQueues, Cafio])
+EVERY_POLICY = pytest.mark.parametrize("make", [*POLICIES.values(), Cafio])
+CHOSEN = pytest.mark.parametrize("make", POLICIES.values(), ids=POLICIES)
 CALLS = st.lists(
     st.tuples(st.sampled_from(["touch", "bring", "give"]), st.integers(0, 30)),
     max_size=200,
 )
 
 
-@POLICIES
+def test_every_policy_can_be_chosen() -> None:
+    hints = typing.get_type_hints(SurrogateSettings)
+    assert set(typing.get_args(hints["cache_policy"])) == set(POLICIES)
+    assert POLICIES[SurrogateSettings().cache_policy] is ThreeQueues
+
+
+@EVERY_POLICY
 @given(calls=CALLS)
-def test_a_policy_knows_what_is_here(
-    make: Callable[[int], Policy], calls: list[tuple[str, int]]
-) -> None:
+def test_a_policy_knows_what_is_here(make: MakePolicy, calls: list[tuple[str, int]]) -> None:
     """Held against a set: nothing is lost, nothing is given up twice or while it is pinned."""
     policy, here = make(8), set[int]()
     for call, key in calls:
@@ -48,7 +57,7 @@ def test_a_policy_knows_what_is_here(
             gone = policy.victims(5, pinned)
             assert len(set(gone)) == len(gone) == min(5, len(here - pinned))
             assert set(gone) <= here - pinned
-            here -= set(gone)  # type: ignore[arg-type]
+            here -= set(gone)
         elif call == "bring":
             policy.brought(key)
             here.add(key)
@@ -58,7 +67,7 @@ def test_a_policy_knows_what_is_here(
         assert sum(policy.counts().values()) == len(here)
 
 
-def found(make: Callable[[int], Policy], keys: list[int], capacity: int) -> int:
+def found(make: MakePolicy, keys: list[int], capacity: int) -> int:
     policy, hits, size = make(capacity), 0, 0
     for key in keys:
         if policy.touched(key) is not None:
@@ -71,13 +80,14 @@ def found(make: Callable[[int], Policy], keys: list[int], capacity: int) -> int:
 
 
 def test_part_of_a_loop_that_is_longer_than_the_cache_stays() -> None:
-    loops = [*range(400)] * 6  # of which LRU finds nothing
+    loops = [*range(400)] * 6
+    assert found(Lru, loops, 100) == 0
     assert found(ThreeQueues, loops, 100) >= 5 * 80
 
 
 def test_what_is_used_again_and_again_outlives_a_scan() -> None:
-    """LRU finds nothing of it."""
     keys = [k for n in range(20) for k in (*range(50), *range(1000 + 200 * n, 1200 + 200 * n))]
+    assert found(Lru, keys, 100) == 0
     assert found(ThreeQueues, keys, 100) >= 17 * 50
 
 
@@ -94,6 +104,15 @@ def test_the_end_is_taken_from_that_has_more_hits() -> None:
     assert found(ThreeQueues, [*range(400)] * 12, 100) >= 10 * 80
     moving = [n // 10 + n * 7 % 60 for n in range(6000)]
     assert found(ThreeQueues, moving, 100) >= 4000
+
+
+def test_what_was_asked_for_longest_ago_goes_first_of_lru() -> None:
+    policy = Lru(3)
+    for key in "abca":
+        policy.touched(key)
+    policy.brought("ahead")
+    assert policy.counts() == {Queue.HIGH: 0, Queue.NORMAL: 3, Queue.LOW: 1}
+    assert policy.victims(3, pinned="b") == ["ahead", "c", "a"]
 
 
 def test_what_nobody_asked_for_goes_first() -> None:
@@ -118,8 +137,8 @@ class Machines:
         self.volumes: list[Volume] = []
         self.limit = 1 << 30
 
-    def cache(self) -> ChunkCache:
-        return ChunkCache(self.store, lambda: self.limit, lambda: list(self.volumes))
+    def cache(self, make: MakePolicy = ThreeQueues) -> ChunkCache:
+        return ChunkCache(self.store, lambda: self.limit, lambda: list(self.volumes), make)
 
     def run(self, name: str, content: bytes) -> Volume:
         """A machine that touches all of its volume."""
@@ -152,9 +171,12 @@ def machines(tmp_path: Path) -> Iterator[Machines]:
     made.store.close()
 
 
-def test_a_cache_keeps_to_its_limit_and_never_takes_what_is_pinned(machines: Machines) -> None:
+@CHOSEN
+def test_a_cache_keeps_to_its_limit_and_never_takes_what_is_pinned(
+    machines: Machines, make: MakePolicy
+) -> None:
     old, running = noise(1, 400), noise(2, 300)
-    cache = machines.cache()
+    cache = machines.cache(make)
     gone = machines.run("gone", old)
     cache.look()
     machines.end(gone)
@@ -246,7 +268,9 @@ def test_a_full_disk_does_not_break_a_running_machine(
     with tmpfs(tmp_path / "disk", "32m"), Store.create(tmp_path / "home") as home:
         machines = Machines(tmp_path / "disk")
         reserve = tmp_path / "disk" / "reserve"
-        cache = ChunkCache(machines.store, lambda: 1 << 30, lambda: machines.volumes, reserve)
+        cache = ChunkCache(
+            machines.store, lambda: 1 << 30, lambda: machines.volumes, ThreeQueues, reserve
+        )
         exchange = Exchange(machines.store, cache.make_room)
         old, running = noise(1, 300), noise(2, 300)
         gone = machines.run("gone", old)
