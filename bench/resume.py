@@ -45,11 +45,13 @@ class SlowSource:
         self.requests = 0
         self.bytes = 0
 
-    def fetch(self, refs: bytes, priority: Priority, silence: float) -> bytes:
+    def fetch(self, refs: bytes, priority: Priority, silence: float, rate: float = 0.0) -> bytes:
         """Pack records, after the time that the link needs for them."""
         return self._carried(self._store.records(refs))
 
-    def below(self, places: Sequence[Below], priority: Priority, silence: float) -> bytes:
+    def below(
+        self, places: Sequence[Below], priority: Priority, silence: float, rate: float = 0.0
+    ) -> bytes:
         """The same of places."""
         return self._carried(records_below(self._store.records, places))
 

@@ -1,11 +1,12 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""Operations first: what nobody waits for keeps off the client's uplink while one is on its way.
+"""Operations first: chunks leave for a surrogate in pieces, no faster than the link takes them.
 
-Chunks for a surrogate and operations share the way from the client. Links of their own keep an
-operation out of a bulk transfer's queue at the ends, not at the bottleneck between them. So a
-chunk that is fetched ahead is sent when no operation is being carried; one that a machine stands
-still for is sent at once, as the operation may be waiting for that very chunk.
+Chunks and operations share the way from the client. Links of their own keep an operation out of a
+bulk transfer's queue at the ends, not at the bottleneck between them: there it waits behind all
+that was sent before. So an answer leaves piece by piece (see pacing). What is fetched ahead begins
+when no operation is being carried. Pieces of what a machine stands still for go before those, and
+the first one at once, as the operation may be waiting for that very chunk.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from client.pacing import Pacing
 from wire import Priority
 
 YIELD_SECONDS = 0.05
@@ -23,10 +25,11 @@ not carried, or waits for what is fetched ahead."""
 
 
 class Foreground:
-    """The operations of one client that are under way. Thread-safe."""
+    """The operations of one client that are under way, and what gives way to them. Thread-safe."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
+        self._pacing = Pacing()
         self._under_way = 0
         self._carried_at = 0.0  # when the newest one that is under way has been
 
@@ -55,3 +58,28 @@ class Foreground:
         with self._changed:
             pause = self._carried_at - time.monotonic()
             self._changed.wait_for(lambda: self._under_way == 0, max(0.0, pause))
+
+    def arrives(self, rate: float) -> None:
+        """A surrogate says how many bytes a second it gets from here; 0: it does not know."""
+        with self._changed:
+            self._pacing.arrives(rate)
+
+    def pieces(self, answer: bytes, priority: Priority) -> Iterator[bytes]:
+        """An answer to a surrogate, each piece when it may leave."""
+        size = self._pacing.piece or max(1, len(answer))
+        for start in range(0, len(answer), size):
+            piece = answer[start : start + size]
+            with self._changed:
+                if start or priority is not Priority.DEMAND:
+                    self._wait_turn(priority)
+                self._pacing.sent(len(piece), time.monotonic())
+            yield piece
+
+    def _wait_turn(self, priority: Priority) -> None:
+        turn = self._pacing.join(priority)
+        try:
+            while (pause := self._pacing.pause(turn, time.monotonic())) != 0.0:
+                self._changed.wait(pause)
+        finally:
+            self._pacing.leave(turn)
+            self._changed.notify_all()

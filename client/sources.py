@@ -26,6 +26,7 @@ from wire import (
     chunk_routes,
     install_errors,
     requested_priority,
+    requested_rate,
 )
 
 Provider = Callable[[bytes], bytes]
@@ -82,11 +83,18 @@ def chunks_link(name: str) -> str:
 def media_app(media: Media, operations: Foreground) -> Flask:
     """An application that answers chunk requests from a medium, and no other requests."""
     turnstile = Turnstile(MEDIA_READERS)
-    return _app(
+    app = _app(
         turnstile.in_turn(media.records),
         turnstile.in_turn(answering_places(media.records)),
         operations,
     )
+
+    @app.before_request
+    def note_rate() -> None:
+        """Of what comes from home it would be the rate of home's uplink."""
+        operations.arrives(requested_rate())
+
+    return app
 
 
 def relay_app(home: ChunkClient, operations: Foreground) -> Flask:
@@ -109,5 +117,6 @@ def _app(provider: Provider, below: Provider, operations: Foreground) -> Flask:
 
         return provide
 
-    app.register_blueprint(chunk_routes(after_operations(provider), after_operations(below)))
+    routes = chunk_routes(after_operations(provider), after_operations(below), operations.pieces)
+    app.register_blueprint(routes)
     return app

@@ -54,23 +54,29 @@ class SocketSource:
         self._goes_below = True
         self._heard = time.monotonic()
 
-    def fetch(self, refs: bytes, priority: Priority, silence: float) -> bytes:
+    def fetch(self, refs: bytes, priority: Priority, silence: float, rate: float = 0.0) -> bytes:
         """Raises UnavailableError, also when nothing came for `silence` seconds."""
         return self._ask(
-            lambda chunks, patience: chunks.fetch(refs, priority, timeout=patience), silence
+            lambda chunks, patience: chunks.fetch(refs, priority, rate=rate, timeout=patience),
+            silence,
         )
 
-    def below(self, places: Sequence[Below], priority: Priority, silence: float) -> bytes:
+    def below(
+        self, places: Sequence[Below], priority: Priority, silence: float, rate: float = 0.0
+    ) -> bytes:
         """As `fetch`. A peer that knows no such request is asked for the pages alone."""
         if self._goes_below:
             try:
                 body = encode_places(places)
                 return self._ask(
-                    lambda chunks, patience: chunks.below(body, priority, timeout=patience), silence
+                    lambda chunks, patience: chunks.below(
+                        body, priority, rate=rate, timeout=patience
+                    ),
+                    silence,
                 )
             except NotFoundError:
                 self._goes_below = False
-        return self.fetch(b"".join(place.page for place in places), priority, silence)
+        return self.fetch(b"".join(place.page for place in places), priority, silence, rate)
 
     def close(self) -> None:
         """Close its connections, those in use as soon as they are not."""
@@ -111,11 +117,13 @@ class MediaSource:
         self.name = name
         self._media = media
 
-    def fetch(self, refs: bytes, priority: Priority, silence: float) -> bytes:
+    def fetch(self, refs: bytes, priority: Priority, silence: float, rate: float = 0.0) -> bytes:
         """Raises MediaGone."""
         return self._media.records(refs)
 
-    def below(self, places: Sequence[Below], priority: Priority, silence: float) -> bytes:
+    def below(
+        self, places: Sequence[Below], priority: Priority, silence: float, rate: float = 0.0
+    ) -> bytes:
         """Raises MediaGone."""
         return records_below(self._media.records, places)
 
@@ -132,10 +140,12 @@ class StoreSource:
         self.name = name
         self._store = store
 
-    def fetch(self, refs: bytes, priority: Priority, silence: float) -> bytes:
+    def fetch(self, refs: bytes, priority: Priority, silence: float, rate: float = 0.0) -> bytes:
         return self._store.records(refs)
 
-    def below(self, places: Sequence[Below], priority: Priority, silence: float) -> bytes:
+    def below(
+        self, places: Sequence[Below], priority: Priority, silence: float, rate: float = 0.0
+    ) -> bytes:
         return records_below(self._store.records, places)
 
     def close(self) -> None:

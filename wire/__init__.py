@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         Priority,
         chunk_routes,
         requested_priority,
+        requested_rate,
     )
     from wire.client import Answer, HttpClient
     from wire.duplex import FRAME_LIMIT, Duplex, Ended, PeerFailed, Reply
@@ -149,6 +150,7 @@ __all__ = [
     "listen_local",
     "printable",
     "requested_priority",
+    "requested_rate",
     "serve",
     "serve_local",
     "signer_of",

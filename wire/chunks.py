@@ -11,7 +11,7 @@ Nothing is verified here: the receiver hands the bytes to its store, which verif
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import Enum
 
 import flask
@@ -37,6 +37,8 @@ RECORD_LIMIT = BLOCK_SIZE + 64
 """Bytes of the longest pack record: header and payload."""
 
 PRIORITY_HEADER = "Satchel-Priority"
+RATE_HEADER = "Satchel-Rate"
+RATE_DIGITS = 12
 
 
 class Priority(Enum):
@@ -70,6 +72,7 @@ class ChunkClient:
         refs: bytes,
         priority: Priority = Priority.DEMAND,
         *,
+        rate: float = 0.0,
         timeout: float | None = READ_SECONDS,
     ) -> bytes:
         """The pack records of those of `refs` (n * 52 bytes, n at most 4096) that the source has.
@@ -78,13 +81,14 @@ class ChunkClient:
         raises.
         """
         count = _count(refs, CHUNK_REF_SIZE, BATCH_LIMIT)
-        return self._ask(PATH, refs, priority, timeout, count)
+        return self._ask(PATH, refs, priority, rate, timeout, count)
 
     def below(
         self,
         places: bytes,
         priority: Priority = Priority.DEMAND,
         *,
+        rate: float = 0.0,
         timeout: float | None = READ_SECONDS,
     ) -> bytes:
         """The pack records of the pages and chunks at `places` (n * 64 bytes, n at most 16).
@@ -92,18 +96,27 @@ class ChunkClient:
         As `fetch`; raises NotFoundError where the peer knows no such request.
         """
         count = _count(places, PLACE_SIZE, PLACES_LIMIT) * PLACE_RECORDS
-        return self._ask(BELOW_PATH, places, priority, timeout, count)
+        return self._ask(BELOW_PATH, places, priority, rate, timeout, count)
 
     def _ask(
-        self, path: str, body: bytes, priority: Priority, timeout: float | None, records: int
+        self,
+        path: str,
+        body: bytes,
+        priority: Priority,
+        rate: float,
+        timeout: float | None,
+        records: int,
     ) -> bytes:
         """One request, for so many records at most; none where that is 0."""
         if records == 0:
             return b""
+        headers = {PRIORITY_HEADER: priority.value}
+        if rate:
+            headers[RATE_HEADER] = str(int(rate))
         return self._http.post_bytes(
             path,
             body,
-            headers={PRIORITY_HEADER: priority.value},
+            headers=headers,
             timeout=timeout,
             limit=records * RECORD_LIMIT,
             idempotent=True,
@@ -115,7 +128,17 @@ Provider = Callable[[bytes], bytes]
 in it."""
 
 
-def chunk_routes(provider: Provider, below: Provider | None = None) -> flask.Blueprint:
+Pieces = Callable[[bytes, Priority], Iterable[bytes]]
+"""From an answer to parts of it, each when it may be sent."""
+
+
+def _whole(answer: bytes, priority: Priority) -> Iterable[bytes]:
+    return (answer,)
+
+
+def chunk_routes(
+    provider: Provider, below: Provider | None = None, pieces: Pieces = _whole
+) -> flask.Blueprint:
     """The routes of a source. `provider` gets n * 52 bytes of references and returns the records
     of those that it has; `below` gets n * 64 bytes of places, and without it there is no such
     route."""
@@ -123,26 +146,29 @@ def chunk_routes(provider: Provider, below: Provider | None = None) -> flask.Blu
 
     @routes.post(PATH)
     def chunks() -> flask.Response:
-        return _answer(provider, CHUNK_REF_SIZE, BATCH_LIMIT)
+        return _answer(provider, pieces, CHUNK_REF_SIZE, BATCH_LIMIT)
 
     if below is not None:
         deeper = below
 
         @routes.post(BELOW_PATH)
         def places() -> flask.Response:
-            return _answer(deeper, PLACE_SIZE, PLACES_LIMIT)
+            return _answer(deeper, pieces, PLACE_SIZE, PLACES_LIMIT)
 
     return routes
 
 
-def _answer(provider: Provider, size: int, limit: int) -> flask.Response:
+def _answer(provider: Provider, pieces: Pieces, size: int, limit: int) -> flask.Response:
     body = flask.request.get_data(cache=False)
     try:
         _count(body, size, limit)
     except LocalProtocolError as error:
         raise RemoteProtocolError(error.what, why=error.why) from error
-    requested_priority()
-    return flask.Response(provider(body), mimetype="application/octet-stream")
+    priority = requested_priority()
+    answer = provider(body)
+    response = flask.Response(pieces(answer, priority), mimetype="application/octet-stream")
+    response.content_length = len(answer)
+    return response
 
 
 def requested_priority() -> Priority:
@@ -152,6 +178,15 @@ def requested_priority() -> Priority:
         return Priority(value)
     except ValueError as error:
         raise RemoteProtocolError(f"{PRIORITY_HEADER} {value[:40]!r} is unknown") from error
+
+
+def requested_rate() -> float:
+    """Within a request: the bytes a second that answers from here had lately; 0: not said. Raises
+    RemoteProtocolError for what is no number."""
+    value = flask.request.headers.get(RATE_HEADER, "0")
+    if not (value.isascii() and value.isdigit() and len(value) <= RATE_DIGITS):
+        raise RemoteProtocolError(f"{RATE_HEADER} {value[:40]!r} is no number")
+    return float(value)
 
 
 def _count(body: bytes, size: int, limit: int) -> int:

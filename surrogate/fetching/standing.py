@@ -76,6 +76,11 @@ class Standing:
         patience = max(SILENCE_FACTOR * self.estimate.slowest, least)
         return min(patience * (1 << min(self.faults_in_row, 8)), MOST_SILENCE_SECONDS)
 
+    @property
+    def rate(self) -> float:
+        """Bytes a second that come from it; 0 while that is not known."""
+        return self.estimate.rate if self.estimate.rate_known else 0.0
+
     def known(self, now: float) -> bool:
         """Whether it has answered lately."""
         return self.estimate.idle_since(now) < FORGOTTEN_SECONDS

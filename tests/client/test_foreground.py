@@ -9,7 +9,8 @@ import pytest
 
 from client import foreground
 from client.foreground import Foreground
-from client.sources import relay_app
+from client.pacing import HASTE, QUEUE_SECONDS, Pacing
+from client.sources import media_app, relay_app
 from tests.waiting import eventually
 from wire import Priority
 
@@ -70,3 +71,87 @@ def test_an_operation_that_fails_holds_up_nothing() -> None:
     waiting = threading.Thread(target=operations.give_way, args=(Priority.PREFETCH,))
     waiting.start()
     assert eventually(lambda: not waiting.is_alive())
+
+
+def waits_behind(pacing: Pacing, answer: int, rate: float) -> float:
+    """The longest queue, in seconds, in front of a link while an answer of so many bytes is sent
+    over it in counted time."""
+    now, gone_at, longest = 0.0, 0.0, 0.0
+    while answer > 0:
+        size = min(pacing.piece or answer, answer)
+        turn = pacing.join(Priority.DEMAND)
+        now += pacing.pause(turn, now) or 0.0
+        pacing.leave(turn)
+        pacing.sent(size, now)
+        gone_at = max(gone_at, now) + size / rate
+        longest = max(longest, gone_at - now)
+        answer -= size
+    return longest
+
+
+def test_an_operation_waits_behind_little_of_a_large_answer() -> None:
+    """260 KB on a link of 11 Mb/s were 0.19 s, and the queue of a hotspot is 0.1 s long."""
+    pacing, rate, answer = Pacing(), 1.3e6, 260_000
+    assert waits_behind(pacing, answer, rate) >= 0.19
+    pacing.rate = rate
+    piece = pacing.piece / rate
+    assert waits_behind(pacing, answer, rate) <= QUEUE_SECONDS + piece + (1 - 1 / HASTE) * 0.2
+
+
+def test_a_link_that_is_faster_than_it_was_seen_to_be_is_seen_to_be() -> None:
+    pacing = Pacing()
+    pacing.rate, sent, now = 1e6, 0, 0.0
+    while now < 1.0:
+        turn = pacing.join(Priority.PREFETCH)
+        now += pacing.pause(turn, now) or 0.0
+        pacing.leave(turn)
+        pacing.sent(pacing.piece, now)
+        sent += pacing.piece
+    assert sent >= 1.09e6
+
+
+def test_pieces_of_a_miss_go_before_what_is_fetched_ahead() -> None:
+    pacing = Pacing()
+    ahead, soon, miss = (pacing.join(p) for p in reversed(list(Priority)))
+    assert [pacing.pause(turn, 0.0) for turn in (ahead, soon, miss)] == [None, None, 0.0]
+    pacing.leave(miss)
+    assert pacing.pause(soon, 0.0) == 0.0
+    pacing.leave(soon)
+    assert pacing.pause(ahead, 0.0) == 0.0
+
+
+def test_the_first_piece_of_a_miss_leaves_at_once() -> None:
+    """On a slow link nothing else does."""
+    operations = Foreground()
+    operations.arrives(1.0)
+    for _ in range(200):
+        assert next(operations.pieces(b"m" * 20_000, Priority.DEMAND)) == b"m" * (8 << 10)
+    ahead = operations.pieces(b"ahead", Priority.PREFETCH)
+    waiting = threading.Thread(target=next, args=(ahead,), daemon=True)
+    waiting.start()
+    waiting.join(0.2)
+    assert waiting.is_alive()
+
+
+class Stick:
+    """A medium on which every chunk has a byte."""
+
+    def records(self, refs: bytes) -> bytes:
+        return b"r" * (len(refs) // 52)
+
+
+@pytest.mark.parametrize(("name", "pieces"), [("media", 3), ("home", 1)])
+def test_what_comes_from_the_media_tells_how_fast_the_way_is(name: str, pieces: int) -> None:
+    """What comes from home is as slow as home's uplink."""
+    operations = Foreground()
+    media, home = media_app(Stick(), operations), relay_app(Asked(), operations)  # type: ignore[arg-type]
+    http = {"media": media, "home": home}[name].test_client()
+    headers = {"Satchel-Rate": "1000000"}
+    assert http.post("/v1/chunks", data=bytes(52), headers=headers).status_code == 200
+    assert len(list(operations.pieces(b"x" * 20_000, Priority.DEMAND))) == pieces
+
+
+def test_an_answer_to_who_says_nothing_leaves_whole() -> None:
+    answer = b"x" * 300_000
+    assert list(Foreground().pieces(answer, Priority.PREFETCH)) == [answer]
+    assert list(Foreground().pieces(b"", Priority.DEMAND)) == []

@@ -24,7 +24,7 @@ def flipped(records: bytes) -> bytes:
 
 class StoreSource:
     """What is in `store`, as this source tells it. asked: the requests, in references; places:
-    in blocks below pages.
+    in blocks below pages; rates: what it was told of how fast it is, with each of the first.
 
     dead: it does not answer. spoil: what it makes of an answer. silent: it hangs until that is set.
     slow: seconds before each answer. gives_way: what no miss waits for hangs until that is set.
@@ -42,15 +42,23 @@ class StoreSource:
         self.asked: list[int] = []
         self.places: list[int] = []
         self.urgency: list[Priority] = []
+        self.rates: list[float] = []
 
     def fetch(
-        self, refs: bytes, priority: Priority = Priority.DEMAND, silence: float = 0.0
+        self,
+        refs: bytes,
+        priority: Priority = Priority.DEMAND,
+        silence: float = 0.0,
+        rate: float = 0.0,
     ) -> bytes:
+        self.rates.append(rate)
         self.asked.append(len(split_refs(refs)))
         self.urgency.append(priority)
         return self._answer(priority, lambda: self.store.records(refs))
 
-    def below(self, places: Sequence[Below], priority: Priority, silence: float) -> bytes:
+    def below(
+        self, places: Sequence[Below], priority: Priority, silence: float, rate: float = 0.0
+    ) -> bytes:
         self.places.append(sum(place.count for place in places))
         self.urgency.append(priority)
         return self._answer(priority, lambda: records_below(self.store.records, places))

@@ -159,6 +159,16 @@ def test_stalls_are_counted(host: Host) -> None:
     assert sum(stalls.histogram[4:]) == 1
 
 
+def test_a_source_is_told_how_fast_it_was_once_that_is_known(host: Host) -> None:
+    home = host.source()
+    fetcher = host.fetcher(home)
+    refs = host.home.reachable([host.root])
+    for start in range(0, len(refs), 60 * 52):
+        fetcher.bring(refs[start : start + 60 * 52])
+    assert home.rates[0] == 0.0
+    assert home.rates[-1] > 0.0
+
+
 def test_a_source_that_hangs_is_not_waited_for_when_another_one_has_it(host: Host) -> None:
     media, home = host.source("media"), host.source("home")
     fetcher, volume = host.fetcher(media, home), host.volume("disk0")

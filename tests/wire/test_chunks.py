@@ -20,6 +20,7 @@ from wire import (
     chunk_routes,
     install_errors,
     requested_priority,
+    requested_rate,
 )
 
 REF = bytes(range(52))
@@ -83,6 +84,14 @@ def test_a_wrong_length_is_refused_by_both_halves(http: HttpClient, refs: bytes)
 def test_an_unknown_priority_is_refused(http: HttpClient) -> None:
     with pytest.raises(IntegrityError, match="now"):
         http.post_bytes("/v1/chunks", REF, headers={"Satchel-Priority": "now"})
+
+
+@pytest.mark.parametrize("rate", ["fast", "-1", "1e9", "1" * 13, "\u0661"])
+def test_a_rate_that_is_no_number_is_refused(rate: str) -> None:
+    app = flask.Flask("source")
+    request = app.test_request_context(headers={"Satchel-Rate": rate})
+    with request, pytest.raises(RemoteProtocolError, match="no number"):
+        requested_rate()
 
 
 def test_more_than_the_records_asked_for_is_refused(http: HttpClient, source: Source) -> None:

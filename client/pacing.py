@@ -1,0 +1,75 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""When the next piece of an answer may leave, so that little waits in front of the slowest link.
+
+Pure: the time is an argument, in seconds of any clock that does not go back. Not thread-safe.
+
+What was sent leaves the link at the rate at which the surrogate says that it arrives, times HASTE.
+So the queue on the way is as long as QUEUE_SECONDS and a piece, and a tenth of one answer more.
+What is under way in all is bounded by whoever asks.
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+
+from wire import Priority
+
+QUEUE_SECONDS = 0.01
+"""What may wait on the way when a piece is sent."""
+
+HASTE = 1.1
+"""Or the link would never be seen to carry more than before."""
+
+PIECE_BYTES = 8 << 10
+PIECE_SECONDS = 0.005
+"""A piece of an answer, whichever is more."""
+
+LEAST_RATE = 32 << 10
+"""Less is not believed: who says so would hold up the answers to others."""
+
+Turn = tuple[int, int]
+"""The rank of a priority, and who came first."""
+
+
+class Pacing:
+    """See the module.
+
+    rate: bytes a second that arrive; 0: not known, so that nothing waits
+    """
+
+    def __init__(self) -> None:
+        self.rate = 0.0
+        self._gone_at = 0.0  # when all that was sent has left the link
+        self._numbers = itertools.count()
+        self._turns: list[Turn] = []
+
+    def arrives(self, rate: float) -> None:
+        """So many bytes a second arrive; 0: not known."""
+        self.rate = max(rate, LEAST_RATE) if rate else 0.0
+
+    @property
+    def piece(self) -> int:
+        """Bytes that are sent at once; 0: all."""
+        return max(PIECE_BYTES, int(self.rate * PIECE_SECONDS)) if self.rate else 0
+
+    def join(self, priority: Priority) -> Turn:
+        """Somebody has a piece to send."""
+        turn = (priority.rank, next(self._numbers))
+        bisect.insort(self._turns, turn)
+        return turn
+
+    def leave(self, turn: Turn) -> None:
+        """It was sent, or nobody wants it any more."""
+        self._turns.remove(turn)
+
+    def pause(self, turn: Turn, now: float) -> float | None:
+        """Seconds until its piece may be sent; None: not before others were."""
+        if self._turns[0] != turn:
+            return None
+        return max(0.0, self._gone_at - QUEUE_SECONDS - now)
+
+    def sent(self, size: int, now: float) -> None:
+        if self.rate:
+            self._gone_at = max(self._gone_at, now) + size / (HASTE * self.rate)
