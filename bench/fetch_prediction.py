@@ -119,6 +119,7 @@ def accesses_of(recording: Recording, number: int, began: float) -> Iterator[Acc
 def _compare(held: Recording, profile: Profile, links: Links) -> Iterator[Figure]:
     trace = _unloaded(_with_strange(held.trace(len(held.lives) - 1), profile))
     label = f"fetch {held.workload} held out, {links.name}"
+    known = {block for run in profile.order(1) for block in run.blocks()}
     with tempfile.TemporaryDirectory(prefix="satchel-bench-") as name:
         folder = Path(name)
         origin = make_origin(folder, trace, profile)
@@ -133,10 +134,9 @@ def _compare(held: Recording, profile: Profile, links: Links) -> Iterator[Figure
             resume = dataclasses.replace(resume, response=trace.response)
             asked = dataclasses.replace(resume, touches=touches[: trace.response])
             demand = asked.replay(folder, learning, stream=False)
-            foreseen = dataclasses.replace(resume, profile=origin.profile)
+            foreseen = dataclasses.replace(resume, profile=origin.profile, known=known)
             found = foreseen.replay(folder, learning, stream=True)
         true = _true_bytes(trace, origin)
-        known = {block for run in profile.order(1) for block in run.blocks()}
         origin.media.close()
         origin.store.close()
         for path in SOCKETS:
@@ -158,6 +158,9 @@ def _told(
     own = sum(touch.gap for touch in trace.touches[: trace.response])
     without = ("on demand", demand.stalled)
     yield figure(f"{label}: stalls", found.stalled, "s", against=without, at_most=STALLS_GOAL)
+    for cause, seconds in found.causes.items():
+        everything = ("all stalls", found.stalled)
+        yield figure(f"{label}: stalls, {cause}", seconds, "s", against=everything)
     bound = ("machine's time, true working set over the rate, two round trips", own + carried)
     yield figure(
         f"{label}: first response", found.seconds, "s", against=bound, at_most=RESPONSE_GOAL

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -16,12 +17,17 @@ from bench.fetch_trace import Touch
 from bench.nearest_first import NearestFirst
 from chunkstore import BlockState, Foresight, Store, TableRoot
 from overlay import Volume, create_volume
-from surrogate import Fetcher, Prefetcher, Readahead, SocketSource
+from surrogate import Coming, Fetcher, Prefetcher, Readahead, SocketSource
 
 READAHEAD_BLOCKS = 32
 
 LEAST_SLEEP = 0.001
 """A sleep is a little too long each time: gaps are saved up to this many seconds."""
+
+
+KNOWN = "known, not streamed"
+STRANGE = "never touched before"
+"""Causes of stalls, beside those of what is streamed."""
 
 
 class _Fetching(Protocol):
@@ -46,11 +52,12 @@ def nearest(store: Store, sources: list[SocketSource]) -> _Fetching:
 
 @dataclass
 class Replayed:
-    """seconds: until the first response; stalls: of each touch that had to wait; foresight: at the
-    end."""
+    """seconds: until the first response; stalls: of each touch that had to wait; causes: the same
+    added up, by cause; foresight: at the end."""
 
     seconds: float = 0.0
     stalls: list[float] = field(default_factory=list)
+    causes: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     foresight: Foresight = field(default_factory=Foresight)
 
     @property
@@ -67,7 +74,8 @@ class Resume:
     """What is resumed, in which order it is touched, and from where it comes, nearest first.
 
     before: called before each touch, with its number. profile: by which is looked ahead. response:
-    the touch after which seconds and stalls count no more; the last one by default
+    the touch after which seconds and stalls count no more; the last one by default. known: blocks
+    that lives before touched
     """
 
     roots: Mapping[str, TableRoot]
@@ -77,6 +85,7 @@ class Resume:
     before: Callable[[int], None] | None = None
     profile: TableRoot | None = None
     response: int | None = None
+    known: Collection[tuple[str, int]] = ()
 
     def replay(
         self, folder: Path, make: Make, *, stream: bool, ended: Callable[[], None] = lambda: None
@@ -98,7 +107,7 @@ class Resume:
                     ahead.start(volumes)
                 if further:
                     further.start(volumes)
-                found = self._touch(volumes, resolve, further)
+                found = self._touch(volumes, resolve, further, ahead)
                 found.foresight = Foresight.of(volume.map for volume in volumes.values())
                 return found
             finally:
@@ -121,6 +130,7 @@ class Resume:
         volumes: dict[str, Volume],
         resolve: Callable[[Volume, int, int], None],
         further: Readahead | None,
+        ahead: Prefetcher,
     ) -> Replayed:
         found = Replayed()
         last = len(self.touches) if self.response is None else self.response
@@ -134,7 +144,9 @@ class Resume:
             volume = volumes[touch.volume]
             volume.map.touch(touch.first, touch.count)
             blocks = range(touch.first, touch.first + touch.count)
-            if any(volume.map.entry(block).state is BlockState.ABSENT for block in blocks):
+            absent = [b for b in blocks if volume.map.entry(b).state is BlockState.ABSENT]
+            if absent:
+                cause = self._cause(ahead, [(touch.volume, block) for block in absent])
                 missed = time.monotonic()
                 if further:
                     further.look()
@@ -143,9 +155,18 @@ class Resume:
                 due += stalled
                 if number < last:
                     found.stalls.append(stalled)
+                    found.causes[cause] += stalled
             if number == last - 1:
                 found.seconds = time.monotonic() - began
         return found
+
+    def _cause(self, ahead: Prefetcher, blocks: Sequence[tuple[str, int]]) -> str:
+        """Why the machine waits for them: the first of these that holds of any."""
+        stages = {ahead.coming(block) for block in blocks}
+        for stage in Coming:
+            if stage in stages:
+                return stage.value
+        return KNOWN if any(block in self.known for block in blocks) else STRANGE
 
 
 def _empty(path: Path) -> Store:

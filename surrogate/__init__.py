@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     )
     from surrogate.fetching import Coverage, Fetcher, Prior, Source
     from surrogate.host import Host
-    from surrogate.prefetch import Prefetcher
+    from surrogate.prefetch import Coming, Prefetcher
     from surrogate.readahead import Readahead
     from surrogate.settings import SurrogateSettings
     from surrogate.sources import MediaSource, SocketSource, StoreSource
@@ -42,6 +42,7 @@ else:
     __getattr__ = deferred(__name__)
 
 __all__ = [
+    "Coming",
     "Coverage",
     "Fetcher",
     "Host",

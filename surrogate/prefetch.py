@@ -14,6 +14,7 @@ the stream, whose requests are so small that they never wait long.
 
 from __future__ import annotations
 
+import enum
 import itertools
 import logging
 import threading
@@ -50,6 +51,13 @@ END_SECONDS = 2.0
 
 Block = tuple[str, int]
 """A volume and the number of one of its blocks."""
+
+
+class Coming(enum.Enum):
+    """What a block of the stream waits for."""
+
+    LATER = "its frame is not asked for yet"
+    UNDER_WAY = "its frame is under way"
 
 
 @dataclass(frozen=True)
@@ -135,6 +143,14 @@ class Prefetcher:
     def independent(self) -> bool:
         """Whether all has come that only the surrogate has that handed the machine over."""
         return self._independent.is_set() or self._changed_set is None
+
+    def coming(self, block: Block) -> Coming | None:
+        """How near a block of the stream is; None: it is here, or no part of it."""
+        with self._changed:
+            number = self._coming.get(block)
+            if number is None:
+                return None
+            return Coming.LATER if number in self._queue else Coming.UNDER_WAY
 
     def changes(self) -> frozenset[Block]:
         """What had changed when the machine was handed over. Raises StateError where that could

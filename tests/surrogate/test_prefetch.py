@@ -17,7 +17,7 @@ from replica import IDLE, RESUME, STEADY, Access, Profile, Run, encode_working_s
 from satchel.ids import BLOCK_SIZE, ZERO_REF, ChunkRef
 from surrogate.fetching.coverage import Span
 from surrogate.fetching.standing import ASIDE_BYTES
-from surrogate.prefetch import Prefetcher
+from surrogate.prefetch import Coming, Prefetcher
 from tests.surrogate.sources import FarVolume, noise
 from tests.waiting import eventually
 
@@ -233,6 +233,19 @@ def test_the_frame_of_a_miss_is_as_urgent_as_the_miss(bench: Bench) -> None:
     assert bench.volume.map.entry(0).state is BlockState.ABSENT
     bench.source.gives_way.set()
     prefetcher.join()
+
+
+def test_it_says_what_a_block_of_the_stream_waits_for(bench: Bench) -> None:
+    bench.source.gives_way = threading.Event()
+    prefetcher = bench.prefetcher(bench.blob(Run("disk0", 0, BLOCKS)))
+    prefetcher.start({"disk0": bench.volume})
+    prefetcher.resolve(bench.volume, BLOCKS - 1, 1)
+    assert prefetcher.coming(("disk0", BLOCKS - 1)) is None
+    assert eventually(lambda: prefetcher.coming(("disk0", 0)) is Coming.UNDER_WAY)
+    assert prefetcher.coming(("disk0", BLOCKS // 2 + 256)) is Coming.LATER
+    bench.source.gives_way.set()
+    prefetcher.join()
+    assert prefetcher.coming(("disk0", 0)) is None
 
 
 def test_a_miss_does_not_wait_for_a_stream_that_ended_early(bench: Bench) -> None:
