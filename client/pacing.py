@@ -5,7 +5,7 @@
 Pure: the time is an argument, in seconds of any clock that does not go back. Not thread-safe.
 
 What was sent leaves the link at the rate at which the surrogate says that it arrives, times HASTE.
-So the queue on the way is as long as QUEUE_SECONDS and a piece, and a tenth of one answer more.
+So the queue on the way is as long as QUEUE_SECONDS and a piece, and a seventh of one answer more.
 What is under way in all is bounded by whoever asks.
 """
 
@@ -19,12 +19,16 @@ from wire import Priority
 QUEUE_SECONDS = 0.01
 """What may wait on the way when a piece is sent."""
 
-HASTE = 1.1
+HASTE = 1.15
 """Or the link would never be seen to carry more than before."""
 
 PIECE_BYTES = 8 << 10
 PIECE_SECONDS = 0.005
 """A piece of an answer, whichever is more."""
+
+MOST_RATE = 3e6
+"""Over it answers leave whole: the largest are in the queue for less than 0.1 s, and what a
+surrogate sees is as often what its processors do as what the link carries."""
 
 LEAST_RATE = 32 << 10
 """Less is not believed: who says so would hold up the answers to others."""
@@ -36,7 +40,7 @@ Turn = tuple[int, int]
 class Pacing:
     """See the module.
 
-    rate: bytes a second that arrive; 0: not known, so that nothing waits
+    rate: bytes a second that arrive; 0: not known, or so many that nothing waits
     """
 
     def __init__(self) -> None:
@@ -47,7 +51,7 @@ class Pacing:
 
     def arrives(self, rate: float) -> None:
         """So many bytes a second arrive; 0: not known."""
-        self.rate = max(rate, LEAST_RATE) if rate else 0.0
+        self.rate = max(rate, LEAST_RATE) if 0 < rate < MOST_RATE else 0.0
 
     @property
     def piece(self) -> int:

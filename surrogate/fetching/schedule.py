@@ -123,7 +123,9 @@ class Schedule:
             if want.key in lacking if lacking is not None else want.key not in got:
                 want.lacking.add(standing)
         if self._end(dispatch):
-            estimate.answered(now, dispatch.began, size, dispatch.predicted, alone=dispatch.alone)
+            urgent = dispatch.priority is Priority.DEMAND
+            flags = {"alone": dispatch.alone, "urgent": urgent}
+            estimate.answered(now, dispatch.began, size, dispatch.predicted, **flags)
             estimate.had(len(dispatch.wants), len(got))
             standing.faults_in_row, standing.on_trial = 0, False
         for key in got:

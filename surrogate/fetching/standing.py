@@ -78,8 +78,10 @@ class Standing:
 
     @property
     def rate(self) -> float:
-        """Bytes a second that come from it; 0 while that is not known."""
-        return self.estimate.rate if self.estimate.rate_known else 0.0
+        """Bytes a second that come from it when nothing holds them up; 0 while that is not known.
+        What gives way to operations comes slower than the link allows."""
+        estimate = self.estimate
+        return max(estimate.rate, estimate.urgent_rate) if estimate.rate_known else 0.0
 
     def known(self, now: float) -> bool:
         """Whether it has answered lately."""
