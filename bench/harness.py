@@ -15,15 +15,15 @@ from satchel.errors import NotFoundError, UsageError
 
 BENCHES = {
     "cache": "bench.cache",
-    "fetch": "bench.fetch",
+    "fetch": "bench.fetch.figures",
     "link": "bench.link",
     "move": "bench.move",
     "overlay": "bench.overlay.figures",
-    "paper": "bench.paper",
+    "paper": "bench.paper.figures",
     "relocation": "bench.relocation",
-    "replicas": "bench.replicas",
+    "replicas": "bench.replicas.figures",
     "resume": "bench.resume",
-    "store": "bench.store",
+    "store": "bench.store.figures",
 }
 """Name to module. A module is imported when its bench is run.
 

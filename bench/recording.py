@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench import columns
-from bench.fetch_trace import Touch, Trace
+from bench.fetch.trace import Touch, Trace
 
 FOLDER = Path(__file__).parent / "traces"
 SUFFIX = ".trace"

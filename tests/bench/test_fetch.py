@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from bench.fetch_trace import FOLDER, Touch, Trace
-from bench.fetch_world import make_origin
-from bench.nearest_first import NearestFirst
+from bench.fetch.nearest_first import NearestFirst
+from bench.fetch.trace import FOLDER, Touch, Trace
+from bench.fetch.world import make_origin
 from chunkstore import BlockState, Store
 from overlay import create_volume
 from surrogate import Fetcher, Prefetcher, StoreSource

@@ -12,9 +12,9 @@ from typing import Any, cast
 import pytest
 from flask import Flask
 
-from bench.paper import PARTS
-from bench.paper_service import HOME_ONLY, Evaluation, transfer
-from bench.paper_storage import Checkpoints
+from bench.paper.figures import PARTS
+from bench.paper.service import HOME_ONLY, Evaluation, transfer
+from bench.paper.storage import Checkpoints
 from chunkstore import Media, MediaCheckpoint, Store
 from satchel.ids import BLOCK_SIZE
 from testbed import PAPER, Host, measure, story, workload

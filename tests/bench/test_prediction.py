@@ -6,9 +6,9 @@ import dataclasses
 
 import pytest
 
-from bench.fetch import PARTS
-from bench.fetch_prediction import WORKLOADS, accesses_of, learnt, learnt_before, least_stalls
-from bench.fetch_trace import Touch, Trace
+from bench.fetch.figures import PARTS
+from bench.fetch.prediction import WORKLOADS, accesses_of, learnt, learnt_before, least_stalls
+from bench.fetch.trace import Touch, Trace
 from bench.recording import (
     FOLDER,
     HELD_OUT,

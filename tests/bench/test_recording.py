@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.fetch_trace import Touch
+from bench.fetch.trace import Touch
 from bench.recording import (
     FOLDER,
     HELD_OUT,

@@ -3,7 +3,7 @@
 """A store of millions of chunks: memory, and how fast chunks are put, found and read.
 
 The chunks are small when compressed, so that the index is what is measured. Each size is measured
-by a process of its own, which opens the store anew and grows it (bench.store_life). Its memory
+by a process of its own, which opens the store anew and grows it (bench.store.life). Its memory
 counts with Python and all, but for the blocks that it puts.
 """
 
@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench.harness import Figure, figure
-from bench.store_inputs import run_folder
-from bench.store_life import BATCH
+from bench.store.inputs import run_folder
+from bench.store.life import BATCH
 from satchel.ids import BLOCK_SIZE
 
 SIZES = (1_024_000, 4_096_000, 16_384_000)
@@ -36,7 +36,7 @@ def scale_figures(quick: bool) -> Iterator[Figure]:
 
 
 def _figures_at(folder: Path, chunks: int) -> Iterator[Figure]:
-    argv = [sys.executable, "-m", "bench.store_life", str(folder), str(chunks)]
+    argv = [sys.executable, "-m", "bench.store.life", str(folder), str(chunks)]
     done = subprocess.run(argv, check=True, capture_output=True, text=True)
     measured: dict[str, float] = json.loads(done.stdout)
     name = f"store of {chunks / 1e6:g} million chunks"

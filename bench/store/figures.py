@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from bench.harness import Figure
-from bench.store_checkpoint import checkpoint_figures
-from bench.store_import import import_figures, peer_figures
-from bench.store_media import media_figures
-from bench.store_reads import read_figures, settled_read_figures
-from bench.store_scale import scale_figures
-from bench.store_space import export_figures, size_figures
+from bench.store.checkpoint import checkpoint_figures
+from bench.store.imports import import_figures, peer_figures
+from bench.store.media import media_figures
+from bench.store.reads import read_figures, settled_read_figures
+from bench.store.scale import scale_figures
+from bench.store.space import export_figures, size_figures
 
 PARTS: dict[str, Callable[[bool], Iterator[Figure]]] = {
     "import": import_figures,

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a resumed guest touches, and when: recorded once from a real one, replayed by `bench fetch`.
 
-    python -m bench.fetch_trace SERVICE FILE     boots, checkpoints, resumes, operates, records
+    python -m bench.fetch.trace SERVICE FILE     boots, checkpoints, resumes, operates, records
 
 The trace of a resume: each miss with the time that the machine ran since the one before, and which
 blocks near it have any content. Not the content: a replay makes that up, half of it compressible.
@@ -33,7 +33,7 @@ from replica import Frozen, Replica
 from satchel.ids import BLOCK_SIZE, ReplicaId
 from testbed import built
 
-FOLDER = Path(__file__).parent / "traces"
+FOLDER = Path(__file__).parent.parent / "traces"
 
 LEAF_BLOCKS = 64
 """Blocks below one table page: what lies in the same page as a touched block is in the trace."""
@@ -203,4 +203,4 @@ def program(service: str, file: Path) -> None:
 
 
 if __name__ == "__main__":
-    run_program(program, "bench.fetch_trace")
+    run_program(program, "bench.fetch.trace")

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from bench.harness import Figure, figure
-from bench.store_inputs import Input, changed_blocks, make_inputs, run_folder, warm
+from bench.store.inputs import Input, changed_blocks, make_inputs, run_folder, warm
 from chunkstore import BlockMap, Store, TableRoot
 from satchel.ids import BLOCK_SIZE
 

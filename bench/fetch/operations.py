@@ -17,9 +17,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from bench.fetch_replay import Resume, learning
-from bench.fetch_trace import Trace
-from bench.fetch_world import Origin, World
+from bench.fetch.replay import Resume, learning
+from bench.fetch.trace import Trace
+from bench.fetch.world import Origin, World
 from bench.harness import Figure, figure
 from testbed import Profile
 from wire import HttpClient

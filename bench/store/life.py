@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""The life of a store in which its memory is measured: python -m bench.store_life FOLDER CHUNKS.
+"""The life of a store in which its memory is measured: python -m bench.store.life FOLDER CHUNKS.
 
 Grows it to so many chunks and uses it. Imports nothing but the engine, because what a program's
 other parts take would count as the store's.

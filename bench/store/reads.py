@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.harness import Figure, figure
-from bench.store_inputs import SEED, Input, make_inputs
+from bench.store.inputs import SEED, Input, make_inputs
 from chunkstore import Store
 from hypervisor import RamMount
 from overlay import serve_stored

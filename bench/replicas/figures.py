@@ -3,7 +3,7 @@
 """Replicas: how fast one that lags is brought up to date, what a move costs whoever works, and what
 the end of a surrogate does.
 
-Moves and recovery are bench.replicas_moves and bench.replicas_recovery.
+Moves and recovery are bench.replicas.moves and bench.replicas.recovery.
 
 Replay: `notes` on a surrogate, a log to replay. Of one log, three ways on three fresh replicas in
 turn: replayed by the client's feed, as after a move; sent one operation after the other by a client
@@ -27,8 +27,8 @@ import flask
 
 from bench.harness import Figure, figure
 from bench.notes import SERVICE, add_note, notes_home
-from bench.replicas_moves import moves
-from bench.replicas_recovery import recovery
+from bench.replicas.moves import moves
+from bench.replicas.recovery import recovery
 from chunkstore import answering_places
 from client import Journal, Session, SurrogateEndpoint
 from hypervisor import QemuDriver

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.harness import Figure, figure
-from bench.paper_storage import Checkpoints
+from bench.paper.storage import Checkpoints
 from testbed import Host, measure, plot, story
 
 HOME_ONLY = "home only"

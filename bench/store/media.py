@@ -19,7 +19,7 @@ from pathlib import Path
 
 from bench.device import device, run
 from bench.harness import Figure, figure
-from bench.store_inputs import make_inputs, run_folder
+from bench.store.inputs import make_inputs, run_folder
 from chunkstore import Media, Store, TableRoot
 
 GOAL = 0.9

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from bench.fetch_trace import Touch
-from bench.nearest_first import NearestFirst
+from bench.fetch.nearest_first import NearestFirst
+from bench.fetch.trace import Touch
 from chunkstore import BlockState, Foresight, Store, TableRoot
 from overlay import Volume, create_volume
 from surrogate import Coming, Fetcher, Prefetcher, Readahead, SocketSource

@@ -21,9 +21,9 @@ from pathlib import Path
 from rich.console import Console
 
 from bench.harness import Figure, figure
-from bench.paper_plan import plan_figures
-from bench.paper_service import OVERLAP_SAVED, PUBLISHED, Evaluation
-from bench.paper_storage import Checkpoints
+from bench.paper.plan import plan_figures
+from bench.paper.service import OVERLAP_SAVED, PUBLISHED, Evaluation
+from bench.paper.storage import Checkpoints
 from testbed import PAPER, TODAY, Profile, Testbed, story
 
 OUT = Path("bench-out") / "paper"

@@ -22,8 +22,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from bench.harness import Figure, figure
-from bench.replicas_load import burst
-from bench.replicas_moves import Stage, stage
+from bench.replicas.load import burst
+from bench.replicas.moves import Stage, stage
 from testbed import namespaces
 
 IN_FLIGHT = (1, 10, 50, 100, 200)

@@ -17,10 +17,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from bench.harness import Figure, figure
-from bench.store_inputs import STEPS, Input, make_inputs, run_folder, warm
-from bench.store_keepers import OTHERS, BorgBlocks, BorgFixed, Keeper, Satchel
-from bench.store_race import EXPORT, Race
-from bench.store_scale import CHUNK_BYTES, MEMORY_MB
+from bench.store.inputs import STEPS, Input, make_inputs, run_folder, warm
+from bench.store.keepers import OTHERS, BorgBlocks, BorgFixed, Keeper, Satchel
+from bench.store.race import EXPORT, Race
+from bench.store.scale import CHUNK_BYTES, MEMORY_MB
 from chunkstore import Store
 
 FASTEST = "the fastest that deduplicates"

@@ -17,11 +17,11 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from bench.fetch_operations import operation_figures
-from bench.fetch_prediction import WORKLOADS, prediction_figures
-from bench.fetch_replay import Make, Replayed, Resume, learning, nearest
-from bench.fetch_trace import FOLDER, Trace
-from bench.fetch_world import SEED, SOCKETS, Origin, World, make_origin, world
+from bench.fetch.operations import operation_figures
+from bench.fetch.prediction import WORKLOADS, prediction_figures
+from bench.fetch.replay import Make, Replayed, Resume, learning, nearest
+from bench.fetch.trace import FOLDER, Trace
+from bench.fetch.world import SEED, SOCKETS, Origin, World, make_origin, world
 from bench.harness import Figure, figure
 from chunkstore import Store
 from overlay import create_volume

@@ -16,8 +16,8 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from bench.store_inputs import Input, warm
-from bench.store_keepers import Keeper, Run
+from bench.store.inputs import Input, warm
+from bench.store.keepers import Keeper, Run
 from satchel.errors import SatchelError
 
 EXPORT = "export"

@@ -18,9 +18,9 @@ import tempfile
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from bench.fetch_replay import Replayed, Resume, learning
-from bench.fetch_trace import LEAF_BLOCKS, Trace
-from bench.fetch_world import SOCKETS, Origin, make_origin, world
+from bench.fetch.replay import Replayed, Resume, learning
+from bench.fetch.trace import LEAF_BLOCKS, Trace
+from bench.fetch.world import SOCKETS, Origin, make_origin, world
 from bench.harness import Figure, figure
 from bench.recording import (
     HELD_OUT,

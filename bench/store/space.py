@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from itertools import product
 
 from bench.harness import Figure, figure
-from bench.store_inputs import cool, make_inputs, run_folder, warm
-from bench.store_keepers import BorgFixed, Casync, Keeper, Restic, Satchel, SatchelSettled
-from bench.store_race import EXPORT, Race
+from bench.store.inputs import cool, make_inputs, run_folder, warm
+from bench.store.keepers import BorgFixed, Casync, Keeper, Restic, Satchel, SatchelSettled
+from bench.store.race import EXPORT, Race
 from chunkstore import Catalog, Store
 from satchel.ids import CHUNK_REF_SIZE
 

@@ -21,7 +21,7 @@ from pathlib import Path
 import flask
 from flask import Flask
 
-from bench.fetch_trace import Trace
+from bench.fetch.trace import Trace
 from chunkstore import Media, Store, TableRoot
 from client import Foreground, media_app, relay_app
 from replica import Profile as AccessProfile

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.harness import Figure, figure
-from bench.replicas_load import Load, Sample, executed_once, gaps, percentile, value, waits
+from bench.replicas.load import Load, Sample, executed_once, gaps, percentile, value, waits
 from testbed import TODAY, Testbed, built, media, roles
 
 SERVICE = "redis"

@@ -25,7 +25,7 @@ from replay import agent_program
 from satchel.ids import BLOCK_SIZE
 from testbed import built
 
-RECIPES = Path(__file__).resolve().parent / "recipes"
+RECIPES = Path(__file__).resolve().parent.parent / "recipes"
 FOLDER = Path("build/bench").resolve()
 OPERATIONS = 40
 CHANGED = 0.01
