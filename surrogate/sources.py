@@ -28,11 +28,9 @@ PLUGGED = Prior(round_trip=0.001, rate=20e6, hits=0.5)
 OWN = Prior(round_trip=0.0002, rate=200e6, hits=0.5)
 
 
-REST_SECONDS = 1.0
-"""After so long without an answer a connection may be from before a walk."""
-
-REST_PATIENCE = 1 / 3
-"""Of the silence that is borne otherwise: then it is twice what the slowest answer took."""
+REST_PART = 1 / 3
+"""Of the silence that is borne; it is twice what the slowest answer took. After so long without an
+answer a connection may be from before a walk, and so long it is waited for."""
 
 
 class SocketSource:
@@ -85,11 +83,12 @@ class SocketSource:
             self._http.close()
 
     def _ask(self, ask: Callable[[ChunkClient, float], bytes], silence: float) -> bytes:
-        rested = time.monotonic() - self._heard > REST_SECONDS
+        rest = silence * REST_PART
+        rested = time.monotonic() - self._heard > rest
         while True:
             http = self._http
             try:
-                answer = ask(ChunkClient(http), silence * REST_PATIENCE if rested else silence)
+                answer = ask(ChunkClient(http), rest if rested else silence)
                 self._heard = time.monotonic()
                 return answer
             except PeerTimeout:

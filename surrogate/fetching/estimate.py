@@ -26,7 +26,8 @@ RATE_MEMORY = 0.8
 
 URGENT_SAMPLE_BYTES = 64 << 10
 URGENT_WEIGHT = 0.3
-"""What an urgent answer has to have, and how much the last one says, of how fast those come."""
+"""What an urgent answer has to have, and how much the last one says if it came slower than those
+before. A faster one is believed at once: answers leave little faster than what they are told of."""
 
 ROUND_TRIP_WEIGHT = 0.1
 HITS_WEIGHT = 0.2
@@ -139,7 +140,7 @@ class Estimate:
         took = max(now - began, LEAST_SECONDS)
         if urgent and size >= URGENT_SAMPLE_BYTES:
             rate = size / max(took - self.round_trip, took / 4)
-            weight = URGENT_WEIGHT if self.urgent_rate else 1.0
+            weight = URGENT_WEIGHT if rate < self.urgent_rate else 1.0
             self.urgent_rate += weight * (rate - self.urgent_rate)
         self._flying -= 1
         self._answered_at = now

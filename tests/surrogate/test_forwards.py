@@ -6,6 +6,7 @@ connections through the old one are silent."""
 import contextlib
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -105,7 +106,7 @@ class Walk:
 
 @pytest.fixture
 def walk(short_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Walk]:
-    monkeypatch.setattr("surrogate.sources.REST_SECONDS", LONG)
+    monkeypatch.setattr("surrogate.sources.REST_PART", LONG)
     made = Walk(short_path)
     yield made
     made.close()
@@ -122,7 +123,8 @@ def test_a_connection_that_had_rested_is_no_fault_of_the_source(
 ) -> None:
     """A hand-over after a walk found every connection dead, twice, and the sources were left alone
     for seconds after each."""
-    monkeypatch.setattr("surrogate.sources.REST_SECONDS", 0.0)
+    monkeypatch.setattr("surrogate.sources.REST_PART", 0.1)
+    time.sleep(0.1 * SILENCE)
     assert walk.fetch(SILENCE) == walk.store.records(walk.refs)
 
 
