@@ -100,15 +100,19 @@ class RecordFile:
 
     def append(self, fields: Fields, data: bytes) -> int:
         """Where its data is. Raises OSError; nothing is appended then."""
-        record = self._form.record(fields, data)
+        self.extend([(fields, data)])
+        return self.end - len(data)
+
+    def extend(self, records: Iterable[tuple[Fields, bytes]]) -> None:
+        """Append all of them, or none: raises OSError then."""
+        packed = b"".join(self._form.record(fields, data) for fields, data in records)
         try:
-            if os.pwrite(self._fd, record, self.end) < len(record):
+            if os.pwrite(self._fd, packed, self.end) < len(packed):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         except OSError:
             os.ftruncate(self._fd, self.end)
             raise
-        self.end += len(record)
-        return self.end - len(data)
+        self.end += len(packed)
 
     def read(self, place: int, length: int) -> bytes:
         """The data of a record. Raises OSError, RecordChanged."""

@@ -106,14 +106,14 @@ class Content:
             found = self._extents[attributes.file]
             self._extents[attributes.file] = replace(found, changed=attributes.changed)
 
-    def change(self, file: FileId, changes: Changes, cut: int) -> Attributes:
-        """Set size or times; home has block -1, and the blocks from `cut` on are gone everywhere.
-        Raises OSError."""
+    def change(self, file: FileId, changes: Changes) -> Attributes:
+        """Set size or times; home has block -1, and with a size the block that is cut and all
+        behind it. Raises OSError."""
         self._tree.extend(file, self._extent(file))
         changed = self._tree.change(file, changes)
         self._extents[file] = Extent.of(changed)
         if changes.size is not None:
-            self._log.over(file, cut, 1 << 31)
+            self._log.cut(file, changes.size)
         return changed
 
     def forget(self, file: FileId) -> None:

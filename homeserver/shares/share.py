@@ -365,7 +365,7 @@ class Share(Naming):
         done.get()
         with self.lock:
             try:
-                changed = self.content.change(file, changes, discard)
+                changed = self.content.change(file, changes)
             finally:
                 self._act(self.directory.gave(file, token, monotonic()))
                 grant = self.directory.granted(file, ATTRIBUTES, HOME)

@@ -17,7 +17,7 @@ import struct
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from homeserver.record_file import Fields, NoRecordFile, RecordFile, RecordFormat, keep_aside
@@ -27,6 +27,9 @@ from shares.coherence import BLOCK, FileId
 FORMAT = RecordFormat("write log", b"SATSHLOG", 1, struct.Struct("<BQqI"), BLOCK)
 
 WRITTEN, OVER = 1, 2
+
+ALL = 1 << 31
+"""More blocks than there are behind any."""
 
 COMPACT_BYTES = 16 << 20
 """A log of this size, half of which is over, is written anew."""
@@ -84,6 +87,23 @@ class WriteLog:
                 self._file.append((OVER, file, first, count), b"")
                 self._drop(keys)
                 self._compact()
+
+    def cut(self, file: FileId, size: int) -> None:
+        """Home has made the file that long: what was written behind it is over, and what was
+        written across it ends there."""
+        first, rest = divmod(size, BLOCK)
+        with self._lock:
+            keys = self._keys(file, first, ALL)
+            if not keys:
+                return
+            across = self._live.get((file, first), ())
+            kept = [replace(p, data=p.data[: rest - p.offset]) for p in across if p.offset < rest]
+            written = [((WRITTEN, file, first, part.offset), part.data) for part in kept]
+            self._file.extend([((OVER, file, first, ALL), b""), *written])
+            self._drop(keys)
+            for part in kept:
+                self._note(file, first, part)
+            self._compact()
 
     def has(self, file: FileId, block: int) -> bool:
         with self._lock:

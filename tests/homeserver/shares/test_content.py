@@ -13,7 +13,7 @@ import pytest
 from homeserver.shares import Tree, WriteLog
 from homeserver.shares.content import Content
 from shares.coherence import ATTRIBUTES, BLOCK, FileId, Log
-from shares.nodes import ROOT, Extent
+from shares.nodes import ROOT, Changes, Extent
 
 
 class World:
@@ -81,3 +81,20 @@ def test_a_lost_nodes_writes_make_the_file_as_long_as_they_reach(world: World) -
     world.content.finish(world.file)
     assert world.bytes == b"first second\0"
     assert world.content.replayed == 2
+
+
+@pytest.mark.parametrize("size", [0, 3, 5, 8, BLOCK + 9])
+def test_what_was_cut_off_does_not_come_back_when_the_log_is_replayed(
+    world: World, size: int
+) -> None:
+    """The log had all that a node had written to the block that is cut in part."""
+    world.append(0, b"first")
+    world.append(5, b" second")
+    world.content.append(Log(world.file, 1, 1, 0, b"third"))
+    world.store(12, b"first second")
+    world.content.change(world.file, Changes(size=size))
+    cut = b"first second"[:size].ljust(size, b"\0")
+    cut = cut[:BLOCK] + b"third\0\0\0\0" if size > BLOCK else cut
+    world.content.replay(world.file, None)
+    world.content.finish(world.file)
+    assert world.bytes == cut

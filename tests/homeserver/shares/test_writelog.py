@@ -58,6 +58,26 @@ def test_what_was_appended_is_there_again(tmp_path: Path) -> None:
     again.close()
 
 
+def test_of_a_file_that_is_cut_what_lies_before_stays(tmp_path: Path) -> None:
+    log = WriteLog(tmp_path / "log")
+    log.append(FILE, 0, 0, b"before")
+    log.append(FILE, 1, 0, b"across")
+    log.append(FILE, 1, 10, b"behind")
+    log.append(FILE, 9, 0, b"far behind")
+    log.append(FileId(8), 9, 0, b"other")
+    log.cut(FILE, BLOCK + 3)
+    log.cut(FILE, 5 * BLOCK)  # costs nothing
+    assert parts(log) == [(0, b"acr")] and log.lag().bytes == 14
+    size = (tmp_path / "log").stat().st_size
+    log.close()
+    again = WriteLog(tmp_path / "log")
+    assert parts(again) == [(0, b"acr")] and parts(again, 0) == [(0, b"before")]
+    assert again.blocks(FILE) == [0, 1] and again.blocks(FileId(8)) == [9]
+    again.cut(FILE, 0)
+    assert again.files() == [8] and (tmp_path / "log").stat().st_size == size + 29
+    again.close()
+
+
 def test_a_whole_block_takes_the_place_of_what_was_before(tmp_path: Path) -> None:
     log = WriteLog(tmp_path / "log")
     for number in range(10):
