@@ -104,7 +104,8 @@ Status MakeHoles(File* file, PackUse* use, uint64_t end, uint64_t* freed) {
 
 Status Store::RemoveDead(const std::vector<TableRoot>& keep, uint64_t* freed) {
   if (access_ != Access::kRelieve) {
-    return Status::Make(Kind::kUsage, "cannot remove from store " + path_, "others may have it open");
+    return Status::Make(Kind::kUsage, "cannot remove from store " + path_,
+                        "others may have it open");
   }
   return WithChunks([&](Chunks* chunks) { return RemoveDead(chunks, keep, freed); });
 }
