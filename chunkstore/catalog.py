@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from chunkstore.errors import NameNotFound, StoreDamaged, StoreNotFound, StoreUsage
+from chunkstore.errors import NameNotFound, StoreDamaged, StoreUsage, from_core
 from chunkstore.store import Store
 from chunkstore.table import TableRoot
 from satchel.files import sync_folder, write_durably
@@ -62,11 +62,8 @@ class Catalog:
         read needs no more. Raises StoreNotFound."""
         path = store if isinstance(store, Path) else store.path
         if not (path / "store.json").exists():
-            raise StoreNotFound(
-                f"cannot open store {path}",
-                why=f"no file {path / 'store.json'}",
-                fix="make one with `satchel-home init`",
-            )
+            why = f"no file {path / 'store.json'}"
+            raise from_core("store", "not-found", f"cannot open store {path}", why, None)
         self._folder = path / "names"
 
     def add(

@@ -194,7 +194,8 @@ _FIXES: dict[type[SatchelError], str] = {
 
 
 def from_core(domain: str, kind: str, what: str, why: str, ref: bytes | None) -> SatchelError:
-    """The exception for an error of the core. Called by the binding only."""
+    """The exception for an error of the core. Called by the binding, and by who looks for a store
+    without it."""
     named = ChunkRef(ref if ref is not None else bytes(CHUNK_REF_SIZE))
     if kind == "missing":
         return ChunkMissing(what, ref=named, why=why)

@@ -23,6 +23,8 @@ import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from client.endpoints import HOME
+
 LOOKED_AT = 5
 """Moves of one kind that count, the newest ones."""
 
@@ -44,7 +46,6 @@ FIRST_PACE = 0.05
 
 LEAST_SECONDS = 0.1
 
-HOME = "home"
 CACHE = "cache"
 """The surrogate's own, as a source of a checkpoint's bytes."""
 

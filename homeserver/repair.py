@@ -89,7 +89,9 @@ def needs_of(store: Store) -> tuple[list[Need], list[dict[str, Any]]]:
     its name or its manifest cannot be read."""
     volumes, damaged = Catalog(store).survey()
     needs = [Need("volume", e.name, e.version, (e.root,)) for e in volumes]
-    hurt = [_hurt("volume", *_parts(label), str(error)) for label, error in damaged.items()]
+    hurt = [
+        _hurt("volume", *label.partition("@")[::2], str(error)) for label, error in damaged.items()
+    ]
     shelf = ServiceShelf.beside(store.path)
     for name in shelf.names():
         checkpoints = shelf.checkpoints(name)
@@ -213,11 +215,6 @@ def _absent(store: Store, refs: set[ChunkRef]) -> set[ChunkRef]:
     order = sorted(refs)
     here = store.has(b"".join(order))
     return {ref for ref, there in zip(order, here, strict=True) if not there}
-
-
-def _parts(label: str) -> tuple[str, str]:
-    name, _, version = label.partition("@")
-    return name, version
 
 
 def _hurt(kind: str, name: str, version: str, why: str) -> dict[str, Any]:

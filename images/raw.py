@@ -69,9 +69,9 @@ def raw_view(image: Path, scratch: Path | None = None, *, as_it_is: bool = False
             head = file.read(_HEAD_BYTES)
     except FileNotFoundError as error:
         raise NotFoundError(f"no disk image {image}", why=error.strerror or "") from error
+    if not as_it_is:
+        _refuse_other_formats(image, head)
     if as_it_is or not head.startswith(_QCOW2_MAGIC):
-        if not as_it_is:
-            _refuse_other_formats(image, head)
         yield image
         return
     _refuse_other_files(image, head)

@@ -37,27 +37,30 @@ void Create(const path& folder) {
   Run(kStore, [&] { return Store::Create(PosixEnv(), folder.string()); });
 }
 
+template <typename OpenFn>  // Status(std::unique_ptr<Store>*)
+std::unique_ptr<PyStore> Opened(const OpenFn& open) {
+  std::unique_ptr<Store> store;
+  Run(kStore, [&] { return open(&store); });
+  return std::make_unique<PyStore>(PyStore{std::move(store)});
+}
+
 std::unique_ptr<PyStore> Open(const path& folder, int level, uint64_t pack_limit,
                               size_t max_pending) {
   ChunkOptions options;
   options.level = level;
   if (pack_limit != 0) options.pack_limit = std::min(pack_limit, kPackLimit);
   if (max_pending != 0) options.max_pending = max_pending;
-  std::unique_ptr<Store> store;
-  Run(kStore, [&] { return Store::Open(PosixEnv(), folder.string(), options, &store); });
-  return std::make_unique<PyStore>(PyStore{std::move(store)});
+  return Opened(
+      [&](auto* store) { return Store::Open(PosixEnv(), folder.string(), options, store); });
 }
 
 std::unique_ptr<PyStore> OpenToRead(const path& folder) {
-  std::unique_ptr<Store> store;
-  Run(kStore, [&] { return Store::OpenToRead(PosixEnv(), folder.string(), &store); });
-  return std::make_unique<PyStore>(PyStore{std::move(store)});
+  return Opened([&](auto* store) { return Store::OpenToRead(PosixEnv(), folder.string(), store); });
 }
 
 std::unique_ptr<PyStore> OpenToRelieve(const path& folder) {
-  std::unique_ptr<Store> store;
-  Run(kStore, [&] { return Store::OpenToRelieve(PosixEnv(), folder.string(), &store); });
-  return std::make_unique<PyStore>(PyStore{std::move(store)});
+  return Opened(
+      [&](auto* store) { return Store::OpenToRelieve(PosixEnv(), folder.string(), store); });
 }
 
 uint64_t RemoveDead(PyStore& self, const py::iterable& roots) {

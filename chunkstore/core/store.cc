@@ -47,12 +47,6 @@ Status WriteAgain(File* file, uint64_t begin, uint64_t end) {
   return {};
 }
 
-// What is said of a lock that was asked for.
-Status NotLocked(const std::string& path, const Status& status) {
-  if (!status.Is(Kind::kLocked)) return status;
-  return Status::Make(Kind::kLocked, "cannot open store " + path, status.why());
-}
-
 // Counts an operation as long as it runs.
 class Counted {
  public:
@@ -103,47 +97,40 @@ Status Store::Create(Env* env, const std::string& path) {
 
 Status Store::Open(Env* env, const std::string& path, const ChunkOptions& options,
                    std::unique_ptr<Store>* store) {
-  SATCHEL_RETURN_IF_ERROR(CheckIsStore(env, path));
-  std::unique_ptr<Store> made(new Store(env, path, options, Access::kWrite));
-  SATCHEL_RETURN_IF_ERROR(made->TakeLock());
-  {
-    const AloneLock gate(&made->gate_);
-    SATCHEL_RETURN_IF_ERROR(made->Load(nullptr, nullptr));
-  }
-  *store = std::move(made);
-  return {};
+  return OpenFor(Access::kWrite, env, path, options, store);
 }
 
-// A store that nobody had open yet has no lock, and none to share.
 Status Store::OpenToRead(Env* env, const std::string& path, std::unique_ptr<Store>* store) {
-  SATCHEL_RETURN_IF_ERROR(CheckIsStore(env, path));
-  std::unique_ptr<Store> made(new Store(env, path, {}, Access::kRead));
-  const Status locked = NotLocked(path, env->LockShared(path + "/LOCK", &made->lock_));
-  if (!locked.ok() && !locked.Is(Kind::kNotFound)) return locked;
-  {
-    const AloneLock gate(&made->gate_);
-    SATCHEL_RETURN_IF_ERROR(made->LoadToRead());
-  }
-  *store = std::move(made);
-  return {};
+  return OpenFor(Access::kRead, env, path, {}, store);
 }
 
 Status Store::OpenToRelieve(Env* env, const std::string& path, std::unique_ptr<Store>* store) {
-  SATCHEL_RETURN_IF_ERROR(CheckIsStore(env, path));
-  std::unique_ptr<Store> made(new Store(env, path, {}, Access::kRelieve));
+  return OpenFor(Access::kRelieve, env, path, {}, store);
+}
+
+Status Store::OpenFor(Access access, Env* env, const std::string& path, const ChunkOptions& options,
+                      std::unique_ptr<Store>* store) {
+  SATCHEL_RETURN_IF_ERROR(
+      CheckDescription(env, path + "/store.json", kFormat, kVersion, "store " + path));
+  std::unique_ptr<Store> made(new Store(env, path, options, access));
   SATCHEL_RETURN_IF_ERROR(made->TakeLock());
   {
     const AloneLock gate(&made->gate_);
-    SATCHEL_RETURN_IF_ERROR(made->LoadToRead());
+    SATCHEL_RETURN_IF_ERROR(access == Access::kWrite ? made->Load(nullptr, nullptr)
+                                                     : made->LoadToRead());
   }
   *store = std::move(made);
   return {};
 }
 
-Status Store::TakeLock() { return NotLocked(path_, outside_->Lock(path_ + "/LOCK", &lock_)); }
-
-Status Store::CheckIsStore(Env* env, const std::string& path) {
-  return CheckDescription(env, path + "/store.json", kFormat, kVersion, "store " + path);
+// Who only reads shares it. A store that nobody had open yet has no lock, and none to share.
+Status Store::TakeLock() {
+  const bool shared = access_ == Access::kRead;
+  const std::string lock = path_ + "/LOCK";
+  const Status status = shared ? outside_->LockShared(lock, &lock_) : outside_->Lock(lock, &lock_);
+  if (shared && status.Is(Kind::kNotFound)) return {};
+  if (!status.Is(Kind::kLocked)) return status;
+  return Status::Make(Kind::kLocked, "cannot open store " + path_, status.why());
 }
 
 Status Store::LoadToRead() {

@@ -192,7 +192,8 @@ class Store {
   enum class Access : uint8_t { kWrite, kRead, kRelieve };
 
   Store(Env* env, std::string path, const ChunkOptions& options, Access access);
-  static Status CheckIsStore(Env* env, const std::string& path);
+  static Status OpenFor(Access access, Env* env, const std::string& path,
+                        const ChunkOptions& options, std::unique_ptr<Store>* store);
 
   // What of a pack the index does not have.
   struct Unindexed {
