@@ -17,7 +17,7 @@ import click
 
 from console import bar
 from homeserver.settings import HomeSettings
-from satchel.errors import SatchelError, UnavailableError
+from satchel.errors import SatchelError, UnavailableError, UsageError
 
 if TYPE_CHECKING:
     from chunkstore import Store
@@ -50,8 +50,18 @@ class Context:
         except StoreDamaged:  # an index that has to be made anew
             return self.open_store()
 
+    def require_own_store(self) -> None:
+        """For commands about the home, whose checkpoints need its own store. Raises UsageError."""
+        if self.store != self.settings.store:
+            raise UsageError(
+                f"a home works on its own store, and not on {self.store}",
+                why="--store or SATCHEL_STORE names another",
+                fix="leave it out: `data` in home.toml says where a home is, with its store",
+            )
+
     def daemon(self) -> HttpClient:
-        """The running daemon, or UnavailableError saying how to start it."""
+        """The running daemon, or UnavailableError saying how to start it. Raises UsageError."""
+        self.require_own_store()
         if not self.settings.socket.exists():
             raise UnavailableError(
                 f"no home server answers at {self.settings.socket}",
@@ -66,8 +76,9 @@ class Context:
         """Whether a daemon answers: what it has open has to be done by it."""
         if not self.settings.socket.exists():
             return False
+        daemon = self.daemon()
         try:
-            self.daemon().get_json("/v1/services")
+            daemon.get_json("/v1/services")
         except UnavailableError:
             return False
         except SatchelError:
@@ -86,7 +97,9 @@ class Context:
 
     @contextmanager
     def home(self) -> Iterator[Home]:
-        """The home itself, for a command that works without the daemon. No machine is started."""
+        """The home itself, for a command that works without the daemon. No machine is started.
+        Raises UsageError."""
+        self.require_own_store()
         from homeserver.home import Home  # as `daemon` does: what most commands need not wait for
         from hypervisor import QemuDriver
 

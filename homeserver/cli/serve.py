@@ -23,6 +23,7 @@ from wire import serve
 @pass_context
 def command(context: Context, launches: tuple[str, ...], as_json: bool) -> None:
     """Run the home server until Ctrl-C. Its replicas end with it."""
+    context.require_own_store()
     settings = context.settings
     settings.run.mkdir(parents=True, exist_ok=True, mode=0o700)
     home = Home(settings, QemuDriver())

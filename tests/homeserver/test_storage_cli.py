@@ -353,6 +353,13 @@ def test_store_by_option_by_variable_and_by_default(tmp_path: Path, disk: Path) 
     assert variable.json("--store", made["store"], "ls") == []
 
 
+def test_a_command_about_the_home_refuses_another_store(home: Program, tmp_path: Path) -> None:
+    home.json("media", "init", tmp_path)
+    for argv in (["serve"], ["service", "ls"], ["launch", "notes"], ["media", "sync", tmp_path]):
+        told = home.fails(2, *argv)
+        assert told["what"] == f"a home works on its own store, and not on {tmp_path / 'store'}"
+
+
 def test_a_store_that_is_in_use_names_the_process(imported: Program) -> None:
     socket = imported.folder / "nbd"
     with volume(imported, "--socket", socket) as process:
