@@ -270,6 +270,11 @@ class Media:
             for number, created, files, packs, pack_bytes, lacks in self._native.generations()
         ]
 
+    @property
+    def newest(self) -> int:
+        """The number of the newest generation, 0 where there is none."""
+        return max((generation.number for generation in self.generations()), default=0)
+
     def commits(self) -> list[Path]:
         """The files that say what a generation consists of, whether they can be read or not."""
         return sorted((self._root / "satchel" / "commits").glob("*.commit"))

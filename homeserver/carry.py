@@ -51,7 +51,8 @@ class MediaOfOthers(ConflictError):
 
 @dataclass(frozen=True)
 class Written:
-    """What a new generation took. generation: 0 where the media had everything already.
+    """What a generation took. generation: the newest one, of before where nothing was missing; 0
+    where there is none.
 
     chunks: that the new checkpoints name. media_bytes: written to the media's packs. freed_bytes:
     of packs that no generation needs any more.
@@ -213,7 +214,7 @@ def write_checkpoints(
     chunks = (len(refs) - len(first)) // CHUNK_REF_SIZE
     there = {checkpoint.service: checkpoint.id for checkpoint in base}
     if ids.items() <= there.items() and not media.missing(*roots):
-        return Written(0, chunks, 0, 0)
+        return Written(media.newest, chunks, 0, 0)
     count = len(first) // CHUNK_REF_SIZE if _scattered(media.has(first)) else 0
     media_bytes = media.add(store, refs, progress, again=count)
     kept = [one for one in base if one.service not in ids]

@@ -89,12 +89,11 @@ def mounted_media() -> list[dict[str, Any]]:
             continue
         try:
             with Media.open(root) as media:
-                generations = media.generations()
                 rows.append(
                     {
                         "uuid": media.uuid,
                         "path": str(root),
-                        "generation": generations[0].number if generations else 0,
+                        "generation": media.newest,
                         "checkpoints": len(media.checkpoints()),
                         "free_bytes": media.free_bytes(),
                     }
@@ -203,7 +202,7 @@ def eject_media(root: Path) -> dict[str, Any]:
     a client's log or another program uses it, MediaGone when what waits cannot be written.
     """
     with Media.open(root) as media:
-        uuid, generations = media.uuid, media.generations()
+        uuid, generation = media.uuid, media.newest
     for path in logs_in(root / "satchel" / "log"):
         _require_free(path)
     _sync_file_system(root)
@@ -213,7 +212,7 @@ def eject_media(root: Path) -> dict[str, Any]:
     return {
         "uuid": uuid,
         "path": str(root),
-        "generation": generations[0].number if generations else 0,
+        "generation": generation,
         "unmounted": unmounted,
     }
 
