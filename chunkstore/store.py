@@ -57,7 +57,9 @@ class VerifyReport:
     """What reading every record of a store showed.
 
     records, bytes: whole records, both hashes right
-    bad: where packs hold something else
+    unclaimed: bytes that are no records, at places where the index has nothing; a power cut may
+        leave such
+    bad: where packs hold something else than what the index has there
     lost: chunks that the index names but that are not whole in any pack at the place it names; of
         settled ones, those that a table of the store names (the others are in `bad`)
     unindexed: whole records of chunks that the index does not have: garbage that prune left, or an
@@ -66,6 +68,7 @@ class VerifyReport:
 
     records: int
     bytes: int
+    unclaimed: int
     bad: tuple[BadRecord, ...]
     lost: tuple[ChunkRef, ...]
     unindexed: tuple[ChunkRef, ...]
@@ -81,6 +84,7 @@ class VerifyReport:
             "ok": self.ok,
             "records": self.records,
             "bytes": self.bytes,
+            "unclaimed_bytes": self.unclaimed,
             "bad": [asdict(bad) for bad in self.bad],
             "lost": [chunk_id(ref).hex() for ref in self.lost],
             "unindexed": len(self.unindexed),
@@ -388,6 +392,7 @@ class Store:
         return VerifyReport(
             records=report["records"],
             bytes=report["bytes"],
+            unclaimed=report["unclaimed"],
             bad=tuple(BadRecord(*bad) for bad in report["bad"]),
             lost=split_refs(report["dangling"]),
             unindexed=split_refs(report["unindexed"]),

@@ -27,6 +27,7 @@ from chunkstore import (
     Media,
     Store,
     TableRoot,
+    VerifyReport,
     split_refs,
 )
 from homeserver.media import find_media
@@ -104,6 +105,19 @@ def needs_of(store: Store) -> tuple[list[Need], list[dict[str, Any]]]:
     return needs, hurt
 
 
+def hurt_in(store: Store, report: VerifyReport) -> list[dict[str, Any]]:
+    """Which volumes and checkpoints lack chunks, or cannot be read, when `verify` has told
+    `report`; as in `Repaired`."""
+    _find_out(store, report)
+    needs, hurt = needs_of(store)
+    return hurt + _lacking(store, needs)
+
+
+def hurt_text(hurt: Sequence[dict[str, Any]]) -> str:
+    """The same in one line."""
+    return "; ".join(f"{h['kind']} {h['name']}@{h['version']}: {h['why']}" for h in hurt)
+
+
 def repair(store: Store, sources: Sequence[Source], progress: Progress = silent) -> Repaired:
     """Read all of a store, and take from the sources what is lost. What was damaged on disk is
     gone from it afterwards where nothing is lost any more. `progress` goes over the store first,
@@ -113,11 +127,7 @@ def repair(store: Store, sources: Sequence[Source], progress: Progress = silent)
     """
     report = store.verify(progress)
     done = Repaired(records=report.records)
-    for ref in report.lost:
-        if not store.has(ref)[0]:
-            continue  # its place is gone; to forget each in the index costs a sync
-        with suppress(ChunkInvalid, ChunkMissing):
-            store.get(ref)  # finds out for itself, and counts it as missing from then on
+    _find_out(store, report)
     needs, done.hurt = needs_of(store)
     roots = [root for need in needs for root in need.roots]
     lost: set[ChunkRef] = set(report.lost)
@@ -131,9 +141,7 @@ def repair(store: Store, sources: Sequence[Source], progress: Progress = silent)
     lost |= set(split_refs(store.missing(*roots)))
     done.lost = len(lost)
     done.unrepaired = [chunk_id(ref).hex() for ref in sorted(_absent(store, lost))]
-    for need in needs:
-        if count := len(store.missing(*need.roots)) // CHUNK_REF_SIZE:
-            done.hurt.append(_hurt(need.kind, need.name, need.version, f"{count} chunks are lost"))
+    done.hurt += _lacking(store, needs)
     if not done.unrepaired:
         store.rewrite({bad.pack for bad in report.bad})
     return done
@@ -209,6 +217,24 @@ def _take(
     if given:
         done.repaired[source.label] = done.repaired.get(source.label, 0) + given
     return given
+
+
+def _find_out(store: Store, report: VerifyReport) -> None:
+    """Have the store count what is lost as missing."""
+    for ref in report.lost:
+        if not store.has(ref)[0]:
+            continue  # its place is gone; to forget each in the index costs a sync
+        with suppress(ChunkInvalid, ChunkMissing):
+            store.get(ref)
+
+
+def _lacking(store: Store, needs: Sequence[Need]) -> list[dict[str, Any]]:
+    counts = [(need, len(store.missing(*need.roots)) // CHUNK_REF_SIZE) for need in needs]
+    return [
+        _hurt(need.kind, need.name, need.version, f"{count} chunks are lost")
+        for need, count in counts
+        if count
+    ]
 
 
 def _absent(store: Store, refs: set[ChunkRef]) -> set[ChunkRef]:

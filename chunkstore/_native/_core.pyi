@@ -17,6 +17,7 @@ _MediaReport = tuple[int, int, list[tuple[int, int, str]], bytes]
 class _VerifyReport(TypedDict):
     records: int
     bytes: int
+    unclaimed: int
     bad: list[tuple[int, int, str]]
     unindexed: bytes
     dangling: bytes

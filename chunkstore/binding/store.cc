@@ -272,6 +272,7 @@ py::dict Verify(const PyStore& self, py::object progress) {
   py::dict out;
   out["records"] = report.records;
   out["bytes"] = report.bytes;
+  out["unclaimed"] = report.unclaimed;
   out["bad"] = bad;
   out["unindexed"] = RefsToBytes(report.unindexed);
   out["dangling"] = RefsToBytes(report.dangling);

@@ -30,6 +30,13 @@ struct PackTally {
   uint64_t whole = 0;  // whole chunks at the place that the index has for them
 };
 
+// Bytes of a pack that are no record, and not all zero. claimed: the index has a chunk there.
+struct Garbage {
+  uint64_t end = 0;
+  std::string why;
+  bool claimed = false;
+};
+
 class Verifier {
  public:
   Verifier(Env* env, Chunks* chunks, std::string folder,
@@ -44,10 +51,12 @@ class Verifier {
   Status Run(const ProgressFn& progress) {
     SATCHEL_RETURN_IF_ERROR(workers_.Run([this] { return Work(); }, progress));
     const MutexLock lock(&mutex_);
+    SATCHEL_RETURN_IF_ERROR(FindDangling());
+    JudgeGarbage();
     std::sort(report_->bad.begin(), report_->bad.end(), [](const auto& a, const auto& b) {
       return std::pair(a.pack, a.offset) < std::pair(b.pack, b.offset);
     });
-    return FindDangling();
+    return {};
   }
 
  private:
@@ -78,8 +87,9 @@ class Verifier {
     visitor.on_garbage = [&](uint64_t begin, uint64_t stop, const std::string& why) {
       bool hole = false;
       SATCHEL_RETURN_IF_ERROR(IsHole(file.get(), begin, stop, &hole));
-      if (hole) return Status();  // what should be there is dangling
-      AddBad(pack, begin, std::to_string(stop - begin) + " bytes are no record: " + why);
+      const MutexLock lock(&mutex_);
+      // What should be in a hole is dangling.
+      if (!hole) garbage_[{pack, begin}] = Garbage{stop, why};
       return Status();
     };
     return ScanPack(file.get(), kPackHeaderSize, end, visitor);
@@ -143,11 +153,32 @@ class Verifier {
     pages_.push_back(at);
   }
 
+  void Claim(const Location& at) REQUIRES(mutex_) {
+    auto next = garbage_.upper_bound({at.pack, at.offset});
+    if (next == garbage_.begin()) return;
+    auto& [place, garbage] = *--next;
+    if (place.first == at.pack && at.offset < garbage.end) garbage.claimed = true;
+  }
+
+  // Where the index has nothing, nobody looks for anything: a power cut leaves such places.
+  void JudgeGarbage() REQUIRES(mutex_) {
+    for (const auto& [place, garbage] : garbage_) {
+      const uint64_t bytes = garbage.end - place.second;
+      if (!garbage.claimed) {
+        report_->unclaimed += bytes;
+        continue;
+      }
+      report_->bad.push_back({place.first, place.second,
+                              std::to_string(bytes) + " bytes are no record: " + garbage.why});
+    }
+  }
+
   // Only packs whose numbers disagree are looked at entry by entry.
   Status FindDangling() REQUIRES(mutex_) {
     const PackPosition end = chunks_->end();
     const auto count = [&](const ChunkRef&, const Location& at) REQUIRES(mutex_) {
       if (at.pack <= end.pack) ++tally_[at.pack].indexed;
+      Claim(at);
       return Status();
     };
     SATCHEL_RETURN_IF_ERROR(chunks_->index()->ForEach(count));
@@ -201,7 +232,8 @@ class Verifier {
   Mutex mutex_;
   VerifyReport* const report_ PT_GUARDED_BY(mutex_);
   std::map<uint32_t, PackTally> tally_ GUARDED_BY(mutex_);
-  std::vector<Location> pages_ GUARDED_BY(mutex_);  // whole ones
+  std::map<std::pair<uint32_t, uint64_t>, Garbage> garbage_ GUARDED_BY(mutex_);  // by where it is
+  std::vector<Location> pages_ GUARDED_BY(mutex_);                               // whole ones
 };
 
 // One prune; runs alone on the store.

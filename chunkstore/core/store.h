@@ -46,7 +46,8 @@ struct BadRecord {
 struct VerifyReport {
   uint64_t records = 0;             // whole records read
   uint64_t bytes = 0;               // bytes of packs read
-  std::vector<BadRecord> bad;       // garbage between records, and records with wrong hashes
+  uint64_t unclaimed = 0;           // bytes that are no record, where the index has nothing
+  std::vector<BadRecord> bad;       // garbage where it has, and records with wrong hashes
   std::vector<ChunkRef> unindexed;  // whole records of chunks that the index does not have
   // In the index, but not whole where it says. Of those in frames the ones that a table page here
   // names; the others are in `bad`.

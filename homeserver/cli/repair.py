@@ -11,7 +11,7 @@ import click
 
 from console import bar, json_option, show
 from homeserver.cli.context import Context, pass_context
-from homeserver.repair import open_source, repair
+from homeserver.repair import hurt_text, open_source, repair
 from satchel.errors import IntegrityError
 
 
@@ -39,9 +39,8 @@ def command(context: Context, sources: tuple[str, ...], as_json: bool) -> None:
             done = repair(store, opened, progress)
     show({"ok": done.ok, **asdict(done)}, as_json=as_json)
     if not done.ok:
-        hurt = "; ".join(f"{h['kind']} {h['name']}@{h['version']}: {h['why']}" for h in done.hurt)
         raise IntegrityError(
             f"the store at {context.store} lacks chunks",
-            why=hurt,
+            why=hurt_text(done.hurt),
             fix="name another source with --from, or import what is hurt again",
         )

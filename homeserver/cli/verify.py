@@ -8,6 +8,7 @@ import click
 
 from console import bar, json_option, show
 from homeserver.cli.context import Context, pass_context
+from homeserver.repair import hurt_in, hurt_text
 from satchel.errors import IntegrityError
 
 
@@ -17,14 +18,22 @@ from satchel.errors import IntegrityError
 def command(context: Context, as_json: bool) -> None:
     """Check the store: each record's checksum and both hashes.
 
-    The daemon must not run.
+    Says which volumes and checkpoints are hurt. The daemon must not run.
     """
     with context.open_store_to_read() as store, bar("verify", quiet=as_json) as progress:
         report = store.verify(progress=progress)
-    show(report.to_json(), as_json=as_json)
-    if not report.ok:
-        raise IntegrityError(
-            f"the store at {context.store} is damaged",
-            why=f"{len(report.bad)} records are not what they should be",
-            fix="`satchel-home repair --from` a store, media or a peer; or import again",
+        hurt = hurt_in(store, report)
+    ok = report.ok and not hurt
+    show({**report.to_json(), "ok": ok, "hurt": hurt}, as_json=as_json)
+    if ok:
+        return
+    if hurt:
+        why = hurt_text(hurt)
+        fix = "`satchel-home repair --from` a store, media or a peer; or import again"
+    else:
+        places = len(report.bad) or len(report.lost)
+        why = (
+            f"{places} records are not what they should be; no volume and no checkpoint needs them"
         )
+        fix = "`satchel-home prune`, which forgets them"
+    raise IntegrityError(f"the store at {context.store} is damaged", why=why, fix=fix)

@@ -13,7 +13,7 @@ import pytest
 from chunkstore import Catalog, Media, Store, split_refs
 from homeserver.repair import Source, open_source, repair
 from satchel.errors import NotFoundError
-from satchel.ids import ChunkRef, chunk_id
+from satchel.ids import CHUNK_REF_SIZE, ChunkRef, chunk_id
 from testbed.sshd import Sshd
 from tests.chunkstore.content import flip, noise, packs, text
 from tests.homeserver.conftest import Bench
@@ -77,6 +77,33 @@ def test_from_another_store(program: Program) -> None:
     assert done["unrepaired"] == []
     assert read(program.folder / "store") == CONTENT
     assert program.json("verify")["bad"] == []
+
+
+def test_verify_says_which_volumes_are_hurt(program: Program) -> None:
+    folder = program.folder / "store"
+    with Store.open_to_read(folder) as store:
+        root = Catalog(store).get("third").root
+        flip(*place_of(folder, store.reachable([root])[-CHUNK_REF_SIZE:]))
+    error = program.fails(6, "verify")
+    assert error["why"].startswith("volume third@")
+    assert error["why"].endswith(": 1 chunks are lost")
+    assert "volume disk" not in error["why"]
+    program.json("forget", "third")
+    error = program.fails(6, "verify")
+    assert "no volume and no checkpoint needs them" in error["why"]
+    program.json("prune")
+    assert program.json("verify")["ok"]
+
+
+def test_verify_finds_what_an_index_that_was_made_anew_has_not(program: Program) -> None:
+    folder = program.folder / "store"
+    with Store.open(folder) as store:
+        root = Catalog(store).get("third").root
+        flip(*place_of(folder, store.reachable([root])[-CHUNK_REF_SIZE:]))
+        store.rebuild_index()
+        report = store.verify()
+        assert (report.ok, report.unclaimed > 0) == (True, True)
+    assert program.fails(6, "verify")["why"].startswith("volume third@")
 
 
 def index_bytes(store: Path) -> int:

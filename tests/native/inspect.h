@@ -13,9 +13,6 @@
 
 namespace satchel::sim {
 
-// Whether the index was rebuilt in these operations.
-bool RebuildsIndex(const std::vector<Op>& journal);
-
 // How much is looked at. Opening the store, reading every promised chunk and volume, and writing to
 // the store afterwards always are.
 struct Depth {
@@ -23,9 +20,6 @@ struct Depth {
   bool settle = true;   // all again after the store was settled
   bool reopen = true;   // all again after the store was closed and opened
   bool rebuild = true;  // all again after the index was rebuilt
-  // A rebuild cannot tell what a power cut tore from what was acknowledged, and so cuts nothing:
-  // verify may find that afterwards. Whether there was one before the last power cut.
-  bool rebuilt = false;
 };
 
 // Opens what is on `disk`, as a program does after a crash, and uses it. Promises made up to
