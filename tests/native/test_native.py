@@ -70,5 +70,5 @@ def test_no_power_cut_loses_or_falsifies_what_was_acknowledged(
     assert MANY_LIVES in PROGRAMS
     argv = [str(ROOT / "scripts/crash-states")]
     if not request.config.getoption("--nightly"):
-        argv += ["--states", "20000", "--lives", "4"]
+        argv += ["--states", "20000", "--first", "5", "--lives", "4"]
     subprocess.run(argv, check=True)
