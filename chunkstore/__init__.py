@@ -32,6 +32,7 @@ from chunkstore.below import (
 )
 from chunkstore.block_map import BlockEntry, BlockMap, BlockState, Foresight
 from chunkstore.catalog import Catalog, CatalogEntry
+from chunkstore.compression import compress, decompress
 from chunkstore.difference import Difference, difference
 from chunkstore.dump import DumpedPart, dump
 from chunkstore.errors import (
@@ -133,8 +134,10 @@ __all__ = [
     "TableRoot",
     "VerifyReport",
     "answering_places",
+    "compress",
     "decode_page_changes",
     "decode_places",
+    "decompress",
     "difference",
     "dump",
     "encode_page_changes",

@@ -12,10 +12,13 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from shares.coherence import BLOCK, Carrier, Message
+from shares.coherence import Carrier, FileId, Message
 from shares.nodes import encode
 
 Event = Callable[[], None]
+
+Held = Callable[[FileId, int], int]
+"""Bytes of a block up to its last one that is not zero."""
 
 FRAME = 17
 """Bytes that `wire.duplex` adds to a message."""
@@ -65,9 +68,10 @@ class Line:
     """One direction of a link: what is sent comes in that order, after all that was sent before it.
     traffic: None where nobody counts."""
 
-    def __init__(self, clock: Clock, link: Link, traffic: Traffic | None) -> None:
+    def __init__(self, clock: Clock, link: Link, traffic: Traffic | None, held: Held) -> None:
         self._clock = clock
         self._link = link
+        self._held = held
         self._traffic = traffic
         self._free = 0.0
 
@@ -76,7 +80,7 @@ class Line:
         self._clock.at(max(self._free, self._clock.now) + self._link.round_trip / 2, arrived)
 
     def send(self, message: Message, arrived: Event) -> None:
-        size = size_of(message)
+        size = size_of(message, self._held)
         if self._traffic is not None:
             kind = type(message).__name__
             self._traffic.messages[kind] += 1
@@ -85,11 +89,13 @@ class Line:
         self._clock.at(self._free + self._link.round_trip / 2, arrived)
 
 
-def size_of(message: Message) -> int:
-    """Bytes of a message as it goes over a stream, its frame included; content is as long as the
-    blocks that it is of. TCP's and SSH's own bytes are not in it."""
-    content = BLOCK * len(message.fresh) if isinstance(message, Carrier) else 0
-    return FRAME + len(encode(message)) + content
+def size_of(message: Message, held: Held) -> int:
+    """Bytes of a message as it goes over a stream, its frame included, where nothing of it can be
+    compressed. TCP's and SSH's own bytes are not in it."""
+    size = FRAME + len(encode(message))
+    if isinstance(message, Carrier) and message.fresh:
+        size += 1 + sum(2 + held(message.file, number) for number in message.fresh)
+    return size
 
 
-__all__ = ["Clock", "Line", "Link", "Traffic", "size_of"]
+__all__ = ["Clock", "Held", "Line", "Link", "Traffic", "size_of"]

@@ -23,13 +23,14 @@ from shares.coherence import ATTRIBUTES, BLOCK, FileId
 class Step:
     """One access. numbers: blocks, ascending, without the attributes. whole: those that are written
     without a look at what they held. changes: whether the attributes are written. size: of the file
-    before it, in blocks. cut: at how many bytes the file ends; None where it is not cut."""
+    before it, in blocks. bytes: of the file after it. cut: at how many bytes the file ends; None where it is not cut."""
 
     access: Access
     away: bool
     numbers: tuple[int, ...]
     whole: range
     size: int
+    bytes: int
     changes: bool = False
     cut: int | None = None
 
@@ -66,10 +67,10 @@ class Plan:
         return False
 
     def before(self) -> Iterator[tuple[FileId, int]]:
-        """The files that were there, and how many blocks each has."""
+        """The files that were there, and how many bytes each has."""
         for number, file in enumerate(self.workload.trace.files):
             if file.size >= 0:
-                yield FileId(number + 1), -(-file.size // BLOCK)
+                yield FileId(number + 1), file.size
 
 
 def _steps(workload: Workload) -> Iterator[Step]:
@@ -79,15 +80,16 @@ def _steps(workload: Workload) -> Iterator[Step]:
         if access.kind is Kind.RESIZE:
             sizes[access.file] = access.offset
             cut = access.offset if access.offset < size else None
-            yield Step(access, away, (), range(0), blocks, changes=True, cut=cut)
+            yield Step(access, away, (), range(0), blocks, access.offset, changes=True, cut=cut)
             continue
         end = access.offset + access.length
         if access.kind is Kind.READ:
-            yield Step(access, away, tuple(access.blocks), range(0), blocks)
+            yield Step(access, away, tuple(access.blocks), range(0), blocks, size)
             continue
         sizes[access.file] = max(size, end)
         whole = _whole(access.offset, end, size)
-        yield Step(access, away, tuple(access.blocks), whole, blocks, changes=end > size)
+        about = (blocks, max(size, end))
+        yield Step(access, away, tuple(access.blocks), whole, *about, changes=end > size)
 
 
 def _whole(begin: int, end: int, size: int) -> range:

@@ -64,6 +64,9 @@ NEARBY = Link(0.0, 1e12)
 
 OPTIMAL = Optimal.name
 
+EXTENT_BYTES = 40
+"""Of block -1."""
+
 AHEAD_FIRST, AHEAD_LIMIT = 4, 128
 """Blocks; those of `shares.nodes.access`."""
 
@@ -121,6 +124,7 @@ class _Replay:
         for node in self._nodes:
             told = Optimal(partial(self._elsewhere, node)) if policy == OPTIMAL else None
             self._policies[node] = told or (POLICIES | VARIANTS)[policy]()
+        self._sizes: defaultdict[FileId, int] = defaultdict(int)
         self._lines = self._connect(NEARBY, None)
         self._opened: set[tuple[NodeId, FileId]] = set()
         self._waiting: defaultdict[tuple[NodeId, FileId], list[Waiting]] = defaultdict(list)
@@ -135,15 +139,23 @@ class _Replay:
 
     def _connect(self, link: Link, traffic: Traffic | None) -> dict[NodeId, tuple[Line, Line]]:
         """Of each node the line to home, and the one from it."""
+        there, here = (self._clock, link, traffic), (self._clock, NEARBY, None)
         return {
-            MOBILE: (Line(self._clock, link, traffic), Line(self._clock, link, traffic)),
-            OTHER: (Line(self._clock, NEARBY, None), Line(self._clock, NEARBY, None)),
+            MOBILE: (Line(*there, self._held), Line(*there, self._held)),
+            OTHER: (Line(*here, self._held), Line(*here, self._held)),
         }
 
+    def _held(self, file: FileId, number: int) -> int:
+        """No block ends with zeros but where its file ends: traces do not tell."""
+        if number == ATTRIBUTES:
+            return EXTENT_BYTES
+        return max(0, min(BLOCK, self._sizes[file] - number * BLOCK))
+
     def run(self) -> Replayed:
-        for file, blocks in self._plan.before():
+        for file, size in self._plan.before():
+            blocks = -(-size // BLOCK)
             access = replace(self._plan.steps[0].access, file=file - 1, kind=Kind.READ)
-            step = Step(access, False, tuple(range(blocks)), range(0), blocks)
+            step = Step(access, False, tuple(range(blocks)), range(0), blocks, size)
             self._start(step, lambda: None)
             self._clock.run()
         self._ahead.clear()
@@ -159,6 +171,7 @@ class _Replay:
 
     def _start(self, step: Step, ended: Callable[[], None], at: int = 0) -> None:
         node = OTHER if step.away else MOBILE
+        self._sizes[step.file] = step.bytes
         self._go_on(node, step.file, self._access(node, step, ended, at))
 
     def _go_on(self, node: NodeId, file: FileId, waiting: Waiting) -> None:

@@ -98,6 +98,7 @@ void RunWith(Domain domain, Progress* progress, const Act& act) {
 
 // One per topic, called by the module.
 void init_block_map(py::module_& m);
+void init_compression(py::module_& m);
 void init_media(py::module_& m);
 void init_pages(py::module_& m);
 void init_dump(py::module_& m);

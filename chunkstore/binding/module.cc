@@ -7,6 +7,7 @@
 PYBIND11_MODULE(_core, m) {
   m.doc() = "The chunk store engine.";
   satchel::init_block_map(m);
+  satchel::init_compression(m);
   satchel::init_store(m);
   satchel::init_media(m);
   satchel::init_pages(m);

@@ -164,6 +164,11 @@ class Log(Message):
     offset: int
     data: bytes
 
+    @property
+    def size(self) -> int:
+        """Bytes that were written."""
+        return len(self.data)
+
 
 @dataclass(frozen=True)
 class Done(Message):

@@ -18,7 +18,6 @@ from satchel.typed import Form, Mistyped
 from shares.coherence import (
     LONGEST,
     Blocks,
-    Carrier,
     Done,
     Engage,
     Engaged,
@@ -42,6 +41,7 @@ from shares.coherence import (
     Updated,
 )
 from shares.nodes.extent import BLOCK
+from shares.nodes.packing import pack, unpack
 
 CALL, RESULT, REFUSED = 64, 65, 66
 """What a payload begins with where it is not a message about blocks."""
@@ -56,7 +56,7 @@ _KINDS: dict[type[Message], tuple[int, tuple[str, ...]]] = {
     Own: (3, ("whole", "versions")),
     Granted: (4, ("grant", "versions", "shared", "used", "fresh", "data")),
     Push: (5, ("everyone", "fresh", "data")),
-    Log: (6, ("offset", "data")),
+    Log: (6, ("offset", "size", "data")),
     Release: (7, ("grant", "fresh", "data")),
     Done: (8, ()),
     Invalidate: (9, ("keep",)),
@@ -80,6 +80,7 @@ _SCALARS = {
     "keep": "<B",
     "grant": "<Q",
     "offset": "<I",
+    "size": "<H",
     "cut": "<Q",
 }
 _FLAGS = frozenset({"shared", "used", "kept", "lent"})
@@ -97,7 +98,7 @@ def encode(message: Message) -> bytes:
 
 def _field(name: str, value: Any) -> bytes:
     if name == "data":
-        return bytes(value)
+        return pack(value)
     if name == "keep":
         value = value.value
     if name in _SCALARS:
@@ -119,6 +120,7 @@ def decode(payload: bytes) -> Message:
         message, names = _MESSAGES[kind]
         reader = _Reader(payload, first, count)
         values = {name: reader.field(name) for name in names}
+        values.pop("size", None)
     except (struct.error, KeyError, ValueError) as error:
         raise IntegrityError("a peer's message about blocks is none", why=str(error)) from error
     decoded = message(FileId(file), first, count, **values)
@@ -133,15 +135,19 @@ class _Reader:
         self.at = _HEADER.size
         self._payload = payload
         self._blocks = range(first, first + count)
+        self._sizes: list[int] = []
+        """Of what content is of, as the fields before it said."""
         if count > LONGEST:
             raise ValueError(f"{count} blocks in one message")
 
     def field(self, name: str) -> Any:
         if name == "data":
-            data, self.at = self._payload[self.at :], len(self._payload)
-            return data
+            packed, self.at = self._payload[self.at :], len(self._payload)
+            return unpack(packed, self._sizes)
         if name in _SCALARS:
             (value,) = self._take(_SCALARS[name])
+            if name == "size":
+                self._sizes = [value] if value else []
             return Keep(value) if name == "keep" else value
         if name == "versions":
             return self._take(f"<{len(self._blocks)}Q")
@@ -157,6 +163,7 @@ class _Reader:
         ascending = all(a < b for a, b in itertools.pairwise(numbers))
         if not ascending or not all(number in self._blocks for number in numbers):
             raise ValueError(f"{name} names other blocks")
+        self._sizes = [BLOCK] * count
         return numbers
 
     def _runs(self, count: int) -> tuple[tuple[int, int], ...]:
@@ -177,10 +184,8 @@ class _Reader:
 def _check(message: Message, left: int) -> None:
     """That the content is as long as the message says."""
     match message:
-        case Carrier():
-            size = len(message.data) - BLOCK * len(message.fresh)
         case Log():
-            size = max(0, message.offset + len(message.data) - BLOCK)
+            size = max(0, message.offset + message.size - BLOCK)
         case _:
             size = left
     least = 0 if isinstance(message, (*_ABOUT_FILES, Done)) else 1

@@ -55,8 +55,11 @@ from replay.operations import Early, Operation, RecordInvalid, Response
 from replay.segments import LogCorrupt, LogUnsupported, encode_header, scan_segment
 from replica import ProfileInvalid, decode_profile, decode_working_set
 from replica.working_set import WorkingSetInvalid, directory_size
+from satchel.errors import IntegrityError
 from satchel.ids import ChunkRef, OperationNumber
 from satchel.settings import SettingsError, load
+from shares.coherence import FileId, Flush, Log
+from shares.nodes.codec import decode, encode
 from surrogate.settings import SurrogateSettings
 from tests.chunkstore.test_page_changes import GOLDEN as PAGE_CHANGES
 from tests.chunkstore.test_page_changes import SMALL as CHANGED
@@ -133,6 +136,10 @@ FRAME = Frame(type=2, id=1, number=7, payload=b"\xc0\xdb\xdc")
 UUID = "01234567-89ab-4cde-8f01-23456789abcd"
 TOML = b'name = "phone"\nmedia = "~/stick"\n[home]\nport = 22\n[surrogates.cafe]\nsocket = "/s"\n'
 
+SENT = Flush(FileId(7), 3, 2, (3, 4), b"a".ljust(4096, b"\0") + bytes(4096))
+SENT_COMPRESSED = Flush(FileId(7), 3, 1, (3,), b"words\n" * 682 + b"more")
+LOGGED = Log(FileId(7), 3, 1, 904, b"new\0")
+
 PARSERS = [
     Parser("json", loads, (RemoteProtocolError,), b'{"a":[1,2.5,null,"\\ud800x"]}'),
     *(
@@ -179,6 +186,9 @@ PARSERS = [
         (MediaDamaged,),
         json.dumps({"format": "satchel-media", "version": 3, "uuid": UUID}).encode(),
     ),
+    Parser("content-of-a-share", decode, (IntegrityError,), encode(SENT)),
+    Parser("compressed-content-of-a-share", decode, (IntegrityError,), encode(SENT_COMPRESSED)),
+    Parser("logged-write-of-a-share", decode, (IntegrityError,), encode(LOGGED)),
     Parser(
         "log-segment",
         in_file("log-00000007.log", scan_segment),

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small replays, whose messages and waits are counted by hand."""
 
+from random import Random
+
 import pytest
 
 from bench.overlay.network import FRAME, Clock, Line, Link, Traffic, size_of
@@ -9,7 +11,7 @@ from bench.overlay.plan import Plan
 from bench.overlay.replay import OPTIMAL, replay
 from bench.overlay.splits import Workload
 from bench.overlay.trace import ABSENT, Access, File, Kind, Trace
-from shares.coherence import Fetch, FileId, Push
+from shares.coherence import Blocks, Fetch, FileId, Push
 from shares.nodes import encode
 from wire.duplex import HEADER
 
@@ -118,25 +120,39 @@ def test_a_native_file_does_not_grow_old(relaxation: float) -> None:
     assert done.latencies == [0] * 8
 
 
+def held(_: FileId, number: int) -> int:
+    return 4096 if number == 0 else 40
+
+
 def test_sizes_are_those_of_the_encoding_with_its_frame() -> None:
     assert HEADER.size == FRAME
     fetch = Fetch(FileId(1), 0, 2, (0, 0))
-    assert size_of(fetch) == FRAME + len(encode(fetch))
-    push = Push(FileId(1), 0, 2, (0, 1), bytes(8192))
-    assert size_of(Push(FileId(1), 0, 2, (0, 1))) == FRAME + len(encode(push))
+    assert size_of(fetch, held) == FRAME + len(encode(fetch))
+    noise = Random(1).randbytes(4096 + 39) + b"."
+    push = Push(FileId(1), 0, 2, (0, 1), noise.ljust(8192, b"\0"))
+    assert size_of(Push(FileId(1), 0, 2, (0, 1)), held) == FRAME + len(encode(push))
+
+
+def test_the_end_of_a_file_goes_as_far_as_it_reaches_and_its_size_as_40_bytes() -> None:
+    made = [(AWAY, W, 0, 10), (HERE, R, 0, 10), (AWAY, W, 10, 10), (HERE, R, 0, 20)]
+    done = replay(plan(ABSENT, *made), "write-invalidate", LINK)
+    empty = size_of(Blocks(FileId(1), 0, 1, (), b"", (1,), (False,)), held)
+    content = done.traffic.bytes["Blocks"] - done.traffic.messages["Blocks"] * empty
+    each = 8 + 1 + 2  # its number, whether it is compressed, its length
+    assert content == 2 * (each + 40) + (each + 10) + (each + 20)
 
 
 def test_a_line_is_in_order_and_takes_time_for_each_byte() -> None:
     clock, traffic, came = Clock(), Traffic(), []
-    line = Line(clock, Link(0.2, 1000.0), traffic)
+    line = Line(clock, Link(0.2, 1000.0), traffic, held)
     big, small = Push(FileId(1), 0, 1, (0,)), Fetch(FileId(1), 0, 1, (0,))
     line.send(big, lambda: came.append(("big", clock.now)))
     line.send(small, lambda: came.append(("small", clock.now)))
     clock.run()
-    first = size_of(big) / 1000
-    both = first + size_of(small) / 1000
+    first = size_of(big, held) / 1000
+    both = first + size_of(small, held) / 1000
     assert came == [("big", pytest.approx(first + 0.1)), ("small", pytest.approx(both + 0.1))]
-    assert traffic.total == size_of(big) + size_of(small)
+    assert traffic.total == size_of(big, held) + size_of(small, held)
 
 
 def test_a_replay_is_the_same_each_time() -> None:

@@ -4,10 +4,14 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import cast
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from chunkstore import compress
 from satchel.errors import IntegrityError
 from shares.coherence import (
     Blocks,
@@ -52,6 +56,8 @@ from shares.nodes import (
 
 FILE = FileId(7)
 CONTENT = bytes(range(256)) * 16
+ZEROS, SHORT, TEXT = bytes(BLOCK), b"short".ljust(BLOCK, b"\0"), b"words and words\n" * 256
+NOISE = Random(1).randbytes(BLOCK)
 ATTRIBUTES = Attributes(FILE, 0o100644, 1, 2, 3, 4, 5, 6, 7, valid=2.5)
 MESSAGES: list[Message] = [
     Fetch(FILE, -1, 1, (0,)),
@@ -63,6 +69,10 @@ MESSAGES: list[Message] = [
     Push(FILE, 3, 2, (3, 4), CONTENT * 2, True),
     Flush(FILE, 3, 2, (3,), CONTENT),
     Log(FILE, 3, 1, 4000, bytes(96)),
+    Log(FILE, 3, 1, 0, b""),
+    Log(FILE, 3, 1, 0, TEXT),
+    Flush(FILE, 3, 4, (3, 4, 5), ZEROS + TEXT + SHORT),
+    Flush(FILE, 3, 2, (3, 4), NOISE * 2),
     Release(FILE, 3, 2, (4,), CONTENT, 1 << 40),
     Done(FILE, 3, 1),
     Refused(FILE, 3, 2, (4,)),
@@ -105,6 +115,77 @@ def test_golden_bytes() -> None:
     extent = Extent(5, 1, 2, 3).pack()
     assert len(extent) == BLOCK
     assert extent[:16].hex() == "01000000000000000500000000000000"
+
+
+HEAD = "0700000000000000" "0300000000000000"
+"""File 7, block 3."""
+
+CONTENTS = {
+    "a block ends at its last byte that is not zero": (
+        Flush(FILE, 3, 2, (3, 4), ZEROS + SHORT),
+        f"0d{HEAD}0200000000000000" "02000000" "0300000000000000" "0400000000000000"
+        "0000" "0500" "00" "73686f7274",
+    ),
+    "what was written says how long it was": (
+        Log(FILE, 3, 1, 904, b"new\0\0"),
+        f"06{HEAD}0100000000000000" "88030000" "0500" "0300" "00" "6e6577",
+    ),
+}
+FRAME = "28b52ffd60000fd5000080776f72647320616e6420776f7264730a0200e89fe981086509"
+"""Of TEXT, as zstd 1.5.4 makes it."""
+
+
+@pytest.mark.parametrize("name", CONTENTS)
+def test_golden_bytes_of_content(name: str) -> None:
+    message, payload = CONTENTS[name]
+    assert codec.encode(message).hex() == payload
+    assert codec.decode(bytes.fromhex(payload)) == message
+
+
+def test_golden_bytes_of_content_that_is_compressed() -> None:
+    payload = f"06{HEAD}0100000000000000" "00000000" "0010" "0010" "01" + FRAME
+    assert codec.decode(bytes.fromhex(payload)) == Log(FILE, 3, 1, 0, TEXT)
+
+
+def test_only_what_gets_shorter_is_compressed() -> None:
+    def length(data: bytes) -> int:
+        return len(codec.encode(Log(FILE, 3, 1, 0, data))) - len(codec.encode(Log(FILE, 3, 1, 0, b"")))
+
+    assert length(b"ten bytes!") == 13
+    assert length(NOISE) == BLOCK + 3
+    assert length(TEXT[:255]) == 255 + 3
+    assert length(TEXT) < 50
+    assert length(Extent(5, 1, 2, 1 << 60).pack()) == 43
+
+
+@given(st.lists(st.sampled_from([ZEROS, SHORT, TEXT, NOISE, CONTENT]), max_size=6))
+def test_blocks_come_whole_however_they_went(blocks: list[bytes]) -> None:
+    fresh = tuple(range(len(blocks)))
+    message = Flush(FILE, 0, max(1, len(blocks)), fresh, b"".join(blocks))
+    assert codec.decode(codec.encode(message)) == message
+
+
+LENGTHS = {
+    "longer than the block": "0110" "00" + "61" * 4097,
+    "longer than what is there": "0300" "00" "6161",
+    "shorter than what is there": "0300" "00" "61616161",
+    "nothing": "",
+    "no form": "0000",
+    "another form": "0100" "02" "61",
+    "a frame of more": "ff0f" "01" + FRAME,
+    "a frame of much more": "0010" "01" + str((compress(bytes(1 << 24)) or b"").hex()),
+    "a frame of less": "0010" "01" + str((compress(TEXT[:400]) or b"").hex()),
+    "a frame that is cut": "0010" "01" + FRAME[:-4],
+    "no frame": "0300" "01" "616161",
+}
+
+
+@pytest.mark.parametrize("name", LENGTHS)
+def test_content_of_other_lengths_is_refused(name: str) -> None:
+    head = bytes.fromhex(f"0d{HEAD}0100000000000000" "01000000" "0300000000000000")
+    codec.decode(head + bytes.fromhex("0300" "00" "616161"))
+    with pytest.raises(IntegrityError):
+        codec.decode(head + bytes.fromhex(LENGTHS[name]))
 
 
 def test_golden_bytes_of_what_home_promises() -> None:
