@@ -298,7 +298,7 @@ class _Replay:
 
         def arrived() -> None:
             now = self._clock.now
-            self._act(self._directory.take(file, token, now, first, discard))
+            self._act(self._directory.take(file, token, now, first, discard, node))
 
         def answered() -> None:
             over[0] = True

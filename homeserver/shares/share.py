@@ -311,9 +311,7 @@ class Share(Naming):
 
     def _reply(self, token: Token, message: Message) -> None:
         answer: Message | OSError = message
-        if isinstance(message, Granted):
-            for number in message.numbers:
-                self.since.setdefault((message.file, number), monotonic())
+        self._note_owned(message)
         try:
             if isinstance(message, Carrier):
                 answer = filled(message, self.content.block)
@@ -321,8 +319,13 @@ class Share(Naming):
             answer = error
         self._settle(token, answer)
 
+    def _note_owned(self, message: Message) -> None:
+        for number in message.numbers if isinstance(message, Granted) else ():
+            self.since.setdefault((message.file, number), monotonic())
+
     def _ask(self, action: Ask) -> list[Action]:
         message = action.message
+        self._note_owned(message)
         if action.node == HOME:
             return self.directory.answer(HOME, action.number, answer_of_home(message), monotonic())
         session = self.sessions.get(action.node)
@@ -361,7 +364,8 @@ class Share(Naming):
         done: queue.SimpleQueue[FileId] = queue.SimpleQueue()
         with self.lock:
             token = self._expect(done.put)
-            self._act(self.directory.take(file, token, monotonic(), first, discard))
+            by = session.node
+            self._act(self.directory.take(file, token, monotonic(), first, discard, by))
         done.get()
         with self.lock:
             try:
@@ -405,7 +409,7 @@ class Share(Naming):
             except BaseException:
                 self.tree.close_file(file)
                 raise
-        return self._opened(session, file, writes)
+        return self._opened(session, file, writes, cut=cut)
 
     def create(
         self,
@@ -424,7 +428,9 @@ class Share(Naming):
         entry = replace(made.entry, attributes=opened.attributes)
         return replace(made, entry=entry), opened
 
-    def _opened(self, session: Session, file: FileId, writes: bool) -> Opened:
+    def _opened(
+        self, session: Session, file: FileId, writes: bool, *, cut: bool = False
+    ) -> Opened:
         """The node has it open in the tree; now in the directory."""
         done: queue.SimpleQueue[Admitted | OSError] = queue.SimpleQueue()
         with self.lock:
@@ -437,15 +443,15 @@ class Share(Naming):
             self.promises.told(session, mark, [file])
             policy, relaxation = self._terms(file)
             token = self._expect(done.put, session)
-            found = self.directory.open(session.node, file, token, monotonic(), relaxation)
-            self._act(found)
+            about = (session.node, file, token, monotonic(), relaxation)
+            self._act(self.directory.open(*about, cut=cut))
         admitted = done.get()
         recall.wait()
         if isinstance(admitted, OSError):
             raise admitted
         attributes = self._current(session, self.tree.attributes(file))
-        about = (relaxation, policy, self.record.log)
-        return Opened(attributes, admitted.native, *about, admitted.grant)
+        terms = (relaxation, policy, self.record.log)
+        return Opened(attributes, admitted.native, *terms, admitted.grant)
 
     def _terms(self, file: FileId) -> tuple[str, float]:
         """Policy and relaxation; of a file with several names, the least of their relaxations."""

@@ -53,7 +53,7 @@ def update(known: File | None, message: Update) -> Updated:
         block = known.blocks[number]
         # A request under way makes home count this node among the sharers: it may not decline.
         patient = block.unread < PATIENCE or not known.policy.declines
-        wants = patient or block.fetching or block.owning
+        wants = (patient and not known.expected) or block.fetching or block.owning
         kept.append(wants)
         if wants:
             block.came(version, True)

@@ -64,6 +64,11 @@ from shares.coherence.questions import check, claims, needed, part
 from shares.coherence.records import NOBODY, FileRecord, Opening, Record, Request, Taking
 
 
+GIVEN = 4
+"""Blocks that who has had a file cut is going to write next, perhaps; each is 21 bytes on the wire.
+With 8 or 16 the traces of `bench overlay` wait for nothing less."""
+
+
 @dataclass(slots=True)
 class _Asked:
     node: NodeId
@@ -103,11 +108,19 @@ class Directory:
         raise ValueError(f"a node asks {type(message).__name__}")
 
     def open(
-        self, node: NodeId, file: FileId, token: Token, now: float, relaxation: float = 0.0
+        self,
+        node: NodeId,
+        file: FileId,
+        token: Token,
+        now: float,
+        relaxation: float = 0.0,
+        *,
+        cut: bool = False,
     ) -> list[Action]:
-        """A node opens a file; `Opened` comes when nobody else has it natively."""
+        """A node opens a file; `Opened` comes when nobody else has it natively. cut: home has just
+        made the file empty for that, and the node expects to be given its beginning."""
         self._file(file).relaxation = relaxation
-        return self._queue(Request(node, token, file, -1, inf, Opening()), now)
+        return self._queue(Request(node, token, file, -1, inf, Opening(cut)), now)
 
     def close(self, node: NodeId, file: FileId, now: float) -> list[Action]:
         """A node has closed a file. It has no copies of it any more, unless it is native there."""
@@ -117,6 +130,15 @@ class Directory:
         known.open.discard(node)
         if known.native != node:
             known.drop(node)
+        # What is still said to updates of before may come when the node has got others.
+        late = [
+            number
+            for number, asked in self._asks.items()
+            if (asked.node, asked.message.file) == (node, file)
+            and isinstance(asked.message, Update | Granted)
+        ]
+        for number in late:
+            del self._asks[number]
         return self._alone(known, file, now)
 
     def _alone(self, known: FileRecord, file: FileId, now: float) -> list[Action]:
@@ -129,24 +151,57 @@ class Directory:
         return []
 
     def take(
-        self, file: FileId, token: Token, now: float, first: int = UNCUT, discard: int = UNCUT
+        self,
+        file: FileId,
+        token: Token,
+        now: float,
+        first: int = UNCUT,
+        discard: int = UNCUT,
+        by: NodeId = HOME,
     ) -> list[Action]:
         """Home is going to change block -1, and those from `first` on, by itself: nobody has any of
-        them when `Taken` comes. discard: from this number on the owners' content is not wanted."""
+        them when `Taken` comes. discard: from this number on the owners' content is not wanted. by:
+        the node that wants that, which is going to write there next."""
         end = inf if first < UNCUT else 0
-        return self._queue(Request(HOME, token, file, ATTRIBUTES, end, Taking(first, discard)), now)
+        wants = Taking(first, discard, by)
+        return self._queue(Request(HOME, token, file, ATTRIBUTES, end, wants), now)
 
     def gave(self, file: FileId, token: Token, now: float) -> list[Action]:
         """Home has changed the blocks that it took."""
         known = self._file(file)
+        wants = Taking(UNCUT, UNCUT)
         for request in list(known.queue):
             if request.token == token and isinstance(request.wants, Taking) and request.taken:
                 known.queue.remove(request)
-                known.changed(request.wants, self._grant())
+                wants = request.wants
+                known.changed(wants, self._grant())
         # Blocks that nobody has asked for yet were changed as well.
         known.base += 1
         actions = [*self._next(known, now), *self._alone(known, file, now)]
+        if wants.by in known.open and wants.first < UNCUT:
+            actions += self._give(known, file, wants.by, wants.first, now)
         self._tidy(file)
+        return actions
+
+    def _give(
+        self,
+        known: FileRecord,
+        file: FileId,
+        node: NodeId,
+        cut: int,
+        now: float,
+        opening: Request | None = None,
+    ) -> list[Action]:
+        """Who has had a file cut in that block gets block -1, that block and some behind it to
+        write, without asking for them; not what somebody has, or waits for. opening: what the node
+        waits for itself."""
+        if known.native is not None:
+            return []
+        actions: list[Action] = []
+        numbers = (ATTRIBUTES, *range(cut, cut + GIVEN))
+        for first, count in runs([n for n in numbers if known.free(n, node, opening)]):
+            wanted = Own(file, first, count, (0,) * count, whole=False)
+            actions.append(self._ask(node, self._granted(known, node, wanted), None, now))
         return actions
 
     def forget(self, file: FileId, now: float) -> list[Action]:
@@ -195,6 +250,8 @@ class Directory:
             actions += replies.recalled(known, node, about, asked.request, message)
         elif isinstance(about, Update) and isinstance(message, Updated):
             replies.updated(known, node, message)
+        elif isinstance(about, Granted) and isinstance(message, Updated):
+            replies.given(known, node, about, message)
         elif isinstance(about, Engage) and isinstance(message, Engaged):
             replies.engaged(known, node, message)
         elif not (isinstance(about, Native) and isinstance(message, Done)):
@@ -451,7 +508,11 @@ class Directory:
             self._make_native(known, node)
         native = known.native == node
         opened = Opened(node, request.token, request.file, native, known.grant)
-        return [opened] if native or again else [*self._ahead(known, request, now), opened]
+        if native or again:
+            return [opened]
+        if isinstance(request.wants, Opening) and request.wants.cut:
+            return [*self._give(known, request.file, node, 0, now, request), opened]
+        return [*self._ahead(known, request, now), opened]
 
     def _ahead(self, known: FileRecord, request: Request, now: float) -> list[Action]:
         """Who has asked for content ahead of its open gets block -1 ahead of the answer, in which a

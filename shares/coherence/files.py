@@ -24,13 +24,16 @@ class Told(NamedTuple):
 
 @dataclass(slots=True)
 class File:
-    """What a node knows of a file that it has open, or had natively."""
+    """What a node knows of a file that it has open, or had natively. expected: home is being asked
+    to open it and has answered nothing since: what it says was said, perhaps, before it heard that
+    the file was closed here, and then it does not count what the node takes."""
 
     policy: Policy
     native: bool
     relaxation: float
     grant: int = 0
     opened: bool = True
+    expected: bool = False
     blocks: defaultdict[int, Block] = field(default_factory=lambda: defaultdict(Block))
 
     @property

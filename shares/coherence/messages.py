@@ -21,6 +21,7 @@ puts the content in (`filled`) and takes it out (`content`).
     Invalidate  forget your copy     Invalidated, when no read is answered from it any more
     Recall      give me yours        Recalled
     Update      a newer content      Updated
+    Granted     yours, unasked       Updated
     Engage      not yours alone      Engaged
     Native      yours alone          Done
 
@@ -125,7 +126,8 @@ class Own(Message):
 class Granted(Carrier):
     """The node is the owner. shared: of each block, whether others want it, so that a push may be
     worth it. used: of each, whether any of them read what this node last pushed. grant: the number
-    under which the node writes them; home gives none twice."""
+    under which the node writes them; home gives none twice. Unasked, to who has had the file cut:
+    where that ends it is going to be written next."""
 
     versions: tuple[int, ...] = ()
     shared: tuple[bool, ...] = ()

@@ -46,10 +46,11 @@ from shares.coherence.messages import (
     Recalled,
     Release,
     Update,
+    Updated,
     runs,
 )
 from shares.coherence.policies import ALONG, QUIET, Decision, Policy
-from shares.coherence.requests import copied, copies, failed, granted, ownership
+from shares.coherence.requests import copied, copies, failed, given, granted, ownership
 from shares.coherence.rights import Rights, rights
 from shares.coherence.state import Block
 
@@ -78,7 +79,7 @@ class Node:
         """Home is about to be asked to open the file. Of one that is not known here content may be
         asked for before that (`to_read`), and what home says of it counts, but no program has it
         before `open`; `forget` it where home does not open it."""
-        self._files.setdefault(file, File(policy, False, 0.0))
+        self._files.setdefault(file, File(policy, False, 0.0, expected=True))
 
     def opening(self) -> None:
         """Home is about to be asked to open a file, or to make one. `opening_over` follows."""
@@ -123,7 +124,7 @@ class Node:
         else:
             known.grant = grant
             known.policy, known.native, known.relaxation = policy, not ended, relaxation
-            known.opened = True
+            known.opened, known.expected = True, False
         if not ended:
             self._forget_old(file)
         if comes:
@@ -397,17 +398,27 @@ class Node:
     # What home asks.
 
     def answer(self, message: Message, now: float) -> Message:
-        """The reply to Invalidate, Recall, Update, Engage, Native; `ahead` comes first. A Recalled
-        is to be filled. Of an Update, the content of the blocks that are kept is to be stored."""
+        """The reply to Invalidate, Recall, Update, Granted, Engage, Native; `ahead` comes first. A
+        Recalled is to be filled. Of an Update or a Granted, the content of the blocks that are kept
+        is to be stored."""
         if isinstance(message, Invalidate):
             return invalidate(self._files.get(message.file), message, self._heard)
         if isinstance(message, Recall):
             return self._recall(message, now)
         if isinstance(message, Update):
             return update(self._files.get(message.file), message)
+        if isinstance(message, Granted):
+            return self._given_unasked(message, now)
         if isinstance(message, Engage | Native):
             return self._told_of_all(message)
         raise ValueError(f"home asks {type(message).__name__}")
+
+    def _given_unasked(self, message: Granted, now: float) -> Updated:
+        known = self._files.get(message.file)
+        takes = known is not None and not known.native
+        if known is not None and takes:
+            given(known, message, now)
+        return Updated(message.file, message.first, message.count, (takes,) * message.count)
 
     def _told_of_all(self, message: Engage | Native) -> Message:
         """Of a file that is not known here, the answer to an open is perhaps still to come."""

@@ -39,16 +39,20 @@ class Record:
 
 @dataclass(frozen=True)
 class Opening:
-    """The request to open a file: about all of its blocks."""
+    """The request to open a file: about all of its blocks. cut: home has just made it empty for
+    this."""
+
+    cut: bool = False
 
 
 @dataclass(frozen=True)
 class Taking:
     """Home's own request: for block -1, and those from `first` on. discard: from which block on
-    nobody's content is wanted any more."""
+    nobody's content is wanted any more. by: for which node."""
 
     first: int
     discard: int
+    by: NodeId = HOME
 
     def takes(self, number: int) -> bool:
         return number == ATTRIBUTES or number >= self.first
@@ -143,6 +147,12 @@ class FileRecord:
         numbers = tuple(range(first, first + count))
         versions = tuple(self.record(number).version for number in numbers)
         return Update(file, first, count, numbers, versions=versions)
+
+    def free(self, number: int, node: NodeId, opening: Request | None) -> bool:
+        """Whether no other node has the block, or waits for it. opening: is not counted."""
+        record = self.record(number)
+        waits = any(r is not opening and r.overlaps(number, number + 1) for r in self.queue)
+        return record.owner == HOME and record.sharers <= {node} and not waits
 
     def busy(self, first: int, end: float) -> bool:
         """Whether a request for these blocks is under way or waits."""

@@ -12,6 +12,7 @@ from shares.coherence.messages import (
     HOME,
     LONGEST,
     Engaged,
+    Granted,
     Invalidated,
     Keep,
     NodeId,
@@ -76,6 +77,16 @@ def updated(known: FileRecord, node: NodeId, message: Updated) -> None:
             record = known.record(number)
             record.sharers -= {node}
             record.readers -= {node}
+
+
+def given(known: FileRecord, node: NodeId, granted: Granted, message: Updated) -> None:
+    """What the node does not take, because it has closed the file, it does not own."""
+    if len(message.kept) != message.count:
+        raise ValueError("not one word on each block")
+    for number, kept in zip(message.numbers, message.kept, strict=True):
+        record = known.record(number)
+        if not kept and (record.owner, record.grant) == (node, granted.grant):
+            record.owner = HOME
 
 
 def engaged(known: FileRecord, node: NodeId, message: Engaged) -> None:

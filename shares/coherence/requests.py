@@ -72,6 +72,7 @@ def _with_others(file: FileId, known: File, asked: Iterable[Fetch | Own], now: f
 
 def copied(known: File, reply: Blocks, sent: float) -> list[int]:
     """Copies came; of which blocks the content is to be stored. sent: when they were asked for."""
+    known.expected = False
     stored: list[int] = []
     words = zip(reply.numbers, reply.versions, reply.lent, strict=True)
     for number, version, lent in words:
@@ -90,10 +91,21 @@ def copied(known: File, reply: Blocks, sent: float) -> list[int]:
 
 def granted(known: File, request: Own, reply: Granted, now: float) -> list[int]:
     """The node is the owner; of which blocks the content is to be stored."""
+    for number in reply.numbers:
+        known.blocks[number].owning = False
+    return _owned(known, reply, now, hollow=request.whole)
+
+
+def given(known: File, message: Granted, now: float) -> list[int]:
+    """The same, of blocks that the node has not asked for, or has asked for since."""
+    return _owned(known, message, now, hollow=False)
+
+
+def _owned(known: File, reply: Granted, now: float, *, hollow: bool) -> list[int]:
+    known.expected = False
     stored: list[int] = []
     for place, number in enumerate(reply.numbers):
         block = known.blocks[number]
-        block.owning = False
         if block.owned:
             continue
         block.grant = reply.grant
@@ -103,14 +115,14 @@ def granted(known: File, request: Own, reply: Granted, now: float) -> list[int]:
         block.came(reply.versions[place], fresh)
         block.valid, block.shared, block.expires = True, False, inf
         block.wanted = reply.shared[place]
-        block.hollow = request.whole
+        block.hollow = hollow
         if early:
             # Too early: it goes on counting, until somebody asks.
             block.threshold = None
-            known.policy.early(request.file, number, block, now)
+            known.policy.early(reply.file, number, block, now)
         else:
             if block.pushed:
-                known.policy.used(request.file, number, block, now)
+                known.policy.used(reply.file, number, block, now)
             block.overwritten, block.untouched = 0, True
         block.pushed = False
     return stored

@@ -406,7 +406,7 @@ class Content(Opening, Settling):
         for flush in self._machine.ahead(message, now):
             self._sender.send(flush)
         answer = self._machine.answer(message, now)
-        if isinstance(message, Update) and isinstance(answer, Updated):
+        if isinstance(message, Update | Granted) and isinstance(answer, Updated):
             kept = {n for n, k in zip(message.numbers, answer.kept, strict=True) if k}
             self._take(message, kept)
         if isinstance(answer, Recalled):

@@ -310,11 +310,12 @@ class Node(Naming):
             try:
                 if cut:
                     hub = self.hub
+                    self.content.expect_cut(file)
                     opened = hub.open(file, writes, cut)
                 else:
                     hub, opened = self.ask(uncut)
             except OSError:
-                if remembered is not None and self.content.unasked(file):
+                if self.content.unasked(file):
                     self._hub.close(file, lambda _: None)
                 if use.file is None:
                     self._names.closed(file)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 
-from shares.coherence import BLOCK, POLICIES, DelayedUpdate, FileId, Node, Policy
+from shares.coherence import ATTRIBUTES, BLOCK, POLICIES, DelayedUpdate, FileId, Node, Policy
 from shares.nodes.access import Need, OpenFile
 from shares.nodes.buffer import Buffer
 from shares.nodes.copies import Copies
@@ -78,10 +78,20 @@ class Opening(ABC):
             if hub is not self._hub or count == 0:
                 return
             if file not in self._files:
-                self._files[file] = OpenFile(file, None, Extent.of(remembered), "off")
-                self._expected.add(file)
-                self._machine.expect(file, self._policy(DelayedUpdate.name))
+                self._expect(file, Extent.of(remembered))
             self._ask(self._files[file], Need(0, count, writes=False))
+
+    def expect_cut(self, file: FileId) -> None:
+        """Within `opening`, before home is asked to make the file empty and open it: what home
+        gives of it comes ahead of the answer."""
+        with self._changed:
+            if file not in self._files:
+                self._expect(file, Extent(0, 0, 0, 0))
+
+    def _expect(self, file: FileId, extent: Extent) -> None:
+        self._files[file] = OpenFile(file, None, extent, "off")
+        self._expected.add(file)
+        self._machine.expect(file, self._policy(DelayedUpdate.name))
 
     def unasked(self, file: FileId) -> bool:
         """Home has not opened the file: wait until it has answered what was asked ahead. Whether it
@@ -99,7 +109,7 @@ class Opening(ABC):
         with self._changed:
             if hub is not self._hub:
                 opened = replace(opened, native=False, grant=0)
-            known = self._files.get(file)
+            known, expected = self._files.get(file), file in self._expected
             self._expected.discard(file)
             if known is not None:
                 self._copies.take_back_all(known)
@@ -112,7 +122,7 @@ class Opening(ABC):
             if known is None:
                 known = OpenFile(file, opened.attributes, extent, opened.log)
                 self._files[file] = known
-            elif comes:
+            elif comes or (expected and not self._machine.block(file, ATTRIBUTES).valid):
                 known.extent = extent
             known.extent_came = native or known.extent_came
             known.attributes, known.log = opened.attributes, opened.log

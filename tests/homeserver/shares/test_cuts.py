@@ -57,6 +57,26 @@ def test_a_cut_calls_home_the_partial_block_alone(
     assert one.read(handle, 0, 1000 * BLOCK) == b"x" * (500 * BLOCK + 5)
 
 
+@pytest.mark.parametrize("handle", [True, False], ids=["of an open file", "with an open"])
+def test_who_has_had_a_file_cut_writes_it_without_asking(home: Home, handle: bool) -> None:
+    """The first write asked for the ownership of what home had just taken from everybody."""
+    home.add(log="off")
+    one, two = home.join("one").node, home.join("two").node
+    file, first = make(one, content=b"a" * 3 * BLOCK)
+    second = two.open(file, READ_WRITE).number
+    two.write(second, 0, b"b" * 10)
+    if handle:
+        one.change(file, Changes(size=0), first)
+    else:
+        one = home.join("three").node
+        first = one.open(file, os.O_RDWR | os.O_TRUNC).number
+    one.write(first, 0, b"new")
+    assert one.content.traffic["Own"] == one.content.traffic["Fetch"] == 0
+    assert two.read(second, 0, BLOCK) == one.read(first, 0, BLOCK) == b"new"
+    two.write(second, 0, b"old")
+    assert one.read(first, 0, BLOCK) == b"old"
+
+
 def test_what_is_cut_off_a_native_file_is_neither_named_nor_sent(home: Home) -> None:
     """Home made a record of each block, and asked for each to be let go, with its lock held."""
     home.add(log="off")

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf
 
@@ -24,7 +24,7 @@ class Plan:
     log: "sync" or "off"; without the log nothing may be killed, and no lease may end. attributes:
     whether block -1 is used like the others; its content comes with the open of a native file.
     late: whether messages may overtake answers to opens; ahead: whether content is asked for with
-    them"""
+    them. cuts: how often a file is cut instead, and of its opens, how many are with that"""
 
     seed: int = 1
     operations: int = 1000
@@ -43,6 +43,7 @@ class Plan:
     attributes: bool = False
     late: bool = False
     ahead: bool = False
+    cuts: float = 0.0
     limit: float = 4000.0
 
 
@@ -54,6 +55,7 @@ class Run:
     history: list[Operation] = field(default_factory=list)
     faults: Counter[str] = field(default_factory=Counter)
     lost: int = 0
+    cuts: int = 0
     ended: int = 0
     steps: int = 0
 
@@ -145,6 +147,9 @@ class _Players:
         if (node.id, file) in self.closed or self.nudge(node, file, number):
             self.after(0.01, lambda: self.act(node))
             return
+        if self.plan.cuts and self.chance.random() < self.plan.cuts and node.connected:
+            self.shorten(node, file)
+            return
         self.begun += 1
         value = None
         if self.chance.random() < 0.5:
@@ -169,9 +174,41 @@ class _Players:
             def opened() -> None:
                 self.closed.discard((node.id, file))
 
-            node.close(file, lambda: self.after(0.05, lambda: node.open(file, opened)))
+            cut = bool(self.plan.cuts) and self.chance.random() < 0.5
+            node.close(file, lambda: self.after(0.05, lambda: node.open(file, opened, cut=cut)))
             return True
         return False
+
+    def shorten(self, node: SimNode, file: FileId) -> None:
+        """Home writes block -1 and those behind the cut, each of them with a value of its own."""
+        self.values += 1
+        value = str(self.values).encode().rjust(VALUE, b".")
+        numbers = [ATTRIBUTES, *range(self.chance.randrange(self.plan.blocks), self.plan.blocks)]
+        began, places = self.now(), [f"{file}/{number}" for number in numbers]
+        self.begun += len(numbers)
+        text = value.decode().lstrip(".")
+        self.run.cuts += 1
+        at = len(self.run.history)
+        self.run.history += [Operation(node.id, place, True, text, began, None) for place in places]
+        self.run.ended += len(numbers)
+        self.busy[node.id, file] += 1
+
+        def over() -> None:
+            ended = self.now()
+            for place in range(at, at + len(places)):
+                self.run.history[place] = replace(self.run.history[place], ended=ended)
+            go_on()
+
+        gone = [False]
+
+        def go_on() -> None:
+            if not gone[0]:
+                gone[0] = True
+                self.busy[node.id, file] -= 1
+                self.after(0.01, lambda: self.act(node))
+
+        self.world.after(2.0, go_on)  # its answer may never come
+        node.cut(file, numbers, value, over)
 
     def done(self, node: SimNode, access: Access) -> None:
         self.run.ended += 1

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf
 
-from shares.coherence.actions import Action, Append, Ask, Opened, Replay, Reply, Store
+from shares.coherence.actions import Action, Append, Ask, Opened, Replay, Reply, Store, Taken
 from shares.coherence.directory import Directory
 from shares.coherence.messages import (
     ATTRIBUTES,
@@ -94,6 +94,7 @@ class SimHome:
         self.relaxation = relaxation
         self.lost: list[NodeId] = []
         self._connections: dict[NodeId, tuple[SimNode, Link, Link]] = {}
+        self._cuts: dict[object, Callable[[], None]] = {}
         self._heard: dict[NodeId, float] = {}
 
     def connect(self, node: SimNode, up: Link, down: Link) -> None:
@@ -168,6 +169,26 @@ class SimHome:
                     self._ask(node, ask, self.content(message))
                 case Opened(node=node, file=file, native=native, grant=grant):
                     self._opened(node, file, native, grant)
+                case Taken(token=token):
+                    self._cuts.pop(token)()
+
+    def cut(
+        self, by: SimNode, file: FileId, numbers: list[int], value: bytes, over: Callable[[], None]
+    ) -> None:
+        """Home writes block -1 and all from the second of these numbers on: to the machines that is
+        what a cut is."""
+        token = object()
+        first = numbers[1]
+
+        def taken() -> None:
+            for number in numbers:
+                self.files[file, number] = value
+                self.log.pop((file, number), None)
+            self.act(self.directory.gave(file, token, self.world.now))
+            self.send(by.id, Done(file, 0, 0), lambda _: over())
+
+        self._cuts[token] = taken
+        self.act(self.directory.take(file, token, self.world.now, first, first, by.id))
 
     def _replay(self, file: FileId, numbers: tuple[int, ...] | None) -> None:
         for place in [p for p in self.log if p[0] == file]:
@@ -393,7 +414,7 @@ class SimNode:
         for flush in self.machine.ahead(message, self.clock):
             self.request(self._filled(flush))
         answer = self.machine.answer(message, self.clock)
-        if isinstance(message, Update):
+        if isinstance(message, Update | Granted):
             kept = getattr(answer, "kept", ())
             self._stored(message, [n for n, k in zip(message.numbers, kept, strict=True) if k])
         answer = self._filled(answer)
@@ -432,16 +453,35 @@ class SimNode:
 
     # Files.
 
-    def open(self, file: FileId, then: Callable[[], None] | None = None) -> None:
+    def cut(
+        self, file: FileId, numbers: list[int], value: bytes, over: Callable[[], None]
+    ) -> None:
+        """Have home cut the file. Where the connection breaks, `over` is never called."""
+
+        def arrive() -> list[Action]:
+            self.home.cut(self, file, numbers, value, over)
+            return []
+
+        self._control(arrive)
+
+    def open(
+        self, file: FileId, then: Callable[[], None] | None = None, *, cut: bool = False
+    ) -> None:
+        """cut: as after home has made it empty for that."""
         self.open_files.add(file)
         if then is not None:
             self._opening[file].append(then)
         home = self.home
         self.machine.opening()
         self._unanswered[file] += 1
+        if cut and file not in self.machine.files():
+            self._expected.add(file)
+            self.machine.expect(file, self.policy)
         self._ask_ahead(file)
         self._control(
-            lambda: home.directory.open(self.id, file, None, self.world.now, home.relaxation)
+            lambda: home.directory.open(
+                self.id, file, None, self.world.now, home.relaxation, cut=cut
+            )
         )
 
     def _ask_ahead(self, file: FileId) -> None:

@@ -32,6 +32,7 @@ from shares.coherence import (
     Reply,
     Store,
     Taken,
+    Updated,
 )
 
 FILE = FileId(1)
@@ -178,6 +179,43 @@ def test_a_cut_asks_for_block_1_the_partial_block_and_what_is_cut() -> None:
     ]
     owners = [directory.record(FILE, number) for number in range(ATTRIBUTES, 7)]
     assert [record and record.owner for record in owners] == [HOME, *[ONE] * 5, HOME, None]
+
+
+def test_who_has_had_a_file_cut_owns_where_it_ends() -> None:
+    directory = Directory()
+    both_open_one_writes(directory, 10)
+    asks = directory.take(FILE, 2, 0.0, 5, 6, TWO)
+    for ask in asks:
+        assert isinstance(ask, Ask)
+        about, no = (FILE, ask.message.first, ask.message.count), (False,) * ask.message.count
+        recalled = Recalled(*about, tuple(ask.message.numbers), bytes(BLOCK), kept=no)
+        answer = recalled if isinstance(ask.message, Recall) else Invalidated(*about, no)
+        directory.answer(ONE, ask.number, answer, 0.0)
+    given = [ask for ask in directory.gave(FILE, 2, 0.0) if isinstance(ask, Ask)]
+    messages = [ask.message for ask in given]
+    assert [(type(m), ask.node, *m.numbers) for ask, m in zip(given, messages, strict=True)] == [
+        (Granted, TWO, ATTRIBUTES),
+        (Granted, TWO, 5, 6, 7, 8),
+    ]
+    owned = [directory.record(FILE, number) for number in (ATTRIBUTES, 5)]
+    assert [record and record.owner for record in owned] == [TWO, TWO]
+    # It takes one, and has closed the file, perhaps, before the other came.
+    directory.answer(TWO, given[0].number, Updated(FILE, ATTRIBUTES, 1, (True,)), 0.0)
+    directory.answer(TWO, given[1].number, Updated(FILE, 5, 4, (False,) * 4), 0.0)
+    assert [record and record.owner for record in owned] == [TWO, HOME]
+
+
+def test_where_a_file_was_cut_is_given_to_nobody_where_another_waits_for_it() -> None:
+    directory = Directory()
+    opened(directory, ONE)
+    (asked,) = directory.open(TWO, FILE, 4, 0.0)
+    assert isinstance(asked, Ask)
+    directory.answer(ONE, asked.number, Engaged(FILE, 0, 0, (), ()), 0.0)
+    assert directory.take(FILE, 2, 0.0, 0, 0, TWO) == [Taken(2, FILE)]
+    directory.request(ONE, Fetch(FILE, ATTRIBUTES, 2, (0, 0)), 5, 0.0)
+    reply, given = directory.gave(FILE, 2, 0.0)
+    assert isinstance(reply, Reply) and reply.node == ONE
+    assert isinstance(given, Ask) and tuple(given.message.numbers) == (1, 2, 3)
 
 
 def test_a_change_of_times_asks_for_block_1() -> None:

@@ -31,6 +31,9 @@ from tests.shares.history import check, check_staleness
 SYNC = Plan(operations=1200, between=0.1, closes=0.1, evicts=0.1)
 QUIET = Plan(operations=1200, faults=(), closes=0.1)
 OFF = replace(SYNC, log="off", lease=inf, faults=("pause", "stall", "break"), closes=0.2)
+CUTS = Plan(
+    operations=1200, faults=(), closes=0.2, cuts=0.05, attributes=True, policy=WriteUpdate
+)
 AHEAD = Plan(operations=1200, faults=(), closes=0.3, ahead=True, threads=1)
 RELAXED = Plan(operations=1200, faults=(), relaxation=0.3)
 
@@ -55,6 +58,9 @@ MUTATIONS = {
     ),
     "home does not ask the owner": Mutation(
         questions, "questions", "else None", "else None if True else None; owner = None"
+    ),
+    "home gives what was cut although another has it": Mutation(
+        records.FileRecord, "free", "record.sharers <= {node} and not waits", "True", CUTS
     ),
     "home takes up requests for one block at once": Mutation(
         records.Request, "overlaps", "return ", "return False and "

@@ -65,7 +65,8 @@ POLICIES: dict[str, Callable[[], Policy]] = {
 
 def assert_one_memory(plan: Plan) -> None:
     run = play(plan)
-    assert len(run.history) == run.ended == plan.operations
+    assert len(run.history) == run.ended
+    assert len(run.history) == plan.operations or plan.cuts
     if plan.relaxation:
         assert check_staleness(run.history, plan.relaxation) == []
     else:
@@ -107,11 +108,29 @@ def test_content_that_is_asked_for_with_opens_is_one_memory(policy: Callable[[],
         assert_one_memory(replace(plan, **quiet, late=True))
 
 
+CUTS = Plan(operations=400, cuts=0.05, closes=0.1, attributes=True, between=0.3)
+"""Who cuts a file is given where it ends."""
+
+QUIET_CUTS = replace(CUTS, log="off", faults=("pause", "stall", "break"), lease=inf, late=True)
+
+
+@pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
+def test_files_that_are_cut_are_one_memory(policy: Callable[[], Policy]) -> None:
+    cuts = 0
+    for seed in range(4):
+        for plan in (CUTS, QUIET_CUTS, replace(CUTS, ahead=True), replace(CUTS, faults=())):
+            plan = replace(plan, seed=seed, nodes=2 + seed % 2, policy=policy)
+            assert_one_memory(plan)
+            cuts += play(plan).cuts
+    assert cuts > 100
+
+
 @pytest.mark.nightly
 @pytest.mark.parametrize("seed", range(10))
 def test_a_hundred_thousand_operations_are_linearizable(seed: int) -> None:
     policy = list(POLICIES.values())[seed % len(POLICIES)]
     assert_one_memory(Plan(seed=seed, operations=10_000, policy=policy, limit=inf))
+    assert_one_memory(replace(CUTS, seed=seed, operations=10_000, policy=policy, limit=inf))
 
 
 def test_what_is_sent_over_a_link_comes_in_its_order() -> None:
