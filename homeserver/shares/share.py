@@ -53,6 +53,7 @@ from shares.coherence import (
     Log,
     Message,
     NodeId,
+    Own,
     Release,
     Replay,
     Reply,
@@ -237,9 +238,13 @@ class Share(Naming):
                 return
             token = self._expect(reply, session)
             try:
+                if isinstance(message, Fetch | Own) and not self.directory.knows(message.file):
+                    self.tree.require(message.file)
                 self._act(self.directory.request(session.node, message, token, monotonic()))
             except ValueError as error:
                 self._settle(token, OSError(errno.EINVAL, str(error)))
+            except OSError as error:  # nothing is to be known of what is no more
+                self._settle(token, error)
 
     def _bring(
         self,

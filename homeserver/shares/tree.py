@@ -269,6 +269,11 @@ class Tree:
             self._trim()
             return gone
 
+    def require(self, file: FileId) -> None:
+        """Raise OSError where there is no such file, or it has no content."""
+        with self._lock:
+            self._file(file)
+
     def read(self, file: FileId, offset: int, size: int) -> bytes:
         """Fewer bytes than `size` at the end of the file only."""
         with self._lock:

@@ -321,6 +321,10 @@ class Directory:
 
     # For status pages.
 
+    def knows(self, file: FileId) -> bool:
+        """Whether anything is known of the file."""
+        return file in self._files
+
     def record(self, file: FileId, number: int) -> Record | None:
         known = self._files.get(file)
         return known.blocks.get(number) if known else None
@@ -537,8 +541,9 @@ class Directory:
     def _given(
         self, node: NodeId, message: Push | Flush | Release, token: Token, now: float
     ) -> list[Action]:
-        """Content of the owner's. It is the latest, or the node was taken for lost."""
-        known = self._file(message.file)
+        """Content of the owner's. It is the latest, or the node was taken for lost: of what nothing
+        is known, nothing is after that, unless it is taken."""
+        known = self._files.get(message.file, FileRecord(self._base))
         taken, refused = claims(known, node, message)
         for number in taken:
             record = known.record(number)
@@ -555,6 +560,7 @@ class Directory:
         actions: list[Action] = []
         fresh = tuple(number for number in taken if number in message.fresh)
         if fresh:
+            self._files[message.file] = known
             actions.append(Store(node, part(message, fresh)))
         if isinstance(message, Push) and known.native is None:
             actions += self._updates(known, node, message, now)
@@ -580,9 +586,10 @@ class Directory:
         ]
 
     def _log(self, node: NodeId, message: Log, token: Token) -> list[Action]:
-        known = self._file(message.file)
+        known = self._files.get(message.file)
         about = (message.file, message.first, message.count)
-        record = known.blocks.get(message.first)
-        if known.native == node or (record is not None and record.owner == node):
+        record = known.blocks.get(message.first) if known else None
+        native = known is not None and known.native == node
+        if native or (record is not None and record.owner == node):
             return [Append(node, message), Reply(node, token, Done(*about))]
         return [Reply(node, token, Refused(*about, (message.first,)))]

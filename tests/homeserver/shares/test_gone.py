@@ -1,15 +1,29 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""Of a file that was closed natively nothing stays at its node when it is another's or no more."""
+"""Of a file that was closed natively nothing stays at its node when it is another's or no more;
+and of one that is no more nothing at home."""
 
 from __future__ import annotations
 
+import errno
 import os
+import queue
 from collections.abc import Callable
 
 import pytest
 
-from shares.coherence import BLOCK, FileId
+from shares.coherence import (
+    BLOCK,
+    Fetch,
+    FileId,
+    Flush,
+    Log,
+    Message,
+    Own,
+    Push,
+    Refused,
+    Release,
+)
 from shares.nodes import ROOT, Node
 from tests.homeserver.shares.conftest import Home
 from tests.waiting import eventually
@@ -99,3 +113,34 @@ def test_nothing_stays_of_a_file_that_another_node_opens(
     handle = two.open(file, os.O_RDWR).number
     assert two.read(handle, 0, 1 << 20) == (CONTENT if use is writes else b"")
     assert eventually(lambda: not holds(home, one, file))
+
+
+@pytest.mark.parametrize("never", [False, True], ids=["removed", "never there"])
+def test_home_knows_nothing_of_a_file_that_is_no_more(home: Home, never: bool) -> None:
+    """Each message that came too late left a record there, for good."""
+    home.add()
+    one, two = home.join("one").node, home.join("two").node
+    file = closed(one, writes)
+    if never:
+        file = FileId(1 << 40)
+    else:
+        removes(two)
+        assert eventually(lambda: file not in home.share.directory.files())
+    about, whole = (file, 0, 1), ((0,), bytes(BLOCK))
+    messages: list[Message] = [
+        Fetch(*about, (0,)),
+        Own(*about, (0,), True),
+        Push(*about, *whole),
+        Flush(*about, *whole),
+        Release(*about, *whole, 7),
+        Log(*about, 0, b"late"),
+    ]
+    for message in messages:
+        answers: queue.SimpleQueue[Message | OSError] = queue.SimpleQueue()
+        one.hub.post(message, answers.put, answers.put)
+        answer = answers.get(timeout=10)
+        if isinstance(message, Fetch | Own):
+            assert isinstance(answer, OSError) and answer.errno == errno.ESTALE
+        else:
+            assert isinstance(answer, Refused)
+        assert file not in home.share.directory.files(), message
