@@ -23,7 +23,8 @@ from shares.coherence import ATTRIBUTES, BLOCK, FileId
 class Step:
     """One access. numbers: blocks, ascending, without the attributes. whole: those that are written
     without a look at what they held. changes: whether the attributes are written. size: of the file
-    before it, in blocks. bytes: of the file after it. cut: at how many bytes the file ends; None where it is not cut."""
+    before it, in blocks. bytes: of the file after it. cut: at how many bytes the file ends; None
+    where it is not cut."""
 
     access: Access
     away: bool

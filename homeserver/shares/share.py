@@ -238,13 +238,17 @@ class Share(Naming):
                 return
             token = self._expect(reply, session)
             try:
-                if isinstance(message, Fetch | Own) and not self.directory.knows(message.file):
-                    self.tree.require(message.file)
+                self._require(message)
                 self._act(self.directory.request(session.node, message, token, monotonic()))
             except ValueError as error:
                 self._settle(token, OSError(errno.EINVAL, str(error)))
             except OSError as error:  # nothing is to be known of what is no more
                 self._settle(token, error)
+
+    def _require(self, message: Message) -> None:
+        """That the file is there of which something is wanted for the first time."""
+        if isinstance(message, Fetch | Own) and not self.directory.knows(message.file):
+            self.tree.require(message.file)
 
     def _bring(
         self,
@@ -433,9 +437,7 @@ class Share(Naming):
         entry = replace(made.entry, attributes=opened.attributes)
         return replace(made, entry=entry), opened
 
-    def _opened(
-        self, session: Session, file: FileId, writes: bool, *, cut: bool = False
-    ) -> Opened:
+    def _opened(self, session: Session, file: FileId, writes: bool, *, cut: bool = False) -> Opened:
         """The node has it open in the tree; now in the directory."""
         done: queue.SimpleQueue[Admitted | OSError] = queue.SimpleQueue()
         with self.lock:

@@ -63,7 +63,6 @@ from shares.coherence.messages import (
 from shares.coherence.questions import check, claims, needed, part
 from shares.coherence.records import NOBODY, FileRecord, Opening, Record, Request, Taking
 
-
 GIVEN = 4
 """Blocks that who has had a file cut is going to write next, perhaps; each is 21 bytes on the wire.
 With 8 or 16 the traces of `bench overlay` wait for nothing less."""
@@ -201,6 +200,8 @@ class Directory:
         numbers = (ATTRIBUTES, *range(cut, cut + GIVEN))
         for first, count in runs([n for n in numbers if known.free(n, node, opening)]):
             wanted = Own(file, first, count, (0,) * count, whole=False)
+            for number in wanted.numbers:
+                known.record(number).readers = NOBODY  # as of who asks for it after the cut
             actions.append(self._ask(node, self._granted(known, node, wanted), None, now))
         return actions
 
@@ -248,10 +249,8 @@ class Directory:
                 replies.used_late(known, message)
         elif isinstance(about, Recall) and isinstance(message, Recalled):
             actions += replies.recalled(known, node, about, asked.request, message)
-        elif isinstance(about, Update) and isinstance(message, Updated):
-            replies.updated(known, node, message)
-        elif isinstance(about, Granted) and isinstance(message, Updated):
-            replies.given(known, node, about, message)
+        elif isinstance(about, Update | Granted) and isinstance(message, Updated):
+            replies.updated(known, node, about, message)
         elif isinstance(about, Engage) and isinstance(message, Engaged):
             replies.engaged(known, node, message)
         elif not (isinstance(about, Native) and isinstance(message, Done)):

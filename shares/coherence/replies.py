@@ -18,6 +18,7 @@ from shares.coherence.messages import (
     NodeId,
     Recall,
     Recalled,
+    Update,
     Updated,
 )
 from shares.coherence.questions import part
@@ -69,7 +70,8 @@ def recalled(
     return [Store(node, part(message, tuple(fresh)))] if fresh else []
 
 
-def updated(known: FileRecord, node: NodeId, message: Updated) -> None:
+def updated(known: FileRecord, node: NodeId, about: Update | Granted, message: Updated) -> None:
+    """What the node did not take it does not have."""
     if len(message.kept) != message.count:
         raise ValueError("not one word on each block")
     for number, kept in zip(message.numbers, message.kept, strict=True):
@@ -77,16 +79,9 @@ def updated(known: FileRecord, node: NodeId, message: Updated) -> None:
             record = known.record(number)
             record.sharers -= {node}
             record.readers -= {node}
-
-
-def given(known: FileRecord, node: NodeId, granted: Granted, message: Updated) -> None:
-    """What the node does not take, because it has closed the file, it does not own."""
-    if len(message.kept) != message.count:
-        raise ValueError("not one word on each block")
-    for number, kept in zip(message.numbers, message.kept, strict=True):
-        record = known.record(number)
-        if not kept and (record.owner, record.grant) == (node, granted.grant):
-            record.owner = HOME
+            given = isinstance(about, Granted) and record.grant == about.grant
+            if given and record.owner == node:
+                record.owner = HOME
 
 
 def engaged(known: FileRecord, node: NodeId, message: Engaged) -> None:

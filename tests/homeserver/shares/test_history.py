@@ -283,3 +283,13 @@ def test_what_was_logged_outlasts_leases_and_homes_and_is_one_memory(
         home.unmount()
         for member in members:
             member.close()
+
+
+@pytest.mark.nightly
+@THROUGH
+def test_a_hundred_thousand_operations_that_leases_and_homes_end_under_are_one_memory(
+    home: Home, through: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = int(os.environ.get("SATCHEL_HISTORY", "100000"))
+    monkeypatch.setattr(f"{__name__}.OPERATIONS", -(-count // (PROGRAMS * ROUNDS)))
+    test_what_was_logged_outlasts_leases_and_homes_and_is_one_memory(home, through)

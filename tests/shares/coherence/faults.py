@@ -11,7 +11,8 @@ from functools import partial
 from math import inf
 
 from shares.coherence import ATTRIBUTES, DelayedUpdate, FileId, Policy
-from tests.shares.coherence.simulator import NOTHING, VALUE, Access, SimHome, SimNode
+from tests.shares.coherence.accesses import NOTHING, VALUE, Access
+from tests.shares.coherence.simulator import SimHome, SimNode
 from tests.shares.coherence.world import World
 from tests.shares.history import INITIAL, Operation
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from math import inf
 
@@ -36,38 +36,8 @@ from shares.coherence.messages import (
 )
 from shares.coherence.node import Node
 from shares.coherence.policies import Policy
+from tests.shares.coherence.accesses import NOTHING, VALUE, Access, Place
 from tests.shares.coherence.world import Delay, Link, World
-
-Place = tuple[FileId, int]
-VALUE = 12
-"""Bytes of a block's content here."""
-
-NOTHING = bytes(VALUE)
-
-
-@dataclass(eq=False)
-class Access:
-    """What a program does: blocks of one file, read or written, block by block.
-
-    whole: numbers of the blocks that are overwritten entirely. values: of the blocks read so far.
-    failed: nobody knows whether it happened. logs: numbers of blocks by the token of the request
-    that logs what was written to them
-    """
-
-    file: FileId
-    numbers: list[int]
-    value: bytes | None
-    whole: range
-    done: Callable[[Access], None]
-    began: float
-    left: list[int] = field(default_factory=list)
-    logs: dict[int, int] = field(default_factory=dict)
-    values: dict[int, bytes] = field(default_factory=dict)
-    failed: bool = False
-
-    @property
-    def writes(self) -> bool:
-        return self.value is not None
 
 
 class SimHome:
@@ -453,9 +423,7 @@ class SimNode:
 
     # Files.
 
-    def cut(
-        self, file: FileId, numbers: list[int], value: bytes, over: Callable[[], None]
-    ) -> None:
+    def cut(self, file: FileId, numbers: list[int], value: bytes, over: Callable[[], None]) -> None:
         """Have home cut the file. Where the connection breaks, `over` is never called."""
 
         def arrive() -> list[Action]:

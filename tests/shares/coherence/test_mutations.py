@@ -31,9 +31,7 @@ from tests.shares.history import check, check_staleness
 SYNC = Plan(operations=1200, between=0.1, closes=0.1, evicts=0.1)
 QUIET = Plan(operations=1200, faults=(), closes=0.1)
 OFF = replace(SYNC, log="off", lease=inf, faults=("pause", "stall", "break"), closes=0.2)
-CUTS = Plan(
-    operations=1200, faults=(), closes=0.2, cuts=0.05, attributes=True, policy=WriteUpdate
-)
+CUTS = Plan(operations=1200, faults=(), closes=0.2, cuts=0.05, attributes=True, policy=WriteUpdate)
 AHEAD = Plan(operations=1200, faults=(), closes=0.3, ahead=True, threads=1)
 RELAXED = Plan(operations=1200, faults=(), relaxation=0.3)
 

@@ -118,8 +118,8 @@ QUIET_CUTS = replace(CUTS, log="off", faults=("pause", "stall", "break"), lease=
 def test_files_that_are_cut_are_one_memory(policy: Callable[[], Policy]) -> None:
     cuts = 0
     for seed in range(4):
-        for plan in (CUTS, QUIET_CUTS, replace(CUTS, ahead=True), replace(CUTS, faults=())):
-            plan = replace(plan, seed=seed, nodes=2 + seed % 2, policy=policy)
+        for each in (CUTS, QUIET_CUTS, replace(CUTS, ahead=True), replace(CUTS, faults=())):
+            plan = replace(each, seed=seed, nodes=2 + seed % 2, policy=policy)
             assert_one_memory(plan)
             cuts += play(plan).cuts
     assert cuts > 100

@@ -117,18 +117,17 @@ def test_golden_bytes() -> None:
     assert extent[:16].hex() == "01000000000000000500000000000000"
 
 
-HEAD = "0700000000000000" "0300000000000000"
+HEAD = "07000000000000000300000000000000"
 """File 7, block 3."""
 
 CONTENTS = {
     "a block ends at its last byte that is not zero": (
         Flush(FILE, 3, 2, (3, 4), ZEROS + SHORT),
-        f"0d{HEAD}0200000000000000" "02000000" "0300000000000000" "0400000000000000"
-        "0000" "0500" "00" "73686f7274",
+        f"0d{HEAD}02000000000000000200000003000000000000000400000000000000000005000073686f7274",
     ),
     "what was written says how long it was": (
         Log(FILE, 3, 1, 904, b"new\0\0"),
-        f"06{HEAD}0100000000000000" "88030000" "0500" "0300" "00" "6e6577",
+        f"06{HEAD}01000000000000008803000005000300006e6577",
     ),
 }
 FRAME = "28b52ffd60000fd5000080776f72647320616e6420776f7264730a0200e89fe981086509"
@@ -143,13 +142,15 @@ def test_golden_bytes_of_content(name: str) -> None:
 
 
 def test_golden_bytes_of_content_that_is_compressed() -> None:
-    payload = f"06{HEAD}0100000000000000" "00000000" "0010" "0010" "01" + FRAME
+    payload = f"06{HEAD}0100000000000000000000000010001001" + FRAME
     assert codec.decode(bytes.fromhex(payload)) == Log(FILE, 3, 1, 0, TEXT)
 
 
 def test_only_what_gets_shorter_is_compressed() -> None:
     def length(data: bytes) -> int:
-        return len(codec.encode(Log(FILE, 3, 1, 0, data))) - len(codec.encode(Log(FILE, 3, 1, 0, b"")))
+        return len(codec.encode(Log(FILE, 3, 1, 0, data))) - len(
+            codec.encode(Log(FILE, 3, 1, 0, b""))
+        )
 
     assert length(b"ten bytes!") == 13
     assert length(NOISE) == BLOCK + 3
@@ -166,24 +167,24 @@ def test_blocks_come_whole_however_they_went(blocks: list[bytes]) -> None:
 
 
 LENGTHS = {
-    "longer than the block": "0110" "00" + "61" * 4097,
-    "longer than what is there": "0300" "00" "6161",
-    "shorter than what is there": "0300" "00" "61616161",
+    "longer than the block": "011000" + "61" * 4097,
+    "longer than what is there": "0300006161",
+    "shorter than what is there": "03000061616161",
     "nothing": "",
     "no form": "0000",
-    "another form": "0100" "02" "61",
-    "a frame of more": "ff0f" "01" + FRAME,
-    "a frame of much more": "0010" "01" + str((compress(bytes(1 << 24)) or b"").hex()),
-    "a frame of less": "0010" "01" + str((compress(TEXT[:400]) or b"").hex()),
-    "a frame that is cut": "0010" "01" + FRAME[:-4],
-    "no frame": "0300" "01" "616161",
+    "another form": "01000261",
+    "a frame of more": "ff0f01" + FRAME,
+    "a frame of much more": "001001" + str((compress(bytes(1 << 24)) or b"").hex()),
+    "a frame of less": "001001" + str((compress(TEXT[:400]) or b"").hex()),
+    "a frame that is cut": "001001" + FRAME[:-4],
+    "no frame": "030001616161",
 }
 
 
 @pytest.mark.parametrize("name", LENGTHS)
 def test_content_of_other_lengths_is_refused(name: str) -> None:
-    head = bytes.fromhex(f"0d{HEAD}0100000000000000" "01000000" "0300000000000000")
-    codec.decode(head + bytes.fromhex("0300" "00" "616161"))
+    head = bytes.fromhex(f"0d{HEAD}0100000000000000010000000300000000000000")
+    codec.decode(head + bytes.fromhex("030000616161"))
     with pytest.raises(IntegrityError):
         codec.decode(head + bytes.fromhex(LENGTHS[name]))
 
