@@ -53,7 +53,7 @@ def test_a_cut_calls_home_the_partial_block_alone(
     before = came()
     (one if alone else two).change(file, Changes(size=500 * BLOCK + 5), None)
     record_property("bytes", came() - before)
-    assert came() - before < 3 * BLOCK
+    assert came() - before < 1000
     assert one.read(handle, 0, 1000 * BLOCK) == b"x" * (500 * BLOCK + 5)
 
 
