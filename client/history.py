@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 from dataclasses import asdict
 from pathlib import Path
@@ -69,6 +70,11 @@ class History:
     def moves(self) -> list[Made]:
         """The oldest first; none where the file is missing or damaged, which is logged."""
         return load(self._path, decode)
+
+    def of_others(self) -> list[Made]:
+        """Of the other services whose files are beside this one's, the oldest first."""
+        paths = [path for path in self._path.parent.glob("*.json") if path != self._path]
+        return sorted(itertools.chain(*(load(p, decode) for p in paths)), key=lambda made: made.at)
 
     def add(self, move: Made) -> None:
         """Note a move. A disk that does not take it is logged."""

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import logging
-import statistics
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -50,11 +49,12 @@ CHANGED_BLOCK_BYTES = 1200
 
 @dataclass(frozen=True)
 class Plan:
-    """The routes to a replica on a surrogate, the fastest first."""
+    """The routes to a replica on a surrogate, the fastest first. break_even: see client.routes."""
 
     surrogate: str
     situation: Situation
     routes: list[Prediction]
+    break_even: int | None = None
 
     def of(self, route: Route | None) -> Prediction | None:
         """The prediction for that route, None where it is none; by default the fastest."""
@@ -67,7 +67,7 @@ class Plan:
             "operations": self.situation.replayed,
             "seconds_per_operation": self.situation.pace,
             "routes": [asdict(p) | {"route": p.route.value} for p in self.routes],
-            "break_even_operations": break_even(self.situation, self.routes),
+            "break_even_operations": self.break_even,
         }
 
 
@@ -116,15 +116,16 @@ class Planner:
         givers = self._givers(silent=route is Route.HANDOVER)
         others = [g for g in givers if g.name != surrogate]
         giver = others[0] if others and route in (None, Route.HANDOVER) else None
-        made = self._history.moves()
+        made, of_others = self._history.moves(), self._history.of_others()
         patience = ASKED_GIVER_SECONDS if route else GIVER_SECONDS
         changed = _changed(giver, patience) if giver else None
         home = self._stateful_home(silent=route is Route.FRESH)
         now = self._situation(
             surrogate, checkpoint, made, media=media, home=home, giver=giver, changed=changed
         )
-        routes = predict(now, surrogate, made)
-        return Plan(surrogate, now, [p for p in routes if route in (None, p.route)])
+        routes = predict(now, surrogate, made, of_others)
+        least = break_even(now, surrogate, made, of_others)
+        return Plan(surrogate, now, [p for p in routes if route in (None, p.route)], least)
 
     def begin(self, route: Route, checkpoint: Manifest) -> Begin:
         """Have what a route begins with. Raises StateError where there is no such route, and what
@@ -171,6 +172,7 @@ class Planner:
         service has read nothing by then: it is remembered when it has, with the seconds that the
         first read takes.
         """
+        stateful = self._session.stateful
         made = Made(
             at=datetime.now(UTC).isoformat(timespec="microseconds"),
             surrogate=plan.surrogate,
@@ -178,12 +180,12 @@ class Planner:
             near=HOME if prediction.route is Route.FRESH else plan.situation.near,
             bytes=sum(prediction.bytes.values()),
             asked_seconds=asked,
-            replayed=replayed,
-            replay_seconds=replaying,
+            replayed=replayed if stateful else 1,
+            replay_seconds=replaying if stateful else 0.0,
             seconds=seconds,
             predicted=prediction.seconds,
         )
-        if self._session.stateful:
+        if stateful:
             self._history.add(made)
         elif feed := self._session.feed(plan.surrogate):
             feed.when_read(lambda read: self._history.add(replace(made, seconds=seconds + read)))
@@ -208,12 +210,13 @@ class Planner:
             near = CACHE
         return Situation(
             replayed=max(0, self._session.last - checkpoint.operation) if stateful else 0,
-            pace=replaying or (statistics.median(paces) if paces else None),
+            pace=replaying or min(paces, default=None),
             first=sum(root.size for root in checkpoint.first_roots()),
             changed=changed,
             home=home,
             near=near,
             giver=giver.name if giver else "",
+            answers=not stateful,
         )
 
     def _stateful_home(self, *, silent: bool) -> bool:

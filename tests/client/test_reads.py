@@ -27,8 +27,10 @@ from satchel.ids import OperationNumber
 from tests.client.replicas import InProcess, silence
 from tests.client.test_journal import Places
 from tests.client.world import World, post
+from tests.images.test_manifest import manifest
 from tests.needs import requires
 from tests.waiting import eventually
+from wire import Peer
 
 START = OperationNumber(0)
 
@@ -229,11 +231,23 @@ def test_a_move_of_a_stateless_service_is_remembered_with_its_first_read(tmp_pat
     (made,) = history.moves()
     assert 2.05 <= made.seconds < 60
     assert (made.near, made.predicted) == ("media", 7.0)
+    assert (made.replayed, made.replay_seconds) == (1, 0.0)
     call(session, "get")
     told: list[float] = []
     feed.when_read(told.append)
     assert told == [pytest.approx(made.seconds - 2.0)]
     assert history.moves() == [made]
+    session.close()
+
+
+def test_what_operations_take_without_the_way_is_what_the_nearest_replica_says(
+    places: Places, tmp_path: Path
+) -> None:
+    session = make(places, "all")
+    acquainted(session, InProcess(HOME), InProcess("a"))
+    settings = ClientSettings(state=tmp_path, surrogates={"b": Peer("b", "/s")})
+    planner = Planner(settings, "try", session, None, {})
+    assert planner.plan("b", manifest(), media=True).situation.pace == pytest.approx(0.002, rel=0.5)
     session.close()
 
 

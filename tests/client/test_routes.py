@@ -5,6 +5,7 @@
 import contextlib
 import dataclasses
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from client.history import KEPT, History, MovesInvalid, decode, encode
 from client.routes import (
     CACHE,
     FIRST_HOME_RATE,
+    FIRST_RATE,
+    FIRST_START_SECONDS,
     Made,
     Route,
     Situation,
@@ -62,8 +65,14 @@ GOLDEN = b"""{
 """
 
 
-def seconds(now: Situation, *made: Made) -> dict[Route, float]:
-    return {p.route: p.seconds for p in predict(now, "b", made)}
+HANDED = dataclasses.replace(
+    MADE, route=Route.HANDOVER, asked_seconds=1.0, replayed=0, replay_seconds=0.0, seconds=2.5
+)
+"""Nothing was executed: it had caught up when it ran."""
+
+
+def seconds(now: Situation, *made: Made, others: Sequence[Made] = ()) -> dict[Route, float]:
+    return {p.route: p.seconds for p in predict(now, "b", made, others)}
 
 
 def test_the_same_move_again_takes_as_long() -> None:
@@ -107,9 +116,54 @@ def test_what_one_source_gives_says_nothing_of_another_one() -> None:
 
 def test_a_source_s_rate_is_that_of_another_route_before_it_is_a_guess() -> None:
     fresh = dataclasses.replace(MADE, route=Route.FRESH, near="home", asked_seconds=4.0)
-    fresh = dataclasses.replace(fresh, replayed=0, replay_seconds=0.0, seconds=12.0)
-    at_home = dataclasses.replace(NOW, replayed=0, near="home")
-    assert seconds(at_home, fresh)[Route.REPLAY] == pytest.approx(8.0)
+    fresh = dataclasses.replace(fresh, seconds=14.0)
+    at_home = dataclasses.replace(NOW, replayed=20, near="home")
+    assert seconds(at_home, fresh)[Route.REPLAY] == pytest.approx(10.0)
+
+
+def test_moves_that_had_nothing_to_execute_say_nothing_of_those_that_have() -> None:
+    started = dataclasses.replace(MADE, replayed=0, replay_seconds=0.0, seconds=0.8)
+    nothing = dataclasses.replace(NOW, replayed=0)
+    assert seconds(NOW, started, MADE, started, started)[Route.REPLAY] == pytest.approx(8.0)
+    assert seconds(NOW, started) == seconds(NOW)
+    assert seconds(nothing, started, MADE, MADE)[Route.REPLAY] == pytest.approx(0.8)
+    assert seconds(nothing)[Route.REPLAY] == FIRST_START_SECONDS["replay"]
+    fresh = dataclasses.replace(started, route=Route.FRESH, near="home", asked_seconds=4.0)
+    fresh = dataclasses.replace(fresh, seconds=5.3)
+    at_home = dataclasses.replace(NOW, near="home", pace=0.0)
+    assert seconds(at_home, fresh)[Route.REPLAY] == pytest.approx(4e6 / FIRST_HOME_RATE)
+    assert seconds(at_home, fresh)[Route.FRESH] == pytest.approx(5.3)
+
+
+def test_moves_under_a_load_that_never_rests_are_predicted_as_they_were() -> None:
+    busy = dataclasses.replace(HANDED, replayed=500, replay_seconds=5.0, seconds=9.0)
+    busy = dataclasses.replace(busy, bytes=NOW.first + (NOW.changed or 0))
+    assert seconds(NOW, busy)[Route.HANDOVER] == pytest.approx(1.0 + 3.0)
+
+
+def test_what_changed_has_to_come_before_a_hand_over_is_done() -> None:
+    more = dataclasses.replace(NOW, changed=NOW.changed + 6_000_000 if NOW.changed else None)
+    later = seconds(more)[Route.HANDOVER] - seconds(NOW)[Route.HANDOVER]
+    assert later == pytest.approx(6e6 / FIRST_RATE)
+
+
+def test_a_service_s_first_moves_take_what_those_of_other_services_took() -> None:
+    assert seconds(NOW, others=[HANDED])[Route.HANDOVER] == pytest.approx(
+        2.5 + 500_000 / FIRST_RATE
+    )
+    nothing = dataclasses.replace(NOW, replayed=0)
+    started = dataclasses.replace(MADE, replayed=0, replay_seconds=0.0, seconds=0.5)
+    assert seconds(nothing, others=[started, MADE])[Route.REPLAY] == pytest.approx(0.5)
+    assert seconds(NOW, others=[started, MADE])[Route.REPLAY] == pytest.approx(4.0 + 40 * 0.1)
+    own = dataclasses.replace(MADE, seconds=10.0)
+    assert seconds(NOW, own, others=[MADE])[Route.REPLAY] == pytest.approx(8.0 + 40 * 0.1)
+
+
+def test_of_a_stateless_service_what_its_first_answer_needs_has_to_come() -> None:
+    speech = dataclasses.replace(NOW, replayed=0, changed=None, home=False, answers=True)
+    assert seconds(speech) == {Route.REPLAY: pytest.approx(4e6 / FIRST_RATE)}
+    answered = dataclasses.replace(MADE, replayed=1, replay_seconds=0.0, seconds=9.0)
+    assert seconds(speech, answered) == {Route.REPLAY: pytest.approx(9.0)}
 
 
 def test_a_surrogate_has_what_was_resumed_there_since_the_checkpoint_was_made() -> None:
@@ -125,8 +179,7 @@ def test_a_surrogate_has_what_was_resumed_there_since_the_checkpoint_was_made() 
 
 
 def test_with_a_long_log_a_hand_over_is_the_fastest_and_with_a_short_one_replay() -> None:
-    handed = dataclasses.replace(MADE, route=Route.HANDOVER, asked_seconds=1.0, bytes=4_500_000)
-    handed = dataclasses.replace(handed, replayed=0, replay_seconds=0.0, seconds=6.0)
+    handed = dataclasses.replace(HANDED, bytes=4_500_000, seconds=5.0)
     short, long = (dataclasses.replace(NOW, replayed=n) for n in (1, 500))
     assert predict(short, "b", [MADE, handed])[0].route is Route.REPLAY
     best = predict(long, "b", [MADE, handed])[0]
@@ -138,7 +191,7 @@ def test_with_a_long_log_a_hand_over_is_the_fastest_and_with_a_short_one_replay(
 def test_only_the_routes_there_are() -> None:
     alone = dataclasses.replace(NOW, changed=None, home=False)
     assert list(seconds(alone)) == [Route.REPLAY]
-    assert break_even(alone, predict(alone, "b", [])) is None
+    assert break_even(alone, "b", []) is None
     assert {p.limit for p in predict(dataclasses.replace(NOW, replayed=900), "b", [MADE])} >= {
         "900 operations",
         "home's checkpoint",
@@ -146,12 +199,15 @@ def test_only_the_routes_there_are() -> None:
 
 
 def test_the_break_even_is_where_both_take_as_long() -> None:
-    count = break_even(NOW, predict(NOW, "b", [MADE]))
+    count = break_even(NOW, "b", [MADE])
     assert count is not None
     there = dataclasses.replace(NOW, replayed=count)
     found = seconds(there, MADE)
     assert found[Route.REPLAY] == pytest.approx(found[Route.FRESH], abs=0.2)
-    assert break_even(there, predict(there, "b", [MADE])) == count
+    assert break_even(there, "b", [MADE]) == count
+    started = dataclasses.replace(MADE, replayed=0, replay_seconds=0.0, seconds=0.8)
+    at_first = break_even(dataclasses.replace(NOW, replayed=0), "b", [MADE, started])
+    assert at_first == pytest.approx(count, abs=1)
 
 
 def test_golden_bytes(tmp_path: Path) -> None:
@@ -163,6 +219,11 @@ def test_golden_bytes(tmp_path: Path) -> None:
         history.add(dataclasses.replace(MADE, replayed=n))
     assert [move.replayed for move in history.moves()] == list(range(3, KEPT + 3))
     assert (tmp_path / "moves" / "notes.json").exists()
+    assert history.of_others() == []
+    later = dataclasses.replace(MADE, at="2026-11-22T23:00:00+00:00")
+    History.of(tmp_path, "speech").add(later)
+    History.of(tmp_path, "desktop").add(MADE)
+    assert history.of_others() == [MADE, later]
 
 
 @pytest.mark.parametrize(
