@@ -200,7 +200,8 @@ class Exchange:
     def _ask(self, flight: _Flight) -> bytes | None:
         """The answer; None where there was none, which is seen to."""
         dispatch, source = flight.dispatch, flight.supplier.source
-        keys, silence, rate = dispatch.keys, dispatch.standing.silence, dispatch.standing.rate
+        standing = dispatch.standing
+        keys, silence, rate = dispatch.keys, standing.silence, standing.rate(dispatch)
         try:
             if isinstance(keys[0], Below):
                 places = cast(list[Below], keys)  # a request has keys of one kind

@@ -13,7 +13,7 @@ has no room waits on, unless another one would still be sooner.
      +--failed, lacking--+
 
 Urgent wants go out at once. Others keep a link busy and not more: what they have under way is
-bounded by the bandwidth-delay product, so that a miss that comes next waits for little. Background
+bounded by how long answers take (allowance), so that a miss that comes next waits for little. Background
 wants go out where nothing else is under way.
 
 A source that failed is left alone for a while, twice as long each time. Then it is tried with
@@ -126,6 +126,9 @@ class Schedule:
             urgent = dispatch.priority is Priority.DEMAND
             flags = {"alone": dispatch.alone, "urgent": urgent}
             estimate.answered(now, dispatch.began, size, dispatch.predicted, **flags)
+            standing.allowance.answered(
+                now, dispatch.began, size, dispatch.under_way, urgent=urgent
+            )
             estimate.had(len(dispatch.wants), len(got))
             standing.faults_in_row, standing.on_trial = 0, False
         for key in got:
@@ -205,10 +208,10 @@ class Schedule:
             wants,
             priority,
             size,
+            under_way=standing.flying_bytes + size,
             began=now,
             predicted=predicted,
             overdue_at=now + estimate.overdue(predicted),
-            alone=not standing.flying,
         )
         self._flying[dispatch.number] = standing.flying[dispatch.number] = dispatch
         standing.flying_bytes += size
