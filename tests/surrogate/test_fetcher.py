@@ -22,7 +22,7 @@ from surrogate.fetching import (
     standing,
 )
 from tests.chunkstore.content import flip, noise, packs, text
-from tests.surrogate.sources import StoreSource, flipped
+from tests.surrogate.sources import FarVolume, StoreSource, flipped
 
 BLOCKS = 200
 
@@ -261,3 +261,26 @@ def test_threads_that_fetch_the_same_get_the_same(bench: Bench) -> None:
         thread.join()
     assert not errors
     assert held(bench) == BLOCKS
+
+
+def test_what_is_asked_for_is_as_large_as_what_comes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pages that many places have in common come once, and what is too large for a link is asked
+    for in many requests."""
+    expected: list[int] = []
+    took_in = exchange.Exchange._take_in
+
+    def noting(
+        self: exchange.Exchange, flight: exchange._Flight, records: bytes, at: float
+    ) -> None:
+        expected.append(flight.dispatch.size - len(records))
+        took_in(self, flight, records, at)
+
+    monkeypatch.setattr(exchange.Exchange, "_take_in", noting)
+    monkeypatch.setattr(fetcher, "STORED_BLOCK_BYTES", 4128)  # noise
+    far = FarVolume(tmp_path, 64 * 64 * 2, readahead=1)
+    far.fetcher.ahead([(far.volume, 100 * n, 1) for n in range(64)])
+    came = sum(far.fetcher.bytes_by_source().values())
+    assert abs(sum(expected)) < 0.2 * came
+    far.fetcher.close()
