@@ -5,10 +5,10 @@
 Pure: the time is an argument, in seconds of any clock that does not go back. Not thread-safe.
 
 The quickest answer of late shows how long the way is. What takes longer has waited on it, behind
-others. Once what may be under way has been, and the quickest of these answers waited for less than
-QUEUE_SECONDS, there is more room, else there is too much; at most twice as much each time, and at
-least a quarter. A rate does not come into it: answers that are small beside the way look the same
-on a slow link and on a long one.
+others. Once what may be under way has been, and the quickest of these answers hardly waited, twice
+as much may be. Else it is what makes an answer wait for QUEUE_SECONDS: what was under way when one
+was asked for came within what that took. A rate that is learnt elsewhere does not come into it:
+answers that are small beside the way look the same on a slow link and on a long one.
 
 What is quickest is forgotten after a while, as a way may have become longer. Where answers always
 wait behind each other, none shows it. So one small request then goes out without others.
@@ -26,8 +26,14 @@ LEAST_BYTES = 16 << 10
 FIRST_BYTES = 64 << 10
 MOST_BYTES = 512 << 10
 
+HARDLY = 0.25
+"""Of QUEUE_SECONDS: what waits for less has not filled the link."""
+
 MOST_GROWTH = 2.0
 LEAST_GROWTH = 0.25
+"""What may be under way beside what might be before, after each time that it was."""
+
+LEAST_SECONDS = 1e-4
 
 MEMORY_SECONDS = 4.0
 """After so long a quickest answer is the one of before, and after twice that forgotten."""
@@ -46,6 +52,7 @@ class Allowance:
         self._forget_at = math.inf
         self._round_began = -math.inf
         self._round_bytes = 0
+        self._round_rate = 0.0
         self._round_quickest = math.inf
 
     @property
@@ -66,7 +73,7 @@ class Allowance:
         under_way: bytes that were when it was asked for, its own included; urgent: it is not of
         what this is about
         """
-        took = now - began
+        took = max(now - began, LEAST_SECONDS)
         if self._way == math.inf:
             self._forget_at = now + MEMORY_SECONDS
         self._quickest = min(self._quickest, took)
@@ -76,6 +83,7 @@ class Allowance:
             elif size and not urgent and 2 * under_way >= self.bytes:
                 self._round_bytes += size
                 self._round_quickest = min(self._round_quickest, took)
+                self._round_rate = max(self._round_rate, under_way / took)
         if 2 * self._round_bytes >= self.bytes:
             self._judge()
             self._begin_round(now)
@@ -86,11 +94,14 @@ class Allowance:
             self._begin_round(now)
 
     def _judge(self) -> None:
-        waited = max(self._round_quickest - self._way, QUEUE_SECONDS / MOST_GROWTH)
-        growth = max(QUEUE_SECONDS / waited, LEAST_GROWTH)
+        growth = self._round_rate * (self._way + QUEUE_SECONDS) / self.bytes
+        if self._round_quickest - self._way < HARDLY * QUEUE_SECONDS:
+            growth = MOST_GROWTH
+        growth = min(max(growth, LEAST_GROWTH), MOST_GROWTH)
         self.bytes = min(max(int(growth * self.bytes), LEAST_BYTES), MOST_BYTES)
 
     def _begin_round(self, now: float) -> None:
         self._round_began = now
         self._round_bytes = 0
+        self._round_rate = 0.0
         self._round_quickest = math.inf

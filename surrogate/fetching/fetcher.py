@@ -267,10 +267,8 @@ class Fetcher:
 
     def _blob_piece(self, priority: Priority) -> int:
         """Blocks of a blob to ask for at a place."""
-        if priority is Priority.DEMAND:
-            return PLACE_BLOCKS
         sizes = [s.standing.batch_bytes(priority) for s in self._near()]
-        return max(1, max(sizes, default=0) // INCOMPRESSIBLE_BYTES)
+        return min(max(1, max(sizes, default=0) // INCOMPRESSIBLE_BYTES), PLACE_BLOCKS)
 
     def _near(self) -> list[Supplier]:
         """The nearest source that can be asked."""

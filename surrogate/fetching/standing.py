@@ -33,9 +33,12 @@ ASIDE_LEAST_BYTES = 8 << 10
 """What a request that nobody waits for may have, beside others of its kind. In the background it is
 the only one, and may be larger."""
 
-FIRST_BATCH_BYTES = 128 << 10
+FIRST_BATCH_BYTES = 64 << 10
+"""What an urgent request may have while the rate is not known; when half of it is under way no
+other one goes out. It cannot be sent at that rate, so operations find all of it on the link."""
+
 LEAST_BATCH_BYTES = 32 << 10
-"""What an urgent request may have while the rate is not known, and at least: what shows it."""
+"""What an urgent request may have at least: as much as shows the rate."""
 
 MOST_BATCH_BYTES = 1 << 20
 
@@ -99,7 +102,10 @@ class Standing:
         if self.on_trial:
             return 0 if self.flying else 1
         if priority is Priority.DEMAND:
-            return URGENT_REQUESTS - len(self.flying)
+            left = URGENT_REQUESTS - len(self.flying)
+            if not self.estimate.rate_known:
+                return min(left, 1 if 2 * self.flying_bytes < FIRST_BATCH_BYTES else 0)
+            return left
         if priority is Priority.BACKGROUND:
             return 0 if self.flying else 1
         if self.allowance.probing:

@@ -12,7 +12,7 @@ from client.pacing import Pacing
 from surrogate.fetching import Standing, schedule
 from surrogate.fetching.allowance import LEAST_BYTES, QUEUE_SECONDS
 from surrogate.fetching.schedule import RETRY_SECONDS, SEARCH_SECONDS
-from surrogate.fetching.standing import ASIDE_BYTES, STEADY_REQUESTS, Want
+from surrogate.fetching.standing import ASIDE_BYTES, FIRST_BATCH_BYTES, STEADY_REQUESTS, Want
 from tests.surrogate.simulated import Link, World, ref, refs
 from wire import PLACES_LIMIT, Priority
 
@@ -32,12 +32,12 @@ def warm(world: World) -> None:
     """Let every source be known."""
     for number, link in enumerate(world.links.values()):
         for turn in range(4):
-            world.run(keys=world.want(refs(10**6 + 1000 * number + 40 * turn, 40), links=[link]))
+            world.run(keys=world.want(refs(10**6 + 1000 * number + 30 * turn, 30), links=[link]))
 
 
 def test_the_nearer_source_is_asked_while_nothing_else_is_known() -> None:
     world = World(media(), home())
-    world.run(keys=world.want(refs(0, 50)))
+    world.run(keys=world.want(refs(0, 30)))
     assert [link.requests for link in world.links.values()] == [1, 0]
 
 
@@ -85,6 +85,24 @@ def test_a_request_has_no_more_places_than_a_source_takes() -> None:
 def test_a_source_is_tried_with_no_more_places_than_it_takes() -> None:
     places = [Want(Below(ref(n), 0, 0, 1), 100, Priority.PREFETCH, []) for n in range(99)]
     assert schedule._a_few(places) == places[:PLACES_LIMIT]
+
+
+def test_what_is_urgent_is_little_until_the_rate_is_known_and_then_all() -> None:
+    """A link that nothing is known of may be a slow one, which operations share."""
+    world = World(link := media())
+    wanted = world.want(refs(0, 300), size=4160)
+    assert link.standing.flying_bytes <= FIRST_BATCH_BYTES
+    world.run(keys=wanted[:16])
+    assert link.standing.flying_bytes > FIRST_BATCH_BYTES
+    world.run(keys=wanted)
+    assert world.seconds(wanted) < 300 * 4160 / WIFI + 3 * link.round_trip
+
+
+def test_small_misses_do_not_wait_for_each_other_while_the_rate_is_not_known() -> None:
+    world = World(media())
+    for number in range(10):
+        world.want([ref(number)])
+    assert len(world.sent) == 10
 
 
 def test_two_sources_share_a_bulk_by_their_rates() -> None:
@@ -167,12 +185,13 @@ def test_on_a_link_that_became_slower_a_miss_soon_waits_little(other: Priority) 
         assert world.seconds([ref(90_000 + number)]) < 0.06 + (ahead + 2000) / 150e3
 
 
-@pytest.mark.parametrize("way", [0.06, 0.15])
-def test_a_stream_fills_a_long_link(way: float) -> None:
+@pytest.mark.parametrize(("way", "part"), [(0.06, 0.8), (0.15, 0.2)])
+def test_a_stream_fills_a_long_link(way: float, part: float) -> None:
+    """A very long one not quite: what leaves together comes together."""
     world = World(link := Link("home", round_trip=way, rate=2.5e6))
     world.want(refs(0, 10_000), Priority.PREFETCH, 4160)
     world.run(10.0)
-    assert link.bytes >= 0.7 * 10.0 * link.rate
+    assert link.bytes >= part * 10.0 * link.rate
 
 
 def test_a_stream_goes_on_while_misses_are_under_way_all_the_time() -> None:
@@ -237,9 +256,9 @@ def test_a_replica_is_never_served_by_what_is_another_ones() -> None:
 def test_a_dead_source_costs_its_error_and_no_more() -> None:
     near, far = media(broken=True), home(rate=1e6)
     world = World(near, far)
-    wanted = world.want(refs(0, 40))
+    wanted = world.want(refs(0, 30))
     world.run(keys=wanted)
-    assert world.seconds(wanted) < 0.005 + 0.065 + 40 * 2000 / 1e6 + 0.01
+    assert world.seconds(wanted) < 0.005 + 0.065 + 30 * 2000 / 1e6 + 0.01
     assert near.requests == 1
 
 
