@@ -8,19 +8,20 @@ A chunk is given only to who knows its SHA-256, so a surrogate learns no other s
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 
 from flask import Flask
 
 from chunkstore import Media, answering_places
 from client.endpoints import HOME
-from client.foreground import Foreground
+from client.foreground import Foreground, Outlet
 from client.settings import ClientSettings
 from wire import (
     ChunkClient,
     Lane,
     Link,
     Links,
+    Relay,
     SourceAddress,
     Turnstile,
     chunk_routes,
@@ -28,10 +29,6 @@ from wire import (
     requested_priority,
     requested_rate,
 )
-
-Provider = Callable[[bytes], bytes]
-"""From references, or places, to pack records."""
-
 
 MEDIA_READERS = 2
 """Requests that read a medium at once. More only make it seek."""
@@ -83,40 +80,35 @@ def chunks_link(name: str) -> str:
 def media_app(media: Media, operations: Foreground) -> Flask:
     """An application that answers chunk requests from a medium, and no other requests."""
     turnstile = Turnstile(MEDIA_READERS)
-    app = _app(
+    return _app(
         turnstile.in_turn(media.records),
         turnstile.in_turn(answering_places(media.records)),
         operations,
     )
 
-    @app.before_request
-    def note_rate() -> None:
-        """Of what comes from home it would be the rate of home's uplink."""
-        operations.arrives(requested_rate())
-
-    return app
-
 
 def relay_app(home: ChunkClient, operations: Foreground) -> Flask:
-    """An application that hands chunk requests on to home, as urgent as they came."""
+    """An application that hands chunk requests on to home, as urgent as they came, and answers as
+    they come: the surrogate gets them at home's rate, or the Wi-Fi's where that is less."""
     return _app(
-        lambda refs: home.fetch(refs, requested_priority()),
-        lambda places: home.below(places, requested_priority()),
+        lambda refs: home.fetch_pieces(refs, requested_priority()),
+        lambda places: home.below_pieces(places, requested_priority()),
         operations,
     )
 
 
-def _app(provider: Provider, below: Provider, operations: Foreground) -> Flask:
-    app = Flask("satchel-source")
+def _app(provider: Relay, below: Relay, operations: Foreground) -> Flask:
+    app, outlet = Flask("satchel-source"), Outlet()
     install_errors(app)
 
-    def after_operations(answer: Provider) -> Provider:
-        def provide(body: bytes) -> bytes:
+    def after_operations(answer: Relay) -> Relay:
+        def provide(body: bytes) -> bytes | Iterator[bytes]:
+            outlet.arrives(requested_rate())
             operations.give_way(requested_priority())
             return answer(body)
 
         return provide
 
-    routes = chunk_routes(after_operations(provider), after_operations(below), operations.pieces)
+    routes = chunk_routes(after_operations(provider), after_operations(below), outlet.pieces)
     app.register_blueprint(routes)
     return app
