@@ -34,8 +34,8 @@ ASIDE_LEAST_BYTES = 8 << 10
 the only one, and may be larger."""
 
 FIRST_BATCH_BYTES = 64 << 10
-"""What an urgent request may have while the rate is not known; when half of it is under way no
-other one goes out. It cannot be sent at that rate, so operations find all of it on the link."""
+"""What is urgent and under way while the rate is not known, and one want more. It cannot be sent at
+that rate, so operations find all of it on the link."""
 
 LEAST_BATCH_BYTES = 32 << 10
 """What an urgent request may have at least: as much as shows the rate."""
@@ -85,9 +85,11 @@ class Standing:
         estimate = self.estimate
         if not estimate.rate_known:
             return 0.0
-        known = max(estimate.rate, estimate.urgent_rate, self.allowance.rate)
+        known = max(estimate.rate, estimate.urgent_rate)
+        if dispatch.priority is Priority.DEMAND:
+            return known
         alone = dispatch.priority is Priority.BACKGROUND
-        return max(known, dispatch.size / QUEUE_SECONDS) if alone else known
+        return max(known, dispatch.size / QUEUE_SECONDS if alone else self.allowance.rate)
 
     def known(self, now: float) -> bool:
         """Whether it has answered lately."""
@@ -104,7 +106,7 @@ class Standing:
         if priority is Priority.DEMAND:
             left = URGENT_REQUESTS - len(self.flying)
             if not self.estimate.rate_known:
-                return min(left, 1 if 2 * self.flying_bytes < FIRST_BATCH_BYTES else 0)
+                return min(left, 1 if self.flying_bytes < FIRST_BATCH_BYTES else 0)
             return left
         if priority is Priority.BACKGROUND:
             return 0 if self.flying else 1
@@ -118,7 +120,7 @@ class Standing:
         """What one request may ask for."""
         if priority is Priority.DEMAND:
             if not self.estimate.rate_known:
-                return FIRST_BATCH_BYTES
+                return FIRST_BATCH_BYTES - self.flying_bytes
             fits = int(URGENT_BATCH_SECONDS * self.estimate.rate)
             return min(max(fits, LEAST_BATCH_BYTES), MOST_BATCH_BYTES)
         if self.allowance.probing:

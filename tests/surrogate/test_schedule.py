@@ -91,7 +91,7 @@ def test_what_is_urgent_is_little_until_the_rate_is_known_and_then_all() -> None
     """A link that nothing is known of may be a slow one, which operations share."""
     world = World(link := media())
     wanted = world.want(refs(0, 300), size=4160)
-    assert link.standing.flying_bytes <= FIRST_BATCH_BYTES
+    assert link.standing.flying_bytes <= FIRST_BATCH_BYTES + 4160
     world.run(keys=wanted[:16])
     assert link.standing.flying_bytes > FIRST_BATCH_BYTES
     world.run(keys=wanted)
