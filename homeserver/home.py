@@ -14,7 +14,7 @@ from homeserver.calls import CallKeepers
 from homeserver.carry import Carried, Synced, carry, defragment, sync
 from homeserver.guests import HomeShares
 from homeserver.machines import HomeClosing, Machines
-from homeserver.records import ServiceRecord, ServiceShelf
+from homeserver.records import ServiceRecord, ServiceShelf, needed_roots
 from homeserver.retention import Verdict, forget_volumes, judge_volumes, require_known
 from homeserver.service import Service, ServiceView
 from homeserver.settings import HomeSettings
@@ -175,8 +175,7 @@ class Home:
         Checkpoints may be taken meanwhile: none that is being made loses anything.
         """
         with self.store.making():
-            keep = [*Catalog(self.store).roots(), *self._shelf.roots()]
-            return self.store.prune(keep, dry_run=dry_run, progress=progress)
+            return self.store.prune(needed_roots(self.store), dry_run=dry_run, progress=progress)
 
     def close(self) -> None:
         """Stop every replica, also those that are starting, and close the store.

@@ -19,7 +19,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from chunkstore import TableRoot
+from chunkstore import Catalog, Store, TableRoot
 from homeserver.shelf import Shelf
 from images import Manifest, ManifestInvalid
 from satchel.errors import IntegrityError, NotFoundError, SatchelError
@@ -192,3 +192,9 @@ class CheckpointShelf:
 
 def _age(manifest: Manifest) -> tuple[int, str]:
     return manifest.operation, manifest.created
+
+
+def needed_roots(store: Store) -> list[TableRoot]:
+    """The roots of all volumes of a store, and of all checkpoints of the home beside it: what a
+    prune must keep. Raises as `Catalog.roots` and `ServiceShelf.roots` do."""
+    return [*Catalog(store).roots(), *ServiceShelf.beside(store.path).roots()]

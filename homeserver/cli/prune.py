@@ -9,10 +9,10 @@ from typing import Any
 
 import click
 
-from chunkstore import Catalog, Store, StoreFull, TableRoot
+from chunkstore import Store, StoreFull
 from console import bar, json_option, show
 from homeserver.cli.context import Context, pass_context
-from homeserver.records import ServiceShelf
+from homeserver.records import needed_roots
 
 
 @click.command("prune")
@@ -34,7 +34,7 @@ def prune(context: Context, *, dry_run: bool, quiet: bool) -> dict[str, Any]:
         answer = context.follow("prune", "/v1/prune", {"dry_run": dry_run}, quiet=quiet)
         return dict(answer)
     with _open(context, dry_run=dry_run) as store, bar("prune", quiet=quiet) as progress:
-        return asdict(store.prune(_needed(store), dry_run=dry_run, progress=progress))
+        return asdict(store.prune(needed_roots(store), dry_run=dry_run, progress=progress))
 
 
 def _open(context: Context, *, dry_run: bool) -> Store:
@@ -45,10 +45,6 @@ def _open(context: Context, *, dry_run: bool) -> Store:
         return context.open_store()
     except StoreFull:
         with Store.open_to_relieve(context.store) as store:
-            if not store.remove_dead(_needed(store)):
+            if not store.remove_dead(needed_roots(store)):
                 raise
         return context.open_store()
-
-
-def _needed(store: Store) -> list[TableRoot]:
-    return [*Catalog(store).roots(), *ServiceShelf.beside(store.path).roots()]
