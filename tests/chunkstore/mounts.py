@@ -19,6 +19,20 @@ def tmpfs(root: Path, size: str = "64m") -> Iterator[None]:
         subprocess.run(["umount", str(root)], check=True)
 
 
+@contextmanager
+def ext4(root: Path, size: str = "64m") -> Iterator[None]:
+    """The same, of ext4 in a file beside it, without room that only root may use."""
+    image = root.with_suffix(".ext4")
+    subprocess.run(["truncate", "-s", size, str(image)], check=True)
+    subprocess.run(["mkfs.ext4", "-q", "-m", "0", str(image)], check=True)
+    root.mkdir()
+    subprocess.run(["mount", "-o", "loop", str(image), str(root)], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", str(root)], check=True)
+
+
 def fill(root: Path) -> Path:
     """Leave no byte free in it, as others do with a disk. The file that takes all the room."""
     with suppress(OSError), (root / "others").open("wb", buffering=0) as file:

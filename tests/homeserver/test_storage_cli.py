@@ -10,14 +10,15 @@ import random
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
 from chunkstore import Catalog, Store
 from tests.chunkstore.content import COLLISIONS, noise
-from tests.chunkstore.mounts import fill, remount, tmpfs
+from tests.chunkstore.mounts import ext4, fill, remount, tmpfs
 from tests.homeserver.program import PROGRAM, Program
 from tests.leftovers import below
 from tests.needs import requires
@@ -100,8 +101,13 @@ def test_a_first_import_that_fills_the_disk_leaves_nothing_of_what_it_made_durab
 
 
 @requires("root", "mount")
-def test_a_disk_that_others_have_filled(tmp_path: Path, disk: Path) -> None:
-    with tmpfs(tmp_path / "disk", "24m"):
+@pytest.mark.parametrize(
+    "file_system", [tmpfs, pytest.param(ext4, marks=requires("loop", "mkfs.ext4"))]
+)
+def test_a_disk_that_others_have_filled(
+    tmp_path: Path, disk: Path, file_system: Callable[[Path, str], AbstractContextManager[None]]
+) -> None:
+    with file_system(tmp_path / "disk", "32m"):
         folder = tmp_path / "disk" / "store"
         home = Program(tmp_path, SATCHEL_STORE=str(folder))
         home.json("init")
