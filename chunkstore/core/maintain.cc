@@ -51,9 +51,10 @@ class Verifier {
   Status Run(const ProgressFn& progress) {
     SATCHEL_RETURN_IF_ERROR(workers_.Run([this] { return Work(); }, progress));
     const MutexLock lock(&mutex_);
-    SATCHEL_RETURN_IF_ERROR(FindDangling());
+    SATCHEL_RETURN_IF_ERROR(CountIndexed());
     JudgeGarbage();
-    std::sort(report_->bad.begin(), report_->bad.end(), [](const auto& a, const auto& b) {
+    SATCHEL_RETURN_IF_ERROR(FindDangling());
+    std::stable_sort(report_->bad.begin(), report_->bad.end(), [](const auto& a, const auto& b) {
       return std::pair(a.pack, a.offset) < std::pair(b.pack, b.offset);
     });
     return {};
@@ -153,6 +154,15 @@ class Verifier {
     pages_.push_back(at);
   }
 
+  Status CountIndexed() REQUIRES(mutex_) {
+    const PackPosition end = chunks_->end();
+    return chunks_->index()->ForEach([&](const ChunkRef&, const Location& at) REQUIRES(mutex_) {
+      if (at.pack <= end.pack) ++tally_[at.pack].indexed;
+      Claim(at);
+      return Status();
+    });
+  }
+
   void Claim(const Location& at) REQUIRES(mutex_) {
     auto next = garbage_.upper_bound({at.pack, at.offset});
     if (next == garbage_.begin()) return;
@@ -175,13 +185,6 @@ class Verifier {
 
   // Only packs whose numbers disagree are looked at entry by entry.
   Status FindDangling() REQUIRES(mutex_) {
-    const PackPosition end = chunks_->end();
-    const auto count = [&](const ChunkRef&, const Location& at) REQUIRES(mutex_) {
-      if (at.pack <= end.pack) ++tally_[at.pack].indexed;
-      Claim(at);
-      return Status();
-    };
-    SATCHEL_RETURN_IF_ERROR(chunks_->index()->ForEach(count));
     RefMap<Location> cut;
     const auto look = [&](const ChunkRef& ref, const Location& at) REQUIRES(mutex_) {
       const PackTally& tally = tally_[at.pack];
