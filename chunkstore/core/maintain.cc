@@ -30,7 +30,8 @@ struct PackTally {
   uint64_t whole = 0;  // whole chunks at the place that the index has for them
 };
 
-// Bytes of a pack that are no record, and not all zero. claimed: the index has a chunk there.
+// Bytes of a pack that are no record, and not all zero, or no header. claimed: the index has a
+// chunk there; of a header, anywhere in the pack.
 struct Garbage {
   uint64_t end = 0;
   std::string why;
@@ -75,7 +76,8 @@ class Verifier {
     std::unique_ptr<File> file;
     SATCHEL_RETURN_IF_ERROR(env_->Open(folder_ + "/" + PackName(pack), OpenMode::kRead, &file));
     if (const Status header = CheckPackHeader(file.get()); !header.ok()) {
-      AddBad(pack, 0, header.why());
+      const MutexLock lock(&mutex_);
+      garbage_[{pack, 0}] = Garbage{kPackHeaderSize, header.why()};
     }
     ScanVisitor visitor;
     visitor.on_record = [&](uint64_t offset, const RecordView& record, bool) {
@@ -90,7 +92,8 @@ class Verifier {
       SATCHEL_RETURN_IF_ERROR(IsHole(file.get(), begin, stop, &hole));
       const MutexLock lock(&mutex_);
       // What should be in a hole is dangling.
-      if (!hole) garbage_[{pack, begin}] = Garbage{stop, why};
+      const std::string what = std::to_string(stop - begin) + " bytes are no record: " + why;
+      if (!hole) garbage_[{pack, begin}] = Garbage{stop, what};
       return Status();
     };
     return ScanPack(file.get(), kPackHeaderSize, end, visitor);
@@ -164,6 +167,8 @@ class Verifier {
   }
 
   void Claim(const Location& at) REQUIRES(mutex_) {
+    const auto header = garbage_.find({at.pack, 0});
+    if (header != garbage_.end()) header->second.claimed = true;
     auto next = garbage_.upper_bound({at.pack, at.offset});
     if (next == garbage_.begin()) return;
     auto& [place, garbage] = *--next;
@@ -173,13 +178,11 @@ class Verifier {
   // Where the index has nothing, nobody looks for anything: a power cut leaves such places.
   void JudgeGarbage() REQUIRES(mutex_) {
     for (const auto& [place, garbage] : garbage_) {
-      const uint64_t bytes = garbage.end - place.second;
-      if (!garbage.claimed) {
-        report_->unclaimed += bytes;
-        continue;
+      if (garbage.claimed) {
+        report_->bad.push_back({place.first, place.second, garbage.why});
+      } else {
+        report_->unclaimed += garbage.end - place.second;
       }
-      report_->bad.push_back({place.first, place.second,
-                              std::to_string(bytes) + " bytes are no record: " + garbage.why});
     }
   }
 

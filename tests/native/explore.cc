@@ -91,7 +91,7 @@ class Explorer {
     if (!IsNew(left.base(), promises, place, &counts)) return {};
     found_.again += counts ? 1 : 0;
     const Depth depth{random->Chance(30), random->Chance(10), random->Chance(30),
-                      random->Chance(10)};
+                      random->Chance(10), RebuildsIndex(journal)};
     const std::string fault = Inspect(&left, place, depth, &promises);
     if (fault.empty()) return {};
     return fault + "\n  after a second power cut, at " + std::to_string(place) + " of the " +

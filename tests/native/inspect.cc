@@ -35,7 +35,7 @@ class Inspection {
     SATCHEL_RETURN_IF_FAULT(ReadAlone());
     SATCHEL_RETURN_IF_FAULT(OpenStore());
     SATCHEL_RETURN_IF_FAULT(Look("after opening"));
-    if (depth.verify) SATCHEL_RETURN_IF_FAULT(CheckVerify());
+    if (depth.verify) SATCHEL_RETURN_IF_FAULT(CheckVerify(depth.rebuilt));
     SATCHEL_RETURN_IF_FAULT(CheckMedia());
     SATCHEL_RETURN_IF_FAULT(Use());
     if (depth.settle) {
@@ -51,7 +51,7 @@ class Inspection {
       SATCHEL_RETURN_IF_FAULT(Failed("rebuilding the index", store_->RebuildIndex(nullptr)));
       SATCHEL_RETURN_IF_FAULT(Look("after rebuilding the index"));
     }
-    return depth.verify && relieved() ? PruneAndVerify() : std::string();
+    return depth.verify && relieved() ? PruneAndVerify(depth.rebuilt) : std::string();
   }
 
  private:
@@ -129,19 +129,19 @@ class Inspection {
   // prune.
   bool relieved() const { return promises_->relieved.Holds(position_); }
 
-  std::string CheckVerify() {
+  std::string CheckVerify(bool rebuilt) {
     VerifyReport report;
     SATCHEL_RETURN_IF_FAULT(Failed("verify", store_->Verify(nullptr, &report)));
     if (relieved()) return {};
     if (!report.dangling.empty()) {
       return std::to_string(report.dangling.size()) + " chunks are in the index only";
     }
-    if (report.bad.empty()) return {};
+    if (report.bad.empty() || rebuilt || RebuildsIndex(disk_->Journal())) return {};
     return "verify calls a crash damage: " + report.bad[0].why + " in pack " +
            std::to_string(report.bad[0].pack) + " at " + std::to_string(report.bad[0].offset);
   }
 
-  std::string PruneAndVerify() {
+  std::string PruneAndVerify(bool rebuilt) {
     std::vector<TableRoot> keep;
     for (const auto& [name, volume] : promises_->volumes) {
       if (disk_->Exists(std::string(kNamesPath) + "/" + name)) keep.push_back(volume.root);
@@ -154,7 +154,8 @@ class Inspection {
         Failed("prune", store_->Prune(keep, {}, false, false, nullptr, &pruned)));
     VerifyReport report;
     SATCHEL_RETURN_IF_FAULT(Failed("verify", store_->Verify(nullptr, &report)));
-    if (report.bad.empty() && report.dangling.empty()) return {};
+    const bool whole = report.bad.empty() || rebuilt || RebuildsIndex(disk_->Journal());
+    if (whole && report.dangling.empty()) return {};
     return "verify finds damage after a prune";
   }
 
@@ -304,6 +305,12 @@ class Inspection {
 };
 
 }  // namespace
+
+bool RebuildsIndex(const std::vector<Op>& journal) {
+  return std::any_of(journal.begin(), journal.end(), [](const Op& op) {
+    return op.type == Op::Type::kRename && op.name == "index";
+  });
+}
 
 std::string Inspect(SimDisk* disk, size_t position, const Depth& depth, Promises* promises) {
   return Inspection(disk, position, promises).Run(depth);

@@ -13,6 +13,9 @@
 
 namespace satchel::sim {
 
+// Whether the index was rebuilt in these operations.
+bool RebuildsIndex(const std::vector<Op>& journal);
+
 // How much is looked at. Opening the store, reading every promised chunk and volume, and writing to
 // the store afterwards always are.
 struct Depth {
@@ -20,6 +23,9 @@ struct Depth {
   bool settle = true;   // all again after the store was settled
   bool reopen = true;   // all again after the store was closed and opened
   bool rebuild = true;  // all again after the index was rebuilt
+  // A rebuild indexes whole records that nobody was promised, in a pack whose header a power cut
+  // took: verify may find that afterwards. Whether there was one before the last power cut.
+  bool rebuilt = false;
 };
 
 // Opens what is on `disk`, as a program does after a crash, and uses it. Promises made up to
