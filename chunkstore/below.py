@@ -54,22 +54,10 @@ class Below:
     count: int
 
     @property
-    def end(self) -> int:
-        """The block after the last one."""
-        return self.first + self.count
-
-    def pages(self) -> Iterator[tuple[ChunkRef, int, int]]:
-        """The pages down to the blocks, none twice: each with the page that is named, its level and
-        its number on that."""
-        for level in range(self.level + 1):
-            span = int(FANOUT ** (level + 1))
-            for number in range(self.first // span, -(-self.end // span)):
-                yield self.page, level, number
-
-    @property
     def most_chunks(self) -> int:
         """Chunks that are there at most: the blocks, and the pages above them."""
-        return self.count + sum(1 for _ in self.pages())
+        spans = (int(FANOUT ** (level + 1)) for level in range(self.level + 1))
+        return self.count + sum(self.count // span + 2 for span in spans)
 
     def encode(self) -> bytes:
         return _PLACE.pack(self.page, self.level, 0, self.count, self.first)
@@ -188,8 +176,9 @@ def _pages(records: bytes, level: int) -> dict[bytes, bytes]:
 def _entries(place: Below, refs: bytes) -> Iterator[tuple[ChunkRef, int, int]]:
     """Of a page those references that lead to the place: each with the blocks below it."""
     span = FANOUT**place.level
-    for index in range(place.first // span, -(-place.end // span)):
+    end = place.first + place.count
+    for index in range(place.first // span, -(-end // span)):
         ref = ChunkRef(refs[index * CHUNK_REF_SIZE : (index + 1) * CHUNK_REF_SIZE])
         if ref and ref != ZERO_REF:
             begin = max(place.first, index * span)
-            yield ref, begin - index * span, min(place.end, (index + 1) * span) - begin
+            yield ref, begin - index * span, min(end, (index + 1) * span) - begin

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from client.pacing import Pacing
@@ -29,6 +29,7 @@ class Foreground:
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
+        self._pacing = Pacing()
         self._under_way = 0
         self._carried_at = 0.0  # when the newest one that is under way has been
 
@@ -58,33 +59,21 @@ class Foreground:
             pause = self._carried_at - time.monotonic()
             self._changed.wait_for(lambda: self._under_way == 0, max(0.0, pause))
 
-
-class Outlet:
-    """What leaves from one source for one surrogate. Thread-safe. How fast that is such a surrogate
-    says itself, so it holds up nothing but what it asked for."""
-
-    def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._pacing = Pacing()
-
     def arrives(self, rate: float) -> None:
         """A surrogate says how many bytes a second it gets from here; 0: it does not know."""
         with self._changed:
             self._pacing.arrives(rate)
 
-    def pieces(self, answer: Iterable[bytes], priority: Priority) -> Iterator[bytes]:
+    def pieces(self, answer: bytes, priority: Priority) -> Iterator[bytes]:
         """An answer to a surrogate, each piece when it may leave."""
-        at_once = priority is Priority.DEMAND
-        for part in answer:
-            size = self._pacing.piece or max(1, len(part))
-            for start in range(0, len(part), size):
-                piece = part[start : start + size]
-                with self._changed:
-                    if not at_once:
-                        self._wait_turn(priority)
-                    self._pacing.sent(len(piece), time.monotonic())
-                yield piece
-                at_once = False
+        size = self._pacing.piece or max(1, len(answer))
+        for start in range(0, len(answer), size):
+            piece = answer[start : start + size]
+            with self._changed:
+                if start or priority is not Priority.DEMAND:
+                    self._wait_turn(priority)
+                self._pacing.sent(len(piece), time.monotonic())
+            yield piece
 
     def _wait_turn(self, priority: Priority) -> None:
         turn = self._pacing.join(priority)

@@ -31,7 +31,7 @@ MOST_RATE = 3e6
 surrogate sees is as often what its processors do as what the link carries."""
 
 LEAST_RATE = 32 << 10
-"""Less is not believed: an answer would wait here for ever."""
+"""Less is not believed: who says so would hold up the answers to others."""
 
 Turn = tuple[int, int]
 """The rank of a priority, and who came first."""

@@ -8,20 +8,19 @@ A chunk is given only to who knows its SHA-256, so a surrogate learns no other s
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 
 from flask import Flask
 
 from chunkstore import Media, answering_places
 from client.endpoints import HOME
-from client.foreground import Foreground, Outlet
+from client.foreground import Foreground
 from client.settings import ClientSettings
 from wire import (
     ChunkClient,
     Lane,
     Link,
     Links,
-    Relay,
     SourceAddress,
     Turnstile,
     chunk_routes,
@@ -29,6 +28,10 @@ from wire import (
     requested_priority,
     requested_rate,
 )
+
+Provider = Callable[[bytes], bytes]
+"""From references, or places, to pack records."""
+
 
 MEDIA_READERS = 2
 """Requests that read a medium at once. More only make it seek."""
@@ -80,35 +83,40 @@ def chunks_link(name: str) -> str:
 def media_app(media: Media, operations: Foreground) -> Flask:
     """An application that answers chunk requests from a medium, and no other requests."""
     turnstile = Turnstile(MEDIA_READERS)
-    return _app(
+    app = _app(
         turnstile.in_turn(media.records),
         turnstile.in_turn(answering_places(media.records)),
         operations,
     )
 
+    @app.before_request
+    def note_rate() -> None:
+        """Of what comes from home it would be the rate of home's uplink."""
+        operations.arrives(requested_rate())
+
+    return app
+
 
 def relay_app(home: ChunkClient, operations: Foreground) -> Flask:
-    """An application that hands chunk requests on to home, as urgent as they came, and answers as
-    they come: the surrogate gets them at home's rate, or the Wi-Fi's where that is less."""
+    """An application that hands chunk requests on to home, as urgent as they came."""
     return _app(
-        lambda refs: home.fetch_pieces(refs, requested_priority()),
-        lambda places: home.below_pieces(places, requested_priority()),
+        lambda refs: home.fetch(refs, requested_priority()),
+        lambda places: home.below(places, requested_priority()),
         operations,
     )
 
 
-def _app(provider: Relay, below: Relay, operations: Foreground) -> Flask:
-    app, outlet = Flask("satchel-source"), Outlet()
+def _app(provider: Provider, below: Provider, operations: Foreground) -> Flask:
+    app = Flask("satchel-source")
     install_errors(app)
 
-    def after_operations(answer: Relay) -> Relay:
-        def provide(body: bytes) -> bytes | Iterator[bytes]:
-            outlet.arrives(requested_rate())
+    def after_operations(answer: Provider) -> Provider:
+        def provide(body: bytes) -> bytes:
             operations.give_way(requested_priority())
             return answer(body)
 
         return provide
 
-    routes = chunk_routes(after_operations(provider), after_operations(below), outlet.pieces)
+    routes = chunk_routes(after_operations(provider), after_operations(below), operations.pieces)
     app.register_blueprint(routes)
     return app

@@ -11,8 +11,7 @@ Nothing is verified here: the receiver hands the bytes to its store, which verif
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from enum import Enum
 
 import flask
@@ -81,7 +80,8 @@ class ChunkClient:
         Unverified. One request. Raises LocalProtocolError for a wrong length, and what HttpClient
         raises.
         """
-        return b"".join(self._chunks(refs, priority, rate, timeout))
+        count = _count(refs, CHUNK_REF_SIZE, BATCH_LIMIT)
+        return self._ask(PATH, refs, priority, rate, timeout, count)
 
     def below(
         self,
@@ -95,33 +95,6 @@ class ChunkClient:
 
         As `fetch`; raises NotFoundError where the peer knows no such request.
         """
-        return b"".join(self._places(places, priority, rate, timeout))
-
-    def fetch_pieces(self, refs: bytes, priority: Priority) -> Iterator[bytes]:
-        """As `fetch`: the answer as it comes, wherever it is cut."""
-        return self._chunks(refs, priority)
-
-    def below_pieces(self, places: bytes, priority: Priority) -> Iterator[bytes]:
-        """As `below`: the answer as it comes, wherever it is cut."""
-        return self._places(places, priority)
-
-    def _chunks(
-        self,
-        refs: bytes,
-        priority: Priority,
-        rate: float = 0.0,
-        timeout: float | None = READ_SECONDS,
-    ) -> Iterator[bytes]:
-        count = _count(refs, CHUNK_REF_SIZE, BATCH_LIMIT)
-        return self._ask(PATH, refs, priority, rate, timeout, count)
-
-    def _places(
-        self,
-        places: bytes,
-        priority: Priority,
-        rate: float = 0.0,
-        timeout: float | None = READ_SECONDS,
-    ) -> Iterator[bytes]:
         count = _count(places, PLACE_SIZE, PLACES_LIMIT) * PLACE_RECORDS
         return self._ask(BELOW_PATH, places, priority, rate, timeout, count)
 
@@ -133,14 +106,14 @@ class ChunkClient:
         rate: float,
         timeout: float | None,
         records: int,
-    ) -> Iterator[bytes]:
+    ) -> bytes:
         """One request, for so many records at most; none where that is 0."""
         if records == 0:
-            return iter(())
+            return b""
         headers = {PRIORITY_HEADER: priority.value}
         if rate:
             headers[RATE_HEADER] = str(int(rate))
-        return self._http.post_stream(
+        return self._http.post_bytes(
             path,
             body,
             headers=headers,
@@ -154,19 +127,17 @@ Provider = Callable[[bytes], bytes]
 """From a request's body to pack records; called from several threads. `requested_priority` works
 in it."""
 
-Relay = Callable[[bytes], bytes | Iterator[bytes]]
-"""A provider, or one that gives the records as they come."""
 
-Pieces = Callable[[Iterable[bytes], Priority], Iterable[bytes]]
+Pieces = Callable[[bytes, Priority], Iterable[bytes]]
 """From an answer to parts of it, each when it may be sent."""
 
 
-def _whole(answer: Iterable[bytes], priority: Priority) -> Iterable[bytes]:
-    return answer
+def _whole(answer: bytes, priority: Priority) -> Iterable[bytes]:
+    return (answer,)
 
 
 def chunk_routes(
-    provider: Relay, below: Relay | None = None, pieces: Pieces = _whole
+    provider: Provider, below: Provider | None = None, pieces: Pieces = _whole
 ) -> flask.Blueprint:
     """The routes of a source. `provider` gets n * 52 bytes of references and returns the records
     of those that it has; `below` gets n * 64 bytes of places, and without it there is no such
@@ -187,7 +158,7 @@ def chunk_routes(
     return routes
 
 
-def _answer(provider: Relay, pieces: Pieces, size: int, limit: int) -> flask.Response:
+def _answer(provider: Provider, pieces: Pieces, size: int, limit: int) -> flask.Response:
     body = flask.request.get_data(cache=False)
     try:
         _count(body, size, limit)
@@ -195,16 +166,9 @@ def _answer(provider: Relay, pieces: Pieces, size: int, limit: int) -> flask.Res
         raise RemoteProtocolError(error.what, why=error.why) from error
     priority = requested_priority()
     answer = provider(body)
-    if not isinstance(answer, bytes):
-        first = next(answer, b"")  # raises what it raises before anything is answered
-        return _streamed(pieces(itertools.chain((first,), answer), priority))
-    response = _streamed(pieces((answer,), priority))
+    response = flask.Response(pieces(answer, priority), mimetype="application/octet-stream")
     response.content_length = len(answer)
     return response
-
-
-def _streamed(pieces: Iterable[bytes]) -> flask.Response:
-    return flask.Response(pieces, mimetype="application/octet-stream")
 
 
 def requested_priority() -> Priority:

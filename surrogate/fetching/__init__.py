@@ -5,7 +5,6 @@
 - source: anything that can deliver chunks by reference; trusted by nobody
 - want: a chunk, or the blocks below a table page, that somebody waits for
 - estimate: what is learnt of a source while it works: round trip, rate, hits (pure)
-- allowance: how much that nobody waits for may be under way at a source (pure)
 - standing: an estimate, what is under way at a source, and whether it may be asked (pure)
 - schedule: which source is asked for what, and when (pure)
 - exchange: the schedule of a host, with threads, sources and a store

@@ -200,8 +200,7 @@ class Exchange:
     def _ask(self, flight: _Flight) -> bytes | None:
         """The answer; None where there was none, which is seen to."""
         dispatch, source = flight.dispatch, flight.supplier.source
-        standing = dispatch.standing
-        keys, silence, rate = dispatch.keys, standing.silence, standing.rate(dispatch)
+        keys, silence, rate = dispatch.keys, dispatch.standing.silence, dispatch.standing.rate
         try:
             if isinstance(keys[0], Below):
                 places = cast(list[Below], keys)  # a request has keys of one kind

@@ -13,9 +13,9 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from chunkstore import (
-    Below,
     BlockState,
     PageChanges,
     Store,
@@ -137,8 +137,7 @@ class Fetcher:
         count = end - start
         with self.coverage.coming([(volume, start, count)]) as came:
             while missing := self._unresolved(volume, start, count):
-                wanted = _sizes(self._wanted(root, start, count, missing), STORED_BLOCK_BYTES)
-                came.update(self._bring(wanted, Priority.DEMAND))
+                came.update(self._bring(self._wanted(root, start, count, missing), Priority.DEMAND))
         stalled = time.monotonic() - began
         self.tally.stall(stalled)
         self._exchange.tally.stall(stalled)
@@ -159,9 +158,7 @@ class Fetcher:
         blocks, lacking = list(blocks), False
         while wanted := pages_missing(self._store, root, blocks):
             if not (self._maker and self._maker.make(wanted)):
-                pages = [
-                    self._maker.base(page) if self._maker else page for page in wanted[:AT_ONCE]
-                ]
+                pages = [self._instead(page) for page in wanted[:AT_ONCE]]
                 self._bring(dict.fromkeys(pages, PAGE_BYTES), priority)
             lacking = True
         return lacking
@@ -179,15 +176,18 @@ class Fetcher:
                 break
         return missing
 
+    def _instead(self, page: ChunkRef) -> ChunkRef:
+        return self._maker.instead(page) if self._maker else page
+
     def _lacking(self, spans: Sequence[Span]) -> dict[Key, int]:
         """What is missing for these blocks. Of those that are here already no pages are: what was
         streamed is, and its pages would cost a round trip each."""
         absent = [s for s in spans if s[0].map.counts(*s[1:])[BlockState.ABSENT]]
-        wanted: dict[Key, None] = {}
+        wanted: dict[Key, int] = {}
         for volume, first, count in absent:
             if missing := self._unresolved(volume, first, count):
                 wanted |= self._wanted(volume.root, first, count, missing)
-        return _sizes(wanted, STORED_BLOCK_BYTES)
+        return wanted
 
     def read(
         self,
@@ -207,7 +207,7 @@ class Fetcher:
         count = -(-min(offset + length, root.size) // BLOCK_SIZE) - first
         while missing := self._store.missing_in(root, offset, length):
             wanted = self._wanted(root, first, count, missing, self._blob_piece(priority))
-            came.update(self._bring(_sizes(wanted, INCOMPRESSIBLE_BYTES), priority))
+            came.update(self._bring(wanted, priority))
         return self._store.read(root, offset, length)
 
     def bring(self, refs: bytes, priority: Priority = Priority.DEMAND) -> None:
@@ -221,14 +221,21 @@ class Fetcher:
             self._bring(dict.fromkeys(part, STORED_BLOCK_BYTES), priority)
 
     def _wanted(
-        self, root: TableRoot, first: int, count: int, missing: bytes, most: int = PLACE_BLOCKS
-    ) -> dict[Key, None]:
-        """What to ask for: places where pages are missing, else chunks. most: blocks below a
-        page."""
+        self,
+        root: TableRoot,
+        first: int,
+        count: int,
+        missing: bytes,
+        piece: tuple[int, int] = (STORED_BLOCK_BYTES, PLACE_BLOCKS),
+    ) -> dict[Key, int]:
+        """What to ask for, with its size: places where pages are missing, else chunks. piece: bytes
+        of a block, and how many below a page at most."""
+        each, most = piece
         places = places_missing(self._store, root, first, count, most)
-        if places and self._maker:
-            return dict.fromkeys(key for place in places for key in self._maker.instead(place))
-        return dict.fromkeys(places or split_refs(missing)[:AT_ONCE])
+        if places:
+            places = [replace(place, page=self._instead(place.page)) for place in places]
+            return {p: p.count * each + (p.level + 1) * PAGE_BYTES for p in places}
+        return dict.fromkeys(split_refs(missing)[:AT_ONCE], each)
 
     def _bring(self, wanted: dict[Key, int], priority: Priority) -> Counter[str]:
         """Have it here; how many chunks came, by source."""
@@ -265,29 +272,18 @@ class Fetcher:
         blocks = max(1, int(worthwhile / STORED_BLOCK_BYTES))
         return min(self._readahead, 1 << (blocks.bit_length() - 1))
 
-    def _blob_piece(self, priority: Priority) -> int:
-        """Blocks of a blob to ask for at a place."""
+    def _blob_piece(self, priority: Priority) -> tuple[int, int]:
+        if priority is Priority.DEMAND:
+            return STORED_BLOCK_BYTES, PLACE_BLOCKS
         sizes = [s.standing.batch_bytes(priority) for s in self._near()]
-        return min(max(1, max(sizes, default=0) // INCOMPRESSIBLE_BYTES), PLACE_BLOCKS)
+        modest = max(sizes, default=STORED_BLOCK_BYTES)
+        return INCOMPRESSIBLE_BYTES, max(1, modest // INCOMPRESSIBLE_BYTES)
 
     def _near(self) -> list[Supplier]:
         """The nearest source that can be asked."""
         now = time.monotonic()
         usable = [s for s in self._suppliers if s.standing.usable_from <= now]
         return usable[:1]
-
-
-def _sizes(wanted: Iterable[Key], each: int) -> dict[Key, int]:
-    """With the bytes that answers will have, about: each block as many, and each page once."""
-    sizes: dict[Key, int] = {}
-    pages: set[tuple[ChunkRef, int, int]] = set()
-    for key in wanted:
-        sizes[key] = each
-        if isinstance(key, Below):
-            new = set(key.pages()) - pages
-            pages |= new
-            sizes[key] = key.count * each + len(new) * PAGE_BYTES
-    return sizes
 
 
 def _abandoned() -> ReadAbandoned:

@@ -13,8 +13,8 @@ has no room waits on, unless another one would still be sooner.
      +--failed, lacking--+
 
 Urgent wants go out at once. Others keep a link busy and not more: what they have under way is
-bounded by how long answers take (allowance), so that a miss that comes next waits for little.
-Background wants go out where nothing else is under way.
+bounded by the bandwidth-delay product, so that a miss that comes next waits for little. Background
+wants go out where nothing else is under way.
 
 A source that failed is left alone for a while, twice as long each time. Then it is tried with
 wants that are under way elsewhere too, so that nobody waits for the trial. A source of which
@@ -126,8 +126,6 @@ class Schedule:
             urgent = dispatch.priority is Priority.DEMAND
             flags = {"alone": dispatch.alone, "urgent": urgent}
             estimate.answered(now, dispatch.began, size, dispatch.predicted, **flags)
-            under_way = dispatch.under_way
-            standing.allowance.answered(now, dispatch.began, size, under_way, urgent=urgent)
             estimate.had(len(dispatch.wants), len(got))
             standing.faults_in_row, standing.on_trial = 0, False
         for key in got:
@@ -207,10 +205,10 @@ class Schedule:
             wants,
             priority,
             size,
-            under_way=standing.flying_bytes + size,
             began=now,
             predicted=predicted,
             overdue_at=now + estimate.overdue(predicted),
+            alone=not standing.flying,
         )
         self._flying[dispatch.number] = standing.flying[dispatch.number] = dispatch
         standing.flying_bytes += size

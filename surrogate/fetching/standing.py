@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 
 from chunkstore import Below
 from satchel.ids import ChunkRef
-from surrogate.fetching.allowance import QUEUE_SECONDS, Allowance
 from surrogate.fetching.estimate import Estimate, Prior
 from wire import Priority
 
@@ -27,18 +26,18 @@ STEADY_REQUESTS = 4
 
 URGENT_BATCH_SECONDS = 0.5
 
-ASIDE_PARTS = 3
+ASIDE_SECONDS = 0.02
 ASIDE_BYTES = 100_000
+AHEAD_SECONDS = 0.05
+AHEAD_BYTES = 512 << 10
 ASIDE_LEAST_BYTES = 8 << 10
-"""What a request that nobody waits for may have, beside others of its kind. In the background it is
-the only one, and may be larger."""
+"""What a request that nobody waits for may take; what the machine waits for may be behind it. Where
+it is the only one, as in the background, it may be larger."""
 
-FIRST_BATCH_BYTES = 64 << 10
-"""What is urgent and under way while the rate is not known, and one want more. It cannot be sent at
-that rate, so operations find all of it on the link."""
-
+FIRST_BATCH_BYTES = 128 << 10
 LEAST_BATCH_BYTES = 32 << 10
-"""What an urgent request may have at least: as much as shows the rate."""
+"""What is asked for in one request while the rate is not known: when urgent, and otherwise. As much
+as shows the rate."""
 
 MOST_BATCH_BYTES = 1 << 20
 
@@ -63,7 +62,6 @@ class Standing:
     def __init__(self, name: str, prior: Prior) -> None:
         self.name = name
         self.estimate = Estimate(prior)
-        self.allowance = Allowance()
         self.flying: dict[int, Dispatch] = {}
         self.flying_bytes = 0
         self.usable_from = -math.inf
@@ -78,18 +76,12 @@ class Standing:
         patience = max(SILENCE_FACTOR * self.estimate.slowest, least)
         return min(patience * (1 << min(self.faults_in_row, 8)), MOST_SILENCE_SECONDS)
 
-    def rate(self, dispatch: Dispatch) -> float:
-        """Bytes a second that come from it when nothing holds them up, as far as is known; 0 where
-        it is not. What gives way to operations comes slower than the link allows. What nobody waits
-        for has to be sent as fast as it may arrive, or it would never be seen to."""
+    @property
+    def rate(self) -> float:
+        """Bytes a second that come from it when nothing holds them up; 0 while that is not known.
+        What gives way to operations comes slower than the link allows."""
         estimate = self.estimate
-        if not estimate.rate_known:
-            return 0.0
-        known = max(estimate.rate, estimate.urgent_rate)
-        if dispatch.priority is Priority.DEMAND:
-            return known
-        alone = dispatch.priority is Priority.BACKGROUND
-        return max(known, dispatch.size / QUEUE_SECONDS if alone else self.allowance.rate)
+        return max(estimate.rate, estimate.urgent_rate) if estimate.rate_known else 0.0
 
     def known(self, now: float) -> bool:
         """Whether it has answered lately."""
@@ -104,30 +96,26 @@ class Standing:
         if self.on_trial:
             return 0 if self.flying else 1
         if priority is Priority.DEMAND:
-            left = URGENT_REQUESTS - len(self.flying)
-            if not self.estimate.rate_known:
-                return min(left, 1 if self.flying_bytes < FIRST_BATCH_BYTES else 0)
-            return left
+            return URGENT_REQUESTS - len(self.flying)
         if priority is Priority.BACKGROUND:
             return 0 if self.flying else 1
-        if self.allowance.probing:
-            return 0 if any(d.priority is not Priority.DEMAND for d in self.flying.values()) else 1
-        under_way = self.flying_bytes + self.batch_bytes(priority)
-        busy = len(self.flying) >= STEADY_REQUESTS or under_way > self.allowance.bytes
+        enough = max(2 * self.estimate.bandwidth_delay, self.batch_bytes(priority))
+        busy = len(self.flying) >= STEADY_REQUESTS or self.flying_bytes > enough
         return 0 if busy else 1
 
     def batch_bytes(self, priority: Priority) -> int:
         """What one request may ask for."""
+        estimate = self.estimate
         if priority is Priority.DEMAND:
-            if not self.estimate.rate_known:
-                return FIRST_BATCH_BYTES - self.flying_bytes
-            fits = int(URGENT_BATCH_SECONDS * self.estimate.rate)
+            if not estimate.rate_known:
+                return FIRST_BATCH_BYTES
+            fits = int(URGENT_BATCH_SECONDS * estimate.rate)
             return min(max(fits, LEAST_BATCH_BYTES), MOST_BATCH_BYTES)
-        if self.allowance.probing:
-            return ASIDE_LEAST_BYTES
-        if priority is Priority.BACKGROUND:
-            return self.allowance.bytes
-        return min(max(self.allowance.bytes // ASIDE_PARTS, ASIDE_LEAST_BYTES), ASIDE_BYTES)
+        if not estimate.rate_known:
+            return LEAST_BATCH_BYTES
+        alone = priority is Priority.BACKGROUND
+        seconds, most = (AHEAD_SECONDS, AHEAD_BYTES) if alone else (ASIDE_SECONDS, ASIDE_BYTES)
+        return min(max(int(seconds * estimate.rate), ASIDE_LEAST_BYTES), most)
 
 
 @dataclass(eq=False)
@@ -166,8 +154,8 @@ class Want:
 class Dispatch:
     """One request under way.
 
-    under_way: bytes that were at its source when it began, its own included; predicted: seconds;
-    overdue_at: when it is asked for elsewhere too
+    predicted: seconds; overdue_at: when it is asked for elsewhere too; alone: nothing else was
+    under way there when it began
     """
 
     number: int
@@ -175,16 +163,11 @@ class Dispatch:
     wants: list[Want]
     priority: Priority
     size: int
-    under_way: int
     began: float
     predicted: float
     overdue_at: float
+    alone: bool
     overdue: bool = False
-
-    @property
-    def alone(self) -> bool:
-        """Whether nothing else was under way there when it began."""
-        return self.under_way == self.size
 
     @property
     def keys(self) -> list[Key]:

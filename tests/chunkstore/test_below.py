@@ -166,9 +166,3 @@ def test_the_bytes_of_a_place_are_pinned() -> None:
 def test_places_that_are_not_are_refused(data: bytes) -> None:
     with pytest.raises(StoreUsage):
         decode_places(data)
-
-
-def test_the_pages_of_a_place_are_those_down_to_its_blocks() -> None:
-    place = Below(PAGE, 1, 60, 10)
-    assert list(place.pages()) == [(PAGE, 0, 0), (PAGE, 0, 1), (PAGE, 1, 0)]
-    assert place.most_chunks == 13

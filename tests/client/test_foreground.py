@@ -3,18 +3,16 @@
 """What keeps off the uplink while an operation is on its way, and what does not."""
 
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from flask import Flask
 
 from client import foreground
-from client.foreground import Foreground, Outlet
+from client.foreground import Foreground
 from client.pacing import HASTE, QUEUE_SECONDS, Pacing
 from client.sources import media_app, relay_app
 from tests.waiting import eventually
-from wire import PeerUnreachable, Priority
+from wire import Priority
 
 
 class Asked:
@@ -23,11 +21,11 @@ class Asked:
     def __init__(self) -> None:
         self.priorities: list[Priority] = []
 
-    def fetch_pieces(self, refs: bytes, priority: Priority) -> Iterator[bytes]:
+    def fetch(self, refs: bytes, priority: Priority) -> bytes:
         self.priorities.append(priority)
-        return iter((b"h" * 20_000,))
+        return b""
 
-    below_pieces = fetch_pieces
+    below = fetch
 
 
 def test_what_is_fetched_ahead_waits_for_the_operation_and_a_miss_does_not(
@@ -124,96 +122,43 @@ def test_pieces_of_a_miss_go_before_what_is_fetched_ahead() -> None:
 
 def test_the_first_piece_of_a_miss_leaves_at_once() -> None:
     """On a slow link nothing else does."""
-    outlet = Outlet()
-    outlet.arrives(1.0)
+    operations = Foreground()
+    operations.arrives(1.0)
     for _ in range(200):
-        assert next(outlet.pieces([b"m" * 20_000], Priority.DEMAND)) == b"m" * (8 << 10)
-    ahead = outlet.pieces([b"ahead"], Priority.PREFETCH)
+        assert next(operations.pieces(b"m" * 20_000, Priority.DEMAND)) == b"m" * (8 << 10)
+    ahead = operations.pieces(b"ahead", Priority.PREFETCH)
     waiting = threading.Thread(target=next, args=(ahead,), daemon=True)
     waiting.start()
     waiting.join(0.2)
     assert waiting.is_alive()
 
 
-def test_what_comes_in_parts_leaves_in_parts() -> None:
-    outlet = Outlet()
-    assert list(outlet.pieces(iter((b"one", b"", b"two")), Priority.PREFETCH)) == [b"one", b"two"]
-    outlet.arrives(1e6)
-    parts = iter((b"one", b"2" * 10_000))
-    assert [len(p) for p in outlet.pieces(parts, Priority.DEMAND)] == [
-        3,
-        8 << 10,
-        10_000 - (8 << 10),
-    ]
-
-
 class Stick:
-    """A medium on which every chunk has 20,000 bytes."""
+    """A medium on which every chunk has a byte."""
 
     def records(self, refs: bytes) -> bytes:
-        return b"r" * 20_000
+        return b"r" * (len(refs) // 52)
 
 
-def pieces_of(app: Flask, rate: float) -> int:
-    """In how many pieces an answer leaves for who says that it arrives so fast."""
-    headers = {"Satchel-Rate": str(int(rate))}
-    asked = app.test_client().post("/v1/chunks", data=bytes(52), headers=headers, buffered=False)
-    assert asked.status_code == 200
-    return len(list(asked.iter_encoded()))
-
-
-@pytest.mark.parametrize("kind", ["media", "home"])
-def test_who_says_that_little_arrives_gets_pieces_and_nobody_else(kind: str) -> None:
-    """A surrogate that lies holds up what it asked for itself."""
+@pytest.mark.parametrize(("name", "pieces"), [("media", 3), ("home", 1)])
+def test_what_comes_from_the_media_tells_how_fast_the_way_is(name: str, pieces: int) -> None:
+    """What comes from home is as slow as home's uplink."""
     operations = Foreground()
-
-    def offered() -> Flask:
-        if kind == "media":
-            return media_app(Stick(), operations)  # type: ignore[arg-type]
-        return relay_app(Asked(), operations)  # type: ignore[arg-type]
-
-    slow, other = offered(), offered()
-    assert pieces_of(slow, 1e6) == 3
-    assert pieces_of(other, 0.0) == 1
-    assert pieces_of(slow, 20e6) == 1, "over a fast link answers leave whole"
+    media, home = media_app(Stick(), operations), relay_app(Asked(), operations)  # type: ignore[arg-type]
+    http = {"media": media, "home": home}[name].test_client()
+    headers = {"Satchel-Rate": "1000000"}
+    assert http.post("/v1/chunks", data=bytes(52), headers=headers).status_code == 200
+    assert len(list(operations.pieces(b"x" * 20_000, Priority.DEMAND))) == pieces
 
 
-class Slow:
-    """A home whose answers come in two halves, the second when that is set."""
-
-    def __init__(self) -> None:
-        self.second = threading.Event()
-
-    def fetch_pieces(self, refs: bytes, priority: Priority) -> Iterator[bytes]:
-        yield b"one half"
-        assert self.second.wait(20)
-        yield b"and the other"
-
-
-def test_what_comes_from_home_leaves_while_it_comes() -> None:
-    """A whole answer of 128 KB at once is 0.1 s of a slow Wi-Fi."""
-    home = Slow()
-    http = relay_app(home, Foreground()).test_client()  # type: ignore[arg-type]
-    answer = http.post("/v1/chunks", data=bytes(52), buffered=False).iter_encoded()
-    assert next(answer) == b"one half"
-    home.second.set()
-    assert list(answer) == [b"and the other"]
-
-
-class Gone:
-    """A home that cannot be reached."""
-
-    def fetch_pieces(self, refs: bytes, priority: Priority) -> Iterator[bytes]:
-        raise PeerUnreachable("no home")
-        yield b""
-
-
-def test_that_home_cannot_be_reached_is_an_error_and_no_answer() -> None:
-    http = relay_app(Gone(), Foreground()).test_client()  # type: ignore[arg-type]
-    assert http.post("/v1/chunks", data=bytes(52)).status_code >= 500
+def test_over_a_fast_link_answers_leave_whole() -> None:
+    operations = Foreground()
+    operations.arrives(20e6)
+    answer = b"x" * 300_000
+    assert list(operations.pieces(answer, Priority.DEMAND)) == [answer]
 
 
 def test_an_answer_to_who_says_nothing_leaves_whole() -> None:
     answer = b"x" * 300_000
-    assert list(Outlet().pieces([answer], Priority.PREFETCH)) == [answer]
-    assert list(Outlet().pieces([b""], Priority.DEMAND)) == []
+    assert list(Foreground().pieces(answer, Priority.PREFETCH)) == [answer]
+    assert list(Foreground().pieces(b"", Priority.DEMAND)) == []

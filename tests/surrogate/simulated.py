@@ -5,10 +5,9 @@
 import heapq
 import itertools
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from client.pacing import Pacing
 from satchel.ids import ChunkRef
 from surrogate.fetching import Dispatch, Key, Prior, Schedule, Standing
 from wire import Priority
@@ -26,8 +25,7 @@ def refs(first: int, count: int) -> list[ChunkRef]:
 class Link:
     """A source behind a link: answers leave one after the other.
 
-    lacks: what it has not; mute: it takes requests and says nothing; broken: it fails at once;
-    pacing: by which its answers leave in pieces
+    lacks: what it has not; mute: it takes requests and says nothing; broken: it fails at once
     """
 
     name: str
@@ -37,7 +35,6 @@ class Link:
     lacks: set[Key] = field(default_factory=set)
     mute: bool = False
     broken: bool = False
-    pacing: Pacing | None = None
     free: float = 0.0
     requests: int = 0
     bytes: int = 0
@@ -110,30 +107,9 @@ class World:
         if link.mute:
             return
         size = 0 if link.broken else sum(w.size for w in dispatch.wants if w.key not in link.lacks)
-        there = self.now + link.round_trip / 2
-        for left, piece in self._pieces(there, size, dispatch, link.pacing):
-            link.free = max(link.free, left + link.round_trip / 2) + piece / link.rate
+        link.free = max(link.free, self.now + link.round_trip) + size / link.rate
         at = self.now + link.round_trip if link.broken else link.free
         heapq.heappush(self._events, (at, next(self._number), dispatch, link, link.broken))
-
-    def _pieces(
-        self, now: float, size: int, dispatch: Dispatch, pacing: Pacing | None
-    ) -> Iterator[tuple[float, int]]:
-        """When the pieces of an answer leave, and how large they are, as client.foreground has it,
-        if answers wait for each other."""
-        if pacing is None:
-            yield now, size
-            return
-        pacing.arrives(dispatch.standing.rate(dispatch))
-        step = pacing.piece or size
-        for start in range(0, size, step):
-            if start or dispatch.priority is not Priority.DEMAND:
-                turn = pacing.join(dispatch.priority)
-                now += pacing.pause(turn, now) or 0.0
-                pacing.leave(turn)
-            piece = min(step, size - start)
-            pacing.sent(piece, now)
-            yield now, piece
 
     def _answer(self, dispatch: Dispatch, link: Link, failed: bool) -> None:
         if failed:

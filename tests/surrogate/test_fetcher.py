@@ -12,7 +12,6 @@ import pytest
 from chunkstore import BlockState, Media, Store, StoreFull, split_refs
 from overlay import ReadAbandoned, create_volume
 from satchel.errors import UnavailableError
-from satchel.ids import CHUNK_REF_SIZE
 from surrogate.fetching import (
     ChunksUnavailable,
     Fetcher,
@@ -23,7 +22,7 @@ from surrogate.fetching import (
     standing,
 )
 from tests.chunkstore.content import flip, noise, packs, text
-from tests.surrogate.sources import FarVolume, StoreSource, flipped
+from tests.surrogate.sources import StoreSource, flipped
 
 BLOCKS = 200
 
@@ -135,9 +134,9 @@ def test_an_answer_that_is_no_records_is_not_asked_for_again(bench: Bench, answe
     noisy = bench.source("noisy", noise(1, BLOCKS))
     noisy.spoil = lambda records: answer
     fetcher = bench.fetcher(noisy, bench.home)
-    fetcher.bring(bench.refs[: 20 * CHUNK_REF_SIZE])
-    assert held(bench) == 20
-    assert noisy.asked == [20]
+    fetcher.bring(bench.refs)
+    assert held(bench) == BLOCKS
+    assert sum(noisy.asked) == BLOCKS
     assert set(fetcher.faults()) == {"noisy"}
 
 
@@ -145,9 +144,9 @@ def test_damage_to_a_chunk_that_nobody_asked_for_is_not_asked_for_again(bench: B
     other = flipped(bench.store.records(bench.store.put(noise(4))))
     noisy = bench.source("noisy", noise(1, BLOCKS))
     noisy.spoil = lambda records: other
-    bench.fetcher(noisy, bench.home).bring(bench.refs[: 20 * CHUNK_REF_SIZE])
-    assert held(bench) == 20
-    assert noisy.asked == [20]
+    bench.fetcher(noisy, bench.home).bring(bench.refs)
+    assert held(bench) == BLOCKS
+    assert sum(noisy.asked) == BLOCKS
 
 
 def test_chunks_that_nobody_asked_for_do_not_stand_for_those(bench: Bench) -> None:
@@ -262,26 +261,3 @@ def test_threads_that_fetch_the_same_get_the_same(bench: Bench) -> None:
         thread.join()
     assert not errors
     assert held(bench) == BLOCKS
-
-
-def test_what_is_asked_for_is_as_large_as_what_comes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Pages that many places have in common come once, and what is too large for a link is asked
-    for in many requests."""
-    expected: list[int] = []
-    took_in = exchange.Exchange._take_in
-
-    def noting(
-        self: exchange.Exchange, flight: exchange._Flight, records: bytes, at: float
-    ) -> None:
-        expected.append(flight.dispatch.size - len(records))
-        took_in(self, flight, records, at)
-
-    monkeypatch.setattr(exchange.Exchange, "_take_in", noting)
-    monkeypatch.setattr(fetcher, "STORED_BLOCK_BYTES", 4128)  # noise
-    far = FarVolume(tmp_path, 64 * 64 * 2, readahead=1)
-    far.fetcher.ahead([(far.volume, 100 * n, 1) for n in range(64)])
-    came = sum(far.fetcher.bytes_by_source().values())
-    assert abs(sum(expected)) < 0.2 * came
-    far.fetcher.close()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from chunkstore import BlockState, PageChanges, Store, difference, name_blocks, pages_missing
+from chunkstore import BlockState, PageChanges, Store, difference, pages_missing
 from overlay import Volume, create_volume
 from satchel.ids import BLOCK_SIZE, ZERO_REF, ChunkRef
 from surrogate.fetching import Fetcher
@@ -73,16 +73,6 @@ def test_blocks_ahead_and_pages_need_nobody_but_home(handed: Handed) -> None:
     assert all(handed.here(block) for block in (*range(5, 35), *range(4110, 4113)))
     handed.fetcher.pages(handed.root, range(BLOCKS))
     assert pages_missing(handed.cache, handed.root, range(BLOCKS)) == []
-
-
-def test_what_changed_is_not_asked_for_as_it_was(handed: Handed) -> None:
-    handed.fetcher.make_pages(handed.changes)
-    handed.fetcher.ahead([(handed.volume, 0, 72), (handed.volume, 4090, 12)])
-    assert all(handed.here(block) for block in (*range(72), *range(4090, 4102)))
-    for block in CHANGED:
-        was = name_blocks(noise(1, block + 1)[-BLOCK_SIZE:])
-        assert handed.home.store.has(was) == [True]
-        assert handed.cache.has(was) == [False], f"{block} came as it was"
 
 
 def test_the_block_that_changed_is_what_it_became(handed: Handed) -> None:

@@ -13,7 +13,7 @@ from chunkstore import BlockState, TableRoot
 from replica import RESUME, Access, Profile, encode_profile, first_of, observed
 from satchel.ids import ZERO_REF, ChunkRef
 from surrogate import Readahead
-from surrogate.fetching.allowance import MOST_BYTES
+from surrogate.fetching.standing import AHEAD_BYTES
 from surrogate.window import STEPS
 from tests.surrogate.sources import FarVolume
 from tests.waiting import eventually
@@ -188,4 +188,4 @@ def test_a_map_that_is_closed_meanwhile_ends_it(bench: Bench) -> None:
 
 
 def test_a_request_for_it_may_have_512_kb() -> None:
-    assert STEPS[-1].blocks * 4096 == MOST_BYTES
+    assert STEPS[-1].blocks * 4096 == AHEAD_BYTES
