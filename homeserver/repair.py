@@ -229,11 +229,10 @@ def _find_out(store: Store, report: VerifyReport) -> None:
 
 
 def _lacking(store: Store, needs: Sequence[Need]) -> list[dict[str, Any]]:
-    counts = [(need, len(store.missing(*need.roots)) // CHUNK_REF_SIZE) for need in needs]
     return [
-        _hurt(need.kind, need.name, need.version, f"{count} chunks are lost")
-        for need, count in counts
-        if count
+        _hurt(need.kind, need.name, need.version, f"{len(lost) // CHUNK_REF_SIZE} chunks are lost")
+        for need in needs
+        if (lost := store.missing(*need.roots))
     ]
 
 

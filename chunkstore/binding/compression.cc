@@ -1,27 +1,12 @@
 // SPDX-FileCopyrightText: 2026 The Satchel authors
 // SPDX-License-Identifier: Apache-2.0
-#include <zstd.h>
-
 #include <string>
 
 #include "chunkstore/binding/convert.h"
+#include "chunkstore/core/zstd_contexts.h"
 
 namespace satchel {
 namespace {
-
-struct Contexts {
-  ZSTD_CCtx* compress = ZSTD_createCCtx();
-  ZSTD_DCtx* decompress = ZSTD_createDCtx();
-  ~Contexts() {
-    ZSTD_freeCCtx(compress);
-    ZSTD_freeDCtx(decompress);
-  }
-};
-
-Contexts& OfThread() {
-  thread_local Contexts contexts;
-  return contexts;
-}
 
 // A frame that is shorter than the content, or None.
 py::object Compress(const py::object& content, int level) {
@@ -31,8 +16,8 @@ py::object Compress(const py::object& content, int level) {
   size_t length = 0;
   {
     const py::gil_scoped_release released;
-    length = ZSTD_compressCCtx(OfThread().compress, frame.data(), frame.size(), bytes.data(),
-                               bytes.size(), level);
+    length = ZSTD_compressCCtx(ZstdContexts::OfThread().compress, frame.data(), frame.size(),
+                               bytes.data(), bytes.size(), level);
   }
   if (ZSTD_isError(length)) return py::none();
   return py::bytes(frame.data(), length);
@@ -45,8 +30,8 @@ py::bytes Decompress(const py::object& frame, size_t size) {
   size_t length = 0;
   {
     const py::gil_scoped_release released;
-    length = ZSTD_decompressDCtx(OfThread().decompress, content.data(), size, bytes.data(),
-                                 bytes.size());
+    length = ZSTD_decompressDCtx(ZstdContexts::OfThread().decompress, content.data(), size,
+                                 bytes.data(), bytes.size());
   }
   if (ZSTD_isError(length)) throw py::value_error(ZSTD_getErrorName(length));
   if (length != size) throw py::value_error("the content has another size");

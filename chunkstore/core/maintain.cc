@@ -31,7 +31,7 @@ struct PackTally {
 };
 
 // Bytes of a pack that are no record, and not all zero, or no header. claimed: the index has a
-// chunk there; of a header, anywhere in the pack.
+// chunk there.
 struct Garbage {
   uint64_t end = 0;
   std::string why;
@@ -167,21 +167,21 @@ class Verifier {
   }
 
   void Claim(const Location& at) REQUIRES(mutex_) {
-    const auto header = garbage_.find({at.pack, 0});
-    if (header != garbage_.end()) header->second.claimed = true;
     auto next = garbage_.upper_bound({at.pack, at.offset});
     if (next == garbage_.begin()) return;
     auto& [place, garbage] = *--next;
     if (place.first == at.pack && at.offset < garbage.end) garbage.claimed = true;
   }
 
-  // Where the index has nothing, nobody looks for anything: a power cut leaves such places.
+  // Where the index has nothing, nobody looks for anything: a power cut leaves such places. Of a
+  // header anything in the pack counts.
   void JudgeGarbage() REQUIRES(mutex_) {
     for (const auto& [place, garbage] : garbage_) {
-      if (garbage.claimed) {
-        report_->bad.push_back({place.first, place.second, garbage.why});
+      const auto [pack, offset] = place;
+      if (garbage.claimed || (offset == 0 && tally_[pack].indexed > 0)) {
+        report_->bad.push_back({pack, offset, garbage.why});
       } else {
-        report_->unclaimed += garbage.end - place.second;
+        report_->unclaimed += garbage.end - offset;
       }
     }
   }

@@ -7,26 +7,13 @@
 #include <cstring>
 
 #include "chunkstore/core/hash.h"
+#include "chunkstore/core/zstd_contexts.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
 namespace satchel {
 namespace {
-
-struct ZstdContexts {
-  ZSTD_CCtx* compress = ZSTD_createCCtx();
-  ZSTD_DCtx* decompress = ZSTD_createDCtx();
-  ~ZstdContexts() {
-    ZSTD_freeCCtx(compress);
-    ZSTD_freeDCtx(decompress);
-  }
-};
-
-ZstdContexts& Contexts() {
-  thread_local ZstdContexts contexts;
-  return contexts;
-}
 
 // Header bytes 0 to 59 and the payload lie apart when a record is being written, so the checksum
 // is defined over their concatenation, which a parsed record does not have either: the checksum
@@ -52,8 +39,8 @@ uint16_t AppendRecord(const ChunkRef& ref, const uint8_t* block, int level, std:
   fields.length = kBlockSize;
   if (level != 0) {
     // One byte less than a block: what does not get shorter is stored as it is.
-    const size_t length =
-        ZSTD_compressCCtx(Contexts().compress, frame, sizeof frame - 1, block, kBlockSize, level);
+    const size_t length = ZSTD_compressCCtx(ZstdContexts::OfThread().compress, frame,
+                                            sizeof frame - 1, block, kBlockSize, level);
     if (!ZSTD_isError(length)) {
       payload = frame;
       fields.codec = Codec::kZstd;
@@ -106,8 +93,8 @@ Status DecodeRecord(const RecordView& record, uint8_t* block) {
     std::memcpy(block, record.payload, kBlockSize);
     return {};
   }
-  const size_t n =
-      ZSTD_decompressDCtx(Contexts().decompress, block, kBlockSize, record.payload, record.length);
+  const size_t n = ZSTD_decompressDCtx(ZstdContexts::OfThread().decompress, block, kBlockSize,
+                                       record.payload, record.length);
   if (n == kBlockSize) return {};
   return Status::Invalid(record.ref, "its frame does not decompress to 4096 bytes");
 }

@@ -50,9 +50,14 @@ class Context:
         except StoreDamaged:  # an index that has to be made anew
             return self.open_store()
 
+    @property
+    def own_store(self) -> bool:
+        """Whether the store is where the settings have the home's, not one that --store names."""
+        return self.store == self.settings.store
+
     def require_own_store(self) -> None:
         """For commands about the home, whose checkpoints need its own store. Raises UsageError."""
-        if self.store != self.settings.store:
+        if not self.own_store:
             raise UsageError(
                 f"a home works on its own store, and not on {self.store}",
                 why="--store or SATCHEL_STORE names another",
@@ -88,7 +93,7 @@ class Context:
     @property
     def has_home(self) -> bool:
         """Whether the store is that of a home, with its services."""
-        return self.settings.identity.exists() and self.store == self.settings.store
+        return self.own_store and self.settings.identity.exists()
 
     @property
     def serves_store(self) -> bool:

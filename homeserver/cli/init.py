@@ -17,7 +17,7 @@ from homeserver.home import Home, signers_line
 @pass_context
 def command(context: Context, as_json: bool) -> None:
     """Make a home: a store, and the owner's key. With --store, only the store."""
-    if context.store != context.settings.store:
+    if not context.own_store:
         Store.create(context.store).close()
         show({"store": str(context.store)}, as_json=as_json)
         return

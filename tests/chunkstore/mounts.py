@@ -11,12 +11,8 @@ from pathlib import Path
 @contextmanager
 def tmpfs(root: Path, size: str = "64m") -> Iterator[None]:
     """Mount an empty file system of `size` at `root`, which is made. Needs root."""
-    root.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(root)], check=True)
-    try:
+    with _mounted(root, "-t", "tmpfs", "-o", f"size={size}", "tmpfs"):
         yield
-    finally:
-        subprocess.run(["umount", str(root)], check=True)
 
 
 @contextmanager
@@ -25,8 +21,14 @@ def ext4(root: Path, size: str = "64m") -> Iterator[None]:
     image = root.with_suffix(".ext4")
     subprocess.run(["truncate", "-s", size, str(image)], check=True)
     subprocess.run(["mkfs.ext4", "-q", "-m", "0", str(image)], check=True)
+    with _mounted(root, "-o", "loop", str(image)):
+        yield
+
+
+@contextmanager
+def _mounted(root: Path, *how: str) -> Iterator[None]:
     root.mkdir()
-    subprocess.run(["mount", "-o", "loop", str(image), str(root)], check=True)
+    subprocess.run(["mount", *how, str(root)], check=True)
     try:
         yield
     finally:

@@ -2,10 +2,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/native/promises.h"
 
+#include <algorithm>
+
 #include "chunkstore/core/hash.h"
 #include "tests/native/sim_disk.h"
 
 namespace satchel::sim {
+
+void Promises::PutIsGarbage(size_t position) {
+  for (PromisedChunk& chunk : chunks) chunk.when.until = std::min(chunk.when.until, position);
+}
 
 Promises Promises::At(size_t position) const {
   const auto settle = [&](Interval* when) {

@@ -53,6 +53,9 @@ struct Promises {
   std::vector<PromisedGeneration> generations;
   Interval relieved;  // the index may still have what was removed to make room
 
+  // A prune begins: chunks that were only put are in no volume, and nobody has to have them now.
+  void PutIsGarbage(size_t position);
+
   // What holds at `position`, as promised from the beginning; the rest as never promised.
   Promises At(size_t position) const;
 

@@ -212,12 +212,9 @@ Status Workload::Relieve() {
   return OpenStore();
 }
 
-// What has a name, as home does; a name that is gone has to stay gone. Chunks that were only put
-// are garbage from then on.
+// What has a name, as home does; a name that is gone has to stay gone.
 Status Workload::KeepNamed(std::vector<TableRoot>* keep) {
-  for (PromisedChunk& chunk : promises_->chunks) {
-    chunk.when.until = std::min(chunk.when.until, disk_->Position());
-  }
+  promises_->PutIsGarbage(disk_->Position());
   SATCHEL_RETURN_IF_ERROR(disk_->SyncDir(kNamesPath));
   std::vector<std::string> names;
   SATCHEL_RETURN_IF_ERROR(disk_->List(kNamesPath, &names));

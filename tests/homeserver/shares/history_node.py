@@ -52,29 +52,30 @@ class Task:
         return [sys.executable, "-m", __name__, json.dumps(asdict(self))]
 
 
-class Files:
-    """A program's handle of the file at its node."""
+class Asked:
+    """Programs' handles of a file, every access of which asks the node."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        self._handle = node.open(find(node, "f"), os.O_RDWR).number
+        self.read, self.write = node.read, node.write
 
-    def read(self, offset: int) -> bytes:
-        return self._node.read(self._handle, offset, VALUE)
+    def open(self) -> int:
+        return self._node.open(find(self._node, "f"), os.O_RDWR).number
 
-    def write(self, offset: int, data: bytes) -> None:
-        self._node.write(self._handle, offset, data)
+    def open_again(self, handle: int) -> int:
+        self.release(handle)
+        return handle  # the next access opens it
 
-    def again(self) -> None:
+    def release(self, handle: int) -> None:
         with suppress(OSError):
-            self._node.release(self._handle, 0)
+            self._node.release(handle, 0)
 
 
 class Programs:
     """All of one node."""
 
     def __init__(self, task: Task, node: Node) -> None:
-        self._task, self._node = task, node
+        self._task, self._files = task, Asked(node)
         self._out = os.open(task.out, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         self._numbers = itertools.count(1)
 
@@ -87,16 +88,15 @@ class Programs:
 
     def _program(self, which: int, count: int) -> None:
         chance = random.Random(self._task.seed * PROGRAMS + which)
-        files = Files(self._node)
-        block = 0
+        handle, block = self._files.open(), 0
         for _ in range(count):
             if chance.random() < 0.01:
-                files.again()
+                handle = self._files.open_again(handle)
             if chance.random() < 0.4:
                 block = chance.randrange(BLOCKS)
-            self._access(files, block, chance)
+            self._access(handle, block, chance)
 
-    def _access(self, files: Files, block: int, chance: random.Random) -> None:
+    def _access(self, handle: int, block: int, chance: random.Random) -> None:
         number, value = next(self._numbers), ""
         if chance.random() < 0.4:
             value = f"{self._task.name}:{number}".ljust(VALUE, ".")
@@ -104,9 +104,10 @@ class Programs:
         self._say("b", number, block, value)
         try:
             if value:
-                files.write(block * BLOCK, value.encode().ljust(BLOCK if whole else VALUE, b"."))
+                content = value.encode().ljust(BLOCK if whole else VALUE, b".")
+                self._files.write(handle, block * BLOCK, content)
             else:
-                found = files.read(block * BLOCK)
+                found = self._files.read(handle, block * BLOCK, VALUE)
                 value = found.decode() if found.strip(b"\0") else ""
             self._say("e", number, block, value)
         except OSError as error:

@@ -17,8 +17,9 @@ from typing import Any, Protocol
 import pytest
 
 from shares.coherence import BLOCK
-from shares.nodes import ROOT, Member, Node, find
+from shares.nodes import ROOT, Member, Node
 from tests.homeserver.shares.conftest import Home
+from tests.homeserver.shares.history_node import VALUE, Asked
 from tests.needs import requires
 from tests.shares.history import INITIAL, Operation, check, dump
 from tests.waiting import eventually
@@ -34,7 +35,6 @@ AGAIN = 0.02
 """How often a program opens the file again, for each of its operations."""
 
 CUTS = 60
-VALUE = 16
 
 
 class Files(Protocol):
@@ -48,25 +48,6 @@ class Files(Protocol):
         ...
 
     def release(self, handle: int) -> None: ...
-
-
-class Asked:
-    """Files whose every access asks the node."""
-
-    def __init__(self, node: Node) -> None:
-        self._node = node
-        self.read, self.write = node.read, node.write
-
-    def open(self) -> int:
-        return self._node.open(find(self._node, "f"), os.O_RDWR).number
-
-    def open_again(self, handle: int) -> int:
-        self.release(handle)
-        return handle  # the next access opens it
-
-    def release(self, handle: int) -> None:
-        with suppress(OSError):
-            self._node.release(handle, 0)
 
 
 class Mounted:

@@ -16,7 +16,6 @@ from shares.coherence import (
     Engage,
     Engaged,
     Fetch,
-    FileId,
     Granted,
     Invalidate,
     Invalidated,
@@ -34,9 +33,7 @@ from shares.coherence import (
     Taken,
     Updated,
 )
-
-FILE = FileId(1)
-ONE, TWO = NodeId(1), NodeId(2)
+from tests.shares.coherence.both import FILE, ONE, TWO, both_open
 
 
 def opened(directory: Directory, node: NodeId) -> Opened:
@@ -127,10 +124,7 @@ def test_what_a_native_node_asks_for_waits_for_its_answer_to_engage() -> None:
 
 def test_a_file_that_two_nodes_have_open_is_nobodys_after_a_cut() -> None:
     directory = Directory()
-    opened(directory, ONE)
-    (asked,) = directory.open(TWO, FILE, 4, 0.0)
-    assert isinstance(asked, Ask)
-    directory.answer(ONE, asked.number, Engaged(FILE, 0, 0, (), ()), 0.0)
+    both_open(directory)
     assert cut(directory, 3) == [Taken(2, FILE)]
     assert directory.gave(FILE, 2, 0.0) == []
     assert directory.native(FILE) is None
@@ -138,10 +132,7 @@ def test_a_file_that_two_nodes_have_open_is_nobodys_after_a_cut() -> None:
 
 def both_open_one_writes(directory: Directory, blocks: int) -> int:
     """Both have the file open, ONE owns it all: the grant of that."""
-    opened(directory, ONE)
-    (asked,) = directory.open(TWO, FILE, 4, 0.0)
-    assert isinstance(asked, Ask)
-    directory.answer(ONE, asked.number, Engaged(FILE, 0, 0, (), ()), 0.0)
+    both_open(directory)
     versions = (0,) * (blocks + 1)
     granted = replied(
         directory.request(ONE, Own(FILE, ATTRIBUTES, blocks + 1, versions, False), 5, 0.0)
@@ -207,10 +198,7 @@ def test_who_has_had_a_file_cut_owns_where_it_ends() -> None:
 
 def test_where_a_file_was_cut_is_given_to_nobody_where_another_waits_for_it() -> None:
     directory = Directory()
-    opened(directory, ONE)
-    (asked,) = directory.open(TWO, FILE, 4, 0.0)
-    assert isinstance(asked, Ask)
-    directory.answer(ONE, asked.number, Engaged(FILE, 0, 0, (), ()), 0.0)
+    both_open(directory)
     assert directory.take(FILE, 2, 0.0, 0, 0, TWO) == [Taken(2, FILE)]
     directory.request(ONE, Fetch(FILE, ATTRIBUTES, 2, (0, 0)), 5, 0.0)
     reply, given = directory.gave(FILE, 2, 0.0)

@@ -12,8 +12,6 @@ from shares.coherence import (
     Engage,
     Engaged,
     Fetch,
-    FileId,
-    NodeId,
     Opened,
     Own,
     Recall,
@@ -21,9 +19,7 @@ from shares.coherence import (
     Reply,
     Taken,
 )
-
-FILE = FileId(1)
-ONE, TWO = NodeId(1), NodeId(2)
+from tests.shares.coherence.both import FILE, ONE, TWO, both_open
 
 
 def closed_natively() -> Directory:
@@ -65,10 +61,7 @@ def test_a_cut_of_a_removed_file_does_not_wait_for_a_lost_node() -> None:
 
 def test_what_waits_behind_a_request_for_a_removed_file_is_answered() -> None:
     directory = Directory()
-    for node in (ONE, TWO):
-        for action in directory.open(node, FILE, node, 0.0):
-            if isinstance(action, Ask):
-                directory.answer(ONE, action.number, Engaged(FILE, 0, 0, (), ()), 0.0)
+    both_open(directory)
     directory.request(ONE, Own(FILE, 0, 1, (0,), True), 3, 0.0)
     recall = asked(directory.request(TWO, Fetch(FILE, 0, 1, (0,)), 4, 0.0))
     assert isinstance(recall.message, Recall)

@@ -14,19 +14,15 @@ from shares.coherence import (
     Directory,
     Engaged,
     Fetch,
-    FileId,
     Granted,
     Node,
-    NodeId,
     Own,
     Push,
     Reply,
     Update,
     Updated,
 )
-
-FILE = FileId(1)
-ONE, TWO = NodeId(1), NodeId(2)
+from tests.shares.coherence.both import FILE, ONE, TWO, both_open
 
 
 def test_an_update_of_before_is_declined_by_who_expects_the_file() -> None:
@@ -46,10 +42,7 @@ def test_an_update_of_before_is_declined_by_who_expects_the_file() -> None:
 def test_what_is_said_to_an_update_of_before_does_not_count() -> None:
     """It was taken for the answer to the one after it: home forgot who had a copy."""
     directory = Directory()
-    directory.open(ONE, FILE, 1, 0.0)
-    (engage,) = directory.open(TWO, FILE, 2, 0.0)
-    assert isinstance(engage, Ask)
-    directory.answer(ONE, engage.number, Engaged(FILE, 0, 0, (), ()), 0.0)
+    both_open(directory)
 
     def pushed() -> Ask:
         (granted,) = directory.request(ONE, Own(FILE, 0, 1, (0,), True), 3, 0.0)
