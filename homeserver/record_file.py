@@ -91,8 +91,19 @@ class RecordFile:
         self.end = self._read(data, take)
         self._fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         if self.end < len(data):
-            keep_aside(path, f"it is torn or damaged at byte {self.end} of {len(data)}")
+            _keep_aside(path, f"it is torn or damaged at byte {self.end} of {len(data)}")
             os.ftruncate(self._fd, self.end)
+
+    @classmethod
+    def open_or_replace(cls, path: Path, form: RecordFormat, take: Take) -> RecordFile:
+        """The same for records that one can do without: what does not begin like them is kept
+        aside, and none are had. Raises OSError, UnsupportedError."""
+        try:
+            return cls(path, form, take)
+        except NoRecordFile as error:
+            _keep_aside(path, str(error))
+            write_durably(path, form.empty())
+            return cls(path, form, take)
 
     @property
     def empty(self) -> bool:
@@ -180,7 +191,7 @@ class RecordFile:
         return at
 
 
-def keep_aside(path: Path, why: str) -> None:
+def _keep_aside(path: Path, why: str) -> None:
     """Before a file that is damaged is changed. A copy that cannot be made hinders nothing."""
     aside = path.with_name(path.name + ".damaged")
     logger.warning("%s: %s; it is kept as %s", path, why, aside.name)

@@ -20,8 +20,7 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from homeserver.record_file import Fields, NoRecordFile, RecordFile, RecordFormat, keep_aside
-from satchel.files import write_durably
+from homeserver.record_file import Fields, RecordFile, RecordFormat
 from shares.coherence import FileId
 
 log = logging.getLogger(__name__)
@@ -47,12 +46,7 @@ class Rights:
         self._kept = kept
         self._lock = threading.Lock()
         self._noted: OrderedDict[_Run, tuple[int, float]] = OrderedDict()
-        try:
-            self._file = RecordFile(path, FORMAT, self._take)
-        except NoRecordFile as error:
-            keep_aside(path, str(error))
-            write_durably(path, FORMAT.empty())
-            self._file = RecordFile(path, FORMAT, self._take)
+        self._file = RecordFile.open_or_replace(path, FORMAT, self._take)
 
     def close(self) -> None:
         with self._lock:

@@ -20,8 +20,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from homeserver.record_file import Fields, NoRecordFile, RecordFile, RecordFormat, keep_aside
-from satchel.files import write_durably
+from homeserver.record_file import Fields, RecordFile, RecordFormat
 from shares.coherence import BLOCK, FileId
 
 FORMAT = RecordFormat("write log", b"SATSHLOG", 1, struct.Struct("<BQqI"), BLOCK)
@@ -61,12 +60,7 @@ class WriteLog:
         self._lock = threading.Lock()
         self._live: dict[tuple[FileId, int], list[Written]] = {}
         self._bytes = 0
-        try:
-            self._file = RecordFile(path, FORMAT, self._take)
-        except NoRecordFile as error:
-            keep_aside(path, str(error))
-            write_durably(path, FORMAT.empty())
-            self._file = RecordFile(path, FORMAT, self._take)
+        self._file = RecordFile.open_or_replace(path, FORMAT, self._take)
 
     def close(self) -> None:
         with self._lock:
