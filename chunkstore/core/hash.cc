@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "chunkstore/core/hash_lanes.h"
+#include "chunkstore/core/hash_sha_ni.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -40,14 +41,38 @@ void Digest(EVP_MD_CTX* context, const EVP_MD* md, const uint8_t* block, uint8_t
   }
 }
 
-// Sixteen lanes take as long as about so many blocks one by one.
-constexpr unsigned kWorthLanes = 7;
+ChunkRef HashByOpenSsl(const uint8_t* block) {
+  static const EVP_MD* const sha1 = Fetch("SHA1");
+  static const EVP_MD* const sha256 = Fetch("SHA256");
+  thread_local HashContext context;
+  ChunkRef ref;
+  Digest(context.sha1, sha1, block, ref.id());
+  Digest(context.sha256, sha256, block, ref.digest());
+  return ref;
+}
+
+bool UseShaNi() {
+  static const bool have = HaveShaNi();
+  return have;
+}
+
+bool UseLanes() {
+  static const bool have = HaveHashLanes();
+  return have;
+}
+
+// Sixteen lanes take as long as about so many blocks two by two.
+constexpr unsigned kWorthLanes = 10;
 
 // Names blocks[k] and puts it to refs[place[k]]; idle lanes repeat the first block.
 void HashWaiting(const uint8_t* blocks[kHashLanes], const size_t* place, unsigned count,
                  ChunkRef* refs) {
-  if (count < kWorthLanes) {
-    for (unsigned k = 0; k < count; ++k) refs[place[k]] = HashBlock(blocks[k]);
+  if (!UseLanes() || count < kWorthLanes) {
+    unsigned k = 0;
+    for (; UseShaNi() && k + 1 < count; k += 2) {
+      HashTwoShaNi(blocks[k], blocks[k + 1], &refs[place[k]], &refs[place[k + 1]]);
+    }
+    for (; k < count; ++k) refs[place[k]] = HashBlock(blocks[k]);
     return;
   }
   for (unsigned k = count; k < kHashLanes; ++k) blocks[k] = blocks[0];
@@ -66,13 +91,7 @@ bool IsZeroBlock(const uint8_t* block) {
 }
 
 ChunkRef HashBlock(const uint8_t* block) {
-  static const EVP_MD* const sha1 = Fetch("SHA1");
-  static const EVP_MD* const sha256 = Fetch("SHA256");
-  thread_local HashContext context;
-  ChunkRef ref;
-  Digest(context.sha1, sha1, block, ref.id());
-  Digest(context.sha256, sha256, block, ref.digest());
-  return ref;
+  return UseShaNi() ? HashShaNi(block) : HashByOpenSsl(block);
 }
 
 ChunkRef NameBlock(const uint8_t* block) {
@@ -80,7 +99,6 @@ ChunkRef NameBlock(const uint8_t* block) {
 }
 
 void NameBlocks(const uint8_t* blocks, size_t n, ChunkRef* refs) {
-  static const bool lanes = HaveHashLanes();
   const uint8_t* waiting[kHashLanes];
   size_t place[kHashLanes];
   unsigned count = 0;
@@ -88,10 +106,6 @@ void NameBlocks(const uint8_t* blocks, size_t n, ChunkRef* refs) {
     const uint8_t* block = blocks + i * kBlockSize;
     refs[i] = kZeroRef;
     if (IsZeroBlock(block)) continue;
-    if (!lanes) {
-      refs[i] = HashBlock(block);
-      continue;
-    }
     waiting[count] = block;
     place[count++] = i;
     if (count < kHashLanes) continue;
