@@ -13,6 +13,19 @@ Status WriteTemporary(Env* env, const std::string& path, const std::string& data
   return file->Sync();
 }
 
+class SynchronousWriter final : public AsyncWriter {
+ public:
+  explicit SynchronousWriter(File* file) : file_(file) {}
+
+  Status Write(uint64_t offset, const void* data, size_t n) override {
+    return file_->WriteUncached(offset, data, n);
+  }
+  Status Wait() override { return {}; }
+
+ private:
+  File* const file_;
+};
+
 std::string FolderOf(const std::string& path) {
   const size_t slash = path.rfind('/');
   if (slash == std::string::npos) return ".";
@@ -30,6 +43,10 @@ Status File::ReadPieces(uint64_t offset, const Piece* pieces, size_t n, size_t* 
     if (some < pieces[i].size) break;
   }
   return {};
+}
+
+std::unique_ptr<AsyncWriter> File::MakeAsyncWriter() {
+  return std::make_unique<SynchronousWriter>(this);
 }
 
 Status ReadFile(Env* env, const std::string& path, size_t limit, std::string* out) {

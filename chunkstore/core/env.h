@@ -27,6 +27,19 @@ enum class OpenMode : uint8_t {
   kCreate,     // read and write, must not exist
 };
 
+// Writes to one file that go on while who began them does something else. For one thread at a time.
+class AsyncWriter {
+ public:
+  virtual ~AsyncWriter() = default;  // what was begun has ended
+
+  // Begins what File::WriteUncached does. `data` stays as it is until Wait returns. An error may be
+  // that of an earlier write.
+  virtual Status Write(uint64_t offset, const void* data, size_t n) = 0;
+
+  // Returns when all that was begun has ended: the first error of any.
+  virtual Status Wait() = 0;
+};
+
 class File {
  public:
   virtual ~File() = default;
@@ -57,6 +70,10 @@ class File {
   virtual Status WriteUncached(uint64_t offset, const void* data, size_t n) {
     return WriteAt(offset, data, n);
   }
+
+  // The file outlives the writer. One that does each write before Write returns, unless the system
+  // can do better.
+  virtual std::unique_ptr<AsyncWriter> MakeAsyncWriter();
 
   virtual Status Truncate(uint64_t size) = 0;
   virtual Status PunchHole(uint64_t offset, uint64_t length) = 0;

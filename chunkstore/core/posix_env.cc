@@ -20,6 +20,7 @@
 #include <mutex>
 #include <sstream>
 
+#include "chunkstore/core/aio_writer.h"
 #include "chunkstore/core/env.h"
 
 namespace satchel {
@@ -112,6 +113,12 @@ class PosixFile final : public File {
     SATCHEL_RETURN_IF_ERROR(WriteAt(offset, from, begin - offset));
     SATCHEL_RETURN_IF_ERROR(WriteDirect(begin, from + (begin - offset), end - begin));
     return WriteAt(end, from + (end - offset), offset + n - end);
+  }
+
+  std::unique_ptr<AsyncWriter> MakeAsyncWriter() override {
+    std::unique_ptr<AsyncWriter> writer;
+    if (OpenDirect()) writer = MakeAioWriter(this, direct_);
+    return writer != nullptr ? std::move(writer) : File::MakeAsyncWriter();
   }
 
   Status Truncate(uint64_t size) override {

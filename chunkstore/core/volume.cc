@@ -3,6 +3,7 @@
 #include "chunkstore/core/volume.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstdlib>
@@ -262,25 +263,43 @@ class Exporter {
     void operator()(uint8_t* memory) const { std::free(memory); }
   };
 
+  // A group that is read, or on its way to the file.
+  struct Group {
+    std::unique_ptr<uint8_t, Free> blocks;
+    std::unique_ptr<AsyncWriter> writer;  // ends before its blocks do
+
+    Status Make(File* out) {
+      // Aligned to blocks, so that it can be written from where it is.
+      blocks.reset(static_cast<uint8_t*>(std::aligned_alloc(kBlockSize, kGroup * kBlockSize)));
+      if (blocks == nullptr) return Status::FromErrno("cannot export", ENOMEM);
+      if (out != nullptr) writer = out->MakeAsyncWriter();
+      return {};
+    }
+    Status Wait() const { return writer == nullptr ? Status() : writer->Wait(); }
+  };
+
+  // One group is written while the next one is read.
   Status Work() {
-    // Aligned to blocks, so that it can be written from where it is.
-    const std::unique_ptr<uint8_t, Free> buffer(
-        static_cast<uint8_t*>(std::aligned_alloc(kBlockSize, kGroup * kBlockSize)));
-    if (buffer == nullptr) return Status::FromErrno("cannot export", ENOMEM);
+    std::array<Group, 2> groups;
+    for (Group& group : groups) SATCHEL_RETURN_IF_ERROR(group.Make(out_));
     BulkReader reader(chunks_->reader(), BulkReader::Passing::kOnce);
     std::vector<ChunkRef> wanted;
     std::vector<Page> leaves(kGroup / kPageFanout);
-    while (!workers_.stopped()) {
+    for (size_t turn = 0; !workers_.stopped(); ++turn) {
       const uint64_t first = next_.fetch_add(kGroup);
       if (first >= root_.blocks()) break;
-      SATCHEL_RETURN_IF_ERROR(Collect(first, &reader, buffer.get(), &leaves, &wanted));
+      const Group& group = groups[turn % groups.size()];
+      uint8_t* const blocks = group.blocks.get();
+      SATCHEL_RETURN_IF_ERROR(group.Wait());
+      SATCHEL_RETURN_IF_ERROR(Collect(first, &reader, blocks, &leaves, &wanted));
       const auto zero = [](const ChunkRef& ref) { return ref.IsZero(); };
       if (!std::all_of(wanted.begin(), wanted.end(), zero)) {
-        SATCHEL_RETURN_IF_ERROR(chunks_->GetTogether(wanted.data(), kGroup, &reader, buffer.get()));
-        if (out_ != nullptr) SATCHEL_RETURN_IF_ERROR(Write(first, wanted, buffer.get()));
+        SATCHEL_RETURN_IF_ERROR(chunks_->GetTogether(wanted.data(), kGroup, &reader, blocks));
+        SATCHEL_RETURN_IF_ERROR(Write(first, wanted, group));
       }
       workers_.Done(std::min(kGroup * kBlockSize, root_.size - first * kBlockSize));
     }
+    for (const Group& group : groups) SATCHEL_RETURN_IF_ERROR(group.Wait());
     return {};
   }
 
@@ -297,14 +316,16 @@ class Exporter {
     return {};
   }
 
-  Status Write(uint64_t first, const std::vector<ChunkRef>& refs, const uint8_t* blocks) {
+  Status Write(uint64_t first, const std::vector<ChunkRef>& refs, const Group& group) const {
+    if (group.writer == nullptr) return {};
     for (uint64_t i = 0; i < kGroup;) {
       uint64_t end = i;
       while (end < kGroup && !refs[end].IsZero()) ++end;
       if (end > i) {
         const uint64_t offset = (first + i) * kBlockSize;
         const uint64_t n = std::min((end - i) * kBlockSize, root_.size - offset);
-        SATCHEL_RETURN_IF_ERROR(out_->WriteUncached(offset, blocks + i * kBlockSize, n));
+        const uint8_t* const from = group.blocks.get() + i * kBlockSize;
+        SATCHEL_RETURN_IF_ERROR(group.writer->Write(offset, from, n));
       }
       i = end + 1;
     }

@@ -6,9 +6,11 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -99,6 +101,73 @@ TEST(PosixEnv, AnUncachedWriteReplacesWhatIsInTheSystemsMemory) {
   content.replace(1234, piece.size(), piece);
   ASSERT_TRUE(WriteUncached(file.get(), 1234, piece).ok());
   ExpectContent(file.get(), content);
+}
+
+// More pieces than the kernel takes at once, whole pages or not, with holes between them.
+void WriteBehind(File* file, const char* content, size_t size, size_t each) {
+  const std::unique_ptr<AsyncWriter> writer = file->MakeAsyncWriter();
+  for (size_t offset = 0; offset < size; offset += 2 * each) {
+    const size_t n = std::min(each, size - offset);
+    ASSERT_TRUE(writer->Write(offset, content + offset, n).ok());
+  }
+  for (size_t offset = each; offset < size; offset += 2 * each) {
+    const size_t n = std::min(each, size - offset);
+    ASSERT_TRUE(writer->Write(offset, content + offset, n).ok());
+  }
+  ASSERT_TRUE(writer->Wait().ok());
+  ASSERT_TRUE(writer->Wait().ok());
+}
+
+TEST(PosixEnv, WritesThatGoOnByThemselvesAreAllThereAfterTheWait) {
+  constexpr size_t kSize = size_t{3} << 20;
+  const std::string content = Content(kSize);
+  const auto buffer = Aligned(kSize);
+  std::memcpy(buffer.get(), content.data(), kSize);
+  for (const size_t each : {size_t{4096}, size_t{65536}, size_t{50'000}, size_t{1} << 20}) {
+    const sim::Scratch scratch(kDisk);
+    std::unique_ptr<File> file;
+    ASSERT_TRUE(PosixEnv()->Open(scratch.path() + "/file", OpenMode::kCreate, &file).ok());
+    ASSERT_TRUE(file->Truncate(kSize).ok());
+    WriteBehind(file.get(), buffer.get(), kSize, each);
+    ExpectContent(file.get(), content);
+    ASSERT_TRUE(file->Sync().ok());
+    file->DropCached(0, kSize);
+    ExpectContent(file.get(), content);
+  }
+}
+
+// A limit in the middle of a write, and another write behind it.
+TEST(PosixEnv, AWriteThatGoesOnByItselfAndFailsIsToldOf) {
+  const sim::Scratch scratch(kDisk);
+  std::unique_ptr<File> file;
+  ASSERT_TRUE(PosixEnv()->Open(scratch.path() + "/file", OpenMode::kCreate, &file).ok());
+  const auto buffer = Aligned(size_t{1} << 20);
+  std::memset(buffer.get(), 'x', size_t{1} << 20);
+  struct rlimit before {};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  const struct rlimit limit = {size_t{300} << 10, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
+  for (const uint64_t offset : {uint64_t{0}, uint64_t{400} << 10}) {
+    const std::unique_ptr<AsyncWriter> writer = file->MakeAsyncWriter();
+    const Status status = writer->Write(offset, buffer.get(), size_t{512} << 10);
+    const Status waited = writer->Wait();
+    EXPECT_NE(status.ok(), waited.ok()) << "told once, of " << offset;
+  }
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  std::signal(SIGXFSZ, handler);
+}
+
+TEST(PosixEnv, WhoMayNotWriteIsToldByAWriterToo) {
+  const sim::Scratch scratch(kDisk);
+  std::unique_ptr<File> file;
+  const std::string path = scratch.path() + "/file";
+  ASSERT_TRUE(PosixEnv()->Open(path, OpenMode::kCreate, &file).ok());
+  ASSERT_TRUE(PosixEnv()->Open(path, OpenMode::kRead, &file).ok());
+  const auto buffer = Aligned(4096);
+  const std::unique_ptr<AsyncWriter> writer = file->MakeAsyncWriter();
+  EXPECT_FALSE(writer->Write(0, buffer.get(), 4096).ok());
+  EXPECT_TRUE(writer->Wait().ok());
 }
 
 // Pages of the file that are in the system's memory.
