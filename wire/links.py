@@ -94,6 +94,13 @@ class Link:
         wait for it otherwise, as a connection to a host that went silent stands for a while."""
         return answers(self._peer.destination, self._peer.port)
 
+    def stands(self, timeout: float) -> bool:
+        """Whether the connection stands, as far as anybody knows. One that is being made, as after
+        a walk, is waited for, in seconds."""
+        if self._connecting.acquire(timeout=timeout):
+            self._connecting.release()
+        return self.alive
+
     def connect(self) -> None:
         """Have a connection from where this device is now. Raises HostUnreachable, WrongKey,
         HostKeyMismatch."""

@@ -165,6 +165,7 @@ def test_a_walk_is_seen_when_the_kernel_tells_of_it(
         tell[0]()
         assert eventually(lambda: before not in peerage.sshd.sessions())
         assert eventually(lambda: name(link) == "spot")
+        assert link.stands(1000.0)
         (second,) = peerage.sshd.sessions()
         monkeypatch.setattr("wire.links._Route._now", lambda route: "192.0.2.2")
         link.connect()
@@ -178,6 +179,7 @@ def test_a_link_asks_again_until_the_host_is_there(peerage: Peerage) -> None:
         peerage.links.open("spot", peerage.peer)
     link = peerage.links.get("spot", peerage.peer)
     assert not link.alive
+    assert not link.stands(1000.0)
     assert name(link) == "PeerUnreachable"
     peerage.restart()
     assert eventually(lambda: name(link) == "spot")
