@@ -10,7 +10,9 @@ away, so that they would come over two links more than now, and somebody would w
 from __future__ import annotations
 
 import logging
+import math
 import threading
+import time
 from collections.abc import Callable, Collection, Iterable
 
 from chunkstore import FANOUT, BlockState
@@ -22,6 +24,10 @@ from wire import Priority
 logger = logging.getLogger(__name__)
 
 LOOK_SECONDS = 2.0
+
+FLUSH_SECONDS = 15.0
+"""How often a machine's memory is flushed for this. Until then, or until the kernel does it, which
+takes up to half a minute, nobody sees what a machine has written there."""
 
 END_SECONDS = 2.0
 
@@ -37,10 +43,14 @@ def written(volume: Volume) -> Iterable[int]:
 class PagesAhead:
     """Of one replica. Thread-safe."""
 
-    def __init__(self, fetcher: Fetcher, quiet: Callable[[], bool]) -> None:
-        """quiet: whether nothing is fetched ahead of the machine that goes before this"""
+    def __init__(
+        self, fetcher: Fetcher, quiet: Callable[[], bool], flush: Callable[[], None]
+    ) -> None:
+        """quiet: whether the machine runs, and nothing is fetched ahead of it that goes before
+        this. flush: see Replica"""
         self._fetcher = fetcher
         self._quiet = quiet
+        self._flush = flush
         self._volumes: Collection[Volume] = ()
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._run, name="pages-ahead", daemon=True)
@@ -57,11 +67,16 @@ class PagesAhead:
             self._thread.join(END_SECONDS)
 
     def _run(self) -> None:
-        had = 0
+        had, flushed = 0, -math.inf
         while not self._closed.wait(LOOK_SECONDS):
             try:
+                if not self._quiet():
+                    continue
+                if time.monotonic() - flushed > FLUSH_SECONDS:
+                    self._flush()
+                    flushed = time.monotonic()
                 dirty = sum(volume.map.count(BlockState.DIRTY) for volume in self._volumes)
-                if dirty == had or not self._quiet():
+                if dirty == had:
                     continue
                 for volume in self._volumes:
                     self._fetcher.pages(volume.root, written(volume), Priority.BACKGROUND)

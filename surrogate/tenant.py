@@ -75,7 +75,7 @@ class Tenant:
         self._passing = Passing(fetcher)
         self._prefetcher = prefetcher
         self._readahead = readahead
-        self._pages_ahead = PagesAhead(fetcher, lambda: self._quiet_seconds() == 0)
+        self._pages_ahead = PagesAhead(fetcher, self._is_quiet, replica.flush)
         self._operation_seconds = operation_seconds
         self._created = self._heard = time.monotonic()
         self._started_seconds: float | None = None
@@ -263,6 +263,10 @@ class Tenant:
         if remaining and rate:
             return remaining / rate
         return 0.0 if remaining == 0 else None
+
+    def _is_quiet(self) -> bool:
+        """Whether the machine runs, and all that is fetched ahead of it is here."""
+        return self.replica.state is ReplicaState.READY and self._quiet_seconds() == 0
 
     def _resolve(self, volume: Volume, first: int, count: int) -> bytes | None:
         source = self._prefetcher or self.fetcher

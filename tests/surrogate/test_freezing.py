@@ -86,11 +86,11 @@ def test_the_pages_above_what_was_written_are_here_before_a_hand_over(
 ) -> None:
     """They came after the walk, over the longer way, and were waited for."""
     monkeypatch.setattr("surrogate.pages_ahead.LOOK_SECONDS", 0.05)
+    monkeypatch.setattr("surrogate.pages_ahead.FLUSH_SECONDS", 0.05)
     tenant, far = far_written(site)
     root = ram_of(tenant).root
     with memory_of(tenant) as mapped:
         mapped[far * BLOCK_SIZE] ^= 1
-        tenant.replica.flush()  # the kernel does, sooner or later
         assert eventually(lambda: not pages_missing(site.host.store, root, [far]))
         before = urgent(tenant)
         tenant.hand_over()
