@@ -366,7 +366,7 @@ def test_close_leaves_no_process_and_no_socket(
 def test_a_connection_that_is_gone_is_not_waited_for(
     host: SshHost, short_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After each walk ssh waited a second for a host that could not hear it."""
+    """After a walk ssh had up to a second to take leave of a host that could not hear it."""
     monkeypatch.setattr("wire.openssh.KILL_SECONDS", 1000.0)
     link = SshLink.open(host, short_path)
     assert eventually(lambda: len(children("ssh")) == 1)  # what quickens it has ended
