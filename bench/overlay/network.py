@@ -11,6 +11,7 @@ import heapq
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import inf
 
 from shares.coherence import Carrier, FileId, Message
 from shares.nodes import encode
@@ -36,9 +37,9 @@ class Clock:
         self._asked += 1
         heapq.heappush(self._events, (max(time, self.now), self._asked, event))
 
-    def run(self) -> None:
-        """Until nothing is left to happen."""
-        while self._events:
+    def run(self, until: float = inf) -> None:
+        """Until nothing is left to happen by that time."""
+        while self._events and self._events[0][0] <= until:
             self.now, _, event = heapq.heappop(self._events)
             event()
 
@@ -54,10 +55,12 @@ class Link:
 
 @dataclass
 class Traffic:
-    """messages and bytes by kind of message, both directions together."""
+    """messages and bytes by kind of message, both directions together. closes: the bytes of those
+    that take home what was written to a file that is closed."""
 
     messages: Counter[str] = field(default_factory=Counter)
     bytes: Counter[str] = field(default_factory=Counter)
+    closes: int = 0
 
     @property
     def total(self) -> int:
@@ -79,12 +82,13 @@ class Line:
         """Something that has no size to speak of, behind what was sent before."""
         self._clock.at(max(self._free, self._clock.now) + self._link.round_trip / 2, arrived)
 
-    def send(self, message: Message, arrived: Event) -> None:
+    def send(self, message: Message, arrived: Event, *, closes: bool = False) -> None:
         size = size_of(message, self._held)
         if self._traffic is not None:
             kind = type(message).__name__
             self._traffic.messages[kind] += 1
             self._traffic.bytes[kind] += size
+            self._traffic.closes += size if closes else 0
         self._free = max(self._free, self._clock.now) + size / self._link.rate
         self._clock.at(self._free + self._link.round_trip / 2, arrived)
 

@@ -5,6 +5,9 @@
 Reads touch the file's block of attributes as well, for its size; writes touch it where they make
 the file longer. `optimal` is told from here whether a block is read on the other node before it is
 written again.
+
+Traces have neither opens nor closes: a task opens a file before its first access to it, to write if
+it is ever going to, and closes it behind its last one.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bench.overlay.splits import Workload
 from bench.overlay.trace import Access, Kind
@@ -24,7 +27,8 @@ class Step:
     """One access. numbers: blocks, ascending, without the attributes. whole: those that are written
     without a look at what they held. changes: whether the attributes are written. size: of the file
     before it, in blocks. bytes: of the file after it. cut: at how many bytes the file ends; None
-    where it is not cut."""
+    where it is not cut. opens, closes: whether the task opens the file before it, and closes it
+    after it; opened_to_write: whether it writes it at any time."""
 
     access: Access
     away: bool
@@ -34,6 +38,9 @@ class Step:
     bytes: int
     changes: bool = False
     cut: int | None = None
+    opens: bool = False
+    closes: bool = False
+    opened_to_write: bool = False
 
     @property
     def file(self) -> FileId:
@@ -49,7 +56,7 @@ class Plan:
 
     def __init__(self, workload: Workload) -> None:
         self.workload = workload
-        self.steps = tuple(_steps(workload))
+        self.steps = tuple(_opened(list(_steps(workload))))
         self._next: defaultdict[tuple[FileId, int], list[int]] = defaultdict(list)
         for at, step in enumerate(self.steps):
             for number in (ATTRIBUTES, *step.numbers):
@@ -91,6 +98,21 @@ def _steps(workload: Workload) -> Iterator[Step]:
         whole = _whole(access.offset, end, size)
         about = (blocks, max(size, end))
         yield Step(access, away, tuple(access.blocks), whole, *about, changes=end > size)
+
+
+def _opened(steps: list[Step]) -> Iterator[Step]:
+    """With what their tasks open and close. What one task does on both nodes is two tasks'."""
+    users = [(step.away, step.access.task, step.access.file) for step in steps]
+    last = {user: at for at, user in enumerate(users)}
+    first = {user: at for at, user in reversed(list(enumerate(users)))}
+    writers = {user for user, step in zip(users, steps, strict=True) if step.write}
+    for at, (user, step) in enumerate(zip(users, steps, strict=True)):
+        yield replace(
+            step,
+            opens=first[user] == at,
+            closes=last[user] == at,
+            opened_to_write=user in writers,
+        )
 
 
 def _whole(begin: int, end: int, size: int) -> range:

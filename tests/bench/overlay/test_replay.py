@@ -44,8 +44,10 @@ PING_PONG = (
 
 def test_write_invalidate_recalls_what_is_read_elsewhere() -> None:
     done = replay(plan(4096, *PING_PONG), "write-invalidate", LINK)
-    kinds = ("Engage", "Engaged", "Own", "Granted", "Recall", "Recalled")
-    assert done.traffic.messages == dict.fromkeys(kinds, 1)
+    # The block, and at the close its file's time; the content of both goes home with that.
+    twice = dict.fromkeys(("Own", "Granted", "Recall", "Recalled"), 2)
+    once = dict.fromkeys(("Engage", "Engaged", "Flush", "Done"), 1)
+    assert done.traffic.messages == once | twice
     assert done.latencies == pytest.approx([0, 0, 0.1, 0.1], abs=SLACK)
     # The other node's program opens the file, thinks for two seconds and waits for the content.
     assert done.seconds == pytest.approx(1 + 0.1 + 2 + 0.1, abs=SLACK)
@@ -53,16 +55,16 @@ def test_write_invalidate_recalls_what_is_read_elsewhere() -> None:
 
 def test_optimal_pushes_it_while_the_program_thinks() -> None:
     done = replay(plan(4096, *PING_PONG), OPTIMAL, LINK)
-    kinds = ("Engage", "Engaged", "Own", "Granted", "Push", "Done")
-    assert done.traffic.messages == dict.fromkeys(kinds, 1)
+    twice = dict.fromkeys(("Own", "Granted", "Push", "Done"), 2)
+    assert done.traffic.messages == {"Engage": 1, "Engaged": 1} | twice
     assert done.latencies == pytest.approx([0, 0, 0.1, 0], abs=SLACK)
 
 
 def test_write_update_pushes_each_write_and_delayed_update_none_before_it_has_learnt() -> None:
     writes = (*PING_PONG[:3], (HERE, W, 0, 10), (HERE, W, 0, 10), PING_PONG[3])
     pushed = replay(plan(4096, *writes), "write-update", LINK)
-    assert pushed.traffic.messages["Push"] == 3
-    assert pushed.traffic.messages["Own"] == 3
+    assert pushed.traffic.messages["Push"] == 3 + 1  # and the time, at the close
+    assert pushed.traffic.messages["Own"] == 3 + 1
     assert pushed.latencies == pytest.approx([0, 0, 0.1, 0.1, 0.1, 0], abs=SLACK)
     delayed = replay(plan(4096, *writes), "delayed-update", LINK)
     assert delayed.traffic.messages["Push"] == 0
@@ -73,7 +75,8 @@ def test_delayed_update_pushes_after_as_many_overwrites_as_the_last_time() -> No
     turn = ((HERE, W, 0, 10), (HERE, W, 0, 10), (HERE, W, 0, 10), (AWAY, R, 0, 10))
     done = replay(plan(4096, *PING_PONG[:2], *turn, *turn), "delayed-update", LINK)
     assert done.traffic.messages["Push"] == 1
-    assert done.latencies[2:] == pytest.approx([0.1, 0, 0, 0.1, 0.1, 0, 0, 0], abs=SLACK)
+    # The last read waits for the time that the close before it has set; the others had no close.
+    assert done.latencies[2:] == pytest.approx([0.1, 0, 0, 0.1, 0.1, 0, 0, 0.1], abs=SLACK)
 
 
 def test_size_and_content_are_asked_for_together() -> None:
@@ -85,21 +88,69 @@ def test_size_and_content_are_asked_for_together() -> None:
     assert done.latencies == pytest.approx([0, 0.1, 0.1, 0.1, 0.1], abs=SLACK)
 
 
-def test_what_one_node_makes_and_uses_needs_no_message() -> None:
+def test_what_one_node_makes_and_uses_goes_home_when_it_is_closed() -> None:
     done = replay(plan(ABSENT, (HERE, W, 0, 9000), (HERE, R, 0, 9000)), "write-update", LINK)
-    assert not done.traffic.messages
+    assert done.traffic.messages == {"Flush": 1, "Done": 1}
+    assert done.traffic.closes == done.traffic.bytes["Flush"] > 9000
     assert done.latencies == [0, 0]
+    assert done.opens == pytest.approx(0.1, abs=SLACK)  # it is made at home
+
+
+def programs(size: int, *accesses: tuple[int, bool, Kind, int]) -> Plan:
+    """One program for each access: at which second it opens a file, where, what it does to its
+    first ten bytes, and which file that is. It closes it at once."""
+    found = tuple(
+        Access(at * SECOND, 0, task, 0, kind, file, 0, 10)
+        for task, (at, _, kind, file) in enumerate(accesses)
+    )
+    files = tuple(File(str(number), size) for number in range(max(a[3] for a in accesses) + 1))
+    trace = Trace("try", ("",) * len(accesses), ("",), files, found)
+    return Plan(Workload("threads", trace, tuple(access[1] for access in accesses)))
+
+
+@pytest.mark.parametrize(("pause", "asked"), [(29, 0), (31, 1)])
+def test_a_file_that_was_read_is_open_for_thirty_seconds_more(pause: int, asked: int) -> None:
+    reads = [(1, HERE, R, 0), (1 + pause, HERE, R, 0)]
+    done = replay(programs(4096, *reads), "write-invalidate", LINK)
+    assert done.opens == pytest.approx(0.1 * asked, abs=SLACK)
+    assert done.latencies == [0, 0]  # the content stays: nobody else wanted it
+    assert not done.traffic.messages
+
+
+def test_128_files_rest_at_most() -> None:
+    last = replay(programs(4096, (0, HERE, R, 129)), "write-invalidate", LINK)
+    assert last.opens == 0
+    first = replay(programs(4096, (0, HERE, R, 0), (1, HERE, R, 129)), "write-invalidate", LINK)
+    assert first.opens == pytest.approx(0.1, abs=SLACK)
+
+
+def test_the_beginning_of_a_file_comes_with_its_open() -> None:
+    """The read waited for it once more."""
+    done = replay(programs(ABSENT, (0, AWAY, W, 0), (1, HERE, R, 0)), "write-invalidate", LINK)
+    assert done.traffic.messages["Fetch"] == 1
+    assert done.latencies == [0, 0]
+    assert done.opens == pytest.approx(0.1, abs=SLACK)
+
+
+def test_what_was_written_and_is_opened_elsewhere_is_closed_and_has_to_be_opened_again() -> None:
+    uses = [(0, HERE, W, 0), (2, AWAY, R, 0), (4, HERE, R, 0)]
+    done = replay(programs(4096, *uses), "write-invalidate", LINK)
+    # To write it; to engage the mobile; and the mobile's again.
+    assert done.opens == pytest.approx(0.1 + 0.1 + 0.1, abs=SLACK)
+    assert done.latencies == [0, 0, 0]
+    assert done.traffic.messages["Engage"] == 1
+    assert done.traffic.messages["Blocks"] == 1  # what it had had
 
 
 def test_a_relaxed_copy_is_read_until_it_is_too_old() -> None:
     reads = [(HERE, R, 0, 10), *[(AWAY, W, 0, 10), (HERE, R, 0, 10)] * 4]
     strong = replay(plan(4096, *reads), "write-invalidate", LINK)
     relaxed = replay(plan(4096, *reads), "write-invalidate", LINK, relaxation=3.0)
-    # Strong: each read lacks the content.
-    assert strong.traffic.messages["Invalidate"] == 4
+    # Strong: each read lacks the content, and one more the time that the last close has set.
+    assert strong.traffic.messages["Invalidate"] == 4 + 1
     # Relaxed: the copy that was invalidated is used on, and nobody asks while it is. Then the
     # content is lent, and its owner writes on.
-    assert relaxed.traffic.messages["Invalidate"] == 1
+    assert relaxed.traffic.messages["Invalidate"] == 1 + 1
     assert relaxed.traffic.messages["Fetch"] < strong.traffic.messages["Fetch"]
     assert sum(relaxed.latencies) < sum(strong.latencies)
 
