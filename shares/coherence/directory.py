@@ -60,7 +60,7 @@ from shares.coherence.messages import (
     Updated,
     runs,
 )
-from shares.coherence.questions import check, claims, needed, part
+from shares.coherence.questions import check, claims, needed, outdated, part
 from shares.coherence.records import NOBODY, FileRecord, Opening, Record, Request, Taking
 
 GIVEN = 4
@@ -418,35 +418,26 @@ class Directory:
 
     def _finish(self, known: FileRecord, request: Request, now: float) -> list[Action]:
         wants = request.wants
-        outdated: list[Action] = []
+        ahead: list[Action] = []
         if isinstance(wants, Fetch):
             message: Message = self._fetched(known, request, wants)
         elif isinstance(wants, Own):
-            outdated = self._outdated(known, request.node, wants, now)
+            ahead = self._outdated(known, request.node, wants.file, wants.numbers, now)
             message = self._granted(known, request.node, wants)
         elif isinstance(wants, Opening):
             return self._opened(known, request, now)
         else:
             request.taken = True
-            return [Taken(request.token, request.file)]
-        return [*outdated, Reply(request.node, request.token, message)]
+            taken = sorted(number for number in known.blocks if wants.takes(number))
+            ahead = self._outdated(known, wants.by, request.file, taken, now)
+            return [*ahead, Taken(request.token, request.file)]
+        return [*ahead, Reply(request.node, request.token, message)]
 
-    def _outdated(self, known: FileRecord, node: NodeId, wants: Own, now: float) -> list[Action]:
-        """With relaxation: who has a copy is told that it grows old from now on. Nobody waits for
-        that. It is before home's next answer to each of them, which is what the bound rests on."""
-        if not known.relaxation or known.native is not None:
-            return []
-        found: defaultdict[NodeId, list[int]] = defaultdict(list)
-        for number in wants.numbers:
-            record = known.record(number)
-            for sharer in record.sharers - {node}:
-                found[sharer].append(number)
-            record.readers |= record.sharers
-        return [
-            self._ask(sharer, Invalidate(wants.file, first, count, Keep.STALE), None, now)
-            for sharer, numbers in sorted(found.items())
-            for first, count in runs(numbers)
-        ]
+    def _outdated(
+        self, known: FileRecord, node: NodeId, file: FileId, numbers: Iterable[int], now: float
+    ) -> list[Action]:
+        found = outdated(known, node, file, numbers)
+        return [self._ask(sharer, message, None, now) for sharer, message in found]
 
     def _fetched(self, known: FileRecord, request: Request, wants: Fetch) -> Blocks:
         node = request.node

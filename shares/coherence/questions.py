@@ -16,6 +16,7 @@ from shares.coherence.messages import (
     Engage,
     Engaged,
     Fetch,
+    FileId,
     Invalidate,
     Keep,
     Message,
@@ -25,7 +26,7 @@ from shares.coherence.messages import (
     Release,
     runs,
 )
-from shares.coherence.records import FileRecord, Opening, Record, Request, Taking
+from shares.coherence.records import NOBODY, FileRecord, Opening, Record, Request, Taking
 
 
 def needed(known: FileRecord, request: Request) -> list[tuple[NodeId, Message]]:
@@ -76,19 +77,42 @@ def questions(
             yield owner, Recall(file, 0, 0, Keep.LENT if lent else Keep.COPY)
         return
     if isinstance(wants, Own):
-        # With relaxation the other copies are told when the request is granted (`Directory`).
+        # With relaxation the other copies are told when the request is granted (`outdated`).
         keep = Keep.STALE if known.relaxation else Keep.NOTHING
+        sharers = NOBODY if known.relaxation else record.sharers - {request.node}
         use = not wants.whole
     else:
         assert isinstance(wants, Taking)
         keep, use = Keep.NOTHING, False
+        sharers = record.sharers & {wants.by} if known.relaxation else record.sharers
     if owner is not None and isinstance(wants, Taking) and number >= wants.discard:
         yield owner, Invalidate(file, 0, 0)
     elif owner is not None:
         yield owner, Recall(file, 0, 0, keep, use)
-    if keep is Keep.NOTHING:
-        for node in sorted(record.sharers - {request.node}):
-            yield node, Invalidate(file, 0, 0)
+    for node in sorted(sharers):
+        yield node, Invalidate(file, 0, 0)
+
+
+def outdated(
+    known: FileRecord, node: NodeId, file: FileId, numbers: Iterable[int]
+) -> list[tuple[NodeId, Message]]:
+    """With relaxation: who has copies is told that they grow old from now on, but for the node that
+    changes them. Nobody waits for that, and nobody counts as a sharer any more. It is before home's
+    next answer to each of them, which is what the bound rests on. numbers: ascending."""
+    if not known.relaxation or known.native is not None:
+        return []
+    found: defaultdict[NodeId, list[int]] = defaultdict(list)
+    for number in numbers:
+        record = known.record(number)
+        for sharer in record.sharers - {node}:
+            found[sharer].append(number)
+        record.readers |= record.sharers
+        record.sharers = NOBODY
+    return [
+        (sharer, Invalidate(file, first, count, Keep.STALE))
+        for sharer, stale in sorted(found.items())
+        for first, count in runs(stale)
+    ]
 
 
 def claims(known: FileRecord, node: NodeId, message: Carrier) -> tuple[list[int], list[int]]:

@@ -33,6 +33,7 @@ QUIET = Plan(operations=1200, faults=(), closes=0.1)
 OFF = replace(SYNC, log="off", lease=inf, faults=("pause", "stall", "break"), closes=0.2)
 CUTS = Plan(operations=1200, faults=(), closes=0.2, cuts=0.05, attributes=True, policy=WriteUpdate)
 AHEAD = Plan(operations=1200, faults=(), closes=0.3, ahead=True, threads=1)
+RELAXED_CUTS = replace(CUTS, relaxation=0.3)
 RELAXED = Plan(operations=1200, faults=(), relaxation=0.3)
 
 
@@ -52,7 +53,7 @@ MUTATIONS = {
         directory.Directory, "_ask", "if request is not None:", "if False:"
     ),
     "home does not invalidate sharers": Mutation(
-        questions, "questions", "if keep is Keep.NOTHING:", "if False:"
+        questions, "questions", "for node in sorted(sharers):", "for node in ():"
     ),
     "home does not ask the owner": Mutation(
         questions, "questions", "else None", "else None if True else None; owner = None"
@@ -175,11 +176,13 @@ MUTATIONS = {
         state.Block, "came", "self.version = version", "self.version = version + 1"
     ),
     "home does not say that copies grow old": Mutation(
-        directory.Directory,
-        "_outdated",
-        "sharer in record.sharers - {node}",
-        "sharer in ()",
-        RELAXED,
+        directory, "outdated", "sharer in record.sharers - {node}", "sharer in ()", RELAXED
+    ),
+    "home does not say that a cut makes copies old": Mutation(
+        directory.Directory, "_finish", "return [*ahead, Taken", "return [Taken", RELAXED_CUTS
+    ),
+    "who has a file cut keeps what it had": Mutation(
+        questions, "questions", "record.sharers & {wants.by}", "NOBODY", RELAXED_CUTS
     ),
     "home forgets who got a copy that may grow old": Mutation(
         directory.Directory, "_fetched", "record.sharers |= {node}", "pass", RELAXED
@@ -267,7 +270,9 @@ def test_a_broken_line_is_noticed(mutation: Mutation, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize(
-    "plan", [SYNC, QUIET, OFF, RELAXED], ids=["sync", "quiet", "off", "relaxed"]
+    "plan",
+    [SYNC, QUIET, OFF, RELAXED, RELAXED_CUTS],
+    ids=["sync", "quiet", "off", "relaxed", "relaxed cuts"],
 )
 def test_nothing_is_noticed_where_nothing_is_broken(plan: Plan) -> None:
     assert not any(noticed(replace(plan, seed=seed, operations=400)) for seed in range(1, 4))

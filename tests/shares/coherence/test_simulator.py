@@ -121,6 +121,7 @@ def test_files_that_are_cut_are_one_memory(policy: Callable[[], Policy]) -> None
         for each in (CUTS, QUIET_CUTS, replace(CUTS, ahead=True), replace(CUTS, faults=())):
             plan = replace(each, seed=seed, nodes=2 + seed % 2, policy=policy)
             assert_one_memory(plan)
+            assert_one_memory(replace(plan, relaxation=0.2))
             cuts += play(plan).cuts
     assert cuts > 100
 
