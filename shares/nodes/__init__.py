@@ -9,10 +9,10 @@
 
 Modules: hub (what a node asks of home), operations (what a program asks of a node), extent, codec
 (what both say to each other, as bytes), remote (a hub at the other end of a channel), buffer,
-membership (how a node joins), names and marks (what a node remembers), naming (what it answers by
-that), access, sending (what a node sends home), settling (when it does), opening (what home's
-answer to an open makes of a file), handles and uses (who uses the files that are open), content and
-node (the node that acts), files (the file API), member (a node that joins again).
+membership (how a node joins), names and marks (what a node remembers), naming and statics (what it
+answers by that), access, sending (what a node sends home), settling (when it does), opening (what
+home's answer to an open makes of a file), handles and uses (who uses the files that are open),
+content and node (the node that acts), files (the file API), member (a node that joins again).
 """
 
 from shares.nodes import codec

@@ -30,9 +30,8 @@ from shares.nodes.content import Content
 from shares.nodes.extent import Extent
 from shares.nodes.handles import appends, file_of, number, writes_to
 from shares.nodes.hub import Hub, Opened
-from shares.nodes.naming import Naming, checked, uncached
+from shares.nodes.naming import checked, uncached
 from shares.nodes.operations import (
-    EVERYTHING,
     FLOCK,
     Attributes,
     Changes,
@@ -41,6 +40,7 @@ from shares.nodes.operations import (
     LockKind,
     Usage,
 )
+from shares.nodes.statics import Statics
 from shares.nodes.uses import Use, Uses
 from shares.nodes.windows import Make
 
@@ -64,7 +64,7 @@ WRITTEN_SECONDS = 2.0
 """For how long such a one may be written again without asking."""
 
 
-class Node(Naming):
+class Node(Statics):
     """Operations over a hub. Thread-safe."""
 
     def __init__(
@@ -181,28 +181,6 @@ class Node(Naming):
                 return replace(extent.onto(self._static(file, opened)), valid=0.0)
         return self._unopened(file)
 
-    def _unopened(self, file: FileId) -> Attributes:
-        """All of them are home's."""
-        known = self._names.attributes(file)
-        if known is None:
-            mark = self._names.mark()
-            known = self.ask(lambda hub: hub.attributes(file))
-            self._names.learn_attributes(mark, known)
-        return replace(known, valid=0.0)
-
-    def is_open(self, file: FileId) -> bool:
-        use = self._uses.known(file)
-        return use is not None and use.file is not None
-
-    def _static(self, file: FileId, opened: OpenFile) -> Attributes:
-        """What block -1 has not."""
-        known = opened.attributes
-        if known is None:
-            mark = self._names.mark()
-            known = self.ask(lambda hub: hub.attributes(file))
-            self._set_static(opened, mark, known)
-        return known
-
     def change(self, file: FileId, changes: Changes, handle: int | None) -> Attributes:
         del handle
         with self._held(file) as opened:
@@ -253,41 +231,6 @@ class Node(Naming):
         if same or any(value is not None for value in (size, accessed, modified)):
             self.content.set_extent(opened, size, accessed, modified)
         return self.content.extent(opened).onto(self._static(file, opened))
-
-    def _stale(self, file: FileId, name: bytes | None) -> None:
-        """Home says that another node changes a name or a file's attributes."""
-        if name is not None:
-            named = self._names.named(file, name)
-            self._names.changed(file, name)
-            self.forget_static(named)
-        elif file == EVERYTHING:
-            self._names.forget()
-            for known, _ in self._uses.all():
-                self.forget_static(known)
-        else:
-            self._names.attributes_changed(file)
-            self.forget_static(file)
-
-    def forget_static(self, file: FileId | None) -> None:
-        use = self._uses.known(file) if file is not None else None
-        opened = use.file if use is not None else None
-        if use is not None and opened is not None:
-            opened.attributes = None
-            if use.handles == 0:  # it may have lost its last name, and is kept for nobody
-                use.leaves = True
-                self._look.set()
-
-    def learn_static(self, mark: int, now: Attributes) -> None:
-        use = self._uses.known(now.file)
-        opened = use.file if use is not None else None
-        if opened is not None:
-            self._set_static(opened, mark, now)
-
-    def _set_static(self, opened: OpenFile, mark: int, now: Attributes) -> None:
-        """Whoever calls them back meanwhile forgets them after this, or is seen here."""
-        opened.attributes = now if self._names.steady(mark, opened.file) else None
-        if not self._names.steady(mark, opened.file):
-            opened.attributes = None
 
     def usage(self, file: FileId) -> Usage:
         del file
