@@ -6,7 +6,8 @@
 - A file that its last program has closed rests: for 30 s, and with 127 others at most. What was
   written goes home behind the close.
 - Who opens a file to read asks for its beginning just before, if no other node writes it.
-- A file that is native, was written and rests is closed when another node opens it.
+- Without relaxation, a file that rests is closed when another node cuts it, or opens it where this
+  one alone had it and had written it.
 
 Names are not modelled: a node is taken to remember the attributes that it is promised.
 """
@@ -99,6 +100,14 @@ class Opens:
         for message in machine.to_read(file, 0, count, self.machines.clock.now):
             self.machines.ask_home(node, message)
 
+    def cut(self, node: NodeId, file: FileId) -> None:
+        """Home calls the other node back, which closes what nobody uses and what may not be old."""
+        other = OTHER if node == MOBILE else MOBILE
+        use = self._uses[other, file]
+        if use.open and not use.handles and not self.machines.relaxation:
+            use.leaves = True
+            self._let_go(other, file)
+
     # Closing.
 
     def release(self, node: NodeId, file: FileId) -> None:
@@ -138,10 +147,11 @@ class Opens:
         if use.handles or not use.open:
             return
         machine = self.machines.nodes[node]
-        if machine.native(file):
+        native = machine.native(file)
+        if native and not self.machines.relaxation:
             machine.keep(file, True)
             use.kept = True
-        if use.kept or written:
+        if native or written:
             use.writes = False
         else:
             self._later(WRITTEN_SECONDS, node, file)

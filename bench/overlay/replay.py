@@ -145,6 +145,8 @@ class _Replay:
                 self._done.waits[waits_for] += self._clock.now - began
         elif step.cut or not step.opens:
             yield from self._machines.cut(node, step.file, step.cut)
+        if step.cut is not None:
+            self._opens.cut(node, step.file)
         if step.access.kind is not Kind.RESIZE:
             self._done.latencies.append(self._clock.now - began)
         self._done.seconds = self._clock.now

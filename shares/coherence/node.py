@@ -164,6 +164,11 @@ class Node:
         known = self._files.get(file)
         return known is not None and known.native
 
+    def relaxed(self, file: FileId) -> bool:
+        """Whether copies of it may be old."""
+        known = self._files.get(file)
+        return known is not None and known.relaxation > 0
+
     def block(self, file: FileId, number: int) -> Block:
         """What is known of a block, for status pages; a copy of nothing where nothing is."""
         known = self._files.get(file)

@@ -73,13 +73,19 @@ class Settling(ABC):
 
     def keep(self, file: FileId) -> bool:
         """No program has it open. Whether it is native, and so is this node's until another one
-        opens it; of that the node is told (`engaged`), for the file to be closed."""
+        opens it; of that the node is told (`engaged`), for the file to be closed. With relaxation
+        it is not: who opens it here may read it as it was."""
         with self._changed:
             native = self._machine.native(file)
-            if native:
+            if native and not self._machine.relaxed(file):
                 self._files[file].kept = True
                 self._machine.keep(file, True)
             return native
+
+    def relaxed(self, file: FileId) -> bool:
+        """Whether programs may read it as it was some time ago."""
+        with self._changed:
+            return self._machine.relaxed(file)
 
     def used(self, file: OpenFile) -> None:
         """A program has it open again."""

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from shares.coherence import FileId
 from shares.nodes.access import OpenFile
+from shares.nodes.content import Content
 from shares.nodes.naming import Naming
 from shares.nodes.operations import EVERYTHING, Attributes
 from shares.nodes.uses import Uses
@@ -20,6 +21,7 @@ class Statics(Naming):
 
     _uses: Uses
     _look: threading.Event
+    content: Content
 
     def _unopened(self, file: FileId) -> Attributes:
         """All of them are home's."""
@@ -55,14 +57,20 @@ class Statics(Naming):
                 self.forget_static(known)
         else:
             self._names.attributes_changed(file)
-            self.forget_static(file)
+            self._forget_static(file, stays=self.content.relaxed(file))
 
     def forget_static(self, file: FileId | None) -> None:
+        self._forget_static(file, stays=False)
+
+    def _forget_static(self, file: FileId | None, *, stays: bool) -> None:
+        """stays: as long as others rest, for whom it opens to read it as it was."""
         use = self._uses.known(file) if file is not None else None
         opened = use.file if use is not None else None
         if use is not None and opened is not None:
             opened.attributes = None
-            if use.handles == 0:  # it may have lost its last name, and is kept for nobody
+            if (
+                use.handles == 0 and not stays
+            ):  # it may have lost its last name, and is kept for nobody
                 use.leaves = True
                 self._look.set()
 
