@@ -205,7 +205,8 @@ def test_what_others_do_before_the_answer_counts(
     change: Callable[[Node, FileId], bytes],
     relaxation: float,
 ) -> None:
-    """The content has come by then. With relaxation, no write waits; cuts are not relaxed."""
+    """The content has come by then. With relaxation, no change waits for this node, but what it has
+    is not to be old: that it may be, the open says."""
     home.share.record = replace(home.share.record, relaxation=relaxation)
     other = remembering(home, home.join("other").node)
     file, hub = known(node), node.hub

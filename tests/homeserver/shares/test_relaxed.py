@@ -15,8 +15,10 @@ import pytest
 
 from shares.coherence import BLOCK, FileId
 from shares.nodes import ROOT, Changes, Node
+from shares.nodes.node import IDLE_SECONDS
 from tests.homeserver.shares.conftest import Home
 from tests.shares.history import Operation, check_staleness
+from tests.waiting import eventually
 
 LONG = 60.0
 SECONDS, BOUND = 4.0, 1.0
@@ -125,6 +127,17 @@ def test_names_are_not_relaxed(home: Home) -> None:
     writer.unlink(ROOT, b"g")
     with pytest.raises(FileNotFoundError):
         reader.lookup(ROOT, b"g")
+
+
+def test_what_rests_and_was_removed_is_closed(home: Home) -> None:
+    """Home would keep its content for nobody."""
+    writer, reader, file, handle = made(home, LONG)
+    writer.release(handle, 0)
+    session = home.share.sessions[reader.hub.node]
+    assert file in session.opened
+    assert reader.lookup(ROOT, b"f").attributes.file == file  # as the kernel, before each open
+    writer.unlink(ROOT, b"f")
+    assert eventually(lambda: file not in session.opened, IDLE_SECONDS / 3)
 
 
 def test_what_is_cut_again_and_again_is_never_older_than_the_relaxation(home: Home) -> None:

@@ -19,6 +19,7 @@ from shares.coherence import (
     Granted,
     Invalidate,
     Invalidated,
+    Keep,
     Message,
     Native,
     NodeId,
@@ -61,6 +62,23 @@ def test_a_native_files_user_is_told_what_nobody_wants() -> None:
     assert asked.message == Engage(FILE, 0, 0, cut=3, grant=native.grant)
     answer = Engaged(FILE, 0, 0, (), ())
     assert directory.answer(ONE, asked.number, answer, 0.0) == [Taken(2, FILE)]
+
+
+def test_with_relaxation_a_cut_waits_for_the_copies_of_who_wants_it_alone() -> None:
+    """The other one's grow old from then on. It waited for both."""
+    directory = Directory()
+    both_open(directory)
+    directory.open(ONE, FILE, 3, 0.0, 5.0)
+    for node in (ONE, TWO):
+        directory.request(node, Fetch(FILE, 0, 2, (0, 0)), 4, 0.0)
+    (asked,) = directory.take(FILE, 5, 0.0, 1, 1, ONE)
+    assert isinstance(asked, Ask)
+    assert (asked.node, asked.message) == (ONE, Invalidate(FILE, 1, 1))
+    answer = Invalidated(FILE, 1, 1, (True,))
+    stale, taken = directory.answer(ONE, asked.number, answer, 0.0)
+    assert isinstance(stale, Ask)
+    assert (stale.node, stale.message) == (TWO, Invalidate(FILE, 1, 1, Keep.STALE))
+    assert taken == Taken(5, FILE)
 
 
 def test_what_a_lost_node_wrote_behind_a_cut_comes_too_late() -> None:
