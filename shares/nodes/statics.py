@@ -68,9 +68,7 @@ class Statics(Naming):
         opened = use.file if use is not None else None
         if use is not None and opened is not None:
             opened.attributes = None
-            if (
-                use.handles == 0 and not stays
-            ):  # it may have lost its last name, and is kept for nobody
+            if use.handles == 0 and not stays:  # it may have lost its last name
                 use.leaves = True
                 self._look.set()
 
