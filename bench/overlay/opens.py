@@ -21,9 +21,9 @@ from functools import partial
 from bench.overlay.machines import MOBILE, OTHER, Machines, Waiting
 from bench.overlay.plan import Step
 from shares.coherence import ATTRIBUTES, FileId, NodeId
-
-IDLE_SECONDS, WRITTEN_SECONDS, IDLE_FILES, AHEAD_OF_OPEN = 30.0, 2.0, 128, 16
-"""Those of `shares.nodes`."""
+from shares.nodes.node import IDLE_SECONDS, WRITTEN_SECONDS
+from shares.nodes.opening import AHEAD_OF_OPEN
+from shares.nodes.uses import IDLE_FILES
 
 
 @dataclass
