@@ -21,9 +21,7 @@ from functools import partial
 from bench.overlay.machines import MOBILE, OTHER, Machines, Waiting
 from bench.overlay.plan import Step
 from shares.coherence import ATTRIBUTES, FileId, NodeId
-from shares.nodes.node import IDLE_SECONDS, WRITTEN_SECONDS
-from shares.nodes.opening import AHEAD_OF_OPEN
-from shares.nodes.uses import IDLE_FILES
+from shares.nodes import AHEAD_OF_OPEN, IDLE_FILES, IDLE_SECONDS, WRITTEN_SECONDS
 
 
 @dataclass

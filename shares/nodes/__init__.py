@@ -24,7 +24,8 @@ from shares.nodes.hub import Hub, Made, Opened, Unmade
 from shares.nodes.marks import Marks
 from shares.nodes.member import Member
 from shares.nodes.membership import Caller, Ends, Join, Joined, LeaseOver, Membership
-from shares.nodes.node import Node
+from shares.nodes.node import IDLE_SECONDS, WRITTEN_SECONDS, Node
+from shares.nodes.opening import AHEAD_OF_OPEN
 from shares.nodes.operations import (
     EVERYTHING,
     FLOCK,
@@ -38,12 +39,17 @@ from shares.nodes.operations import (
     Usage,
 )
 from shares.nodes.remote import Channel, RemoteHub, answer_request
+from shares.nodes.uses import IDLE_FILES
 
 __all__ = [
+    "AHEAD_OF_OPEN",
     "BLOCK",
     "EVERYTHING",
     "FLOCK",
+    "IDLE_FILES",
+    "IDLE_SECONDS",
     "ROOT",
+    "WRITTEN_SECONDS",
     "Attributes",
     "Buffer",
     "Caller",
