@@ -84,7 +84,9 @@ class Daemon:
         return dict(row)
 
     def pids(self, name: str) -> list[int]:
-        return [int(path.read_text()) for path in self.settings.run.glob(f"r/*/{name}.pid")]
+        """A file that is being written tells none yet."""
+        files = self.settings.run.glob(f"r/*/{name}.pid")
+        return [int(pid) for path in files if (pid := path.read_text().strip())]
 
     def left(self) -> list[str]:
         """Processes and mounts of the run folder, and what is in it."""
