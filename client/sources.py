@@ -21,7 +21,6 @@ from wire import (
     Lane,
     Link,
     Links,
-    PeerUnreachable,
     SourceAddress,
     Turnstile,
     chunk_routes,
@@ -36,9 +35,6 @@ Provider = Callable[[bytes], bytes]
 
 MEDIA_READERS = 2
 """Requests that read a medium at once. More only make it seek."""
-
-RELAY_SECONDS = 2.0
-"""How long a request for home waits for a connection that is being made."""
 
 
 class Sources:
@@ -70,18 +66,13 @@ class Sources:
         if giver:
             bulk = self._links.get(chunks_link(giver), self._settings.surrogate(giver), Lane.BULK)
             bulk.want()
-            apps.append((giver, self._relay(bulk)))
+            apps.append((giver, relay_app(ChunkClient(bulk.http), self._operations)))
         if self._media is not None and use_media:
             apps.append(("media", media_app(self._media, self._operations)))
         if self._settings.home.destination:
             bulk = self._links.get(chunks_link(HOME), self._settings.home, Lane.BULK)
-            apps.append((HOME, self._relay(bulk)))
+            apps.append((HOME, relay_app(ChunkClient(bulk.http), self._operations)))
         return tuple(SourceAddress(n, link.offer(n, app, folder)) for n, app in apps)
-
-    def _relay(self, link: Link) -> Flask:
-        return relay_app(
-            ChunkClient(link.http), self._operations, lambda: link.stands(RELAY_SECONDS)
-        )
 
 
 def chunks_link(name: str) -> str:
@@ -106,24 +97,11 @@ def media_app(media: Media, operations: Foreground) -> Flask:
     return app
 
 
-def relay_app(
-    home: ChunkClient, operations: Foreground, stands: Callable[[], bool] = lambda: False
-) -> Flask:
-    """An application that hands chunk requests on to home, as urgent as they came. stands: whether
-    home is reached now; then it is asked again where there was no answer, because a source without
-    an answer is left alone for a while."""
-
-    def again(ask: Callable[[], bytes]) -> bytes:
-        try:
-            return ask()
-        except PeerUnreachable:
-            if not stands():
-                raise
-        return ask()
-
+def relay_app(home: ChunkClient, operations: Foreground) -> Flask:
+    """An application that hands chunk requests on to home, as urgent as they came."""
     return _app(
-        lambda refs: again(lambda: home.fetch(refs, requested_priority())),
-        lambda places: again(lambda: home.below(places, requested_priority())),
+        lambda refs: home.fetch(refs, requested_priority()),
+        lambda places: home.below(places, requested_priority()),
         operations,
     )
 

@@ -92,8 +92,7 @@ class SshLink:
         self._process = process
         self._control = control
         self._wanted = list(wanted)
-        self._local: list[Path] = []  # sockets of forwards, here and there
-        self._remote: list[str] = []
+        self._forwards: list[_Forward] = []
         self._state = LinkState.CONNECTING
         self._state_lock = threading.Lock()
         self._forwarding = threading.Lock()
@@ -173,7 +172,8 @@ class SshLink:
         try:
             self._await_control(timeout)
             self._change(LinkState.READY)
-            self._add(*self._wanted)
+            while self._wanted:
+                self._add(self._wanted.pop(0))
             self._quickener.start()
         except BaseException:
             self.close()
@@ -226,12 +226,13 @@ class SshLink:
                     self._remove_remote()
                     self._change(LinkState.CLOSED)
             self._change(LinkState.CLOSED)
-            end_process(self._process, gone=gone)
+            end_process(self._process)
             self._said.join()
             if self._quickener.ident is not None:
                 self._quickener.join(END_SECONDS)
             with self._forwarding:
-                local, self._local = self._local, []
+                local = [Path(f.listen) for f in self._forwards if f.is_local]
+                self._forwards.clear()
             for path in [self._control, *local]:
                 with contextlib.suppress(OSError):
                     path.unlink(missing_ok=True)
@@ -280,28 +281,22 @@ class SshLink:
         with contextlib.suppress(SatchelError, OSError):
             run_bounded([*argv, self.host.destination, "true"], _CONTROL_SECONDS)
 
-    def _add(self, *forwards: _Forward) -> None:
-        """All of them with one command. Where one fails, those before it may be there until the
-        link is closed."""
-        if not forwards:
-            return
+    def _add(self, forward: _Forward) -> None:
         with self._forwarding:
             self._require_ready()
-            for forward in forwards:
-                if forward.is_local:
-                    remove_stale_socket(Path(forward.listen))
-                    self._local.append(Path(forward.listen))
-            self._forward(forwards)
-            self._remote += [forward.listen for forward in forwards if not forward.is_local]
+            if forward.is_local:
+                remove_stale_socket(Path(forward.listen))
+            self._control_command("forward", forward)
+            self._forwards.append(forward)
 
     def _remove_remote(self) -> None:
-        if self._remote:
+        paths = [f.listen for f in list(self._forwards) if not f.is_local]
+        if paths:
             with contextlib.suppress(SatchelError):
-                self.run(["rm", "-f", "--", *self._remote], END_SECONDS)
+                self.run(["rm", "-f", "--", *paths], END_SECONDS)
 
-    def _forward(self, forwards: Sequence[_Forward]) -> None:
-        what = [word for forward in forwards for word in forward.argv()]
-        argv = ["ssh", *self._through(), "-O", "forward", *what, self.host.destination]
+    def _control_command(self, command: str, forward: _Forward) -> None:
+        argv = ["ssh", *self._through(), "-O", command, *forward.argv(), self.host.destination]
         ran = run_bounded(argv, _CONTROL_SECONDS)
         if ran.exit_code == 0:
             return
@@ -309,9 +304,9 @@ class SshLink:
             raise self._broken()
         said = printable(ran.stderr.decode("utf-8", "replace").strip(), 500)
         why = " ".join(filter(None, [said, self._said.text()[-500:]]))
-        fix = "" if all(forward.is_local for forward in forwards) else _REFUSED_FIX
-        listens = ", ".join(f"{forward.flag} {forward.listen}" for forward in forwards)
-        raise UnavailableError(f"{self.host.name}: cannot forward {listens}", why=why, fix=fix)
+        fix = "" if forward.is_local else _REFUSED_FIX
+        what = f"{self.host.name}: cannot {command} {forward.flag} {forward.listen}"
+        raise UnavailableError(what, why=why, fix=fix)
 
     def _through(self) -> list[str]:
         return ["-F", "none", "-S", str(self._control)]

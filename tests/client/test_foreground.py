@@ -12,7 +12,7 @@ from client.foreground import Foreground
 from client.pacing import HASTE, QUEUE_SECONDS, Pacing
 from client.sources import media_app, relay_app
 from tests.waiting import eventually
-from wire import PeerUnreachable, Priority
+from wire import Priority
 
 
 class Asked:
@@ -47,23 +47,6 @@ def test_what_is_fetched_ahead_waits_for_the_operation_and_a_miss_does_not(
             assert not any(call.done() for call in ahead)
         assert [call.result() for call in ahead] == [200, 200]
     assert len(home.priorities) == 3
-
-
-@pytest.mark.parametrize(("stands", "status"), [(True, 200), (False, 503)])
-def test_who_asks_home_while_its_link_is_made_again_is_answered(stands: bool, status: int) -> None:
-    """After a walk home answered nothing for a moment, and was left alone for seconds."""
-
-    class Broken(Asked):
-        def fetch(self, refs: bytes, priority: Priority) -> bytes:
-            super().fetch(refs, priority)
-            if len(self.priorities) == 1:
-                raise PeerUnreachable("its connection was cut")
-            return b""
-
-    home = Broken()
-    http = relay_app(home, Foreground(), lambda: stands).test_client()  # type: ignore[arg-type]
-    assert http.post("/v1/chunks", data=b"").status_code == status
-    assert len(home.priorities) == 1 + stands
 
 
 def test_nothing_gives_way_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:

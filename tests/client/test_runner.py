@@ -524,7 +524,7 @@ def test_close_ends_a_replica_that_is_being_brought_up(
 
     for app in ("media_app", "relay_app"):
         monkeypatch.setattr(
-            f"client.sources.{app}", lambda source, operations, *_: media_app(Held(), operations)
+            f"client.sources.{app}", lambda source, operations: media_app(Held(), operations)
         )
     errors: list[Exception] = []
 
