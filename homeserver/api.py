@@ -18,6 +18,8 @@ POST   /v1/services/S/doctor                      log records in, or home's log:
 POST   /v1/services/S/digest                      paths: a digest of the guest's files
 POST   /v1/forget                                 names, policy, dry_run
 POST   /v1/prune                                  dry_run
+POST   /v1/verify | settle                        the whole store
+POST   /v1/import | export                        name, file: absolute paths of this host
 POST   /v1/media/sync                             newest checkpoints onto media: media, services
 POST   /v1/media/defrag                           what resumes read first, in one piece: media
 POST   /v1/chunks                                 references in, pack records out
@@ -68,12 +70,13 @@ CLIENT_HEADER = "X-Satchel-Client"
 NUMBER_LIMIT = (1 << 63) - 1
 
 
-def home_app(home: Home, shares: Shares | None = None) -> flask.Flask:
-    """The application of `home`. Requests are answered in the server's threads."""
+def home_app(home: Home, shares: Shares | None = None, works: Works | None = None) -> flask.Flask:
+    """The application of `home`. Requests are answered in the server's threads. Who ends the
+    server closes `works` first."""
     app = flask.Flask("satchel-home", static_folder=None)
     app.json = _AsWritten(app)
     install_errors(app)
-    works = Works()
+    works = works or Works()
     app.register_blueprint(_chunks(home))
     app.register_blueprint(_services(home))
     app.register_blueprint(_operations(home, works))
@@ -116,7 +119,31 @@ def _upkeep(home: Home, works: Works) -> flask.Blueprint:
     def prune() -> Any:
         dry_run = _fields(dry_run=bool)["dry_run"]
         with works.begin(_word()) as progress:
-            return asdict(home.prune(dry_run=dry_run, progress=progress))
+            return home.prune(dry_run=dry_run, progress=progress)
+
+    @routes.post("/verify")
+    def verify() -> Any:
+        _fields()
+        with works.begin(_word()) as progress:
+            return home.verify(progress)
+
+    @routes.post("/settle")
+    def settle() -> Any:
+        _fields()
+        with works.begin(_word()) as progress:
+            return home.settle(progress)
+
+    @routes.post("/import")
+    def import_volume() -> Any:
+        fields = _fields(file=str, name=str)
+        with works.begin(_word()) as progress:
+            return home.import_volume(Path(fields["file"]), fields["name"], progress)
+
+    @routes.post("/export")
+    def export_volume() -> Any:
+        fields = _fields(name=str, file=str)
+        with works.begin(_word()) as progress:
+            return home.export_volume(fields["name"], Path(fields["file"]), progress)
 
     return routes
 

@@ -4,17 +4,21 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
-from chunkstore import Catalog, PruneReport, Store
+from chunkstore import Catalog, Store, StoreFull
+from homeserver import upkeep
 from homeserver.calls import CallKeepers
 from homeserver.carry import Carried, Synced, carry, defragment, sync
 from homeserver.guests import HomeShares
 from homeserver.machines import HomeClosing, Machines
-from homeserver.records import ServiceRecord, ServiceShelf, needed_roots
+from homeserver.records import ServiceRecord, ServiceShelf
 from homeserver.retention import Verdict, forget_volumes, judge_volumes, require_known
 from homeserver.service import Service, ServiceView
 from homeserver.settings import HomeSettings
@@ -24,11 +28,24 @@ from images import SIGNATURE_NAMESPACE, BuiltImage, Relocated
 from overlay import Unpacked
 from replay import Log
 from replica import CallHost, ShareHost
-from satchel.errors import ConflictError, IntegrityError, NotFoundError, UnsupportedError
+from satchel.errors import (
+    ConflictError,
+    IntegrityError,
+    NotFoundError,
+    SatchelError,
+    UnsupportedError,
+)
 from satchel.names import check_name
 from satchel.progress import Progress, silent
 from satchel.retention import Policy
 from wire import Identity, allowed_signers_line
+
+LEFT_FREE = 320 << 20
+"""Bytes of the disk that an import leaves: to machines, and to a prune, which makes room by copying
+what it keeps of a pack."""
+
+LOOK_SECONDS = 0.2
+"""How often what waits for its turn looks whether it is stopped."""
 
 
 class Home:
@@ -64,6 +81,7 @@ class Home:
         )
         self._lock = threading.RLock()
         self._carrying = threading.Lock()
+        self._tending = threading.Lock()
         self._closed = False
         self._services: dict[str, Service] = {}
         self._settling = BackgroundSettling(self.store) if settings.settle else None
@@ -169,13 +187,55 @@ class Home:
             verdicts += service.forget(policy, dry_run=dry_run)
         return verdicts
 
-    def prune(self, *, dry_run: bool = False, progress: Progress = silent) -> PruneReport:
-        """Remove the chunks that no volume, no checkpoint and no machine needs.
+    def prune(self, *, dry_run: bool = False, progress: Progress = silent) -> dict[str, Any]:
+        """As `upkeep.prune`, and never beside `verify`."""
+        with self._alone(progress):
+            return upkeep.prune(self.store, dry_run=dry_run, progress=progress)
 
-        Checkpoints may be taken meanwhile: none that is being made loses anything.
-        """
-        with self.store.making():
-            return self.store.prune(needed_roots(self.store), dry_run=dry_run, progress=progress)
+    def verify(self, progress: Progress = silent) -> dict[str, Any]:
+        """As `upkeep.verify`. Everything else goes on meanwhile but a prune, which waits."""
+        with self._alone(progress):
+            return upkeep.verify(self.store, progress)
+
+    @contextmanager
+    def _alone(self, progress: Progress) -> Iterator[None]:
+        """No prune and no verify but this one. It can be stopped while it waits for that."""
+        while not self._tending.acquire(timeout=LOOK_SECONDS):
+            progress(0, 0)
+        try:
+            yield
+        finally:
+            self._tending.release()
+
+    def settle(self, progress: Progress = silent) -> dict[str, Any]:
+        """As `upkeep.settle`. The settling in the background makes way for it."""
+        with self._settling.making_way() if self._settling else nullcontext():
+            return upkeep.settle(self.store, progress)
+
+    def export_volume(self, name: str, file: Path, progress: Progress = silent) -> dict[str, Any]:
+        """As `upkeep.export_volume`."""
+        return upkeep.export_volume(self.store, name, file, progress)
+
+    def import_volume(self, file: Path, name: str, progress: Progress = silent) -> dict[str, Any]:
+        """As `upkeep.import_volume`. Where there is no room for it, what it stored goes again:
+        before the disk is full, as nothing can be pruned then, and machines could not write."""
+
+        def look(done: int, total: int) -> None:
+            if shutil.disk_usage(self.store.path).free < LEFT_FREE:
+                raise StoreFull(
+                    f"cannot import {file}",
+                    why=f"less than {LEFT_FREE >> 20} MiB of the disk would be left to machines",
+                    fix="make room, say with `forget` and `prune`; or stop the daemon before",
+                )
+            progress(done, total)
+
+        look(0, 0)
+        try:
+            return upkeep.import_volume(self.store, file, name, look)
+        except StoreFull:
+            with suppress(SatchelError):
+                self.prune(progress=progress)
+            raise
 
     def close(self) -> None:
         """Stop every replica, also those that are starting, and close the store.

@@ -13,27 +13,18 @@ from __future__ import annotations
 import logging
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from stat import S_ISSOCK
 from typing import Any
 from urllib.parse import urlsplit
 
-from chunkstore import (
-    Catalog,
-    ChunkInvalid,
-    ChunkMissing,
-    Media,
-    Store,
-    TableRoot,
-    VerifyReport,
-    split_refs,
-)
+from chunkstore import ChunkInvalid, Media, Store, split_refs
+from homeserver.hurt import count_lost, lacking, needs_of
 from homeserver.media import find_media
-from homeserver.records import ServiceShelf
 from satchel.errors import NotFoundError, SatchelError, UsageError
-from satchel.ids import BLOCK_SIZE, CHUNK_REF_SIZE, ChunkRef, chunk_id
+from satchel.ids import BLOCK_SIZE, ChunkRef, chunk_id
 from satchel.paths import config_dir
 from satchel.progress import Progress, silent
 from wire import BATCH_LIMIT, ChunkClient, HttpClient, SshHost, SshLink
@@ -52,16 +43,6 @@ class Source:
 
     label: str
     fetch: Fetch
-
-
-@dataclass(frozen=True)
-class Need:
-    """A named thing that has to be whole. kind: `volume` or `checkpoint`."""
-
-    kind: str
-    name: str
-    version: str
-    roots: tuple[TableRoot, ...]
 
 
 @dataclass
@@ -85,39 +66,6 @@ class Repaired:
         return not self.hurt
 
 
-def needs_of(store: Store) -> tuple[list[Need], list[dict[str, Any]]]:
-    """Everything that has a name in a store and in the home beside it; and what is hurt because
-    its name or its manifest cannot be read."""
-    volumes, damaged = Catalog(store).survey()
-    needs = [Need("volume", e.name, e.version, (e.root,)) for e in volumes]
-    hurt = [
-        _hurt("volume", *label.partition("@")[::2], str(error)) for label, error in damaged.items()
-    ]
-    shelf = ServiceShelf.beside(store.path)
-    for name in shelf.names():
-        checkpoints = shelf.checkpoints(name)
-        for checkpoint in checkpoints.ids():
-            try:
-                roots = tuple(checkpoints.get(checkpoint).roots())
-                needs.append(Need("checkpoint", name, checkpoint, roots))
-            except SatchelError as error:
-                hurt.append(_hurt("checkpoint", name, checkpoint, str(error)))
-    return needs, hurt
-
-
-def hurt_in(store: Store, report: VerifyReport) -> list[dict[str, Any]]:
-    """Which volumes and checkpoints lack chunks, or cannot be read, when `verify` has told
-    `report`; as in `Repaired`."""
-    _find_out(store, report)
-    needs, hurt = needs_of(store)
-    return hurt + _lacking(store, needs)
-
-
-def hurt_text(hurt: Sequence[dict[str, Any]]) -> str:
-    """The same in one line."""
-    return "; ".join(f"{h['kind']} {h['name']}@{h['version']}: {h['why']}" for h in hurt)
-
-
 def repair(store: Store, sources: Sequence[Source], progress: Progress = silent) -> Repaired:
     """Read all of a store, and take from the sources what is lost. What was damaged on disk is
     gone from it afterwards where nothing is lost any more. `progress` goes over the store first,
@@ -127,7 +75,7 @@ def repair(store: Store, sources: Sequence[Source], progress: Progress = silent)
     """
     report = store.verify(progress)
     done = Repaired(records=report.records)
-    _find_out(store, report)
+    count_lost(store, report)
     needs, done.hurt = needs_of(store)
     roots = [root for need in needs for root in need.roots]
     lost: set[ChunkRef] = set(report.lost)
@@ -141,7 +89,7 @@ def repair(store: Store, sources: Sequence[Source], progress: Progress = silent)
     lost |= set(split_refs(store.missing(*roots)))
     done.lost = len(lost)
     done.unrepaired = [chunk_id(ref).hex() for ref in sorted(_absent(store, lost))]
-    done.hurt += _lacking(store, needs)
+    done.hurt += lacking(store, needs)
     if not done.unrepaired:
         store.rewrite({bad.pack for bad in report.bad})
     return done
@@ -219,28 +167,7 @@ def _take(
     return given
 
 
-def _find_out(store: Store, report: VerifyReport) -> None:
-    """Have the store count what is lost as missing."""
-    for ref in report.lost:
-        if not store.has(ref)[0]:
-            continue  # its place is gone; to forget each in the index costs a sync
-        with suppress(ChunkInvalid, ChunkMissing):
-            store.get(ref)
-
-
-def _lacking(store: Store, needs: Sequence[Need]) -> list[dict[str, Any]]:
-    return [
-        _hurt(need.kind, need.name, need.version, f"{len(lost) // CHUNK_REF_SIZE} chunks are lost")
-        for need in needs
-        if (lost := store.missing(*need.roots))
-    ]
-
-
 def _absent(store: Store, refs: set[ChunkRef]) -> set[ChunkRef]:
     order = sorted(refs)
     here = store.has(b"".join(order))
     return {ref for ref, there in zip(order, here, strict=True) if not there}
-
-
-def _hurt(kind: str, name: str, version: str, why: str) -> dict[str, Any]:
-    return {"kind": kind, "name": name, "version": version, "why": why}

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from chunkstore import Store
 from satchel.errors import SatchelError
@@ -20,7 +22,7 @@ PAUSE_SECONDS = 600.0
 
 
 class _Stopped(Exception):
-    """Raised out of the progress of a settling that is to end."""
+    """Raised out of the progress of a settling that is to end, or to make way."""
 
 
 class BackgroundSettling:
@@ -34,6 +36,8 @@ class BackgroundSettling:
         self._first = first
         self._pause = pause
         self._stopping = threading.Event()
+        self._away = 0
+        self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="settling", daemon=True)
         self._thread.start()
 
@@ -42,6 +46,17 @@ class BackgroundSettling:
         self._stopping.set()
         self._thread.join()
 
+    @contextmanager
+    def making_way(self) -> Iterator[None]:
+        """For whoever settles the store without such manners: within it, this one soon stops."""
+        with self._lock:
+            self._away += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._away -= 1
+
     def _run(self) -> None:
         wait = self._first
         while not self._stopping.wait(wait):
@@ -49,7 +64,7 @@ class BackgroundSettling:
             try:
                 report = self._store.settle(background=True, progress=self._look)
             except _Stopped:
-                return
+                continue
             except SatchelError as error:
                 logger.warning("the store cannot be settled: %s", error)
                 continue
@@ -58,5 +73,5 @@ class BackgroundSettling:
                 logger.info("settled %d chunks, %.1f MB less", report.chunks, saved)
 
     def _look(self, done: int, total: int) -> None:
-        if self._stopping.is_set():
+        if self._stopping.is_set() or self._away:
             raise _Stopped

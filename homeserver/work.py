@@ -25,7 +25,8 @@ class Works:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._going: dict[str, _Work] = {}
+        self._going: set[_Work] = set()
+        self._closed = False
 
     @contextmanager
     def begin(self, word: str) -> Iterator[Progress]:
@@ -33,17 +34,17 @@ class Works:
 
         Raises ConflictError when another one has that word.
         """
-        work = _Work()
+        work = _Work(word)
         with self._lock:
-            if word in self._going:
+            if self._named(word):
                 raise ConflictError(f"there is a work {word} already")
-            if word:
-                self._going[word] = work
+            self._going.add(work)
+            work.stopped = self._closed
         try:
             yield work.report
         finally:
             with self._lock:
-                self._going.pop(word, None)
+                self._going.discard(work)
 
     def state(self, word: str) -> dict[str, int]:
         """done and total, as a Progress is told them. Raises NotFoundError when it is over."""
@@ -54,15 +55,28 @@ class Works:
         """Let it end with WorkStopped the next time that it reports. Raises NotFoundError."""
         self._get(word).stopped = True
 
+    def close(self) -> None:
+        """Stop them all, also those that begin from now on: a process must not end under a work,
+        whose thread would not come back out of the engine."""
+        with self._lock:
+            self._closed = True
+            for work in self._going:
+                work.stopped = True
+
     def _get(self, word: str) -> _Work:
         with self._lock:
-            if word not in self._going:
-                raise NotFoundError(f"no work {word} is under way")
-            return self._going[word]
+            work = self._named(word)
+        if not work:
+            raise NotFoundError(f"no work {word} is under way")
+        return work
+
+    def _named(self, word: str) -> _Work | None:
+        return next((work for work in self._going if word and work.word == word), None)
 
 
 class _Work:
-    def __init__(self) -> None:
+    def __init__(self, word: str) -> None:
+        self.word = word
         self.done = 0
         self.total = 0
         self.stopped = False

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""Small files that are written once and never seen half-written."""
+"""Small files that are written once and never seen half-written; the mode of new files."""
 
 from __future__ import annotations
 
@@ -35,3 +35,13 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def new_mode() -> int:
+    """Of a file that this process makes, by its umask. os.umask can only tell that by changing it,
+    which other threads would see."""
+    with open("/proc/self/status", encoding="ascii") as lines:  # noqa: PTH123
+        for line in lines:
+            if line.startswith("Umask:"):
+                return 0o666 & ~int(line.split()[1], 8)
+    return 0o644

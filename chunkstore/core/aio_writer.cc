@@ -22,7 +22,7 @@ class AioWriter final : public AsyncWriter {
   AioWriter(const AioWriter&) = delete;
   AioWriter& operator=(const AioWriter&) = delete;
 
-  static constexpr int kRequests = 16;
+  static constexpr size_t kRequests = 16;
 
   // What is no whole pages, and what the kernel does not take, is written before this returns.
   Status Write(uint64_t offset, const void* data, size_t n) override {
@@ -38,7 +38,7 @@ class AioWriter final : public AsyncWriter {
 
   Status Wait() override {
     Status first;
-    while (free_.size() < kRequests) {
+    for (size_t under_way = kRequests - free_.size(); under_way > 0; --under_way) {
       Status status = Reap();
       if (first.ok()) first = std::move(status);
     }

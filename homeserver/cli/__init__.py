@@ -8,11 +8,9 @@ from pathlib import Path
 
 import click
 
-from console import CommandGroup, log_to_stderr
+from console import program_group
 from homeserver.cli.context import Context
 from homeserver.settings import HomeSettings
-from satchel.paths import config_dir
-from satchel.settings import load
 
 COMMANDS = {
     "checkpoint": "Take a checkpoint of SERVICE.",
@@ -38,28 +36,13 @@ COMMANDS = {
 """What --help says of each. Each is a module."""
 
 
-@click.group(
-    cls=CommandGroup,
-    package=__name__,
-    lines=COMMANDS,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-@click.option(
-    "--config",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Settings [default: XDG's home.toml].",
-)
+@program_group(__name__, COMMANDS, HomeSettings, "home.toml")
 @click.option(
     "--store",
     type=click.Path(path_type=Path),
     envvar="SATCHEL_STORE",
     help="The store to work on [default: the home's own].",
 )
-@click.option("-v", "--verbose", is_flag=True, help="Log what is of use to a developer.")
-@click.version_option(package_name="satchel")
-@click.pass_context
-def group(context: click.Context, config: Path | None, store: Path | None, verbose: bool) -> None:
+def group(settings: HomeSettings, store: Path | None) -> Context:
     """The home server: where a service lives for good."""
-    log_to_stderr(verbose=verbose)
-    settings = load(HomeSettings, config or config_dir() / "home.toml")
-    context.obj = Context(settings, store or settings.store)
+    return Context(settings, store or settings.store)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, TimeoutError
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -22,6 +22,7 @@ from satchel.errors import SatchelError, UnavailableError, UsageError
 if TYPE_CHECKING:
     from chunkstore import Store
     from homeserver.home import Home
+    from satchel.progress import Progress
     from wire import HttpClient
 
 LOOK_SECONDS = 0.2
@@ -113,6 +114,23 @@ class Context:
             yield home
         finally:
             home.close()
+
+    def tend(
+        self,
+        title: str,
+        path: str,
+        body: Any,
+        here: Callable[[Store, Progress], Any],
+        *,
+        quiet: bool,
+        opened: Callable[[], Store] | None = None,
+    ) -> Any:
+        """What is done with the whole store: by the daemon, at that path, where it has it open;
+        else by `here`, which says the same. opened: what opens it then, `open_store` by default."""
+        if self.serves_store:
+            return self.follow(title, path, body, quiet=quiet)
+        with (opened or self.open_store)() as store, bar(title, quiet=quiet) as progress:
+            return here(store, progress)
 
     def follow(self, title: str, path: str, body: Any, *, quiet: bool) -> Any:
         """What the daemon answers to a long request, with a bar meanwhile. Ctrl-C stops the work

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import click
 
-from chunkstore import Catalog
-from console import bar, json_option, show
+from console import json_option, show
+from homeserver import upkeep
 from homeserver.cli.context import Context, pass_context
 from satchel.errors import UsageError
+from satchel.files import new_mode
 
 
 @click.command("export")
@@ -22,7 +23,7 @@ from satchel.errors import UsageError
 def command(context: Context, name: str, file: Path, as_json: bool) -> None:
     """Export volume NAME into FILE, raw and sparse.
 
-    FILE appears when it is complete. The daemon must not run.
+    FILE appears when it is complete. While the daemon runs, it does this.
     """
     if str(file) == "-":
         raise UsageError(
@@ -30,8 +31,13 @@ def command(context: Context, name: str, file: Path, as_json: bool) -> None:
             why="what is written is sparse, and appears when it is complete",
             fix="name a file; or `satchel-home serve-volume`, from which nbdcopy makes a stream",
         )
-    with context.open_store_to_read() as store:
-        root = Catalog(store).get(name).root
-        with bar(f"export {name}", quiet=as_json) as progress:
-            store.export_file(root, file, progress=progress)
-    show({"name": name, "file": str(file), "size": root.size}, as_json=as_json)
+    written = context.tend(
+        f"export {name}",
+        "/v1/export",
+        {"name": name, "file": str(file.absolute())},
+        lambda store, progress: upkeep.export_volume(store, name, file, progress),
+        quiet=as_json,
+        opened=context.open_store_to_read,
+    )
+    file.chmod(new_mode())  # the daemon has an umask of its own
+    show({**written, "file": str(file)}, as_json=as_json)

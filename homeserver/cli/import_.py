@@ -6,16 +6,19 @@ from __future__ import annotations
 
 import contextlib
 from pathlib import Path
+from typing import Any
 
 import click
 
-from chunkstore import Catalog, StoreFull
-from console import bar, json_option, show
+from chunkstore import Store, StoreFull
+from console import json_option, show
+from homeserver import upkeep
 from homeserver.cli.context import Context, pass_context
 from homeserver.cli.prune import prune
 from images import raw_view
 from satchel.errors import SatchelError
 from satchel.names import check_name
+from satchel.progress import Progress
 
 
 @click.command("import")
@@ -29,25 +32,23 @@ def command(context: Context, file: Path, name: str, as_it_is: bool, as_json: bo
 
     FILE is raw or qcow2; other formats are refused. Durable when it returns. Older versions of NAME
     stay until `forget`. Says what it took in the store, and how many new blocks have the SHA-1 of
-    another one; they are stored all the same. The daemon must not run.
+    another one; they are stored all the same. While the daemon runs, it does this, and leaves room
+    on the disk to machines.
     """
     check_name(name, "volume")
-    with context.open_store() as store:
-        catalog = Catalog(store)
+
+    def here(store: Store, progress: Progress) -> dict[str, Any]:
         before = store.pack_bytes
-        with (
-            raw_view(file, as_it_is=as_it_is) as raw,
-            bar(f"import {name}", quiet=as_json) as progress,
-        ):
-            base = catalog.newest_of(raw.stat().st_size)
-            try:
-                root = store.import_file(raw, base=base, progress=progress)
-            except StoreFull:
-                store.give_back()
-                if not before:  # what was made durable on the way is not given back
-                    with contextlib.suppress(SatchelError):
-                        prune(context, dry_run=False, quiet=True)
-                raise
-        entry = catalog.add(name, root)
-        said = {"stored_bytes": store.pack_bytes - before, "collisions": store.collisions}
-    show({"name": name, "version": entry.version, **root.to_json(), **said}, as_json=as_json)
+        try:
+            return upkeep.import_volume(store, raw, name, progress)
+        except StoreFull:
+            store.give_back()
+            if not before:  # what was made durable on the way is not given back
+                with contextlib.suppress(SatchelError):
+                    prune(context, dry_run=False, quiet=True)
+            raise
+
+    with raw_view(file, as_it_is=as_it_is) as raw:
+        body = {"file": str(raw.resolve()), "name": name}  # /dev/stdin is another one there
+        made = context.tend(f"import {name}", "/v1/import", body, here, quiet=as_json)
+    show(made, as_json=as_json)

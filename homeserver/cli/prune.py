@@ -4,13 +4,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 import click
 
 from chunkstore import Store, StoreFull
-from console import bar, json_option, show
+from console import json_option, show
+from homeserver import upkeep
 from homeserver.cli.context import Context, pass_context
 from homeserver.records import needed_roots
 
@@ -30,11 +30,15 @@ def command(context: Context, dry_run: bool, as_json: bool) -> None:
 
 def prune(context: Context, *, dry_run: bool, quiet: bool) -> dict[str, Any]:
     """The report of a prune, by the daemon where it has the store."""
-    if context.serves_store:
-        answer = context.follow("prune", "/v1/prune", {"dry_run": dry_run}, quiet=quiet)
-        return dict(answer)
-    with _open(context, dry_run=dry_run) as store, bar("prune", quiet=quiet) as progress:
-        return asdict(store.prune(needed_roots(store), dry_run=dry_run, progress=progress))
+    pruned: dict[str, Any] = context.tend(
+        "prune",
+        "/v1/prune",
+        {"dry_run": dry_run},
+        lambda store, progress: upkeep.prune(store, dry_run=dry_run, progress=progress),
+        quiet=quiet,
+        opened=lambda: _open(context, dry_run=dry_run),
+    )
+    return pruned
 
 
 def _open(context: Context, *, dry_run: bool) -> Store:

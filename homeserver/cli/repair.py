@@ -11,7 +11,8 @@ import click
 
 from console import bar, json_option, show
 from homeserver.cli.context import Context, pass_context
-from homeserver.repair import hurt_text, open_source, repair
+from homeserver.hurt import hurt_text
+from homeserver.repair import open_source, repair
 from satchel.errors import IntegrityError
 
 

@@ -13,6 +13,7 @@ from homeserver.api import MAX_BODY, home_app
 from homeserver.cli.context import Context, pass_context
 from homeserver.home import Home
 from homeserver.shares import Shares, ShareShelf
+from homeserver.work import Works
 from hypervisor import QemuDriver
 from wire import serve
 
@@ -35,8 +36,12 @@ def command(context: Context, launches: tuple[str, ...], as_json: bool) -> None:
         ):
             for name in launches:
                 home.service(name).launch()
-            app = home_app(home, shares)
-            with serve(app, settings.socket, threads=settings.threads, max_body=MAX_BODY):
+            works = Works()
+            app = home_app(home, shares, works)
+            with (
+                serve(app, settings.socket, threads=settings.threads, max_body=MAX_BODY),
+                closing(works),  # while the server still answers who waits for them
+            ):
                 if as_json:
                     show({"socket": str(settings.socket)}, as_json=True)
                 serve_until_signal(f"home server answers at {settings.socket}")

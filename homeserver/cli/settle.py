@@ -4,11 +4,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 import click
 
-from console import bar, json_option, show
+from console import json_option, show
+from homeserver import upkeep
 from homeserver.cli.context import Context, pass_context
 
 
@@ -16,10 +15,8 @@ from homeserver.cli.context import Context, pass_context
 @json_option
 @pass_context
 def command(context: Context, as_json: bool) -> None:
-    """Compress what imports and checkpoints stored as it was. The daemon must not run.
+    """Compress what imports and checkpoints stored as it was.
 
-    Ctrl-C keeps what is done; another call goes on from there.
+    Ctrl-C keeps what is done; another call goes on from there. While the daemon runs, it does this.
     """
-    with context.open_store() as store, bar("settle", quiet=as_json) as progress:
-        report = store.settle(progress=progress)
-    show(asdict(report), as_json=as_json)
+    show(context.tend("settle", "/v1/settle", {}, upkeep.settle, quiet=as_json), as_json=as_json)

@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import click
 
-from console import bar, json_option, show
+from console import json_option, show
+from homeserver import upkeep
 from homeserver.cli.context import Context, pass_context
-from homeserver.repair import hurt_in, hurt_text
+from homeserver.hurt import hurt_text
 from satchel.errors import IntegrityError
 
 
@@ -18,20 +19,19 @@ from satchel.errors import IntegrityError
 def command(context: Context, as_json: bool) -> None:
     """Check the store: each record's checksum and both hashes.
 
-    Says which volumes and checkpoints are hurt. The daemon must not run.
+    Says which volumes and checkpoints are hurt. While the daemon runs, it does this, and goes on
+    with everything else but a prune.
     """
-    with context.open_store_to_read() as store, bar("verify", quiet=as_json) as progress:
-        report = store.verify(progress=progress)
-        hurt = hurt_in(store, report)
-    ok = report.ok and not hurt
-    show({**report.to_json(), "ok": ok, "hurt": hurt}, as_json=as_json)
-    if ok:
+    opened = context.open_store_to_read
+    report = context.tend("verify", "/v1/verify", {}, upkeep.verify, quiet=as_json, opened=opened)
+    show(report, as_json=as_json)
+    if report["ok"]:
         return
-    if hurt:
+    if hurt := report["hurt"]:
         why = hurt_text(hurt)
         fix = "`satchel-home repair --from` a store, media or a peer; or import again"
     else:
-        places = len(report.bad) or len(report.lost)
+        places = len(report["bad"]) or len(report["lost"])
         why = (
             f"{places} records are not what they should be; no volume and no checkpoint needs them"
         )

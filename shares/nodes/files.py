@@ -17,6 +17,7 @@ import os
 import stat
 from typing import IO, TYPE_CHECKING, Any
 
+from satchel.files import new_mode
 from shares.coherence import FileId
 from shares.nodes.handles import reads_from, writes_to
 from shares.nodes.operations import ROOT, Changes, Operations
@@ -168,9 +169,8 @@ def _opened(node: Operations, path: str | bytes, flags: int) -> tuple[FileId, in
     except FileNotFoundError:
         if not flags & os.O_CREAT:
             raise
-        mode = 0o666 & ~_umask()
         owner = os.getuid(), os.getgid()
-        entry, handle = node.create(parent, name, mode, flags, *owner)
+        entry, handle = node.create(parent, name, new_mode(), flags, *owner)
         return entry.attributes.file, handle.number
     if flags & os.O_EXCL:
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
@@ -182,12 +182,3 @@ def _opened(node: Operations, path: str | bytes, flags: int) -> tuple[FileId, in
 
 def _names(path: str | bytes) -> list[bytes]:
     return [name for name in os.fsencode(path).split(b"/") if name not in {b"", b"."}]
-
-
-def _umask() -> int:
-    """Of this process. os.umask can only tell it by changing it, which other threads would see."""
-    with open("/proc/self/status", encoding="ascii") as lines:  # noqa: PTH123
-        for line in lines:
-            if line.startswith("Umask:"):
-                return int(line.split()[1], 8)
-    return 0o022

@@ -14,6 +14,7 @@ import pytest
 from homeserver import Home, HomeSettings, Service
 from hypervisor import FakeDriver, FakeMachine, MachineState
 from images import Recipe
+from tests.homeserver.program import Program
 from tests.scripted import scripted_driver
 
 DISK = random.Random(1).randbytes(256 << 10)
@@ -84,6 +85,16 @@ class Bench:
     def left(self) -> list[str]:
         """Folders of running replicas."""
         return sorted(path.name for path in (self.settings.run / "r").glob("*"))
+
+
+def program_of(bench: Bench, folder: Path) -> Program:
+    """Of the bench's home, with a configuration in that folder."""
+    bench.settings.run.mkdir(exist_ok=True, mode=0o700)
+    config = folder / "config" / "satchel"
+    config.mkdir(parents=True)
+    folders = {"data": bench.settings.data, "run": bench.settings.run}
+    (config / "home.toml").write_text("".join(f'{k} = "{v}"\n' for k, v in folders.items()))
+    return Program(folder)
 
 
 @pytest.fixture

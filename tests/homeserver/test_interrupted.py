@@ -23,7 +23,7 @@ from homeserver.api import MAX_BODY, home_app
 from homeserver.media import media_contents, verify_media
 from homeserver.work import Works, WorkStopped
 from satchel.progress import Progress
-from tests.homeserver.conftest import Bench
+from tests.homeserver.conftest import Bench, program_of
 from tests.homeserver.program import PROGRAM, Program
 from tests.homeserver.test_carry import run
 from tests.needs import requires
@@ -118,11 +118,7 @@ def media(tmp_path: Path) -> Path:
 def program(bench: Bench, tmp_path: Path) -> Program:
     """Of the bench's home, of which a disk has 6 MiB."""
     (bench.settings.images / "speech" / "disk").write_bytes(random.Random(9).randbytes(6 * MIB))
-    config = tmp_path / "config" / "satchel"
-    config.mkdir(parents=True)
-    folders = {"data": bench.settings.data, "run": bench.settings.run}
-    (config / "home.toml").write_text("".join(f'{k} = "{v}"\n' for k, v in folders.items()))
-    return Program(tmp_path)
+    return program_of(bench, tmp_path)
 
 
 @contextmanager

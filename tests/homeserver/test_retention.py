@@ -95,7 +95,7 @@ def test_a_policy_over_the_checkpoints_of_a_service(bench: Bench) -> None:
     with pytest.raises(NameNotFound):
         bench.home.forget(["nothing"], Policy(last=1))
     before = service.replica().digest(["/state"])
-    assert bench.home.prune().removed > 0
+    assert bench.home.prune()["removed"] > 0
     service.stop()
     service.launch()
     service.wait_executed(service.last_logged)
