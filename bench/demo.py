@@ -75,11 +75,18 @@ def play(checkout: Path, profile: str, out: Path) -> Facts:
     """Its demo's summary. Raises UnavailableError where it fails."""
     environment = {k: v for k, v in os.environ.items() if k != "SATCHEL_TEST_CACHE"}
     argv = [str(checkout / "scripts" / "demo"), "--profile", profile, "--out", str(out)]
-    done = subprocess.run(
-        argv, cwd=checkout, env=environment, capture_output=True, text=True, check=False
-    )
-    if done.returncode != 0:
-        raise UnavailableError(f"the demo of {checkout} failed", why=done.stdout[-1000:])
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        argv, cwd=checkout, env=environment, stdout=pipe, stderr=pipe, text=True
+    ) as demo:
+        try:
+            said, _ = demo.communicate()
+        except BaseException:  # of a demo that is killed, namespaces and mounts are left
+            demo.terminate()
+            demo.communicate()
+            raise
+    if demo.returncode != 0:
+        raise UnavailableError(f"the demo of {checkout} failed", why=said[-1000:])
     return dict(json.loads((out / "summary.json").read_text()))
 
 

@@ -55,6 +55,9 @@ class SlowSource:
         """The same of places."""
         return self._carried(records_below(self._store.records, places))
 
+    def renewed(self) -> bool:
+        return False
+
     def close(self) -> None:
         """The store stays."""
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from client.endpoints import SurrogateEndpoint
     from client.foreground import Foreground
     from client.journal import Journal
+    from client.pacing import Way
     from client.runner import Runner
     from client.session import Session
     from client.settings import ClientSettings
@@ -47,6 +48,7 @@ __all__ = [
     "Runner",
     "Session",
     "SurrogateEndpoint",
+    "Way",
     "media_app",
     "relay_app",
 ]

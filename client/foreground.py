@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from client.pacing import Pacing
+from client.pacing import Pacing, Way
 from wire import Priority
 
 YIELD_SECONDS = 0.05
@@ -59,20 +59,15 @@ class Foreground:
             pause = self._carried_at - time.monotonic()
             self._changed.wait_for(lambda: self._under_way == 0, max(0.0, pause))
 
-    def arrives(self, rate: float) -> None:
-        """A surrogate says how many bytes a second it gets from here; 0: it does not know."""
-        with self._changed:
-            self._pacing.arrives(rate)
-
-    def pieces(self, answer: bytes, priority: Priority) -> Iterator[bytes]:
+    def pieces(self, way: Way, answer: bytes, priority: Priority) -> Iterator[bytes]:
         """An answer to a surrogate, each piece when it may leave."""
-        size = self._pacing.piece or max(1, len(answer))
+        size = way.piece or max(1, len(answer))
         for start in range(0, len(answer), size):
             piece = answer[start : start + size]
             with self._changed:
                 if start or priority is not Priority.DEMAND:
                     self._wait_turn(priority)
-                self._pacing.sent(len(piece), time.monotonic())
+                self._pacing.sent(len(piece), way, time.monotonic())
             yield piece
 
     def _wait_turn(self, priority: Priority) -> None:

@@ -37,26 +37,33 @@ Turn = tuple[int, int]
 """The rank of a priority, and who came first."""
 
 
-class Pacing:
-    """See the module.
+class Way:
+    """To one surrogate: what another one gets says nothing of it. A client that has walked reaches
+    the one that it comes from over the Internet, and the next one over Wi-Fi.
 
     rate: bytes a second that arrive; 0: not known, or so many that nothing waits
     """
 
     def __init__(self) -> None:
         self.rate = 0.0
-        self._gone_at = 0.0  # when all that was sent has left the link
-        self._numbers = itertools.count()
-        self._turns: list[Turn] = []
 
     def arrives(self, rate: float) -> None:
-        """So many bytes a second arrive; 0: not known."""
+        """The surrogate says how many bytes a second it gets; 0: it does not know."""
         self.rate = max(rate, LEAST_RATE) if 0 < rate < MOST_RATE else 0.0
 
     @property
     def piece(self) -> int:
         """Bytes that are sent at once; 0: all."""
         return max(PIECE_BYTES, int(self.rate * PIECE_SECONDS)) if self.rate else 0
+
+
+class Pacing:
+    """See the module. All ways begin at this client's link."""
+
+    def __init__(self) -> None:
+        self._gone_at = 0.0  # when all that was sent has left the link
+        self._numbers = itertools.count()
+        self._turns: list[Turn] = []
 
     def join(self, priority: Priority) -> Turn:
         """Somebody has a piece to send."""
@@ -74,6 +81,6 @@ class Pacing:
             return None
         return max(0.0, self._gone_at - QUEUE_SECONDS - now)
 
-    def sent(self, size: int, now: float) -> None:
-        if self.rate:
-            self._gone_at = max(self._gone_at, now) + size / (HASTE * self.rate)
+    def sent(self, size: int, way: Way, now: float) -> None:
+        if way.rate:
+            self._gone_at = max(self._gone_at, now) + size / (HASTE * way.rate)

@@ -15,7 +15,7 @@ import math
 import secrets
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -185,10 +185,11 @@ class Replicas:
         self, surrogate: str, use_media: bool, route: Route, progress: Progress
     ) -> BroughtUp:
         began = time.monotonic()
+        beginning = self._begin_beside(route)
         link, chunks = self._connect(surrogate)
         forwarded = HostStatus.from_json(link.http.get_json("/v1/status")).forwarded
         self._leftovers.remove_from(surrogate, link)
-        begin = self.planner.begin(route, self.manifest)
+        begin = beginning.result() if beginning else self.planner.begin(route, self.manifest)
         if route is Route.FRESH:
             self.manifest = begin.manifest
         giver = begin.giver.name if begin.giver else ""
@@ -233,6 +234,16 @@ class Replicas:
             paused_seconds=begin.paused_seconds,
             replay_seconds=min(caught_up - running, replayed * each if each else math.inf),
         )
+
+    def _begin_beside(self, route: Route) -> Future[Begin] | None:
+        """A hand-over is asked for while the links are made: one that nobody takes changes nothing.
+        A checkpoint of home's would be another one to begin from, for no move."""
+        if route is not Route.HANDOVER:
+            return None
+        pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="hand-over")
+        beginning = pool.submit(self.planner.begin, route, self.manifest)
+        pool.shutdown(wait=False)
+        return beginning
 
     def _connect(self, surrogate: str) -> tuple[Link, Link]:
         """The two links to a surrogate, at once; meanwhile the one for home's chunks, if it can."""

@@ -42,9 +42,9 @@ was 1 to 5 MB/s."""
 FIRST_HOME_RATE = 1.2e6
 """From home, behind an uplink of 20 Mb/s, it was 1.1 to 1.4 MB/s."""
 
-FIRST_ASKED_SECONDS = {"replay": 0.0, "handover": 2.5, "fresh": 4.0}
-"""Before anything flows, while nothing is known. Right after a walk it was 2 to 4 s of a hand-over,
-and 3.5 to 5 s of home's checkpoint."""
+FIRST_ASKED_SECONDS = {"replay": 0.0, "handover": 1.0, "fresh": 4.0}
+"""Before anything flows, while nothing is known. Right after a walk it was 0.6 to 1 s of a
+hand-over, and 3.5 to 6 s of home's checkpoint."""
 
 FIRST_START_SECONDS = {"replay": 0.8, "handover": 1.5, "fresh": 1.3}
 """Then, until a machine runs that has nothing to execute, while nothing is known. It was 0.6 to 1.2

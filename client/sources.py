@@ -9,18 +9,21 @@ A chunk is given only to who knows its SHA-256, so a surrogate learns no other s
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from flask import Flask
 
 from chunkstore import Media, answering_places
 from client.endpoints import HOME
 from client.foreground import Foreground
+from client.pacing import Way
 from client.settings import ClientSettings
 from wire import (
     ChunkClient,
     Lane,
     Link,
     Links,
+    PeerUnreachable,
     SourceAddress,
     Turnstile,
     chunk_routes,
@@ -35,6 +38,9 @@ Provider = Callable[[bytes], bytes]
 
 MEDIA_READERS = 2
 """Requests that read a medium at once. More only make it seek."""
+
+RELAY_SECONDS = 2.0
+"""How long a request for home waits for a connection that is being made."""
 
 
 class Sources:
@@ -63,16 +69,21 @@ class Sources:
         over. Raises StateError without a connection.
         """
         apps: list[tuple[str, Flask]] = []
+        way = Way()
         if giver:
             bulk = self._links.get(chunks_link(giver), self._settings.surrogate(giver), Lane.BULK)
             bulk.want()
-            apps.append((giver, relay_app(ChunkClient(bulk.http), self._operations)))
+            apps.append((giver, self._relay(bulk, way)))
         if self._media is not None and use_media:
-            apps.append(("media", media_app(self._media, self._operations)))
+            apps.append(("media", media_app(self._media, self._operations, way)))
         if self._settings.home.destination:
             bulk = self._links.get(chunks_link(HOME), self._settings.home, Lane.BULK)
-            apps.append((HOME, relay_app(ChunkClient(bulk.http), self._operations)))
+            apps.append((HOME, self._relay(bulk, way)))
         return tuple(SourceAddress(n, link.offer(n, app, folder)) for n, app in apps)
+
+    def _relay(self, link: Link, way: Way) -> Flask:
+        home = ChunkClient(link.http)
+        return relay_app(home, self._operations, way, lambda: link.stands(RELAY_SECONDS))
 
 
 def chunks_link(name: str) -> str:
@@ -80,33 +91,49 @@ def chunks_link(name: str) -> str:
     return f"{name}-chunks"
 
 
-def media_app(media: Media, operations: Foreground) -> Flask:
-    """An application that answers chunk requests from a medium, and no other requests."""
+def media_app(media: Media, operations: Foreground, way: Way) -> Flask:
+    """An application that answers chunk requests from a medium, and no other requests. way: to who
+    asks, that learns from them how fast it is."""
     turnstile = Turnstile(MEDIA_READERS)
     app = _app(
         turnstile.in_turn(media.records),
         turnstile.in_turn(answering_places(media.records)),
         operations,
+        way,
     )
 
     @app.before_request
     def note_rate() -> None:
         """Of what comes from home it would be the rate of home's uplink."""
-        operations.arrives(requested_rate())
+        way.arrives(requested_rate())
 
     return app
 
 
-def relay_app(home: ChunkClient, operations: Foreground) -> Flask:
-    """An application that hands chunk requests on to home, as urgent as they came."""
+def relay_app(
+    home: ChunkClient, operations: Foreground, way: Way, stands: Callable[[], bool] = lambda: False
+) -> Flask:
+    """An application that hands chunk requests on to home, as urgent as they came. stands: whether
+    home is reached now; then it is asked again where there was no answer, because a source without
+    an answer is left alone for a while."""
+
+    def again(ask: Callable[[], bytes]) -> bytes:
+        try:
+            return ask()
+        except PeerUnreachable:
+            if not stands():
+                raise
+        return ask()
+
     return _app(
-        lambda refs: home.fetch(refs, requested_priority()),
-        lambda places: home.below(places, requested_priority()),
+        lambda refs: again(lambda: home.fetch(refs, requested_priority())),
+        lambda places: again(lambda: home.below(places, requested_priority())),
         operations,
+        way,
     )
 
 
-def _app(provider: Provider, below: Provider, operations: Foreground) -> Flask:
+def _app(provider: Provider, below: Provider, operations: Foreground, way: Way) -> Flask:
     app = Flask("satchel-source")
     install_errors(app)
 
@@ -117,6 +144,7 @@ def _app(provider: Provider, below: Provider, operations: Foreground) -> Flask:
 
         return provide
 
-    routes = chunk_routes(after_operations(provider), after_operations(below), operations.pieces)
+    pieces = partial(operations.pieces, way)
+    routes = chunk_routes(after_operations(provider), after_operations(below), pieces)
     app.register_blueprint(routes)
     return app

@@ -4,7 +4,7 @@
 
 - startup: Ctrl-C is quiet before the rest is imported
 - program: a click group run as a program: errors become one line and an exit code
-- commands: such a group, whose commands are imported when they are wanted
+- commands: such a group, whose commands are imported when they are wanted; options of all programs
 - progress: a bar with rate and time left on a terminal, nothing elsewhere
 - output: the same answer as a table for people or as JSON for programs
 - logs: logging, configured by programs only
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from satchel.deferred import deferred
 
 if TYPE_CHECKING:
-    from console.commands import CommandGroup
+    from console.commands import program_group
     from console.logs import log_to_stderr
     from console.output import age, print_table, show, size
     from console.program import (
@@ -31,7 +31,6 @@ else:
     __getattr__ = deferred(__name__)
 
 __all__ = [
-    "CommandGroup",
     "age",
     "bar",
     "deaf_to_signals",
@@ -39,6 +38,7 @@ __all__ = [
     "json_option",
     "log_to_stderr",
     "print_table",
+    "program_group",
     "run_program",
     "serve_until_signal",
     "show",

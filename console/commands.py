@@ -1,15 +1,56 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""A program's commands, each in a module of its own that is imported when the command runs."""
+"""A program's commands, each in a module of its own that is imported when the command runs; and
+what comes before any of them."""
 
 from __future__ import annotations
 
+import functools
 import importlib
 import keyword
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import click
+
+from console.logs import log_to_stderr
+from satchel.paths import config_dir
+from satchel.settings import load
+
+
+def program_group(
+    package: str, lines: Mapping[str, str], settings: type[Any], file: str
+) -> Callable[[Callable[..., object]], click.Group]:
+    """Makes a program of a function: from its settings, which are read from `file` of the
+    configuration or from what --config names, and its own options, it makes what each command gets
+    as its context's object. package, lines: as CommandGroup's."""
+
+    def decorate(begin: Callable[..., object]) -> click.Group:
+        @click.group(
+            cls=CommandGroup,
+            package=package,
+            lines=lines,
+            context_settings={"help_option_names": ["-h", "--help"]},
+        )
+        @click.option(
+            "--config",
+            type=click.Path(exists=True, dir_okay=False, path_type=Path),
+            help=f"Settings [default: XDG's {file}].",
+        )
+        @click.option("-v", "--verbose", is_flag=True, help="Log what is of use to a developer.")
+        @click.version_option(package_name="satchel")
+        @functools.wraps(begin)
+        @click.pass_context
+        def group(
+            context: click.Context, /, config: Path | None, verbose: bool, **own: object
+        ) -> None:
+            log_to_stderr(verbose=verbose)
+            context.obj = begin(load(settings, config or config_dir() / file), **own)
+
+        return group
+
+    return decorate
 
 
 class CommandGroup(click.Group):

@@ -58,11 +58,12 @@ from replica.shares import (
     SharesUnserved,
 )
 from replica.working_set import BLOCK_LIMIT as WORKING_SET_LIMIT
-from replica.working_set import Frame, Run, WorkingSetInvalid, directory_size
+from replica.working_set import HASTY_PRESET, Frame, Run, WorkingSetInvalid, directory_size
 from replica.working_set import decode as decode_working_set
 from replica.working_set import encode as encode_working_set
 
 __all__ = [
+    "HASTY_PRESET",
     "IDLE",
     "RESUME",
     "RUN_BLOCKS",

@@ -20,9 +20,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 from chunkstore import (
-    FANOUT,
     PAGE_CHANGES_LIMIT,
-    BlockState,
     ChunkMissing,
     PageChanges,
     Store,
@@ -32,10 +30,11 @@ from chunkstore import (
 )
 from images import Manifest
 from overlay import Volume
-from replica import WORKING_SET_LIMIT, Frozen, Replica, Run, encode_working_set
+from replica import HASTY_PRESET, WORKING_SET_LIMIT, Frozen, Replica, Run, encode_working_set
 from satchel.errors import StateError
 from satchel.ids import BLOCK_SIZE, ReplicaId
 from surrogate.fetching import Fetcher
+from surrogate.pages_ahead import written
 from wire import RUNS_LIMIT, CreateReplica, HandedOver, Priority
 
 logger = logging.getLogger(__name__)
@@ -87,7 +86,7 @@ def hand_over(
         return fetcher.read(root, run.first * BLOCK_SIZE, run.count * BLOCK_SIZE)
 
     runs = [Run(name, number, 1) for name, number in sorted(changed)]
-    blob = store.import_bytes(encode_working_set([runs], content))
+    blob = store.import_bytes(encode_working_set([runs], content, preset=HASTY_PRESET))
     logger.info("replica %s handed over: %d blocks, %d bytes", replica.id, len(runs), blob.size)
     return HandedOver(
         operation=frozen.operation,
@@ -158,14 +157,6 @@ def _prepare(replica: Replica, fetcher: Fetcher, volumes: Sequence[Volume]) -> N
     hands over is waited for, so they go before what is fetched ahead."""
     for _ in range(TRIES):
         replica.flush()
-        lacking = [fetcher.pages(v.root, _written(v), Priority.DEMAND) for v in volumes]
+        lacking = [fetcher.pages(v.root, written(v), Priority.DEMAND) for v in volumes]
         if not any(lacking):
             return
-
-
-def _written(volume: Volume) -> Iterable[int]:
-    """A block under each page under which something was written."""
-    for first in range(0, volume.blocks, FANOUT):
-        count = min(FANOUT, volume.blocks - first)
-        if volume.map.counts(first, count)[BlockState.DIRTY]:
-            yield first

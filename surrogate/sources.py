@@ -13,14 +13,13 @@ asked.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from chunkstore import Below, Media, Store, encode_places, records_below
 from satchel.errors import NotFoundError, StateError
 from surrogate.fetching import Prior
-from wire import ChunkClient, HttpClient, PeerTimeout, Priority
+from wire import ChunkClient, HttpClient, PeerTimeout, PeerUnreachable, Priority
 
 FORWARDED = Prior(round_trip=0.005, rate=2e6)
 PEER = Prior(round_trip=0.002, rate=10e6, hits=0.3)
@@ -28,18 +27,13 @@ PLUGGED = Prior(round_trip=0.001, rate=20e6, hits=0.5)
 OWN = Prior(round_trip=0.0002, rate=200e6, hits=0.5)
 
 
-REST_PART = 1 / 3
-"""Of the silence that is borne; it is twice what the slowest answer took. After so long without an
-answer a connection may be from before a walk, and so long it is waited for."""
-
-
 class SocketSource:
     """A source behind a Unix socket.
 
-    Where it is silent, its connections are not used again: when a client has walked to another
-    network, another forward is at that socket, and those through the old one are silent for ever.
-    One that had rested is no fault of the source: it is waited for less, and asked again over a
-    new one.
+    When a client has walked to another network, its next connection puts another forward at that
+    socket, and connections through the old one are silent for ever. They are cut when the new one
+    is seen, and what was asked through them is asked again. Where a source is silent otherwise, its
+    connections are not used again either.
     """
 
     def __init__(self, name: str, socket: Path, prior: Prior = FORWARDED) -> None:
@@ -48,16 +42,13 @@ class SocketSource:
         self._socket = socket
         self._lock = threading.Lock()
         self._http = HttpClient(socket, peer=name)
+        self._forward = _identity(socket)
         self._closed = False
         self._goes_below = True
-        self._heard = time.monotonic()
 
     def fetch(self, refs: bytes, priority: Priority, silence: float, rate: float = 0.0) -> bytes:
         """Raises UnavailableError, also when nothing came for `silence` seconds."""
-        return self._ask(
-            lambda chunks, patience: chunks.fetch(refs, priority, rate=rate, timeout=patience),
-            silence,
-        )
+        return self._ask(lambda c: c.fetch(refs, priority, rate=rate, timeout=silence))
 
     def below(
         self, places: Sequence[Below], priority: Priority, silence: float, rate: float = 0.0
@@ -66,12 +57,7 @@ class SocketSource:
         if self._goes_below:
             try:
                 body = encode_places(places)
-                return self._ask(
-                    lambda chunks, patience: chunks.below(
-                        body, priority, rate=rate, timeout=patience
-                    ),
-                    silence,
-                )
+                return self._ask(lambda c: c.below(body, priority, rate=rate, timeout=silence))
             except NotFoundError:
                 self._goes_below = False
         return self.fetch(b"".join(place.page for place in places), priority, silence, rate)
@@ -82,21 +68,28 @@ class SocketSource:
             self._closed = True
             self._http.close()
 
-    def _ask(self, ask: Callable[[ChunkClient, float], bytes], silence: float) -> bytes:
-        rest = silence * REST_PART
-        rested = time.monotonic() - self._heard > rest
+    def renewed(self) -> bool:
+        """Looks whether another forward is there since the last time."""
+        there = _identity(self._socket)
+        if there in (None, self._forward):
+            return False
+        with self._lock:
+            if there == self._forward or self._closed:
+                return False
+            self._forward, old = there, self._http
+            self._http = HttpClient(self._socket, peer=self.name)
+        old.cut()
+        return True
+
+    def _ask(self, ask: Callable[[ChunkClient], bytes]) -> bytes:
         while True:
             http = self._http
             try:
-                answer = ask(ChunkClient(http), rest if rested else silence)
-                self._heard = time.monotonic()
-                return answer
+                return ask(ChunkClient(http))
             except PeerTimeout:
                 self._give_up(http)
-                if not rested:
-                    raise
-                rested = False
-            except StateError:
+                raise
+            except (PeerUnreachable, StateError):
                 if self._closed or http is self._http:
                     raise
 
@@ -105,6 +98,16 @@ class SocketSource:
             if http is self._http and not self._closed:
                 self._http = HttpClient(self._socket, peer=self.name)
                 http.close()
+
+
+def _identity(socket: Path) -> tuple[int, int, int] | None:
+    """Of what is at that path: another number after it was made anew. A number of a file alone may
+    be given again. None where nothing is."""
+    try:
+        found = socket.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_ctime_ns
 
 
 class MediaSource:
@@ -126,6 +129,9 @@ class MediaSource:
         """Raises MediaGone."""
         return records_below(self._media.records, places)
 
+    def renewed(self) -> bool:
+        return False
+
     def close(self) -> None:
         self._media.close()
 
@@ -146,6 +152,9 @@ class StoreSource:
         self, places: Sequence[Below], priority: Priority, silence: float, rate: float = 0.0
     ) -> bytes:
         return records_below(self._store.records, places)
+
+    def renewed(self) -> bool:
+        return False
 
     def close(self) -> None:
         """The store stays."""

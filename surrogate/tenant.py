@@ -21,6 +21,7 @@ from satchel.errors import ROOTS, CapacityError, SatchelError, StateError, Unava
 from satchel.ids import ReplicaId
 from surrogate.fetching import Fetcher, Passing, Tally
 from surrogate.handover import hand_over, taken_over
+from surrogate.pages_ahead import PagesAhead
 from surrogate.prefetch import Prefetcher
 from surrogate.readahead import Readahead
 from wire import (
@@ -74,6 +75,7 @@ class Tenant:
         self._passing = Passing(fetcher)
         self._prefetcher = prefetcher
         self._readahead = readahead
+        self._pages_ahead = PagesAhead(fetcher, self._is_quiet, replica.flush)
         self._operation_seconds = operation_seconds
         self._created = self._heard = time.monotonic()
         self._started_seconds: float | None = None
@@ -208,6 +210,7 @@ class Tenant:
             self._passing.close()
             if self._readahead:
                 self._readahead.close()
+            self._pages_ahead.close()
             self.replica.stop()
             self._thread.join()
             if self._prefetcher:
@@ -241,6 +244,7 @@ class Tenant:
             self._prefetcher.start(volumes)
         if self._readahead:
             self._readahead.start(volumes)
+        self._pages_ahead.start(self._volumes)
 
     def _coverage(self) -> tuple[VolumeNumbers, ...]:
         """Of the volumes while they are attached."""
@@ -259,6 +263,10 @@ class Tenant:
         if remaining and rate:
             return remaining / rate
         return 0.0 if remaining == 0 else None
+
+    def _is_quiet(self) -> bool:
+        """Whether the machine runs, and all that is fetched ahead of it is here."""
+        return self.replica.state is ReplicaState.READY and self._quiet_seconds() == 0
 
     def _resolve(self, volume: Volume, first: int, count: int) -> bytes | None:
         source = self._prefetcher or self.fetcher

@@ -10,9 +10,11 @@ always connects; a peer that is not there then shows as a connection that ends w
 from __future__ import annotations
 
 import contextlib
+import socket
 import string
 import threading
-from collections.abc import Iterator, Mapping
+import weakref
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -81,21 +83,28 @@ class HttpClient:
         self._lock = threading.Lock()
         self._under_way = 0
         self._closed = False
+        self._sockets = _Sockets()
         self._connections = httpcore.ConnectionPool(
             max_connections=None,
             max_keepalive_connections=16,
             keepalive_expiry=KEEP_ALIVE_SECONDS,
             uds=str(socket_path),
+            network_backend=self._sockets,
         )
 
     def close(self) -> None:
         """Accept no more calls (StateError) and close the connections when the last call that is
-        under way has ended. To cut such calls short, end the link that carries them."""
+        under way has ended. `cut` ends those, too."""
         with self._lock:
             self._closed = True
             ends = self._under_way == 0
         if ends:
             self._connections.close()
+
+    def cut(self) -> None:
+        """Close, and end the calls that are under way: they raise PeerUnreachable at once."""
+        self.close()
+        self._sockets.cut()
 
     def __enter__(self) -> HttpClient:
         return self
@@ -276,6 +285,36 @@ class HttpClient:
 
     def _json(self, answer: Answer) -> Any:
         return codec.loads(answer.body) if answer.body else None
+
+
+class _Sockets(httpcore.SyncBackend):
+    """Makes the connections of one client, and can end them all while others wait at them."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._open: weakref.WeakSet[socket.socket] | None = weakref.WeakSet()
+
+    def connect_unix_socket(
+        self,
+        path: str,
+        timeout: float | None = None,
+        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
+    ) -> httpcore.NetworkStream:
+        stream = super().connect_unix_socket(path, timeout, socket_options)
+        with self._lock:
+            if self._open is None:
+                stream.close()
+                raise httpcore.ConnectError("it was cut")
+            self._open.add(stream.get_extra_info("socket"))
+        return stream
+
+    def cut(self) -> None:
+        """Who reads there finds the end; no more connections are made."""
+        with self._lock:
+            sockets, self._open = self._open, None
+        for each in sockets or ():
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
 
 
 class _ConnectionEnded(Exception):

@@ -3,8 +3,10 @@
 """OpenSSH connections to daemons of other hosts, made again when they break.
 
 A person moves: the connection from the old address hears nothing more, and TCP notices only after
-minutes. A link's watcher therefore looks twice a second from which address the peer would be
-reached now, and connects again as soon as that is another one, or the connection has ended.
+minutes. A link's watcher therefore looks from which address the peer would be reached now, whenever
+the kernel tells of another address or route, and twice a second. It connects again as soon as that
+is another one, or the connection has ended. The old connection is cut: who waits for an answer over
+it is told at once.
 
 A link carries requests. Chunks that a surrogate fetches travel on a link of their own, so that an
 operation never waits behind a bulk transfer in one TCP connection's queue.
@@ -26,6 +28,7 @@ from wire.client import HttpClient
 from wire.errors import PeerTimeout
 from wire.openssh import Lane, SshHost, answers
 from wire.peers import Peer
+from wire.route_watch import RouteWatch
 from wire.ssh import LinkState, SshLink
 
 if TYPE_CHECKING:
@@ -91,10 +94,18 @@ class Link:
         wait for it otherwise, as a connection to a host that went silent stands for a while."""
         return answers(self._peer.destination, self._peer.port)
 
+    def stands(self, timeout: float) -> bool:
+        """Whether the connection stands, as far as anybody knows. One that is being made, as after
+        a walk, is waited for, in seconds."""
+        if self._connecting.acquire(timeout=timeout):
+            self._connecting.release()
+        return self.alive
+
     def connect(self) -> None:
-        """Have a connection. Raises HostUnreachable, WrongKey, HostKeyMismatch."""
+        """Have a connection from where this device is now. Raises HostUnreachable, WrongKey,
+        HostKeyMismatch."""
         with self._connecting:
-            if not self.alive:
+            if not self.alive or self._route.has_changed():
                 self._connect()
 
     def post_json(self, path: str, body: Any, *, timeout: float) -> Any:
@@ -111,6 +122,10 @@ class Link:
     def want(self) -> None:
         """Have a connection soon, or whenever it can be had. Returns at once, never fails."""
         self._wanted = True
+        self.look()
+
+    def look(self) -> None:
+        """Look now whether the connection is still of use. Returns at once, never fails."""
         self._attention.set()
 
     def offer(self, name: str, app: Flask, folder: str) -> str:
@@ -249,6 +264,7 @@ class Links:
         self._run.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._lock = threading.Lock()
         self._links: dict[str, Link] = {}
+        self._routes = RouteWatch(self._look)
 
     def __enter__(self) -> Links:
         return self
@@ -278,6 +294,7 @@ class Links:
 
     def close(self) -> None:
         """Close every link, all at once."""
+        self._routes.close()
         with self._lock:
             links, self._links = self._links, {}
         closers = [threading.Thread(target=link.close) for link in links.values()]
@@ -286,6 +303,12 @@ class Links:
         for closer in closers:
             closer.join()
         shutil.rmtree(self._run, ignore_errors=True)
+
+    def _look(self) -> None:
+        with self._lock:
+            links = list(self._links.values())
+        for link in links:
+            link.look()
 
 
 class _Route:

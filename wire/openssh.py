@@ -253,12 +253,13 @@ def _drain(selector: selectors.BaseSelector, seconds: float) -> None:
             selector.unregister(key.fileobj)
 
 
-def end_process(process: subprocess.Popen[bytes]) -> None:
-    """Ask ssh to end, again and again: a signal between its look and its wait is not seen."""
+def end_process(process: subprocess.Popen[bytes], *, gone: bool = False) -> None:
+    """Ask ssh to end, again and again: a signal between its look and its wait is not seen. gone:
+    it has nobody to take leave of, and is not asked."""
     assert process.stdin is not None
     with contextlib.suppress(BrokenPipeError), process.stdin as guard:
         guard.write(b"\n")
-    deadline = time.monotonic() + KILL_SECONDS
+    deadline = time.monotonic() + (0.0 if gone else KILL_SECONDS)
     while process.poll() is None and time.monotonic() < deadline:
         process.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):

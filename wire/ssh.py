@@ -92,7 +92,8 @@ class SshLink:
         self._process = process
         self._control = control
         self._wanted = list(wanted)
-        self._forwards: list[_Forward] = []
+        self._local: list[Path] = []  # sockets of forwards, here and there
+        self._remote: list[str] = []
         self._state = LinkState.CONNECTING
         self._state_lock = threading.Lock()
         self._forwarding = threading.Lock()
@@ -172,8 +173,7 @@ class SshLink:
         try:
             self._await_control(timeout)
             self._change(LinkState.READY)
-            while self._wanted:
-                self._add(self._wanted.pop(0))
+            self._add(*self._wanted)
             self._quickener.start()
         except BaseException:
             self.close()
@@ -226,13 +226,12 @@ class SshLink:
                     self._remove_remote()
                     self._change(LinkState.CLOSED)
             self._change(LinkState.CLOSED)
-            end_process(self._process)
+            end_process(self._process, gone=gone)
             self._said.join()
             if self._quickener.ident is not None:
                 self._quickener.join(END_SECONDS)
             with self._forwarding:
-                local = [Path(f.listen) for f in self._forwards if f.is_local]
-                self._forwards.clear()
+                local, self._local = self._local, []
             for path in [self._control, *local]:
                 with contextlib.suppress(OSError):
                     path.unlink(missing_ok=True)
@@ -281,22 +280,28 @@ class SshLink:
         with contextlib.suppress(SatchelError, OSError):
             run_bounded([*argv, self.host.destination, "true"], _CONTROL_SECONDS)
 
-    def _add(self, forward: _Forward) -> None:
+    def _add(self, *forwards: _Forward) -> None:
+        """All of them with one command. Where one fails, those before it may be there until the
+        link is closed."""
+        if not forwards:
+            return
         with self._forwarding:
             self._require_ready()
-            if forward.is_local:
-                remove_stale_socket(Path(forward.listen))
-            self._control_command("forward", forward)
-            self._forwards.append(forward)
+            for forward in forwards:
+                if forward.is_local:
+                    remove_stale_socket(Path(forward.listen))
+                    self._local.append(Path(forward.listen))
+            self._forward(forwards)
+            self._remote += [forward.listen for forward in forwards if not forward.is_local]
 
     def _remove_remote(self) -> None:
-        paths = [f.listen for f in list(self._forwards) if not f.is_local]
-        if paths:
+        if self._remote:
             with contextlib.suppress(SatchelError):
-                self.run(["rm", "-f", "--", *paths], END_SECONDS)
+                self.run(["rm", "-f", "--", *self._remote], END_SECONDS)
 
-    def _control_command(self, command: str, forward: _Forward) -> None:
-        argv = ["ssh", *self._through(), "-O", command, *forward.argv(), self.host.destination]
+    def _forward(self, forwards: Sequence[_Forward]) -> None:
+        what = [word for forward in forwards for word in forward.argv()]
+        argv = ["ssh", *self._through(), "-O", "forward", *what, self.host.destination]
         ran = run_bounded(argv, _CONTROL_SECONDS)
         if ran.exit_code == 0:
             return
@@ -304,9 +309,9 @@ class SshLink:
             raise self._broken()
         said = printable(ran.stderr.decode("utf-8", "replace").strip(), 500)
         why = " ".join(filter(None, [said, self._said.text()[-500:]]))
-        fix = "" if forward.is_local else _REFUSED_FIX
-        what = f"{self.host.name}: cannot {command} {forward.flag} {forward.listen}"
-        raise UnavailableError(what, why=why, fix=fix)
+        fix = "" if all(forward.is_local for forward in forwards) else _REFUSED_FIX
+        listens = ", ".join(f"{forward.flag} {forward.listen}" for forward in forwards)
+        raise UnavailableError(f"{self.host.name}: cannot forward {listens}", why=why, fix=fix)
 
     def _through(self) -> list[str]:
         return ["-F", "none", "-S", str(self._control)]

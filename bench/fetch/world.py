@@ -23,7 +23,7 @@ from flask import Flask
 
 from bench.fetch.trace import Trace
 from chunkstore import Media, Store, TableRoot
-from client import Foreground, media_app, relay_app
+from client import Foreground, Way, media_app, relay_app
 from replica import Profile as AccessProfile
 from replica import Run, encode_profile, encode_working_set
 from satchel.ids import BLOCK_SIZE
@@ -103,14 +103,14 @@ def world(folder: Path, profile: Profile, origin: Origin) -> Iterator[World]:
         bed = stack.enter_context(Testbed(profile, hotspots=(HOTSPOT, OTHER)))
         client, home = bed.client, bed.host("home")
         surrogate = bed.host(f"surrogate-{HOTSPOT}")
-        operations = Foreground()
-        tap = _Tap(origin.media, operations)
+        operations, way = Foreground(), Way()
+        tap = _Tap(origin.media, operations, way)
         stack.callback(tap.restore)
         at_home = _serve(stack, folder / "h", relay_of_store(origin.store))
         far = _door(stack, home, at_home)
         near_home = _window(stack, folder / "hc", client, far)
         http = stack.enter_context(HttpClient(near_home))
-        at_client = _serve(stack, folder / "r", relay_app(ChunkClient(http), operations))
+        at_client = _serve(stack, folder / "r", relay_app(ChunkClient(http), operations, way))
         at_stick = _serve(stack, folder / "m", tap.app())
         relay = _door(stack, client, at_client, PORT + 1)
         replica = _door(stack, bed.host(f"surrogate-{OTHER}"), _serve(stack, folder / "o", _echo()))
@@ -126,7 +126,7 @@ def world(folder: Path, profile: Profile, origin: Origin) -> Iterator[World]:
 
 def relay_of_store(store: Store) -> Flask:
     """Home's chunk routes."""
-    return media_app(store, Foreground())  # type: ignore[arg-type]
+    return media_app(store, Foreground(), Way())  # type: ignore[arg-type]
 
 
 def _echo() -> Flask:
@@ -145,14 +145,14 @@ def _echo() -> Flask:
 class _Tap:
     """A medium that can be made to say nothing."""
 
-    def __init__(self, media: Media, operations: Foreground) -> None:
+    def __init__(self, media: Media, operations: Foreground, way: Way) -> None:
         self._media = media
-        self._operations = operations
+        self._client = operations, way
         self._flows = threading.Event()
         self._flows.set()
 
     def app(self) -> Flask:
-        return media_app(self, self._operations)  # type: ignore[arg-type]
+        return media_app(self, *self._client)  # type: ignore[arg-type]
 
     def records(self, refs: bytes) -> bytes:
         self._flows.wait()

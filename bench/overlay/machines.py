@@ -41,6 +41,9 @@ from shares.coherence import (
 MOBILE = NodeId(1)
 OTHER = NodeId(2)
 
+ACROSS = {MOBILE: OTHER, OTHER: MOBILE}
+"""Of each node the one at the other end of the link."""
+
 NEARBY = Link(0.0, 1e12)
 """Between the other node and the directory, and all links before the replay begins."""
 
@@ -67,7 +70,7 @@ class Machines:
     engaged: Callable[[NodeId, FileId], None]
     clock: Clock = field(default_factory=Clock)
     directory: Directory = field(default_factory=Directory)
-    nodes: dict[NodeId, Node] = field(default_factory=lambda: {MOBILE: Node(), OTHER: Node()})
+    nodes: dict[NodeId, Node] = field(default_factory=lambda: {node: Node() for node in ACROSS})
     sizes: defaultdict[FileId, int] = field(default_factory=lambda: defaultdict(int))
     pending: Counter[tuple[NodeId, FileId]] = field(default_factory=Counter)
     future: int = 0
@@ -272,4 +275,4 @@ class Machines:
         self._act(self.directory.request(HOME, fetch, self._token(answer), self.clock.now))
 
 
-__all__ = ["MOBILE", "OTHER", "Machines", "Waiting"]
+__all__ = ["ACROSS", "MOBILE", "OTHER", "Machines", "Waiting"]

@@ -18,7 +18,7 @@ from collections import OrderedDict, defaultdict
 from dataclasses import dataclass, field
 from functools import partial
 
-from bench.overlay.machines import MOBILE, OTHER, Machines, Waiting
+from bench.overlay.machines import ACROSS, Machines, Waiting
 from bench.overlay.plan import Step
 from shares.coherence import ATTRIBUTES, FileId, NodeId
 from shares.nodes import AHEAD_OF_OPEN, IDLE_FILES, IDLE_SECONDS, WRITTEN_SECONDS
@@ -46,7 +46,7 @@ class Opens:
         default_factory=lambda: defaultdict(_Use)
     )
     _resting: dict[NodeId, OrderedDict[FileId, None]] = field(
-        default_factory=lambda: {MOBILE: OrderedDict(), OTHER: OrderedDict()}
+        default_factory=lambda: {node: OrderedDict() for node in ACROSS}
     )
 
     def wrote(self, node: NodeId, file: FileId) -> None:
@@ -86,7 +86,7 @@ class Opens:
 
     def _promised(self, node: NodeId, file: FileId) -> bool:
         """No other node has it open to write."""
-        return not self._uses[OTHER if node == MOBILE else MOBILE, file].writes
+        return not self._uses[ACROSS[node], file].writes
 
     def _ask_ahead(self, node: NodeId, step: Step) -> None:
         machine, file = self.machines.nodes[node], step.file
@@ -100,7 +100,7 @@ class Opens:
 
     def cut(self, node: NodeId, file: FileId) -> None:
         """Home calls the other node back, which closes what nobody uses and what may not be old."""
-        other = OTHER if node == MOBILE else MOBILE
+        other = ACROSS[node]
         use = self._uses[other, file]
         if use.open and not use.handles and not self.machines.relaxation:
             use.leaves = True

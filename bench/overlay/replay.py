@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from bench.overlay.machines import MOBILE, OTHER, Machines, Waiting
+from bench.overlay.machines import ACROSS, MOBILE, OTHER, Machines, Waiting
 from bench.overlay.network import Clock, Link, Traffic
 from bench.overlay.opens import Opens
 from bench.overlay.plan import Plan, Step
@@ -90,7 +90,7 @@ class _Replay:
         self._plan = plan
         self._link = link
         policies: dict[NodeId, Policy] = {}
-        for node in (MOBILE, OTHER):
+        for node in ACROSS:
             told = Optimal(partial(self._elsewhere, node)) if policy == OPTIMAL else None
             policies[node] = told or (POLICIES | VARIANTS)[policy]()
         self._machines = Machines(relaxation, policies, self._engaged)

@@ -4,15 +4,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import click
-
 from client.cli.context import Context
 from client.settings import ClientSettings
-from console import CommandGroup, log_to_stderr
-from satchel.paths import config_dir
-from satchel.settings import load
+from console import program_group
 
 COMMANDS = {
     "call": "Send one HTTP request to SERVICE; print the first response.",
@@ -31,21 +25,7 @@ COMMANDS = {
 """What --help says of each. Each is a module."""
 
 
-@click.group(
-    cls=CommandGroup,
-    package=__name__,
-    lines=COMMANDS,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-@click.option(
-    "--config",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Settings [default: XDG's client.toml].",
-)
-@click.option("-v", "--verbose", is_flag=True, help="Log what is of use to a developer.")
-@click.version_option(package_name="satchel")
-@click.pass_context
-def group(context: click.Context, config: Path | None, verbose: bool) -> None:
+@program_group(__name__, COMMANDS, ClientSettings, "client.toml")
+def group(settings: ClientSettings) -> Context:
     """Use your services wherever you are."""
-    log_to_stderr(verbose=verbose)
-    context.obj = Context(load(ClientSettings, config or config_dir() / "client.toml"))
+    return Context(settings)

@@ -115,8 +115,12 @@ class Estimate:
     def sent(self, now: float) -> None:
         """A request leaves."""
         if self._flying == 0:
-            self._flow_from, self._flow_bytes, self._flow_starts = now, 0, True
+            self.restarted(now)
         self._flying += 1
+
+    def restarted(self, now: float) -> None:
+        """What is under way begins to come from here on."""
+        self._flow_from, self._flow_bytes, self._flow_starts = now, 0, True
 
     def gone(self) -> None:
         """A request has ended without an answer."""

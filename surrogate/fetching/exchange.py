@@ -171,8 +171,11 @@ class Exchange:
 
     def look(self) -> float:
         """Send what is to be sent now; seconds until it should be looked again."""
+        renewed = self._renewed()
         now = time.monotonic()
         with self._lock:
+            for standing in renewed:
+                self._schedule.renewed(standing, now)
             flights = [
                 _Flight(dispatch, self._suppliers[dispatch.standing], self._owner(dispatch))
                 for dispatch in self._schedule.take(now)
@@ -181,6 +184,16 @@ class Exchange:
         for flight in flights:
             self._crew.run(functools.partial(self._fly, flight))
         return min(max(pause, SHORTEST_LOOK_SECONDS), LONGEST_LOOK_SECONDS)
+
+    def _renewed(self) -> list[Standing]:
+        """The sources that are reached by another way now; what a liar did stays its fault."""
+        with self._lock:
+            suppliers = list(self._suppliers.values())
+        return [
+            each.standing
+            for each in suppliers
+            if each.source.renewed() and each.invalid <= INVALID_LIMIT
+        ]
 
     def _fly(self, flight: _Flight) -> None:
         """One request, in a thread of its own."""

@@ -149,6 +149,15 @@ class Schedule:
         standing.on_trial = True
         standing.usable_from = max(standing.usable_from, now + pause)
 
+    def renewed(self, standing: Standing, now: float) -> None:
+        """A source is reached by another way. What is under way there was asked for just now, and
+        that it did not answer before says nothing any more."""
+        standing.faults_in_row, standing.on_trial, standing.usable_from = 0, False, -math.inf
+        for dispatch in standing.flying.values():
+            dispatch.began, dispatch.overdue = now, False
+            dispatch.overdue_at = now + standing.estimate.overdue(dispatch.predicted)
+        standing.estimate.restarted(now)
+
     def wake_at(self) -> float:
         """When `take` may say something new although nothing has happened; infinite for never."""
         times = [d.overdue_at for d in self._flying.values() if not d.overdue]

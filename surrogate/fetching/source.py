@@ -39,5 +39,9 @@ class Source(Protocol):
         Raises as `fetch`. A source that cannot look into pages may give the pages alone.
         """
 
+    def renewed(self) -> bool:
+        """Whether it is reached by another way since this was asked the last time: what is under
+        way is asked for again, and what it failed to answer before was not its fault."""
+
     def close(self) -> None:
         """Let go of what it holds; a request under way may go on."""

@@ -9,10 +9,10 @@ import pytest
 
 from client import foreground
 from client.foreground import Foreground
-from client.pacing import HASTE, QUEUE_SECONDS, Pacing
+from client.pacing import HASTE, QUEUE_SECONDS, Pacing, Way
 from client.sources import media_app, relay_app
 from tests.waiting import eventually
-from wire import Priority
+from wire import PeerUnreachable, Priority
 
 
 class Asked:
@@ -33,7 +33,7 @@ def test_what_is_fetched_ahead_waits_for_the_operation_and_a_miss_does_not(
 ) -> None:
     monkeypatch.setattr(foreground, "YIELD_SECONDS", 3600.0)
     operations, home = Foreground(), Asked()
-    http = relay_app(home, operations).test_client()  # type: ignore[arg-type]
+    http = relay_app(home, operations, Way()).test_client()  # type: ignore[arg-type]
 
     def ask(priority: Priority) -> int:
         headers = {"Satchel-Priority": priority.value}
@@ -47,6 +47,24 @@ def test_what_is_fetched_ahead_waits_for_the_operation_and_a_miss_does_not(
             assert not any(call.done() for call in ahead)
         assert [call.result() for call in ahead] == [200, 200]
     assert len(home.priorities) == 3
+
+
+@pytest.mark.parametrize(("stands", "status"), [(True, 200), (False, 503)])
+def test_who_asks_home_while_its_link_is_made_again_is_answered(stands: bool, status: int) -> None:
+    """After a walk home answered nothing for a moment, and was left alone for seconds."""
+
+    class Broken(Asked):
+        def fetch(self, refs: bytes, priority: Priority) -> bytes:
+            super().fetch(refs, priority)
+            if len(self.priorities) == 1:
+                raise PeerUnreachable("its connection was cut")
+            return b""
+
+    home = Broken()
+    app = relay_app(home, Foreground(), Way(), lambda: stands)  # type: ignore[arg-type]
+    http = app.test_client()
+    assert http.post("/v1/chunks", data=b"").status_code == status
+    assert len(home.priorities) == 1 + stands
 
 
 def test_nothing_gives_way_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,16 +91,16 @@ def test_an_operation_that_fails_holds_up_nothing() -> None:
     assert eventually(lambda: not waiting.is_alive())
 
 
-def waits_behind(pacing: Pacing, answer: int, rate: float) -> float:
+def waits_behind(way: Way, answer: int, rate: float) -> float:
     """The longest queue, in seconds, in front of a link while an answer of so many bytes is sent
     over it in counted time."""
-    now, gone_at, longest = 0.0, 0.0, 0.0
+    pacing, now, gone_at, longest = Pacing(), 0.0, 0.0, 0.0
     while answer > 0:
-        size = min(pacing.piece or answer, answer)
+        size = min(way.piece or answer, answer)
         turn = pacing.join(Priority.DEMAND)
         now += pacing.pause(turn, now) or 0.0
         pacing.leave(turn)
-        pacing.sent(size, now)
+        pacing.sent(size, way, now)
         gone_at = max(gone_at, now) + size / rate
         longest = max(longest, gone_at - now)
         answer -= size
@@ -91,22 +109,22 @@ def waits_behind(pacing: Pacing, answer: int, rate: float) -> float:
 
 def test_an_operation_waits_behind_little_of_a_large_answer() -> None:
     """260 KB on a link of 11 Mb/s were 0.19 s, and the queue of a hotspot is 0.1 s long."""
-    pacing, rate, answer = Pacing(), 1.3e6, 260_000
-    assert waits_behind(pacing, answer, rate) >= 0.19
-    pacing.rate = rate
-    piece = pacing.piece / rate
-    assert waits_behind(pacing, answer, rate) <= QUEUE_SECONDS + piece + (1 - 1 / HASTE) * 0.2
+    way, rate, answer = Way(), 1.3e6, 260_000
+    assert waits_behind(way, answer, rate) >= 0.19
+    way.arrives(rate)
+    piece = way.piece / rate
+    assert waits_behind(way, answer, rate) <= QUEUE_SECONDS + piece + (1 - 1 / HASTE) * 0.2
 
 
 def test_a_link_that_is_faster_than_it_was_seen_to_be_is_seen_to_be() -> None:
-    pacing = Pacing()
-    pacing.rate, sent, now = 1e6, 0, 0.0
+    pacing, way, sent, now = Pacing(), Way(), 0, 0.0
+    way.arrives(1e6)
     while now < 1.0:
         turn = pacing.join(Priority.PREFETCH)
         now += pacing.pause(turn, now) or 0.0
         pacing.leave(turn)
-        pacing.sent(pacing.piece, now)
-        sent += pacing.piece
+        pacing.sent(way.piece, way, now)
+        sent += way.piece
     assert sent >= 1.14e6
 
 
@@ -122,11 +140,11 @@ def test_pieces_of_a_miss_go_before_what_is_fetched_ahead() -> None:
 
 def test_the_first_piece_of_a_miss_leaves_at_once() -> None:
     """On a slow link nothing else does."""
-    operations = Foreground()
-    operations.arrives(1.0)
+    operations, way = Foreground(), Way()
+    way.arrives(1.0)
     for _ in range(200):
-        assert next(operations.pieces(b"m" * 20_000, Priority.DEMAND)) == b"m" * (8 << 10)
-    ahead = operations.pieces(b"ahead", Priority.PREFETCH)
+        assert next(operations.pieces(way, b"m" * 20_000, Priority.DEMAND)) == b"m" * (8 << 10)
+    ahead = operations.pieces(way, b"ahead", Priority.PREFETCH)
     waiting = threading.Thread(target=next, args=(ahead,), daemon=True)
     waiting.start()
     waiting.join(0.2)
@@ -143,22 +161,24 @@ class Stick:
 @pytest.mark.parametrize(("name", "pieces"), [("media", 3), ("home", 1)])
 def test_what_comes_from_the_media_tells_how_fast_the_way_is(name: str, pieces: int) -> None:
     """What comes from home is as slow as home's uplink."""
-    operations = Foreground()
-    media, home = media_app(Stick(), operations), relay_app(Asked(), operations)  # type: ignore[arg-type]
+    operations, way = Foreground(), Way()
+    media = media_app(Stick(), operations, way)  # type: ignore[arg-type]
+    home = relay_app(Asked(), operations, way)  # type: ignore[arg-type]
     http = {"media": media, "home": home}[name].test_client()
     headers = {"Satchel-Rate": "1000000"}
     assert http.post("/v1/chunks", data=bytes(52), headers=headers).status_code == 200
-    assert len(list(operations.pieces(b"x" * 20_000, Priority.DEMAND))) == pieces
+    assert len(list(operations.pieces(way, b"x" * 20_000, Priority.DEMAND))) == pieces
+    assert len(list(operations.pieces(Way(), b"x" * 20_000, Priority.DEMAND))) == 1
 
 
 def test_over_a_fast_link_answers_leave_whole() -> None:
-    operations = Foreground()
-    operations.arrives(20e6)
+    operations, way = Foreground(), Way()
+    way.arrives(20e6)
     answer = b"x" * 300_000
-    assert list(operations.pieces(answer, Priority.DEMAND)) == [answer]
+    assert list(operations.pieces(way, answer, Priority.DEMAND)) == [answer]
 
 
 def test_an_answer_to_who_says_nothing_leaves_whole() -> None:
     answer = b"x" * 300_000
-    assert list(Foreground().pieces(answer, Priority.PREFETCH)) == [answer]
-    assert list(Foreground().pieces(b"", Priority.DEMAND)) == []
+    assert list(Foreground().pieces(Way(), answer, Priority.PREFETCH)) == [answer]
+    assert list(Foreground().pieces(Way(), b"", Priority.DEMAND)) == []

@@ -10,13 +10,14 @@ import pytest
 from client.checkpoints import CheckpointDamaged
 from client.endpoints import HOME, SurrogateEndpoint
 from client.history import History
+from client.replicas import Replicas
 from client.routes import CACHE, Made, Route
 from satchel.errors import NotFoundError, StateError, UnavailableError
 from tests.client.test_runner import replica_states
 from tests.client.world import World, post
 from tests.needs import requires
 from tests.waiting import eventually
-from wire import HandedOver
+from wire import HandedOver, Link
 
 pytestmark = requires("nbdkit", "nbdfuse", "fusermount3", "fuse", "sshd", "ssh")
 
@@ -46,6 +47,27 @@ def test_a_replica_is_handed_over_as_it_is(carried: World) -> None:
         "home": "joined",
         "b": "joined",
     }
+
+
+def test_a_hand_over_is_asked_for_while_the_links_are_made(
+    carried: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner = carried.runner()
+    runner.move("a")
+    asked = threading.Event()
+    hand_over, connect = SurrogateEndpoint.hand_over, Replicas._connect
+
+    def asking(giver: SurrogateEndpoint) -> HandedOver:
+        asked.set()
+        return hand_over(giver)
+
+    def connecting(replicas: Replicas, surrogate: str) -> tuple[Link, Link]:
+        assert asked.wait(10)
+        return connect(replicas, surrogate)
+
+    monkeypatch.setattr(SurrogateEndpoint, "hand_over", asking)
+    monkeypatch.setattr(Replicas, "_connect", connecting)
+    assert runner.move("b", route=Route.HANDOVER).route is Route.HANDOVER
 
 
 def test_a_giver_whose_link_is_made_again_is_waited_for(carried: World) -> None:

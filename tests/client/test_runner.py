@@ -6,6 +6,7 @@ import dataclasses
 import shutil
 import threading
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -109,12 +110,12 @@ def test_a_session_with_media_takes_up_what_was_done_without(carried: World) -> 
 
 
 def test_media_that_is_not_there_is_told_and_nothing_is_made_in_its_place(carried: World) -> None:
-    with pytest.raises(MediaNotFound):
-        Runner(carried.settings, "notes", media=carried.folder / "nowhere").start()
     empty = carried.folder / "mountpoint"
     empty.mkdir()
-    with pytest.raises(MediaNotFound):
-        Runner(carried.settings, "notes", media=empty).start()
+    for media in (carried.folder / "nowhere", empty):
+        runner = Runner(carried.settings, "notes", media=media)
+        with closing(runner), pytest.raises(MediaNotFound):
+            runner.start()
     assert list(empty.iterdir()) == []
 
 
@@ -524,7 +525,8 @@ def test_close_ends_a_replica_that_is_being_brought_up(
 
     for app in ("media_app", "relay_app"):
         monkeypatch.setattr(
-            f"client.sources.{app}", lambda source, operations: media_app(Held(), operations)
+            f"client.sources.{app}",
+            lambda source, operations, way, *_: media_app(Held(), operations, way),
         )
     errors: list[Exception] = []
 

@@ -10,6 +10,7 @@ import pytest
 
 from chunkstore import Store, TableRoot
 from replica import (
+    HASTY_PRESET,
     Frame,
     Run,
     WorkingSetInvalid,
@@ -77,6 +78,12 @@ def test_golden_bytes() -> None:
     assert frames_of(blob) == [Frame(4096, 100, (RUNS[1], RUNS[0], RUNS[2]))]
     golden = DIRECTORY.ljust(BLOCK_SIZE, b"\0") + CONTENT
     assert blocks_of(golden) == {b: content(Run(*b, 1)) for run in RUNS for b in run.blocks()}
+
+
+def test_what_was_compressed_in_haste_is_read_like_any_other() -> None:
+    hasty = encode_working_set([RUNS], content, preset=HASTY_PRESET)
+    assert hasty != encode_working_set([RUNS], content)
+    assert blocks_of(hasty) == {b: content(Run(*b, 1)) for run in RUNS for b in run.blocks()}
 
 
 def test_nothing_was_touched() -> None:

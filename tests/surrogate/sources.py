@@ -26,8 +26,9 @@ class StoreSource:
     """What is in `store`, as this source tells it. asked: the requests, in references; places:
     in blocks below pages; rates: what it was told of how fast it is, with each of the first.
 
-    dead: it does not answer. spoil: what it makes of an answer. silent: it hangs until that is set.
-    slow: seconds before each answer. gives_way: what no miss waits for hangs until that is set.
+    dead: it does not answer. back: it is reached by another way now. spoil: what it makes of an
+    answer. silent: it hangs until that is set. slow: seconds before each answer. gives_way: what no
+    miss waits for hangs until that is set.
     """
 
     def __init__(self, name: str, store: Store, spoil: Spoil = lambda records: records) -> None:
@@ -35,7 +36,7 @@ class StoreSource:
         self.prior = Prior()
         self.store = store
         self.spoil = spoil
-        self.dead = False
+        self.dead = self.back = False
         self.slow = 0.0
         self.silent: threading.Event | None = None
         self.gives_way: threading.Event | None = None
@@ -62,6 +63,10 @@ class StoreSource:
         self.places.append(sum(place.count for place in places))
         self.urgency.append(priority)
         return self._answer(priority, lambda: records_below(self.store.records, places))
+
+    def renewed(self) -> bool:
+        back, self.back = self.back, False
+        return back
 
     def close(self) -> None:
         """The store stays."""

@@ -13,7 +13,7 @@ from chunkstore import BlockState, Store, split_refs
 from overlay import ReadAbandoned, Volume, create_volume
 from surrogate.fetching import Exchange, Fetcher, Supplier
 from tests.chunkstore.content import noise
-from tests.surrogate.sources import StoreSource
+from tests.surrogate.sources import StoreSource, flipped
 from tests.waiting import eventually
 from wire import Priority
 
@@ -233,3 +233,32 @@ def test_a_source_that_sends_much_more_than_is_below_a_page_is_left_alone(host: 
         fetcher.resolve(volume, block, 1)
     assert fetcher.faults().keys() == {"flood"}
     assert volume.map.count(BlockState.PACKED) >= 6
+
+
+def test_a_source_that_failed_is_asked_again_when_its_client_is_back(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("surrogate.fetching.schedule.RETRY_SECONDS", 1000.0)
+    home = host.source()
+    home.dead = True
+    fetcher = host.fetcher(home)
+    ref = split_refs(host.home.reachable([host.root]))[3]
+    bringing = threading.Thread(target=fetcher.bring, args=(ref,), daemon=True)
+    bringing.start()
+    assert eventually(lambda: home.asked and fetcher.faults())
+    home.dead = False
+    home.back = True
+    bringing.join(60)
+    assert home.asked == [1, 1]
+
+
+def test_a_liar_that_comes_back_is_a_liar(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("surrogate.fetching.exchange.INVALID_LIMIT", 0)
+    liar, home = host.source("liar"), host.source()
+    liar.spoil = flipped
+    fetcher = host.fetcher(liar, home)
+    refs = split_refs(host.home.reachable([host.root]))
+    fetcher.bring(refs[3])
+    liar.back = True
+    fetcher.bring(refs[4])
+    assert len(liar.asked) == 1

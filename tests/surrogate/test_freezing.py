@@ -3,18 +3,21 @@
 """How often a machine that is handed over stands still, with machines of which a test knows what
 they have written."""
 
+import contextlib
 import mmap
-import os
+from collections.abc import Iterator
 
 import pytest
 
 from chunkstore import FANOUT, pages_missing
 from hypervisor.fake import FakeMachine
+from overlay import Volume
 from satchel.ids import BLOCK_SIZE
 from surrogate.tenant import Tenant
 from tests.needs import requires
 from tests.surrogate.conftest import Site
 from tests.surrogate.sources import noise
+from tests.waiting import eventually
 from wire import Priority
 
 pytestmark = requires("nbdkit", "nbdfuse", "fusermount3", "fuse")
@@ -25,10 +28,8 @@ def urgent(tenant: Tenant) -> int:
     return sum(n.chunks for n in tenant.status().sources if n.priority == Priority.DEMAND.value)
 
 
-def test_a_machine_whose_writes_are_in_the_page_cache_only_stands_still_once(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The pages above them were looked for when the first freeze had failed on them."""
+def far_written(site: Site) -> tuple[Tenant, int]:
+    """A machine, and the number of a block of its memory that came without the pages above."""
     store, root = site.origin.store, site.origin.manifest.volumes["ram"]
     far = FANOUT + 7
     memory = bytearray(store.read(root))
@@ -37,8 +38,29 @@ def test_a_machine_whose_writes_are_in_the_page_cache_only_stands_still_once(
         volumes=site.origin.manifest.volumes | {"ram": store.import_bytes(bytes(memory))}
     )
     assert tenant.status().state == "ready", tenant.status().error
+    site.host.store.place(ram_of(tenant).map, [far], noise(1, 1))  # as a stream does
+    return tenant, far
+
+
+def ram_of(tenant: Tenant) -> Volume:
     (ram,) = [volume for volume in tenant.volumes if volume.name == "ram"]
-    site.host.store.place(ram.map, [far], noise(1, 1))  # as a stream does, without the pages above
+    return ram
+
+
+@contextlib.contextmanager
+def memory_of(tenant: Tenant) -> Iterator[mmap.mmap]:
+    path = tenant.replica.run_dir / "memory" / "ram"
+    with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as mapped:
+        yield mapped  # to close either writes back
+
+
+def test_a_machine_whose_writes_are_in_the_page_cache_only_stands_still_once(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pages above them were looked for when the first freeze had failed on them."""
+    monkeypatch.setattr("surrogate.pages_ahead.LOOK_SECONDS", 1000.0)
+    tenant, far = far_written(site)
+    ram = ram_of(tenant)
     paused: list[FakeMachine] = []
     pause = FakeMachine.pause
 
@@ -47,15 +69,29 @@ def test_a_machine_whose_writes_are_in_the_page_cache_only_stands_still_once(
         pause(machine)
 
     monkeypatch.setattr(FakeMachine, "pause", counted)
-    with (tenant.replica.run_dir / "memory" / "ram").open("r+b") as file:
-        assert os.pread(file.fileno(), BLOCK_SIZE, far * BLOCK_SIZE) == noise(1, 1)
-        with mmap.mmap(file.fileno(), 0) as mapped:  # to close either would write back
-            mapped[far * BLOCK_SIZE] ^= 1
-            assert pages_missing(site.host.store, ram.root, [far])
-            before = urgent(tenant)
-            handed = tenant.hand_over()
+    with memory_of(tenant) as mapped:
+        mapped[far * BLOCK_SIZE] ^= 1
+        assert pages_missing(site.host.store, ram.root, [far])
+        before = urgent(tenant)
+        handed = tenant.hand_over()
     assert len(paused) == 1
     assert urgent(tenant) > before  # who hands over is waited for
     assert 0 < handed.paused_seconds == tenant.replica.stood_still
     changed = site.host.store.read(ram.root, far * BLOCK_SIZE, BLOCK_SIZE)
     assert changed == bytes([noise(1, 1)[0] ^ 1]) + noise(1, 1)[1:]
+
+
+def test_the_pages_above_what_was_written_are_here_before_a_hand_over(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They came after the walk, over the longer way, and were waited for."""
+    monkeypatch.setattr("surrogate.pages_ahead.LOOK_SECONDS", 0.05)
+    monkeypatch.setattr("surrogate.pages_ahead.FLUSH_SECONDS", 0.05)
+    tenant, far = far_written(site)
+    root = ram_of(tenant).root
+    with memory_of(tenant) as mapped:
+        mapped[far * BLOCK_SIZE] ^= 1
+        assert eventually(lambda: not pages_missing(site.host.store, root, [far]))
+        before = urgent(tenant)
+        tenant.hand_over()
+    assert urgent(tenant) == before

@@ -301,3 +301,39 @@ def test_silences_in_a_row_are_borne_longer_each_time() -> None:
     world = World(near := media())
     warm(world)
     assert near.standing.silence == 3.0
+
+
+def test_a_source_that_is_reached_again_is_asked_at_once() -> None:
+    """A client walked away, and its source was silent more than once before it was back."""
+    near = media()
+    world = World(near)
+    warm(world)
+    near.broken = True
+    wanted = world.want(refs(0, 10))
+    world.run(world.now + 3.5)
+    assert near.standing.faults_in_row > 1
+    near.broken = False
+    world.schedule.renewed(near.standing, world.now)
+    back = world.now
+    world.take()
+    world.run(keys=wanted)
+    assert world.now - back < 0.1
+    assert not near.standing.on_trial
+
+
+def test_the_time_in_which_a_client_was_away_says_nothing_about_its_source() -> None:
+    near = media()
+    world = World(near)
+    warm(world)
+    rate, slowest = near.standing.estimate.rate, near.standing.estimate.slowest
+    near.mute = True
+    wanted = world.want(refs(0, 40))
+    world.run(world.now + 2.5)
+    (asked,) = near.standing.flying.values()
+    assert asked.overdue
+    world.schedule.renewed(near.standing, world.now)
+    assert not asked.overdue
+    world.schedule.answered(asked, asked.size, set(asked.keys), world.now + asked.predicted)
+    assert not any(key in world.schedule for key in wanted)
+    assert near.standing.estimate.rate > rate / 2
+    assert near.standing.estimate.slowest < 2 * slowest

@@ -14,6 +14,7 @@ import pytest
 
 from chunkstore import Below, Media, Store, TableRoot, places_missing, split_refs
 from client.foreground import Foreground
+from client.pacing import Way
 from client.sources import media_app
 from homeserver.api import home_app
 from satchel.errors import SatchelError
@@ -65,7 +66,7 @@ def made(kind: str, folder: Path, store: Store, refs: bytes) -> tuple[Source, Ca
     media.add(store, refs)
     if kind == "plugged":
         return MediaSource(kind, media), media.close
-    return over_socket(kind, media_app(media, Foreground()), folder)
+    return over_socket(kind, media_app(media, Foreground(), Way()), folder)
 
 
 class _Home:

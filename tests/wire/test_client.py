@@ -257,3 +257,25 @@ def test_who_takes_no_more_of_an_answer_leaves_no_call_behind(
     with pytest.raises(RemoteProtocolError, match="larger than 2 bytes"):
         list(client.post_stream("/pieces", b"abc", limit=2))
     assert client.post_bytes("/echo", b"x") == b"x"
+
+
+def test_a_client_that_is_cut_ends_calls_and_makes_no_more(server: Server, desk: Desk) -> None:
+    """Also those that would be repeated."""
+    client = HttpClient(server.path)
+    with ThreadPoolExecutor(2) as pool:
+        calls = [pool.submit(client.get_json, "/wait", timeout=None) for _ in range(2)]
+        assert all(desk.entered.acquire(timeout=30) for _ in calls)
+        client.cut()
+        errors = [call.exception(30) for call in calls]
+    assert [type(error) for error in errors] == [PeerUnreachable] * 2
+    with pytest.raises(StateError):
+        client.get_json("/wait")
+
+
+def test_a_client_that_is_cut_ends_an_answer_that_is_coming(server: Server, desk: Desk) -> None:
+    client = HttpClient(server.path)
+    with ThreadPoolExecutor(1) as pool:
+        call = pool.submit(client.get_bytes, "/stream", timeout=None)
+        assert desk.entered.acquire(timeout=30)
+        client.cut()
+        assert isinstance(call.exception(30), PeerUnreachable)

@@ -143,12 +143,43 @@ def test_a_connection_that_broke_is_made_again_by_itself(peerage: Peerage, how: 
     assert eventually(lambda: name(link) == "spot")
 
 
+def test_a_walk_is_seen_when_the_kernel_tells_of_it(
+    peerage: Peerage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And by who connects because there is something to send."""
+    tell: list[Callable[[], None]] = []
+
+    class Told:
+        def __init__(self, changed: Callable[[], None]) -> None:
+            tell.append(changed)
+
+        def close(self) -> None:
+            tell.clear()
+
+    monkeypatch.setattr("wire.links.RouteWatch", Told)
+    monkeypatch.setattr("wire.links.WATCH_SECONDS", 1000.0)
+    with Links(peerage.folder / "run" / "walk") as links:
+        link = links.open("spot", peerage.peer)
+        (before,) = peerage.sshd.sessions()
+        monkeypatch.setattr("wire.links._Route._now", lambda route: "192.0.2.1")
+        tell[0]()
+        assert eventually(lambda: before not in peerage.sshd.sessions())
+        assert eventually(lambda: name(link) == "spot")
+        assert link.stands(1000.0)
+        (second,) = peerage.sshd.sessions()
+        monkeypatch.setattr("wire.links._Route._now", lambda route: "192.0.2.2")
+        link.connect()
+        assert second not in peerage.sshd.sessions()
+        assert name(link) == "spot"
+
+
 def test_a_link_asks_again_until_the_host_is_there(peerage: Peerage) -> None:
     peerage.sshd.stop()
     with pytest.raises(UnavailableError, match="cannot connect to spot"):
         peerage.links.open("spot", peerage.peer)
     link = peerage.links.get("spot", peerage.peer)
     assert not link.alive
+    assert not link.stands(1000.0)
     assert name(link) == "PeerUnreachable"
     peerage.restart()
     assert eventually(lambda: name(link) == "spot")

@@ -363,6 +363,19 @@ def test_close_leaves_no_process_and_no_socket(
         link.run(["true"])
 
 
+def test_a_connection_that_is_gone_is_not_waited_for(
+    host: SshHost, short_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a walk ssh had up to a second to take leave of a host that could not hear it."""
+    monkeypatch.setattr("wire.openssh.KILL_SECONDS", 1000.0)
+    link = SshLink.open(host, short_path)
+    assert eventually(lambda: len(children("ssh")) == 1)  # what quickens it has ended
+    (master,) = children("ssh")
+    os.kill(master, signal.SIGSTOP)
+    link.close(gone=True)
+    assert not Path(f"/proc/{master}").exists()
+
+
 def test_close_while_a_forward_is_being_made_leaves_no_socket(
     host: SshHost, server: Server, short_path: Path
 ) -> None:
