@@ -57,7 +57,7 @@ class Person(Commands):
     def runs(self, *words: str) -> subprocess.Popen[bytes]:
         """A session that answers."""
         log = (self.world.folder / "session.log").open("wb")
-        argv = [SATCHEL, "--config", self.config, "run", *words]
+        argv: list[str | Path] = [SATCHEL, "--config", self.config, "run", *words]
         process = subprocess.Popen(argv, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
         self.sessions.append(process)
         assert eventually(lambda: self._answers(words[0]) or process.poll() is not None)
@@ -150,7 +150,7 @@ def test_a_move_by_hand_over_says_what_it_waits_for(
 
     monkeypatch.setattr(Prefetcher, "_become_independent", late)
     words = ("move", "notes", "--to", "b", "--route", "handover")
-    argv = [SATCHEL, "--config", person.config, *words]
+    argv: list[str | Path] = [SATCHEL, "--config", person.config, *words]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as move:
         assert move.stderr
         line = move.stderr.readline()
@@ -189,7 +189,7 @@ def test_a_terminal_shows_how_volumes_fill(person: Person) -> None:
     person.runs("notes", "--media", str(person.world.stick))
     person.sees("move", "notes", "--to", "a")
     ours, theirs = pty.openpty()
-    words = [SATCHEL, "--config", person.config, "status", "notes", "--follow"]
+    words: list[str | Path] = [SATCHEL, "--config", person.config, "status", "notes", "--follow"]
     with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=theirs) as process:
         os.close(theirs)
         shown = b""

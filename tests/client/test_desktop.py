@@ -284,7 +284,9 @@ def test_a_replica_that_dies_after_it_has_begun_to_answer_leaves_it_to_another(
     assert viewer.update() == {AREAS[0]: on_the_way.tile(0)}
     near.fault = silence("near")
     near.settled.set()
-    assert eventually(lambda: session.feeds() and session.feed("near").state in FINAL)
+    feed = session.feed("near")
+    assert feed is not None
+    assert eventually(lambda: feed.state in FINAL)
     viewer.ask(incremental=True)
     home.gate.set()
     assert viewer.update() == {AREAS[0]: bytes(64 * 64 * 4), AREAS[1]: home.says.tile(1)}

@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,10 @@ def many(session: Session, pool: ThreadPoolExecutor, count: int) -> None:
     assert eventually(lambda: session.journal.last == count)
 
 
+def has_answered(session: Session, number: int) -> bool:
+    return session.tally.answered == number
+
+
 def test_an_operation_is_answered_while_the_next_of_its_batch_is_under_way(
     session: Session,
 ) -> None:
@@ -63,9 +68,9 @@ def test_an_operation_is_answered_while_the_next_of_its_batch_is_under_way(
     with ThreadPoolExecutor(10) as pool:
         many(session, pool, 10)
         session.add(near, START)
-        for answered in range(1, 11):
+        for number in range(1, 11):
             near.let.release()
-            assert eventually(lambda n=answered: session.tally.answered == n)
+            assert eventually(partial(has_answered, session, number))
     assert near.executed == list(range(1, 11))
 
 

@@ -4,6 +4,7 @@
 
 import dataclasses
 import threading
+from typing import Any
 
 import pytest
 
@@ -109,7 +110,7 @@ def test_nobody_can_hand_over_what_is_only_at_home(carried: World) -> None:
     ids=["operation", "volumes", "device-state"],
 )
 def test_a_surrogate_that_hands_over_nonsense_is_told_and_keeps_its_replica(
-    carried: World, lie: dict[str, object], monkeypatch: pytest.MonkeyPatch
+    carried: World, lie: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runner = carried.runner()
     runner.move("a")

@@ -4,7 +4,8 @@
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -17,10 +18,9 @@ from client.history import History
 from client.journal import Journal
 from client.pace import Pace
 from client.planner import Plan, Planner
-from client.reads import Policy
 from client.routes import Prediction, Route, Situation
 from client.session import Answer, NoResponse, Session
-from client.settings import ClientSettings
+from client.settings import ClientSettings, Policy
 from replay import Operation
 from replay.adapters import http
 from satchel.ids import OperationNumber
@@ -60,13 +60,17 @@ def call(session: Session, text: str) -> Answer:
     return session.call(lambda number, time_ns, seed: f"{text} {number}".encode())
 
 
+def have_executed(replicas: Sequence[InProcess], number: int) -> bool:
+    return all(replica.last == number for replica in replicas)
+
+
 def acquainted(session: Session, *replicas: InProcess) -> None:
     """All joined, and a pace is known of each: the first takes longer, whoever is quicker here."""
     for replica in replicas:
         session.add(replica, START)
     for number in range(1, 4):  # one at a time: a pace is that of single operations
         call(session, "write")
-        assert eventually(lambda n=number: all(replica.last == n for replica in replicas))
+        assert eventually(partial(have_executed, replicas, number))
     assert eventually(lambda: all(f.pace.median() is not None for f in session.feeds()))
     for feed in session.feeds():
         for _ in range(pace.KEPT):
@@ -245,7 +249,7 @@ def test_what_operations_take_without_the_way_is_what_the_nearest_replica_says(
 ) -> None:
     session = make(places, "all")
     acquainted(session, InProcess(HOME), InProcess("a"))
-    settings = ClientSettings(state=tmp_path, surrogates={"b": Peer("b", "/s")})
+    settings = ClientSettings(state=tmp_path, surrogates={"b": Peer("b")})
     planner = Planner(settings, "try", session, None, {})
     assert planner.plan("b", manifest(), media=True).situation.pace == pytest.approx(0.002, rel=0.5)
     session.close()

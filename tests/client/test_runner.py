@@ -8,6 +8,7 @@ import threading
 import time
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -523,10 +524,11 @@ def test_close_ends_a_replica_that_is_being_brought_up(
             held.wait(20)
             return b""
 
+    never: Any = Held()
     for app in ("media_app", "relay_app"):
         monkeypatch.setattr(
             f"client.sources.{app}",
-            lambda source, operations, way, *_: media_app(Held(), operations, way),
+            lambda source, operations, way, *_: media_app(never, operations, way),
         )
     errors: list[Exception] = []
 

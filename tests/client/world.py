@@ -11,6 +11,7 @@ import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import httpx
 
@@ -121,7 +122,7 @@ class HomePlace(Place):
 class SpotPlace(Place):
     """A surrogate."""
 
-    def __init__(self, folder: Path, key: Identity, **settings: int) -> None:
+    def __init__(self, folder: Path, key: Identity, **settings: Any) -> None:
         super().__init__(folder, key)
         self.driver = scripted_driver()
         defaults = SurrogateSettings(

@@ -4,8 +4,8 @@
 
 from pathlib import Path
 
+from testbed.built import built_image
 from tests.homeserver.program import Program
-from tests.machines import built_image
 from tests.needs import requires
 
 

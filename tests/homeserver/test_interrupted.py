@@ -265,7 +265,7 @@ def test_without_a_daemon(tmp_path: Path, media: Path, command: str) -> None:
             opened.add(store, store.reachable([kept]))
             opened.commit([], [kept])
     arguments = command.split() + ([str(media)] if command.startswith("media") else [])
-    codes = []
+    codes: list[int] = []
     while 130 not in codes and len(codes) < 5:
         terminal = Terminal(made, *arguments)
         terminal.wait_for(command.rsplit(maxsplit=1)[-1])

@@ -83,7 +83,7 @@ def test_verify_says_which_volumes_are_hurt(program: Program) -> None:
     folder = program.folder / "store"
     with Store.open_to_read(folder) as store:
         root = Catalog(store).get("third").root
-        flip(*place_of(folder, store.reachable([root])[-CHUNK_REF_SIZE:]))
+        flip(*place_of(folder, ChunkRef(store.reachable([root])[-CHUNK_REF_SIZE:])))
     error = program.fails(6, "verify")
     assert error["why"].startswith("volume third@")
     assert error["why"].endswith(": 1 chunks are lost")
@@ -99,7 +99,7 @@ def test_verify_finds_what_an_index_that_was_made_anew_has_not(program: Program)
     folder = program.folder / "store"
     with Store.open(folder) as store:
         root = Catalog(store).get("third").root
-        flip(*place_of(folder, store.reachable([root])[-CHUNK_REF_SIZE:]))
+        flip(*place_of(folder, ChunkRef(store.reachable([root])[-CHUNK_REF_SIZE:])))
         store.rebuild_index()
         report = store.verify()
         assert (report.ok, report.unclaimed > 0) == (True, True)

@@ -14,7 +14,7 @@ from homeserver import Service
 from homeserver.machines import HomeClosing
 from homeserver.records import RecordDamaged
 from homeserver.service import NotExecutedYet, NotLaunched, OperationsDiffer
-from hypervisor import MachineUnsupported
+from hypervisor import FakeMachine, MachineUnsupported
 from images import ImageNotBuilt, Manifest
 from replay import OperationGap, OperationsCut, Response
 from replica import (
@@ -128,13 +128,17 @@ def test_an_operation_is_answered_before_the_next_one_is_executed(bench: Bench) 
         next(answers)
 
 
+def scripted(machine: FakeMachine) -> ScriptedGuest:
+    assert isinstance(machine.guest, ScriptedGuest)
+    return machine.guest
+
+
 def test_a_machine_that_dies_under_an_operation(bench: Bench) -> None:
     """The caller is told why, the log keeps the operation, and a launch goes on with it."""
     service = bench.running()
     list(service.answer([operation(1), operation(2)]))
     machine = bench.machine()
-    guest = machine.guest
-    assert isinstance(guest, ScriptedGuest)
+    guest = scripted(machine)
 
     def crash() -> None:
         assert eventually(lambda: guest.last == 3)
@@ -152,8 +156,7 @@ def test_a_machine_that_dies_under_an_operation(bench: Bench) -> None:
         list(service.answer([operation(4)]))
     assert service.last_logged == 4
     service.launch()
-    guest = bench.machine().guest
-    assert isinstance(guest, ScriptedGuest)
+    guest = scripted(bench.machine())
     assert eventually(lambda: guest.last >= 3)
     assert guest.last == 3  # it hangs in it again, as it must
 

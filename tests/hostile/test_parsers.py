@@ -15,7 +15,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -71,6 +71,7 @@ from tests.wire.test_messages import MESSAGES
 from wire import RemoteProtocolError
 from wire.codec import loads
 
+T = TypeVar("T")
 EXAMPLES = int(os.environ.get("SATCHEL_EXAMPLES", "100"))
 UNIT = 128
 """Bytes of memory for each byte of input: an empty list in JSON takes three bytes, and 88 here."""
@@ -95,10 +96,10 @@ class Parser:
     seed: bytes
 
 
-def in_file(name: str, parse: Callable[[Path], object]) -> Callable[[bytes], object]:
+def in_file(name: str, parse: Callable[[Path], T]) -> Callable[[bytes], T]:
     """A parser of a file of that name."""
 
-    def parse_bytes(data: bytes) -> object:
+    def parse_bytes(data: bytes) -> T:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / name
             path.parent.mkdir(exist_ok=True)
@@ -336,6 +337,6 @@ def test_a_segment_of_a_log_comes_back(contents: list[tuple[int, int, bytes]], f
         Operation(OperationNumber(first + n), *content) for n, content in enumerate(contents)
     ]
     data = encode_header(first, 0) + encode_operations(operations)
-    segment, fault = in_file(f"log-{first:08d}.log", scan_segment)(data)  # type: ignore[misc]
+    segment, fault = in_file(f"log-{first:08d}.log", scan_segment)(data)
     assert fault is None
     assert (segment.end, len(segment.offsets)) == (len(data), len(operations))

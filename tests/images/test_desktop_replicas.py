@@ -4,6 +4,7 @@
 
 import time
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -61,12 +62,16 @@ def checkpointed(folder: Path) -> NotesCheckpoint:
         home.close()
 
 
+def numbers(first: int, last: int) -> Iterable[OperationNumber]:
+    return map(OperationNumber, range(first, last + 1))
+
+
 def all_entered(journal: Journal) -> bool:
     """Whether the last key of every edit is logged, and let go. A viewer that has sent its last
     events is gone before those that wait for an answer are an operation."""
     held: Counter[int] = Counter()
     closed = 0
-    for operation in filter(None, map(journal.get, range(1, journal.last + 1))):
+    for operation in filter(None, map(journal.get, numbers(1, journal.last))):
         at = HEAD_BYTES
         while at < len(operation.payload):
             kind = operation.payload[at]
@@ -107,7 +112,7 @@ def test_a_viewer_goes_on_when_the_leading_replica_is_gone(
             assert time.monotonic() < deadline
             time.sleep(0.1)
         near.execute(
-            [op for op in map(session.journal.get, range(near.last + 1, home.last + 1)) if op]
+            [op for op in map(session.journal.get, numbers(near.last + 1, home.last)) if op]
         )
         assert session.tally.first_responses["near"] > 0 < session.tally.first_responses[HOME]
         assert session.tally.later_responses > 0 == session.tally.diverged

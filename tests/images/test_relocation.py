@@ -126,7 +126,7 @@ def test_a_manifest_that_is_damaged_is_no_reason_to_forget_its_checkpoint(carrie
 
 def relocating(carried: Carried) -> subprocess.Popen[str]:
     """Another process that has read what is to be moved, and begins to move it."""
-    argv = [sys.executable, "-c", RELOCATES, carried.root, carried.scratch]
+    argv: list[str | Path] = [sys.executable, "-c", RELOCATES, carried.root, carried.scratch]
     process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert process.stdout.readline() == "begins\n"

@@ -45,7 +45,14 @@ def running_agent(
     description = folder / "service"
     description.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
     path = folder / "agent"
-    argv = [agent_program(), "--no-init", "--listen", path, "--config", description]
+    argv: list[str | Path] = [
+        agent_program(),
+        "--no-init",
+        "--listen",
+        path,
+        "--config",
+        description,
+    ]
     with subprocess.Popen(argv) as process:
         try:
             yield RunningAgent(process, path, port)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import replay
-from replay import frames
+from replay import MAX_PAYLOAD, frames
 from replay.frames import Frame, FrameReader, FrameStatus, FrameType
 
 FRAME = Frame(
@@ -103,4 +103,4 @@ def test_python_says_what_the_header_says() -> None:
     assert f"kEnd = 0x{frames.END[0]:X};" in HEADER
     assert f"kEsc = 0x{frames.ESC[0]:X};" in HEADER
     assert "kMaxPayload = 64u << 20;" in HEADER
-    assert frames.MAX_PAYLOAD == 64 << 20
+    assert MAX_PAYLOAD == 64 << 20

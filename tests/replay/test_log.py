@@ -4,6 +4,7 @@ import struct
 import threading
 import time
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -155,7 +156,12 @@ def test_a_closed_log(tmp_path: Path) -> None:
     log.close()
     log.close()
     assert log.state is LogState.CLOSED
-    for call in (lambda: log.append(operation(4)), log.sync, lambda: log.cut(number(1))):
+    calls: list[Callable[[], object]] = [
+        lambda: log.append(operation(4)),
+        log.sync,
+        lambda: log.cut(number(1)),
+    ]
+    for call in calls:
         with pytest.raises(StateError):
             call()
     with pytest.raises(StateError):

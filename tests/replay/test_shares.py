@@ -51,7 +51,7 @@ def mounted(short_path: Path) -> Iterator[Mounted]:
     where.mkdir()
     description = short_path / "service"
     description.write_text(f"command=exec sleep 600\nshares={where}\n")
-    argv = [agent_program(), "--no-init", "--listen", short_path / "agent"]
+    argv: list[str | Path] = [agent_program(), "--no-init", "--listen", short_path / "agent"]
     argv += ["--shares", port, "--config", description]
     with subprocess.Popen(argv) as process:
         try:
@@ -114,14 +114,14 @@ def test_what_had_no_answer_is_asked_of_the_next_host_once(mounted: Mounted) -> 
 def test_requests_made_while_there_is_no_host_wait_for_one(mounted: Mounted) -> None:
     answers: list[bytes] = []
     asker = threading.Thread(
-        target=lambda: answers.append((mounted.where / "b").write_bytes(b"xy") and b"done")
+        target=lambda: answers.append(b"%d" % (mounted.where / "b").write_bytes(b"xy"))
     )
     asker.start()
     asker.join(0.3)
     assert asker.is_alive()
     with mounted.host():
         asker.join(20)
-        assert answers == [b"done"]
+        assert answers == [b"2"]
 
 
 def test_settled_means_that_the_host_has_answered_everything(mounted: Mounted) -> None:

@@ -125,7 +125,7 @@ def agent_with_shares(short_path: Path, host: ShareHost) -> Iterator[Guest]:
     (short_path / "satchel").mkdir()
     description = short_path / "service"
     description.write_text(f"command=exec sleep 600\nshares={short_path / 'satchel'}\n")
-    argv = [agent_program(), "--no-init", "--listen", short_path / "agent"]
+    argv: list[str | Path] = [agent_program(), "--no-init", "--listen", short_path / "agent"]
     argv += ["--shares", short_path / "shares", "--config", description]
     with subprocess.Popen(argv) as process:
         try:

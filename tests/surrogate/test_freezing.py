@@ -14,9 +14,9 @@ from hypervisor.fake import FakeMachine
 from overlay import Volume
 from satchel.ids import BLOCK_SIZE
 from surrogate.tenant import Tenant
+from tests.chunkstore.content import noise
 from tests.needs import requires
 from tests.surrogate.conftest import Site
-from tests.surrogate.sources import noise
 from tests.waiting import eventually
 from wire import Priority
 
@@ -35,7 +35,7 @@ def far_written(site: Site) -> tuple[Tenant, int]:
     memory = bytearray(store.read(root))
     memory[far * BLOCK_SIZE : (far + 1) * BLOCK_SIZE] = noise(1, 1)
     tenant = site.create(
-        volumes=site.origin.manifest.volumes | {"ram": store.import_bytes(bytes(memory))}
+        volumes={**site.origin.manifest.volumes, "ram": store.import_bytes(bytes(memory))}
     )
     assert tenant.status().state == "ready", tenant.status().error
     site.host.store.place(ram_of(tenant).map, [far], noise(1, 1))  # as a stream does

@@ -18,7 +18,8 @@ from satchel.ids import BLOCK_SIZE, ZERO_REF, ChunkRef
 from surrogate.fetching.coverage import Span
 from surrogate.fetching.standing import ASIDE_BYTES
 from surrogate.prefetch import Coming, Prefetcher
-from tests.surrogate.sources import FarVolume, noise
+from tests.chunkstore.content import noise
+from tests.surrogate.sources import FarVolume
 from tests.waiting import eventually
 
 BLOCKS = 1536
@@ -105,7 +106,8 @@ def test_what_changed_elsewhere_and_has_come_is_not_asked_for_again(
     changed = bench.blob(Run("disk0", 200, 10), Run("disk0", 700, 1))
     pages = bench.home.import_bytes(encode_page_changes({}, {"disk0": bench.volume.root}))
     prefetcher = Prefetcher(bench.cache, bench.fetcher, None, changed, pages)
-    below, asked = bench.source.below, []
+    below = bench.source.below
+    asked: list[ChunkRef] = []
 
     def note(places: Sequence[Below], *rest: Any) -> bytes:
         asked.extend(place.page for place in places)

@@ -37,7 +37,7 @@ def test_what_cannot_be_had_is_told_and_nothing_hangs(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fetcher, "PATIENCE_SECONDS", 0.3)
-    site.source.fetch = lambda refs: b""  # type: ignore[method-assign]
+    monkeypatch.setattr(site.source, "fetch", lambda refs, *_: b"")
     staging = site.host.stage(site.request("ahead"))
     assert eventually(lambda: staging.status().done)
     assert staging.status().error is not None

@@ -27,7 +27,8 @@ def test_blocks_that_follow_each_other_are_one_run() -> None:
 def test_what_was_touched_before_is_here_before_it_is_touched(site: Site) -> None:
     assert site.origin.manifest.working_set is not None
     blob = site.origin.store.import_bytes(encode_working_set([], lambda run: b""))
-    volumes = {volume: (0, 2, 1 << 39, 7) for volume in site.origin.manifest.volumes}
+    runs: tuple[int, ...] = (0, 2, 1 << 39, 7)
+    volumes = dict.fromkeys(site.origin.manifest.volumes, runs)
     request = dataclasses.replace(site.request(), changed=blob.to_json(), touched=volumes)
     assert blob_root("changed", request.changed) == blob
     tenant = site.host.create(request)

@@ -238,7 +238,7 @@ class Site:
         """Give a surrogate a data folder on a file system of that size, before it starts."""
         data = spot.folder / "data"
         data.mkdir()
-        argv = ["mount", "-t", "tmpfs", "-o", f"size={mebibytes}m", "data", data]
+        argv: list[str | Path] = ["mount", "-t", "tmpfs", "-o", f"size={mebibytes}m", "data", data]
         subprocess.run(argv, check=True)
         self._mounts.append(data)
         return data

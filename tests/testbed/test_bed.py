@@ -7,6 +7,7 @@ import socket
 import statistics
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -166,7 +167,7 @@ def wait_for_text(path: Path, text: str) -> None:
 @requires("sshd", "ssh")
 def test_a_host_is_reached_by_ssh_with_its_own_key_only(bed: Testbed, tmp_path: Path) -> None:
     home, key = bed.host("home"), Identity.create(tmp_path / "key")
-    place = {"address": home.address, "port": 22, "prefix": home.prefix}
+    place: dict[str, Any] = {"address": home.address, "port": 22, "prefix": home.prefix}
     server = Sshd.start(tmp_path / "sshd", authorized=[key.public], **place)
     known = tmp_path / "known_hosts"
     known.write_text(server.known_hosts_line + "\n")

@@ -173,7 +173,7 @@ def test_tcp_fills_the_link(pair: Pair, rate: int, delay: float, size: int) -> N
 def test_a_shape_out_of_range_is_refused() -> None:
     for wrong in ({"rate": -1}, {"delay": -0.1}, {"loss": 1.5}, {"queue": -1}):
         with pytest.raises(UsageError):
-            Shape(**wrong)  # type: ignore[arg-type]
+            Shape(**wrong)
 
 
 def test_a_link_that_exists_is_refused(maker: LinkMaker, pair: Pair) -> None:

@@ -159,7 +159,8 @@ def test_a_stranger_does_not_get_beyond_the_share(home: Home) -> None:
     stranger = Stranger(home.socket)
 
     def code(opcode: int, body: bytes, operation: int = 1, count: int = 0) -> int:
-        return -struct.unpack_from("<i", stranger.ask(opcode, body, operation, count), 4)[0]
+        answer = stranger.ask(opcode, body, operation, count)
+        return -int.from_bytes(answer[4:8], "little", signed=True)
 
     assert code(Opcode.LOOKUP, b"x\0") == errno.EIO  # before FUSE_INIT
     assert code(Opcode.INIT, INIT, 0) == 0

@@ -213,7 +213,7 @@ def test_what_others_do_before_the_answer_counts(
     real: Any = hub.open
     expected = b""
 
-    def crossed(*arguments: object) -> object:
+    def crossed(*arguments: Any) -> Any:
         nonlocal expected
         hub.attributes(ROOT)  # behind it what was asked for before is here
         assert node.content._machine.block(file, 0).valid
@@ -225,7 +225,7 @@ def test_what_others_do_before_the_answer_counts(
         hub.attributes(ROOT)  # with relaxation no write waits until this node has been told
         return answer
 
-    hub.open = crossed  # type: ignore[method-assign]
+    hub.open = crossed  # type: ignore[method-assign,assignment]
     handle = node.open(file, os.O_RDONLY).number
     del hub.open
     assert node.read(handle, 0, 1 << 20) == expected
@@ -240,7 +240,7 @@ def test_a_membership_that_ends_meanwhile_takes_the_copies_along(home: Home, nod
         file, hub = known(two), two.hub
         real: Any = hub.open
 
-        def lost(*arguments: object) -> object:
+        def lost(*arguments: Any) -> Any:
             nonlocal expected
             hub.attributes(ROOT)
             assert two.content._machine.block(file, 0).valid
@@ -249,7 +249,7 @@ def test_a_membership_that_ends_meanwhile_takes_the_copies_along(home: Home, nod
             expected = rewrites(node, file)
             return real(*arguments)
 
-        hub.open = lost  # type: ignore[method-assign]
+        hub.open = lost  # type: ignore[method-assign,assignment]
         handle = two.open(file, os.O_RDONLY).number
         assert two.hub is not hub
         assert two.read(handle, 0, 1 << 20) == expected

@@ -17,6 +17,7 @@ from tests.homeserver.shares.conftest import Home
 from tests.waiting import eventually
 
 CONTENT = os.urandom(3 * BLOCK)
+CUT = Changes(size=0)
 
 
 @pytest.fixture
@@ -51,7 +52,6 @@ CALLS: dict[str, Callable[[Node, int], object]] = {
     "make": lambda node, handle: node.make_folder(ROOT, b"d", 0o755, os.getuid(), os.getgid()),
     "cut": lambda node, handle: node.change(node.lookup(ROOT, b"f").attributes.file, CUT, handle),
 }
-CUT = Changes(size=0)
 
 
 def test_what_programs_ask_of_a_removed_share_says_so(home: Home, member: Member) -> None:

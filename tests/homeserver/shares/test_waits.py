@@ -301,7 +301,7 @@ def test_a_file_that_is_closed_while_it_is_created_again_is_open(home: Home, nod
         node._close_idle(file)  # as after 30 s
         return answer
 
-    hub.create = overtaken  # type: ignore[method-assign]
+    hub.create = overtaken  # type: ignore[method-assign,assignment]
     _, handle = node.create(ROOT, b"file", 0o644, os.O_WRONLY, UID, GID)
     hub.usage()
     assert file in home.share.sessions[hub.node].opened

@@ -14,7 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from shares.coherence import DelayedUpdate, FileId, WriteInvalidate, WriteUpdate
-from tests.shares.coherence.simulator import VALUE, Access, SimHome, SimNode
+from tests.shares.coherence.accesses import VALUE, Access
+from tests.shares.coherence.simulator import SimHome, SimNode
 from tests.shares.coherence.world import World
 
 FILE = FileId(1)

@@ -7,7 +7,8 @@ from __future__ import annotations
 import pytest
 
 from shares.coherence import POLICIES, DelayedUpdate, FileId, Policy, Predicted
-from tests.shares.coherence.simulator import VALUE, Access, SimHome, SimNode
+from tests.shares.coherence.accesses import VALUE, Access
+from tests.shares.coherence.simulator import SimHome, SimNode
 from tests.shares.coherence.world import World
 
 FILE = FileId(1)

@@ -18,7 +18,8 @@ from shares.coherence import (
     Own,
     Predicted,
 )
-from tests.shares.coherence.simulator import VALUE, Access, SimHome, SimNode
+from tests.shares.coherence.accesses import VALUE, Access
+from tests.shares.coherence.simulator import SimHome, SimNode
 from tests.shares.coherence.world import World
 
 FILE = FileId(1)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from math import inf
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -99,7 +100,7 @@ def test_opens_whose_answers_are_overtaken_leave_one_memory(policy: Callable[[],
 @pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
 def test_content_that_is_asked_for_with_opens_is_one_memory(policy: Callable[[], Policy]) -> None:
     """Invalidates, Engage and Native come to files whose open is not answered yet."""
-    quiet = {"log": "off", "faults": ("pause", "stall", "break"), "lease": inf}
+    quiet: dict[str, Any] = {"log": "off", "faults": ("pause", "stall", "break"), "lease": inf}
     for seed in range(8):
         plan = Plan(seed=seed, operations=300, nodes=2 + seed % 2, policy=policy, between=0.1)
         plan = replace(plan, ahead=True, closes=0.2, evicts=0.1 * (seed % 3))

@@ -35,6 +35,7 @@ from shares.coherence import (
     Reply,
     Store,
     Taken,
+    Token,
     content,
     filled,
 )
@@ -71,8 +72,8 @@ class InProcessHome:
         self.locks = Locks()
         self.extents: dict[FileId, Extent] = {}
         self._tokens = itertools.count(1)
-        self._waiting: dict[int, queue.SimpleQueue[Any]] = {}
-        self._replies: dict[int, tuple[InProcessHub, Any]] = {}
+        self._waiting: dict[Token, queue.SimpleQueue[Any]] = {}
+        self._replies: dict[Token, tuple[InProcessHub, Any]] = {}
 
     def join(self) -> InProcessHub:
         with self.lock:

@@ -11,12 +11,13 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import pytest
 
 from shares.coherence import BLOCK, Fetch, FileId, Own
-from shares.nodes import ROOT, Buffer, Changes, Entry, Node
+from shares.nodes import ROOT, Buffer, Changes, Made, Node
 from tests.shares.nodes.conftest import Join
 from tests.shares.nodes.home import InProcessHome
 from tests.waiting import eventually
@@ -85,7 +86,7 @@ def test_two_nodes_append_at_once_and_nothing_is_lost(join: Join) -> None:
             assert nodes[which].write(handle, 0, text.encode()) == len(text)
         nodes[which].release(handle, 0)
 
-    run_all([lambda which=which: append(which) for which in range(3)])
+    run_all([partial(append, which) for which in range(3)])
     handle = nodes[0].open(file, os.O_RDONLY).number
     got = nodes[0].read(handle, 0, 1 << 24).decode().splitlines()
     assert len(got) == 3 * lines
@@ -107,7 +108,7 @@ def test_blocks_written_by_all_at_once_are_somebodys(join: Join) -> None:
             seen = nodes[which].read(handles[which], chance.randrange(8) * BLOCK, BLOCK)
             assert len(set(seen)) == 1
 
-    run_all([lambda which=which: write(which) for which in range(3)])
+    run_all([partial(write, which) for which in range(3)])
     seen = {node.read(number, 0, 8 * BLOCK) for node, number in zip(nodes, handles, strict=True)}
     assert len(seen) == 1
 
@@ -121,7 +122,7 @@ def test_parts_of_one_block_by_several_nodes_are_all_there(join: Join) -> None:
         for place in range(which, 300, 3):
             nodes[which].write(handles[which], place, bytes([which + 1]))
 
-    run_all([lambda which=which: write(which) for which in range(3)])
+    run_all([partial(write, which) for which in range(3)])
     assert nodes[1].read(handles[1], 0, 300) == bytes([1, 2, 3]) * 100
 
 
@@ -188,7 +189,7 @@ def test_a_name_that_was_looked_for_while_it_was_made_is_there_afterwards(
     node = join()
     make = node.hub.make_folder
 
-    def slow(*arguments: Any) -> Entry:
+    def slow(*arguments: Any) -> Made:
         with pytest.raises(FileNotFoundError):  # as a second thread of the program
             node.lookup(ROOT, b"sub")
         return make(*arguments)
