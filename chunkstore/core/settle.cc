@@ -334,8 +334,6 @@ class Store::Settling {
       ++report_->pinned;
       return {};
     }
-    const Status removed = store_->env_->Remove(store_->PackPath(pack));
-    if (!removed.ok() && !removed.Is(Kind::kNotFound)) return removed;
     return store_->env_->SyncDir(store_->PacksPath());
   }
 
@@ -360,16 +358,21 @@ class Store::Settling {
     return {};
   }
 
-  // *left: nothing points into the pack any more.
+  // *left: nothing pointed into the pack any more, and it is gone. Others list packs and use the
+  // list behind the gate, so none of them looks for it.
   Status Leave(uint32_t pack, const Moves& moves, bool* left) {
     while (!store_->gate_.TryLock()) {
       if (progress_ && !progress_(done_, total_)) return Cancelled();
       std::this_thread::sleep_for(kPause);
     }
     *left = store_->chunks_ != nullptr && store_->RepointMaps(pack, moves) == 0;
-    if (*left) store_->chunks_->LeavePack(pack);
+    Status removed;
+    if (*left) {
+      store_->chunks_->LeavePack(pack);
+      removed = store_->env_->Remove(store_->PackPath(pack));
+    }
     store_->gate_.Unlock();
-    return {};
+    return removed.Is(Kind::kNotFound) ? Status() : removed;
   }
 
   // Lets somebody who wants the store alone have it.

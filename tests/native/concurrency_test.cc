@@ -5,10 +5,14 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
+#include <future>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include "chunkstore/core/store.h"
+#include "tests/native/forwarding.h"
 #include "tests/native/scratch.h"
 #include "tests/native/workload.h"
 
@@ -110,6 +114,58 @@ TEST_F(Concurrency, ReadersSeeWholeChunksWhileOthersPut) {
   ASSERT_TRUE(store_->Verify(nullptr, &report).ok());
   EXPECT_TRUE(report.bad.empty());
   EXPECT_TRUE(report.dangling.empty());
+}
+
+// A verify begins when settling removes a pack. It gets as far as it can before the pack is gone,
+// and goes on afterwards.
+class LateRemoval final : public ForwardingEnv {
+ public:
+  Status Remove(const std::string& path) override {
+    const bool first = path.find("/packs/") != std::string::npos && !std::exchange(begun_, true);
+    if (!first) return ForwardingEnv::Remove(path);
+    verify_ = std::async(std::launch::async, [this] {
+      verifying_ = std::this_thread::get_id();
+      return store->Verify(nullptr, &report);
+    });
+    (void)listed_.get_future().wait_for(std::chrono::milliseconds(300));
+    const Status status = ForwardingEnv::Remove(path);
+    removed_.set_value();
+    return status;
+  }
+
+  Status List(const std::string& path, std::vector<std::string>* names) override {
+    const Status status = ForwardingEnv::List(path, names);
+    if (verifying_.load() == std::this_thread::get_id()) {
+      listed_.set_value();
+      removed_.get_future().wait();
+    }
+    return status;
+  }
+
+  Status Verified() { return verify_.get(); }
+
+  std::unique_ptr<Store> store;
+  VerifyReport report;
+
+ private:
+  bool begun_ = false;
+  std::atomic<std::thread::id> verifying_;
+  std::promise<void> listed_;
+  std::promise<void> removed_;
+  std::future<Status> verify_;
+};
+
+TEST_F(Concurrency, AVerifyThatBeginsWhenSettlingRemovesAPackCallsNothingBad) {
+  Put(3, 100, nullptr);
+  store_.reset();
+  LateRemoval env;
+  ASSERT_TRUE(Store::Open(&env, path(), SmallOptions(), &env.store).ok());
+  SettleReport settled;
+  ASSERT_TRUE(SettleQuickly(env.store.get(), &settled).ok());
+  const Status status = env.Verified();
+  ASSERT_TRUE(status.ok()) << status.ToString();
+  EXPECT_TRUE(env.report.bad.empty());
+  EXPECT_TRUE(env.report.dangling.empty());
 }
 
 TEST_F(Concurrency, PruneVerifyAndImportAtTheSameTimeLoseNothing) {
