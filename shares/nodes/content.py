@@ -148,6 +148,11 @@ class Content(Opening, Settling):
         if lost:
             log.error("%d blocks that were written here are perhaps not at home", lost)
 
+    def close(self) -> None:
+        """Empty the buffer, while home may still say that it has let go of the last files."""
+        with self._changed:
+            self._buffer.close()
+
     # Accesses.
 
     def extent(self, file: OpenFile) -> Extent:

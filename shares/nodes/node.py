@@ -78,7 +78,6 @@ class Node(Statics):
         self._joined.set()
         self._over: OSError | None = None
         self.content = Content(hub, buffer, wait, make, self._engaged)
-        self._buffer = buffer
         self._uses = Uses()
         self._numbers = itertools.count(1)
         self._ended = threading.Event()
@@ -103,7 +102,7 @@ class Node(Statics):
             with suppress(OSError), use.lock:
                 if use.file is not None:
                     self._close(file, use)
-        self._buffer.close()
+        self.content.close()
 
     @property
     def hub(self) -> Hub:
