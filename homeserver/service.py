@@ -287,18 +287,20 @@ class Service:
             found.append(operation)
         return found
 
-    def checkpoint(self) -> Checkpoint:
+    def checkpoint(self, *, rehearse: bool = True) -> Checkpoint:
         """Freeze the replica into a new signed checkpoint; forget the oldest; cut the log.
 
-        Durable on return. Operations wait while the machine is paused, and only then. The log
-        still leads on from the oldest checkpoint that is kept. Raises NotLaunched, ReplicaFailed,
-        and what the store raises.
+        rehearse: learn from a copy what this checkpoint touches, for some seconds; without it, the
+        working set is of what is known from the checkpoints before. Durable on return. Operations
+        wait while the machine is paused, and only then. The log still leads on from the oldest
+        checkpoint that is kept. Raises NotLaunched, ReplicaFailed, and what the
+        store raises.
         """
         with self._life, self._machines.making():
             prepared, parent = self._ready(), self.shelf.latest()
             replica = prepared.replica
             frozen = replica.checkpoint()
-            learnt = self._machines.learn(self.record, prepared, frozen, parent)
+            learnt = self._machines.learn(self.record, prepared, frozen, parent, rehearse=rehearse)
             manifest = Manifest(
                 service=self.name,
                 parent=parent.id if parent else None,
