@@ -94,9 +94,8 @@ class HomeService:
         return manifest, signature
 
     def take_checkpoint(self) -> None:
-        """Have home take one now, for somebody who waits for it: without a rehearsal where home
-        knows of others what its machines touch. Raises as home does."""
-        body = {"media": "", "rehearse": False}
+        """Have home take one now. Raises as home does."""
+        body = {"media": ""}
         self.link.post_json(f"{self._path}/checkpoint", body, timeout=CHECKPOINT_SECONDS)
 
     def operations(self, after: OperationNumber) -> Iterator[Operation]:

@@ -8,8 +8,7 @@ GET    /v1/services/S                             ServiceStatus
 DELETE /v1/services/S                             forget it
 POST   /v1/services/S/launch | stop               the first-class replica
 GET    /v1/services/S/checkpoint                  the newest manifest and its signature
-POST   /v1/services/S/checkpoint                  take one; media: PATH to carry it, or "";
-                                                  rehearse: whether, of one that is not carried
+POST   /v1/services/S/checkpoint                  take one; media: PATH to carry it
 POST   /v1/services/S/lease                       client, take_over
 DELETE /v1/services/S/lease/CLIENT                give it back
 GET    /v1/services/S/operations?after=N&limit=M  log records
@@ -324,11 +323,11 @@ def _checkpoints(home: Home, works: Works) -> flask.Blueprint:
 
     @routes.post("/services/<name>/checkpoint")
     def take(name: str) -> Any:
-        fields = _fields(media=str, rehearse=bool)
+        media = _fields(media=str)["media"]
         with works.begin(_word()) as progress:
-            if fields["media"]:
-                return asdict(home.carry(name, Path(fields["media"]), progress))
-            taken = home.service(name).checkpoint(rehearse=fields["rehearse"])
+            if media:
+                return asdict(home.carry(name, Path(media), progress))
+            taken = home.service(name).checkpoint()
         return {
             "checkpoint": taken.manifest.id,
             "operation": taken.manifest.operation,

@@ -142,26 +142,16 @@ class Machines:
         return Prepared(replica, recorder, start, manifest.adapter)
 
     def learn(
-        self,
-        record: ServiceRecord,
-        prepared: Prepared,
-        frozen: Frozen,
-        before: Manifest | None,
-        *,
-        rehearse: bool,
+        self, record: ServiceRecord, prepared: Prepared, frozen: Frozen, before: Manifest | None
     ) -> Learnt:
         """What goes with a new checkpoint, of the profile of the checkpoint before, of what the
-        replica has touched since, and of what a copy of the new checkpoint touches. Without
-        `rehearse` there is no such copy, unless the checkpoint before says nothing. Never
+        replica has touched since, and of what a copy of the new checkpoint touches. Never
         raises a SatchelError: a checkpoint does without."""
         learnt = Learnt()
         try:
             profile = self._profile(before, frozen)
-            known = before and before.working_set and profile.foreseen()
             profile = observed(profile, prepared.recorder.take(profile.runs), time.time())
-            touched: list[Access] | None = []
-            if rehearse or not known:
-                touched = self._rehearse(record, prepared, frozen)
+            touched = self._rehearse(record, prepared, frozen)
             profile = observed(profile, touched or [], time.time())
             learnt = Learnt(self._store.import_bytes(encode_profile(profile)))
             if touched is not None:

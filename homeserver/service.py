@@ -287,20 +287,18 @@ class Service:
             found.append(operation)
         return found
 
-    def checkpoint(self, *, rehearse: bool = True) -> Checkpoint:
+    def checkpoint(self) -> Checkpoint:
         """Freeze the replica into a new signed checkpoint; forget the oldest; cut the log.
 
-        rehearse: learn from a copy what this checkpoint touches, for some seconds; without it, the
-        working set is of what is known from the checkpoints before. Durable on return. Operations
-        wait while the machine is paused, and only then. The log still leads on from the oldest
-        checkpoint that is kept. Raises NotLaunched, ReplicaFailed, and what the
-        store raises.
+        Durable on return. Operations wait while the machine is paused, and only then. The log
+        still leads on from the oldest checkpoint that is kept. Raises NotLaunched, ReplicaFailed,
+        and what the store raises.
         """
         with self._life, self._machines.making():
             prepared, parent = self._ready(), self.shelf.latest()
             replica = prepared.replica
             frozen = replica.checkpoint()
-            learnt = self._machines.learn(self.record, prepared, frozen, parent, rehearse=rehearse)
+            learnt = self._machines.learn(self.record, prepared, frozen, parent)
             manifest = Manifest(
                 service=self.name,
                 parent=parent.id if parent else None,

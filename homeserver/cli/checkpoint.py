@@ -22,7 +22,7 @@ from homeserver.media import find_media
 @pass_context
 def command(context: Context, service: str, media: str | None, as_json: bool) -> None:
     """Take a checkpoint of SERVICE. Its machine pauses for a moment."""
-    body = {"media": str(find_media(media)) if media else "", "rehearse": True}
+    body = {"media": str(find_media(media)) if media else ""}
     path = f"/v1/services/{service}/checkpoint"
     answer = context.follow(f"checkpoint {service}", path, body, quiet=as_json)
     show(answer, as_json=as_json)

@@ -71,7 +71,7 @@ def test_the_life_of_a_service(api: HttpClient) -> None:
     assert status(api).checkpoint == launched["checkpoint"]
     assert submit(api, 1, 2) == [1, 2]
     assert (status(api).last_logged, status(api).last_executed) == (2, 2)
-    taken = api.post_json(f"{NOTES}/checkpoint", {"media": "", "rehearse": True})
+    taken = api.post_json(f"{NOTES}/checkpoint", {"media": ""})
     assert taken["operation"] == 2
     assert status(api).checkpoint == taken["checkpoint"]
     assert api.post_json(f"{NOTES}/stop", {})["state"] == "down"
@@ -137,7 +137,7 @@ def test_errors_keep_their_types(notes: HttpClient, bench: Bench) -> None:
         (UsageError, "POST", "/v1/services", {"name": "other", "image": "../notes"}),
         (UsageError, "GET", "/v1/services/NOTES", None),
         (UsageError, "PUT", "/v1/services", None),
-        (NotFoundError, "POST", f"{NOTES}/checkpoint", {"media": "/nowhere", "rehearse": True}),
+        (NotFoundError, "POST", f"{NOTES}/checkpoint", {"media": "/nowhere"}),
         (UsageError, "POST", f"{NOTES}/lease", {"client": "A B", "take_over": False}),
     ]
     for kind, method, path, value in calls:
@@ -208,7 +208,7 @@ def test_digest(notes: HttpClient) -> None:
 def test_carry(notes: HttpClient, tmp_path: Path) -> None:
     Media.init(tmp_path).close()
     submit(notes, 1)
-    carried = notes.post_json(f"{NOTES}/checkpoint", {"media": str(tmp_path), "rehearse": True})
+    carried = notes.post_json(f"{NOTES}/checkpoint", {"media": str(tmp_path)})
     assert carried["operation"] == 1
     assert carried["media_bytes"] > 0
 

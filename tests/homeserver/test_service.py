@@ -433,23 +433,6 @@ def test_of_a_disk_that_lives_use_differently_a_working_set_has_only_first_opera
     assert profile_of(bench, manifest).order() == profile.order()
 
 
-def test_a_checkpoint_that_is_waited_for_has_what_others_before_it_have_learnt(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    service = bench.running()
-    started = len(bench.driver.machines)
-    manifest = service.checkpoint(rehearse=False).manifest
-    assert len(bench.driver.machines) == started
-    assert manifest.working_set is not None
-    assert profile_of(bench, manifest).order()
-    monkeypatch.setattr("homeserver.machines.encode_profile", lambda profile: b"SATP\x07" * 9)
-    service.checkpoint(rehearse=False)
-    monkeypatch.undo()
-    again = service.checkpoint(rehearse=False).manifest  # where nothing is known one is rehearsed
-    assert len(bench.driver.machines) == started + 1
-    assert profile_of(bench, again).order()
-
-
 def test_a_damaged_profile_is_begun_anew(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
