@@ -4,12 +4,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import logging
+import queue
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from typing import NoReturn
 
 import click
@@ -106,20 +109,30 @@ def _report(name: str, error: SatchelError) -> None:
         print(f"{name}: {error}", file=sys.stderr)
 
 
-def serve_until_signal(announcement: str, until: threading.Event | None = None) -> None:
-    """Say that a daemon is ready, then wait, at most until an event. Ctrl-C and SIGTERM end the
-    wait, and the program."""
+def serve_until_signal(announcement: str, leave: queue.SimpleQueue[None] | None = None) -> None:
+    """Say that a daemon is ready, then wait, at most until something is put into `leave`, which a
+    signal's handler may do. Ctrl-C and SIGTERM end the wait, and the program."""
     print(announcement, file=sys.stderr, flush=True)
-    wait_for(until or threading.Event())
+    told = leave or queue.SimpleQueue()
+
+    def comes(seconds: float) -> bool:
+        with contextlib.suppress(queue.Empty):
+            told.get(timeout=seconds)
+            return True
+        return False
+
+    _wait(comes)
 
 
 def wait_for(event: threading.Event) -> None:
-    """Wait until another thread sets `event`. Raises KeyboardInterrupt after a signal.
+    """Wait until another thread sets `event`. Raises KeyboardInterrupt after a signal."""
+    _wait(event.wait)
 
-    Looks once a second, because the exception of a signal can be lost: it may come just before a
-    wait begins, or in a destructor, which drops it.
-    """
-    while not event.wait(1):
+
+def _wait(comes: Callable[[float], bool]) -> None:
+    """Looks once a second, because the exception of a signal can be lost: it may come just before a
+    wait begins, or in a destructor, which drops it."""
+    while not comes(1):
         if _signals:
             raise KeyboardInterrupt
 

@@ -11,6 +11,8 @@ guest has changed it. What would spoil that, and what is done about it:
   beyond that. Both limits are lifted. (This and the read-ahead need root; see `tuned`.)
 - Each open() of a FUSE file throws away its pages, those that a machine has mapped as well. With
   the option kernel_cache it does not. That is right here: nothing else writes to the export.
+- nbdfuse has four connections that take requests in turn, and one that waits for an answer takes no
+  other: a write-back may wait as long as a page that the machine waits for.
 - A server that does not answer holds up everybody who waits for a page or for write-back, beyond
   all signals. Ending nbdfuse frees them: abort().
 """
@@ -18,7 +20,6 @@ guest has changed it. What would spoil that, and what is done about it:
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
 import subprocess
 import time
@@ -100,14 +101,22 @@ class RamMount:
         """Write all that the machine has changed to the export, and flush it. What it changes
         meanwhile, if it runs, may be left out.
 
+        A program of its own does that. Nothing ends a process while one of its threads waits here,
+        and until then its sockets stay open: had a daemon's thread waited, whoever asks a daemon
+        that was killed for a block would go on waiting for an answer, this write-back with them.
         Raises RamMountFailed; what could not be written is lost to the export then.
         """
-        try:
-            with self.file.open("r+b", buffering=0) as file:
-                os.fsync(file.fileno())
-        except OSError as error:
-            why = f"{error.strerror}; {self._nbdfuse.tail()}"
-            raise RamMountFailed(f"cannot write the RAM in {self.file} back", why=why) from error
+        done = subprocess.run(
+            ["sync", self.file],
+            check=False,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            start_new_session=True,
+        )
+        if done.returncode != 0:
+            why = f"{done.stderr.strip()}; {self._nbdfuse.tail()}"
+            raise RamMountFailed(f"cannot write the RAM in {self.file} back", why=why)
 
     def abort(self) -> None:
         """Free whoever waits for this file, at the price of all that is dirty. Never blocks.

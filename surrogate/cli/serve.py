@@ -5,8 +5,8 @@
 from __future__ import annotations
 
 import contextlib
+import queue
 import signal
-import threading
 
 import click
 
@@ -29,6 +29,8 @@ def command(context: Context) -> None:
     settings = context.settings
     for folder in (settings.run, settings.forwarded):
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    leave: queue.SimpleQueue[None] = queue.SimpleQueue()
+    signal.signal(signal.SIGHUP, lambda *_: leave.put(None))
     host = Host(settings, QemuDriver())
     try:
         with contextlib.ExitStack() as stack:
@@ -39,9 +41,7 @@ def command(context: Context) -> None:
                 peers = peer_app(host.store)
                 place = settings.peers_socket
                 stack.enter_context(serve(peers, place, threads=threads, max_body=PEER_MAX_BODY))
-            left = threading.Event()
-            signal.signal(signal.SIGHUP, lambda *_: left.set())
-            serve_until_signal(f"surrogate {host.name} answers at {settings.socket}", left)
+            serve_until_signal(f"surrogate {host.name} answers at {settings.socket}", leave)
             host.leave()
     finally:
         settings.socket.unlink(missing_ok=True)  # an interrupt may come while it is being made

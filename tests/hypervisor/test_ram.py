@@ -7,6 +7,7 @@ import dataclasses
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -109,6 +110,30 @@ def test_sync_reports_a_server_that_cannot_write(short_path: Path) -> None:
         mount.sync()
     mount.unmount()
     nbd.stop()
+
+
+def test_who_is_killed_while_memory_is_flushed_ends_all_the_same(short_path: Path) -> None:
+    """What a process has open is closed only when its last thread has ended, and nothing ends one
+    that waits for a FUSE file."""
+    nbd = Nbd(short_path, "memory", "1M", "--filter=delay", "delay-write=3600")
+    mount = RamMount.mount(nbd.uri, short_path / "memory")
+    command = "import mmap,sys; f=open(sys.argv[1],'r+b'); mmap.mmap(f.fileno(),4096)[0]=1; input()"
+    machine = subprocess.Popen(["python3", "-c", command, str(mount.file)], stdin=subprocess.PIPE)
+    command = (
+        "import sys; from pathlib import Path; from hypervisor import RamMount\n"
+        "while True: RamMount.adopt(Path(sys.argv[1])).sync()"
+    )
+    daemon = subprocess.Popen([sys.executable, "-c", command, str(short_path / "memory")])
+    assert eventually(lambda: nbd.count("Write") == 1)
+    daemon.kill()
+    ended = eventually(lambda: daemon.poll() is not None)
+    mount.abort()
+    daemon.wait()
+    machine.kill()
+    machine.communicate()
+    mount.unmount()
+    nbd.stop()
+    assert ended
 
 
 @requires("root")
