@@ -86,7 +86,7 @@ class Catalog:
             "meta": dict(meta or {}),
         }
         data = json.dumps(document, indent=1).encode() + b"\n"
-        version = hashlib.sha256(data).hexdigest()[:VERSION_DIGITS]
+        version = _version(data)
         self._folder.mkdir(exist_ok=True)
         sync_folder(self._folder.parent)
         write_durably(self._folder / f"{name}@{version}.json", data)
@@ -175,6 +175,11 @@ class Catalog:
         return self._folder.glob("*.json")
 
 
+def _version(data: bytes) -> str:
+    """Of an entry with this content: a byte that has changed since makes it another one."""
+    return hashlib.sha256(data).hexdigest()[:VERSION_DIGITS]
+
+
 def _read_each(paths: Iterable[Path]) -> list[CatalogEntry]:
     return [entry for path in paths if (entry := _read(path))]
 
@@ -191,7 +196,10 @@ def _read(path: Path) -> CatalogEntry | None:
             f"cannot read {path}", why="its name is not NAME@VERSION.json", fix="move it away"
         )
     try:
-        document = json.loads(path.read_bytes())
+        data = path.read_bytes()
+        if _version(data) != label[2]:
+            raise ValueError(f"its content is that of version {_version(data)}")
+        document = json.loads(data)
         if document["name"] != label[1]:
             raise ValueError(f"it names {document['name']!r}")
         root = TableRoot.from_json(document["root"])
