@@ -17,7 +17,7 @@ import logging
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -76,11 +76,12 @@ class Catalog:
     ) -> CatalogEntry:
         """Make this the newest version of a volume of that name, new or not. Raises BadName.
 
-        created: now, if it is not said
+        created: if it is not said now, or just behind the newest where the clock was put back since
         """
-        moment = (created or datetime.now(UTC)).astimezone(UTC).isoformat(timespec="microseconds")
+        check_name(name, "volume")
+        moment = _text(created or self._now(name))
         document = {
-            "name": check_name(name, "volume"),
+            "name": name,
             "created": moment,
             "root": root.to_json(),
             "meta": dict(meta or {}),
@@ -171,8 +172,20 @@ class Catalog:
         newest = {entry.name: entry for entry in self.readable()}
         return [newest[name] for name in sorted(newest)]
 
+    def _now(self, name: str) -> datetime:
+        """Now, but later than every version of the name that can be read."""
+        there = [entry.created for entry in self.survey()[0] if entry.name == name]
+        now = datetime.now(UTC)
+        if not there:
+            return now
+        return max(now, datetime.fromisoformat(max(there)) + timedelta(microseconds=1))
+
     def _paths(self) -> Iterable[Path]:
         return self._folder.glob("*.json")
+
+
+def _text(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat(timespec="microseconds")
 
 
 def _version(data: bytes) -> str:

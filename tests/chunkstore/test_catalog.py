@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names of volumes."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -76,6 +76,19 @@ def test_versions_of_a_name(store: Store) -> None:
     assert catalog.versions() == []
     with pytest.raises(BadName):
         catalog.add("../a", roots[0])
+
+
+def test_a_version_is_the_newest_though_the_clock_was_put_back(store: Store) -> None:
+    catalog = Catalog(store)
+    old, new, newest = (store.import_bytes(noise(seed, 3)) for seed in (1, 2, 3))
+    ahead = datetime.now(UTC) + timedelta(days=9)
+    catalog.add("a", old, created=ahead)
+    other = catalog.add("b", old)
+    assert other.created < ahead.isoformat(timespec="microseconds")
+    for root in (new, newest):
+        entry = catalog.add("a", root)
+        assert catalog.get("a") == entry
+    assert [entry.root for entry in catalog.matching("a")] == [old, new, newest]
 
 
 @pytest.mark.parametrize(
