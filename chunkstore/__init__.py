@@ -68,6 +68,7 @@ from chunkstore.page_changes import (
     decode_page_changes,
     encode_page_changes,
     one_after_other,
+    told_pages,
 )
 from chunkstore.store import (
     BadRecord,
@@ -149,4 +150,5 @@ __all__ = [
     "places_missing",
     "records_below",
     "split_refs",
+    "told_pages",
 ]

@@ -17,7 +17,7 @@ import logging
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -76,17 +76,18 @@ class Catalog:
     ) -> CatalogEntry:
         """Make this the newest version of a volume of that name, new or not. Raises BadName.
 
-        created: now, if it is not said
+        created: if it is not said now, or just behind the newest where the clock was put back since
         """
-        moment = (created or datetime.now(UTC)).astimezone(UTC).isoformat(timespec="microseconds")
+        check_name(name, "volume")
+        moment = _text(created or self._now(name))
         document = {
-            "name": check_name(name, "volume"),
+            "name": name,
             "created": moment,
             "root": root.to_json(),
             "meta": dict(meta or {}),
         }
         data = json.dumps(document, indent=1).encode() + b"\n"
-        version = hashlib.sha256(data).hexdigest()[:VERSION_DIGITS]
+        version = _version(data)
         self._folder.mkdir(exist_ok=True)
         sync_folder(self._folder.parent)
         write_durably(self._folder / f"{name}@{version}.json", data)
@@ -171,8 +172,25 @@ class Catalog:
         newest = {entry.name: entry for entry in self.readable()}
         return [newest[name] for name in sorted(newest)]
 
+    def _now(self, name: str) -> datetime:
+        """Now, but later than every version of the name that can be read."""
+        there = [entry.created for entry in self.survey()[0] if entry.name == name]
+        now = datetime.now(UTC)
+        if not there:
+            return now
+        return max(now, datetime.fromisoformat(max(there)) + timedelta(microseconds=1))
+
     def _paths(self) -> Iterable[Path]:
         return self._folder.glob("*.json")
+
+
+def _text(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat(timespec="microseconds")
+
+
+def _version(data: bytes) -> str:
+    """Of an entry with this content: a byte that has changed since makes it another one."""
+    return hashlib.sha256(data).hexdigest()[:VERSION_DIGITS]
 
 
 def _read_each(paths: Iterable[Path]) -> list[CatalogEntry]:
@@ -191,7 +209,10 @@ def _read(path: Path) -> CatalogEntry | None:
             f"cannot read {path}", why="its name is not NAME@VERSION.json", fix="move it away"
         )
     try:
-        document = json.loads(path.read_bytes())
+        data = path.read_bytes()
+        if _version(data) != label[2]:
+            raise ValueError(f"its content is that of version {_version(data)}")
+        document = json.loads(data)
         if document["name"] != label[1]:
             raise ValueError(f"it names {document['name']!r}")
         root = TableRoot.from_json(document["root"])

@@ -18,6 +18,7 @@ import struct
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from chunkstore._native import _core
 from chunkstore.below import FANOUT
@@ -100,28 +101,52 @@ def encode_page_changes(changes: PageChanges, volumes: Mapping[str, TableRoot]) 
 def decode_page_changes(data: bytes, volumes: Mapping[str, TableRoot]) -> PageChanges:
     """From anybody; `volumes` as when it was encoded. All pages are there that differ from
     their bases, or PageChangesInvalid is raised. Whether they come out of them `make` tells."""
+    told = told_pages(data)
+    changes: PageChanges = {}
+    for ref, level in (walk := _Walk(volumes)):
+        page = next(told, None)
+        if page is None:
+            raise PageChangesInvalid("changes of pages are cut short", why=f"{len(data)} bytes")
+        if not page.entries and page.base != ref:
+            raise PageChangesInvalid("changes of pages are not whole", why=f"at byte {page.at}")
+        if page.entries:
+            changes[ref] = PageChange(level, page.base, page.entries)
+            walk.enter(list(page.entries.values()))
+    if (more := next(told, None)) is not None:
+        why = f"{len(data) - more.at} bytes"
+        raise PageChangesInvalid("changes of pages are too long", why=why)
+    return changes
+
+
+class ToldPage(NamedTuple):
+    """`size` bytes from `at` on: of which page another one is made, and with what."""
+
+    at: int
+    size: int
+    base: ChunkRef
+    entries: dict[int, ChunkRef]
+
+
+def told_pages(data: bytes) -> Iterator[ToldPage]:
+    """The pages of changes from anybody, as they stand there; which ones they make nobody knows but
+    by the tables. Raises PageChangesInvalid, at the latest behind the last whole one."""
     if len(data) > PAGE_CHANGES_LIMIT:
         raise PageChangesInvalid("too many changes of pages", why=f"{len(data)} bytes")
     if data[: _HEADER.size] != _HEADER.pack(MAGIC, VERSION, bytes(3)):
         raise PageChangesInvalid("no changes of pages of this version")
-    changes: PageChanges = {}
     at = _HEADER.size
-    for ref, level in (walk := _Walk(volumes)):
+    while at < len(data):
         if at + _PAGE.size > len(data):
             raise PageChangesInvalid("changes of pages are cut short", why=f"{len(data)} bytes")
         base, bitmap = _PAGE.unpack_from(data, at)
         begin = at + _PAGE.size
-        at = begin + bitmap.bit_count() * CHUNK_REF_SIZE
-        if at > len(data) or (not bitmap and base != ref):
+        end = begin + bitmap.bit_count() * CHUNK_REF_SIZE
+        if end > len(data):
             raise PageChangesInvalid("changes of pages are not whole", why=f"at byte {begin}")
-        if bitmap:
-            places = [n for n in range(FANOUT) if bitmap >> n & 1]
-            below = split_refs(data[begin:at])
-            changes[ref] = PageChange(level, ChunkRef(base), dict(zip(places, below, strict=True)))
-            walk.enter(below)
-    if at != len(data):
-        raise PageChangesInvalid("changes of pages are too long", why=f"{len(data) - at} bytes")
-    return changes
+        places = [n for n in range(FANOUT) if bitmap >> n & 1]
+        entries = dict(zip(places, split_refs(data[begin:end]), strict=True))
+        yield ToldPage(at, end - at, ChunkRef(base), entries)
+        at = end
 
 
 class _Walk:

@@ -16,7 +16,7 @@ import logging
 import os
 import struct
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -87,7 +87,7 @@ class RecordFile:
         if not path.exists():
             write_durably(path, form.empty())
         data = path.read_bytes()
-        self._check(data)
+        check_header(path, data, form)
         self.end = self._read(data, take)
         self._fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         if self.end < len(data):
@@ -163,32 +163,52 @@ class RecordFile:
         finally:
             os.close(self._fd)
 
-    def _check(self, data: bytes) -> None:
-        if len(data) < _HEADER.size or not data.startswith(self._form.magic):
-            raise NoRecordFile(
-                f"{self.path} is no {self._form.what}", why="it does not begin like one"
-            )
-        _, version, _ = _HEADER.unpack_from(data)
-        if version != self._form.version:
-            raise UnsupportedError(
-                f"cannot read the {self._form.what} {self.path} of version {version}",
-                why=f"this program knows version {self._form.version}",
-                fix="use the Satchel that wrote it",
-            )
-
     def _read(self, data: bytes, take: Take) -> int:
         """Where the first record that is none begins."""
-        at, form = _HEADER.size, self._form
-        while at + form.overhead <= len(data):
-            crc, length = _FRAME.unpack_from(data, at)
-            place = at + form.overhead
-            end = place + length
-            if length > form.limit or end > len(data) or zlib.crc32(data[at + 4 : end]) != crc:
+        end = _HEADER.size
+        for record in records_in(data, self._form):
+            if not take(record.fields, record.place, record.data):
                 break
-            if not take(form.fields.unpack_from(data, at + _FRAME.size), place, data[place:end]):
-                break
-            at = end
-        return at
+            end = record.place + len(record.data)
+        return end
+
+
+@dataclass(frozen=True)
+class Record:
+    """One of a file. at: where it begins; place: where its data does"""
+
+    at: int
+    place: int
+    fields: Fields
+    data: bytes
+
+
+def check_header(path: Path, data: bytes, form: RecordFormat) -> int:
+    """The size of the header with which `data` begins, as a file of that format does. Raises
+    NoRecordFile, UnsupportedError."""
+    if len(data) < _HEADER.size or not data.startswith(form.magic):
+        raise NoRecordFile(f"{path} is no {form.what}", why="it does not begin like one")
+    _, version, _ = _HEADER.unpack_from(data)
+    if version != form.version:
+        raise UnsupportedError(
+            f"cannot read the {form.what} {path} of version {version}",
+            why=f"this program knows version {form.version}",
+            fix="use the Satchel that wrote it",
+        )
+    return _HEADER.size
+
+
+def records_in(data: bytes, form: RecordFormat) -> Iterator[Record]:
+    """Those of a whole file with a header of that format, up to the first that is none."""
+    at = _HEADER.size
+    while at + form.overhead <= len(data):
+        crc, length = _FRAME.unpack_from(data, at)
+        place = at + form.overhead
+        end = place + length
+        if length > form.limit or end > len(data) or zlib.crc32(data[at + 4 : end]) != crc:
+            break
+        yield Record(at, place, form.fields.unpack_from(data, at + _FRAME.size), data[place:end])
+        at = end
 
 
 def _keep_aside(path: Path, why: str) -> None:

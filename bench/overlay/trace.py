@@ -22,7 +22,7 @@ from satchel.ids import BLOCK_SIZE
 
 FOLDER = Path(__file__).parent / "traces"
 SUFFIX = ".calls"
-MAGIC = b"SATCALLS"
+MAGIC = b"SATTOUCH"
 VERSION = 1
 
 ABSENT = -1

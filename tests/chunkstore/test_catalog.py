@@ -2,14 +2,29 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names of volumes."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from chunkstore import Catalog, NameNotFound, Store, StoreDamaged, StoreNotFound
+from chunkstore import Catalog, NameNotFound, Store, StoreDamaged, StoreNotFound, TableRoot
+from satchel.ids import ChunkRef
 from satchel.names import BadName
-from tests.chunkstore.content import noise
+from tests.chunkstore.content import flip, noise
+
+GOLDEN = b"""\
+{
+ "name": "debian",
+ "created": "2026-01-31T12:00:00.000000+00:00",
+ "root": {
+  "size": 3221225472,
+  "sha1": "000102030405060708090a0b0c0d0e0f10111213",
+  "sha256": "1415161718191a1b1c1d1e1f202122232425262728292a2b2c2d2e2f30313233"
+ },
+ "meta": {}
+}
+"""
+GOLDEN_VERSION = "774040b3"
 
 
 def test_a_name_lasts(tmp_path: Path) -> None:
@@ -63,6 +78,19 @@ def test_versions_of_a_name(store: Store) -> None:
         catalog.add("../a", roots[0])
 
 
+def test_a_version_is_the_newest_though_the_clock_was_put_back(store: Store) -> None:
+    catalog = Catalog(store)
+    old, new, newest = (store.import_bytes(noise(seed, 3)) for seed in (1, 2, 3))
+    ahead = datetime.now(UTC) + timedelta(days=9)
+    catalog.add("a", old, created=ahead)
+    other = catalog.add("b", old)
+    assert other.created < ahead.isoformat(timespec="microseconds")
+    for root in (new, newest):
+        entry = catalog.add("a", root)
+        assert catalog.get("a") == entry
+    assert [entry.root for entry in catalog.matching("a")] == [old, new, newest]
+
+
 @pytest.mark.parametrize(
     "content", [b"", b"{}", b"[]", b'{"name": "b", "created": "", "root": {}, "meta": {}}']
 )
@@ -78,6 +106,30 @@ def test_a_damaged_entry_is_not_overlooked(store: Store, content: bytes) -> None
     assert catalog.list() == catalog.readable() == [other] == [catalog.get("b")]
     assert catalog.remove("a") == [label]
     assert catalog.versions() == [other]
+
+
+def test_no_byte_of_an_entry_makes_another_volume(store: Store) -> None:
+    """The size of the root, in which no hash is, least of all."""
+    entry = Catalog(store).add("a", store.import_bytes(noise(1, 3)), {"origin": "a.qcow2"})
+    path = store.path / "names" / f"{entry.label}.json"
+    for offset in range(path.stat().st_size):
+        for mask in (1, 2, 0x20):
+            flip(path, offset, mask)
+            with pytest.raises(StoreDamaged, match=entry.label):
+                Catalog(store).get("a")
+            flip(path, offset, mask)
+    assert Catalog(store).get("a") == entry
+
+
+def test_golden_bytes(store: Store) -> None:
+    """The example of docs/formats/store.md, but for the root."""
+    root = TableRoot(ChunkRef(bytes(range(52))), 3 << 30)
+    moment = datetime(2026, 1, 31, 12, tzinfo=UTC)
+    entry = Catalog(store).add("debian", root, created=moment)
+    assert entry.label == f"debian@{GOLDEN_VERSION}"
+    (path,) = (store.path / "names").iterdir()
+    assert path.name == f"debian@{GOLDEN_VERSION}.json"
+    assert path.read_bytes() == GOLDEN
 
 
 def test_an_entry_of_an_older_version_is_not_overlooked(store: Store) -> None:

@@ -95,6 +95,21 @@ def test_every_byte_of_a_commit_counts(store: Store, media: Media) -> None:
         assert [g.whole for g in again.generations()] == [True]
 
 
+def test_every_byte_of_a_manifest_and_its_signature_counts(store: Store, media: Media) -> None:
+    (named,) = commit_volumes(store, media, {"notes": volume(store, 1)}, 1)
+    for name in named.paths:
+        path = media.root / "satchel" / name
+        for offset in range(path.stat().st_size):
+            flip(path, offset)
+            with Media.open(media.root) as again:
+                (generation,) = again.generations()
+                assert not generation.whole
+                assert name in generation.lacks
+            flip(path, offset)
+    with Media.open(media.root) as again:
+        assert [g.whole for g in again.generations()] == [True]
+
+
 @pytest.mark.parametrize("offset", [8, 12], ids=["version", "cipher"])
 def test_a_commit_of_a_newer_version_or_encrypted_is_refused(
     store: Store, media: Media, offset: int

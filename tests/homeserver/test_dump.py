@@ -2,13 +2,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """`satchel-home dump` of files that are not the engine's."""
 
+import hashlib
 import json
+import os
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 
 from chunkstore import Media, Store
 from homeserver.cli.dump import command
+from homeserver.shares import native
+from homeserver.shares.index import Index
 from replay import Log, Operation
 from replica import (
     RESUME,
@@ -21,6 +26,11 @@ from replica import (
     observed,
 )
 from satchel.ids import OperationNumber
+from shares.nodes import ROOT
+from tests.chunkstore.test_page_changes import GOLDEN as PAGE_CHANGES
+from tests.homeserver.calls.test_record import GOLDEN as CALL_RECORD
+from tests.homeserver.shares.test_rights import GOLDEN as RIGHTS
+from tests.homeserver.shares.test_writelog import GOLDEN as WRITE_LOG
 
 
 def shown(path: Path) -> list[dict[str, object]]:
@@ -80,3 +90,80 @@ def test_what_a_medium_consists_of(tmp_path: Path) -> None:
     header, checksum = shown(tmp_path / "satchel" / "commits" / "000001.commit")
     assert str(header["text"]).startswith(f"generation 1 of {uuid}")
     assert checksum["kind"] == "checksum"
+
+
+A = hashlib.sha256(b"a").hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (
+            CALL_RECORD,
+            [
+                "record of calls of version 1",
+                f"operation 5: call {A}, asked 2 times before; 18 bytes of data",
+                "operation 5 is finished; 0 bytes of data",
+            ],
+        ),
+        (
+            WRITE_LOG,
+            [
+                "write log of version 1",
+                "file 7: written, block 1 at 904; 3 bytes of data",
+                "file 7: over, 1 blocks from 1 on; 0 bytes of data",
+            ],
+        ),
+        (
+            RIGHTS,
+            [
+                "record of rights of version 1",
+                "file 7: 3 blocks from -1 on, under grant 9; 0 bytes of data",
+            ],
+        ),
+    ],
+    ids=["calls", "write-log", "rights"],
+)
+def test_a_file_that_grows_by_records_is_shown_to_its_torn_end(
+    tmp_path: Path, data: bytes, said: list[str]
+) -> None:
+    path = tmp_path / "records"
+    path.write_bytes(data + b"torn")
+    *parts, torn = shown(path)
+    assert [part["text"] for part in parts] == said
+    assert (torn["kind"], torn["offset"], torn["size"]) == ("garbage", len(data), 4)
+    assert path.read_bytes() == data + b"torn"
+    path.write_bytes(data)
+    assert shown(path) == parts
+
+
+def test_changes_of_pages(tmp_path: Path) -> None:
+    (tmp_path / "pages").write_bytes(PAGE_CHANGES)
+    (page,) = shown(tmp_path / "pages")
+    assert (page["offset"], page["size"]) == (8, len(PAGE_CHANGES) - 8)
+    assert page["text"] == f"of {'01' * 20}: 1 {'02' * 20}, 63 {'00' * 20}"
+
+
+def test_an_operation_by_itself_and_a_signature(tmp_path: Path) -> None:
+    (tmp_path / "operation").write_bytes(Operation(OperationNumber(7), 5, 6, b"request").encode())
+    (part,) = shown(tmp_path / "operation")
+    assert part["text"] == "7, 7 bytes at 5 ns"
+    (tmp_path / "a.sig").write_bytes(b"-----BEGIN SSH SIGNATURE-----\nAAAA\n")
+    assert [part["kind"] for part in shown(tmp_path / "a.sig")] == ["signature"]
+
+
+def test_the_index_of_a_share_beside_who_has_it_open(tmp_path: Path) -> None:
+    folder = os.open(tmp_path, os.O_RDONLY)
+    index = Index(tmp_path / "index", native.status(folder))
+    try:
+        os.mkdir("a", dir_fd=folder)
+        file = index.of(native.status(folder, b"a"))
+        index.found(ROOT, b"a", file)
+        before = sorted(tmp_path.iterdir())
+        parts = shown(tmp_path / "index")
+        assert sorted(tmp_path.iterdir()) == before
+    finally:
+        index.close()
+        os.close(folder)
+    assert [part["kind"] for part in parts] == ["files", "files", "names", "reserved"]
+    assert parts[2]["text"] == f"{ROOT}, b'a', {file}"

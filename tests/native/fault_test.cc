@@ -147,6 +147,10 @@ TEST(Faults, AWriteThatIsShortOnceForLackOfSpace) {
   FailEverySite(Kind(Fault::Calls::kChanges, false, true, ENOSPC), 1);
 }
 
+TEST(Faults, ADiskThatIsFullFromSomeWriteOn) {
+  FailEverySite(Kind(Fault::Calls::kChanges, true, true, ENOSPC), 1);
+}
+
 TEST(Faults, ADiskThatTakesNoMoreWrites) {
   FailEverySite(Kind(Fault::Calls::kChanges, true, false, EROFS), 1);
 }

@@ -126,3 +126,15 @@ def test_the_vagrantfile_is_valid_ruby() -> None:
 def test_the_vagrantfile_has_a_home_and_a_surrogate() -> None:
     boxes = re.findall(r'\.vm\.define "(\w+)"', tree.text(Path("Vagrantfile")))
     assert boxes == ["home", "surrogate"]
+
+
+def test_every_part_of_the_engine_has_its_place_in_the_order_of_reading() -> None:
+    """A `.cc` beside a header of that name goes with it."""
+    core = tree.ROOT / "chunkstore" / "core"
+    text = (core / "README.md").read_text()
+    files = [path for path in core.iterdir() if path.suffix in (".h", ".cc")]
+    parts = [p for p in files if p.suffix == ".h" or not p.with_suffix(".h").exists()]
+    assert len(parts) > 40
+    assert [path.name for path in parts if f"`{path.name}`" not in text] == []
+    named = re.findall(r"`(\w+\.(?:h|cc))`", text)
+    assert [name for name in named if not (core / name).exists()] == []

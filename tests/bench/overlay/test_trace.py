@@ -36,7 +36,7 @@ TRY = Trace(
 )
 
 GOLDEN = bytes.fromhex(
-    "53415443414c4c53010000008f000000e000af00875d003280300f627da7e9b2994abb45d9676a7fc452db28"
+    "534154544f554348010000008f000000e000af00875d003280300f627da7e9b2994abb45d9676a7fc452db28"
     "d224819d01b4563426b3672610e9fa7a648bd500f94e71af17601f485c2e0cfb696e269e87723f5b16926410"
     "e94e274aeb3abca48dc246c77795c72d018d9f3bee31efd8b33b1dca93a229365a5ea3e72da8b126e3d1c7d3"
     "5615972cbaa2e8e1444b6d4b2a9f178d0ca8adc49de19085000000"
@@ -52,7 +52,14 @@ def test_the_bytes_of_version_1_are_still_read() -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"SATCALLS" + bytes(8), encode(TRY)[:-1], b"x" + encode(TRY)[1:]]
+    "data",
+    [
+        b"",
+        b"SATTOUCH" + bytes(8),
+        b"SATCALLS" + encode(TRY)[8:],
+        encode(TRY)[:-1],
+        b"x" + encode(TRY)[1:],
+    ],
 )
 def test_other_bytes_are_refused(data: bytes) -> None:
     with pytest.raises(ValueError, match="not a recording"):
