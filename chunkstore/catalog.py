@@ -17,7 +17,7 @@ import logging
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from chunkstore.errors import NameNotFound, StoreDamaged, StoreUsage, from_core
 from chunkstore.store import Store
 from chunkstore.table import TableRoot
 from satchel.files import sync_folder, write_durably
+from satchel.moments import moment_after, written
 from satchel.names import check_name
 
 logger = logging.getLogger(__name__)
@@ -79,7 +80,7 @@ class Catalog:
         created: if it is not said now, or just behind the newest where the clock was put back since
         """
         check_name(name, "volume")
-        moment = _text(created or self._now(name))
+        moment = written(created) if created else self._now(name)
         document = {
             "name": name,
             "created": moment,
@@ -172,20 +173,12 @@ class Catalog:
         newest = {entry.name: entry for entry in self.readable()}
         return [newest[name] for name in sorted(newest)]
 
-    def _now(self, name: str) -> datetime:
+    def _now(self, name: str) -> str:
         """Now, but later than every version of the name that can be read."""
-        there = [entry.created for entry in self.survey()[0] if entry.name == name]
-        now = datetime.now(UTC)
-        if not there:
-            return now
-        return max(now, datetime.fromisoformat(max(there)) + timedelta(microseconds=1))
+        return moment_after(entry.created for entry in self.survey()[0] if entry.name == name)
 
     def _paths(self) -> Iterable[Path]:
         return self._folder.glob("*.json")
-
-
-def _text(moment: datetime) -> str:
-    return moment.astimezone(UTC).isoformat(timespec="microseconds")
 
 
 def _version(data: bytes) -> str:

@@ -18,7 +18,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Protocol
 
 from homeserver.doctor import diagnose
@@ -32,6 +32,7 @@ from replay import Log, Operation, OperationGap, OperationsCut, Response
 from replica import Replica, ReplicaFailed, ReplicaState
 from satchel.errors import ConflictError, SatchelError, StateError, UnavailableError
 from satchel.ids import CheckpointId, OperationNumber
+from satchel.moments import moment_after
 from satchel.progress import Progress, silent
 from satchel.retention import Policy, select
 from wire import Identity
@@ -302,7 +303,7 @@ class Service:
             manifest = Manifest(
                 service=self.name,
                 parent=parent.id if parent else None,
-                created=datetime.now(UTC).isoformat(timespec="microseconds"),
+                created=moment_after([parent.created] if parent else []),
                 operation=frozen.operation,
                 machine=replica.spec.to_json(),
                 adapter=prepared.adapter,

@@ -8,6 +8,7 @@
 - `paths`: where data, configuration and sockets of a program live (XDG)
 - `process`: processes that outlive the one that started them
 - `progress`: how a long step tells a program what it has done
+- `moments`: when a version of a thing was made
 - `names`: names that become file names, URLs and host names
 - `retention`: which versions of a thing to keep
 - `files`: small files that are never seen half-written
@@ -20,6 +21,7 @@ __all__ = [
     "errors",
     "files",
     "ids",
+    "moments",
     "names",
     "paths",
     "process",

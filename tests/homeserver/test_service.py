@@ -357,6 +357,19 @@ def test_the_log_leads_on_from_the_oldest_checkpoint_that_is_kept(bench: Bench) 
     assert executed(service) == 4
 
 
+def test_the_newest_checkpoint_is_the_newest_also_after_the_clock_was_put_back(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = bench.running()
+    with monkeypatch.context() as ahead:
+        moment = "2100-01-01T00:00:00.000000+00:00"
+        ahead.setattr("homeserver.service.moment_after", lambda made: moment)
+        first = service.checkpoint().manifest
+    second = service.checkpoint().manifest
+    assert (second.operation, second.parent) == (first.operation, first.id)
+    assert service.shelf.latest() == second
+
+
 def test_a_checkpoint_that_finds_no_room_changes_nothing(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,21 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""When a version of a thing was made, as text that sorts: UTC, ISO 8601, with microseconds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+
+
+def written(moment: datetime) -> str:
+    """A moment as that text."""
+    return moment.astimezone(UTC).isoformat(timespec="microseconds")
+
+
+def moment_after(made: Iterable[str]) -> str:
+    """Now, but behind all of these moments, which are of versions: the one that is made now is the
+    newest also where the clock was put back since."""
+    now = datetime.now(UTC)
+    latest = max(map(datetime.fromisoformat, made), default=None)
+    return written(now if latest is None else max(now, latest + timedelta(microseconds=1)))
