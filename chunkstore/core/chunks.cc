@@ -27,6 +27,9 @@ constexpr uint64_t kRoomForRaw = 3;
 // Bytes that the index may take for what is copied.
 constexpr uint64_t kRoomOfIndex = 1 << 20;
 
+// Bytes of the index that are worth a part of their own when it is loaded.
+constexpr uint64_t kPartOfIndex = 1 << 16;
+
 // A record that does not even parse is reported under the name that its header claims.
 Status ClaimedInvalid(const Status& parsed, const uint8_t* data, size_t n) {
   ChunkRef claimed = kZeroRef;
@@ -37,20 +40,22 @@ Status ClaimedInvalid(const Status& parsed, const uint8_t* data, size_t n) {
 }
 
 // Fills an empty table with all that is in the index. On all processors: whoever comes to a store
-// first waits for it. In as many parts as there can be: a few of them are in memory at a time,
-// beside the table.
+// first waits for it. In many parts, of which a few are in memory at a time, beside the table; but
+// a part costs a search in the index.
 Status LoadPlaces(const Index& index, LocationTable* table) {
-  constexpr unsigned kParts = 256;
-  Workers workers(kParts);
+  unsigned parts = 1;
+  for (const uint64_t bytes = index.Bytes(); parts < 256 && parts * kPartOfIndex < bytes;)
+    parts *= 2;
+  Workers workers(parts);
   std::atomic<unsigned> next{0};
   const auto load = [&] {
-    for (unsigned part = next++; part < kParts && workers.WaitForRoom(part); part = next++) {
+    for (unsigned part = next++; part < parts && workers.WaitForRoom(part); part = next++) {
       const auto found = std::make_shared<std::vector<LocationTable::Entry>>();
       const auto take = [&found](const ChunkRef& ref, const Location& at) {
         found->push_back(LocationTable::EntryOf(ref, at));
         return Status();
       };
-      SATCHEL_RETURN_IF_ERROR(index.ForEachIn(part, kParts, take));
+      SATCHEL_RETURN_IF_ERROR(index.ForEachIn(part, parts, take));
       const auto add = [found, table] {
         for (const auto& entry : *found) table->Load(entry);
         return Status();

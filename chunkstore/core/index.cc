@@ -42,10 +42,18 @@ leveldb::Slice Key(const ChunkRef& ref) {
 }
 
 // The key of a chunk in a frame.
-std::string CutKey(const ChunkRef& ref) {
-  std::string key(reinterpret_cast<const char*>(ref.id()), kCutIdSize);
-  return key.append(reinterpret_cast<const char*>(ref.digest()), kCutDigestSize);
-}
+class CutKey {
+ public:
+  explicit CutKey(const ChunkRef& ref) {
+    std::memcpy(bytes_, ref.id(), kCutIdSize);
+    std::memcpy(bytes_ + kCutIdSize, ref.digest(), kCutDigestSize);
+  }
+
+  operator leveldb::Slice() const { return {bytes_, sizeof bytes_}; }
+
+ private:
+  char bytes_[kCutSize];
+};
 
 bool ParseKey(const leveldb::Slice& key, ChunkRef* ref) {
   *ref = kZeroRef;
@@ -234,6 +242,14 @@ Status Index::ForEachIn(unsigned part, unsigned parts, const Visit& visit) const
     SATCHEL_RETURN_IF_ERROR(visit(ref, at));
   }
   return FromLevelDb(it->status());
+}
+
+uint64_t Index::Bytes() const {
+  const std::string last(kChunkRefSize, '\xff');
+  const leveldb::Range all{leveldb::Slice(), last};
+  uint64_t bytes = 0;
+  db_->GetApproximateSizes(&all, 1, &bytes);
+  return bytes;
 }
 
 // LevelDB tells of an error in a compaction when it refuses the next write, one without content

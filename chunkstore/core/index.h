@@ -78,6 +78,9 @@ class Index {
   // divided by their first bits.
   Status ForEachIn(unsigned part, unsigned parts, const Visit& visit) const;
 
+  // On the disk, about; what was written since it was opened may be missing.
+  uint64_t Bytes() const;
+
   // Brings what was written in many pieces together; afterwards it takes the least space. After an
   // error the index takes no more writes until it is opened again; what it has stays.
   Status Compact();

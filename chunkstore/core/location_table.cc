@@ -25,15 +25,15 @@ constexpr uint16_t Lower(uint32_t prefix) { return static_cast<uint16_t>(prefix)
 
 }  // namespace
 
-LocationTable::LocationTable() : directory_(kUppers + 1, 0) { Grow(kMinSlots); }
-
 LocationTable::Entry LocationTable::EntryOf(const ChunkRef& ref, const Location& at) {
   return Entry{Prefix(ref), EncodeLocation(at)};
 }
 
 // The directory counts until it is sealed: entry h + 1 those of the upper half h.
 void LocationTable::Load(const Entry& entry) {
-  if (size_ == places_.size()) Reserve(std::max(kMinSlots, size_ + size_ / 8));
+  if (used_ < kFew) return AddNew(entry.prefix, entry.place);
+  MakeDirectory();
+  if (size_ == places_.size()) Reserve(std::max(kMinSorted, size_ + size_ / 8));
   lowers_[size_] = Lower(entry.prefix);
   places_[size_++] = entry.place;
   ++directory_[Upper(entry.prefix) + 1];
@@ -44,8 +44,7 @@ void LocationTable::Seal() {
 }
 
 void LocationTable::Add(const ChunkRef& ref, const Location& at) {
-  if ((used_ + 1) * 4 > new_.size() * 3) Grow(new_.size() * 2);
-  Place(Prefix(ref), EncodeLocation(at));
+  AddNew(Prefix(ref), EncodeLocation(at));
   if (used_ >= MergeAt()) Merge();
 }
 
@@ -62,9 +61,11 @@ unsigned LocationTable::Find(const ChunkRef& ref, Location* at) const {
     if (place != kRemoved) at[count++] = DecodeLocation(place);
   };
   const size_t mask = new_.size() - 1;
-  for (size_t i = Slot(prefix); new_[i].place != 0 && count < kMaxCandidates; i = (i + 1) & mask) {
+  for (size_t i = Slot(prefix); used_ > 0 && new_[i].place != 0 && count < kMaxCandidates;
+       i = (i + 1) & mask) {
     if (new_[i].prefix == prefix) take(new_[i].place);
   }
+  if (size_ == 0) return count;
   const uint16_t* const lowers = lowers_.data();
   const uint16_t* const end = lowers + directory_[Upper(prefix) + 1];
   for (const uint16_t* p = std::lower_bound(lowers + directory_[Upper(prefix)], end, Lower(prefix));
@@ -78,9 +79,10 @@ void LocationTable::Remove(const ChunkRef& ref, const Location& at) {
   const uint32_t prefix = Prefix(ref);
   const uint64_t place = EncodeLocation(at);
   const size_t mask = new_.size() - 1;
-  for (size_t i = Slot(prefix); new_[i].place != 0; i = (i + 1) & mask) {
+  for (size_t i = Slot(prefix); used_ > 0 && new_[i].place != 0; i = (i + 1) & mask) {
     if (new_[i].place == place) new_[i].place = kRemoved;
   }
+  if (size_ == 0) return;
   for (size_t i = directory_[Upper(prefix)]; i < directory_[Upper(prefix) + 1]; ++i) {
     if (places_[i] != place) continue;
     places_[i] = kRemoved;
@@ -97,6 +99,10 @@ void LocationTable::RemovePack(uint32_t pack) {
   removed_ = true;
 }
 
+void LocationTable::MakeDirectory() {
+  if (directory_.empty()) directory_.resize(kUppers + 1);
+}
+
 void LocationTable::Reserve(size_t size) {
   lowers_.Resize(size);
   places_.Resize(size);
@@ -104,6 +110,11 @@ void LocationTable::Reserve(size_t size) {
 
 size_t LocationTable::Slot(uint32_t prefix) const {
   return (prefix * uint64_t{0x9e3779b97f4a7c15}) >> 32 & (new_.size() - 1);
+}
+
+void LocationTable::AddNew(uint32_t prefix, uint64_t place) {
+  if ((used_ + 1) * 4 > new_.size() * 3) Grow(std::max(kMinSlots, new_.size() * 2));
+  Place(prefix, place);
 }
 
 void LocationTable::Place(uint32_t prefix, uint64_t place) {
@@ -124,6 +135,7 @@ void LocationTable::Grow(size_t slots) {
 
 // From the back, so that nothing is overwritten before it is moved.
 void LocationTable::Merge() {
+  MakeDirectory();
   if (removed_) DropRemoved();
   size_t fresh = SortNew();
   size_t to = size_ + fresh;

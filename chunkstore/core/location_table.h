@@ -30,8 +30,6 @@ class LocationTable {
   // somebody made on purpose.
   static constexpr unsigned kMaxCandidates = 8;
 
-  LocationTable();
-
   // What the table has of one chunk.
   struct Entry {
     uint32_t prefix;
@@ -39,7 +37,8 @@ class LocationTable {
   };
   static Entry EntryOf(const ChunkRef& ref, const Location& at);
 
-  // Into an empty table, in the order of the references; then Seal.
+  // Into an empty table, in the order of the references; then Seal. The first few count as added:
+  // a small store does without the sorted part, whose directory costs as much as a large one's.
   void Load(const Entry& entry);
   void Seal();
 
@@ -59,12 +58,16 @@ class LocationTable {
  private:
   static constexpr unsigned kLowerBits = 16;
   static constexpr size_t kUppers = size_t{1} << 16;
-  static constexpr size_t kMinSlots = size_t{1} << 12;
+  static constexpr size_t kMinSlots = size_t{1} << 9;  // two pages
+  static constexpr size_t kFew = size_t{1} << 11;
+  static constexpr size_t kMinSorted = size_t{1} << 12;
   // How many additions are merged at least, and at most into a table that is not much larger.
   static constexpr size_t kMinMerge = size_t{1} << 16;
   static constexpr size_t kMaxMerge = size_t{3} << 17;
 
+  void MakeDirectory();
   void Reserve(size_t size);
+  void AddNew(uint32_t prefix, uint64_t place);
   void Place(uint32_t prefix, uint64_t place);
   void Grow(size_t slots);
   size_t MergeAt() const;
@@ -78,8 +81,9 @@ class LocationTable {
   PageArray<uint16_t> lowers_;
   PageArray<uint64_t> places_;
   size_t size_ = 0;
-  std::vector<uint32_t> directory_;  // where the entries of an upper half begin
-  bool removed_ = false;             // some of them
+  std::vector<uint32_t>
+      directory_;         // where the entries of an upper half begin; empty before the first
+  bool removed_ = false;  // some of them
 
   // Added since the last merge: open addressing; a place of 0 is a free slot.
   PageArray<Entry> new_;

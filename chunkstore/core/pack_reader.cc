@@ -177,10 +177,10 @@ bool PackReader::IsRecordOf(const ChunkRef& ref, const Location& at) {
   std::shared_ptr<File> file;
   RecordHeader header;
   size_t got = 0;
-  if (!Find(at.pack, &file).ok()) return false;
+  if (at.in_frame() || !Find(at.pack, &file).ok()) return false;
   if (!file->ReadAt(at.offset, sizeof header, &header, &got).ok()) return false;
-  return got == sizeof header && !at.in_frame() && header.magic == kRecordMagic &&
-         header.length == at.length && std::memcmp(header.id, ref.id(), kChunkIdSize) == 0 &&
+  return got == sizeof header && header.magic == kRecordMagic && header.length == at.length &&
+         std::memcmp(header.id, ref.id(), kChunkIdSize) == 0 &&
          std::memcmp(header.digest, ref.digest(), kDigestSize) == 0;
 }
 

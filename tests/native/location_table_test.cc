@@ -78,6 +78,27 @@ TEST(LocationTable, FindsWhatWasAddedAndNotRemovedThroughMerges) {
   for (uint32_t number = 0; number < kCount + 1'000; ++number) model.Check(number);
 }
 
+// A small store's do without the sorted part, of a large one only the first few.
+TEST(LocationTable, FindsWhatWasLoadedAndWhatIsAddedThen) {
+  for (const uint32_t count : {0u, 1u, 500u, 2'047u, 2'048u, 2'049u, 100'000u}) {
+    LocationTable table;
+    for (uint32_t number = 0; number < count; ++number) {
+      table.Load(LocationTable::EntryOf(RefOf(number << 14), At(number)));
+    }
+    table.Seal();
+    for (uint32_t number = count; number < count + 70'000; ++number) {
+      table.Add(RefOf(number << 14), At(number));
+    }
+    table.Remove(RefOf(0), At(0));
+    EXPECT_EQ(table.size(), count + 70'000) << count;
+    for (uint32_t number = 0; number < count + 70'000; ++number) {
+      Location at[LocationTable::kMaxCandidates];
+      ASSERT_EQ(table.Find(RefOf(number << 14), at), number == 0 ? 0u : 1u) << number;
+      ASSERT_TRUE(number == 0 || at[0].offset == number);
+    }
+  }
+}
+
 // Of this process, in bytes.
 size_t Resident() {
   std::FILE* const file = std::fopen("/proc/self/statm", "r");
