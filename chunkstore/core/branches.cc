@@ -6,6 +6,7 @@
 #include <emmintrin.h>
 #endif
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -46,6 +47,8 @@ class Candidates {
     uint32_t i = 0;
 #ifdef __SSE2__
     for (; i + kFarthest + 64 <= kBlockSize; i += 64) {
+      bits_[i / 64] = 0;
+      if (!AnyEnds(block + i + kFarthest - 1)) continue;
       bits_[i / 64] = Sixteen(block + i) | Sixteen(block + i + 16) << 16 |
                       Sixteen(block + i + 32) << 32 | Sixteen(block + i + 48) << 48;
     }
@@ -69,10 +72,33 @@ class Candidates {
     return i + static_cast<uint32_t>(__builtin_ctzll(word));
   }
 
- private:
+  // The last one before `i`; kBlockSize if there is none.
+  uint32_t Before(uint32_t i) const {
+    while (i > 0) {
+      const uint32_t first = (i - 1) / 64 * 64;
+      const uint64_t word = bits_[first / 64] << (first + 64 - i) >> (first + 64 - i);
+      if (word != 0) return first + 63 - static_cast<uint32_t>(__builtin_clzll(word));
+      i = first;
+    }
+    return kBlockSize;
+  }
+
   static constexpr uint32_t kFarthest = 1 + kAddressSize;  // bytes that an instruction goes on
 
+ private:
 #ifdef __SSE2__
+  // Whether an address may end in any of these 65 bytes. In text and pictures hardly one does.
+  static bool AnyEnds(const uint8_t* at) {
+    const auto ends = [at](uint32_t skip) {
+      const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at + skip));
+      return _mm_or_si128(_mm_cmpeq_epi8(bytes, _mm_setzero_si128()),
+                          _mm_cmpeq_epi8(bytes, _mm_set1_epi8(-1)));
+    };
+    const __m128i any = _mm_or_si128(_mm_or_si128(ends(0), ends(16)),
+                                     _mm_or_si128(_mm_or_si128(ends(32), ends(48)), ends(49)));
+    return _mm_movemask_epi8(any) != 0;
+  }
+
   // FindAddress of sixteen places.
   static uint64_t Sixteen(const uint8_t* at) {
     const auto load = [at](uint32_t skip) {
@@ -109,11 +135,21 @@ inline void Add(uint8_t* address, uint32_t amount) {
 
 }  // namespace
 
+// From the last to the first. An address that is changed may make other instructions of those that
+// begin before it and reach it: they are looked at anew. Before them the candidates are as they
+// were.
 void MakeBranchesAbsolute(uint8_t* block, unsigned slot) {
   const uint32_t base = slot * kBlockSize;
-  for (uint32_t i = kBlockSize; i-- > 0;) {
-    const uint32_t begin = FindAddress(block, i);
-    if (begin != 0) Add(block + i + begin, base + i + begin + kAddressSize);
+  const Candidates candidates(block);
+  for (uint32_t i = candidates.Before(kBlockSize); i < kBlockSize;) {
+    uint32_t last = i;  // that was changed
+    for (uint32_t k = i + 1; k-- > 0 && k + Candidates::kFarthest >= last;) {
+      const uint32_t begin = FindAddress(block, k);
+      if (begin == 0) continue;
+      Add(block + k + begin, base + k + begin + kAddressSize);
+      last = k;
+    }
+    i = candidates.Before(last - std::min(last, Candidates::kFarthest));
   }
 }
 
