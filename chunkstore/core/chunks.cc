@@ -44,8 +44,8 @@ Status ClaimedInvalid(const Status& parsed, const uint8_t* data, size_t n) {
 // a part costs a search in the index.
 Status LoadPlaces(const Index& index, LocationTable* table) {
   unsigned parts = 1;
-  for (const uint64_t bytes = index.Bytes(); parts < 256 && parts * kPartOfIndex < bytes;)
-    parts *= 2;
+  const uint64_t bytes = index.Bytes();
+  while (parts < 256 && parts * kPartOfIndex < bytes) parts *= 2;
   Workers workers(parts);
   std::atomic<unsigned> next{0};
   const auto load = [&] {

@@ -81,8 +81,8 @@ class LocationTable {
   PageArray<uint16_t> lowers_;
   PageArray<uint64_t> places_;
   size_t size_ = 0;
-  std::vector<uint32_t>
-      directory_;         // where the entries of an upper half begin; empty before the first
+  // Where the entries of an upper half begin. Empty before the first of them.
+  std::vector<uint32_t> directory_;
   bool removed_ = false;  // some of them
 
   // Added since the last merge: open addressing; a place of 0 is a free slot.

@@ -80,18 +80,17 @@ class Explorer {
 
   // Cuts the power a second time, while the disk was being recovered and used.
   std::string CutRecovery(const SimDisk& disk, Promises promises, Random* random) {
-    std::vector<Op> journal = disk.Journal();
+    const std::vector<Op>& journal = disk.journal();
     const size_t operations = journal.size();
     const size_t place = random->Below(operations + 1);
-    journal.resize(place);
     Durability walk(disk.base());
-    for (const Op& op : journal) walk.Advance(op);
+    for (size_t i = 0; i < place; ++i) walk.Advance(journal[i]);
     SimDisk left(walk.Crash(random->Below(4), random));
     bool counts = false;
     if (!IsNew(left.base(), promises, place, &counts)) return {};
     found_.again += counts ? 1 : 0;
     const Depth depth{random->Chance(30), random->Chance(10), random->Chance(30),
-                      random->Chance(10), RebuildsIndex(journal)};
+                      random->Chance(10), RebuildsIndex(journal, place)};
     const std::string fault = Inspect(&left, place, depth, &promises);
     if (fault.empty()) return {};
     return fault + "\n  after a second power cut, at " + std::to_string(place) + " of the " +

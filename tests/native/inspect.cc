@@ -26,6 +26,19 @@ std::string Failed(const std::string& what, const Status& status) {
 
 uint8_t* Bytes(std::string* text) { return reinterpret_cast<uint8_t*>(text->data()); }
 
+using Block = std::shared_ptr<const std::string>;
+
+// That no life puts.
+const std::vector<Block>& NewBlocks() {
+  static const std::vector<Block> blocks = [] {
+    std::vector<Block> made;
+    for (uint64_t i = 0; i < 4; ++i)
+      made.push_back(std::make_shared<std::string>(MakeBlock(11, i)));
+    return made;
+  }();
+  return blocks;
+}
+
 class Inspection {
  public:
   Inspection(SimDisk* disk, size_t position, Promises* promises)
@@ -58,7 +71,7 @@ class Inspection {
   // Who only reads finds all that was promised, or hears that the index has to be rebuilt, and
   // leaves the disk as it is.
   std::string ReadAlone() {
-    const size_t before = disk_->Journal().size();
+    const size_t before = disk_->Position();
     const Status status = Store::OpenToRead(disk_, kStorePath, &store_);
     std::string fault;
     if (status.ok()) {
@@ -68,7 +81,7 @@ class Inspection {
     }
     store_.reset();
     if (!fault.empty()) return fault;
-    return disk_->Journal().size() == before ? "" : "who only reads has changed the disk";
+    return disk_->Position() == before ? "" : "who only reads has changed the disk";
   }
 
   std::string OpenStore() {
@@ -103,18 +116,17 @@ class Inspection {
     SATCHEL_RETURN_IF_FAULT(Failed("reading the name", ReadFile(disk_, path, 4096, &text)));
     if (!ParseName(text, &root)) return "the file of the name " + name + " is torn";
     if (root.ref != volume.root.ref) return "the name " + name + " names something else";
-    std::string content(root.size, '\0');
-    const Status status = store_->Read(root, 0, root.size, Bytes(&content));
-    SATCHEL_RETURN_IF_FAULT(Failed("reading volume " + name + " " + when, status));
-    if (content != *volume.content) return "volume " + name + " is WRONG " + when;
+    content_.resize(root.size);
+    const Status status = store_->Read(root, 0, root.size, Bytes(&content_));
+    if (!status.ok()) return Failed("reading volume " + name + " " + when, status);
+    if (content_ != *volume.content) return "volume " + name + " is WRONG " + when;
     return {};
   }
 
   std::string Chunk(const PromisedChunk& chunk, const std::string& when) {
-    std::string block(kBlockSize, '\0');
-    const Status status = store_->Get(chunk.ref, Bytes(&block));
+    const Status status = store_->Get(chunk.ref, Bytes(&block_));
     const bool promised = chunk.when.Holds(position_);
-    if (status.ok() && block != *chunk.block) return "a chunk is WRONG " + when;
+    if (status.ok() && block_ != *chunk.block) return "a chunk is WRONG " + when;
     if (status.ok()) return {};
     if (promised) return "a chunk is lost " + when + ": " + status.ToString();
     // The store must not believe to have what it has not: the chunk would never be stored again.
@@ -137,7 +149,9 @@ class Inspection {
     if (!report.dangling.empty()) {
       return std::to_string(report.dangling.size()) + " chunks are in the index only";
     }
-    if (report.bad.empty() || rebuilt || RebuildsIndex(disk_->Journal())) return {};
+    if (report.bad.empty() || rebuilt) return {};
+    const std::vector<Op> journal = disk_->Journal();
+    if (RebuildsIndex(journal, journal.size())) return {};
     return "verify calls a crash damage: " + report.bad[0].why + " in pack " +
            std::to_string(report.bad[0].pack) + " at " + std::to_string(report.bad[0].offset);
   }
@@ -194,7 +208,8 @@ class Inspection {
       SATCHEL_RETURN_IF_FAULT(
           Failed("walking a generation", CollectReachable(media, {root}, false, &refs)));
       for (const auto& entry : refs.entries()) {
-        SATCHEL_RETURN_IF_FAULT(Serves(media, entry.ref));
+        const bool fresh = served_.Insert(entry.ref, {}).second;
+        if (fresh) SATCHEL_RETURN_IF_FAULT(Serves(media, entry.ref));
       }
     }
     return {};
@@ -214,9 +229,8 @@ class Inspection {
     MediaNotes notes;
     SATCHEL_RETURN_IF_FAULT(Failed("reading the medium", media->Records(&ref, 1, &data, &notes)));
     RecordView record;
-    std::string block(kBlockSize, '\0');
     const bool right = ParseRecord(Bytes(&data), data.size(), &record).ok() && record.ref == ref &&
-                       VerifyRecord(record, Bytes(&block)).ok();
+                       VerifyRecord(record, Bytes(&block_)).ok();
     return right ? std::string() : "a generation of the medium serves a chunk that is not whole";
   }
 
@@ -241,6 +255,7 @@ class Inspection {
     MediaNotes notes;
     const Status status = media->Commit(draft, 0, &generation, &freed, &notes);
     SATCHEL_RETURN_IF_FAULT(Failed("committing to the medium again", status));
+    served_.Clear();
     if (generation <= found[0].commit.generation) return "a generation has an older one's number";
     promises_->generations.push_back({generation, {disk_->Position()}});
     return CheckGenerations(media);
@@ -255,25 +270,20 @@ class Inspection {
       return chunk.when.Holds(position_) ? "a chunk is lost on the medium" : std::string();
     }
     RecordView record;
-    std::string block(kBlockSize, '\0');
     SATCHEL_RETURN_IF_FAULT(
         Failed("parsing a record of the medium", ParseRecord(Bytes(&data), data.size(), &record)));
     SATCHEL_RETURN_IF_FAULT(
-        Failed("verifying a record of the medium", VerifyRecord(record, Bytes(&block))));
-    return block == *chunk.block ? std::string() : "a chunk of the medium is WRONG";
+        Failed("verifying a record of the medium", VerifyRecord(record, Bytes(&block_))));
+    if (block_ != *chunk.block) return "a chunk of the medium is WRONG";
+    if (record.ref == chunk.ref) served_.Insert(chunk.ref, {});
+    return {};
   }
 
   // The store takes what is new, and what it may have lost, and gives both back.
   std::string Use() {
-    const std::string content = MakeContent(11, 4);
-    for (size_t i = 0; i < content.size(); i += kBlockSize) {
-      auto block = std::make_shared<std::string>(content.substr(i, kBlockSize));
-      SATCHEL_RETURN_IF_FAULT(PutBlock(std::move(block)));
-    }
+    for (const Block& block : NewBlocks()) SATCHEL_RETURN_IF_FAULT(PutBlock(block));
     for (const PromisedChunk& chunk : promises_->chunks) {
-      if (chunk.when.Holds(position_)) continue;
-      auto block = std::make_shared<std::string>(*chunk.block);
-      SATCHEL_RETURN_IF_FAULT(PutBlock(std::move(block)));
+      if (!chunk.when.Holds(position_)) SATCHEL_RETURN_IF_FAULT(PutBlock(chunk.block));
     }
     SATCHEL_RETURN_IF_FAULT(Failed("syncing after recovery", store_->Sync()));
     for (PromisedChunk& chunk : fresh_) {
@@ -284,11 +294,11 @@ class Inspection {
     return {};
   }
 
-  std::string PutBlock(std::shared_ptr<std::string> block) {
+  std::string PutBlock(const Block& block) {
     ChunkRef ref;
-    SATCHEL_RETURN_IF_FAULT(
-        Failed("putting after recovery", store_->Put(Bytes(block.get()), 1, &ref)));
-    if (!ref.IsZero()) fresh_.push_back({ref, std::move(block), {}});
+    const auto* bytes = reinterpret_cast<const uint8_t*>(block->data());
+    SATCHEL_RETURN_IF_FAULT(Failed("putting after recovery", store_->Put(bytes, 1, &ref)));
+    if (!ref.IsZero()) fresh_.push_back({ref, block, {}});
     return {};
   }
 
@@ -296,13 +306,17 @@ class Inspection {
   const size_t position_;
   Promises* const promises_;
   std::unique_ptr<Store> store_;
-  std::vector<PromisedChunk> fresh_;  // stored by this inspection
+  std::vector<PromisedChunk> fresh_;                   // stored by this inspection
+  RefSet served_;                                      // whole by the medium, since it was changed
+  std::string block_ = std::string(kBlockSize, '\0');  // read last
+  std::string content_;                                // of the volume that was read last
 };
 
 }  // namespace
 
-bool RebuildsIndex(const std::vector<Op>& journal) {
-  return std::any_of(journal.begin(), journal.end(), [](const Op& op) {
+bool RebuildsIndex(const std::vector<Op>& journal, size_t end) {
+  const auto begin = journal.begin();
+  return std::any_of(begin, begin + static_cast<ptrdiff_t>(end), [](const Op& op) {
     return op.type == Op::Type::kRename && op.name == "index";
   });
 }

@@ -13,8 +13,8 @@
 
 namespace satchel::sim {
 
-// Whether the index was rebuilt in these operations.
-bool RebuildsIndex(const std::vector<Op>& journal);
+// Whether the index was rebuilt in the first `end` of these operations.
+bool RebuildsIndex(const std::vector<Op>& journal, size_t end);
 
 // How much is looked at. Opening the store, reading every promised chunk and volume, and writing to
 // the store afterwards always are.

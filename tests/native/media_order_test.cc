@@ -39,7 +39,7 @@ std::vector<Op> LifeOfAMedium() {
   std::vector<Op> ops;
   const std::vector<Op> journal = disk.Journal();
   for (size_t i = promises.media.from; i < journal.size(); ++i) {
-    if (journal[i].path.rfind(kTop, 0) == 0) ops.push_back(journal[i]);
+    if (journal[i].path->rfind(kTop, 0) == 0) ops.push_back(journal[i]);
   }
   return ops;
 }
@@ -61,7 +61,7 @@ TEST(MediaOrder, EachFileIsWrittenOnceFromFrontToBackAndDurableBeforeTheNextIsBe
     if (op.type == Op::Type::kLink) {
       EXPECT_EQ(open.node, 0u) << open.path << " is not durable yet";
       EXPECT_FALSE(op.folder) << "a folder is made";
-      open = {op.target, op.path};
+      open = {op.target, *op.path};
       ++files;
     } else if (op.type == Op::Type::kWrite) {
       ASSERT_EQ(op.node, open.node) << "what is durable is written into";
@@ -72,7 +72,7 @@ TEST(MediaOrder, EachFileIsWrittenOnceFromFrontToBackAndDurableBeforeTheNextIsBe
       ASSERT_EQ(op.node, open.node);
       EXPECT_TRUE(open.named) << "its clusters are not durable before its name has them";
       open.synced = true;
-    } else if (op.type == Op::Type::kSyncFolder && op.path == FolderOf(open.path)) {
+    } else if (op.type == Op::Type::kSyncFolder && *op.path == FolderOf(open.path)) {
       if (open.synced) open = {};
       open.named = open.node != 0;
     } else {
@@ -88,13 +88,13 @@ TEST(MediaOrder, AGenerationIsPacksWithTheirIndexesThenManifestsThenTheCommit) {
   size_t commits = 0;
   for (const Op& op : LifeOfAMedium()) {
     if (op.type != Op::Type::kLink) continue;
-    made.push_back(op.path.substr(kTop.size()));
+    made.push_back(op.path->substr(kTop.size()));
     if (commits == 0 && made.back() == "commits/000001.commit") {
       const std::vector<std::string> first = {"packs/000001.pack", "packs/000001.idx",
                                               "checkpoints/b-1.json", "commits/000001.commit"};
       EXPECT_EQ(made, first);
     }
-    commits += EndsWith(op.path, ".commit") ? 1 : 0;
+    commits += EndsWith(*op.path, ".commit") ? 1 : 0;
   }
   EXPECT_GE(commits, 4u);
   EXPECT_TRUE(EndsWith(made.back(), ".commit"));
@@ -109,7 +109,7 @@ TEST(MediaOrder, WhatACommitNamesGoesWhenTheCommitIsGoneForGood) {
   size_t removed = 0;
   for (const Op& op : LifeOfAMedium()) {
     SCOPED_TRACE(op.ToString());
-    const bool of_commits = op.path.rfind(kTop + "commits", 0) == 0;
+    const bool of_commits = op.path->rfind(kTop + "commits", 0) == 0;
     if (op.type == Op::Type::kUnlink) {
       EXPECT_TRUE(of_commits || !going);
       going = going || of_commits;

@@ -7,6 +7,7 @@
 #include <cassert>
 #include <cerrno>
 #include <cstring>
+#include <string_view>
 #include <utility>
 
 #include "chunkstore/core/hash.h"
@@ -26,7 +27,9 @@ std::string* Own(Node* node) {
 }
 
 void Split(const std::string& path, std::string* folder, std::string* name) {
-  const size_t slash = path.rfind('/');
+  const void* const last = memrchr(path.data(), '/', path.size());
+  assert(last != nullptr);
+  const auto slash = static_cast<size_t>(static_cast<const char*>(last) - path.data());
   *folder = path.substr(0, slash);
   *name = path.substr(slash + 1);
 }
@@ -40,7 +43,7 @@ uint64_t FindNode(const Image& image, const std::string& path) {
     }
     const size_t end = std::min(path.find('/', begin), path.size());
     const auto& names = image.nodes.at(at).names;
-    const auto found = names.find(path.substr(begin, end - begin));
+    const auto found = names.find(std::string_view(path).substr(begin, end - begin));
     if (found == names.end()) return 0;
     at = found->second;
     begin = end;
@@ -75,6 +78,10 @@ uint64_t DigestFolder(const Image& image, uint64_t folder) {
     digest = Mix(digest, node.folder ? DigestFolder(image, target) : DigestOf(node));
   }
   return digest;
+}
+
+std::shared_ptr<const std::string> Shared(const std::string& path) {
+  return std::make_shared<const std::string>(path);
 }
 
 Node NewNode(bool folder) {
@@ -196,7 +203,7 @@ std::string Op::ToString() const {
   static constexpr const char* kVerbs[] = {
       "write", "truncate", "punch",  "sync",        "FAILED sync",
       "link",  "unlink",   "rename", "sync folder", "FAILED sync folder"};
-  std::string text = std::string(kVerbs[static_cast<size_t>(type)]) + " " + path;
+  std::string text = std::string(kVerbs[static_cast<size_t>(type)]) + " " + *path;
   if (type == Type::kWrite) {
     text += " at " + std::to_string(offset) + ", " + std::to_string(data->size()) + " bytes";
   }
@@ -208,14 +215,14 @@ std::string Op::ToString() const {
 // A file stays readable for whoever has it open after its name is gone.
 class SimDisk::OpenFile final : public File {
  public:
-  OpenFile(SimDisk* disk, uint64_t node, std::string path)
-      : disk_(disk), node_(node), path_(std::move(path)) {}
+  OpenFile(SimDisk* disk, uint64_t number, const std::string& path)
+      : disk_(disk), number_(number), node_(&disk->live_.nodes.at(number)), path_(Shared(path)) {}
 
   Status ReadAt(uint64_t offset, size_t n, void* out, size_t* got) override {
     const std::lock_guard lock(disk_->mutex_);
     *got = 0;
-    SATCHEL_RETURN_IF_ERROR(disk_->Injected(Fault::Calls::kReads, "read " + path_));
-    const std::string& content = *disk_->live_.nodes.at(node_).data;
+    SATCHEL_RETURN_IF_ERROR(disk_->Injected(Fault::Calls::kReads, "read", *path_));
+    const std::string& content = *node_->data;
     if (offset >= content.size()) return {};
     *got = std::min<uint64_t>(n, content.size() - offset);
     std::memcpy(out, content.data() + offset, *got);
@@ -224,21 +231,21 @@ class SimDisk::OpenFile final : public File {
 
   Status WriteAt(uint64_t offset, const void* data, size_t n) override {
     const std::lock_guard lock(disk_->mutex_);
-    const bool broken = disk_->Broken(Fault::Calls::kChanges, "write " + path_);
+    const bool broken = disk_->Broken(Fault::Calls::kChanges, "write", *path_);
     const size_t done = !broken ? n : disk_->fault_.partial ? n / 2 : 0;
     if (done > 0) {
-      Op op{Op::Type::kWrite, node_, path_};
+      Op op{Op::Type::kWrite, number_, path_};
       op.offset = offset;
       op.data = std::make_shared<std::string>(static_cast<const char*>(data), done);
       Do(std::move(op));
     }
-    return broken ? Status::FromErrno("cannot write " + path_, disk_->fault_.error) : Status();
+    return broken ? Status::FromErrno("cannot write " + *path_, disk_->fault_.error) : Status();
   }
 
   Status Truncate(uint64_t size) override {
     const std::lock_guard lock(disk_->mutex_);
-    SATCHEL_RETURN_IF_ERROR(disk_->Injected(Fault::Calls::kChanges, "resize " + path_));
-    Op op{Op::Type::kTruncate, node_, path_};
+    SATCHEL_RETURN_IF_ERROR(disk_->Injected(Fault::Calls::kChanges, "resize", *path_));
+    Op op{Op::Type::kTruncate, number_, path_};
     op.offset = size;
     Do(std::move(op));
     return {};
@@ -246,8 +253,8 @@ class SimDisk::OpenFile final : public File {
 
   Status PunchHole(uint64_t offset, uint64_t length) override {
     const std::lock_guard lock(disk_->mutex_);
-    SATCHEL_RETURN_IF_ERROR(disk_->Injected(Fault::Calls::kChanges, "punch " + path_));
-    Op op{Op::Type::kPunch, node_, path_};
+    SATCHEL_RETURN_IF_ERROR(disk_->Injected(Fault::Calls::kChanges, "punch", *path_));
+    Op op{Op::Type::kPunch, number_, path_};
     op.offset = offset;
     op.length = length;
     Do(std::move(op));
@@ -257,16 +264,16 @@ class SimDisk::OpenFile final : public File {
   Status Sync() override {
     const std::lock_guard lock(disk_->mutex_);
     if (disk_->pretend_files_) return {};
-    const Status status = disk_->Injected(Fault::Calls::kChanges, "sync " + path_);
+    const Status status = disk_->Injected(Fault::Calls::kChanges, "sync", *path_);
     const Op::Type type = status.ok() ? Op::Type::kSync : Op::Type::kFailedSync;
-    disk_->journal_.push_back(Op{type, node_, path_});
+    disk_->journal_.push_back(Op{type, number_, path_});
     return status;
   }
 
   Status Size(uint64_t* size) override {
     const std::lock_guard lock(disk_->mutex_);
-    SATCHEL_RETURN_IF_ERROR(disk_->Injected(Fault::Calls::kReads, "find the size of " + path_));
-    *size = disk_->live_.nodes.at(node_).data->size();
+    SATCHEL_RETURN_IF_ERROR(disk_->Injected(Fault::Calls::kReads, "find the size of", *path_));
+    *size = node_->data->size();
     return {};
   }
 
@@ -278,13 +285,14 @@ class SimDisk::OpenFile final : public File {
 
  private:
   void Do(Op op) {
-    ApplyData(op, Own(&disk_->live_.nodes.at(node_)));
+    ApplyData(op, Own(node_));
     disk_->journal_.push_back(std::move(op));
   }
 
   SimDisk* const disk_;
-  const uint64_t node_;
-  const std::string path_;
+  const uint64_t number_;
+  Node* const node_;  // stays where it is as long as the disk is there
+  const std::shared_ptr<const std::string> path_;
 };
 
 class SimDisk::HeldLock final : public FileLock {
@@ -305,7 +313,7 @@ class SimDisk::HeldLock final : public FileLock {
 Status SimDisk::Open(const std::string& path, OpenMode mode, std::unique_ptr<File>* file) {
   const std::lock_guard lock(mutex_);
   const auto calls = mode == OpenMode::kCreate ? Fault::Calls::kChanges : Fault::Calls::kReads;
-  SATCHEL_RETURN_IF_ERROR(Injected(calls, "open " + path));
+  SATCHEL_RETURN_IF_ERROR(Injected(calls, "open", path));
   uint64_t folder = 0;
   std::string name;
   SATCHEL_RETURN_IF_ERROR(LookupParent(path, &folder, &name));
@@ -316,7 +324,7 @@ Status SimDisk::Open(const std::string& path, OpenMode mode, std::unique_ptr<Fil
     if (node != 0) return Status::FromErrno("cannot open " + path, EEXIST);
     node = live_.next++;
     live_.nodes[node] = NewNode(false);
-    Op op{Op::Type::kLink, folder, path};
+    Op op{Op::Type::kLink, folder, Shared(path)};
     op.name = name;
     op.target = node;
     ApplyName(op, &live_);
@@ -330,10 +338,10 @@ Status SimDisk::Open(const std::string& path, OpenMode mode, std::unique_ptr<Fil
 
 Status SimDisk::Rename(const std::string& from, const std::string& to) {
   const std::lock_guard lock(mutex_);
-  SATCHEL_RETURN_IF_ERROR(Injected(Fault::Calls::kChanges, "rename " + from));
+  SATCHEL_RETURN_IF_ERROR(Injected(Fault::Calls::kChanges, "rename", from));
   uint64_t folder = 0;
   uint64_t target_folder = 0;
-  Op op{Op::Type::kRename, 0, from};
+  Op op{Op::Type::kRename, 0, Shared(from)};
   SATCHEL_RETURN_IF_ERROR(LookupParent(from, &folder, &op.name));
   SATCHEL_RETURN_IF_ERROR(LookupParent(to, &target_folder, &op.to));
   assert(folder == target_folder);  // all that the engine does
@@ -350,18 +358,18 @@ Status SimDisk::Rename(const std::string& from, const std::string& to) {
 
 Status SimDisk::Remove(const std::string& path) {
   const std::lock_guard lock(mutex_);
-  SATCHEL_RETURN_IF_ERROR(Injected(Fault::Calls::kChanges, "remove " + path));
+  SATCHEL_RETURN_IF_ERROR(Injected(Fault::Calls::kChanges, "remove", path));
   return Unlink(path, false);
 }
 
 Status SimDisk::RemoveDir(const std::string& path) {
   const std::lock_guard lock(mutex_);
-  SATCHEL_RETURN_IF_ERROR(Injected(Fault::Calls::kChanges, "remove the folder " + path));
+  SATCHEL_RETURN_IF_ERROR(Injected(Fault::Calls::kChanges, "remove the folder", path));
   return Unlink(path, true);
 }
 
 Status SimDisk::Unlink(const std::string& path, bool folder) {
-  Op op{Op::Type::kUnlink, 0, path};
+  Op op{Op::Type::kUnlink, 0, Shared(path)};
   SATCHEL_RETURN_IF_ERROR(LookupParent(path, &op.node, &op.name));
   SATCHEL_RETURN_IF_ERROR(Lookup(path, &op.target));
   const Node& node = live_.nodes.at(op.target);
@@ -374,9 +382,9 @@ Status SimDisk::Unlink(const std::string& path, bool folder) {
 
 Status SimDisk::MakeDir(const std::string& path) {
   const std::lock_guard lock(mutex_);
-  SATCHEL_RETURN_IF_ERROR(Injected(Fault::Calls::kChanges, "make the folder " + path));
+  SATCHEL_RETURN_IF_ERROR(Injected(Fault::Calls::kChanges, "make the folder", path));
   if (FindNode(live_, path) != 0) return {};
-  Op op{Op::Type::kLink, 0, path};
+  Op op{Op::Type::kLink, 0, Shared(path)};
   SATCHEL_RETURN_IF_ERROR(LookupParent(path, &op.node, &op.name));
   op.target = live_.next++;
   op.folder = true;
@@ -391,16 +399,16 @@ Status SimDisk::SyncDir(const std::string& path) {
   uint64_t folder = 0;
   SATCHEL_RETURN_IF_ERROR(Lookup(path, &folder));
   if (pretend_folders_) return {};
-  const Status status = Injected(Fault::Calls::kChanges, "sync the folder " + path);
+  const Status status = Injected(Fault::Calls::kChanges, "sync the folder", path);
   const Op::Type type = status.ok() ? Op::Type::kSyncFolder : Op::Type::kFailedSyncFolder;
-  journal_.push_back(Op{type, folder, path});
+  journal_.push_back(Op{type, folder, Shared(path)});
   return status;
 }
 
 Status SimDisk::List(const std::string& path, std::vector<std::string>* names) {
   const std::lock_guard lock(mutex_);
   names->clear();
-  SATCHEL_RETURN_IF_ERROR(Injected(Fault::Calls::kReads, "list " + path));
+  SATCHEL_RETURN_IF_ERROR(Injected(Fault::Calls::kReads, "list", path));
   uint64_t folder = 0;
   SATCHEL_RETURN_IF_ERROR(Lookup(path, &folder));
   for (const auto& entry : live_.nodes.at(folder).names) names->push_back(entry.first);
@@ -414,14 +422,14 @@ bool SimDisk::Exists(const std::string& path) {
 
 Status SimDisk::FreeBytes(const std::string& path, uint64_t* bytes) {
   const std::lock_guard lock(mutex_);
-  SATCHEL_RETURN_IF_ERROR(Injected(Fault::Calls::kReads, "find the free space of " + path));
+  SATCHEL_RETURN_IF_ERROR(Injected(Fault::Calls::kReads, "find the free space of", path));
   *bytes = kFreeBytes;
   return {};
 }
 
 Status SimDisk::Lock(const std::string& path, std::unique_ptr<FileLock>* lock) {
   const std::lock_guard guard(mutex_);
-  SATCHEL_RETURN_IF_ERROR(Injected(Fault::Calls::kChanges, "lock " + path));
+  SATCHEL_RETURN_IF_ERROR(Injected(Fault::Calls::kChanges, "lock", path));
   if (!locks_.insert(path).second) return Status::Make(Kind::kLocked, "cannot lock " + path, "1");
   *lock = std::make_unique<HeldLock>(this, path);
   return {};
@@ -474,16 +482,17 @@ std::string SimDisk::FailedCall() const {
   return failed_call_;
 }
 
-bool SimDisk::Broken(Fault::Calls calls, const std::string& what) {
+bool SimDisk::Broken(Fault::Calls calls, const char* verb, const std::string& path) {
   const uint64_t number = calls_[static_cast<size_t>(calls)]++;
   if (!armed_ || fault_.calls != calls) return false;
   const bool broken = fault_.for_good ? number >= fault_.site : number == fault_.site;
-  if (broken && failed_call_.empty()) failed_call_ = what;
+  if (broken && failed_call_.empty()) failed_call_ = std::string(verb) + " " + path;
   return broken;
 }
 
-Status SimDisk::Injected(Fault::Calls calls, const std::string& what) {
-  return Broken(calls, what) ? Status::FromErrno("cannot " + what, fault_.error) : Status();
+Status SimDisk::Injected(Fault::Calls calls, const char* verb, const std::string& path) {
+  if (!Broken(calls, verb, path)) return {};
+  return Status::FromErrno(std::string("cannot ") + verb + " " + path, fault_.error);
 }
 
 Status SimDisk::Lookup(const std::string& path, uint64_t* node) const {
@@ -531,9 +540,29 @@ void Durability::Advance(const Op& op) {
   }
 }
 
+// What is durable, without the many files that no name leads to, or may lead to.
+Image Durability::Named() const {
+  std::vector<uint64_t> numbers;
+  for (const auto& [number, node] : durable_.nodes) {
+    if (!node.folder) continue;
+    numbers.push_back(number);
+    for (const auto& entry : node.names) numbers.push_back(entry.second);
+  }
+  for (const auto& entry : data_) numbers.push_back(entry.first);
+  for (const Op& op : names_) numbers.push_back(op.target);
+  std::sort(numbers.begin(), numbers.end());
+  numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
+  Image image;
+  image.nodes.clear();
+  for (const uint64_t number : numbers) {
+    image.nodes.emplace_hint(image.nodes.end(), number, durable_.nodes.at(number));
+  }
+  return image;
+}
+
 Image Durability::Crash(uint64_t how, Random* random) const {
   const Manner manner(how, random);
-  Image image = durable_;
+  Image image = Named();
   for (const auto& [node, ops] : data_) {
     if (manner.keep == 0) break;
     std::string* content = Own(&image.nodes.at(node));
@@ -550,7 +579,7 @@ Image Durability::Crash(uint64_t how, Random* random) const {
     const bool kept = manner.ordered_names ? i < cut : random->Chance(manner.keep);
     if (kept) ApplyName(names_[i], &image);
   }
-  image.next = image.nodes.rbegin()->first + 1;
+  image.next = durable_.nodes.rbegin()->first + 1;
   return image;
 }
 

@@ -19,6 +19,7 @@
 #define SATCHEL_TESTS_NATIVE_SIM_DISK_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -55,8 +56,8 @@ class Random {
 struct Node {
   bool folder = false;
   std::shared_ptr<std::string> data;
-  std::map<std::string, uint64_t> names;  // of a folder
-  mutable uint64_t digest = 0;            // of `data`; 0: not known
+  std::map<std::string, uint64_t, std::less<>> names;  // of a folder
+  mutable uint64_t digest = 0;                         // of `data`; 0: not known
 };
 
 struct Image {
@@ -92,9 +93,9 @@ struct Op {
   };
 
   Type type;
-  uint64_t node;  // the file, or the folder that the name is in
-  std::string path;
-  uint64_t offset = 0;  // or the new size
+  uint64_t node;                            // the file, or the folder that the name is in
+  std::shared_ptr<const std::string> path;  // one for all of an open file
+  uint64_t offset = 0;                      // or the new size
   uint64_t length = 0;
   std::shared_ptr<const std::string> data{};
   std::string name{};
@@ -138,7 +139,8 @@ class SimDisk final : public Env {
   // What was there when the disk was made, and what happened since.
   const Image& base() const { return base_; }
   std::vector<Op> Journal() const;
-  size_t Position() const;  // entries of the journal so far
+  const std::vector<Op>& journal() const { return journal_; }  // once nobody uses it any more
+  size_t Position() const;                                     // entries of the journal so far
 
   // From now on syncs of files, or of folders, only pretend.
   void Pretend(bool files, bool folders);
@@ -154,8 +156,8 @@ class SimDisk final : public Env {
   class HeldLock;
 
   // The functions below are called with the mutex held.
-  Status Injected(Fault::Calls calls, const std::string& what);
-  bool Broken(Fault::Calls calls, const std::string& what);
+  Status Injected(Fault::Calls calls, const char* verb, const std::string& path);
+  bool Broken(Fault::Calls calls, const char* verb, const std::string& path);
   Status Lookup(const std::string& path, uint64_t* node) const;
   Status LookupParent(const std::string& path, uint64_t* folder, std::string* name) const;
   Status Unlink(const std::string& path, bool folder);
@@ -188,6 +190,8 @@ class Durability {
   size_t pending() const;
 
  private:
+  Image Named() const;
+
   Image durable_;
   std::map<uint64_t, std::vector<Op>> data_;  // unsynced, by file
   std::vector<Op> names_;                     // unsynced, of all folders, in order

@@ -28,8 +28,9 @@ Status MakeMap(uint64_t blocks, std::unique_ptr<BlockMap>* map) {
   return {};
 }
 
+constexpr char kDigits[] = "0123456789abcdef";
+
 std::string Hex(const ChunkRef& ref) {
-  static constexpr char kDigits[] = "0123456789abcdef";
   std::string text;
   for (const uint8_t byte : ref.bytes) {
     text += kDigits[byte >> 4];
@@ -94,7 +95,10 @@ bool ParseName(const std::string& text, TableRoot* root) {
   if (std::strlen(hex) != 2 * kChunkRefSize || text.back() != '\n') return false;
   root->size = size;
   for (size_t i = 0; i < kChunkRefSize; ++i) {
-    root->ref.bytes[i] = static_cast<uint8_t>(std::stoul(std::string(hex + 2 * i, 2), nullptr, 16));
+    const char* const high = std::strchr(kDigits, hex[2 * i]);
+    const char* const low = std::strchr(kDigits, hex[2 * i + 1]);
+    if (high == nullptr || low == nullptr) return false;
+    root->ref.bytes[i] = static_cast<uint8_t>((high - kDigits) << 4 | (low - kDigits));
   }
   return true;
 }
