@@ -31,6 +31,7 @@ from client.session import Session
 from client.settings import ClientSettings
 from images import Manifest
 from satchel.errors import SatchelError, StateError, UnavailableError
+from satchel.moments import written
 
 logger = logging.getLogger(__name__)
 
@@ -174,7 +175,7 @@ class Planner:
         """
         stateful = self._session.stateful
         made = Made(
-            at=datetime.now(UTC).isoformat(timespec="microseconds"),
+            at=written(datetime.now(UTC)),
             surrogate=plan.surrogate,
             route=prediction.route,
             near=HOME if prediction.route is Route.FRESH else plan.situation.near,

@@ -65,7 +65,9 @@ def _parts(file: Path, head: bytes) -> list[DumpedPart]:
         return list(_share_index(file))
     if head == _LOG:
         return list(_segment(file))
-    for begin, shown in () if head.startswith(_PACK) else _SHOWN.items():
+    if head.startswith(_PACK):  # which begins as a profile does
+        return list(dump(file))
+    for begin, shown in _SHOWN.items():
         if head.startswith(begin):
             return list(shown(file.read_bytes()))
     return list(dump(file))

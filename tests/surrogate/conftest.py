@@ -20,6 +20,7 @@ from images import Manifest
 from overlay import local_resolver
 from replica import Replica, encode_working_set
 from satchel.ids import ZERO_REF, OperationNumber, ReplicaId
+from satchel.moments import written
 from surrogate import Host, SurrogateSettings
 from surrogate.tenant import Tenant
 from tests.scripted import SPEC, operation, scripted_driver
@@ -64,7 +65,7 @@ def make_origin(folder: Path) -> Origin:
         Manifest(
             service="notes",
             parent=None,
-            created=datetime.now(UTC).isoformat(timespec="microseconds"),
+            created=written(datetime.now(UTC)),
             operation=OperationNumber(EXECUTED),
             machine=SPEC.to_json(),
             adapter=ADAPTER,
