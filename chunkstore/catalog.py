@@ -134,14 +134,7 @@ class Catalog:
     def survey(self) -> tuple[list[CatalogEntry], dict[str, StoreDamaged]]:
         """Every version of every name, the newest last; and what is damaged, by label. What is
         removed meanwhile may be left out."""
-        entries: list[CatalogEntry] = []
-        damaged: dict[str, StoreDamaged] = {}
-        for path in self._paths():
-            try:
-                entries += _read_each([path])
-            except StoreDamaged as error:
-                damaged[path.stem] = error
-        return _sorted(entries), damaged
+        return _survey(self._paths())
 
     def versions(self) -> list[CatalogEntry]:
         """Every version of every name, the newest last. Raises StoreDamaged: a prune must not
@@ -175,7 +168,8 @@ class Catalog:
 
     def _now(self, name: str) -> str:
         """Now, but later than every version of the name that can be read."""
-        return moment_after(entry.created for entry in self.survey()[0] if entry.name == name)
+        entries, _ = _survey(self._folder.glob(f"{name}@*.json"))
+        return moment_after(entry.created for entry in entries)
 
     def _paths(self) -> Iterable[Path]:
         return self._folder.glob("*.json")
@@ -184,6 +178,17 @@ class Catalog:
 def _version(data: bytes) -> str:
     """Of an entry with this content: a byte that has changed since makes it another one."""
     return hashlib.sha256(data).hexdigest()[:VERSION_DIGITS]
+
+
+def _survey(paths: Iterable[Path]) -> tuple[list[CatalogEntry], dict[str, StoreDamaged]]:
+    entries: list[CatalogEntry] = []
+    damaged: dict[str, StoreDamaged] = {}
+    for path in paths:
+        try:
+            entries += _read_each([path])
+        except StoreDamaged as error:
+            damaged[path.stem] = error
+    return _sorted(entries), damaged
 
 
 def _read_each(paths: Iterable[Path]) -> list[CatalogEntry]:

@@ -12,7 +12,7 @@ POST /v1/stop     end the session; answers what home has not yet, once it had ti
 
 from __future__ import annotations
 
-import threading
+import queue
 from dataclasses import asdict
 from typing import Any
 
@@ -25,8 +25,8 @@ from satchel.errors import UsageError
 from wire import install_errors
 
 
-def control_app(runner: Runner, front: Front, stop: threading.Event) -> flask.Flask:
-    """The application behind the control socket; `stop` is set when it is asked to end."""
+def control_app(runner: Runner, front: Front, stop: queue.SimpleQueue[None]) -> flask.Flask:
+    """The application behind the control socket; when it is asked to end, `stop` is told."""
     app = flask.Flask("satchel-control", static_folder=None)
     install_errors(app)
     moving = _HowFar()
@@ -81,7 +81,7 @@ def control_app(runner: Runner, front: Front, stop: threading.Event) -> flask.Fl
         try:
             unsent = runner.settle()
         finally:
-            stop.set()
+            stop.put(None)
         return {"unsent": asdict(unsent) if unsent else None}
 
     return app

@@ -11,8 +11,6 @@ import logging
 import queue
 import signal
 import sys
-import threading
-from collections.abc import Callable
 from typing import NoReturn
 
 import click
@@ -113,26 +111,19 @@ def serve_until_signal(announcement: str, leave: queue.SimpleQueue[None] | None 
     """Say that a daemon is ready, then wait, at most until something is put into `leave`, which a
     signal's handler may do. Ctrl-C and SIGTERM end the wait, and the program."""
     print(announcement, file=sys.stderr, flush=True)
-    told = leave or queue.SimpleQueue()
+    wait_for(leave or queue.SimpleQueue())
 
-    def comes(seconds: float) -> bool:
+
+def wait_for(word: queue.SimpleQueue[None]) -> None:
+    """Wait until another thread or a signal's handler puts something there. Raises
+    KeyboardInterrupt after a signal.
+
+    Looks once a second, because the exception of a signal can be lost: it may come just before a
+    wait begins, or in a destructor, which drops it.
+    """
+    while True:
         with contextlib.suppress(queue.Empty):
-            told.get(timeout=seconds)
-            return True
-        return False
-
-    _wait(comes)
-
-
-def wait_for(event: threading.Event) -> None:
-    """Wait until another thread sets `event`. Raises KeyboardInterrupt after a signal."""
-    _wait(event.wait)
-
-
-def _wait(comes: Callable[[float], bool]) -> None:
-    """Looks once a second, because the exception of a signal can be lost: it may come just before a
-    wait begins, or in a destructor, which drops it."""
-    while not comes(1):
+            return word.get(timeout=1)
         if _signals:
             raise KeyboardInterrupt
 

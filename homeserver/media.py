@@ -182,7 +182,7 @@ def recover_media(root: Path, progress: Progress = silent) -> Mended:
                 continue
             manifest = read_manifest(media, checkpoint)
             old = newest.get(manifest.service)
-            if old is None or _age(old[0]) < _age(manifest):
+            if old is None or old[0].age < manifest.age:
                 newest[manifest.service] = manifest, checkpoint
         generation = _commit_again(media, newest, nothing_lost=not lost)
         return Mended(
@@ -267,10 +267,6 @@ def _counts(report: MediaReport) -> dict[str, Any]:
 
 def _label(checkpoint: MediaCheckpoint) -> str:
     return f"{checkpoint.service}/{checkpoint.id}"
-
-
-def _age(manifest: Manifest) -> tuple[int, str]:
-    return manifest.operation, manifest.created
 
 
 def _last_logged(path: Path) -> int | None:

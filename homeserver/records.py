@@ -17,6 +17,7 @@ import logging
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 
 from chunkstore import Catalog, Store, TableRoot
@@ -119,7 +120,7 @@ class CheckpointShelf:
 
     def all(self) -> list[Manifest]:
         """Every checkpoint, the newest last. Raises as `get` does for one that is damaged."""
-        return sorted((self.get(checkpoint) for checkpoint in self.ids()), key=_age)
+        return sorted((self.get(checkpoint) for checkpoint in self.ids()), key=attrgetter("age"))
 
     def present(self) -> list[Manifest]:
         """As `all`, beside somebody who forgets checkpoints: one that goes meanwhile may be left
@@ -141,7 +142,7 @@ class CheckpointShelf:
                 found.append(self.get(checkpoint))
             except SatchelError as error:
                 logger.warning("%s", error)
-        return sorted(found, key=_age)
+        return sorted(found, key=attrgetter("age"))
 
     def latest(self) -> Manifest | None:
         """The newest checkpoint, or None when there is none. Raises as `all` does."""
@@ -188,10 +189,6 @@ class CheckpointShelf:
 
     def _path(self, checkpoint: CheckpointId, suffix: str = "") -> Path:
         return self.root / f"{check_name(checkpoint, 'checkpoint')}.json{suffix}"
-
-
-def _age(manifest: Manifest) -> tuple[int, str]:
-    return manifest.operation, manifest.created
 
 
 def needed_roots(store: Store) -> list[TableRoot]:

@@ -96,6 +96,11 @@ class Manifest:
         """The first 16 hex digits of the SHA-256 of the canonical bytes."""
         return CheckpointId(hashlib.sha256(self.to_bytes()).hexdigest()[:16])
 
+    @property
+    def age(self) -> tuple[OperationNumber, str]:
+        """What sorts the checkpoints of a service, the newest last."""
+        return self.operation, self.created
+
     def roots(self) -> list[TableRoot]:
         """Every table of the checkpoint: what is needed first comes first, the volumes by name."""
         first = [self.working_set] if self.working_set else []

@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -359,7 +360,7 @@ class Story:
         """Of the service's checkpoint on the stick."""
         paths = (self.stick.root / "satchel" / "checkpoints").glob(f"{service}-*.json")
         manifests = (Manifest.from_bytes(path.read_bytes()) for path in paths)
-        working_set = max(manifests, key=lambda m: (m.operation, m.created)).working_set
+        working_set = max(manifests, key=attrgetter("age")).working_set
         return working_set.size if working_set else 0
 
     def _await_response(self, service: str, surrogate: str) -> dict[str, Any]:

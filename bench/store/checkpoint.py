@@ -27,10 +27,10 @@ def checkpoint_figures(quick: bool) -> Iterator[Figure]:
     commits, imports = [], []
     blocks = changed_blocks(second)
     for _ in range(1 if quick else ROUNDS):
-        with _store_with(second) as (store, root):
+        with store_with(second) as (store, root):
             warm(changed.path)
-            imports.append(_timed(lambda: store.import_file(changed.path, base=root)))
-        with _store_with(second) as (store, root):
+            imports.append(timed(lambda: store.import_file(changed.path, base=root)))
+        with store_with(second) as (store, root):
             commits.append(_commit(store, root, blocks))
     yield figure(
         "store checkpoint, 1 % dirty",
@@ -50,11 +50,12 @@ def _commit(store: Store, root: TableRoot, blocks: dict[int, bytes]) -> float:
     with BlockMap.create(store.path / "map", root.blocks) as block_map:
         for block in blocks:
             block_map.mark_dirty(block)
-        return _timed(lambda: store.commit(root, block_map, overlay))
+        return timed(lambda: store.commit(root, block_map, overlay))
 
 
 @contextlib.contextmanager
-def _store_with(image: Input) -> Iterator[tuple[Store, TableRoot]]:
+def store_with(image: Input) -> Iterator[tuple[Store, TableRoot]]:
+    """A store of its own that has this image, as it came."""
     with run_folder() as folder:
         Store.create(folder / "store").close()
         with Store.open(folder / "store", level=0) as store:
@@ -62,7 +63,8 @@ def _store_with(image: Input) -> Iterator[tuple[Store, TableRoot]]:
             yield store, store.import_file(image.path)
 
 
-def _timed(act: Callable[[], object]) -> float:
+def timed(act: Callable[[], object]) -> float:
+    """Seconds; nothing else of ours is written meanwhile."""
     os.sync()
     began = time.perf_counter()
     act()

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from bench.harness import Figure
+from bench.store.beside import settling_figures
 from bench.store.checkpoint import checkpoint_figures
 from bench.store.imports import import_figures, peer_figures
 from bench.store.media import media_figures
@@ -20,6 +21,7 @@ from bench.store.space import export_figures, size_figures
 
 PARTS: dict[str, Callable[[bool], Iterator[Figure]]] = {
     "import": import_figures,
+    "beside-settling": settling_figures,
     "size": size_figures,
     "export": export_figures,
     "checkpoint": checkpoint_figures,

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import threading
+import queue
 import typing
 from pathlib import Path
 
@@ -69,7 +69,7 @@ def command(
     if media is None and settings.media:
         media = Path(settings.media)
     settings.make_folders()
-    stop = threading.Event()
+    stop: queue.SimpleQueue[None] = queue.SimpleQueue()
     with contextlib.ExitStack() as stack:
         try:
             stack.enter_context(only_session(settings, service))
