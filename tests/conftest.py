@@ -6,7 +6,7 @@
 - `notes_checkpoint`: a real machine, booted once in a run (tests/machines.py)
 - `short_path`: a folder with a path short enough for sockets in it
 - long tests are marked `nightly` and run with --nightly only
-- an unexpected skip fails in CI (tests/skips.py)
+- an unexpected skip fails in CI and with --nightly (tests/skips.py)
 - what the run leaves behind fails it (tests/leftovers.py)
 - a test that hangs where no signal reaches it is ended (tests/watchdog.py)
 """
@@ -56,14 +56,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
-    refuse_unexpected(report)
+    refuse_unexpected(report, item.config)
     return report
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
     report = yield
-    refuse_unexpected(report)
+    refuse_unexpected(report, collector.config)
     return report

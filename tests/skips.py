@@ -1,6 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""Skips are counted: in CI one that tests/expected-skips.txt does not name is a failure.
+"""Skips are counted: in CI and with --nightly, which install all that tests need, one that
+tests/expected-skips.txt does not name is a failure.
 
 A line of that file is a pattern of test names as pytest prints them, and after # the reason why
 CI's machine cannot run them.
@@ -20,12 +21,15 @@ def patterns() -> list[str]:
     return [line for line in lines if line]
 
 
-def refuse_unexpected(report: pytest.TestReport | pytest.CollectReport) -> None:
-    """Turn the report of an unexpected skip into one of a failure, if this is CI."""
-    if not report.skipped or hasattr(report, "wasxfail") or os.environ.get("CI") != "true":
+def refuse_unexpected(
+    report: pytest.TestReport | pytest.CollectReport, config: pytest.Config
+) -> None:
+    """Turn the report of an unexpected skip into one of a failure, where nothing may be lacking."""
+    complete = os.environ.get("CI") == "true" or config.getoption("--nightly")
+    if not report.skipped or hasattr(report, "wasxfail") or not complete:
         return
     if any(fnmatch.fnmatchcase(report.nodeid, pattern) for pattern in patterns()):
         return
     reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
     report.outcome = "failed"
-    report.longrepr = f"{report.nodeid}: unexpected skip in CI: {reason}"
+    report.longrepr = f"{report.nodeid}: unexpected skip: {reason}"
