@@ -83,9 +83,7 @@ def _plan(quick: bool) -> Iterator[Figure]:
     """Over the links of today: over the paper's a checkpoint that comes from home takes minutes."""
     rounds = 1 if quick else PLAN_ROUNDS
     with _played((*story.SERVICES, "desktop"), TODAY) as play:
-        for service in story.SERVICES:
-            yield from plan_figures(play, service, rounds)
-        yield from plan_figures(play, "desktop", 1)
+        yield from plan_figures(play, {**dict.fromkeys(story.SERVICES, rounds), "desktop": 1})
 
 
 PARTS: dict[str, Callable[[bool], Iterator[Figure]]] = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator, Mapping
 from typing import Any
 
 from bench.harness import Figure, figure
@@ -30,8 +30,20 @@ NOTED_SECONDS = 30.0
 GOAL = 25.0
 
 
-def plan_figures(play: story.Story, service: str, rounds: int) -> Iterator[Figure]:
-    """Moves of a service that is on the stick; the client is at hotspot A before and after."""
+def plan_figures(play: story.Story, rounds: Mapping[str, int]) -> Iterator[Figure]:
+    """Of services that are on the stick, so many rounds of moves each."""
+    errors: list[float] = []
+    for service, count in rounds.items():
+        errors += yield from _of_service(play, service, count)
+    label = f"plan, links of {play.bed.topology.profile.name}"
+    what = f"{label}: error of all {len(errors)} moves of all services, median"
+    yield figure(what, statistics.median(errors), "%", at_most=GOAL)
+
+
+def _of_service(
+    play: story.Story, service: str, rounds: int
+) -> Generator[Figure, None, list[float]]:
+    """Its moves; the client is at hotspot A before and after. Gives their errors."""
     label = f"plan of {service}, links of {play.bed.topology.profile.name}"
     asked = 1 + rounds * len(ROUTES[service])
     moves: list[dict[str, Any]] = []
@@ -41,7 +53,7 @@ def plan_figures(play: story.Story, service: str, rounds: int) -> Iterator[Figur
             yield _of_one(f"{label}: move {number}", move)
         moves = known
     play.stop(service)
-    yield from _errors(label, moves, asked)
+    return (yield from _errors(label, moves, asked))
 
 
 def _made(play: story.Story, service: str, rounds: int) -> Iterator[None]:
@@ -71,7 +83,9 @@ def _of_one(label: str, move: dict[str, Any]) -> Figure:
     return figure(f"{label}, {where} ({phases})", move["seconds"], "s", against=predicted)
 
 
-def _errors(label: str, moves: list[dict[str, Any]], asked: int) -> Iterator[Figure]:
+def _errors(
+    label: str, moves: list[dict[str, Any]], asked: int
+) -> Generator[Figure, None, list[float]]:
     """By how much of what they took the predictions were wrong. asked: moves there were."""
     errors = [abs(move["predicted"] - move["seconds"]) / move["seconds"] * 100 for move in moves]
     for route in sorted({move["route"] for move in moves}):
@@ -84,6 +98,7 @@ def _errors(label: str, moves: list[dict[str, Any]], asked: int) -> Iterator[Fig
     yield figure(f"{label}: moves that no prediction was kept of", missing, "1", at_most=0)
     what = f"{label}: error of all {len(errors)} moves, the first ones included, median"
     yield figure(what, statistics.median(errors), "%", at_most=GOAL)
+    return errors
 
 
 def _moves(play: story.Story, service: str, count: int) -> list[dict[str, Any]]:
