@@ -100,10 +100,11 @@ def test_what_was_used_once_is_forgotten() -> None:
 def test_the_end_is_taken_from_that_has_more_hits() -> None:
     """Of a loop that is too long a part has to stay; where what is used moves on, what is new. What
     takes from the oldest end always finds nothing of the first, from the newest half of the second
-    at most."""
+    at most. What was asked for often before has to go soon, too: with that it is nearly what LRU
+    finds."""
     assert found(ThreeQueues, [*range(400)] * 12, 100) >= 10 * 80
     moving = [n // 10 + n * 7 % 60 for n in range(6000)]
-    assert found(ThreeQueues, moving, 100) >= 4000
+    assert found(ThreeQueues, moving, 100) >= 0.95 * found(Lru, moving, 100)
 
 
 def test_what_was_asked_for_longest_ago_goes_first_of_lru() -> None:
