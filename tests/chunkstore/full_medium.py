@@ -10,6 +10,7 @@ generation stays whole to the last byte, and the file system without a fault.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import sys
@@ -37,15 +38,12 @@ def files(root: Path) -> dict[str, int]:
 
 
 def fill(root: Path) -> Path:
-    """Somebody else takes all that is free."""
+    """Somebody else takes all that is free, to the last cluster: a commit needs no more."""
     path = root / "filler"
-    piece = bytes(1 << 16)
-    try:
-        with path.open("ab", buffering=0) as file:
-            while file.write(piece):
+    for size in (1 << 16, 512):
+        with path.open("ab", buffering=0) as file, contextlib.suppress(OSError):
+            while file.write(bytes(size)):
                 pass
-    except OSError:
-        pass
     return path
 
 
