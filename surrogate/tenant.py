@@ -273,7 +273,8 @@ class Tenant:
         if self._readahead:
             self._readahead.look()
         try:
-            return self._passing.resolve(source.resolve, volume, first, count)
+            with self.fetcher.stalling():
+                return self._passing.resolve(source.resolve, volume, first, count)
         except SatchelError as error:
             if not isinstance(error, ReadAbandoned):
                 self._fetch_error = error

@@ -8,11 +8,12 @@ missing page, so that pages and chunks come with one answer.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from chunkstore import (
@@ -125,9 +126,19 @@ class Fetcher:
         """Requests without an answer and chunks that were not themselves, by source; where any."""
         return self.tally.faults()
 
+    @contextlib.contextmanager
+    def stalling(self) -> Iterator[None]:
+        """Within it a machine stands still for blocks, whoever brings them."""
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            stalled = time.monotonic() - began
+            self.tally.stall(stalled)
+            self._exchange.tally.stall(stalled)
+
     def resolve(self, volume: Volume, first: int, count: int) -> None:
         """The resolver of a second-class replica: makes blocks present, with their neighbours."""
-        began = time.monotonic()
         window = self._window()
         start = first - first % window
         end = min(volume.blocks, -(-(first + count) // window) * window)
@@ -138,9 +149,6 @@ class Fetcher:
         with self.coverage.coming([(volume, start, count)]) as came:
             while missing := self._unresolved(volume, start, count):
                 came.update(self._bring(self._wanted(root, start, count, missing), Priority.DEMAND))
-        stalled = time.monotonic() - began
-        self.tally.stall(stalled)
-        self._exchange.tally.stall(stalled)
 
     def ahead(self, spans: Sequence[Span]) -> None:
         """Make blocks present that nobody waits for, all of them together. Raises as `read`."""

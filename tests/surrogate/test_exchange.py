@@ -151,7 +151,8 @@ def test_stalls_are_counted(host: Host) -> None:
     home = host.source()
     home.slow = 0.05
     fetcher, volume = host.fetcher(home), host.volume("disk0")
-    fetcher.resolve(volume, 5, 1)
+    with fetcher.stalling():
+        fetcher.resolve(volume, 5, 1)
     stalls = fetcher.tally.stalls()
     assert stalls.count == 1
     assert stalls.seconds == stalls.longest >= 0.05

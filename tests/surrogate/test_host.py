@@ -21,9 +21,11 @@ from replica import (
     Access,
     Profile,
     ReplicaState,
+    Run,
     SharesUnserved,
     WrongReplicaState,
     encode_profile,
+    encode_working_set,
     first_of,
     observed,
 )
@@ -36,7 +38,7 @@ from satchel.errors import (
     StateError,
     UnsupportedError,
 )
-from satchel.ids import ZERO_REF, ChunkRef, OperationNumber
+from satchel.ids import BLOCK_SIZE, ZERO_REF, ChunkRef, OperationNumber
 from surrogate import Host
 from surrogate.fetching import fetcher
 from surrogate.host import UNWANTED_KEPT, NotAdmitted, NotForwarded, NotWanted
@@ -46,7 +48,7 @@ from tests.scripted import SPEC, body, operation
 from tests.surrogate.conftest import ADAPTER, EXECUTED, Site
 from tests.surrogate.sources import flipped
 from tests.waiting import eventually
-from wire import SourceAddress
+from wire import Priority, SourceAddress, requested_priority
 
 pytestmark = requires("nbdkit", "nbdfuse", "fusermount3", "fuse")
 
@@ -84,6 +86,28 @@ def test_what_nobody_can_go_on_with_is_cleared(short_path: Path) -> None:
         assert site.create("r9").status().state == "ready"
     finally:
         site.close()
+
+
+def test_who_waits_for_what_is_streamed_stands_still_too(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of the memory is in the working set, so no miss is fetched for itself."""
+    store, ram = site.origin.store, site.origin.manifest.volumes["ram"]
+    blob = encode_working_set(
+        [[Run("ram", 0, ram.blocks)]],
+        lambda run: store.read(ram, run.first * BLOCK_SIZE, run.count * BLOCK_SIZE),
+    )
+    fetch = site.source.fetch
+
+    def late(refs: bytes) -> bytes:
+        if requested_priority() is Priority.PREFETCH:
+            time.sleep(0.5)
+        return fetch(refs)
+
+    monkeypatch.setattr(site.source, "fetch", late)
+    stalls = site.create(working_set=store.import_bytes(blob)).status().stalls
+    assert stalls.count > 0
+    assert stalls.seconds >= stalls.longest > 0.1
 
 
 def readahead_threads() -> list[threading.Thread]:
