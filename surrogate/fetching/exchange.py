@@ -180,7 +180,7 @@ class Exchange:
                 _Flight(dispatch, self._suppliers[dispatch.standing], self._owner(dispatch))
                 for dispatch in self._schedule.take(now)
             ]
-            pause = self._schedule.wake_at() - now
+            pause = self._schedule.wake_at(now) - now
         for flight in flights:
             self._crew.run(functools.partial(self._fly, flight))
         return min(max(pause, SHORTEST_LOOK_SECONDS), LONGEST_LOOK_SECONDS)

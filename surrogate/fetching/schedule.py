@@ -158,14 +158,15 @@ class Schedule:
             dispatch.overdue_at = now + standing.estimate.overdue(dispatch.predicted)
         standing.estimate.restarted(now)
 
-    def wake_at(self) -> float:
-        """When `take` may say something new although nothing has happened; infinite for never."""
+    def wake_at(self, now: float) -> float:
+        """When, after `now`, `take` may say something new although nothing has happened; infinite
+        for never."""
         times = [d.overdue_at for d in self._flying.values() if not d.overdue]
         for queue in self._open.values():
             for want in itertools.islice(queue.values(), LOOK_AHEAD):
                 times += [s.usable_from for s in want.standings if s not in want.flying]
                 times.append(want.search_at)
-        return min((at for at in times if at > -math.inf), default=math.inf)
+        return min((at for at in times if at > now), default=math.inf)
 
     def _end(self, dispatch: Dispatch) -> bool:
         """Whether it was still under way. What has not come of it is open again."""

@@ -88,7 +88,7 @@ class World:
             if wanted is not None and wanted <= self.came.keys():
                 return
             event = self._events[0][0] if self._events else math.inf
-            wake = max(self.schedule.wake_at(), self.now + 1e-3)
+            wake = max(self.schedule.wake_at(self.now), self.now + 1e-3)
             if min(event, wake) > until or min(event, wake) == math.inf:
                 break
             self.now = max(self.now, min(event, wake))

@@ -212,6 +212,18 @@ def test_a_source_that_stays_dead_is_tried_less_and_less() -> None:
     assert 3 <= near.requests <= 4 + world.now / (4 * RETRY_SECONDS)
 
 
+def test_once_a_source_has_failed_nobody_looks_all_the_time() -> None:
+    near, far = media(broken=True), home()
+    world = World(near, far)
+    world.run(keys=world.want(refs(0, 5)))
+    near.broken = False
+    world.run(world.now + RETRY_SECONDS)
+    world.want(refs(100, 2000), Priority.PREFETCH)
+    for _ in range(50):
+        assert world.schedule.wake_at(world.now) > world.now
+        world.run(world.now + 0.1)
+
+
 def test_a_silent_source_is_not_waited_for_longer_than_it_usually_takes() -> None:
     """The stick is pulled out, and the reader hangs."""
     near, far = media(), home(rate=1e6, round_trip=0.03)
