@@ -13,7 +13,7 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from chunkstore import (
@@ -138,17 +138,21 @@ class Fetcher:
             self._exchange.tally.stall(stalled)
 
     def resolve(self, volume: Volume, first: int, count: int) -> None:
-        """The resolver of a second-class replica: makes blocks present, with their neighbours."""
+        """The resolver of a second-class replica: makes blocks present, with those of their
+        neighbours that come along; a neighbour that nobody has holds up nothing."""
         window = self._window()
         start = first - first % window
         end = min(volume.blocks, -(-(first + count) // window) * window)
-        root = volume.root
         volume.map.foresee(start, first - start)
         volume.map.foresee(first + count, max(0, end - first - count))
-        count = end - start
-        with self.coverage.coming([(volume, start, count)]) as came:
-            while missing := self._unresolved(volume, start, count):
-                came.update(self._bring(self._wanted(root, start, count, missing), Priority.DEMAND))
+        with self.coverage.coming([(volume, start, end - start)]) as came:
+            while around := self._unresolved(volume, start, end - start):
+                missing = self._unresolved(volume, first, count)
+                if not missing:
+                    break
+                wanted = self._wanted(volume.root, start, end - start, around)
+                needed = wanted.keys() & split_refs(missing) or wanted  # of pages all
+                came.update(self._bring(wanted, Priority.DEMAND, needed=needed))
 
     def ahead(self, spans: Sequence[Span]) -> None:
         """Make blocks present that nobody waits for, all of them together. Raises as `read`."""
@@ -245,20 +249,28 @@ class Fetcher:
             return {p: p.count * each + (p.level + 1) * PAGE_BYTES for p in places}
         return dict.fromkeys(split_refs(missing)[:AT_ONCE], each)
 
-    def _bring(self, wanted: dict[Key, int], priority: Priority) -> Counter[str]:
-        """Have it here; how many chunks came, by source."""
+    def _bring(
+        self,
+        wanted: Mapping[Key, int],
+        priority: Priority,
+        *,
+        needed: Collection[Key] | None = None,
+        patience: float | None = None,
+    ) -> Counter[str]:
+        """Have it here, or what of it is needed; how many chunks came, by source. patience: seconds
+        in which nothing comes, before it fails; by default PATIENCE_SECONDS."""
         if self._closed.is_set():
             raise _abandoned()
         everyone = [*self._exchange.shared(), *self._suppliers]
-        ticket = self._exchange.want(wanted, priority, everyone, self.tally)
+        ticket = self._exchange.want(wanted, priority, everyone, self.tally, needed)
         with self._lock:
             self._tickets.add(ticket)
         try:
             if self._closed.is_set():
                 raise _abandoned()
-            if not self._exchange.wait(ticket, PATIENCE_SECONDS):
+            if not self._exchange.wait(ticket, patience or PATIENCE_SECONDS):
                 raise ChunksUnavailable(
-                    f"{len(ticket.missing)} chunks cannot be had",
+                    f"{len(ticket.needed)} chunks cannot be had",
                     why=self.tally.complaint() or "no source has them",
                     fix="check the media",
                 )
