@@ -208,10 +208,11 @@ class Fetcher:
         length: int | None = None,
         priority: Priority = Priority.DEMAND,
         came: Counter[str] | None = None,
+        patience: float | None = None,
     ) -> bytes:
         """Bytes of a volume, by default all of it; for small ones. Raises ChunksUnavailable.
 
-        came: where chunks that came are counted, by source
+        came: where chunks that came are counted, by source. patience: as `_bring` has it
         """
         came = Counter() if came is None else came
         length = root.size - offset if length is None else length
@@ -219,7 +220,7 @@ class Fetcher:
         count = -(-min(offset + length, root.size) // BLOCK_SIZE) - first
         while missing := self._store.missing_in(root, offset, length):
             wanted = self._wanted(root, first, count, missing, self._blob_piece(priority))
-            came.update(self._bring(wanted, priority))
+            came.update(self._bring(wanted, priority, patience=patience))
         return self._store.read(root, offset, length)
 
     def bring(self, refs: bytes, priority: Priority = Priority.DEMAND) -> None:
