@@ -13,6 +13,7 @@ import shutil
 import socket
 import stat
 import threading
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
@@ -44,7 +45,7 @@ from surrogate.site import Site
 from surrogate.sources import SocketSource
 from surrogate.staging import Staging
 from surrogate.tenant import REQUEST, Tenant
-from wire import CacheNumbers, CreateReplica, HostStatus, Space
+from wire import CacheNumbers, CreateReplica, ForesightNumbers, HostStatus, Space
 
 logger = logging.getLogger(__name__)
 
@@ -104,6 +105,7 @@ class Host:
         self.site = Site(settings, self._exchange)
         self._lock = threading.Lock()
         self._tenants: dict[ReplicaId, Tenant] = {}
+        self._foresight: Counter[str] = Counter()  # of those that have been removed
         self._staged: dict[ReplicaId, Staging] = {}  # the oldest first
         self._unwanted: dict[str, None] = {}  # the oldest first
         self._closing = threading.Event()
@@ -120,6 +122,15 @@ class Host:
     def tally(self) -> Tally:
         """What was fetched here for all replicas so far."""
         return self._exchange.tally
+
+    @property
+    def foresight(self) -> ForesightNumbers:
+        """What it was worth to bring blocks ahead of all replicas so far."""
+        with self._lock:
+            found, tenants = Counter(self._foresight), list(self._tenants.values())
+        for tenant in tenants:
+            found.update(vars(tenant.foresight()))
+        return ForesightNumbers(**found)
 
     @property
     def cache(self) -> CacheNumbers:
@@ -209,7 +220,8 @@ class Host:
         tenant = self.tenant(replica)
         tenant.stop()
         with self._lock:
-            self._tenants.pop(tenant.id, None)
+            if self._tenants.pop(tenant.id, None):
+                self._foresight.update(vars(tenant.foresight()))
 
     def stage(self, request: CreateReplica) -> Staging:
         """Begin to fetch what a replica would need, without one; of the oldest such requests all

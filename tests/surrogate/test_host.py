@@ -40,7 +40,7 @@ from satchel.errors import (
 )
 from satchel.ids import BLOCK_SIZE, ZERO_REF, ChunkRef, OperationNumber
 from surrogate import Host
-from surrogate.fetching import fetcher
+from surrogate.fetching import Passing, fetcher
 from surrogate.host import UNWANTED_KEPT, NotAdmitted, NotForwarded, NotWanted
 from surrogate.tenant import REQUEST
 from tests.needs import requires
@@ -97,17 +97,22 @@ def test_who_waits_for_what_is_streamed_stands_still_too(
         [[Run("ram", 0, ram.blocks)]],
         lambda run: store.read(ram, run.first * BLOCK_SIZE, run.count * BLOCK_SIZE),
     )
-    fetch = site.source.fetch
+    fetch, resolve, missed = site.source.fetch, Passing.resolve, threading.Event()
 
     def late(refs: bytes) -> bytes:
         if requested_priority() is Priority.PREFETCH:
-            time.sleep(0.5)
+            missed.wait(30.0)
         return fetch(refs)
 
+    def miss(self: Passing, *asked: Any) -> bytes | None:
+        missed.set()
+        return resolve(self, *asked)
+
     monkeypatch.setattr(site.source, "fetch", late)
+    monkeypatch.setattr(Passing, "resolve", miss)
     stalls = site.create(working_set=store.import_bytes(blob)).status().stalls
     assert stalls.count > 0
-    assert stalls.seconds >= stalls.longest > 0.1
+    assert stalls.seconds >= stalls.longest > 0
 
 
 def readahead_threads() -> list[threading.Thread]:
