@@ -127,14 +127,15 @@ class Schedule:
         """An answer of `size` bytes. `got` is what came of it; for `lacking`, by default the rest,
         that source is not asked again."""
         standing, estimate = dispatch.standing, dispatch.standing.estimate
+        lacking = set(dispatch.keys) - got if lacking is None else lacking
         for want in dispatch.wants:
-            if want.key in lacking if lacking is not None else want.key not in got:
+            if want.key in lacking:
                 want.lacking.add(standing)
         if self._end(dispatch):
             urgent = dispatch.priority is Priority.DEMAND
             flags = {"alone": dispatch.alone, "urgent": urgent}
             estimate.answered(now, dispatch.began, size, dispatch.predicted, **flags)
-            estimate.had(len(dispatch.wants), len(got))
+            estimate.had(len(got) + len(lacking), len(got))
             standing.faults_in_row, standing.on_trial = 0, False
         for key in got:
             self.forget(key)

@@ -228,6 +228,7 @@ def test_a_full_cache_is_no_fault_of_a_source(
     with pytest.raises(StoreFull):
         fetcher.bring(bench.refs)
     assert fetcher.faults() == {}
+    assert learnt(fetcher).estimate.hits(time.monotonic()) == 1.0
 
 
 def test_a_missing_block_brings_neighbours_once_the_link_is_known(
