@@ -335,13 +335,12 @@ class Host:
             except (SatchelError, OSError) as error:
                 logger.warning("%s: %s", path, error)
                 continue
-            places = []
-            for source in request.sources:
-                with contextlib.suppress(NotForwarded):
-                    places.append((source.name, self._forwarded(source.socket)))
-            shares = None
-            with contextlib.suppress(NotForwarded):
-                shares = self._shares(request)
+            places = [(source.name, self._left(source.socket)) for source in request.sources]
+            shares = (
+                guest_calls(self._left(request.calls.socket), request.replica)
+                if request.calls
+                else None
+            )
             begun.append(
                 self._begin(request, manifest, spec, places, path.parent, shares, adopt=True)
             )
@@ -409,6 +408,11 @@ class Host:
             why=f"they are in {folder}",
             fix="forward it there first",
         )
+
+    def _left(self, path: str) -> Path:
+        """Where a socket was forwarded to the surrogate before. Its client may be away at the
+        moment, and forward it there again."""
+        return self.settings.forwarded / Path(path).name
 
     def _keep_house(self) -> None:
         while not self._closing.wait(HOUSEKEEPING_SECONDS):
