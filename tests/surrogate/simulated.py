@@ -102,6 +102,13 @@ class World:
         """How long the last of these took."""
         return max(self.came[key] - self._since[key] for key in keys)
 
+    def silence_ends(self, link: Link) -> None:
+        """What a source was asked for and has not answered has failed."""
+        answered = {id(event[2]) for event in self._events}
+        for dispatch in list(link.standing.flying.values()):
+            if id(dispatch) not in answered:
+                self.schedule.failed(dispatch, self.now)
+
     def _carry(self, dispatch: Dispatch, link: Link) -> None:
         link.requests += 1
         if link.mute:
