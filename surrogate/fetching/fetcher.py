@@ -284,8 +284,9 @@ class Fetcher:
 
     @property
     def rate(self) -> float:
-        """Bytes a second that the nearest source gives, as far as is known; 0 without one."""
-        return max((s.standing.estimate.rate for s in self._near()), default=0.0)
+        """Bytes a second that the nearest source gives; 0 while that is not known."""
+        known = (s.standing.estimate for s in self._near() if s.standing.estimate.rate_known)
+        return max((estimate.rate for estimate in known), default=0.0)
 
     def _window(self) -> int:
         """Blocks to fetch for a missing one: as many as the nearest source's link has room for
