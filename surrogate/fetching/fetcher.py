@@ -18,6 +18,7 @@ from dataclasses import replace
 
 from chunkstore import (
     BlockState,
+    ChunkInvalid,
     PageChanges,
     Store,
     TableRoot,
@@ -167,12 +168,19 @@ class Fetcher:
         self, root: TableRoot, blocks: Iterable[int], priority: Priority = Priority.PREFETCH
     ) -> bool:
         """Have the table pages above these blocks here: then they can be written anew, and need
-        nobody any more. Whether any was lacking. Raises as `read`."""
+        nobody any more. Whether any was lacking. Raises as `read`, and ChunkInvalid for what is no
+        page."""
         blocks, lacking = list(blocks), False
+        here: set[ChunkRef] = set()
         while wanted := pages_missing(self._store, root, blocks):
+            for page in here & set(wanted):
+                what = f"chunk {page[:20].hex()} is not what its name says"
+                raise ChunkInvalid(what, ref=page, why="it is not a table page")
             if not (self._maker and self._maker.make(wanted)):
                 pages = [self._instead(page) for page in wanted[:AT_ONCE]]
                 self._bring(dict.fromkeys(pages, PAGE_BYTES), priority)
+            held = self._store.has(b"".join(wanted))
+            here = {page for page, is_here in zip(wanted, held, strict=True) if is_here}
             lacking = True
         return lacking
 
