@@ -25,7 +25,6 @@ from replica import (
     Access,
     Frozen,
     Profile,
-    ProfileInvalid,
     Recorder,
     Replica,
     ReplicaState,
@@ -167,7 +166,7 @@ class Machines:
             return Profile()
         try:
             return decode_profile(self._store.read(manifest.profile), frozen.volumes)
-        except ProfileInvalid as error:
+        except SatchelError as error:  # another version, damage, or a store that has lost it
             logger.warning("the profile of %s is begun anew: %s", manifest.service, error)
             return Profile()
 

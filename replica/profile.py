@@ -315,7 +315,7 @@ def _counted(
     for access in accesses:
         for key, _ in access.runs():
             context = counted.get(key) or known.get(key) or RunContext()
-            if access.at - context.last >= LEAST_WAIT_SECONDS:
+            if abs(access.at - context.last) >= LEAST_WAIT_SECONDS:  # a clock may be put back
                 kind = "hits" if access.hit else "writes" if access.write else "reads"
                 more = {kind: getattr(context, kind) + 1.0, "last": access.at}
                 context = context._replace(**more)

@@ -13,6 +13,7 @@ import shutil
 import socket
 import stat
 import threading
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
@@ -44,7 +45,7 @@ from surrogate.site import Site
 from surrogate.sources import SocketSource
 from surrogate.staging import Staging
 from surrogate.tenant import REQUEST, Tenant
-from wire import CacheNumbers, CreateReplica, HostStatus, Space
+from wire import CacheNumbers, CreateReplica, ForesightNumbers, HostStatus, Space
 
 logger = logging.getLogger(__name__)
 
@@ -104,6 +105,7 @@ class Host:
         self.site = Site(settings, self._exchange)
         self._lock = threading.Lock()
         self._tenants: dict[ReplicaId, Tenant] = {}
+        self._foresight: Counter[str] = Counter()  # of those that have been removed
         self._staged: dict[ReplicaId, Staging] = {}  # the oldest first
         self._unwanted: dict[str, None] = {}  # the oldest first
         self._closing = threading.Event()
@@ -120,6 +122,15 @@ class Host:
     def tally(self) -> Tally:
         """What was fetched here for all replicas so far."""
         return self._exchange.tally
+
+    @property
+    def foresight(self) -> ForesightNumbers:
+        """What it was worth to bring blocks ahead of all replicas so far."""
+        with self._lock:
+            found, tenants = Counter(self._foresight), list(self._tenants.values())
+        for tenant in tenants:
+            found.update(vars(tenant.foresight()))
+        return ForesightNumbers(**found)
 
     @property
     def cache(self) -> CacheNumbers:
@@ -209,7 +220,8 @@ class Host:
         tenant = self.tenant(replica)
         tenant.stop()
         with self._lock:
-            self._tenants.pop(tenant.id, None)
+            if self._tenants.pop(tenant.id, None):
+                self._foresight.update(vars(tenant.foresight()))
 
     def stage(self, request: CreateReplica) -> Staging:
         """Begin to fetch what a replica would need, without one; of the oldest such requests all
@@ -323,13 +335,12 @@ class Host:
             except (SatchelError, OSError) as error:
                 logger.warning("%s: %s", path, error)
                 continue
-            places = []
-            for source in request.sources:
-                with contextlib.suppress(NotForwarded):
-                    places.append((source.name, self._forwarded(source.socket)))
-            shares = None
-            with contextlib.suppress(NotForwarded):
-                shares = self._shares(request)
+            places = [(source.name, self._left(source.socket)) for source in request.sources]
+            shares = (
+                guest_calls(self._left(request.calls.socket), request.replica)
+                if request.calls
+                else None
+            )
             begun.append(
                 self._begin(request, manifest, spec, places, path.parent, shares, adopt=True)
             )
@@ -397,6 +408,11 @@ class Host:
             why=f"they are in {folder}",
             fix="forward it there first",
         )
+
+    def _left(self, path: str) -> Path:
+        """Where a socket was forwarded to the surrogate before. Its client may be away at the
+        moment, and forward it there again."""
+        return self.settings.forwarded / Path(path).name
 
     def _keep_house(self) -> None:
         while not self._closing.wait(HOUSEKEEPING_SECONDS):

@@ -69,9 +69,10 @@ class HostCollector(Collector):
         for state, count in states.items():
             replicas.add_metric([state], count)
         yield replicas
+        foresight = self._host.foresight
         for name, what in FORESIGHT.items():
-            count = sum(getattr(replica.foresight, name) for replica in status.replicas)
-            yield GaugeMetricFamily(f"satchel_{name}_blocks", what, value=count)
+            value = getattr(foresight, name)
+            yield CounterMetricFamily(f"satchel_{name}_blocks", what, value=value)
         for kind, space in (("memory", status.memory), ("disk", status.disk)):
             what = f"Bytes of {kind} that are free for replicas."
             yield GaugeMetricFamily(f"satchel_{kind}_free_bytes", what, value=space.free)

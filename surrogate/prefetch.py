@@ -37,7 +37,7 @@ from overlay import Volume
 from replica import Frame, Run, WorkingSetInvalid, decode_working_set, directory_size
 from satchel.errors import SatchelError, StateError
 from satchel.ids import BLOCK_SIZE
-from surrogate.fetching import Fetcher
+from surrogate.fetching import ChunksUnavailable, Fetcher
 from wire import Priority
 
 logger = logging.getLogger(__name__)
@@ -48,6 +48,10 @@ SPANS = 64
 """Runs of blocks that are brought at once, of those that a machine touched elsewhere."""
 
 END_SECONDS = 2.0
+
+MISS_SECONDS = 10.0
+"""How long a miss waits for the frame that it is in while nothing of that comes, and for what says
+so. Its blocks are in the volume as well, and may be had where a frame may not."""
 
 Block = tuple[str, int]
 """A volume and the number of one of its blocks."""
@@ -170,7 +174,8 @@ class Prefetcher:
         fetcher's."""
         blocks = [(volume.name, block) for block in range(first, first + count)]
         with self._changed:
-            self._changed.wait_for(lambda: not self._learning)
+            left = self._began + MISS_SECONDS - time.monotonic()
+            self._changed.wait_for(lambda: not self._learning, max(0.0, left))
             awaited = {self._coming[block] for block in blocks if block in self._coming}
             mine = awaited - self._urgent
             self._urgent |= mine
@@ -280,10 +285,15 @@ class Prefetcher:
             self._bring(number, Priority.PREFETCH)
 
     def _bring(self, number: int, priority: Priority) -> None:
-        """Have a frame in its place. Where that fails, the stream ends and misses go on alone."""
+        """Have a frame in its place. Where that fails, the stream ends and misses go on alone; of a
+        frame that a miss cannot have soon, its blocks are left to misses."""
         part = self._frames[number]
         try:
             self._place(part, priority)
+        except ChunksUnavailable as error:
+            _tell("a frame of the working set is left out", error)
+            if priority is not Priority.DEMAND:
+                self._give_up()
         except Exception as error:
             _tell("prefetch ended early", error)
             self._give_up()
@@ -310,7 +320,9 @@ class Prefetcher:
         for volume, first, count in spans:
             volume.map.foresee(first, count)
         with self._fetcher.coverage.coming(spans) as came:
-            data = self._fetcher.read(part.blob, frame.offset, frame.length, priority, came)
+            patience = MISS_SECONDS if priority is Priority.DEMAND else None
+            extent = frame.offset, frame.length
+            data = self._fetcher.read(part.blob, *extent, priority, came, patience)
             content = memoryview(frame.expand(data))
             for name, group in itertools.groupby(pieces, key=lambda piece: piece[0].volume):
                 numbers, blocks = [], []

@@ -20,7 +20,7 @@ from chunkstore import BlockState, TableRoot
 from overlay import ReadAbandoned, Volume
 from replica import Profile, ProfileInvalid, Run, RunKey, Temperature, decode_profile, run_of
 from satchel.errors import SatchelError
-from surrogate.fetching import Fetcher, Span
+from surrogate.fetching import ChunksUnavailable, Fetcher, Span
 from surrogate.window import Block, Window
 from wire import Priority
 
@@ -30,6 +30,9 @@ LOOK_SECONDS = 0.05
 """How soon a touch of a block that is here is noticed; a miss is at once."""
 
 END_SECONDS = 2.0
+
+PATIENCE_SECONDS = 60.0
+"""Of what nothing comes for so long, the machine has missed what it needs by then."""
 
 FOLLOW_RUNS = 64
 """How far is looked ahead."""
@@ -108,7 +111,11 @@ class Readahead:
             last = dict.fromkeys(run_of(*block) for block in reversed(touched))
             keys = [*self._beginning(profile), *itertools.islice(last, RECENT_RUNS)]
             if keys and (spans := self._spans(profile, temperatures, keys)):
-                self._fetcher.ahead(spans)
+                try:
+                    self._fetcher.ahead(spans, PATIENCE_SECONDS)
+                except ChunksUnavailable as error:
+                    logger.info("left to misses: %s", error)
+                    self._asked -= {run_of(volume.name, first) for volume, first, _ in spans}
                 self._woken.set()
 
     def _touched(self) -> Iterator[Block]:

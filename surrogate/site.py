@@ -54,8 +54,8 @@ class Site:
         ]
         for peer in self._peers:
             exchange.join(peer)
-        self.look()
         self._closing = threading.Event()
+        self.look()
         self._thread = threading.Thread(target=self._watch, name="site", daemon=True)
         if settings.media:
             self._thread.start()
@@ -69,22 +69,25 @@ class Site:
         """Have those media take part that are mounted now, and no others."""
         found = dict.fromkeys(_mounted(self._settings.media))
         with self._lock:
-            for root in [root for root in self._media if root not in found]:
-                logger.info("the medium at %s is gone", root)
-                self._end(self._media.pop(root))
+            gone = {root: self._media.pop(root) for root in [*self._media] if root not in found}
             self._refused = {root: why for root, why in self._refused.items() if root in found}
-            for root in [root for root in found if root not in self._media]:
-                self._begin(root)
+            new = [root for root in found if root not in self._media]
+        for root, supplier in gone.items():
+            logger.info("the medium at %s is gone", root)
+            self._end(supplier)
+        for root in new:
+            self._begin(root)
 
     def close(self) -> None:
         self._closing.set()
         if self._thread.is_alive():
             self._thread.join(LOOK_SECONDS)
         with self._lock:
-            for supplier in [*self._media.values(), *self._peers]:
-                self._end(supplier)
+            ended = [*self._media.values(), *self._peers]
             self._media.clear()
             self._peers.clear()
+        for supplier in ended:
+            self._end(supplier)
         self._links.close()
 
     def _reach(self, name: str, peer: Peer) -> Path:
@@ -100,6 +103,7 @@ class Site:
             self.look()
 
     def _begin(self, root: Path) -> None:
+        """Without the lock: a bad stick is read for long, and others ask what is here."""
         try:
             media = Media.open(root)
             name = f"media-{uuid.UUID(media.uuid).hex[:8]}"
@@ -108,12 +112,14 @@ class Site:
                 logger.warning("the medium at %s is of no use: %s", root, error)
             self._refused[root] = str(error)
             return
-        if name in {supplier.source.name for supplier in self._media.values()}:
-            media.close()  # one medium at two places
-            return
-        logger.info("medium %s at %s: %d chunks", name, root, media.chunks)
-        supplier = self._media[root] = Supplier(MediaSource(name, media), shared=True)
-        self._exchange.join(supplier)
+        with self._lock:
+            known = {supplier.source.name for supplier in self._media.values()}
+            if name in known or self._closing.is_set():
+                media.close()  # one medium at two places
+                return
+            logger.info("medium %s at %s: %d chunks", name, root, media.chunks)
+            supplier = self._media[root] = Supplier(MediaSource(name, media), shared=True)
+            self._exchange.join(supplier)
 
     def _end(self, supplier: Supplier) -> None:
         self._exchange.part(supplier)

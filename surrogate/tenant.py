@@ -81,6 +81,7 @@ class Tenant:
         self._started_seconds: float | None = None
         self._first_response: tuple[float, dict[str, int]] | None = None
         self._volumes: tuple[Volume, ...] = ()
+        self._foresight = ForesightNumbers()
         self._error: SatchelError | None = None
         self._fetch_error: SatchelError | None = None
         self._stopping = threading.Lock()
@@ -125,7 +126,7 @@ class Tenant:
             stalls=_stalls(self.fetcher.tally),
             volumes=self._coverage(),
             quiet_seconds=self._quiet_seconds(),
-            foresight=self._foresight(),
+            foresight=self.foresight(),
             independent=self._prefetcher is None or self._prefetcher.independent,
         )
 
@@ -211,6 +212,7 @@ class Tenant:
             if self._readahead:
                 self._readahead.close()
             self._pages_ahead.close()
+            self.foresight()
             self.replica.stop()
             self._thread.join()
             if self._prefetcher:
@@ -252,10 +254,12 @@ class Tenant:
             return tuple(self.fetcher.coverage.numbers(volume) for volume in self._volumes)
         return ()
 
-    def _foresight(self) -> ForesightNumbers:
+    def foresight(self) -> ForesightNumbers:
+        """What it was worth to bring blocks ahead; of a replica that has ended, until then."""
         with contextlib.suppress(StateError):
-            return ForesightNumbers(*Foresight.of(volume.map for volume in self._volumes))
-        return ForesightNumbers()
+            found = Foresight.of(volume.map for volume in self._volumes)
+            self._foresight = ForesightNumbers(*found)
+        return self._foresight
 
     def _quiet_seconds(self) -> float | None:
         remaining = self._prefetcher.remaining if self._prefetcher else 0
@@ -273,7 +277,8 @@ class Tenant:
         if self._readahead:
             self._readahead.look()
         try:
-            return self._passing.resolve(source.resolve, volume, first, count)
+            with self.fetcher.stalling():
+                return self._passing.resolve(source.resolve, volume, first, count)
         except SatchelError as error:
             if not isinstance(error, ReadAbandoned):
                 self._fetch_error = error

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The volumes of replicas as people see them fill: a character for each part of a volume.
 
-    . absent   - some of it is being fetched   1/4 ░   1/2 ▒   3/4 ▓   all of it █
+    . absent   - some of it is being fetched   some ░   1/2 ▒   3/4 ▓   all of it █
 
 On a terminal a part has the colour of the source that most of it came from, and what the machine
 has changed is underlined.
@@ -87,7 +87,7 @@ def _character(part: Mapping[str, Any]) -> str:
     here = part["present"] + part["dirty"]
     if here:
         total = here + part["absent"] + part["fetching"]
-        return SHADES[min(len(SHADES) - 1, len(SHADES) * here // total)]
+        return SHADES[max(0, len(SHADES) * here // total - 1)]
     return FETCHING if part["fetching"] else ABSENT
 
 

@@ -58,7 +58,9 @@ SOURCE_COLUMNS = (
 def command(context: Context, service: str, follow: bool, as_json: bool) -> None:
     """Show the session of SERVICE.
 
-    Its replicas, who answers first, what is stable, what is here.
+    Its replicas, who answers first, what is stable, what is here. In the map a part of a volume is
+    green on a terminal where most of it came from the media, yellow from home, grey from the
+    surrogate's cache, else cyan, and underlined where the machine has changed it.
     """
     session = running_session(context.settings, service)
     status = session.get_json("/v1/status")

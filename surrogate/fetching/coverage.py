@@ -41,7 +41,7 @@ class Coverage:
     @contextmanager
     def coming(self, spans: Sequence[Span]) -> Iterator[Counter[str]]:
         """Within it these blocks are on their way. Whoever brings them counts chunks by source in
-        what it is given."""
+        what it is given; who fails has brought none."""
         blocks = Counter[Part]()
         for span in spans:
             blocks.update(dict(_by_part(*span)))
@@ -51,11 +51,12 @@ class Coverage:
         try:
             yield chunks
         finally:
-            source = max(chunks, key=chunks.__getitem__, default=CACHE)
             with self._lock:
                 self._coming.subtract(blocks)
-                for part, count in blocks.items():
-                    self._brought[part][source] += count
+        source = max(chunks, key=chunks.__getitem__, default=CACHE)
+        with self._lock:
+            for part, count in blocks.items():
+                self._brought[part][source] += count
 
     def numbers(self, volume: Volume) -> VolumeNumbers:
         """A volume now."""

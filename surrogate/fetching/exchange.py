@@ -17,7 +17,7 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -78,11 +78,13 @@ class _Flight:
 class Ticket:
     """Somebody's wait for some wants. Made and changed by the exchange, under its lock.
 
-    came: how many of them came, by source
+    missing: what has not come; needed: of it what is waited for. came: how many of them came, by
+    source
     """
 
-    def __init__(self, keys: Sequence[Key], tally: Tally) -> None:
+    def __init__(self, keys: Collection[Key], needed: Collection[Key], tally: Tally) -> None:
         self.missing = set(keys)
+        self.needed = set(needed)
         self.tally = tally
         self.came: Counter[str] = Counter()
         self.error: Exception | None = None
@@ -91,7 +93,7 @@ class Ticket:
 
     @property
     def done(self) -> bool:
-        return not self.missing or self.error is not None
+        return not self.needed or self.error is not None
 
 
 class Exchange:
@@ -138,9 +140,11 @@ class Exchange:
         priority: Priority,
         suppliers: Sequence[Supplier],
         tally: Tally,
+        needed: Collection[Key] | None = None,
     ) -> Ticket:
-        """Begin to fetch; sizes: what is wanted, with the bytes that an answer will have, about."""
-        ticket = Ticket(list(sizes), tally)
+        """Begin to fetch; sizes: what is wanted, with the bytes that an answer will have, about.
+        needed: of that what is waited for, by default all; the rest comes along."""
+        ticket = Ticket(sizes, sizes if needed is None else needed, tally)
         with self._lock:
             standings = [s.standing for s in suppliers if s.standing in self._suppliers]
             for key, size in sizes.items():
@@ -158,8 +162,8 @@ class Exchange:
             self._fail(ticket, error)
 
     def wait(self, ticket: Ticket, timeout: float) -> bool:
-        """Whether everything of a ticket has come; False when nothing of it has for `timeout`
-        seconds. Raises its error."""
+        """Whether all that is needed of a ticket has come; False when nothing of it has for
+        `timeout` seconds. Raises its error."""
         while not ticket.done:
             pause = self.look()
             if time.monotonic() > ticket.moved_at + timeout:
@@ -167,7 +171,7 @@ class Exchange:
             ticket.changed.wait(pause)
         if ticket.error:
             raise ticket.error
-        return not ticket.missing
+        return not ticket.needed
 
     def look(self) -> float:
         """Send what is to be sent now; seconds until it should be looked again."""
@@ -180,7 +184,7 @@ class Exchange:
                 _Flight(dispatch, self._suppliers[dispatch.standing], self._owner(dispatch))
                 for dispatch in self._schedule.take(now)
             ]
-            pause = self._schedule.wake_at() - now
+            pause = self._schedule.wake_at(now) - now
         for flight in flights:
             self._crew.run(functools.partial(self._fly, flight))
         return min(max(pause, SHORTEST_LOOK_SECONDS), LONGEST_LOOK_SECONDS)
@@ -293,6 +297,7 @@ class Exchange:
             self._schedule.forget(key)
             for ticket in self._tickets.pop(key, ()):
                 ticket.missing.discard(key)
+                ticket.needed.discard(key)
                 if source:
                     ticket.came[source] += _most_chunks(key)
                 ticket.moved_at = time.monotonic()

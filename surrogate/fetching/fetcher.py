@@ -8,15 +8,17 @@ missing page, so that pages and chunks come with one answer.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from chunkstore import (
     BlockState,
+    ChunkInvalid,
     PageChanges,
     Store,
     TableRoot,
@@ -125,41 +127,60 @@ class Fetcher:
         """Requests without an answer and chunks that were not themselves, by source; where any."""
         return self.tally.faults()
 
-    def resolve(self, volume: Volume, first: int, count: int) -> None:
-        """The resolver of a second-class replica: makes blocks present, with their neighbours."""
+    @contextlib.contextmanager
+    def stalling(self) -> Iterator[None]:
+        """Within it a machine stands still for blocks, whoever brings them."""
         began = time.monotonic()
+        try:
+            yield
+        finally:
+            stalled = time.monotonic() - began
+            self.tally.stall(stalled)
+            self._exchange.tally.stall(stalled)
+
+    def resolve(self, volume: Volume, first: int, count: int) -> None:
+        """The resolver of a second-class replica: makes blocks present, with those of their
+        neighbours that come along; a neighbour that nobody has holds up nothing."""
         window = self._window()
         start = first - first % window
         end = min(volume.blocks, -(-(first + count) // window) * window)
-        root = volume.root
         volume.map.foresee(start, first - start)
         volume.map.foresee(first + count, max(0, end - first - count))
-        count = end - start
-        with self.coverage.coming([(volume, start, count)]) as came:
-            while missing := self._unresolved(volume, start, count):
-                came.update(self._bring(self._wanted(root, start, count, missing), Priority.DEMAND))
-        stalled = time.monotonic() - began
-        self.tally.stall(stalled)
-        self._exchange.tally.stall(stalled)
+        with self.coverage.coming([(volume, start, end - start)]) as came:
+            while around := self._unresolved(volume, start, end - start):
+                missing = self._unresolved(volume, first, count)
+                if not missing:
+                    break
+                wanted = self._wanted(volume.root, start, end - start, around)
+                needed = wanted.keys() & split_refs(missing) or wanted  # of pages all
+                came.update(self._bring(wanted, Priority.DEMAND, needed=needed))
 
-    def ahead(self, spans: Sequence[Span]) -> None:
-        """Make blocks present that nobody waits for, all of them together. Raises as `read`."""
+    def ahead(self, spans: Sequence[Span], patience: float | None = None) -> None:
+        """Make blocks present that nobody waits for, all of them together. Raises as `read`, with
+        which it has `patience`."""
         for volume, first, count in spans:
             volume.map.foresee(first, count)
         with self.coverage.coming(spans) as came:
             while wanted := self._lacking(spans):
-                came.update(self._bring(wanted, Priority.BACKGROUND))
+                came.update(self._bring(wanted, Priority.BACKGROUND, patience=patience))
 
     def pages(
         self, root: TableRoot, blocks: Iterable[int], priority: Priority = Priority.PREFETCH
     ) -> bool:
         """Have the table pages above these blocks here: then they can be written anew, and need
-        nobody any more. Whether any was lacking. Raises as `read`."""
+        nobody any more. Whether any was lacking. Raises as `read`, and ChunkInvalid for what is no
+        page."""
         blocks, lacking = list(blocks), False
+        here: set[ChunkRef] = set()
         while wanted := pages_missing(self._store, root, blocks):
+            for page in here & set(wanted):
+                what = f"chunk {page[:20].hex()} is not what its name says"
+                raise ChunkInvalid(what, ref=page, why="it is not a table page")
             if not (self._maker and self._maker.make(wanted)):
                 pages = [self._instead(page) for page in wanted[:AT_ONCE]]
                 self._bring(dict.fromkeys(pages, PAGE_BYTES), priority)
+            held = self._store.has(b"".join(wanted))
+            here = {page for page, is_here in zip(wanted, held, strict=True) if is_here}
             lacking = True
         return lacking
 
@@ -196,10 +217,11 @@ class Fetcher:
         length: int | None = None,
         priority: Priority = Priority.DEMAND,
         came: Counter[str] | None = None,
+        patience: float | None = None,
     ) -> bytes:
         """Bytes of a volume, by default all of it; for small ones. Raises ChunksUnavailable.
 
-        came: where chunks that came are counted, by source
+        came: where chunks that came are counted, by source. patience: as `_bring` has it
         """
         came = Counter() if came is None else came
         length = root.size - offset if length is None else length
@@ -207,7 +229,7 @@ class Fetcher:
         count = -(-min(offset + length, root.size) // BLOCK_SIZE) - first
         while missing := self._store.missing_in(root, offset, length):
             wanted = self._wanted(root, first, count, missing, self._blob_piece(priority))
-            came.update(self._bring(wanted, priority))
+            came.update(self._bring(wanted, priority, patience=patience))
         return self._store.read(root, offset, length)
 
     def bring(self, refs: bytes, priority: Priority = Priority.DEMAND) -> None:
@@ -237,20 +259,28 @@ class Fetcher:
             return {p: p.count * each + (p.level + 1) * PAGE_BYTES for p in places}
         return dict.fromkeys(split_refs(missing)[:AT_ONCE], each)
 
-    def _bring(self, wanted: dict[Key, int], priority: Priority) -> Counter[str]:
-        """Have it here; how many chunks came, by source."""
+    def _bring(
+        self,
+        wanted: Mapping[Key, int],
+        priority: Priority,
+        *,
+        needed: Collection[Key] | None = None,
+        patience: float | None = None,
+    ) -> Counter[str]:
+        """Have it here, or what of it is needed; how many chunks came, by source. patience: seconds
+        in which nothing comes, before it fails; by default PATIENCE_SECONDS."""
         if self._closed.is_set():
             raise _abandoned()
         everyone = [*self._exchange.shared(), *self._suppliers]
-        ticket = self._exchange.want(wanted, priority, everyone, self.tally)
+        ticket = self._exchange.want(wanted, priority, everyone, self.tally, needed)
         with self._lock:
             self._tickets.add(ticket)
         try:
             if self._closed.is_set():
                 raise _abandoned()
-            if not self._exchange.wait(ticket, PATIENCE_SECONDS):
+            if not self._exchange.wait(ticket, patience or PATIENCE_SECONDS):
                 raise ChunksUnavailable(
-                    f"{len(ticket.missing)} chunks cannot be had",
+                    f"{len(ticket.needed)} chunks cannot be had",
                     why=self.tally.complaint() or "no source has them",
                     fix="check the media",
                 )
@@ -262,8 +292,9 @@ class Fetcher:
 
     @property
     def rate(self) -> float:
-        """Bytes a second that the nearest source gives, as far as is known; 0 without one."""
-        return max((s.standing.estimate.rate for s in self._near()), default=0.0)
+        """Bytes a second that the nearest source gives; 0 while that is not known."""
+        known = (s.standing.estimate for s in self._near() if s.standing.estimate.rate_known)
+        return max((estimate.rate for estimate in known), default=0.0)
 
     def _window(self) -> int:
         """Blocks to fetch for a missing one: as many as the nearest source's link has room for

@@ -60,6 +60,7 @@ class Schedule:
         self._wants: dict[Key, Want] = {}
         self._open: dict[Priority, dict[Key, Want]] = {priority: {} for priority in Priority}
         self._flying: dict[int, Dispatch] = {}
+        self._adrift: dict[Key, Want] = {}  # under way, and nobody waits for it any more
         self._number = itertools.count(1)
 
     def __contains__(self, key: Key) -> bool:
@@ -67,10 +68,15 @@ class Schedule:
 
     def want(self, key: Key, size: int, priority: Priority, standings: Iterable[Standing]) -> None:
         """Something is waited for, from these sources, the nearest first. Where it is wanted
-        already, it may come from these as well, and is as urgent as the more urgent of both."""
+        already, it may come from these as well, and is as urgent as the more urgent of both. Where
+        it is under way from one of these, though nobody waited any more, it is not asked for again
+        either."""
+        standings = list(standings)
         want = self._wants.get(key)
+        if want is None and self._revive(key, priority, standings):
+            return
         if want is None:
-            want = self._wants[key] = Want(key, size, priority, list(standings))
+            want = self._wants[key] = Want(key, size, priority, standings)
             self._open[priority][key] = want
             return
         want.standings += [s for s in standings if s not in want.standings]
@@ -85,6 +91,8 @@ class Schedule:
         want = self._wants.pop(key, None)
         if want is not None:
             self._open[want.priority].pop(key, None)
+            if want.flying:
+                self._adrift[key] = want
 
     def part(self, standing: Standing) -> None:
         """A source is not there any more; what was under way there is asked for elsewhere."""
@@ -119,14 +127,15 @@ class Schedule:
         """An answer of `size` bytes. `got` is what came of it; for `lacking`, by default the rest,
         that source is not asked again."""
         standing, estimate = dispatch.standing, dispatch.standing.estimate
+        lacking = set(dispatch.keys) - got if lacking is None else lacking
         for want in dispatch.wants:
-            if want.key in lacking if lacking is not None else want.key not in got:
+            if want.key in lacking:
                 want.lacking.add(standing)
         if self._end(dispatch):
             urgent = dispatch.priority is Priority.DEMAND
             flags = {"alone": dispatch.alone, "urgent": urgent}
             estimate.answered(now, dispatch.began, size, dispatch.predicted, **flags)
-            estimate.had(len(dispatch.wants), len(got))
+            estimate.had(len(got) + len(lacking), len(got))
             standing.faults_in_row, standing.on_trial = 0, False
         for key in got:
             self.forget(key)
@@ -158,14 +167,28 @@ class Schedule:
             dispatch.overdue_at = now + standing.estimate.overdue(dispatch.predicted)
         standing.estimate.restarted(now)
 
-    def wake_at(self) -> float:
-        """When `take` may say something new although nothing has happened; infinite for never."""
+    def wake_at(self, now: float) -> float:
+        """When, after `now`, `take` may say something new although nothing has happened; infinite
+        for never."""
         times = [d.overdue_at for d in self._flying.values() if not d.overdue]
         for queue in self._open.values():
             for want in itertools.islice(queue.values(), LOOK_AHEAD):
                 times += [s.usable_from for s in want.standings if s not in want.flying]
                 times.append(want.search_at)
-        return min((at for at in times if at > -math.inf), default=math.inf)
+        return min((at for at in times if at > now), default=math.inf)
+
+    def _revive(self, key: Key, priority: Priority, standings: list[Standing]) -> bool:
+        """Whether it is under way from one of these sources, and waited for again now."""
+        want = self._adrift.get(key)
+        if want is None or want.flying.isdisjoint(standings):
+            return False
+        del self._adrift[key]
+        want.priority, want.standings = priority, standings
+        self._wants[key] = want
+        dispatches = (d for standing in want.flying for d in standing.flying.values())
+        if all(d.overdue for d in dispatches if want in d.wants):
+            self._open_again([want])
+        return True
 
     def _end(self, dispatch: Dispatch) -> bool:
         """Whether it was still under way. What has not come of it is open again."""
@@ -176,6 +199,8 @@ class Schedule:
         standing.flying_bytes -= dispatch.size
         for want in dispatch.wants:
             want.flying.discard(standing)
+            if not want.flying and self._adrift.get(want.key) is want:
+                del self._adrift[want.key]
         self._open_again([want for want in dispatch.wants if not want.flying])
         return True
 
@@ -240,7 +265,7 @@ class Schedule:
 
     def _try(self, now: float) -> list[Dispatch]:
         """Ask sources that failed and may be asked again for what is under way elsewhere."""
-        flying = [w for d in self._flying.values() for w in d.wants if w.key in self._wants]
+        flying = [w for d in self._flying.values() for w in d.wants if self._wants.get(w.key) is w]
         trials = {s: None for w in flying for s in w.standings if s.on_trial and not s.flying}
         sent = []
         for standing in trials:

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from chunkstore import StoreFull
+from chunkstore import ChunkMissing, StoreFull, TableRoot
 from homeserver import Service
 from homeserver.machines import HomeClosing
 from homeserver.records import RecordDamaged
@@ -454,6 +454,27 @@ def test_a_damaged_profile_is_begun_anew(
         patch.setattr("homeserver.machines.encode_profile", lambda profile: b"SATP\x07" * 9)
         service.checkpoint()
     assert profile_of(bench, service.checkpoint().manifest).order()
+    assert "the profile of notes is begun anew" in caplog.text
+
+
+def test_a_profile_whose_chunks_are_lost_is_begun_anew(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    service = bench.running()
+    newest = service.newest()
+    assert newest
+    lost = newest.manifest.profile
+    read = bench.home.store.read
+
+    def without(root: TableRoot, *extent: int) -> bytes:
+        if root == lost:
+            raise ChunkMissing("a chunk is not here", ref=root.ref)
+        return read(root, *extent)
+
+    monkeypatch.setattr(bench.home.store, "read", without)
+    manifest = service.checkpoint().manifest
+    assert profile_of(bench, manifest).order()
+    assert manifest.working_set is not None
     assert "the profile of notes is begun anew" in caplog.text
 
 

@@ -6,6 +6,7 @@ import concurrent.futures
 import errno
 import logging
 import random
+from pathlib import Path
 
 import pytest
 
@@ -33,6 +34,25 @@ def test_a_block_is_asked_for_once(attach: Attach, image: bytes) -> None:
             assert client.read(5 * BLOCK_SIZE + 7, 100) == image[5 * BLOCK_SIZE + 7 :][:100]
     assert attachment.misses == [(5, 1)]
     assert attachment.server.misses.requests == 1
+
+
+def reads_of(pid: int) -> int:
+    """How often a process has called the system to read, `pread` included."""
+    lines = Path(f"/proc/{pid}/io").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("syscr"))
+
+
+def test_a_hit_costs_one_pread_and_asks_nobody(attach: Attach) -> None:
+    """And one read more, of the request itself."""
+    attachment = attach()
+    hits = 100
+    with attachment.connect() as client:
+        client.read(0, hits * BLOCK_SIZE)
+        asked, before = list(attachment.misses), reads_of(attachment.server.pid)
+        for block in range(hits):
+            client.read(block * BLOCK_SIZE, BLOCK_SIZE)
+        assert reads_of(attachment.server.pid) - before <= 2 * hits
+    assert attachment.misses == asked
 
 
 def test_neighbours_go_into_one_request(attach: Attach, image: bytes) -> None:

@@ -254,6 +254,12 @@ def test_an_access_within_five_seconds_does_not_count() -> None:
     assert context.last == NOW + 10.0
 
 
+def test_accesses_count_after_the_clock_was_put_back() -> None:
+    ahead = observed(Profile(), [Access(NOW + WEEK_SECONDS, "", "ram", 0)], NOW + WEEK_SECONDS)
+    context = observed(ahead, [Access(NOW, "", "ram", 0)], NOW).runs["ram", 0]
+    assert (context.reads, context.last) == (2.0, NOW)
+
+
 def test_counts_are_halved_each_week() -> None:
     profile = learnt(touches(0))
     assert decayed(profile, NOW + WEEK_SECONDS - 1) == profile

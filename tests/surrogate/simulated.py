@@ -88,7 +88,7 @@ class World:
             if wanted is not None and wanted <= self.came.keys():
                 return
             event = self._events[0][0] if self._events else math.inf
-            wake = max(self.schedule.wake_at(), self.now + 1e-3)
+            wake = max(self.schedule.wake_at(self.now), self.now + 1e-3)
             if min(event, wake) > until or min(event, wake) == math.inf:
                 break
             self.now = max(self.now, min(event, wake))
@@ -101,6 +101,13 @@ class World:
     def seconds(self, keys: Iterable[Key]) -> float:
         """How long the last of these took."""
         return max(self.came[key] - self._since[key] for key in keys)
+
+    def silence_ends(self, link: Link) -> None:
+        """What a source was asked for and has not answered has failed."""
+        answered = {id(event[2]) for event in self._events}
+        for dispatch in list(link.standing.flying.values()):
+            if id(dispatch) not in answered:
+                self.schedule.failed(dispatch, self.now)
 
     def _carry(self, dispatch: Dispatch, link: Link) -> None:
         link.requests += 1

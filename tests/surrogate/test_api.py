@@ -10,6 +10,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from replay import Early, Response, answers_in, decode_responses, encode_operations
+from replica import Run, encode_working_set
 from satchel.errors import (
     CapacityError,
     ConflictError,
@@ -19,11 +20,13 @@ from satchel.errors import (
     StateError,
     UsageError,
 )
+from satchel.ids import BLOCK_SIZE
 from surrogate.api import surrogate_app
 from tests.needs import requires
 from tests.scripted import EARLY, operation
 from tests.serving import served
 from tests.surrogate.conftest import ADAPTER, EXECUTED, Site
+from tests.waiting import eventually
 from wire import HostStatus, HttpClient, ReplicaStatus, SourceAddress, serve
 
 pytestmark = requires("nbdkit", "nbdfuse", "fusermount3", "fuse")
@@ -172,16 +175,21 @@ def test_a_replica_says_how_much_of_its_volumes_is_here(site: Site, client: Http
     assert status.quiet_seconds == 0.0
 
 
-def test_metrics_are_what_prometheus_reads(site: Site) -> None:
-    site.create()
-    site.host._cache.look()
-    with served(surrogate_app(site.host), site.folder) as client:
-        text = client.get_bytes("/metrics").decode()
-    values = {
+def values_of(client: HttpClient) -> dict[tuple[str, ...], float]:
+    """The metrics, by name and labels."""
+    text = client.get_bytes("/metrics").decode()
+    return {
         (sample.name, *sorted(sample.labels.values())): sample.value
         for family in text_string_to_metric_families(text)
         for sample in family.samples
     }
+
+
+def test_metrics_are_what_prometheus_reads(site: Site) -> None:
+    site.create()
+    site.host._cache.look()
+    with served(surrogate_app(site.host), site.folder) as client:
+        values = values_of(client)
     fetched = site.host.tenant("r1").status().fetched_bytes["home"]
     assert values["satchel_fetch_bytes_total", "demand", "home"] <= fetched
     assert values["satchel_replicas", "ready"] == 1
@@ -193,6 +201,22 @@ def test_metrics_are_what_prometheus_reads(site: Site) -> None:
     assert values["satchel_cache_misses_total",] == site.host.status().cache.misses > 0
     assert values["satchel_cache_hits_total", "high"] == 0
     assert 0 < values["satchel_cache_size_bytes",] < values["satchel_cache_limit_bytes",]
+
+
+def test_what_foresight_was_worth_is_told_also_of_replicas_that_have_ended(
+    site: Site, client: HttpClient
+) -> None:
+    store, ram = site.origin.store, site.origin.manifest.volumes["ram"]
+    blob = encode_working_set([[Run("ram", 0, 16)]], lambda _: store.read(ram, 0, 16 * BLOCK_SIZE))
+    tenant = site.create(working_set=store.import_bytes(blob))
+    assert eventually(lambda: tenant.status().quiet_seconds == 0.0)
+    names = [(f"satchel_{name}_blocks_total",) for name in ("touched", "foreseen", "used")]
+    before = values_of(client)
+    assert before[names[0]] >= before[names[2]] > 0
+    assert before[names[1]] >= 16
+    site.host.remove("r1")
+    after = values_of(client)
+    assert all(after[name] >= before[name] for name in names)
 
 
 def test_a_clients_names_make_no_series(site: Site, client: HttpClient) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from chunkstore import Store
 from overlay import Volume, create_volume
+from satchel.errors import UnavailableError
 from satchel.ids import BLOCK_SIZE
 from surrogate.fetching import CACHE, Coverage, Fetcher
 from tests.chunkstore.content import noise
@@ -57,6 +58,14 @@ def test_what_nobody_was_asked_for_came_from_the_cache(volume: Volume) -> None:
     with coverage.coming([(volume, 0, 1)]):
         pass
     assert coverage.numbers(volume).parts[0].source == CACHE
+
+
+def test_what_did_not_come_came_from_nowhere(volume: Volume) -> None:
+    coverage = Coverage()
+    with pytest.raises(UnavailableError), coverage.coming([(volume, 0, 1)]):
+        raise UnavailableError("no source has it")
+    part = coverage.numbers(volume).parts[0]
+    assert (part.source, part.fetching) == (None, 0)
 
 
 def test_a_part_is_of_the_source_that_brought_most(

@@ -151,7 +151,8 @@ def test_stalls_are_counted(host: Host) -> None:
     home = host.source()
     home.slow = 0.05
     fetcher, volume = host.fetcher(home), host.volume("disk0")
-    fetcher.resolve(volume, 5, 1)
+    with fetcher.stalling():
+        fetcher.resolve(volume, 5, 1)
     stalls = fetcher.tally.stalls()
     assert stalls.count == 1
     assert stalls.seconds == stalls.longest >= 0.05
@@ -163,10 +164,12 @@ def test_a_source_is_told_how_fast_it_was_once_that_is_known(host: Host) -> None
     home = host.source()
     fetcher = host.fetcher(home)
     refs = host.home.reachable([host.root])
+    assert fetcher.rate == 0.0, "what is assumed tells nobody when a replica will be quiet"
     for start in range(0, len(refs), 60 * 52):
         fetcher.bring(refs[start : start + 60 * 52])
     assert home.rates[0] == 0.0
     assert home.rates[-1] > 0.0
+    assert fetcher.rate > 0.0
 
 
 def test_a_source_that_hangs_is_not_waited_for_when_another_one_has_it(host: Host) -> None:

@@ -6,12 +6,14 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from chunkstore import BlockState, Media, Store, StoreFull, split_refs
+from chunkstore import BlockState, Media, Store, StoreFull, name_blocks, split_refs
 from overlay import ReadAbandoned, create_volume
 from satchel.errors import UnavailableError
+from satchel.ids import BLOCK_SIZE
 from surrogate.fetching import (
     ChunksUnavailable,
     Fetcher,
@@ -226,6 +228,7 @@ def test_a_full_cache_is_no_fault_of_a_source(
     with pytest.raises(StoreFull):
         fetcher.bring(bench.refs)
     assert fetcher.faults() == {}
+    assert learnt(fetcher).estimate.hits(time.monotonic()) == 1.0
 
 
 def test_a_missing_block_brings_neighbours_once_the_link_is_known(
@@ -241,6 +244,33 @@ def test_a_missing_block_brings_neighbours_once_the_link_is_known(
     estimate.round_trip, estimate.rate, estimate.rate_known = 1.0, 1e6, True
     fetcher.resolve(volume, 40, 2)
     assert volume.map.count(BlockState.PACKED) == 17
+    volume.remove()
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_neighbour_that_nobody_has_holds_up_no_miss(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stick with a bad sector, and home out of reach."""
+    path = tmp_path / "disk"
+    path.write_bytes(noise(6, 64))
+    volume = create_volume(tmp_path, "disk0", bench.store.import_file(path))
+    fetcher = bench.fetcher(bench.home, readahead=16)
+    fetcher.resolve(volume, 20, 1)
+    estimate = learnt(fetcher).estimate
+    estimate.round_trip, estimate.rate, estimate.rate_known = 1.0, 1e6, True
+    lost, fetch = name_blocks(noise(6, 64)[41 * BLOCK_SIZE :][:BLOCK_SIZE]), bench.home.fetch
+
+    def without(refs: bytes, *rest: Any) -> bytes:
+        return fetch(b"".join(ref for ref in split_refs(refs) if ref != lost), *rest)
+
+    monkeypatch.setattr(bench.home, "fetch", without)
+    began = time.monotonic()
+    fetcher.resolve(volume, 40, 1)
+    assert time.monotonic() - began < 1.0
+    assert volume.map.count(BlockState.PACKED) == 16
+    with pytest.raises(ChunksUnavailable):
+        fetcher.resolve(volume, 41, 1)
     volume.remove()
 
 

@@ -21,9 +21,11 @@ from replica import (
     Access,
     Profile,
     ReplicaState,
+    Run,
     SharesUnserved,
     WrongReplicaState,
     encode_profile,
+    encode_working_set,
     first_of,
     observed,
 )
@@ -36,9 +38,9 @@ from satchel.errors import (
     StateError,
     UnsupportedError,
 )
-from satchel.ids import ZERO_REF, ChunkRef, OperationNumber
+from satchel.ids import BLOCK_SIZE, ZERO_REF, ChunkRef, OperationNumber
 from surrogate import Host
-from surrogate.fetching import fetcher
+from surrogate.fetching import Passing, fetcher
 from surrogate.host import UNWANTED_KEPT, NotAdmitted, NotForwarded, NotWanted
 from surrogate.tenant import REQUEST
 from tests.needs import requires
@@ -46,7 +48,7 @@ from tests.scripted import SPEC, body, operation
 from tests.surrogate.conftest import ADAPTER, EXECUTED, Site
 from tests.surrogate.sources import flipped
 from tests.waiting import eventually
-from wire import SourceAddress
+from wire import Priority, SourceAddress, requested_priority
 
 pytestmark = requires("nbdkit", "nbdfuse", "fusermount3", "fuse")
 
@@ -86,12 +88,40 @@ def test_what_nobody_can_go_on_with_is_cleared(short_path: Path) -> None:
         site.close()
 
 
+def test_who_waits_for_what_is_streamed_stands_still_too(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of the memory is in the working set, so no miss is fetched for itself."""
+    store, ram = site.origin.store, site.origin.manifest.volumes["ram"]
+    blob = encode_working_set(
+        [[Run("ram", 0, ram.blocks)]],
+        lambda run: store.read(ram, run.first * BLOCK_SIZE, run.count * BLOCK_SIZE),
+    )
+    fetch, resolve, missed = site.source.fetch, Passing.resolve, threading.Event()
+
+    def late(refs: bytes) -> bytes:
+        if requested_priority() is Priority.PREFETCH:
+            missed.wait(30.0)
+        return fetch(refs)
+
+    def miss(self: Passing, *asked: Any) -> bytes | None:
+        missed.set()
+        return resolve(self, *asked)
+
+    monkeypatch.setattr(site.source, "fetch", late)
+    monkeypatch.setattr(Passing, "resolve", miss)
+    stalls = site.create(working_set=store.import_bytes(blob)).status().stalls
+    assert stalls.count > 0
+    assert stalls.seconds >= stalls.longest > 0
+
+
 def readahead_threads() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == "readahead"]
 
 
 def test_a_profile_brings_what_a_first_operation_will_touch(site: Site) -> None:
-    accesses = [Access(1e9, first_of("POST /"), "ram", block) for block in (7, 2000, 3)]
+    # Far from what the machine is resumed with, or it would lead there.
+    accesses = [Access(1e9, first_of("POST /"), "ram", block) for block in (1607, 2000, 1603)]
     blob = encode_profile(observed(Profile(), accesses, 1e9))
     tenant = site.create(profile=site.origin.store.import_bytes(blob))
     assert eventually(readahead_threads)

@@ -12,7 +12,16 @@ from typing import Any
 
 import pytest
 
-from chunkstore import Below, BlockState, TableRoot, encode_page_changes, pages_missing
+from chunkstore import (
+    Below,
+    BlockState,
+    Store,
+    TableRoot,
+    encode_page_changes,
+    name_blocks,
+    pages_missing,
+    split_refs,
+)
 from replica import IDLE, RESUME, STEADY, Access, Profile, Run, encode_working_set, observed
 from satchel.ids import BLOCK_SIZE, ZERO_REF, ChunkRef
 from surrogate.fetching.coverage import Span
@@ -259,6 +268,29 @@ def test_a_miss_does_not_wait_for_a_stream_that_ended_early(bench: Bench) -> Non
     prefetcher.resolve(bench.volume, 50, 1)
     assert bench.content_here(50) == content(Run("disk0", 50, 1))
     prefetcher.join()
+
+
+@pytest.mark.parametrize("from_block", [0, 1], ids=["the directory", "a frame"])
+def test_a_miss_does_not_wait_for_a_working_set_that_nobody_has(
+    bench: Bench, from_block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stick with a bad sector there, and home out of reach: the block is in its volume, too."""
+    monkeypatch.setattr("surrogate.prefetch.MISS_SECONDS", 0.5)
+    blob = bench.blob(Run("disk0", 0, 100))
+    lost = {
+        name_blocks(bench.home.read(blob, start, BLOCK_SIZE).ljust(BLOCK_SIZE, b"\0"))
+        for start in range(from_block * BLOCK_SIZE, blob.size, BLOCK_SIZE)
+    }
+
+    refs = split_refs(bench.home.reachable([blob, bench.volume.root]))
+    bench.source.store = Store.create(tmp_path / "stick")
+    bench.source.store.admit(bench.home.records(b"".join(ref for ref in refs if ref not in lost)))
+    prefetcher = bench.prefetcher(blob)
+    prefetcher.start({"disk0": bench.volume})
+    miss = threading.Thread(target=prefetcher.resolve, args=(bench.volume, 50, 1), daemon=True)
+    miss.start()
+    miss.join(20.0)
+    assert bench.content_here(50) == content(Run("disk0", 50, 1))
 
 
 HEADER = struct.Struct("<4sBBHII")

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a profile foresees is there before the machine asks for it; a bad one does no harm."""
 
+import logging
 import threading
 import time
 from collections.abc import Iterator
@@ -138,6 +139,28 @@ def test_it_is_of_the_lowest_priority_and_a_miss_does_not_wait_for_it(bench: Ben
     assert bench.here() == {1000}
     bench.source.gives_way.set()
     assert bench.brings(3, 90, 500, 1000)
+
+
+def test_what_cannot_be_had_for_long_does_not_end_it(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A client that is away: when it is back, the machine's next touches lead on."""
+    for name, seconds in {
+        "readahead.PATIENCE_SECONDS": 1.0,
+        "fetching.fetcher.PATIENCE_SECONDS": 1.0,
+        "fetching.schedule.RETRY_SECONDS": 0.1,
+        "fetching.schedule.RETRY_MOST_SECONDS": 0.1,
+    }.items():
+        monkeypatch.setattr(f"surrogate.{name}", seconds)
+    caplog.set_level(logging.INFO)
+    bench.started(learnt(3, 500, 90, 800, 1200))
+    bench.source.dead = True
+    bench.volume.map.touch(3)
+    assert eventually(lambda: "cannot be had" in caplog.text)
+    bench.source.dead = False
+    bench.volume.map.touch(90)
+    bench.volume.map.touch(800)
+    assert eventually(lambda: 1200 in bench.here())
 
 
 def test_what_the_machine_has_written_stays(bench: Bench) -> None:

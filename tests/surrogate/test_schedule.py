@@ -15,6 +15,7 @@ from surrogate.fetching.standing import (
     ASIDE_BYTES,
     ASIDE_SECONDS,
     STEADY_REQUESTS,
+    URGENT_REQUESTS,
     Want,
 )
 from tests.surrogate.simulated import Link, World, ref, refs
@@ -212,6 +213,18 @@ def test_a_source_that_stays_dead_is_tried_less_and_less() -> None:
     assert 3 <= near.requests <= 4 + world.now / (4 * RETRY_SECONDS)
 
 
+def test_once_a_source_has_failed_nobody_looks_all_the_time() -> None:
+    near, far = media(broken=True), home()
+    world = World(near, far)
+    world.run(keys=world.want(refs(0, 5)))
+    near.broken = False
+    world.run(world.now + RETRY_SECONDS)
+    world.want(refs(100, 2000), Priority.PREFETCH)
+    for _ in range(50):
+        assert world.schedule.wake_at(world.now) > world.now
+        world.run(world.now + 0.1)
+
+
 def test_a_silent_source_is_not_waited_for_longer_than_it_usually_takes() -> None:
     """The stick is pulled out, and the reader hangs."""
     near, far = media(), home(rate=1e6, round_trip=0.03)
@@ -279,6 +292,53 @@ def test_a_forgotten_want_is_not_asked_for() -> None:
     world.run(5.0)
     assert sum(len(d.wants) for _, d in world.sent[sent:]) <= 50
     assert ref(99) not in world.schedule
+
+
+def test_what_is_under_way_and_wanted_again_is_not_asked_for_twice() -> None:
+    world = World(media())
+    (key,) = world.want([ref(1)])
+    world.schedule.forget(key)
+    world.want([key])
+    world.run(keys=[key])
+    assert len(world.sent) == 1
+
+
+def test_what_is_late_and_wanted_again_is_asked_for_elsewhere() -> None:
+    near, far = media(mute=True), home()
+    world = World(near, far)
+    (key,) = world.want([ref(1)])
+    world.schedule.forget(key)
+    world.run(10.0)
+    world.take()
+    world.want([key])
+    world.run(keys=[key])
+    assert world.now < 11.0
+    assert (near.requests, far.requests) == (1, 1)
+
+
+def test_what_is_under_way_for_another_replica_is_asked_for_here() -> None:
+    one, other = media(mute=True), home()
+    world = World(one, other)
+    (key,) = world.want([ref(1)], links=[one])
+    world.schedule.forget(key)
+    world.want([key], links=[other])
+    world.run(keys=[key])
+    assert world.now < 1.0
+
+
+def test_a_source_on_trial_takes_nothing_away_from_who_waits() -> None:
+    """Who waited for a block gave up, and another replica waits for it and has its turn to come.
+    A source that failed is tried with what the first one's request has."""
+    one, other, mine = media(mute=True), home(broken=True), media(rate=20e3)
+    world = World(one, other, mine)
+    (key,) = world.want([ref(1)], links=[one, other])
+    world.schedule.leave_alone(other.standing, world.now)
+    world.schedule.forget(key)
+    world.run(2 * RETRY_SECONDS)
+    for number in range(URGENT_REQUESTS):
+        world.want([ref(100 + number)], links=[mine])
+    world.run(keys=world.want([key], links=[mine]))
+    assert world.now < 4.0
 
 
 def test_chunks_and_places_are_asked_for_apart() -> None:

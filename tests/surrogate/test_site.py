@@ -3,6 +3,7 @@
 """Media that are plugged into a surrogate, and its peers."""
 
 import shutil
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -89,6 +90,32 @@ def test_a_stick_comes_and_goes(spot: Spot) -> None:
     site.look()
     assert site.names() == []
     fetcher.close()
+
+
+def test_a_stick_that_is_read_slowly_holds_up_no_status(
+    spot: Spot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = spot.site()
+    spot.stick("STICK", spot.refs)
+    opening, go_on, whole = threading.Event(), threading.Event(), Media.open
+
+    def slow(root: Path) -> Media:
+        opening.set()
+        go_on.wait(30.0)
+        return whole(root)
+
+    monkeypatch.setattr(Media, "open", slow)
+    looking = threading.Thread(target=site.look)
+    looking.start()
+    assert opening.wait(30.0)
+    asking = threading.Thread(target=site.names, daemon=True)
+    asking.start()
+    asking.join(5.0)
+    answered = not asking.is_alive()
+    go_on.set()
+    looking.join()
+    assert answered
+    assert len(site.names()) == 1
 
 
 def test_one_stick_at_two_places_counts_once(spot: Spot) -> None:

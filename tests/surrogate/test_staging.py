@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a machine needs is here before anybody asks for the machine."""
 
+import os
+
 import pytest
 
 from chunkstore import TableRoot, places_missing
 from images.manifest import VOLUME_SIZE_LIMIT
 from satchel.errors import ConflictError, NotFoundError
-from satchel.ids import BLOCK_SIZE, ZERO_REF
+from satchel.ids import BLOCK_SIZE, ZERO_REF, ChunkRef
 from surrogate.fetching import fetcher
 from surrogate.host import STAGED_KEPT, NotForwarded
 from tests.needs import requires
@@ -41,6 +43,17 @@ def test_what_cannot_be_had_is_told_and_nothing_hangs(
     staging = site.host.stage(site.request("ahead"))
     assert eventually(lambda: staging.status().done)
     assert staging.status().error is not None
+
+
+def test_a_client_that_says_a_chunk_is_a_page_keeps_nobody_busy(site: Site) -> None:
+    block = ChunkRef(site.origin.store.put(os.urandom(BLOCK_SIZE)))
+    ram = site.origin.manifest.volumes["ram"]
+    volumes = {**site.origin.manifest.volumes, "ram": TableRoot(block, ram.size)}
+    staging = site.host.stage(site.request("ahead", volumes=volumes))
+    assert eventually(lambda: staging.status().done, 10.0)
+    error = staging.status().error
+    assert error is not None
+    assert "it is not a table page" in error.why
 
 
 def test_a_source_that_is_none_a_double_id_and_an_unknown_one_are_refused(site: Site) -> None:

@@ -29,6 +29,7 @@ from wire import (
     CreateReplica,
     HttpClient,
     ReplicaStatus,
+    Server,
     SourceAddress,
     chunk_routes,
     install_errors,
@@ -49,17 +50,20 @@ class Spot:
         self.checkpoint = checkpoint
         self.store = Store.open(checkpoint.copy_store(folder / "home"))
         self.source = StoreSource("home", self.store)
-        app = flask.Flask("source")
-        install_errors(app)
-        app.register_blueprint(chunk_routes(self.source.fetch))
         self.run = folder / "run"
         (self.run / "f").mkdir(parents=True, mode=0o700)
-        self.offer = serve(app, self.run / "f" / "h", threads=4, max_body=1 << 20)
+        self.offer = self.forward()
         settings = f'data = "{folder / "data"}"\nrun = "{self.run}"\nallow-emulation = true\n'
         (folder / "satchel").mkdir()
         (folder / "satchel" / "surrogate.toml").write_text(settings)
         self.http = HttpClient(self.run / "surrogate.sock", peer="the surrogate")
         self.daemon: subprocess.Popen[bytes] | None = None
+
+    def forward(self) -> Server:
+        app = flask.Flask("source")
+        install_errors(app)
+        app.register_blueprint(chunk_routes(self.source.fetch))
+        return serve(app, self.run / "f" / "h", threads=4, max_body=1 << 20)
 
     def start(self, *command: str) -> None:
         program = command or (str(Path(sys.executable).parent / "satchel-surrogate"), "serve")
@@ -177,6 +181,27 @@ def test_machines_go_on_and_a_miss_under_way_is_answered_by_the_next_daemon(spot
     assert spot.pids() == pids
     spot.http.delete(f"/v1/replicas/{REPLICA}", timeout=PATIENCE)
     assert below(spot.run / "r") == []
+    spot.end()
+
+
+def test_a_client_that_is_away_meanwhile_is_asked_again_when_it_is_back(spot: Spot) -> None:
+    spot.start()
+    assert spot.create().state == "ready"
+    spot.kill()
+    spot.offer.close()
+    assert not spot.offer.path.exists()
+
+    def back() -> None:
+        spot.offer = spot.forward()
+
+    soon = threading.Timer(10.0, back)  # the surrogate has looked for it by then
+    soon.start()
+    spot.start()
+    soon.join()
+    asked = len(spot.source.asked)
+    path = f"/v1/replicas/{REPLICA}/digest"
+    assert spot.http.post_json(path, {"paths": ["/usr/bin"]}, timeout=PATIENCE)["digest"]
+    assert len(spot.source.asked) > asked
     spot.end()
 
 
