@@ -16,7 +16,13 @@ from client.endpoints import HOME
 from client.feed import FeedState
 from client.journal import Journal
 from client.session import Answer, NoResponse, NotStable, Session
-from satchel.errors import ConflictError, NotFoundError, SatchelError, StateError
+from satchel.errors import (
+    CapacityError,
+    ConflictError,
+    NotFoundError,
+    SatchelError,
+    StateError,
+)
 from satchel.ids import OperationNumber
 from tests.client.replicas import InProcess, silence
 from tests.client.test_journal import Places
@@ -170,6 +176,19 @@ def test_patience_begins_anew_after_every_answer(
         near.fault = None
         assert eventually(lambda: state(session, "a") is FeedState.JOINED)
     assert near.executed == [1, 2, 3, 4]
+
+
+def test_home_whose_disk_is_full_takes_part_again_when_there_is_room(session: Session) -> None:
+    home = InProcess(HOME)
+    session.add(home, START)
+    session.add(InProcess("a"), START)
+    call(session)
+    home.fault = CapacityError("no room for an operation in home's log")
+    assert call(session).leader == "a"
+    assert eventually(lambda: state(session, HOME) is FeedState.SILENT)
+    home.fault = None
+    assert eventually(lambda: home.executed == [1, 2])
+    assert eventually(lambda: state(session, HOME) is FeedState.JOINED)
 
 
 def test_a_replica_that_ended_is_lost_at_once(session: Session) -> None:
