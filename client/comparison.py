@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from client.feed import Feed
-from replay import Response
+from replay import Operation, Response
 from satchel.ids import OperationNumber
 
 OPERATIONS_KEPT = 1 << 14
@@ -32,13 +32,15 @@ class Said:
 
 @dataclass(frozen=True)
 class Divergence:
-    """One replica answered an operation otherwise than the one that is believed."""
+    """One replica answered an operation otherwise than the one that is believed. asked: that
+    operation, where no journal has it."""
 
     operation: OperationNumber
     feed: Feed
     said: Said
     believed: Feed
     expected: Said
+    asked: Operation | None = None
 
 
 class Comparison:

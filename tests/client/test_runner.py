@@ -492,6 +492,7 @@ def test_a_service_without_state_is_answered_by_whoever_is_first(world: World) -
     answers = [post(url, "/recognize") for _ in range(10)]
     assert all(answer.status_code == 200 for answer in answers)
     assert {answer.headers["X-Satchel-Leader"] for answer in answers} <= {"a", "home"}
+    assert runner.status()["diverged"] == 0
     assert not (world.stick / "satchel" / "log" / "speech").exists()
     assert runner.session.journal.last - runner.session.journal.base <= 1
 

@@ -492,6 +492,29 @@ def test_a_stateless_service_is_spared_what_was_answered_and_remembers_nothing(
     session.close()
 
 
+def test_who_answers_a_stateless_call_otherwise_than_home_is_in_quarantine() -> None:
+    told: list[Divergence] = []
+    session = Session(
+        Journal(None, None), stateful=False, response_seconds=60.0, on_quarantine=told.append
+    )
+    home, liar = InProcess(HOME, stateful=False), InProcess("a", stateful=False)
+    liar.says = lambda op: b"a lie"
+    home.gate.clear()
+    session.add(home, START)
+    session.add(liar, START)
+    assert call(session).payload == b"a lie"
+    home.gate.set()
+    assert eventually(lambda: state(session, "a") is FeedState.QUARANTINED)
+    (divergence,) = told
+    assert divergence.feed.name == "a"
+    assert divergence.asked is not None
+    assert divergence.asked.payload == b"1 x"
+    assert (divergence.said.payload, divergence.expected.payload) == (b"a lie", b"did 1 x")
+    assert call(session).payload == b"did 2 x"
+    assert session.tally.diverged == 1
+    session.close()
+
+
 def test_a_stateless_call_waits_for_any_replica(places: Places) -> None:
     session = make(places, stateful=False)
     silent, near = InProcess(HOME, stateful=False), InProcess("a", stateful=False)
