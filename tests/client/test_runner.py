@@ -294,64 +294,6 @@ def test_a_replica_comes_up_without_home_and_gets_from_it_what_the_media_lacks_l
     assert brought.fetched_bytes["home"] > 0
 
 
-def test_one_client_at_a_time_unless_it_takes_over(carried: World) -> None:
-    runner = carried.runner()
-    url = carried.proxy(runner)
-    post(url)
-    phone = {"name": "phone", "data": carried.folder / "p", "run": carried.folder / "q"}
-    carried.folder.joinpath("q").mkdir()
-    with pytest.raises(ConflictError, match="notes is held by client laptop") as raised:
-        carried.runner(media=False, **phone)  # type: ignore[arg-type]
-    assert raised.value.exit_code == 5
-    assert "--take-over" in raised.value.fix
-    assert post(url).status_code == 200
-    other = carried.runner(media=False, take_over=True, **phone)  # type: ignore[arg-type]
-    assert other.session.journal.last == 2
-    assert post(carried.proxy(other)).status_code == 200
-    answer = post(url)
-    assert answer.status_code == 409
-    assert "held by client phone" in answer.json()["what"]
-    assert runner.status()["refusal"] is not None
-    assert post(url).status_code == 409
-    assert carried.home.executed("notes") == 3
-
-
-def test_a_client_that_could_not_know_of_another_one_does_not_go_on_from_its_past(
-    carried: World,
-) -> None:
-    carried.home.cut()
-    runner = carried.runner()
-    runner.move("a")
-    url = carried.proxy(runner)
-    assert post(url).status_code == 200
-    carried.home.mend()
-    service = carried.home.home.service("notes")
-    service.lease.release("laptop")
-    service.lease.claim("phone")
-    assert eventually(lambda: runner.session.refusal)
-    assert post(url).status_code == 409
-
-
-def test_histories_that_parted_are_told_at_the_next_start(carried: World) -> None:
-    runner = carried.runner()
-    runner.move("a")
-    carried.home.cut()
-    url = carried.proxy(runner)
-    assert post(url).headers["X-Satchel-Leader"] == "a"
-    runner.close()
-    carried.home.mend()
-    carried.home.home.service("notes").lease.release("laptop")
-    other = carried.runner(media=False, data=carried.folder / "p")
-    post(carried.proxy(other))
-    assert other.session.wait_stable(60)
-    other.close()
-    late = Runner(carried.settings, "notes", media=carried.stick)
-    with pytest.raises(ConflictError, match="operation 1 in the journal is not the one in home"):
-        late.start()
-    late.close()
-    assert carried.home.executed("notes") == 1
-
-
 def test_media_that_is_pulled_out_in_the_middle_loses_nothing(carried: World) -> None:
     runner = carried.runner()
     runner.move("a")
