@@ -15,7 +15,9 @@ import pytest
 from chunkstore import Media, MediaNotFound
 from client import Runner
 from client.checkpoints import CheckpointDamaged, CheckpointRefused
+from client.endpoints import SurrogateEndpoint
 from client.fronts.proxy import Proxy
+from client.history import History
 from client.replicas import Replicas
 from client.sources import media_app
 from replica import ReplicaState
@@ -23,6 +25,7 @@ from satchel.errors import (
     AccessError,
     CapacityError,
     ConflictError,
+    IntegrityError,
     NotFoundError,
     StateError,
     UnavailableError,
@@ -32,7 +35,7 @@ from satchel.ids import OperationNumber
 from tests.client.world import World, post
 from tests.needs import requires
 from tests.waiting import eventually
-from wire import Identity, Peer
+from wire import Identity, Peer, ReplicaStatus
 
 pytestmark = requires("nbdkit", "nbdfuse", "fusermount3", "fuse", "sshd", "ssh")
 
@@ -265,6 +268,22 @@ def test_a_replica_that_cannot_be_resumed_is_told_and_taken_away(carried: World)
         runner.move("a")
     assert carried.spots["a"].replicas() == []
     assert post(carried.proxy(runner)).status_code == 200
+
+
+def test_a_replica_that_says_it_is_where_nobody_sent_it_is_told_and_taken_away(
+    carried: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner = carried.runner()
+    true = SurrogateEndpoint.status
+
+    def lying(endpoint: SurrogateEndpoint, **how: float) -> ReplicaStatus:
+        return dataclasses.replace(true(endpoint, **how), last_operation=OperationNumber(99))
+
+    monkeypatch.setattr(SurrogateEndpoint, "status", lying)
+    with pytest.raises(IntegrityError, match="executed operation 99: the last one is 0"):
+        runner.move("a")
+    assert carried.spots["a"].replicas() == []
+    assert History.of(carried.settings.state, "notes").moves() == []
 
 
 def test_a_surrogate_that_is_unknown_or_away_is_told(carried: World) -> None:
