@@ -112,9 +112,13 @@ class Replicas:
         """Whether no more are brought up."""
         return self._closing.is_set()
 
+    def bring_up_no_more(self) -> None:
+        """What is being brought up ends soon, with a StateError. Returns at once."""
+        self._closing.set()
+
     def close(self) -> None:
         """Bring up no more, and end all. Never fails."""
-        self._closing.set()
+        self.bring_up_no_more()
         with self.changing:
             for name in self.names():
                 self.drop(name)

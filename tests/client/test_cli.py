@@ -21,6 +21,7 @@ import pytest
 
 from client.history import History
 from client.running import running_session
+from surrogate.fetching import Fetcher
 from surrogate.prefetch import Prefetcher
 from testbed.roles import client_settings
 from tests.client.commands import SATCHEL, Commands
@@ -220,6 +221,25 @@ def test_an_interrupt_while_a_replica_is_brought_up_leaves_nothing(person: Perso
     process = person.runs("notes", "--media", str(person.world.stick), "--at", "a")
     process.send_signal(signal.SIGINT)
     assert process.wait(60) == 130
+    assert eventually(lambda: nothing_is_left(person.world))
+
+
+def test_stop_ends_a_session_whose_replica_is_being_brought_up(
+    person: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = threading.Event()
+
+    def never(*_: object) -> bytes:
+        held.wait(120)
+        return b""
+
+    monkeypatch.setattr(Fetcher, "read", never)
+    process = person.runs("notes", "--media", str(person.world.stick), "--at", "a")
+    assert eventually(person.world.spots["a"].replicas)
+    stopped = person.sees("stop", "notes")
+    held.set()
+    assert stopped == {"stopped": "notes"}
+    assert process.wait(60) == 0
     assert eventually(lambda: nothing_is_left(person.world))
 
 
