@@ -164,6 +164,23 @@ def test_a_move_by_hand_over_says_what_it_waits_for(
     assert (move.returncode, more) == (0, "")
 
 
+def test_plan_shows_the_routes_there_are_and_what_it_is_to_stay(person: Person) -> None:
+    person.runs("notes", "--media", str(person.world.stick))
+    for _ in range(2):  # single operations tell how fast a replica is
+        person.sees("call", "notes", "GET", "/")
+    plans = person.sees("plan", "notes")["plans"]
+    assert [plan["surrogate"] for plan in plans] == ["a", "b"]
+    assert {route["route"] for route in plans[0]["routes"]} == {"replay", "fresh"}
+    assert list(plans[0]["stay"]) == ["home"]
+    (only,) = person.sees("plan", "notes", "--at", "b")["plans"]
+    assert only["surrogate"] == "b"
+    shown = person.types("plan", "notes").stdout
+    rows = [" ".join(line.split()) for line in shown.splitlines()]
+    assert any(row.startswith("a replay ") and "media" in row for row in rows)
+    assert any(re.fullmatch(r"- stay 0\.0 - [0-9.]+ s an operation at home", row) for row in rows)
+    assert exit_code_and_text(person.types("plan", "notes", "--at", "c"))[0] == 3
+
+
 def test_status_is_readable_for_people(person: Person) -> None:
     person.runs("notes", "--media", str(person.world.stick))
     person.sees("move", "notes", "--to", "a")
