@@ -21,14 +21,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
-from homeserver.doctor import diagnose
+from homeserver.doctor import NothingToExamine, diagnose
 from homeserver.lease import Lease
 from homeserver.machines import Machines, Prepared
 from homeserver.records import CheckpointShelf, ServiceRecord
 from homeserver.retention import Verdict, require_policy
 from homeserver.settings import HomeSettings
 from images import SIGNATURE_NAMESPACE, Manifest
-from replay import Log, Operation, OperationGap, OperationsCut, Response
+from replay import Early, Log, Operation, OperationGap, OperationsCut, Response
 from replica import Replica, ReplicaFailed, ReplicaState
 from satchel.errors import ConflictError, SatchelError, StateError, UnavailableError
 from satchel.ids import CheckpointId, OperationNumber
@@ -218,6 +218,12 @@ class Service:
             if response:
                 yield response
 
+    def answer_early(self, operations: Sequence[Operation]) -> Iterator[Response | Early]:
+        """As `answer`, and before each response what the replica says meanwhile, if there is one.
+        Without one they are logged all the same."""
+        prepared, responses = self._prepared, self.answer(operations)
+        return prepared.replica.early.before(responses) if prepared else responses
+
     def read(self, operations: Sequence[Operation]) -> list[Response]:
         """Execute requests that change nothing, each after the operations before its number; they
         are not logged and do not count. Needs a stateful service.
@@ -326,7 +332,13 @@ class Service:
         self, operations: Sequence[Operation] = (), progress: Progress = silent
     ) -> dict[str, Any]:
         """Whether two fresh replicas execute these operations alike, or, where there are none, the
-        log; see homeserver.doctor. Does not touch the service."""
+        log; see homeserver.doctor. Does not touch the service. Raises NothingToExamine, too, where
+        there is no log."""
+        if not operations and self._log is None:
+            raise NothingToExamine(
+                f"{self.name} has no log to examine",
+                why="it is stateless: nothing is logged, and nothing replayed",
+            )
 
         def log_after(number: OperationNumber) -> Sequence[Operation]:
             if operations:

@@ -489,6 +489,8 @@ def test_a_stateless_service_has_no_log(bench: Bench) -> None:
     assert service.last_logged == 0
     assert service.checkpoint().manifest.operation == 2
     assert not (bench.settings.services / "speech" / "log").exists()
+    with pytest.raises(NotFoundError, match="speech has no log to examine: it is stateless"):
+        service.diagnose()
 
 
 def test_a_service_is_added_and_removed(bench: Bench) -> None:
