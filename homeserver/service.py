@@ -440,7 +440,7 @@ class Service:
                 self._execute(replica)
             failure = replica.failure()
         except SatchelError as error:
-            failure = str(error)
+            failure = replica.failure() or str(error)
         except Exception as error:
             logger.exception("service %s: executing its log failed", self.name)
             failure = repr(error)

@@ -5,6 +5,7 @@
 import shutil
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -16,7 +17,7 @@ from homeserver.records import RecordDamaged
 from homeserver.service import NotExecutedYet, NotLaunched, OperationsDiffer
 from hypervisor import FakeMachine, MachineUnsupported
 from images import ImageNotBuilt, Manifest
-from replay import OperationGap, OperationsCut, Response
+from replay import Log, Operation, OperationGap, OperationsCut, Response
 from replica import (
     RESUME,
     STEADY,
@@ -131,6 +132,20 @@ def test_an_operation_is_answered_before_the_next_one_is_executed(bench: Bench) 
 def scripted(machine: FakeMachine) -> ScriptedGuest:
     assert isinstance(machine.guest, ScriptedGuest)
     return machine.guest
+
+
+def test_a_machine_that_dies_right_before_an_operation(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service, read = bench.running(), Log.read
+
+    def dying(log: Log, after: OperationNumber) -> Iterator[Operation]:
+        bench.machine().crash("the power failed")
+        return read(log, after)
+
+    monkeypatch.setattr(Log, "read", dying)
+    with pytest.raises(ReplicaFailed, match="the power failed"):
+        list(service.answer([operation(1)]))
 
 
 def test_a_machine_that_dies_under_an_operation(bench: Bench) -> None:
