@@ -2,11 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a service needs is at the next surrogate before its user is."""
 
+import dataclasses
+
 import pytest
 
 from client import prestage
+from client.history import History
 from client.paths import Paths
 from client.routes import Route
+from tests.client.test_routes import MADE
 from tests.client.world import World, post
 from tests.needs import requires
 from tests.waiting import eventually
@@ -33,6 +37,18 @@ def test_along_a_path_the_next_surrogate_has_it_before(carried: World) -> None:
     assert sum(brought.fetched_bytes.values()) < sum(row["bytes"].values())
     assert post(url).status_code == 200
     assert len(runner.status()["staged"]) == 1  # nothing comes after b
+
+
+def test_where_one_went_before_is_where_one_is_expected_again(carried: World) -> None:
+    history = History.of(carried.settings.state, "notes")
+    for there in "abab":
+        history.add(dataclasses.replace(MADE, surrogate=there))
+    runner = carried.runner()
+    runner.move("a")
+    assert eventually(lambda: [row["done"] for row in runner.status()["staged"]] == [True])
+    (row,) = runner.status()["staged"]
+    assert (row["surrogate"], row["error"]) == ("b", None)
+    assert sum(row["bytes"].values()) > 0
 
 
 def test_a_guess_that_cannot_be_reached_is_told_and_costs_nothing_else(carried: World) -> None:
