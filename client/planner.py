@@ -239,9 +239,10 @@ class Planner:
         reach, so nobody waits for them who did not ask for a hand-over."""
         if not self._session.stateful:
             return []
-        feeds = [self._session.feed(name) for name in list(self._surrogates)]
+        there = dict(self._surrogates)  # one may be ended meanwhile
+        feeds = [self._session.feed(name) for name in there]
         joined = [f for f in feeds if f and _takes_part(f, silent=silent)]
-        return [self._surrogates[f.name] for f in sorted(joined, key=lambda feed: -feed.cursor)]
+        return [there[f.name] for f in sorted(joined, key=lambda feed: -feed.cursor)]
 
 
 def _takes_part(feed: Feed, *, silent: bool) -> bool:
