@@ -181,6 +181,19 @@ def test_plan_shows_the_routes_there_are_and_what_it_is_to_stay(person: Person) 
     assert exit_code_and_text(person.types("plan", "notes", "--at", "c"))[0] == 3
 
 
+def test_paths_are_added_listed_and_forgotten(person: Person) -> None:
+    def code(*words: str) -> int:
+        return person.types("path", *words).returncode
+
+    assert person.sees("path", "ls") == []
+    assert code("add", "a", "b") == 0
+    assert code("add", "b", "a", "b") == 0
+    assert [row["path"] for row in person.sees("path", "ls")] == ["a b", "b a b"]
+    assert (code("add", "a", "b"), code("add", "a"), code("add", "a", "c")) == (5, 2, 3)
+    assert (code("rm", "b", "a"), code("rm", "a", "b")) == (3, 0)
+    assert person.types("path", "ls").stdout.split() == ["path", "b", "a", "b"]
+
+
 def test_status_is_readable_for_people(person: Person) -> None:
     person.runs("notes", "--media", str(person.world.stick))
     person.sees("move", "notes", "--to", "a")
