@@ -371,14 +371,16 @@ class Service:
             return verdicts
 
     def _forget_old(self) -> None:
-        """What the settings do not keep; then the log up to where the newest of them lead on."""
+        """What the settings do not keep; then the log up to where the newest of them lead on, but
+        for one operation: who comes with a history of their own is compared by the last one."""
         self.forget(self._settings.policy)
         if self._log:
             newest = self.shelf.all()[-self._settings.keep_checkpoints :]
             oldest = min(manifest.operation for manifest in newest)
-            self._log.cut(oldest)
+            upto = OperationNumber(max(0, oldest - 1))
+            self._log.cut(upto)
             if self._follower:
-                self._follower.cut(self.name, oldest)
+                self._follower.cut(self.name, upto)
 
     def _compare(self, operation: Operation) -> None:
         assert self._log is not None

@@ -55,12 +55,15 @@ def test_a_client_that_could_not_know_of_another_one_does_not_go_on_from_its_pas
     assert post(url).status_code == 409
 
 
-def test_histories_that_parted_are_told_at_the_next_start(carried: World) -> None:
+@pytest.mark.parametrize("checkpoints", [0, 2])
+def test_histories_that_parted_are_told_at_the_next_start(carried: World, checkpoints: int) -> None:
+    """Also where home has cut its log up to its last operation."""
     runner = carried.runner()
     runner.move("a")
     carried.home.cut()
     url = carried.proxy(runner)
-    assert post(url).headers["X-Satchel-Leader"] == "a"
+    for _ in range(2):
+        assert post(url).headers["X-Satchel-Leader"] == "a"
     runner.close()
     carried.home.mend()
     carried.home.home.service("notes").lease.release("laptop")
@@ -68,6 +71,8 @@ def test_histories_that_parted_are_told_at_the_next_start(carried: World) -> Non
     post(carried.proxy(other))
     assert other.session.wait_stable(60)
     other.close()
+    for _ in range(checkpoints):
+        carried.home.home.service("notes").checkpoint()
     late = Runner(carried.settings, "notes", media=carried.stick)
     with pytest.raises(ConflictError, match="operation 1 in the journal is not the one in home"):
         late.start()

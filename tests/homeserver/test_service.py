@@ -365,9 +365,9 @@ def test_the_log_leads_on_from_the_oldest_checkpoint_that_is_kept(bench: Bench) 
         first.append(service.checkpoint().manifest)
     assert [manifest.id for manifest in service.shelf.all()] == [m.id for m in first[-2:]]
     assert first[-1].parent == first[-2].id
-    assert service.operations(OperationNumber(3), 10) == [operation(4)]
+    assert service.operations(OperationNumber(2), 10) == [operation(3), operation(4)]
     with pytest.raises(OperationsCut):
-        service.operations(OperationNumber(2), 10)
+        service.operations(OperationNumber(1), 10)
     list(service.answer([operation(2)]))  # known, though its response and its record are gone
     assert executed(service) == 4
 
