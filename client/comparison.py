@@ -11,11 +11,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from client.feed import Feed
-from replay import Response
+from replay import Operation, Response
 from satchel.ids import OperationNumber
 
-OPERATIONS_KEPT = 1024
-"""Operations whose answers are remembered for comparison with later ones."""
+OPERATIONS_KEPT = 1 << 14
+"""The last operations, whose answers are remembered for comparison with later ones. Not what came
+last: who replays a long log would drive out what its answers are going to be compared with."""
 
 PAYLOAD_BYTES_KEPT = 16 << 20
 """Bytes of responses that are remembered whole; of older ones the digests are."""
@@ -31,13 +32,15 @@ class Said:
 
 @dataclass(frozen=True)
 class Divergence:
-    """One replica answered an operation otherwise than the one that is believed."""
+    """One replica answered an operation otherwise than the one that is believed. asked: that
+    operation, where no journal has it."""
 
     operation: OperationNumber
     feed: Feed
     said: Said
     believed: Feed
     expected: Said
+    asked: Operation | None = None
 
 
 class Comparison:
@@ -48,10 +51,15 @@ class Comparison:
         self._operations: dict[OperationNumber, dict[Feed, Said]] = {}
         self._whole: dict[OperationNumber, int] = {}
         self._bytes = 0
+        self._forgotten = 0
 
     def add(self, feed: Feed, response: Response) -> tuple[bool, list[Divergence]]:
         """Whether another replica had answered that operation before, and who diverges now that
-        this answer is known. An answer that a replica repeats says nothing new."""
+        this answer is known. An answer that a replica repeats says nothing new, and one to an
+        operation that is remembered no more is compared with nothing."""
+        if response.number <= self._forgotten:
+            return False, []
+        self._forget_up_to(response.number - OPERATIONS_KEPT)
         said = self._operations.setdefault(response.number, {})
         if feed in said:
             return False, []
@@ -86,9 +94,16 @@ class Comparison:
         self._whole[response.number] = self._whole.get(response.number, 0) + len(response.payload)
         self._bytes += len(response.payload)
 
+    def _forget_up_to(self, number: int) -> None:
+        """Remember nothing of operations up to that one."""
+        if not self._operations:
+            self._forgotten = max(self._forgotten, number)
+        while self._forgotten < number:
+            self._forgotten += 1
+            if self._forgotten in self._operations:
+                self._drop(OperationNumber(self._forgotten))
+
     def _bound(self) -> None:
-        while len(self._operations) > OPERATIONS_KEPT:
-            self._drop(next(iter(self._operations)))
         while self._bytes > PAYLOAD_BYTES_KEPT and len(self._whole) > 1:
             number = next(iter(self._whole))
             self._bytes -= self._whole.pop(number)

@@ -46,8 +46,8 @@ class HomeEndpoint:
     """Home's first-class replica: logs on disk, then executes; waited for without end.
 
     Whenever it is asked where it is, home hears that this client goes on holding the service. At
-    the first time the two histories are compared: a client that could not reach home meanwhile
-    must not go on from what another one has done.
+    the first time, and where home has more than this client was told, the two histories are
+    compared: what another client has done meanwhile is nothing of this one's that home has.
     """
 
     name = HOME
@@ -104,7 +104,7 @@ class HomeEndpoint:
         status = self._home.status()
         if not self._stateful:
             return self._journal.base
-        if not self._compared:
+        if not self._compared or status.last_logged > self._journal.stable:
             compare(self._home, self._journal, status.last_logged)
             self._compared = True
         self._acknowledge(status.last_logged)

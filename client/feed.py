@@ -25,7 +25,13 @@ from typing import Protocol
 
 from client.pace import BATCH, CatchUp, Pace, Portion
 from replay import Early, Operation, Response
-from satchel.errors import IntegrityError, SatchelError, StateError, UnavailableError
+from satchel.errors import (
+    CapacityError,
+    IntegrityError,
+    SatchelError,
+    StateError,
+    UnavailableError,
+)
 from satchel.ids import OperationNumber
 
 logger = logging.getLogger(__name__)
@@ -35,6 +41,9 @@ FAR = 4 * BATCH
 
 BACKOFF_SECONDS = (0.1, 0.3, 1.0, 2.0)
 """Between attempts to reach a replica that does not answer; the last one repeats."""
+
+PASSING = (UnavailableError, StateError, CapacityError)
+"""What a replica may get over: one whose disk is full, too, as soon as there is room."""
 
 HEARTBEAT_SECONDS = 15.0
 """After so long without an operation a replica is asked where it is: it hears that we are there,
@@ -208,8 +217,7 @@ class Feed:
                 if self._ending.is_set():
                     break  # what it was asked before it was ended is wanted no more
                 self._placed = self._placed and not isinstance(error, StateError)
-                passing = isinstance(error, (UnavailableError, StateError))
-                if not (passing and self._bear(error)):
+                if not (isinstance(error, PASSING) and self._bear(error)):
                     return self.give_up(error)
             except Exception as error:
                 logger.exception("%s", self.name)

@@ -77,8 +77,11 @@ class History:
         return sorted(itertools.chain(*(load(p, decode) for p in paths)), key=lambda made: made.at)
 
     def add(self, move: Made) -> None:
-        """Note a move. A disk that does not take it is logged."""
+        """Note a move. One that could not be read again, and a disk that does not take it, are
+        logged."""
+        data = encode([*self.moves(), move])
         try:
-            save(self._path, encode([*self.moves(), move]))
-        except OSError as error:
+            decode(data)
+            save(self._path, data)
+        except (MovesInvalid, OSError) as error:
             logger.warning("%s: %s", self._path, error)

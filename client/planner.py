@@ -50,12 +50,14 @@ CHANGED_BLOCK_BYTES = 1200
 
 @dataclass(frozen=True)
 class Plan:
-    """The routes to a replica on a surrogate, the fastest first. break_even: see client.routes."""
+    """The routes to a replica on a surrogate, the fastest first. break_even: see client.routes;
+    stay: what an operation takes without a move, in seconds, by replica, the fastest first."""
 
     surrogate: str
     situation: Situation
     routes: list[Prediction]
     break_even: int | None = None
+    stay: dict[str, float] = field(default_factory=dict)
 
     def of(self, route: Route | None) -> Prediction | None:
         """The prediction for that route, None where it is none; by default the fastest."""
@@ -69,6 +71,7 @@ class Plan:
             "seconds_per_operation": self.situation.pace,
             "routes": [asdict(p) | {"route": p.route.value} for p in self.routes],
             "break_even_operations": self.break_even,
+            "stay": self.stay,
         }
 
 
@@ -126,7 +129,8 @@ class Planner:
         )
         routes = predict(now, surrogate, made, of_others)
         least = break_even(now, surrogate, made, of_others)
-        return Plan(surrogate, now, [p for p in routes if route in (None, p.route)], least)
+        routes = [p for p in routes if route in (None, p.route)]
+        return Plan(surrogate, now, routes, least, self._paces())
 
     def begin(self, route: Route, checkpoint: Manifest) -> Begin:
         """Have what a route begins with. Raises StateError where there is no such route, and what
@@ -203,15 +207,13 @@ class Planner:
         changed: int | None,
     ) -> Situation:
         replaying = replay_pace(made)
-        joined = [f for f in self._session.feeds() if f.state is FeedState.JOINED]
-        paces = [pace for feed in joined if (pace := feed.pace.median()) is not None]
         stateful = self._session.stateful
         near = "media" if media else HOME
         if was_there(surrogate, checkpoint.created, made):
             near = CACHE
         return Situation(
             replayed=max(0, self._session.last - checkpoint.operation) if stateful else 0,
-            pace=replaying or min(paces, default=None),
+            pace=replaying or min(self._paces().values(), default=None),
             first=sum(root.size for root in checkpoint.first_roots()),
             changed=changed,
             home=home,
@@ -219,6 +221,12 @@ class Planner:
             giver=giver.name if giver else "",
             answers=not stateful,
         )
+
+    def _paces(self) -> dict[str, float]:
+        """See Plan.stay."""
+        joined = [f for f in self._session.feeds() if f.state is FeedState.JOINED]
+        paces = {feed.name: pace for feed in joined if (pace := feed.pace.median()) is not None}
+        return dict(sorted(paces.items(), key=lambda item: item[1]))
 
     def _stateful_home(self, *, silent: bool) -> bool:
         """Whether home can take a checkpoint. silent: see `_givers`."""
@@ -231,9 +239,10 @@ class Planner:
         reach, so nobody waits for them who did not ask for a hand-over."""
         if not self._session.stateful:
             return []
-        feeds = [self._session.feed(name) for name in list(self._surrogates)]
+        there = dict(self._surrogates)  # one may be ended meanwhile
+        feeds = [self._session.feed(name) for name in there]
         joined = [f for f in feeds if f and _takes_part(f, silent=silent)]
-        return [self._surrogates[f.name] for f in sorted(joined, key=lambda feed: -feed.cursor)]
+        return [there[f.name] for f in sorted(joined, key=lambda feed: -feed.cursor)]
 
 
 def _takes_part(feed: Feed, *, silent: bool) -> bool:

@@ -74,7 +74,8 @@ class Prestager:
         stage = Stage(following)
         with self._lock:
             self._stages.append(stage)
-        work = (stage, manifest, quiet)
+            link = f"{following}-ahead-{len(self._stages)}"
+        work = (stage, link, manifest, quiet)
         threading.Thread(target=self._run, args=work, name=f"ahead-{following}").start()
         return following
 
@@ -93,8 +94,8 @@ class Prestager:
         for stage in list(self._stages):
             stage.ending.set()
 
-    def _run(self, stage: Stage, manifest: Manifest, quiet: Callable[[], bool]) -> None:
-        name = f"{stage.surrogate}-ahead"
+    def _run(self, stage: Stage, name: str, manifest: Manifest, quiet: Callable[[], bool]) -> None:
+        """name: of the link, which is this stage's own"""
         try:
             while not quiet():
                 if stage.ending.wait(LOOK_SECONDS):

@@ -114,7 +114,7 @@ class Quarantine:
             surrogate=endpoint.name,
             replica=endpoint.replica,
             journal=self._journal.place,
-            operation=self._journal.get(number),
+            operation=divergence.asked or self._journal.get(number),
             divergence=divergence,
         )
         try:

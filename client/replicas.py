@@ -29,8 +29,14 @@ from client.session import Session
 from client.settings import ClientSettings
 from client.sources import Sources, chunks_link
 from images import Manifest, blob_root
-from satchel.errors import ConflictError, SatchelError, StateError, UnavailableError
-from satchel.ids import ReplicaId
+from satchel.errors import (
+    ConflictError,
+    IntegrityError,
+    SatchelError,
+    StateError,
+    UnavailableError,
+)
+from satchel.ids import OperationNumber, ReplicaId
 from satchel.progress import Progress, silent
 from wire import CreateReplica, HostStatus, Lane, Link, Links, ReplicaStatus
 
@@ -106,9 +112,13 @@ class Replicas:
         """Whether no more are brought up."""
         return self._closing.is_set()
 
+    def bring_up_no_more(self) -> None:
+        """What is being brought up ends soon, with a StateError. Returns at once."""
+        self._closing.set()
+
     def close(self) -> None:
         """Bring up no more, and end all. Never fails."""
-        self._closing.set()
+        self.bring_up_no_more()
         with self.changing:
             for name in self.names():
                 self.drop(name)
@@ -137,8 +147,8 @@ class Replicas:
 
         progress: told how much has come, in bytes, of what only the giver of a hand-over has, once
         nothing else is waited for. Raises what admission there raises, ConflictError when one takes
-        part there already, StateError when nobody can hand it over, and UnavailableError when it
-        does not come up.
+        part there already, StateError when nobody can hand it over, UnavailableError when it does
+        not come up, and IntegrityError when it cannot be where it says that it is.
         """
         with self.changing:
             self._make_room(surrogate)
@@ -214,7 +224,7 @@ class Replicas:
         link.http.post_json("/v1/replicas", request.to_json())
         status = self._await_running(endpoint, began, giver)
         running = time.monotonic() - began
-        cursor = status.last_operation if stateful else self._session.journal.base
+        cursor = self._cursor(status) if stateful else self._session.journal.base
         feed = self._session.add(endpoint, cursor)
         self._await_joined(feed, began, giver)
         caught_up = time.monotonic() - began
@@ -269,6 +279,14 @@ class Replicas:
             f"the replica at {endpoint.name} does not run after {READY_SECONDS:.0f} s",
             fix="try another surrogate",
         )
+
+    def _cursor(self, status: ReplicaStatus) -> OperationNumber:
+        """Where a replica is. Raises IntegrityError where it cannot be there."""
+        number, last = status.last_operation, self._session.journal.last
+        if number > last:
+            what = f"replica {status.replica} says that it has executed operation {number}"
+            raise IntegrityError(what, why=f"the last one is {last}")
+        return number
 
     def _await_joined(self, feed: Feed, began: float, giver: str) -> None:
         while not feed.joined.wait(WAIT_SECONDS):

@@ -87,6 +87,11 @@ class Runner:
         return self._session
 
     @property
+    def ending(self) -> bool:
+        """Whether the session was told to end."""
+        return self._started is not None and self._started.replicas.closing
+
+    @property
     def manifest(self) -> Manifest:
         """The checkpoint that replicas are resumed from."""
         return self._parts.replicas.manifest
@@ -221,7 +226,9 @@ class Runner:
         }
 
     def settle(self) -> Unsent | None:
-        """Accept nothing more; what home lacks then. See Ending."""
+        """Accept nothing more, and bring up no more replicas; what home lacks then. See Ending."""
+        if self._started:
+            self._started.replicas.bring_up_no_more()
         return self._ending.settle(self._session, self._home) if self._session else None
 
     def close(self) -> None:

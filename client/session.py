@@ -283,18 +283,20 @@ class Session:
             return [read for read in due if read.operation.number <= feed.cursor + 1][:limit]
 
     def read(self, feed: Feed, reads: Sequence[Read], responses: list[Response]) -> None:
-        """Take answers to reads: the first one counts."""
+        """Take answers to reads: the first one counts. Those of a stateful service may differ, as
+        the later one may have seen more operations."""
         with self._changed:
             for read, response in zip(reads, responses, strict=True):
                 if feed.state in FINAL:
                     break
                 read.heard.add(feed)
-                if read.response is None:
+                if not self.stateful:
+                    self._compare(feed, response, read.operation)
+                elif read.response is not None:
+                    self.tally.later_responses += 1
+                if read.response is None and feed.state not in FINAL:
                     read.response, read.leader = response, feed.name
                     self.tally.first_responses[feed.name] += 1
-                else:
-                    self.tally.later_responses += 1
-                    self._compare_reads(feed, read, response)
             self._changed.notify_all()
 
     def sent(self, size: int, *, apart: bool) -> None:
@@ -310,10 +312,7 @@ class Session:
             for response in responses:
                 if feed.state in FINAL:
                     break
-                later, divergences = self._comparison.add(feed, response)
-                self.tally.later_responses += later
-                for divergence in divergences:
-                    self._tell(divergence)
+                self._compare(feed, response)
                 if feed.state not in FINAL:
                     self._answer(feed, response, now)
             self._changed.notify_all()
@@ -384,13 +383,12 @@ class Session:
                 stable=not self.stateful or self.journal.stable >= number,
             )
 
-    def _compare_reads(self, feed: Feed, read: Read, response: Response) -> None:
-        """Those of a stateful service may differ: the later one may have seen more operations."""
-        assert read.response is not None
-        if not self.stateful and response.payload != read.response.payload:
-            self.tally.diverged += 1
-            names = (read.leader, feed.name)
-            logger.error("call %s: %s and %s answered differently", response.number, *names)
+    def _compare(self, feed: Feed, response: Response, asked: Operation | None = None) -> None:
+        """asked: where no journal has it"""
+        later, divergences = self._comparison.add(feed, response)
+        self.tally.later_responses += later
+        for divergence in divergences:
+            self._tell(dataclasses.replace(divergence, asked=asked))
 
     def _answer(self, feed: Feed, response: Response, now: float) -> None:
         pending = self._pending.get(response.number)

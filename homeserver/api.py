@@ -267,10 +267,8 @@ def _operations(home: Home, works: Works) -> flask.Blueprint:
     def submit(name: str) -> Any:
         operations = decode_operations(flask.request.get_data())
         service = claimed(name)
-        responses = service.answer(operations)
-        if "early" in flask.request.args:
-            return streamed(encode_answers(service.replica().early.before(responses)))
-        return streamed(encode_answers(responses))
+        answer = service.answer_early if "early" in flask.request.args else service.answer
+        return streamed(encode_answers(answer(operations)))
 
     @routes.post("/reads")
     def read(name: str) -> Any:

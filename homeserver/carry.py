@@ -152,15 +152,15 @@ def reconcile(service: Service, root: Path) -> int:
     """Log at home what only the log on the media has; how many operations those were. A replica
     that runs at home executes them.
 
-    Raises OperationsDiffer when home has another operation where the two logs meet, OperationGap
-    when they do not meet, LogBusy, LogCorrupt.
+    Raises OperationsDiffer when home has another operation than the media for the last that both
+    have, OperationGap when the two logs do not meet, LogBusy, LogCorrupt.
     """
     path = Media.log_path(root, service.name)
     if not service.record.stateful or not Log.exists(path):
         return 0
     before = service.last_logged
     with Log.open(path) as log:
-        known = max(before, log.first) - 1
+        known = max(min(before, log.last), log.first) - 1
         operations = log.read(OperationNumber(max(known, 0)))
         while batch := list(islice(operations, RECONCILE_BATCH)):
             service.append(batch)

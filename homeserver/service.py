@@ -21,14 +21,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
-from homeserver.doctor import diagnose
+from homeserver.doctor import NothingToExamine, diagnose
 from homeserver.lease import Lease
 from homeserver.machines import Machines, Prepared
 from homeserver.records import CheckpointShelf, ServiceRecord
 from homeserver.retention import Verdict, require_policy
 from homeserver.settings import HomeSettings
 from images import SIGNATURE_NAMESPACE, Manifest
-from replay import Log, Operation, OperationGap, OperationsCut, Response
+from replay import Early, Log, Operation, OperationGap, OperationsCut, Response
 from replica import Replica, ReplicaFailed, ReplicaState
 from satchel.errors import ConflictError, SatchelError, StateError, UnavailableError
 from satchel.ids import CheckpointId, OperationNumber
@@ -218,6 +218,12 @@ class Service:
             if response:
                 yield response
 
+    def answer_early(self, operations: Sequence[Operation]) -> Iterator[Response | Early]:
+        """As `answer`, and before each response what the replica says meanwhile, if there is one.
+        Without one they are logged all the same."""
+        prepared, responses = self._prepared, self.answer(operations)
+        return prepared.replica.early.before(responses) if prepared else responses
+
     def read(self, operations: Sequence[Operation]) -> list[Response]:
         """Execute requests that change nothing, each after the operations before its number; they
         are not logged and do not count. Needs a stateful service.
@@ -326,7 +332,13 @@ class Service:
         self, operations: Sequence[Operation] = (), progress: Progress = silent
     ) -> dict[str, Any]:
         """Whether two fresh replicas execute these operations alike, or, where there are none, the
-        log; see homeserver.doctor. Does not touch the service."""
+        log; see homeserver.doctor. Does not touch the service. Raises NothingToExamine, too, where
+        there is no log."""
+        if not operations and self._log is None:
+            raise NothingToExamine(
+                f"{self.name} has no log to examine",
+                why="it is stateless: nothing is logged, and nothing replayed",
+            )
 
         def log_after(number: OperationNumber) -> Sequence[Operation]:
             if operations:
@@ -359,14 +371,16 @@ class Service:
             return verdicts
 
     def _forget_old(self) -> None:
-        """What the settings do not keep; then the log up to where the newest of them lead on."""
+        """What the settings do not keep; then the log up to where the newest of them lead on, but
+        for one operation: who comes with a history of their own is compared by the last one."""
         self.forget(self._settings.policy)
         if self._log:
             newest = self.shelf.all()[-self._settings.keep_checkpoints :]
             oldest = min(manifest.operation for manifest in newest)
-            self._log.cut(oldest)
+            upto = OperationNumber(max(0, oldest - 1))
+            self._log.cut(upto)
             if self._follower:
-                self._follower.cut(self.name, oldest)
+                self._follower.cut(self.name, upto)
 
     def _compare(self, operation: Operation) -> None:
         assert self._log is not None
@@ -428,7 +442,7 @@ class Service:
                 self._execute(replica)
             failure = replica.failure()
         except SatchelError as error:
-            failure = str(error)
+            failure = replica.failure() or str(error)
         except Exception as error:
             logger.exception("service %s: executing its log failed", self.name)
             failure = repr(error)

@@ -39,7 +39,7 @@ DISK_MIB = (1024, 256 * 1024)
 _PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]+")
 _USER = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
 _PATH = re.compile(r"/|(/[A-Za-z0-9_.+@-]+)+")
-_NEED = re.compile(r"time|randomness")
+_NEED = re.compile(r"time|monotonic|randomness")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=[^\n\0]*")
 
 
@@ -92,8 +92,9 @@ class Recipe:
     workdir:      where it runs
     environment:  NAME=VALUE
     needs:        what it must have from the log, as it would ask the machine for it. `time`: its
-                  wall clock stands at the operation's time; `randomness`: what it draws follows
-                  from the operation's seed
+                  wall clock stands at the operation's time; `monotonic`: the other clocks stand as
+                  well, so that its timers come due with operations only; `randomness`: what it
+                  draws follows from the operation's seed
     adapter_kind: what the port speaks, by the name of an adapter in `replay.adapters`
     stateful:     False: an operation's answer depends on that operation alone
     state:        folders that belong to `user`; their content is the service's state

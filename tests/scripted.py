@@ -5,8 +5,9 @@
 Its service answers HTTP. Each response says how many operations were executed and the hash of all
 of them in order, so two guests that answer alike have executed the same history. Paths do things:
 /hang is executed and never answered, /boom ends the service without an answer, /down finds no
-service, /late is answered after 0.2 s. /early is answered as a desktop does, with EARLY, which
-it says early to who wants parts.
+service, /late is answered after 0.2 s. /recognize is answered whatever was before, as a stateless
+service does. /early is answered as a desktop does, with EARLY, which it says early to who wants
+parts.
 """
 
 import hashlib
@@ -91,7 +92,7 @@ class ScriptedGuest:
             time.sleep(0.2)
         self.last = request.number
         self.history = hashlib.sha256(self.history.encode() + request.payload).hexdigest()
-        body = f"{self.last} {self.history}\n"
+        body = "heard\n" if path == b"/recognize" else f"{self.last} {self.history}\n"
         self.answer = f"HTTP/1.1 200 OK\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
         if path == b"/boom":
             self.answer = b""

@@ -34,7 +34,8 @@ def command(
 ) -> None:
     """Show the routes of SERVICE to other surrogates.
 
-    Seconds are predicted from what moves took before, and from how fast operations are.
+    Seconds are predicted from what moves took before, and from how fast operations are. To `stay`
+    takes nothing: beside it is how fast the nearest replica answers now.
     """
     if history:
         _past(context, check_name(service, "service"), as_json=as_json)
@@ -45,6 +46,7 @@ def command(
         show({"plans": plans}, as_json=True)
         return
     rows = [row(plan, route) for plan in plans for route in plan["routes"]]
+    rows += [_stay(plan) for plan in plans[:1]]
     show(rows, as_json=False, columns=COLUMNS)
     for plan in plans:
         if (count := plan["break_even_operations"]) is not None:
@@ -57,6 +59,11 @@ def command(
 def row(plan: dict[str, Any], route: dict[str, Any]) -> dict[str, Any]:
     """Of a table of routes."""
     return {"surrogate": plan["surrogate"], **route, "seconds": f"{route['seconds']:.1f}"}
+
+
+def _stay(plan: dict[str, Any]) -> dict[str, Any]:
+    paces = [f"{seconds:.2f} s an operation at {name}" for name, seconds in plan["stay"].items()]
+    return {"route": "stay", "seconds": "0.0", "limit": next(iter(paces), None)}
 
 
 def _past(context: Context, service: str, *, as_json: bool) -> None:

@@ -20,6 +20,7 @@ from client.runner import Runner
 from client.running import control_socket, only_session
 from client.settings import Policy
 from console import deaf_to_signals, json_option, show, wait_for
+from satchel.errors import SatchelError
 from wire import serve
 
 CONTROL_THREADS = 4
@@ -83,7 +84,16 @@ def command(
             show({"service": service, "url": front.url}, as_json=as_json)
             stack.enter_context(live(runner.status))
             if surrogate:
-                runner.move(surrogate)
+                _move(runner, surrogate)
             wait_for(stop)
         finally:
             deaf_to_signals()
+
+
+def _move(runner: Runner, surrogate: str) -> None:
+    """Until there is a replica there, or the session is told to end."""
+    try:
+        runner.move(surrogate)
+    except SatchelError:
+        if not runner.ending:
+            raise

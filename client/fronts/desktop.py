@@ -7,9 +7,10 @@ the order of arrival. The screen is kept here, and viewers are served from it, s
 of which replica answers, and one that connects costs no operation. What a replica says early of its
 answer is shown until an answer comes, whichever replica's. The first operation of a session
 asks for the whole screen, and so does one after an answer that was lost, or did not come in time:
-that one is made without an event, too, as what was typed may well be executed by then. A viewer
-waits for the first screen however long it takes: a machine that has just come up may need longer
-for it than an answer may.
+that one is made without an event, too, as what was typed may well be executed by then. So does
+one after an answer of another size; if the whole screen has that size, too, whoever answered before
+was wrong, and viewers begin anew. A viewer waits for the first screen however long it takes: a
+machine that has just come up may need longer for it than an answer may.
 """
 
 from __future__ import annotations
@@ -55,6 +56,7 @@ class Desktop:
         self._awaited: object = None  # the operation under way
         self._failure: SatchelError | None = None
         self._screen: Screen | None = None
+        self._strange: tuple[int, int] | None = None  # another size, of the last answer
         self._viewers: set[Viewer] = set()
         self._stream = StreamPort("vnc", port, self._serve)
         self.port, self.url = self._stream.port, self._stream.url
@@ -143,8 +145,7 @@ class Desktop:
         if update.failed:
             raise NoResponse(f"the desktop gave no answer to operation {answer.number}")
         with self.changed:
-            if self._screen is None:
-                self._screen = Screen(update.width, update.height)
+            self._screen = self._of_size((update.width, update.height), whole=whole)
             self._awaited = None
             areas = self._screen.tiles(update)
             self._lost = not self._screen.apply(update)
@@ -152,6 +153,19 @@ class Desktop:
                 logger.error("operation %d does not go with what is shown", answer.number)
                 self._look = not whole  # once; a replica that lies again waits for the next event
             self._note(areas)
+
+    def _of_size(self, size: tuple[int, int], *, whole: bool) -> Screen:
+        """The screen for an answer of that size. Called with the lock."""
+        screen, before = self._screen, self._strange
+        if screen is None:
+            return Screen(*size)
+        self._strange = None if size == (screen.width, screen.height) else size
+        if self._strange is None or not (whole and size == before):
+            return screen
+        for viewer in self._viewers:
+            viewer.leave()
+        self._strange = None
+        return Screen(*size)
 
     def _foresee(self, awaited: object, said: bytes) -> None:
         """Show what a replica is going to answer, if that is waited for still."""

@@ -25,7 +25,10 @@ def _talk(session: Session, connection: socket.socket) -> None:
             except UsageError as error:
                 connection.sendall(_error(error))
                 return
-            if words is None or words[0].upper().startswith((b"QUIT", b"POST", b"HOST:")):
+            if words is None or words[0].upper().startswith((b"POST", b"HOST:")):
+                return
+            if words[0].upper() == b"QUIT":
+                connection.sendall(b"+OK\r\n")
                 return
             payload = redis.encode(words)
             try:

@@ -95,6 +95,11 @@ class Viewer:
             writer.join()
             self._let_go()
 
+    def leave(self) -> None:
+        """It may connect anew. Called with the desktop's lock."""
+        self._gone = True
+        self._end()
+
     def note(self, areas: set[Area]) -> None:
         """These tiles have changed. Called with the desktop's lock."""
         self._dirty |= areas

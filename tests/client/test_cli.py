@@ -21,6 +21,7 @@ import pytest
 
 from client.history import History
 from client.running import running_session
+from surrogate.fetching import Fetcher
 from surrogate.prefetch import Prefetcher
 from testbed.roles import client_settings
 from tests.client.commands import SATCHEL, Commands
@@ -163,6 +164,36 @@ def test_a_move_by_hand_over_says_what_it_waits_for(
     assert (move.returncode, more) == (0, "")
 
 
+def test_plan_shows_the_routes_there_are_and_what_it_is_to_stay(person: Person) -> None:
+    person.runs("notes", "--media", str(person.world.stick))
+    for _ in range(2):  # single operations tell how fast a replica is
+        person.sees("call", "notes", "GET", "/")
+    plans = person.sees("plan", "notes")["plans"]
+    assert [plan["surrogate"] for plan in plans] == ["a", "b"]
+    assert {route["route"] for route in plans[0]["routes"]} == {"replay", "fresh"}
+    assert list(plans[0]["stay"]) == ["home"]
+    (only,) = person.sees("plan", "notes", "--at", "b")["plans"]
+    assert only["surrogate"] == "b"
+    shown = person.types("plan", "notes").stdout
+    rows = [" ".join(line.split()) for line in shown.splitlines()]
+    assert any(row.startswith("a replay ") and "media" in row for row in rows)
+    assert any(re.fullmatch(r"- stay 0\.0 - [0-9.]+ s an operation at home", row) for row in rows)
+    assert exit_code_and_text(person.types("plan", "notes", "--at", "c"))[0] == 3
+
+
+def test_paths_are_added_listed_and_forgotten(person: Person) -> None:
+    def code(*words: str) -> int:
+        return person.types("path", *words).returncode
+
+    assert person.sees("path", "ls") == []
+    assert code("add", "a", "b") == 0
+    assert code("add", "b", "a", "b") == 0
+    assert [row["path"] for row in person.sees("path", "ls")] == ["a b", "b a b"]
+    assert (code("add", "a", "b"), code("add", "a"), code("add", "a", "c")) == (5, 2, 3)
+    assert (code("rm", "b", "a"), code("rm", "a", "b")) == (3, 0)
+    assert person.types("path", "ls").stdout.split() == ["path", "b", "a", "b"]
+
+
 def test_status_is_readable_for_people(person: Person) -> None:
     person.runs("notes", "--media", str(person.world.stick))
     person.sees("move", "notes", "--to", "a")
@@ -220,6 +251,25 @@ def test_an_interrupt_while_a_replica_is_brought_up_leaves_nothing(person: Perso
     process = person.runs("notes", "--media", str(person.world.stick), "--at", "a")
     process.send_signal(signal.SIGINT)
     assert process.wait(60) == 130
+    assert eventually(lambda: nothing_is_left(person.world))
+
+
+def test_stop_ends_a_session_whose_replica_is_being_brought_up(
+    person: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = threading.Event()
+
+    def never(*_: object) -> bytes:
+        held.wait(120)
+        return b""
+
+    monkeypatch.setattr(Fetcher, "read", never)
+    process = person.runs("notes", "--media", str(person.world.stick), "--at", "a")
+    assert eventually(person.world.spots["a"].replicas)
+    stopped = person.sees("stop", "notes")
+    held.set()
+    assert stopped == {"stopped": "notes"}
+    assert process.wait(60) == 0
     assert eventually(lambda: nothing_is_left(person.world))
 
 

@@ -73,3 +73,15 @@ def test_of_old_answers_the_digests_are_kept_and_of_older_ones_nothing(
     ((whole,),) = (answers.add(near, said("lie", number))[1] for number in (10,))
     assert whole.expected.payload == b"t" * 300
     assert answers.add(near, said("lie", 2)) == (False, [])
+
+
+def test_one_that_replays_a_long_log_is_compared_as_soon_as_it_comes_to_what_is_remembered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(comparison, "OPERATIONS_KEPT", 8)
+    answers, home, near = Comparison(HOME), feed(HOME), feed("a")
+    for number in range(1, 31):
+        answers.add(home, said("truth", number))
+    found = [answers.add(near, said("lie", number)) for number in range(1, 31)]
+    assert [later for later, _ in found] == [False] * 22 + [True] * 8
+    assert [[d.operation for d in told] for _, told in found[22:]] == [[n] for n in range(23, 31)]

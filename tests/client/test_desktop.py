@@ -12,6 +12,7 @@ import threading
 import time
 import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import matplotlib.image
@@ -539,6 +540,25 @@ def test_a_screen_of_another_size_is_not_shown_and_the_right_one_is_asked_for(
     assert set(shown) == set(AREAS)
     assert shown[AREAS[9 % len(AREAS)]] == struct.pack("<I", 0x90909) * (64 * 36)
     assert bench.painter.whole == [True, False, True]
+
+
+def test_a_size_that_is_answered_twice_is_the_desktop_s_and_viewers_begin_anew(
+    bench: Bench, viewer: Raw
+) -> None:
+    def lies(operation: Operation) -> bytes:
+        bench.replica.says = bench.painter
+        pixels = bytes(64 * 64 * 4)
+        digest = hashlib.sha256(hashlib.sha256(pixels).digest()).digest()
+        part = rfb.RECTANGLE.pack(0, 0, 64, 64, rfb.RAW) + pixels
+        head = struct.pack("<4sBBHH", b"SATS", 2, 1, 64, 64) + digest
+        return rfb.normalise(head + zlib.compress(b"\0\0\0\1" + part), operation)
+
+    bench.replica.says = lies
+    assert viewer.greet() == (64, 64)
+    viewer.key(9)
+    assert viewer.stream.read() == b""
+    with closing(Raw(bench.front.port)) as again:
+        assert again.greet() == (WIDTH, HEIGHT)
 
 
 def test_a_connection_that_cannot_be_accepted_is_not_the_last(

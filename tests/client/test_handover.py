@@ -17,6 +17,7 @@ from satchel.errors import NotFoundError, StateError, UnavailableError
 from tests.client.test_runner import replica_states
 from tests.client.world import World, post
 from tests.needs import requires
+from tests.scripted import ScriptedGuest
 from tests.waiting import eventually
 from wire import HandedOver, Link
 
@@ -200,3 +201,24 @@ def test_a_hand_over_that_fails_on_the_way_becomes_a_replay(
     assert runner.move("b").route is Route.REPLAY
     assert post(url).status_code == 200
     assert runner.status()["diverged"] == 0
+
+
+def test_a_machine_that_is_not_what_home_has_is_replaced_by_a_replay(carried: World) -> None:
+    runner = carried.runner()
+    url = carried.proxy(runner)
+    runner.move("a")
+    post(url)
+    assert eventually(lambda: {row["lag"] for row in runner.status()["replicas"]} == {0})
+    guest = carried.spots["a"].driver.machines[-1].guest
+    assert isinstance(guest, ScriptedGuest)
+    guest.history = "its surrogate has had it execute something else"
+    given = runner.move("b", route=Route.HANDOVER)
+    post(url)
+    assert eventually(lambda: [q["restarted"] for q in runner.status()["quarantined"]] == [True])
+    (case,) = runner.status()["quarantined"]
+    assert (case["surrogate"], case["replica"], case["operation"]) == ("b", given.replica, 2)
+    for _ in range(3):
+        assert post(url).status_code == 200
+    assert eventually(lambda: runner.session.tally.later_responses >= 5)
+    assert replica_states(runner) == {"home": "joined", "b": "joined"}
+    assert runner.status()["diverged"] == 1

@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Moves under load: every operation once and in order, whatever is lost on the way."""
 
+import http.client
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 import pytest
 
@@ -94,6 +95,20 @@ def test_operations_that_arrive_during_a_move_are_executed_once_and_in_order(
     with load(carried, runner):
         assert runner.move("b", route=route).route is route
         assert carried.spots["a"].replicas() == []
+
+
+def test_a_program_s_connection_stays_open_from_surrogate_to_surrogate(carried: World) -> None:
+    runner = carried.runner()
+    url = carried.proxy(runner)
+    with closing(http.client.HTTPConnection(url.removeprefix("http://"), timeout=60)) as program:
+        program.connect()
+        ours = program.sock.getsockname()
+        for number, spot in enumerate(("a", "b", "a"), 1):
+            runner.move(spot)
+            program.request("POST", "/api/notes", b"x")
+            answer = program.getresponse()
+            assert (answer.status, int(answer.read().split()[0])) == (200, number)
+            assert program.sock.getsockname() == ours
 
 
 def test_a_surrogate_that_vanishes_while_it_hands_over_costs_no_operation(

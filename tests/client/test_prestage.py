@@ -2,14 +2,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a service needs is at the next surrogate before its user is."""
 
+import dataclasses
+from pathlib import Path
+
 import pytest
 
 from client import prestage
+from client.history import History
 from client.paths import Paths
+from client.prestage import Prestager
 from client.routes import Route
+from client.settings import ClientSettings
+from tests.client.test_routes import MADE
 from tests.client.world import World, post
+from tests.images.test_manifest import manifest
 from tests.needs import requires
 from tests.waiting import eventually
+from wire import Links, Peer
 
 pytestmark = requires("nbdkit", "nbdfuse", "fusermount3", "fuse", "sshd", "ssh")
 
@@ -35,6 +44,18 @@ def test_along_a_path_the_next_surrogate_has_it_before(carried: World) -> None:
     assert len(runner.status()["staged"]) == 1  # nothing comes after b
 
 
+def test_where_one_went_before_is_where_one_is_expected_again(carried: World) -> None:
+    history = History.of(carried.settings.state, "notes")
+    for there in "abab":
+        history.add(dataclasses.replace(MADE, surrogate=there))
+    runner = carried.runner()
+    runner.move("a")
+    assert eventually(lambda: [row["done"] for row in runner.status()["staged"]] == [True])
+    (row,) = runner.status()["staged"]
+    assert (row["surrogate"], row["error"]) == ("b", None)
+    assert sum(row["bytes"].values()) > 0
+
+
 def test_a_guess_that_cannot_be_reached_is_told_and_costs_nothing_else(carried: World) -> None:
     Paths(carried.settings.state).add(["a", "b"])
     carried.spots["b"].cut()
@@ -43,6 +64,22 @@ def test_a_guess_that_cannot_be_reached_is_told_and_costs_nothing_else(carried: 
     runner.move("a")
     assert eventually(lambda: any(row["error"] for row in runner.status()["staged"]))
     assert post(url).status_code == 200
+
+
+def test_who_is_expected_twice_has_a_link_for_each_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What ends late, as after a walk, closes its own link only."""
+    names: list[str] = []
+    monkeypatch.setattr(Prestager, "_bring", lambda self, stage, name, *_: names.append(name))
+    Paths(tmp_path).add(["a", "b"])
+    settings = ClientSettings(state=tmp_path, surrogates={"b": Peer("b")})
+    with Links(tmp_path / "l") as links:
+        prestager = Prestager(settings, "notes", links, lambda *_: ())
+        for _ in range(2):
+            assert prestager.expect("a", manifest(), lambda: True) == "b"
+        assert eventually(lambda: len(names) == 2)
+    assert len(set(names)) == 2
 
 
 def test_without_a_path_and_a_past_nothing_is_brought_anywhere(carried: World) -> None:

@@ -108,3 +108,27 @@ def test_one_that_strays_again_and_again_is_brought_up_a_few_times_only(
     assert post(url).status_code == 200
     assert eventually(lambda: replica_states(runner)["a"] == "joined")
     assert len(carried.spots["a"].driver.machines) == started + 1
+
+
+def test_of_a_stateless_service_the_evidence_has_the_operation_which_no_log_has(
+    world: World,
+) -> None:
+    world.home.launch("speech")
+    world.home.carry("speech", world.stick)
+    world.spots["a"].driver.guest = Straying
+    runner = world.runner("speech")
+    url = world.proxy(runner)
+    runner.move("a")
+
+    def strayed() -> bool:
+        post(url, "/local")
+        return bool(runner.status()["quarantined"])
+
+    assert eventually(strayed)
+    case = runner.status()["quarantined"][0]
+    evidence = Path(case["evidence"])
+    operation = Operation.decode((evidence / "operation").read_bytes())
+    assert operation.number == case["operation"]
+    assert operation.payload.startswith(b"POST /local ")
+    assert json.loads((evidence / "evidence.json").read_text())["journal"] is None
+    assert b"I am machine" in (evidence / "replica.response").read_bytes()

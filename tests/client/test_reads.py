@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -23,6 +24,7 @@ from client.session import Answer, NoResponse, Session
 from client.settings import ClientSettings, Policy
 from replay import Operation
 from replay.adapters import http
+from satchel.errors import NotFoundError
 from satchel.ids import OperationNumber
 from tests.client.replicas import InProcess, silence
 from tests.client.test_journal import Places
@@ -252,6 +254,30 @@ def test_what_operations_take_without_the_way_is_what_the_nearest_replica_says(
     settings = ClientSettings(state=tmp_path, surrogates={"b": Peer("b")})
     planner = Planner(settings, "try", session, None, {})
     assert planner.plan("b", manifest(), media=True).situation.pace == pytest.approx(0.002, rel=0.5)
+    session.close()
+
+
+def test_a_surrogate_that_is_left_while_one_plans_is_no_fault(
+    places: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Gone(InProcess):
+        def status(self, **_: float) -> object:
+            raise NotFoundError("no such replica")
+
+    session, near = make(places, "all"), Gone("a")
+    assert session.add(near, START).joined.wait(60)
+    there: dict[str, Any] = {"a": near}
+    settings = ClientSettings(state=tmp_path, surrogates={"b": Peer("b")})
+    planner = Planner(settings, "try", session, None, there)
+    feed = session.feed
+
+    def leaving(name: str) -> Feed | None:
+        there.pop("a", None)
+        return feed(name)
+
+    monkeypatch.setattr(session, "feed", leaving)
+    routes = planner.plan("b", manifest(), media=True).routes
+    assert [route.route for route in routes] == [Route.REPLAY]
     session.close()
 
 

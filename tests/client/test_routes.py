@@ -269,3 +269,13 @@ def test_a_route_is_shown_in_the_units_of_every_other_table(
     show([row({"surrogate": "cafe"}, route)], as_json=False)
     shown = capsys.readouterr().out.splitlines()[1]
     assert shown.split() == ["cafe", "replay", "3.2", "media", "3.0", "MiB,", "home", "9", "B"]
+
+
+def test_a_move_with_numbers_that_cannot_be_meant_spoils_no_others(tmp_path: Path) -> None:
+    """Those of a hand-over follow from what a surrogate says."""
+    history = History.of(tmp_path, "notes")
+    history.add(MADE)
+    history.add(dataclasses.replace(HANDED, bytes=2**63))
+    assert history.moves() == [MADE]
+    history.add(HANDED)
+    assert history.moves() == [MADE, HANDED]

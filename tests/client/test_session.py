@@ -16,7 +16,13 @@ from client.endpoints import HOME
 from client.feed import FeedState
 from client.journal import Journal
 from client.session import Answer, NoResponse, NotStable, Session
-from satchel.errors import ConflictError, NotFoundError, SatchelError, StateError
+from satchel.errors import (
+    CapacityError,
+    ConflictError,
+    NotFoundError,
+    SatchelError,
+    StateError,
+)
 from satchel.ids import OperationNumber
 from tests.client.replicas import InProcess, silence
 from tests.client.test_journal import Places
@@ -170,6 +176,19 @@ def test_patience_begins_anew_after_every_answer(
         near.fault = None
         assert eventually(lambda: state(session, "a") is FeedState.JOINED)
     assert near.executed == [1, 2, 3, 4]
+
+
+def test_home_whose_disk_is_full_takes_part_again_when_there_is_room(session: Session) -> None:
+    home = InProcess(HOME)
+    session.add(home, START)
+    session.add(InProcess("a"), START)
+    call(session)
+    home.fault = CapacityError("no room for an operation in home's log")
+    assert call(session).leader == "a"
+    assert eventually(lambda: state(session, HOME) is FeedState.SILENT)
+    home.fault = None
+    assert eventually(lambda: home.executed == [1, 2])
+    assert eventually(lambda: state(session, HOME) is FeedState.JOINED)
 
 
 def test_a_replica_that_ended_is_lost_at_once(session: Session) -> None:
@@ -470,6 +489,29 @@ def test_a_stateless_service_is_spared_what_was_answered_and_remembers_nothing(
     session.drop("a")
     session.add(late, START)
     assert call(session).leader in ("b", HOME)
+    session.close()
+
+
+def test_who_answers_a_stateless_call_otherwise_than_home_is_in_quarantine() -> None:
+    told: list[Divergence] = []
+    session = Session(
+        Journal(None, None), stateful=False, response_seconds=60.0, on_quarantine=told.append
+    )
+    home, liar = InProcess(HOME, stateful=False), InProcess("a", stateful=False)
+    liar.says = lambda op: b"a lie"
+    home.gate.clear()
+    session.add(home, START)
+    session.add(liar, START)
+    assert call(session).payload == b"a lie"
+    home.gate.set()
+    assert eventually(lambda: state(session, "a") is FeedState.QUARANTINED)
+    (divergence,) = told
+    assert divergence.feed.name == "a"
+    assert divergence.asked is not None
+    assert divergence.asked.payload == b"1 x"
+    assert (divergence.said.payload, divergence.expected.payload) == (b"a lie", b"did 1 x")
+    assert call(session).payload == b"did 2 x"
+    assert session.tally.diverged == 1
     session.close()
 
 

@@ -52,11 +52,21 @@ def status(api: HttpClient) -> ServiceStatus:
     return ServiceStatus.from_json(api.get_json(NOTES))
 
 
-def submit(api: HttpClient, *numbers: int, client: str = "laptop") -> list[int]:
+def submit(api: HttpClient, *numbers: int, client: str = "laptop", query: str = "") -> list[int]:
     data = encode_operations(operation(number) for number in numbers)
     headers = {"X-Satchel-Client": client}
-    answer = api.post_bytes(f"{NOTES}/operations", data, headers=headers)
+    answer = api.post_bytes(f"{NOTES}/operations{query}", data, headers=headers)
     return [response.number for response in decode_responses(answer)]
+
+
+@pytest.mark.parametrize("query", ["", "?early=1"])
+def test_without_a_replica_an_operation_is_logged_all_the_same(api: HttpClient, query: str) -> None:
+    api.post_json("/v1/services", {"name": "notes", "image": "notes"})
+    with pytest.raises(StateError, match="satchel-home launch notes"):
+        submit(api, 1, query=query)
+    assert status(api).last_logged == 1
+    api.post_json(f"{NOTES}/launch", {})
+    assert submit(api, 1, 2, query=query) == [1, 2]
 
 
 def test_the_life_of_a_service(api: HttpClient) -> None:

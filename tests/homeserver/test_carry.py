@@ -198,6 +198,17 @@ def test_a_media_that_parted_from_home(bench: Bench, media: Path) -> None:
     assert media_contents(media) == []
 
 
+def test_a_media_that_parted_from_home_and_ends_before_it(bench: Bench, media: Path) -> None:
+    """Else its log would be cut, and what only it has be gone without a word."""
+    service = bench.running()
+    run(service, 1, 6)
+    log_on(media, [operation(1), operation(2), operation(3, "/other")])
+    with pytest.raises(OperationsDiffer, match="operation 3 of notes differs"):
+        bench.home.carry("notes", media)
+    with Log.open(Media.log_path(media, "notes")) as log:
+        assert list(log.read(OperationNumber(2))) == [operation(3, "/other")]
+
+
 def test_a_media_that_leaves_operations_out(bench: Bench, media: Path) -> None:
     service = bench.running()
     run(service, 1, 3)

@@ -5,6 +5,7 @@
 import shutil
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -16,7 +17,7 @@ from homeserver.records import RecordDamaged
 from homeserver.service import NotExecutedYet, NotLaunched, OperationsDiffer
 from hypervisor import FakeMachine, MachineUnsupported
 from images import ImageNotBuilt, Manifest
-from replay import OperationGap, OperationsCut, Response
+from replay import Log, Operation, OperationGap, OperationsCut, Response
 from replica import (
     RESUME,
     STEADY,
@@ -131,6 +132,20 @@ def test_an_operation_is_answered_before_the_next_one_is_executed(bench: Bench) 
 def scripted(machine: FakeMachine) -> ScriptedGuest:
     assert isinstance(machine.guest, ScriptedGuest)
     return machine.guest
+
+
+def test_a_machine_that_dies_right_before_an_operation(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service, read = bench.running(), Log.read
+
+    def dying(log: Log, after: OperationNumber) -> Iterator[Operation]:
+        bench.machine().crash("the power failed")
+        return read(log, after)
+
+    monkeypatch.setattr(Log, "read", dying)
+    with pytest.raises(ReplicaFailed, match="the power failed"):
+        list(service.answer([operation(1)]))
 
 
 def test_a_machine_that_dies_under_an_operation(bench: Bench) -> None:
@@ -350,9 +365,9 @@ def test_the_log_leads_on_from_the_oldest_checkpoint_that_is_kept(bench: Bench) 
         first.append(service.checkpoint().manifest)
     assert [manifest.id for manifest in service.shelf.all()] == [m.id for m in first[-2:]]
     assert first[-1].parent == first[-2].id
-    assert service.operations(OperationNumber(3), 10) == [operation(4)]
+    assert service.operations(OperationNumber(2), 10) == [operation(3), operation(4)]
     with pytest.raises(OperationsCut):
-        service.operations(OperationNumber(2), 10)
+        service.operations(OperationNumber(1), 10)
     list(service.answer([operation(2)]))  # known, though its response and its record are gone
     assert executed(service) == 4
 
@@ -510,6 +525,8 @@ def test_a_stateless_service_has_no_log(bench: Bench) -> None:
     assert service.last_logged == 0
     assert service.checkpoint().manifest.operation == 2
     assert not (bench.settings.services / "speech" / "log").exists()
+    with pytest.raises(NotFoundError, match="speech has no log to examine: it is stateless"):
+        service.diagnose()
 
 
 def test_a_service_is_added_and_removed(bench: Bench) -> None:

@@ -13,7 +13,8 @@ from client.endpoints import HOME
 from client.fronts import open_front
 from client.journal import Journal
 from client.session import Session
-from replay import Operation, adapters
+from replay import AgentChannel, Operation, adapters
+from replay.adapters import redis
 from satchel.ids import OperationNumber
 from testbed.built import built_image
 from tests.client.replicas import InProcess
@@ -24,6 +25,10 @@ pytestmark = [
     pytest.mark.machine,
     requires("qemu-system-x86_64", "mmdebstrap", "apt-get", "redis-cli"),
 ]
+
+
+TIME = 2_000_000_000 * 10**9
+"""Later than any operation of a session of today."""
 
 
 class InGuest(InProcess):
@@ -64,6 +69,36 @@ def test_redis_cli_works_on_a_guest(tmp_path: Path, short_path: Path) -> None:
         check_the_clock_is_the_logs(session, cli)
         session.close()
         front.close()
+        check_pauses_do_not_tell(guest.channel)
+
+
+def check_pauses_do_not_tell(channel: AgentChannel) -> None:
+    """What is done between operations, to expired keys and to tables that are too large, is done at
+    operations: the answers are the same whenever a replica comes to execute them."""
+    keys = [b"key%d" % number for number in range(300)]
+    commands = [
+        [b"FLUSHALL"],
+        [b"MSET", *(part for key in keys for part in (key, b"word"))],
+        [b"SET", b"short", b"lived", b"PX", b"100"],
+        [b"DEL", *keys[10:]],
+        [b"DBSIZE"],
+        [b"SCAN", b"0"],
+        [b"OBJECT", b"IDLETIME", keys[0]],
+    ]
+
+    def told(pause: float) -> list[bytes]:
+        before, answers = channel.last, []
+        for number, words in enumerate(commands, before + 1):
+            # Where a play begins and what it does are the same distance apart each time.
+            time_ns = TIME + (before * 1000 + number - before) * 10**9
+            asked = Operation(OperationNumber(number), time_ns, 1, redis.encode(words))
+            answers.append(channel.execute(asked, 60.0).payload)
+            time.sleep(pause if words[0] == b"DEL" else 0)
+        return answers[-3:]
+
+    answers = [told(0.0), told(2.5), told(0.0)]
+    print(answers[0])
+    assert answers[0] == answers[1] == answers[2]
 
 
 def check_the_clock_is_the_logs(session: Session, cli: Callable[..., str]) -> None:

@@ -1,0 +1,112 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Two clients of one service: one at a time, and none takes the other one's past for its own."""
+
+import threading
+
+import pytest
+
+from client import Runner, feed
+from client.endpoints import HomeEndpoint
+from satchel.errors import ConflictError
+from satchel.ids import OperationNumber
+from tests.client.world import World, post
+from tests.needs import requires
+from tests.waiting import eventually
+
+pytestmark = requires("nbdkit", "nbdfuse", "fusermount3", "fuse", "sshd", "ssh")
+
+
+def test_one_client_at_a_time_unless_it_takes_over(carried: World) -> None:
+    runner = carried.runner()
+    url = carried.proxy(runner)
+    post(url)
+    phone = {"name": "phone", "data": carried.folder / "p", "run": carried.folder / "q"}
+    carried.folder.joinpath("q").mkdir()
+    with pytest.raises(ConflictError, match="notes is held by client laptop") as raised:
+        carried.runner(media=False, **phone)  # type: ignore[arg-type]
+    assert raised.value.exit_code == 5
+    assert "--take-over" in raised.value.fix
+    assert post(url).status_code == 200
+    other = carried.runner(media=False, take_over=True, **phone)  # type: ignore[arg-type]
+    assert other.session.journal.last == 2
+    assert post(carried.proxy(other)).status_code == 200
+    answer = post(url)
+    assert answer.status_code == 409
+    assert "held by client phone" in answer.json()["what"]
+    assert runner.status()["refusal"] is not None
+    assert post(url).status_code == 409
+    assert carried.home.executed("notes") == 3
+
+
+def test_a_client_that_could_not_know_of_another_one_does_not_go_on_from_its_past(
+    carried: World,
+) -> None:
+    carried.home.cut()
+    runner = carried.runner()
+    runner.move("a")
+    url = carried.proxy(runner)
+    assert post(url).status_code == 200
+    carried.home.mend()
+    service = carried.home.home.service("notes")
+    service.lease.release("laptop")
+    service.lease.claim("phone")
+    assert eventually(lambda: runner.session.refusal)
+    assert post(url).status_code == 409
+
+
+@pytest.mark.parametrize("checkpoints", [0, 2])
+def test_histories_that_parted_are_told_at_the_next_start(carried: World, checkpoints: int) -> None:
+    """Also where home has cut its log up to its last operation."""
+    runner = carried.runner()
+    runner.move("a")
+    carried.home.cut()
+    url = carried.proxy(runner)
+    for _ in range(2):
+        assert post(url).headers["X-Satchel-Leader"] == "a"
+    runner.close()
+    carried.home.mend()
+    carried.home.home.service("notes").lease.release("laptop")
+    other = carried.runner(media=False, data=carried.folder / "p")
+    post(carried.proxy(other))
+    assert other.session.wait_stable(60)
+    other.close()
+    for _ in range(checkpoints):
+        carried.home.home.service("notes").checkpoint()
+    late = Runner(carried.settings, "notes", media=carried.stick)
+    with pytest.raises(ConflictError, match="operation 1 in the journal is not the one in home"):
+        late.start()
+    late.close()
+    assert carried.home.executed("notes") == 1
+
+
+def test_what_another_client_did_while_this_one_slept_is_not_taken_for_its_own(
+    carried: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feed, "HEARTBEAT_SECONDS", 0.2)
+    asleep, awake, true = threading.Event(), threading.Event(), HomeEndpoint.position
+
+    def sleepy(endpoint: HomeEndpoint) -> OperationNumber:
+        if endpoint._home.client == "laptop":
+            asleep.set()
+            awake.wait(60)
+        return true(endpoint)
+
+    runner = carried.runner()
+    post(carried.proxy(runner))
+    assert runner.session.wait_stable(60)
+    monkeypatch.setattr(HomeEndpoint, "position", sleepy)
+    assert asleep.wait(60)
+    carried.home.home.service("notes").lease.release("laptop")
+    carried.folder.joinpath("q").mkdir()
+    phone = carried.runner(
+        media=False, name="phone", data=carried.folder / "p", run=carried.folder / "q"
+    )
+    for _ in range(3):
+        post(carried.proxy(phone))
+    assert phone.session.wait_stable(60)
+    phone.close()
+    awake.set()
+    assert eventually(lambda: runner.session.refusal)
+    assert isinstance(runner.session.refusal, ConflictError)
+    assert runner.session.journal.stable == 1
