@@ -581,5 +581,5 @@ class Directory:
         record = known.blocks.get(message.first) if known else None
         native = known is not None and known.native == node
         if native or (record is not None and record.owner == node):
-            return [Append(node, message), Reply(node, token, Done(*about))]
+            return [Append(node, message, token), Reply(node, token, Done(*about))]
         return [Reply(node, token, Refused(*about, (message.first,)))]
