@@ -387,7 +387,10 @@ class Duplex:
             if self._ended is None:
                 raise RemoteProtocolError(f"{self.name} answered what was not asked")
         elif kind is Kind.REPLY:
-            call.settle(payload)
+            try:
+                call.settle(payload)
+            except Exception:  # of who takes it: an OSError would be taken for the connection's
+                log.exception("%s", self.name)
         else:
             call.fail(PeerFailed(f"{self.name} failed", why=payload.decode(errors="replace")))
 

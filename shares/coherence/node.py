@@ -390,6 +390,15 @@ class Node:
         if known is not None:
             failed(known, request)
 
+    def lose(self, file: FileId, numbers: Iterable[int]) -> set[int]:
+        """Of an Update or a Granted that `answer` took, content that is not to be had here after
+        all. The numbers of those to be declined: the others are on their way once more, and home
+        counts on their being here."""
+        lost = [(number, self._files[file].blocks[number]) for number in numbers]
+        for _, block in lost:
+            block.valid, block.shared, block.version = False, True, 0
+        return {number for number, block in lost if not (block.fetching or block.owning)}
+
     def log_sent(self, file: FileId, number: int) -> None:
         """A write to the block is on its way to home's log; until log_done nobody reads it here,
         because it would be lost with this node."""

@@ -21,6 +21,7 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from satchel.errors import IntegrityError
@@ -244,13 +245,17 @@ class Content(Opening, Settling):
             raise access.error
 
     def _step(self, access: Access) -> bool:
-        """Have the access go on; post what it lacks."""
+        """Have the access go on; post what it lacks. Whether it is over, done or failed."""
         self._copies.logs = access.logs
         file = access.file
         if isinstance(access, Write | SetExtent):
             self._windows.withdraw_whole(file)
         self._copies.absorb(file)
-        needs = access.advance(self._copies)
+        try:
+            needs = access.advance(self._copies)
+        except OSError as error:  # this node's disk is full, say: the program's, on any thread
+            access.error = error
+            return True
         if file.pinned is access and file.pinned_until == 0.0:
             file.pinned_until = time.monotonic() + PIN_SECONDS
         for need in needs:
@@ -317,7 +322,10 @@ class Content(Opening, Settling):
                 else:
                     raise IntegrityError("home's reply does not fit", why=type(reply).__name__)
             except (IntegrityError, ValueError) as error:
-                self._refuse(request, OSError(errno.EIO, str(error)))
+                self._lose(request, OSError(errno.EIO, str(error)))
+                return
+            except OSError as error:  # this node's disk is full, say
+                self._lose(request, error)
                 return
             self._go_on(request.file)
             if isinstance(request, Own) and request.whole:
@@ -325,6 +333,12 @@ class Content(Opening, Settling):
                     self._sender.send(message)
                 self._go_on(request.file)  # others wait for what has content, or is to be asked for
             self._evict()
+
+    def _lose(self, request: Fetch | Own, error: OSError) -> None:
+        """The machine has these blocks, but their content is not to be had here."""
+        for message in self._machine.release(request.file, request.first, request.count):
+            self._sender.send(message)
+        self._refuse(request, error)
 
     def _failed(self, hub: Hub, request: Fetch | Own, error: OSError) -> None:
         with self._changed:
@@ -412,8 +426,7 @@ class Content(Opening, Settling):
             self._sender.send(flush)
         answer = self._machine.answer(message, now)
         if isinstance(message, Update | Granted) and isinstance(answer, Updated):
-            kept = {n for n, k in zip(message.numbers, answer.kept, strict=True) if k}
-            self._take(message, kept)
+            answer = self._kept(message, answer)
         if isinstance(answer, Recalled):
             answer = filled(answer, self._block)
         file = self._files.get(message.file)
@@ -433,6 +446,16 @@ class Content(Opening, Settling):
         self._go_on(message.file)
         if isinstance(message, Engage) and file is not None:
             self._forget_closed(file)
+
+    def _kept(self, message: Update | Granted, answer: Updated) -> Updated:
+        """Its content is here; where this node's disk does not take that, it is declined."""
+        kept = {n for n, k in zip(message.numbers, answer.kept, strict=True) if k}
+        try:
+            self._take(message, kept)
+        except OSError as error:
+            log.warning("blocks of %s are not kept: %s", message.file, error)
+            kept -= self._machine.lose(message.file, kept)
+        return replace(answer, kept=tuple(number in kept for number in message.numbers))
 
     def _take_back(self, message: Message) -> None:
         """Sessions answer nothing more by what the machine is about to lose."""

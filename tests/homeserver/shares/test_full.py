@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""A disk without room: nothing is acknowledged that is nowhere, nothing is read
+"""A disk without room, home's or a node's: nothing is acknowledged that is nowhere, nothing is read
 that was never written, and it goes on when there is room."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from shares.coherence import BLOCK, FileId
+from shares.coherence import BLOCK, FileId, Update, Updated
 from shares.nodes import ROOT, Buffer, Node
 from tests.chunkstore.mounts import fill, tmpfs
 from tests.homeserver.shares.conftest import Home, Member
@@ -126,3 +126,78 @@ def test_who_writes_more_than_homes_disk_has_room_for_is_told(at_home: AtHome) -
     at_home.make_room()
     node.sync(handle, data_only=False)
     assert (home.root / "file").read_bytes()[:written] == BYTES * 4 * (written >> 20)
+
+
+class AtTheNode:
+    """One node's disk is small, and full but for some blocks."""
+
+    def __init__(self, home: Home, folder: Path) -> None:
+        self.home, self._folder = home, folder
+        self.member = home.join("small", buffer=Buffer(folder / "blocks", 1 << 24))
+        self.node = self.member.node
+        self.other = home.join("other").node
+        self._others: Path | None = None
+
+    def fill(self) -> None:
+        self._others = fill(self._folder)
+
+    def make_room(self) -> None:
+        if self._others:
+            self._others.unlink(missing_ok=True)
+
+    def shared(self, content: bytes = BYTES) -> tuple[FileId, int, int]:
+        """A file that both have open; the handles of the small node and of the other."""
+        file, other = make(self.other, content=content)
+        return file, self.node.open(file, READ_WRITE).number, other
+
+
+@pytest.fixture
+def small(tmp_path: Path, short_path: Path) -> Iterator[AtTheNode]:
+    with tmpfs(tmp_path / "small", "1m"):
+        home = Home(tmp_path, short_path)
+        home.add()
+        world = AtTheNode(home, tmp_path / "small")
+        yield world
+        world.make_room()
+        home.close()
+        home.windows.clear()
+
+
+def test_what_a_nodes_disk_does_not_take_is_not_read_as_zeros(small: AtTheNode) -> None:
+    """The machine had the blocks for valid when there was no room for their content."""
+    _, handle, _ = small.shared()
+    assert small.node.read(handle, 0, BLOCK) == BYTES[:BLOCK]
+    small.fill()
+    for _ in range(2):
+        with pytest.raises(OSError) as caught:
+            small.node.read(handle, 8 * BLOCK, 16 * BLOCK)
+        assert caught.value.errno == errno.ENOSPC
+    small.make_room()
+    assert small.node.read(handle, 0, len(BYTES)) == BYTES
+
+
+def test_a_write_without_room_is_an_error_and_not_the_connections_end(small: AtTheNode) -> None:
+    """It was made when home had granted it, on the thread that reads what home says."""
+    file, handle, other = small.shared()
+    small.fill()
+    with pytest.raises(OSError) as caught:
+        small.node.write(handle, 0, b"new" * 10 * BLOCK)
+    assert caught.value.errno == errno.ENOSPC
+    assert not small.node.content._files[file].waiting
+    caller = small.member.membership._caller.duplex
+    assert caller.connected
+    assert small.other.read(other, 0, len(BYTES)) == BYTES
+    small.make_room()
+    small.node.write(handle, 0, b"new" * 10 * BLOCK)
+    assert small.other.read(other, 0, len(BYTES)) == b"new" * 10 * BLOCK + BYTES[30 * BLOCK :]
+
+
+def test_an_update_without_room_is_declined(small: AtTheNode) -> None:
+    file, handle, _ = small.shared()
+    small.fill()
+    said: list[Updated] = []
+    update = Update(file, 9, 1, (9,), b"new".ljust(BLOCK, b"x"), versions=(1 << 60,))
+    small.node.content.answer(update, said.append)  # type: ignore[arg-type]
+    assert [answer.kept for answer in said] == [(False,)]
+    small.make_room()
+    assert small.node.read(handle, 9 * BLOCK, BLOCK) == BYTES[9 * BLOCK : 10 * BLOCK]
