@@ -56,7 +56,6 @@ _BY_HANDLE = 1 << 6
 """Of a SETATTR: it says the handle."""
 
 _OPENING = (Opcode.OPEN, Opcode.OPENDIR)
-_READING = (Opcode.READ, Opcode.READDIR, Opcode.READDIRPLUS)
 
 
 class CallKeeper:
@@ -202,7 +201,7 @@ class CallKeeper:
             if reply is None:
                 self._under_way[name] = [answered]
                 if not line.trusted:
-                    self._asked_bytes[name.operation] += _cost(request)
+                    self._asked_bytes[name.operation] += request.cost
         if reply is not None:
             answered(reply)
             return
@@ -369,13 +368,6 @@ class _Line:
         if self.trusted or mine:
             self._keeper.perform(request, lambda reply: None)
         answered(error_reply(0, 0))
-
-
-def _cost(request: Request) -> int:
-    """Bytes that home keeps of a call, at most, give or take a hundred."""
-    body = memoryview(request.message)[IN_HEADER.size :]
-    reads = struct.unpack_from("<QQI", body)[2] if request.opcode in _READING else 0
-    return len(request.message) + int(reads)
 
 
 def _handle(body: bytes | memoryview) -> int:
