@@ -174,6 +174,12 @@ class Node:
         known = self._files.get(file)
         return known.blocks.get(number, Block()) if known else Block()
 
+    def behind(self, file: FileId, now: float) -> tuple[int, float]:
+        """How many blocks of content home has not got as they are here, and since how many seconds
+        at most."""
+        written = sum(number >= 0 for number in self._dirty(file))
+        return written, now - self._files[file].since if written else 0.0
+
     def asking(self, file: FileId) -> bool:
         """Whether a request about blocks of the file is under way."""
         known = self._files.get(file)
@@ -275,6 +281,7 @@ class Node:
         that was counted before. The pushes that the policy wants; to the machine they are done, so
         they must be filled and sent at once."""
         known = self._files[file]
+        known.since = min(known.since, now)
         found: dict[Decision, list[int]] = defaultdict(list)
         for number in range(first, first + count):
             block = known.blocks[number]
@@ -523,7 +530,10 @@ class Node:
     def flush(self, file: FileId, limit: int | None = None) -> list[Flush]:
         """What home has to have for a sync, of at most so many blocks. To be filled and sent at
         once."""
-        return self._flushes(file, self._dirty(file)[:limit])
+        written = self._dirty(file)
+        if written and len(written[:limit]) == len(written):
+            self._files[file].since = inf
+        return self._flushes(file, written[:limit])
 
     def _flushes(self, file: FileId, numbers: list[int]) -> list[Flush]:
         for number in numbers:

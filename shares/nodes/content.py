@@ -512,7 +512,7 @@ class Content(Opening, Settling):
             for window in self._windows.files():
                 self._copies.absorb(window)
             files = [
-                file_status(self._machine, file)
+                file_status(self._machine, file, clock.now())
                 | {"open": file in self._files, "policy": self._opened_with.get(file, "")}
                 for file in self._machine.files()
             ]

@@ -525,7 +525,11 @@ class Node(Statics):
 
     def status(self) -> dict[str, Any]:
         """For status pages: traffic by kind of message, and how far each copy is behind."""
-        return self.content.status()
+        found, paths = self.content.status(), self._names.paths()
+        for file in found["files"]:
+            path = paths.get(file["file"])
+            file["path"] = None if path is None else path.decode(errors="replace")
+        return found
 
 
 def changes_nothing(known: Attributes | None, changes: Changes) -> bool:
