@@ -443,7 +443,8 @@ class Directory:
         node = request.node
         versions, fresh, lent = [], [], []
         for number, had in zip(wants.numbers, wants.versions, strict=True):
-            record = known.record(number)
+            # Of a native file's blocks there is nothing to know but that they were never changed.
+            record = known.look(number) if known.native == node else known.record(number)
             self._shown(record)
             versions.append(record.version)
             if had != record.version:

@@ -558,7 +558,11 @@ class Node:
             block.valid, block.shared, block.version, block.hollow = False, True, 0, False
         if known is None:
             return []
-        return [r for written in (True, False) for r in releases(file, known, going, written)]
+        found = [r for written in (True, False) for r in releases(file, known, going, written)]
+        for number in [n for n in range(first, first + count) if n in known.blocks]:
+            if known.blocks[number].blank:
+                del known.blocks[number]
+        return found
 
     def give_back(self, file: FileId) -> list[Release]:
         """Everything that is owned of a file, before it is closed. No request about the file may be

@@ -388,6 +388,7 @@ class Content(Opening, Settling):
         for file, numbers in surplus.items():
             for first, count in runs(sorted(numbers)):
                 self._evict_run(file, first, count)
+            self._forget_evicted(file)
 
     def _evict_run(self, file: FileId, first: int, count: int) -> None:
         known = self._files.get(file)

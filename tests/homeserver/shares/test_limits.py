@@ -6,11 +6,14 @@ from __future__ import annotations
 
 import errno
 import os
+import random
 import threading
+from pathlib import Path
 
 import pytest
 
-from shares.nodes import ROOT, LockKind, Node
+from shares.coherence import BLOCK
+from shares.nodes import ROOT, Buffer, LockKind, Node
 from tests.homeserver.shares.conftest import Home
 from tests.waiting import eventually
 
@@ -57,3 +60,42 @@ def test_a_node_has_so_many_locks_and_no_more(home: Home, monkeypatch: pytest.Mo
     take(two, other, 50)
     one.set_lock(handle, 1, 0, 0, LockKind.UNLOCK, 1, False)
     take(one, handle, 30)
+
+
+def test_nothing_is_remembered_of_blocks_that_were_read_and_given_up(
+    home: Home, tmp_path: Path
+) -> None:
+    """Who read a large file once left 184 bytes of each block at home, and 260 at the node: a guest
+    may make a file as long as it likes, without content."""
+    with (home.root / "file").open("wb") as file:
+        file.truncate(4096 * BLOCK)
+    share = home.add()
+    node = home.join("one", buffer=Buffer(tmp_path / "small", 64 * BLOCK)).node
+    entry = node.lookup(ROOT, b"file").attributes
+    handle = node.open(entry.file, os.O_RDONLY).number
+    assert share.directory.native(entry.file) == node.hub.node
+    for at in range(0, 4096, 64):
+        assert node.read(handle, at * BLOCK, 64 * BLOCK) == bytes(64 * BLOCK)
+    assert len(share.directory._files[entry.file].blocks) < 64
+    assert len(node.content._machine._files[entry.file].blocks) < 512
+
+
+def test_a_nodes_disk_keeps_no_more_of_closed_files_than_its_buffer(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All that a node had ever written stayed there, until it left the share."""
+    monkeypatch.setattr("shares.nodes.uses.IDLE_FILES", 2)
+    home.add()
+    folder = tmp_path / "small"
+    node = home.join("one", buffer=Buffer(folder, 64 * BLOCK)).node
+    content = {b"%d" % n: random.Random(n).randbytes(32 * BLOCK) for n in range(20)}
+    for name, data in content.items():
+        _, handle = node.create(ROOT, name, 0o644, READ_WRITE, os.getuid(), os.getgid())
+        node.write(handle.number, 0, data)
+        node.release(handle.number, 0)
+    kept = sum(path.stat().st_blocks * 512 for path in folder.iterdir())
+    assert kept <= (64 + 4 * 32) * BLOCK
+    assert len(node.content._files) <= 6
+    for name, data in content.items():
+        file = node.lookup(ROOT, name).attributes.file
+        assert node.read(node.open(file, os.O_RDONLY).number, 0, len(data)) == data
