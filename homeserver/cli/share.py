@@ -63,7 +63,8 @@ def _seconds(context: click.Context, option: click.Parameter, value: float | Non
     type=click.Choice(["sync", "async", "off"]),
     default="async",
     show_default=True,
-    help="Whether a write at its owner waits until home has logged it.",
+    help="Whether a write at its owner waits until home has logged it (sync), is logged soon "
+    "(async) or not at all; an fsync waits with each.",
 )
 @json_option
 @pass_context

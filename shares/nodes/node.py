@@ -376,10 +376,9 @@ class Node(Statics):
     def sync(self, handle: int, data_only: bool) -> None:
         del data_only
         with self._using(handle) as file:
-            if file.log != "off":
-                self.content.sync(file)
-                self.hub.sync(file.file)
-                self.content.raise_failure(file)
+            self.content.sync(file)
+            self.hub.sync(file.file)
+            self.content.raise_failure(file)
 
     def release(self, handle: int, lock_owner: int) -> None:
         use = self._uses.of(file_of(handle))

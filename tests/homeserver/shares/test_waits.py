@@ -347,6 +347,17 @@ def test_a_sync_tells_what_home_answered_to_content_that_nobody_waited_for(
     assert (home.root / "file").read_bytes() == b"content"
 
 
+@pytest.mark.parametrize("log", ["sync", "async", "off"])
+def test_what_was_synced_is_at_home(home: Home, log: str) -> None:
+    """With `off` an fsync did nothing, and said that it was done."""
+    home.add(log=log)
+    node = ready(home)
+    _, handle = node.create(ROOT, b"file", 0o644, os.O_WRONLY, UID, GID)
+    node.write(handle.number, 0, b"content")
+    node.sync(handle.number, data_only=True)
+    assert (home.root / "file").read_bytes() == b"content"
+
+
 def test_with_the_log_policy_sync_home_has_what_was_closed(home: Home) -> None:
     home.add(log="sync")
     node = ready(home)
