@@ -127,10 +127,14 @@ class CallKeeper:
         self._record.close()
 
     def begin(self, line: _Line, request: Request) -> bytes:
-        """FUSE_INIT: the same words have the same reply."""
+        """FUSE_INIT: the same words have the same reply. Home's guest says which they are, also
+        where a stranger has said others before."""
         body = request.message[IN_HEADER.size :]
         with self._life:
             self._lines.add(line)
+            if line.trusted and self._first is not None and self._first[0] != body:
+                logger.warning("the shares of %s were begun in other words", self._service)
+                self._end()
             if self._performer is None:
                 try:
                     self._performer = Performer(self._serve)

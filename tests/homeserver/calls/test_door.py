@@ -90,6 +90,19 @@ def test_what_is_part_of_no_operation_or_refused_has_no_name() -> None:
     assert decode_call(ASKED[:16] + without_end.message).name is None
 
 
+def test_a_stranger_that_begins_in_other_words_does_not_keep_homes_guest_out(home: Home) -> None:
+    """Whoever was first said how the session was begun, and all others had to say the same."""
+    stranger = Stranger(home.socket)
+    other = INIT[:4] + b"\x24" + INIT[5:]
+    assert stranger.ask(Opcode.INIT, other)[4:8] == bytes(4)
+    guest = home.guest()
+    add_line(guest, "1\n", 1)
+    assert home.text() == "1\n"
+    assert stranger.ask(Opcode.INIT, INIT)[4:8] == bytes(4)
+    assert stranger.ask(Opcode.INIT, other)[4:8] != bytes(4)
+    stranger.caller.close()
+
+
 def test_a_stranger_has_no_more_kept_than_it_may(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
