@@ -44,6 +44,7 @@ from shares.coherence import (
     Policy,
     Recall,
     Recalled,
+    Release,
     Update,
     Updated,
     content,
@@ -56,7 +57,7 @@ from shares.nodes.buffer import Buffer
 from shares.nodes.copies import Copies
 from shares.nodes.extent import Extent
 from shares.nodes.hub import Hub
-from shares.nodes.lag import LAG_BYTES, file_status, settle, traffic_status
+from shares.nodes.lag import LAG_BYTES, Replies, file_status, settle, traffic_status
 from shares.nodes.opening import Opening
 from shares.nodes.sending import LOOK_SECONDS, Sender
 from shares.nodes.settling import FLUSHED, Settling
@@ -103,6 +104,7 @@ class Content(Opening, Settling):
         self._expected: set[FileId] = set()
         self._deferred: defaultdict[FileId, list[tuple[Message, Reply]]] = defaultdict(list)
         self._under_way: Counter[FileId] = Counter()
+        self._bringing = False
         self._changed = threading.Condition()
         self._sender = Sender(self._changed, self._machine, self._block, self._go_on, hub, wait)
         self._windows = Windows(make, self._machine, buffer)
@@ -125,13 +127,34 @@ class Content(Opening, Settling):
                 file.extent_came, file.pinned, file.pinned_until = False, None, 0.0
                 file.kept, file.answered = False, file.spoken
             logs = self._sender.begin(hub)
-            pending = [self._sender.send(message) for message in releases]
+            self._bringing = True
+        pending: list[Replies] = []
         try:
+            self._bring(hub, releases, pending)
             self._sender.wait_for(pending)
         finally:
             with self._changed:
                 settle(logs, pending)
+                self._bringing = self._bringing and hub is not self._hub
                 self._changed.notify_all()
+
+    def _bring(self, hub: Hub, releases: list[Release], pending: list[Replies]) -> None:
+        """Send them, at most so much at once that a slow link is not given up for it. Until then no
+        access asks for anything, and no heartbeat says that all of it has come. pending: gets their
+        replies. Raises OSError where the membership ends; the next one begins with all of them."""
+        for message in releases:
+            with self._changed:
+                while not self._sender.room() and hub is self._hub:
+                    self._changed.wait(LOOK_SECONDS)
+                if hub is not self._hub:
+                    pending.append([])
+                    raise OSError(errno.EIO, "this membership is over")
+                pending.append(self._sender.send(message))
+
+    def goes_by(self, hub: Hub) -> bool:
+        """Whether that is home, and no later membership's hub."""
+        with self._changed:
+            return hub is self._hub
 
     def end(self, why: OSError) -> None:
         """There is no share any more: nothing here is good for anything, and every access raises
@@ -246,6 +269,8 @@ class Content(Opening, Settling):
 
     def _step(self, access: Access) -> bool:
         """Have the access go on; post what it lacks. Whether it is over, done or failed."""
+        if self._bringing:
+            return False
         self._copies.logs = access.logs
         file = access.file
         if isinstance(access, Write | SetExtent):
@@ -491,7 +516,7 @@ class Content(Opening, Settling):
     def beating(self) -> int:
         """A heartbeat is about to be sent: a word for `leased`."""
         with self._changed:
-            return self._machine.mark()
+            return 0 if self._bringing else self._machine.mark()
 
     def heard(self, sent: float) -> None:
         """Home's answer to the heartbeat of that time is next in the stream."""

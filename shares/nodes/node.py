@@ -155,16 +155,20 @@ class Node(Statics):
         try:
             self.content.rejoined(hub)
         finally:
-            self._hub = hub
-            self._names.forget()  # what an answer of before has brought meanwhile
-            self._joined.set()
-            for file, use in self._uses.all():
-                with use.lock, suppress(OSError):  # it may have been removed meanwhile
-                    if use.file is not None:
-                        use.file.attributes = None
-                        self._open(file, use, writes=use.writes)
-            self.content.go_on()
+            if self.content.goes_by(hub):  # else there is a later membership already
+                self._go_on(hub)
         self._heartbeat()  # home need not wait for what is not here
+
+    def _go_on(self, hub: Hub) -> None:
+        self._hub = hub
+        self._names.forget()  # what an answer of before has brought meanwhile
+        self._joined.set()
+        for file, use in self._uses.all():
+            with use.lock, suppress(OSError):  # it may have been removed meanwhile
+                if use.file is not None:
+                    use.file.attributes = None
+                    self._open(file, use, writes=use.writes)
+        self.content.go_on()
 
     # Names.
 
