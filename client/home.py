@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from replay import (
@@ -20,7 +20,7 @@ from replay import (
 )
 from satchel.errors import IntegrityError, SatchelError
 from satchel.ids import OperationNumber
-from satchel.paths import SHARE_SOCKET, call_socket
+from satchel.paths import call_socket
 from wire import Link, Peer, PeerTimeout, PeerUnreachable, ServiceStatus, SourceAddress
 
 if TYPE_CHECKING:
@@ -39,15 +39,6 @@ ANSWER_SECONDS = 2.0
 
 LEASE_SECONDS = 10.0
 """How long giving the lease back may take: the session is over anyway."""
-
-
-def share_socket(link: Link, home: Peer) -> Path:
-    """A Unix socket here at which nodes join home's shares, while the link stands. Raises
-    StateError where it is closed.
-
-    home: as the link was opened with
-    """
-    return link.reach("shares", str(PurePosixPath(home.socket).with_name(SHARE_SOCKET)))
 
 
 class HomeService:

@@ -97,6 +97,14 @@ class Request:
         """Whether nobody waits for a reply."""
         return self.opcode in SILENT
 
+    @property
+    def cost(self) -> int:
+        """Bytes that it and its reply are at most, give or take a hundred."""
+        body = memoryview(self.message)[IN_HEADER.size :]
+        reads = self.opcode in _READING and len(body) >= _SIZE_OFFSET + 4
+        size = int(struct.unpack_from("<I", body, _SIZE_OFFSET)[0]) if reads else 0
+        return len(self.message) + min(size, DATA_LIMIT)
+
     @classmethod
     def parse(cls, message: bytes) -> Request:
         """Raises ShareMessageInvalid where its length is not what it says."""
@@ -161,6 +169,8 @@ _SHAPES: dict[int, tuple[int, int]] = {
 }
 """Bytes before the names, and how many names."""
 
+_READING = (Opcode.READ, Opcode.READDIR, Opcode.READDIRPLUS)
+
 _SIZE_OFFSET = 16
 """Of `size` in fuse_read_in and fuse_write_in."""
 
@@ -168,7 +178,7 @@ _FORGET_ONE = 16
 
 
 def _sizes_agree(opcode: int, body: memoryview) -> bool:
-    if opcode in (Opcode.READ, Opcode.READDIR, Opcode.READDIRPLUS, Opcode.WRITE):
+    if opcode in (*_READING, Opcode.WRITE):
         size = int(struct.unpack_from("<I", body, _SIZE_OFFSET)[0])
         return size <= DATA_LIMIT and (opcode != Opcode.WRITE or len(body) == 40 + size)
     if opcode == Opcode.BATCH_FORGET:

@@ -36,6 +36,13 @@ from replica.call_counts import CallCounts, CallName
 
 logger = logging.getLogger(__name__)
 
+UNDER_WAY_BYTES = 64 << 20
+"""Of requests without a reply that the guest has taken, and of these replies. A guest that takes
+none is read no further."""
+
+LEAST_COST = 4096
+"""Of a request, in this. More of these than a session has room for wait for locks."""
+
 Answered = Callable[[bytes], None]
 """Is given a FUSE reply whose number is 0, once, on any thread."""
 
@@ -91,9 +98,11 @@ class Calls:
         self._session = session
         self._keeper = keeper
         self._counts = counts
-        self._lock = threading.Lock()
+        self._changed = threading.Condition()
         self._pending: dict[int, Call] = {}
-        self._replies: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._under_way = 0
+        self._over = False
+        self._replies: queue.SimpleQueue[tuple[bytes, int] | None] = queue.SimpleQueue()
         self._threads = [
             threading.Thread(target=work, name=f"calls {end}", daemon=True)
             for end, work in (("in", self._inwards), ("out", self._outwards))
@@ -104,6 +113,7 @@ class Calls:
     def close(self) -> None:
         with contextlib.suppress(OSError):
             self._session.shutdown(socket.SHUT_RDWR)
+        self._end()
         self._keeper.close()
         self._replies.put(None)
         for thread in self._threads:
@@ -139,29 +149,46 @@ class Calls:
             return
         if request.opcode == Opcode.INTERRUPT:
             (target,) = struct.unpack_from("<Q", request.message, IN_HEADER.size)
-            with self._lock:
+            with self._changed:
                 call = self._pending.get(target)
             if call:
                 self._keeper.interrupt(call)
             return
+        cost = max(request.cost, LEAST_COST)
+        with self._changed:
+            self._changed.wait_for(lambda: self._over or self._under_way < UNDER_WAY_BYTES)
+            self._under_way += cost
         if request.opcode in RELEASING:  # nobody waits for it
-            self._replies.put(error_reply(request.unique, 0))
+            self._replies.put((error_reply(request.unique, 0), cost))
             self._keeper.ask(Call(request), lambda reply: None)
             return
         begins = request.opcode == Opcode.INIT
         call = Call(request, None if begins else self._counts.name(request, operation))
-        with self._lock:
+        with self._changed:
             self._pending[request.unique] = call
-        self._keeper.ask(call, lambda reply: self._answered(request.unique, reply))
+        self._keeper.ask(call, lambda reply: self._answered(request.unique, reply, cost))
 
-    def _answered(self, unique: int, reply: bytes) -> None:
-        with self._lock:
+    def _answered(self, unique: int, reply: bytes, cost: int) -> None:
+        with self._changed:
             if self._pending.pop(unique, None) is None:
+                self._under_way -= cost
                 return
         length, error, _ = OUT_HEADER.unpack_from(reply)
-        self._replies.put(OUT_HEADER.pack(length, error, unique) + reply[OUT_HEADER.size :])
+        whole = OUT_HEADER.pack(length, error, unique) + reply[OUT_HEADER.size :]
+        self._replies.put((whole, cost))
 
     def _outwards(self) -> None:
         with contextlib.suppress(OSError):
-            while (reply := self._replies.get()) is not None:
+            while (given := self._replies.get()) is not None:
+                reply, cost = given
                 self._session.sendall(reply)
+                with self._changed:
+                    self._under_way -= cost
+                    self._changed.notify_all()
+        self._end()
+
+    def _end(self) -> None:
+        """The guest takes no replies any more: nobody waits until it has."""
+        with self._changed:
+            self._over = True
+            self._changed.notify_all()

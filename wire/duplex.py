@@ -110,8 +110,8 @@ class _Call:
 class Duplex:
     """One side of a conversation. Thread-safe.
 
-    received: frames that were taken from the other side; heard: monotonic time at which the last
-    one came
+    received: frames that were taken from the other side; heard: monotonic time at which anything
+    of one came last
     """
 
     def __init__(self, name: str, arrived: Arrived) -> None:
@@ -335,6 +335,7 @@ class Duplex:
                 part = connection.recv(RECEIVE)
                 if not part:
                     break
+                self.heard = time.monotonic()
                 buffer += part
         except RemoteProtocolError as error:
             self.end(str(error))
@@ -364,7 +365,6 @@ class Duplex:
         del buffer[:start]
 
     def _frame(self, kind: Kind, number: int, taken: int, payload: bytes) -> None:
-        self.heard = time.monotonic()
         with self._lock:
             if taken > self._taken + len(self._kept) and self._ended is None:
                 raise RemoteProtocolError(
@@ -387,7 +387,10 @@ class Duplex:
             if self._ended is None:
                 raise RemoteProtocolError(f"{self.name} answered what was not asked")
         elif kind is Kind.REPLY:
-            call.settle(payload)
+            try:
+                call.settle(payload)
+            except Exception:  # of who takes it: an OSError would be taken for the connection's
+                log.exception("%s", self.name)
         else:
             call.fail(PeerFailed(f"{self.name} failed", why=payload.decode(errors="replace")))
 

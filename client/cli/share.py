@@ -10,12 +10,12 @@ import click
 
 from client.cli.context import Context, pass_context
 from client.shares import mounts, share_way
-from console import json_option, show
+from console import json_option, show, size
 from satchel.errors import NotFoundError
 
-COLUMNS = ("share", "mountpoint", "home", "files", "behind_blocks", "behind_bytes", "buffered")
+COLUMNS = ("share", "mountpoint", "home", "files", "blocks", "behind", "since", "buffered")
 TRAFFIC_COLUMNS = ("share", "message", "messages", "bytes")
-HOT_COLUMNS = ("share", "file", "block", "policy", "overwritten", "threshold")
+HOT_COLUMNS = ("share", "path", "block", "policy", "overwritten", "threshold")
 
 
 @click.group("share")
@@ -39,11 +39,14 @@ def ls(context: Context, as_json: bool) -> None:
 def status(context: Context, share: str | None, as_json: bool) -> None:
     """Show the mounts of this client, or those of SHARE.
 
-    How far home is behind them, what they said to it, and which blocks are written most.
+    How far home is behind them (blocks, bytes, and since when at most), what they said to it, and
+    which blocks are written most, with the policy and what it has learned of each. What other nodes
+    have tells `satchel-home share status`.
     """
     found = [row for row in mounts(context.settings) if share in (None, row["share"])]
     if not found:
-        raise NotFoundError("nothing is mounted here", fix="`satchel mount SHARE DIR`")
+        what = "nothing" if share is None else f"no share {share}"
+        raise NotFoundError(f"{what} is mounted here", fix="`satchel mount SHARE DIR`")
     if as_json:
         show(found, as_json=True)
         return
@@ -56,7 +59,7 @@ def status(context: Context, share: str | None, as_json: bool) -> None:
     ]
     show(traffic, as_json=False, columns=TRAFFIC_COLUMNS)
     hot = [
-        {"share": row["share"], "file": file["file"], "policy": file["policy"]} | block
+        {"share": row["share"], "path": _path(file), "policy": file["policy"]} | block
         for row in found
         for file in row["files"]
         for block in file["hot"]
@@ -73,7 +76,13 @@ def _summary(row: dict[str, Any]) -> dict[str, Any]:
         "mountpoint": row["mountpoint"],
         "home": "connected" if row["connected"] else "not reached",
         "files": len(files),
-        "behind_blocks": sum(file["home_is_behind_blocks"] for file in files),
-        "behind_bytes": sum(file["home_is_behind_bytes"] for file in files),
+        "blocks": sum(file["home_is_behind_blocks"] for file in files),
+        "behind": size(sum(file["home_is_behind_bytes"] for file in files)),
+        "since": f"{max((file['home_is_behind_seconds'] for file in files), default=0):.1f} s",
         "buffered": row["buffered_blocks"],
     }
+
+
+def _path(file: dict[str, Any]) -> str:
+    """A file whose name was forgotten since it was opened has its number."""
+    return str(file["path"] or f"file {file['file']}")

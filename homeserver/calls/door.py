@@ -32,6 +32,9 @@ again what it has no answer to."""
 UNDER_WAY = 4096
 """Calls of one replica that may have no answer yet."""
 
+UNDER_WAY_BYTES = 64 << 20
+"""Bytes of these and of their replies: what is asked in an operation that is not logged is kept."""
+
 _LOOK_SECONDS = 10.0
 
 
@@ -43,6 +46,7 @@ class _Guest:
     keeper: Keeper
     duplex: Duplex
     under_way: int = 0
+    under_way_bytes: int = 0
     silent: int = 0
 
 
@@ -99,17 +103,21 @@ class CallDoor:
         """Raises SatchelError for what is no message; the other side is told."""
         call = decode_call(payload)
         if reply:
+            cost = call.request.cost
             with self._lock:
                 guest.under_way += 1
-                drowned = guest.under_way > UNDER_WAY
+                guest.under_way_bytes += cost
+                many = guest.under_way > UNDER_WAY
+                drowned = many or guest.under_way_bytes > UNDER_WAY_BYTES
             if drowned:
                 guest.duplex.end("it asks too much at once")
                 return
-            guest.keeper.ask(call, functools.partial(self._answered, guest, reply))
+            guest.keeper.ask(call, functools.partial(self._answered, guest, reply, cost))
 
-    def _answered(self, guest: _Guest, reply: Reply, answer: bytes) -> None:
+    def _answered(self, guest: _Guest, reply: Reply, cost: int, answer: bytes) -> None:
         with self._lock:
             guest.under_way -= 1
+            guest.under_way_bytes -= cost
         reply(answer)
 
     def _look(self) -> None:

@@ -56,7 +56,6 @@ _BY_HANDLE = 1 << 6
 """Of a SETATTR: it says the handle."""
 
 _OPENING = (Opcode.OPEN, Opcode.OPENDIR)
-_READING = (Opcode.READ, Opcode.READDIR, Opcode.READDIRPLUS)
 
 
 class CallKeeper:
@@ -128,10 +127,14 @@ class CallKeeper:
         self._record.close()
 
     def begin(self, line: _Line, request: Request) -> bytes:
-        """FUSE_INIT: the same words have the same reply."""
+        """FUSE_INIT: the same words have the same reply. Home's guest says which they are, also
+        where a stranger has said others before."""
         body = request.message[IN_HEADER.size :]
         with self._life:
             self._lines.add(line)
+            if line.trusted and self._first is not None and self._first[0] != body:
+                logger.warning("the shares of %s were begun in other words", self._service)
+                self._end()
             if self._performer is None:
                 try:
                     self._performer = Performer(self._serve)
@@ -202,7 +205,7 @@ class CallKeeper:
             if reply is None:
                 self._under_way[name] = [answered]
                 if not line.trusted:
-                    self._asked_bytes[name.operation] += _cost(request)
+                    self._asked_bytes[name.operation] += request.cost
         if reply is not None:
             answered(reply)
             return
@@ -369,13 +372,6 @@ class _Line:
         if self.trusted or mine:
             self._keeper.perform(request, lambda reply: None)
         answered(error_reply(0, 0))
-
-
-def _cost(request: Request) -> int:
-    """Bytes that home keeps of a call, at most, give or take a hundred."""
-    body = memoryview(request.message)[IN_HEADER.size :]
-    reads = struct.unpack_from("<QQI", body)[2] if request.opcode in _READING else 0
-    return len(request.message) + int(reads)
 
 
 def _handle(body: bytes | memoryview) -> int:

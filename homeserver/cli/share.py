@@ -22,6 +22,10 @@ NODE_COLUMNS = ("node", "name", "connected", "heard", "open_files", "blocks", "b
 LOST_COLUMNS = ("when", "node", "name", "why", "records")
 RULE_COLUMNS = ("glob", "policy", "relaxation")
 FILE_COLUMNS = ("path", "owned_blocks", "native")
+POLICY_HELP = (
+    "When a writer sends what it wrote to who had the block before: write-invalidate, "
+    "write-update, delayed-update or predicted."
+)
 
 
 @click.group("share")
@@ -43,7 +47,7 @@ def _seconds(context: click.Context, option: click.Parameter, value: float | Non
     "--policy",
     default="delayed-update",
     show_default=True,
-    help="When a writer sends what it wrote to who had the block before.",
+    help=POLICY_HELP,
 )
 @click.option(
     "--relaxation",
@@ -59,7 +63,8 @@ def _seconds(context: click.Context, option: click.Parameter, value: float | Non
     type=click.Choice(["sync", "async", "off"]),
     default="async",
     show_default=True,
-    help="Whether a write at its owner waits until home has logged it.",
+    help="Whether a write at its owner waits until home has logged it (sync), is logged soon "
+    "(async) or not at all; an fsync waits with each.",
 )
 @json_option
 @pass_context
@@ -102,7 +107,7 @@ def add(
     metavar="GLOB",
     help="Of files whose path in the share is like that; * stands for slashes too.",
 )
-@click.option("--policy", help="When a writer sends what it wrote to who had the block before.")
+@click.option("--policy", help=POLICY_HELP)
 @click.option(
     "--relaxation",
     type=float,
@@ -213,7 +218,8 @@ def mount(
 def status(context: Context, name: str | None, as_json: bool) -> None:
     """Show of a share, or of all, who is how far behind.
 
-    And what was sent, and what the write log has.
+    And what was sent, and what the write log has. How far home is behind of a file that one node
+    alone has open, that node knows: `satchel share status` there.
     """
     daemon = context.daemon()
     names = [name] if name else [share["name"] for share in daemon.get_json("/v1/shares")]

@@ -51,27 +51,29 @@ class Content:
         """What a node gave is the latest. Where the disk is full it is kept until there is room;
         what no file can take is logged and dropped."""
         try:
-            self._put(file, number, block)
-        except OSError as error:
+            self._put_or_hold(file, number, block)
+        except (OSError, IntegrityError) as error:
+            # There is no such file any more, or nobody can have such a one.
             logger.error("share %s: file %d, block %d: %s", self._name, file, number, error)
-            if error.errno not in NO_ROOM or error.errno == errno.EFBIG:
-                return  # there is no such file any more, or nobody can have such a one
-            self._unsaved[file, number] = block
-        except IntegrityError as error:
-            logger.warning("share %s: file %d: %s", self._name, file, error)
             return
         if self._log.has(file, number):
             # What the log says is older: were it replayed now, it would come on top.
-            self._log.append(file, number, 0, self._unpadded(file, number, block))
+            try:
+                self._log.append(file, number, 0, self._unpadded(file, number, block))
+            except OSError as error:
+                logger.error("share %s: the write log: %s", self._name, error)
+                self._log.over(file, number, 1)
             self._stored.setdefault(file, set()).add(number)
 
     def append(self, message: Log) -> None:
-        """A node wrote to a block that it owns: into the log, and into the file if it is lost."""
-        self._stored.get(message.file, set()).discard(message.first)
+        """A node wrote to a block that it owns: into the log, and into the file if it is lost.
+        Raises OSError; then it is as if the node had not said it."""
         try:
             self._log.append(message.file, message.first, message.offset, message.data)
         except OSError as error:
             logger.error("share %s: the write log: %s", self._name, error)
+            raise
+        self._stored.get(message.file, set()).discard(message.first)
 
     def replay(self, file: FileId, numbers: tuple[int, ...] | None) -> None:
         """Home's content becomes what the log says, of these blocks or of all; it is over there
@@ -81,18 +83,23 @@ class Content:
             if numbers is not None and number not in numbers:
                 continue
             try:
-                block = bytearray(self.block(file, number).ljust(BLOCK, b"\0"))
-                for part in self._log.written(file, number):
-                    block[part.offset : part.offset + len(part.data)] = part.data
-                    self.replayed += 1
-                    if number != ATTRIBUTES:
-                        self._reach(file, number * BLOCK + part.offset + len(part.data))
-                self._put(file, number, bytes(block))
+                self._restore(file, number)
                 self._stored.setdefault(file, set()).add(number)
             except (OSError, IntegrityError) as error:
                 logger.warning("share %s: file %d is not restored: %s", self._name, file, error)
                 self._log.over(file, number, 1)
         self.replay_seconds += monotonic() - began
+
+    def _restore(self, file: FileId, number: int) -> None:
+        block = bytearray(self.block(file, number).ljust(BLOCK, b"\0"))
+        written = self._log.written(file, number)
+        for part in written:
+            block[part.offset : part.offset + len(part.data)] = part.data
+        if number != ATTRIBUTES:
+            reached = max(part.offset + len(part.data) for part in written)
+            self._reach(file, number * BLOCK + reached)
+        self._put_or_hold(file, number, bytes(block))
+        self.replayed += len(written)
 
     def known(self, attributes: Attributes) -> Attributes:
         """With size and times as home last had them."""
@@ -123,6 +130,11 @@ class Content:
         for key in [key for key in self._unsaved if key[0] == file]:
             del self._unsaved[key]
 
+    def holds(self, file: FileId) -> bool:
+        """Whether the disk was too full for some of it, which is kept in memory."""
+        self._retry()
+        return any(key[0] == file for key in self._unsaved)
+
     def files(self) -> list[FileId]:
         """Those whose size and times may be others than their native files'."""
         return list(self._extents)
@@ -147,8 +159,7 @@ class Content:
     def sync(self, file: FileId) -> None:
         """Returns when what home has of the file is durable. Raises OSError."""
         with self._lock:
-            self._retry()
-            if any(key[0] == file for key in self._unsaved):
+            if self.holds(file):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         self._tree.sync(file)
         self._log.sync()
@@ -157,6 +168,7 @@ class Content:
         """What the log says and the files have by now is over when they are durable."""
         with self._lock:
             self._retry()
+            held = set(self._unsaved)
             stored, self._stored, now = self._stored, {}, monotonic()
         for file, numbers in stored.items():
             try:
@@ -164,10 +176,12 @@ class Content:
             except OSError as error:
                 if error.errno != errno.ESTALE:  # there is nothing to be lost of one that is gone
                     logger.warning("share %s: file %d: %s", self._name, file, error)
+                    continue  # nor is it known by a later sync that this has become durable
             with self._lock:
                 for number in numbers:
-                    newer = any(part.at > now for part in self._log.written(file, number))
-                    if not newer and (file, number) not in self._unsaved:
+                    if (file, number) in held:
+                        self._stored.setdefault(file, set()).add(number)
+                    elif not any(part.at > now for part in self._log.written(file, number)):
                         self._log.over(file, number, 1)
 
     def _retry(self) -> None:
@@ -175,8 +189,9 @@ class Content:
             try:
                 self._put(file, number, block)
             except OSError as error:
-                if error.errno == errno.ESTALE:
-                    self._unsaved.pop((file, number), None)
+                if error.errno != errno.ESTALE:
+                    return
+                self._unsaved.pop((file, number), None)
 
     def _unpadded(self, file: FileId, number: int, block: bytes) -> bytes:
         """So much of it that it covers what the log has of the block, the file and all that is no
@@ -194,6 +209,18 @@ class Content:
         if file not in self._extents:
             self._extents[file] = self._tree.extent(file)
         return self._extents[file]
+
+    def _put_or_hold(self, file: FileId, number: int, block: bytes) -> None:
+        """Where the disk is full it is kept here until there is room. Raises OSError where no file
+        can take it, and IntegrityError."""
+        try:
+            self._put(file, number, block)
+        except OSError as error:
+            if error.errno not in NO_ROOM or error.errno == errno.EFBIG:
+                raise
+            if not self._unsaved:
+                logger.error("share %s: file %d waits for room: %s", self._name, file, error)
+            self._unsaved[file, number] = block
 
     def _put(self, file: FileId, number: int, block: bytes) -> None:
         extent = self._extent(file)

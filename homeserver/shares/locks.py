@@ -20,6 +20,10 @@ from shares.nodes import FLOCK, LockKind
 
 Owner = tuple[NodeId, int]
 
+LIMIT = 8192
+"""Locks that one node may have. Each is looked at for every other, and a guest asks for what it
+likes."""
+
 
 @dataclass(frozen=True)
 class _Lock:
@@ -79,7 +83,7 @@ class Locks:
     ) -> None:
         """Raises OSError: EAGAIN where it is locked and `wait` is not set, EDEADLK where waiting
         would never end, EINTR where the wait was taken back: by an unlock of the same owner, or
-        because the node is lost."""
+        because the node is lost; ENOLCK where the node would have too many."""
         wanted = _checked(_Lock((node, owner), start, end, kind, pid))
         with self._changed:
             if kind is LockKind.UNLOCK:
@@ -104,6 +108,12 @@ class Locks:
             finally:
                 self._waiting[file].remove(waiter)
                 self._changed.notify_all()
+
+    def _require_room(self, node: NodeId) -> None:
+        if self.count() < LIMIT:
+            return
+        if sum(lock.owner[0] == node for held in self._held.values() for lock in held) >= LIMIT:
+            raise _error(errno.ENOLCK)
 
     def forget(self, node: NodeId, file: FileId, owner: int) -> None:
         """The owner is no more."""
@@ -169,7 +179,8 @@ class Locks:
     def _put(self, file: FileId, new: _Lock) -> None:
         """What the owner has in the range becomes this; neighbours of one kind become one."""
         kept: list[_Lock] = []
-        for lock in self._held.pop(file, []):
+        before = self._held.get(file, [])
+        for lock in before:
             if lock.owner != new.owner or not lock.meets(new):
                 kept.append(lock)
                 continue
@@ -185,6 +196,9 @@ class Locks:
                     start, end = min(lock.start, new.start), max(lock.end, new.end)
                     new = replace(new, start=start, end=end)
             kept.append(new)
+        if len(kept) > len(before):
+            self._require_room(new.owner[0])
+        self._held.pop(file, None)
         if kept:
             self._held[file] = kept
         self._changed.notify_all()

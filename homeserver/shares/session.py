@@ -74,10 +74,12 @@ class Session:
 
     def over(self, silence: float) -> str | None:
         """Why the node is not waited for any more. silence: seconds of it that are borne. How long
-        home takes over what the node said counts for nothing. With the share's lock."""
+        home takes over what the node said counts for nothing, nor how long that takes to come. With
+        the share's lock."""
         if self._leaving:
             return "it has left"
-        if not self._heeded and time.monotonic() - self.heard > silence:
+        heard = max(self.heard, self.duplex.heard)
+        if not self._heeded and time.monotonic() - heard > silence:
             return f"nothing was heard of it for {silence:.0f} s"
         return None
 

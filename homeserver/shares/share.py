@@ -48,12 +48,14 @@ from shares.coherence import (
     Done,
     Fetch,
     FileId,
+    Flush,
     Granted,
     Invalidated,
     Log,
     Message,
     NodeId,
     Own,
+    Push,
     Release,
     Replay,
     Reply,
@@ -212,17 +214,6 @@ class Share(Naming):
     ) -> None:
         """A node's request about blocks; `arrived` is called in the order of the directory, with
         the lock held. Never waits."""
-
-        synced = isinstance(message, Log) and self.record.log == "sync"
-
-        def reply(answer: Message | OSError) -> None:
-            if isinstance(answer, OSError):
-                failed(answer)
-            elif synced and isinstance(answer, Done):
-                self._durable.when_durable(lambda: arrived(answer), failed)
-            else:
-                arrived(answer)
-
         with self.lock:
             if self.sessions.get(session.node) is not session:
                 failed(OSError(errno.EIO, "the lease of this node is over"))
@@ -236,7 +227,7 @@ class Share(Naming):
             self.grace.returned(session.node)
             if self.grace.hold(lambda: self.request(session, message, arrived, failed)):
                 return
-            token = self._expect(reply, session)
+            token = self._expect(self._answering(message, arrived, failed), session)
             try:
                 self._require(message)
                 self._act(self.directory.request(session.node, message, token, monotonic()))
@@ -244,6 +235,28 @@ class Share(Naming):
                 self._settle(token, OSError(errno.EINVAL, str(error)))
             except OSError as error:  # nothing is to be known of what is no more
                 self._settle(token, error)
+
+    def _answering(
+        self,
+        message: Message,
+        arrived: Callable[[Message], None],
+        failed: Callable[[OSError], None],
+    ) -> Callable[[Message | OSError], None]:
+        """Takes the directory's answer to that request. What home keeps in memory because its disk
+        is full it has, but who gave it had better give no more."""
+        synced = isinstance(message, Log) and self.record.log == "sync"
+
+        def reply(answer: Message | OSError) -> None:
+            if isinstance(answer, OSError):
+                failed(answer)
+            elif synced and isinstance(answer, Done):
+                self._durable.when_durable(lambda: arrived(answer), failed)
+            elif isinstance(message, Push | Flush) and self.content.holds(message.file):
+                failed(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+            else:
+                arrived(answer)
+
+        return reply
 
     def _require(self, message: Message) -> None:
         """That the file is there of which something is wanted for the first time."""
@@ -292,8 +305,7 @@ class Share(Naming):
                 self._store(action.node, action.message)
             elif isinstance(action, Append):
                 if self.record.log != "off":
-                    self.content.append(action.message)
-                    self._note_rights(action.node, action.message.file, action.message.numbers)
+                    self._append(action)
             elif isinstance(action, Replay):
                 self.content.replay(action.file, action.numbers)
             elif isinstance(action, Ask):
@@ -310,6 +322,16 @@ class Share(Naming):
             self.content.store(message.file, number, block)
             self.since.pop((message.file, number), None)
         self._note_rights(node, message.file, message.fresh)
+
+    def _append(self, action: Append) -> None:
+        """Who waits until it is logged is told where it cannot be."""
+        try:
+            self.content.append(action.message)
+        except OSError as error:
+            if self.record.log == "sync":
+                self._settle(action.token, error)
+            return
+        self._note_rights(action.node, action.message.file, action.message.numbers)
 
     def _note_rights(self, node: NodeId, file: FileId, numbers: Iterable[int]) -> None:
         """Home has what the node wrote to these blocks."""
@@ -515,14 +537,20 @@ class Share(Naming):
 
     def _watch(self) -> None:
         while not self._closing.wait(LOOK_SECONDS):
-            for session in list(self.sessions.values()):
-                with self.lock:
-                    why = session.over(self.lease * MARGIN)
-                if why:
-                    self.lost(session, why)
-            self._save()
-            self.rights.look()
-            self.grace.look()
+            try:
+                self._look()
+            except Exception:  # of one look: without the next ones no lease would ever be over
+                log.exception("share %s", self.name)
+
+    def _look(self) -> None:
+        for session in list(self.sessions.values()):
+            with self.lock:
+                why = session.over(self.lease * MARGIN)
+            if why:
+                self.lost(session, why)
+        self.grace.look()
+        self._save()
+        self.rights.look()
 
 
 def answer_of_home(message: Message) -> Message:

@@ -101,7 +101,7 @@ class Shares:
             if share:
                 share.close()
             self._known = {t: known for t, known in self._known.items() if known.share != name}
-            self._shelf.keep_nodes(list(self._known.values()))
+            self._keep_nodes()
             self._shelf.remove(name)
 
     def get(self, name: str) -> Share:
@@ -149,8 +149,16 @@ class Shares:
         """A node is lost: home that begins again does not wait for it."""
         with self._lock:
             if self._known.pop(session.token, None):
-                self._shelf.keep_nodes(list(self._known.values()))
+                self._keep_nodes()
                 self._lost[session.token] = session.node
+
+    def _keep_nodes(self) -> None:
+        """For a home that begins again. Where they cannot be kept, it does not wait for the latest:
+        that is no reason to have none now."""
+        try:
+            self._shelf.keep_nodes(list(self._known.values()))
+        except OSError as error:
+            log.error("the nodes of shares are not kept: %s", error)
 
     def _welcome(self, hello: bytes) -> tuple[bytes, Duplex | None, int]:
         try:
@@ -189,7 +197,7 @@ class Shares:
             if token not in self._known:
                 self._lost.pop(token, None)
                 self._known[token] = NodeRecord(join.share, node, token)
-                self._shelf.keep_nodes(list(self._known.values()))
+                self._keep_nodes()
             session = HomeHub(share, node, join.name, token, join.conversation).session
             share.join(session)
             return session

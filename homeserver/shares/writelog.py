@@ -12,16 +12,20 @@ Scotece et al., Section IV.B). docs/formats/share-log.md.
 
 from __future__ import annotations
 
+import logging
 import os
 import struct
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from homeserver.record_file import Fields, RecordFile, RecordFormat
 from shares.coherence import BLOCK, FileId
+
+logger = logging.getLogger(__name__)
 
 FORMAT = RecordFormat("write log", b"SATSHLOG", 1, struct.Struct("<BQqI"), BLOCK)
 
@@ -52,24 +56,34 @@ class Lag:
     seconds: float
 
 
+_Record = tuple[Fields, bytes]
+
+
 class WriteLog:
-    """The write log of one share, as durable as RecordFile says. Thread-safe."""
+    """The write log of one share, as durable as RecordFile says. Thread-safe.
+
+    What is over is over here at once. Where that cannot be said in the file, because the disk is
+    full, it is said before whatever is appended next.
+    """
 
     def __init__(self, path: Path) -> None:
         """Open or make it. Raises OSError, UnsupportedError for a version that is not known."""
         self._lock = threading.Lock()
         self._live: dict[tuple[FileId, int], list[Written]] = {}
         self._bytes = 0
+        self._unsaid: list[_Record] = []
         self._file = RecordFile.open_or_replace(path, FORMAT, self._take)
 
     def close(self) -> None:
         with self._lock:
+            with suppress(OSError):
+                self._extend([])
             self._file.close()
 
     def append(self, file: FileId, block: int, offset: int, data: bytes) -> None:
         """Raises OSError; nothing is appended then."""
         with self._lock:
-            self._file.append((WRITTEN, file, block, offset), data)
+            self._extend([((WRITTEN, file, block, offset), data)])
             self._note(file, block, Written(offset, data, time.monotonic()))
 
     def over(self, file: FileId, first: int, count: int) -> None:
@@ -78,9 +92,8 @@ class WriteLog:
         with self._lock:
             keys = self._keys(file, first, count)
             if keys:
-                self._file.append((OVER, file, first, count), b"")
                 self._drop(keys)
-                self._compact()
+                self._say([((OVER, file, first, count), b"")])
 
     def cut(self, file: FileId, size: int) -> None:
         """Home has made the file that long: what was written behind it is over, and what was
@@ -92,12 +105,11 @@ class WriteLog:
                 return
             across = self._live.get((file, first), ())
             kept = [replace(p, data=p.data[: rest - p.offset]) for p in across if p.offset < rest]
-            written = [((WRITTEN, file, first, part.offset), part.data) for part in kept]
-            self._file.extend([((OVER, file, first, ALL), b""), *written])
             self._drop(keys)
             for part in kept:
                 self._note(file, first, part)
-            self._compact()
+            written = [((WRITTEN, file, first, part.offset), part.data) for part in kept]
+            self._say([((OVER, file, first, ALL), b""), *written])
 
     def has(self, file: FileId, block: int) -> bool:
         with self._lock:
@@ -164,13 +176,32 @@ class WriteLog:
         for key in keys:
             self._bytes -= sum(len(part.data) for part in self._live.pop(key))
 
-    def _compact(self) -> None:
-        if not self._live and self._file.end > 1 << 16:
-            self._file.clear()
-        elif self._file.end > COMPACT_BYTES and self._bytes < self._file.end // 2:
-            self._file.rewrite(self._records())
+    def _extend(self, records: Iterable[_Record]) -> None:
+        self._file.extend([*self._unsaid, *records])
+        self._unsaid.clear()
 
-    def _records(self) -> Iterator[tuple[Fields, bytes]]:
+    def _say(self, records: list[_Record]) -> None:
+        """What counts here already; in the file now, or later."""
+        try:
+            self._extend(records)
+        except OSError as error:
+            if not self._unsaid:
+                logger.error("%s: %s", self._file.path, error)
+            self._unsaid += records
+        self._compact()
+
+    def _compact(self) -> None:
+        size = self._file.end
+        if not self._live and (self._unsaid or size > 1 << 16):
+            self._file.clear()  # takes no room
+            self._unsaid.clear()
+        elif not self._unsaid and size > COMPACT_BYTES and self._bytes < size // 2:
+            try:
+                self._file.rewrite(self._records())
+            except OSError as error:
+                logger.error("%s: %s", self._file.path, error)
+
+    def _records(self) -> Iterator[_Record]:
         for (file, block), parts in self._live.items():
             for part in parts:
                 yield (WRITTEN, file, block, part.offset), part.data

@@ -23,10 +23,11 @@ class Store:
 
 @dataclass(frozen=True)
 class Append:
-    """Put this into the write log."""
+    """Put this into the write log. token: of the request, whose Reply comes next."""
 
     node: NodeId
     message: Log
+    token: Token
 
 
 @dataclass(frozen=True)

@@ -443,7 +443,8 @@ class Directory:
         node = request.node
         versions, fresh, lent = [], [], []
         for number, had in zip(wants.numbers, wants.versions, strict=True):
-            record = known.record(number)
+            # Of a native file's blocks there is nothing to know but that they were never changed.
+            record = known.look(number) if known.native == node else known.record(number)
             self._shown(record)
             versions.append(record.version)
             if had != record.version:
@@ -581,5 +582,5 @@ class Directory:
         record = known.blocks.get(message.first) if known else None
         native = known is not None and known.native == node
         if native or (record is not None and record.owner == node):
-            return [Append(node, message), Reply(node, token, Done(*about))]
+            return [Append(node, message, token), Reply(node, token, Done(*about))]
         return [Reply(node, token, Refused(*about, (message.first,)))]

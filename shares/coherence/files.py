@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from math import inf
 from typing import NamedTuple
 
 from shares.coherence.messages import Message
@@ -26,7 +27,8 @@ class Told(NamedTuple):
 class File:
     """What a node knows of a file that it has open, or had natively. expected: home is being asked
     to open it and has answered nothing since: what it says was said, perhaps, before it heard that
-    the file was closed here, and then it does not count what the node takes."""
+    the file was closed here, and then it does not count what the node takes. since: the first write
+    after all that was written here was last given to home at once, on the node's clock"""
 
     policy: Policy
     native: bool
@@ -34,6 +36,7 @@ class File:
     grant: int = 0
     opened: bool = True
     expected: bool = False
+    since: float = inf
     blocks: defaultdict[int, Block] = field(default_factory=lambda: defaultdict(Block))
 
     @property

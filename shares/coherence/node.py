@@ -174,6 +174,12 @@ class Node:
         known = self._files.get(file)
         return known.blocks.get(number, Block()) if known else Block()
 
+    def behind(self, file: FileId, now: float) -> tuple[int, float]:
+        """How many blocks of content home has not got as they are here, and since how many seconds
+        at most."""
+        written = sum(number >= 0 for number in self._dirty(file))
+        return written, now - self._files[file].since if written else 0.0
+
     def asking(self, file: FileId) -> bool:
         """Whether a request about blocks of the file is under way."""
         known = self._files.get(file)
@@ -275,6 +281,7 @@ class Node:
         that was counted before. The pushes that the policy wants; to the machine they are done, so
         they must be filled and sent at once."""
         known = self._files[file]
+        known.since = min(known.since, now)
         found: dict[Decision, list[int]] = defaultdict(list)
         for number in range(first, first + count):
             block = known.blocks[number]
@@ -389,6 +396,15 @@ class Node:
         known = self._files.get(request.file)
         if known is not None:
             failed(known, request)
+
+    def lose(self, file: FileId, numbers: Iterable[int]) -> set[int]:
+        """Of an Update or a Granted that `answer` took, content that is not to be had here after
+        all. The numbers of those to be declined: the others are on their way once more, and home
+        counts on their being here."""
+        lost = [(number, self._files[file].blocks[number]) for number in numbers]
+        for _, block in lost:
+            block.valid, block.shared, block.version = False, True, 0
+        return {number for number, block in lost if not (block.fetching or block.owning)}
 
     def log_sent(self, file: FileId, number: int) -> None:
         """A write to the block is on its way to home's log; until log_done nobody reads it here,
@@ -514,7 +530,10 @@ class Node:
     def flush(self, file: FileId, limit: int | None = None) -> list[Flush]:
         """What home has to have for a sync, of at most so many blocks. To be filled and sent at
         once."""
-        return self._flushes(file, self._dirty(file)[:limit])
+        written = self._dirty(file)
+        if written and len(written[:limit]) == len(written):
+            self._files[file].since = inf
+        return self._flushes(file, written[:limit])
 
     def _flushes(self, file: FileId, numbers: list[int]) -> list[Flush]:
         for number in numbers:
@@ -539,7 +558,11 @@ class Node:
             block.valid, block.shared, block.version, block.hollow = False, True, 0, False
         if known is None:
             return []
-        return [r for written in (True, False) for r in releases(file, known, going, written)]
+        found = [r for written in (True, False) for r in releases(file, known, going, written)]
+        for number in [n for n in range(first, first + count) if n in known.blocks]:
+            if known.blocks[number].blank:
+                del known.blocks[number]
+        return found
 
     def give_back(self, file: FileId) -> list[Release]:
         """Everything that is owned of a file, before it is closed. No request about the file may be

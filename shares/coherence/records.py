@@ -101,6 +101,10 @@ class FileRecord:
             found = self.blocks[number] = Record(self.base, seized=self.seized)
         return found
 
+    def look(self, number: int) -> Record:
+        """The same, for who changes nothing of what is not known yet: that is not remembered."""
+        return self.blocks.get(number) or Record(self.base, seized=self.seized)
+
     def takes(self, number: int, grant: int) -> bool:
         """Whether content that was written under this grant is the latest."""
         record = self.blocks.get(number)

@@ -55,6 +55,13 @@ class Block:
         return self.valid and not self.shared
 
     @property
+    def blank(self) -> bool:
+        """Whether it is as one of which nothing was ever known: a copy that was given up."""
+        busy = self.fetching or self.owning or self.logging or self.given
+        written = self.dirty or self.mine or self.pushed or self.threshold is not None
+        return not (self.valid or busy or written or self.hollow or self.unread)
+
+    @property
     def location(self) -> str:
         """Where the latest content is, as far as this node can know."""
         if self.owned:

@@ -110,8 +110,11 @@ void ReleaseFolder(fuse_req_t request, fuse_ino_t, fuse_file_info* info) {
   fuse_reply_err(request, 0);
 }
 
-void SyncFolder(fuse_req_t request, fuse_ino_t, int, fuse_file_info*) {
-  fuse_reply_err(request, 0);  // changes of names are home's before they are answered
+// Changes of names are home's before they are answered, but not durable.
+void SyncFolder(fuse_req_t request, fuse_ino_t folder, int, fuse_file_info*) {
+  const int error = Session::Of(request)->policy().Ask(
+      "sync_folder", [&](const py::object& operations) { operations.attr("sync_folder")(folder); });
+  fuse_reply_err(request, error);
 }
 
 }  // namespace

@@ -3,7 +3,8 @@
 """Where a node keeps the content of blocks: one sparse file for each file of the share.
 
 What can be had from home again is bounded, and the least recently used of it goes first. What the
-node alone has (blocks that it owns and has written, native files) is kept, whatever it takes.
+node alone has (blocks that it owns and has written, native files that are open) is kept, whatever
+it takes.
 """
 
 from __future__ import annotations

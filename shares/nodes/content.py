@@ -21,6 +21,7 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from satchel.errors import IntegrityError
@@ -43,6 +44,7 @@ from shares.coherence import (
     Policy,
     Recall,
     Recalled,
+    Release,
     Update,
     Updated,
     content,
@@ -55,7 +57,7 @@ from shares.nodes.buffer import Buffer
 from shares.nodes.copies import Copies
 from shares.nodes.extent import Extent
 from shares.nodes.hub import Hub
-from shares.nodes.lag import LAG_BYTES, file_status, settle, traffic_status
+from shares.nodes.lag import LAG_BYTES, Replies, file_status, settle, traffic_status
 from shares.nodes.opening import Opening
 from shares.nodes.sending import LOOK_SECONDS, Sender
 from shares.nodes.settling import FLUSHED, Settling
@@ -102,6 +104,7 @@ class Content(Opening, Settling):
         self._expected: set[FileId] = set()
         self._deferred: defaultdict[FileId, list[tuple[Message, Reply]]] = defaultdict(list)
         self._under_way: Counter[FileId] = Counter()
+        self._bringing = False
         self._changed = threading.Condition()
         self._sender = Sender(self._changed, self._machine, self._block, self._go_on, hub, wait)
         self._windows = Windows(make, self._machine, buffer)
@@ -124,13 +127,34 @@ class Content(Opening, Settling):
                 file.extent_came, file.pinned, file.pinned_until = False, None, 0.0
                 file.kept, file.answered = False, file.spoken
             logs = self._sender.begin(hub)
-            pending = [self._sender.send(message) for message in releases]
+            self._bringing = True
+        pending: list[Replies] = []
         try:
+            self._bring(hub, releases, pending)
             self._sender.wait_for(pending)
         finally:
             with self._changed:
                 settle(logs, pending)
+                self._bringing = self._bringing and hub is not self._hub
                 self._changed.notify_all()
+
+    def _bring(self, hub: Hub, releases: list[Release], pending: list[Replies]) -> None:
+        """Send them, at most so much at once that a slow link is not given up for it. Until then no
+        access asks for anything, and no heartbeat says that all of it has come. pending: gets their
+        replies. Raises OSError where the membership ends; the next one begins with all of them."""
+        for message in releases:
+            with self._changed:
+                while not self._sender.room() and hub is self._hub:
+                    self._changed.wait(LOOK_SECONDS)
+                if hub is not self._hub:
+                    pending.append([])
+                    raise OSError(errno.EIO, "this membership is over")
+                pending.append(self._sender.send(message))
+
+    def goes_by(self, hub: Hub) -> bool:
+        """Whether that is home, and no later membership's hub."""
+        with self._changed:
+            return hub is self._hub
 
     def end(self, why: OSError) -> None:
         """There is no share any more: nothing here is good for anything, and every access raises
@@ -244,13 +268,19 @@ class Content(Opening, Settling):
             raise access.error
 
     def _step(self, access: Access) -> bool:
-        """Have the access go on; post what it lacks."""
+        """Have the access go on; post what it lacks. Whether it is over, done or failed."""
+        if self._bringing:
+            return False
         self._copies.logs = access.logs
         file = access.file
         if isinstance(access, Write | SetExtent):
             self._windows.withdraw_whole(file)
         self._copies.absorb(file)
-        needs = access.advance(self._copies)
+        try:
+            needs = access.advance(self._copies)
+        except OSError as error:  # this node's disk is full, say: the program's, on any thread
+            access.error = error
+            return True
         if file.pinned is access and file.pinned_until == 0.0:
             file.pinned_until = time.monotonic() + PIN_SECONDS
         for need in needs:
@@ -317,7 +347,10 @@ class Content(Opening, Settling):
                 else:
                     raise IntegrityError("home's reply does not fit", why=type(reply).__name__)
             except (IntegrityError, ValueError) as error:
-                self._refuse(request, OSError(errno.EIO, str(error)))
+                self._lose(request, OSError(errno.EIO, str(error)))
+                return
+            except OSError as error:  # this node's disk is full, say
+                self._lose(request, error)
                 return
             self._go_on(request.file)
             if isinstance(request, Own) and request.whole:
@@ -325,6 +358,12 @@ class Content(Opening, Settling):
                     self._sender.send(message)
                 self._go_on(request.file)  # others wait for what has content, or is to be asked for
             self._evict()
+
+    def _lose(self, request: Fetch | Own, error: OSError) -> None:
+        """The machine has these blocks, but their content is not to be had here."""
+        for message in self._machine.release(request.file, request.first, request.count):
+            self._sender.send(message)
+        self._refuse(request, error)
 
     def _failed(self, hub: Hub, request: Fetch | Own, error: OSError) -> None:
         with self._changed:
@@ -374,6 +413,7 @@ class Content(Opening, Settling):
         for file, numbers in surplus.items():
             for first, count in runs(sorted(numbers)):
                 self._evict_run(file, first, count)
+            self._forget_evicted(file)
 
     def _evict_run(self, file: FileId, first: int, count: int) -> None:
         known = self._files.get(file)
@@ -412,8 +452,7 @@ class Content(Opening, Settling):
             self._sender.send(flush)
         answer = self._machine.answer(message, now)
         if isinstance(message, Update | Granted) and isinstance(answer, Updated):
-            kept = {n for n, k in zip(message.numbers, answer.kept, strict=True) if k}
-            self._take(message, kept)
+            answer = self._kept(message, answer)
         if isinstance(answer, Recalled):
             answer = filled(answer, self._block)
         file = self._files.get(message.file)
@@ -433,6 +472,16 @@ class Content(Opening, Settling):
         self._go_on(message.file)
         if isinstance(message, Engage) and file is not None:
             self._forget_closed(file)
+
+    def _kept(self, message: Update | Granted, answer: Updated) -> Updated:
+        """Its content is here; where this node's disk does not take that, it is declined."""
+        kept = {n for n, k in zip(message.numbers, answer.kept, strict=True) if k}
+        try:
+            self._take(message, kept)
+        except OSError as error:
+            log.warning("blocks of %s are not kept: %s", message.file, error)
+            kept -= self._machine.lose(message.file, kept)
+        return replace(answer, kept=tuple(number in kept for number in message.numbers))
 
     def _take_back(self, message: Message) -> None:
         """Sessions answer nothing more by what the machine is about to lose."""
@@ -467,7 +516,7 @@ class Content(Opening, Settling):
     def beating(self) -> int:
         """A heartbeat is about to be sent: a word for `leased`."""
         with self._changed:
-            return self._machine.mark()
+            return 0 if self._bringing else self._machine.mark()
 
     def heard(self, sent: float) -> None:
         """Home's answer to the heartbeat of that time is next in the stream."""
@@ -489,7 +538,7 @@ class Content(Opening, Settling):
             for window in self._windows.files():
                 self._copies.absorb(window)
             files = [
-                file_status(self._machine, file)
+                file_status(self._machine, file, clock.now())
                 | {"open": file in self._files, "policy": self._opened_with.get(file, "")}
                 for file in self._machine.files()
             ]

@@ -60,7 +60,11 @@ class Copies:
         first, end = offset // BLOCK, -(-(offset + len(data)) // BLOCK)
         # What is written is counted, and may become a push; logged, nobody reads it yet.
         self.take_back(file, range(first, end), read=file.log == "sync")
-        self._buffer.write(file.file, offset - before, padded)
+        try:
+            self._buffer.write(file.file, offset - before, padded)
+        except OSError:
+            self._torn(file, range(first, end))
+            raise
         native = self._machine.native(file.file)
         (self._buffer.keep if native else self._buffer.used)(file.file, range(first, end))
         pushes = self._machine.did_write(file.file, first, end - first, clock.now())
@@ -73,6 +77,15 @@ class Copies:
                 piece = data[start - offset : stop - offset]
                 self._log(file, number, start - number * BLOCK, piece)
         self._sender.push(pushes)
+
+    def _torn(self, file: OpenFile, blocks: range) -> None:
+        """Of what was to be written there a part may be: what is here of these blocks is the latest
+        then, for others as well."""
+        now, machine = clock.now(), self._machine
+        here = [machine.block(file.file, number) for number in blocks]
+        for number, block in zip(blocks, here, strict=True):
+            if block.valid and not block.hollow:
+                self._sender.push(machine.did_write(file.file, number, 1, now))
 
     def put_extent(self, file: OpenFile, extent: Extent, *, logged: bool, times: int = 1) -> None:
         file.extent = extent

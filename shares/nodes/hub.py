@@ -179,7 +179,7 @@ class Hub(Protocol):
         ...
 
     def sync(self, file: FileId) -> None:
-        """Returns when what home has of the file is durable."""
+        """Returns when what home has of the file is durable; of a folder, its names."""
         ...
 
     def get_lock(

@@ -76,10 +76,10 @@ def settle(logs: Iterable[tuple[Log, Replies]], pending: list[Replies]) -> None:
             replies.append(Done(*about))
 
 
-def file_status(machine: Node, file: FileId) -> dict[str, Any]:
+def file_status(machine: Node, file: FileId, now: float) -> dict[str, Any]:
     """What there is to say of a file's blocks here."""
     numbered = [(n, machine.block(file, n)) for n in machine.numbers(file) if n >= 0]
-    behind = sum(block.dirty for _, block in numbered)
+    behind, seconds = machine.behind(file, now)
     hot = sorted(numbered, key=lambda item: -item[1].overwritten)[:HOT]
     return {
         "file": file,
@@ -88,6 +88,7 @@ def file_status(machine: Node, file: FileId) -> dict[str, Any]:
         "owned": sum(block.owned for _, block in numbered),
         "home_is_behind_blocks": behind,
         "home_is_behind_bytes": behind * BLOCK,
+        "home_is_behind_seconds": seconds,
         "hot": [
             {"block": n, "overwritten": b.overwritten, "threshold": b.threshold}
             for n, b in hot

@@ -23,10 +23,13 @@ from shares.coherence import FileId
 from shares.nodes import clock
 from shares.nodes.hub import Made, Unmade
 from shares.nodes.marks import Marks
-from shares.nodes.operations import Attributes, Entry
+from shares.nodes.operations import ROOT, Attributes, Entry
 
 LIMIT = 65536
 """Names that are kept at most, and attributes: so many of each."""
+
+DEEPEST = 1024
+"""Folders one in the other, in a path that is told."""
 
 NEVER = -1
 """Before every mark."""
@@ -115,6 +118,22 @@ class Names:
                 for name, file in known.names.items()
                 if file is not None
             }
+
+    def paths(self) -> dict[FileId, bytes]:
+        """A path below the share of each file and folder whose place is remembered, for people."""
+        with self._lock:
+            folders = [(number, dict(known.names)) for number, known in self._folders.items()]
+        above = {f: (number, n) for number, names in folders for n, f in names.items() if f}
+        found: dict[FileId, bytes] = {}
+        for file in above:
+            parts: list[bytes] = []
+            at = file
+            while at in above and len(parts) <= DEEPEST:
+                at, name = above[at]
+                parts.append(name)
+            if at == ROOT:
+                found[file] = b"/".join(reversed(parts))
+        return found
 
     def worth_listing(self, folder: FileId) -> bool:
         """Whether to ask for the folder rather than for one more name; said once."""

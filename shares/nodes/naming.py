@@ -177,6 +177,9 @@ class Naming(ABC):
                 self.forget_static(moved)
             self.learn_static(latest, made.entry.attributes)
 
+    def sync_folder(self, folder: FileId) -> None:
+        self.ask(lambda hub: hub.sync(folder))
+
     def entries(self, folder: FileId) -> list[Entry]:
         known = self._names.entries(folder)
         if known is not None and all(

@@ -155,16 +155,20 @@ class Node(Statics):
         try:
             self.content.rejoined(hub)
         finally:
-            self._hub = hub
-            self._names.forget()  # what an answer of before has brought meanwhile
-            self._joined.set()
-            for file, use in self._uses.all():
-                with use.lock, suppress(OSError):  # it may have been removed meanwhile
-                    if use.file is not None:
-                        use.file.attributes = None
-                        self._open(file, use, writes=use.writes)
-            self.content.go_on()
+            if self.content.goes_by(hub):  # else there is a later membership already
+                self._go_on(hub)
         self._heartbeat()  # home need not wait for what is not here
+
+    def _go_on(self, hub: Hub) -> None:
+        self._hub = hub
+        self._names.forget()  # what an answer of before has brought meanwhile
+        self._joined.set()
+        for file, use in self._uses.all():
+            with use.lock, suppress(OSError):  # it may have been removed meanwhile
+                if use.file is not None:
+                    use.file.attributes = None
+                    self._open(file, use, writes=use.writes)
+        self.content.go_on()
 
     # Names.
 
@@ -376,10 +380,9 @@ class Node(Statics):
     def sync(self, handle: int, data_only: bool) -> None:
         del data_only
         with self._using(handle) as file:
-            if file.log != "off":
-                self.content.sync(file)
-                self.hub.sync(file.file)
-                self.content.raise_failure(file)
+            self.content.sync(file)
+            self.hub.sync(file.file)
+            self.content.raise_failure(file)
 
     def release(self, handle: int, lock_owner: int) -> None:
         use = self._uses.of(file_of(handle))
@@ -525,7 +528,11 @@ class Node(Statics):
 
     def status(self) -> dict[str, Any]:
         """For status pages: traffic by kind of message, and how far each copy is behind."""
-        return self.content.status()
+        found, paths = self.content.status(), self._names.paths()
+        for file in found["files"]:
+            path = paths.get(file["file"])
+            file["path"] = None if path is None else path.decode(errors="replace")
+        return found
 
 
 def changes_nothing(known: Attributes | None, changes: Changes) -> bool:

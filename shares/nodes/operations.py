@@ -164,6 +164,10 @@ class Operations(Protocol):
         """All names of a folder but "." and ".."; a session keeps the list for one opendir."""
         ...
 
+    def sync_folder(self, folder: FileId) -> None:
+        """Returns when its names are durable."""
+        ...
+
     def usage(self, file: FileId) -> Usage: ...
     def get_lock(
         self, handle: int, owner: int, start: int, end: int, kind: LockKind

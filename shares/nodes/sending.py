@@ -170,12 +170,14 @@ class Sender:
         return replies
 
     def _note_failure(self, reply: Message | OSError, file: FileId) -> None:
-        """Where home is not reached it is brought to the next membership."""
+        """Where home is not reached it is brought to the next membership. What its disk has no room
+        for home has all the same, and says so at a sync as long as that is so."""
         if isinstance(reply, Refused):
             self._failures[file] = OSError(errno.ESTALE, REFUSED)
         elif isinstance(reply, OSError) and self._hub.connected:
             log.warning("home does not take content of %s: %s", file, reply)
-            self._failures[file] = reply
+            if reply.errno != errno.ENOSPC:
+                self._failures[file] = reply
 
     def push(self, pushes: Iterable[Push]) -> None:
         """What a write made; and later, by itself, what becomes of it when its blocks are quiet."""

@@ -43,6 +43,10 @@ class Settling(ABC):
     def extent(self, file: OpenFile) -> Extent:
         """Size and times."""
 
+    @abstractmethod
+    def _evict(self) -> None:
+        """What the buffer has no room for goes, as far as home has it."""
+
     def sync(self, file: OpenFile) -> None:
         """Returns when home has what was written here; the caller has home make it durable."""
         self.note_times(file)
@@ -141,13 +145,18 @@ class Settling(ABC):
         self._sender.wait_for(pending)
 
     def closed(self, file: FileId) -> None:
-        """The last program has closed it, and home is about to be told."""
+        """The last program has closed it, and home is about to be told. It has what was written, so
+        that stays for the next open as far as there is room."""
         with self._changed:
             native = self._machine.native(file)
             self._windows.drop(self._files[file])
             self._machine.close(file)
             if native:
                 self._files[file].closed = True
+                for number in self._machine.numbers(file):
+                    if number >= 0 and self._machine.block(file, number).valid:
+                        self._buffer.used(file, range(number, number + 1))
+                self._evict()
             else:
                 self._forget(file)
 
@@ -166,6 +175,17 @@ class Settling(ABC):
             return
         if not any(self._machine.needed(file.file, n) for n in self._machine.numbers(file.file)):
             self._forget(file.file)
+
+    def _forget_evicted(self, file: FileId) -> None:
+        """What was native when it was closed here may be so still, but nothing of it is left."""
+        known = self._files.get(file)
+        if known is None or not known.closed or self._machine.opens:
+            return
+        extent = self._machine.block(file, ATTRIBUTES)
+        numbers = (number for number in self._machine.numbers(file) if number >= 0)
+        if extent.dirty or extent.given or any(self._machine.needed(file, n) for n in numbers):
+            return
+        self._forget(file)
 
     def collect(self) -> None:
         """What was written through windows is on its way to home, where writes that ask are on

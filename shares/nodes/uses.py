@@ -23,7 +23,7 @@ IDLE_FILES = 128
 """How many files rest at most."""
 
 
-@dataclass
+@dataclass(slots=True)
 class Use:
     """One file's. lock: an open, and a last close, of one file at a time. file: also while it
     rests, for the next program; since: when that began, monotonic. leaves: it is not to rest, but

@@ -109,6 +109,29 @@ def test_a_share_is_mounted_twice_and_is_one_tree(owner: Owner) -> None:
     assert len(list((owner.folder / "data/shares").iterdir())) == 1
 
 
+def test_files_that_are_written_most_are_named(owner: Owner) -> None:
+    """They had numbers, which no other command told."""
+    owner.add("photos")
+    one, two = owner.mounts("one"), owner.mounts("two")
+    (one / "deep").mkdir()
+    with (one / "deep/hot").open("wb", buffering=0) as file:
+        file.write(b"before")
+        with (two / "deep/hot").open("rb", buffering=0) as reader:
+            assert reader.read() == b"before"
+            for _ in range(4):
+                os.pwrite(file.fileno(), b"after ", 0)
+            rows = {row["mountpoint"]: row["files"] for row in owner.sees("share", "status")}
+            (found,) = [each for each in rows[str(one)] if each["hot"]]
+            assert (found["path"], found["policy"]) == ("deep/hot", "delayed-update")
+            assert found["hot"][0]["overwritten"] >= 3
+            assert found["home_is_behind_seconds"] < 60
+            shown = owner.types("share", "status").stdout
+            assert "deep/hot" in shown
+    other = owner.types("share", "status", "films")
+    assert other.returncode == NotFoundError.exit_code
+    assert "no share films is mounted here" in other.stderr
+
+
 def test_a_connection_that_ends_is_made_again_and_nothing_is_lost(owner: Owner) -> None:
     root = owner.add("photos")
     one = owner.mounts("one")

@@ -163,6 +163,19 @@ def test_a_failure_is_said_to_who_asked_and_to_nobody_else(short_path: Path) -> 
         assert caller.duplex.ask(b"good") == b"good"
 
 
+def test_who_takes_a_reply_and_fails_does_not_break_the_connection(short_path: Path) -> None:
+    """An OSError of a callback, of its own disk, say, was taken for the connection's."""
+
+    def full(_: bytes) -> None:
+        raise OSError(28, "No space left on device")
+
+    with conversation(short_path, Side(), Side()) as (caller, server):
+        for _ in range(3):
+            assert caller.duplex.ask(b"x", arrived=full) == b"re:x"
+        assert caller.duplex.ask(b"y") == b"re:y"
+        assert server.connections == 1
+
+
 def test_nothing_is_lost_or_repeated_when_connections_break(short_path: Path) -> None:
     here, there = Side(), Side()
     with conversation(short_path, here, there) as (caller, server):

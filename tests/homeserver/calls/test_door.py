@@ -90,6 +90,40 @@ def test_what_is_part_of_no_operation_or_refused_has_no_name() -> None:
     assert decode_call(ASKED[:16] + without_end.message).name is None
 
 
+def test_a_stranger_that_begins_in_other_words_does_not_keep_homes_guest_out(home: Home) -> None:
+    """Whoever was first said how the session was begun, and all others had to say the same."""
+    stranger = Stranger(home.socket)
+    other = INIT[:4] + b"\x24" + INIT[5:]
+    assert stranger.ask(Opcode.INIT, other)[4:8] == bytes(4)
+    guest = home.guest()
+    add_line(guest, "1\n", 1)
+    assert home.text() == "1\n"
+    assert stranger.ask(Opcode.INIT, INIT)[4:8] == bytes(4)
+    assert stranger.ask(Opcode.INIT, other)[4:8] != bytes(4)
+    stranger.caller.close()
+
+
+def test_a_stranger_has_no_more_kept_than_it_may(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is asked in operations that are not logged waits for them, at home: any number of bytes
+    did."""
+    monkeypatch.setattr("homeserver.calls.door.UNDER_WAY_BYTES", 100_000)
+    stranger = Stranger(home.socket)
+    data = bytes(16384)
+    body = struct.pack("<QQIIQII", 0, 0, len(data), 0, 0, 0, 0) + data
+    length = IN_HEADER.size + len(body)
+    message = IN_HEADER.pack(length, Opcode.WRITE, 2, ROOT, 0, 0, 0, 0) + body
+    assert eventually(lambda: len(home.door._guests) == 1)
+    for count in range(20):
+        head = struct.pack("<IIQ", 1, count, 1 << 40)
+        stranger.caller.duplex.post(head + message, lambda reply: None)
+    (guest,) = home.door._guests.values()
+    assert eventually(lambda: guest.duplex.ended == "it asks too much at once")
+    assert len(home.keeper._ahead) <= 7
+    stranger.caller.close()
+
+
 @pytest.mark.parametrize(
     "said",
     [b"", ASKED[:15], ASKED[:40], ASKED + b"x", b"\3" + ASKED[1:], ASKED[:7] + b"\xff" + ASKED[8:]],

@@ -5,23 +5,57 @@
 import errno
 import fcntl
 import os
+import socket
 import struct
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from homeserver.calls import keeper
 from replay.share_requests import IN_HEADER, OUT_HEADER, Opcode, Request
-from replica import Call, CallName
+from replay.shares import RECORD, Pieces
+from replica import Call, CallHost, CallName, Keeper
 from shares.coherence import FileId
 from shares.nodes import LockKind
 from tests.conftest import requires
 from tests.homeserver.calls.home import Home, add_line
-from tests.homeserver.calls.kernel import ROOT, Kernel
+from tests.homeserver.calls.kernel import INIT, ROOT, Kernel
 from tests.waiting import eventually
 
 pytestmark = requires("fuse")
+
+
+class Greedy:
+    """A guest that asks and asks. asked: how often, the last time perhaps in part"""
+
+    def __init__(self, keeper: Keeper) -> None:
+        self.end, self._session = socket.socketpair()
+        self._calls = CallHost(lambda: keeper).serve(self._session)
+        self._stream = Pieces(self.end)
+        self.asked = 0
+        self.asks(Opcode.INIT, INIT, ROOT)
+        assert self.takes() == 0
+        self.asked = 0
+        self.end.settimeout(2)
+
+    def asks(self, opcode: int, body: bytes, file: int) -> None:
+        self.asked += 1
+        length = IN_HEADER.size + len(body)
+        message = IN_HEADER.pack(length, opcode, 2 * self.asked, file, 0, 0, 0, 0) + body
+        self.end.sendall(RECORD.pack(length, 2, 0, 0) + message)
+
+    def takes(self) -> int:
+        """The errno of one reply."""
+        length, error, _ = OUT_HEADER.unpack(self._stream.take(OUT_HEADER.size))
+        self._stream.take(length - OUT_HEADER.size)
+        return -int(error)
+
+    def close(self) -> None:
+        self.end.close()
+        self._calls.close()
+        self._session.close()
 
 
 def test_two_replicas_append_a_line_once_whoever_is_first(home: Home) -> None:
@@ -285,6 +319,24 @@ def test_a_stranger_has_no_more_recorded_than_it_may_before_home_asks(
     assert reads(guest, 1) == [0] * 10
     guest.calls.finished(1)
     assert reads(distant, 2).count(errno.EIO) == refused
+
+
+def test_a_guest_that_takes_no_replies_is_read_no_further(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The host kept them all, however many the guest asked for."""
+    monkeypatch.setattr("replica.calls.UNDER_WAY_BYTES", 1 << 20)
+    (home.papers / "letter").write_text("x" * 16384)
+    guest = home.guest()
+    file = guest.lookup("letter", 1)
+    handle = guest.open(file, 1)
+    with closing(Greedy(home.keeper.elsewhere())) as greedy:
+        body = struct.pack("<QQIIQII", handle, 0, 16384, 2, 0, 0, 0)
+        with pytest.raises(TimeoutError):
+            for _ in range(4000):
+                greedy.asks(Opcode.READ, body, file)
+        assert greedy.asked < 3000
+        assert [greedy.takes() for _ in range(greedy.asked - 1)] == [0] * (greedy.asked - 1)
 
 
 def test_a_replica_that_stays_behind_holds_nothing_up_for_ever(

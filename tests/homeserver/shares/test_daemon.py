@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from client.home import share_socket
 from satchel.paths import SHARE_SOCKET
 from shares.coherence import BLOCK
 from shares.nodes import ROOT, Buffer, Membership, Node
@@ -168,31 +167,24 @@ def test_home_mounts_a_share_of_its_own(daemon: Daemon, tmp_path: Path) -> None:
 
 
 @requires("ssh", "sshd")
-def test_a_client_reaches_the_shares_and_lends_them_to_a_surrogate(
+def test_a_client_reaches_the_shares_over_a_connection_that_is_made_again(
     daemon: Daemon, short_path: Path, tmp_path: Path
 ) -> None:
     daemon.program.json("share", "add", daemon.shared)
     (daemon.shared / "file").write_bytes(b"from home")
     key = Identity.create(short_path / "me")
-    forwarded = short_path / "fw"
-    forwarded.mkdir()
     with Sshd.start(short_path / "sshd", authorized=[key.public]) as sshd:
-        known, run = short_path / "known", short_path / "l"
-        home = sshd.peer("home", key.path, known, daemon.run / "home.sock")
-        surrogate = sshd.peer("spot", key.path, known, daemon.run / "home.sock")
-        with Links(run) as links:
+        home = sshd.peer("home", key.path, short_path / "known", daemon.run / "home.sock")
+        with Links(short_path / "l") as links:
             link = links.open("home", home)
-            here = share_socket(link, home)
-            there = links.open("spot", surrogate).lend("shares", here, str(forwarded))
-            for name, socket in (("mobile", here), ("surrogate", Path(there))):
-                membership, member = node(socket, tmp_path, name)
-                file = member.lookup(ROOT, b"file").attributes.file
-                assert member.read(member.open(file, os.O_RDONLY).number, 0, 99) == b"from home"
-                if name == "mobile":  # the connection to home is made again, and all goes on
-                    assert link._ssh
-                    link._ssh.close(gone=True)
-                    link.want()
-                    assert eventually(lambda: link.alive, 30)
-                    assert member.attributes(file, None).size == 9
-                member.close()
-                membership.close()
+            here = link.reach("shares", str(daemon.run / SHARE_SOCKET))
+            membership, member = node(here, tmp_path, "mobile")
+            file = member.lookup(ROOT, b"file").attributes.file
+            assert member.read(member.open(file, os.O_RDONLY).number, 0, 99) == b"from home"
+            assert link._ssh
+            link._ssh.close(gone=True)
+            link.want()
+            assert eventually(lambda: link.alive, 30)
+            assert member.attributes(file, None).size == 9
+            member.close()
+            membership.close()

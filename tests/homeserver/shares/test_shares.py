@@ -399,6 +399,25 @@ def test_the_status_says_who_is_behind(home: Home) -> None:
     assert status["files"][0]["path"] == "file"
 
 
+def test_a_node_says_which_files_home_is_behind_of_and_since_when(home: Home) -> None:
+    home.add(log="off")
+    node = home.join("one").node
+    folder = node.make_folder(ROOT, b"deep", 0o755, UID, GID).attributes.file
+    _, handle = node.create(folder, b"file", 0o644, READ_WRITE, UID, GID)
+    began = time.monotonic()
+    node.write(handle.number, 0, bytes(3 * BLOCK))
+    time.sleep(0.3)
+    (found,) = node.status()["files"]
+    assert (found["path"], found["home_is_behind_bytes"]) == ("deep/file", 3 * BLOCK)
+    assert 0.3 <= found["home_is_behind_seconds"] <= time.monotonic() - began
+    node.content.sync(node.content._files[found["file"]])
+    (found,) = node.status()["files"]
+    assert (found["home_is_behind_blocks"], found["home_is_behind_seconds"]) == (0, 0.0)
+    node.write(handle.number, 0, bytes(BLOCK))
+    (found,) = node.status()["files"]
+    assert found["home_is_behind_seconds"] < 0.3
+
+
 def test_a_log_record_of_ten_bytes_takes_less_than_400_on_the_wire(home: Home) -> None:
     """MEFS takes 1,376 (Section IV.B). Counted: request and reply, with their frames."""
     home.add(log="sync")

@@ -11,10 +11,11 @@ import time
 
 import pytest
 
+from homeserver.cli.share import POLICY_HELP
 from homeserver.shares import PathRule, ShareDamaged, ShareRecord, ShareShelf, Terms
 from homeserver.shares.shelf import NodeRecord
 from satchel.errors import NotFoundError, UnsupportedError, UsageError
-from shares.coherence import BLOCK, NodeId
+from shares.coherence import BLOCK, POLICIES, NodeId
 from shares.nodes import ROOT, Node
 from tests.homeserver.shares.conftest import Home
 from tests.shares.history import INITIAL, Operation, check, check_staleness
@@ -150,6 +151,11 @@ def test_of_several_rules_the_last_one_counts() -> None:
     )
     assert record.with_terms(None, "write-update", None).terms("x") == ("write-update", 0.0)
     assert Terms("*.tmp", forget=True).change(record).terms("b.tmp") == ("delayed-update", 0.0)
+
+
+def test_the_help_names_the_policies_that_there_are() -> None:
+    """Nothing but an error did."""
+    assert all(name in POLICY_HELP for name in POLICIES)
 
 
 def test_terms_that_cannot_be_meant_are_refused() -> None:

@@ -19,6 +19,7 @@ import pytest
 from shares.coherence import FileId
 from shares.nodes import BLOCK, ROOT, Changes, Made, Node, Opened
 from tests.homeserver.shares.conftest import LEASE, Home
+from tests.needs import requires
 from tests.waiting import eventually
 
 UID, GID = os.getuid(), os.getgid()
@@ -345,6 +346,49 @@ def test_a_sync_tells_what_home_answered_to_content_that_nobody_waited_for(
     monkeypatch.setattr(home.share.tree, "write", write_native)
     node.sync(handle, data_only=False)
     assert (home.root / "file").read_bytes() == b"content"
+
+
+@pytest.mark.parametrize("log", ["sync", "async", "off"])
+def test_what_was_synced_is_at_home(home: Home, log: str) -> None:
+    """With `off` an fsync did nothing, and said that it was done."""
+    home.add(log=log)
+    node = ready(home)
+    _, handle = node.create(ROOT, b"file", 0o644, os.O_WRONLY, UID, GID)
+    node.write(handle.number, 0, b"content")
+    node.sync(handle.number, data_only=True)
+    assert (home.root / "file").read_bytes() == b"content"
+
+
+@requires("fuse", "fusermount3")
+def test_names_are_durable_when_their_folder_was_synced(
+    home: Home, node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An fsync of a folder was answered by the session, and home's disk heard nothing of it."""
+    synced: list[FileId] = []
+    sync_native = home.share.tree.sync
+
+    def sync(file: FileId) -> None:
+        synced.append(file)
+        sync_native(file)
+
+    monkeypatch.setattr(home.share.tree, "sync", sync)
+    place = home.mount(node)
+    (place / "deep").mkdir()
+    (place / "deep/one").write_bytes(b"content")
+    (place / "deep/one").rename(place / "deep/two")
+    descriptor = os.open(place / "deep", os.O_RDONLY | os.O_DIRECTORY)
+    os.fsync(descriptor)
+    assert synced[-1] == node.lookup(ROOT, b"deep").attributes.file
+    monkeypatch.setattr(home.share.tree, "sync", fails)
+    with pytest.raises(OSError) as caught:
+        os.fsync(descriptor)
+    assert caught.value.errno == errno.EIO
+    monkeypatch.setattr(home.share.tree, "sync", sync_native)
+    os.close(descriptor)
+
+
+def fails(*_: object) -> None:
+    raise OSError(errno.EIO, os.strerror(errno.EIO))
 
 
 def test_with_the_log_policy_sync_home_has_what_was_closed(home: Home) -> None:

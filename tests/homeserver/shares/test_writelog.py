@@ -17,6 +17,8 @@ import pytest
 from homeserver.shares import WriteLog, writelog
 from satchel.errors import UnsupportedError
 from shares.coherence import BLOCK, FileId
+from tests.chunkstore.mounts import fill, tmpfs
+from tests.needs import requires
 
 FILE = FileId(7)
 
@@ -163,6 +165,34 @@ def test_a_log_that_is_over_takes_no_room(tmp_path: Path, monkeypatch: pytest.Mo
     assert {block: parts(again, block) for block in again.blocks(FILE)} == expected
     again.over(FILE, 0, 0)
     again.close()
+
+
+@requires("root", "mount")
+def test_what_is_over_on_a_full_disk_is_over_and_is_said_when_there_is_room(tmp_path: Path) -> None:
+    """It raised where nobody expected it: leases were looked at no more, cuts were half made."""
+    with tmpfs(tmp_path / "disk", "1m"):
+        log = WriteLog(tmp_path / "disk" / "log")
+        for block in range(3):
+            log.append(FILE, block, 0, b"x" * (BLOCK - 29 - 16 * (block == 0)))
+        assert log._file.end == 3 * BLOCK  # so that the next byte needs room
+        others = fill(tmp_path / "disk")
+        log.over(FILE, 1, 1)
+        log.cut(FILE, 2 * BLOCK + 5)
+        assert log.blocks(FILE) == [0, 2] and parts(log, 2) == [(0, b"xxxxx")]
+        with pytest.raises(OSError, match="space"):
+            log.append(FILE, 1, 0, b"new")
+        others.unlink()
+        log.append(FILE, 1, 0, b"newer")
+        log.close()
+        again = WriteLog(tmp_path / "disk" / "log")
+        assert again.blocks(FILE) == [0, 1, 2]
+        assert (parts(again), parts(again, 2)) == ([(0, b"newer")], [(0, b"xxxxx")])
+        fill(tmp_path / "disk")
+        again.over(FILE, 0, 0)
+        again.close()
+        last = WriteLog(tmp_path / "disk" / "log")
+        assert last.lag().records == 0
+        last.close()
 
 
 def test_a_process_that_is_killed_loses_nothing_that_it_appended(tmp_path: Path) -> None:

@@ -129,6 +129,9 @@ class Passthrough:
         self.asked.append("sync")
         (os.fdatasync if data_only else os.fsync)(self.handles[handle])
 
+    def sync_folder(self, folder: FileId) -> None:
+        self.asked.append("sync_folder")
+
     def release(self, handle: int, lock_owner: int) -> None:
         self.asked.append("release")
         self._forget_locks(handle, lock_owner, "flock")

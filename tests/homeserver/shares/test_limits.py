@@ -1,0 +1,101 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""What one node, or one fault, may cost the others of a share."""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import threading
+from pathlib import Path
+
+import pytest
+
+from shares.coherence import BLOCK
+from shares.nodes import ROOT, Buffer, LockKind, Node
+from tests.homeserver.shares.conftest import Home
+from tests.waiting import eventually
+
+READ_WRITE = os.O_RDWR
+
+
+def test_what_goes_wrong_in_one_look_does_not_keep_lost_nodes(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread that looks at leases ended with what it had not expected of a disk."""
+    share = home.add()
+    failed = threading.Event()
+
+    def fails() -> None:
+        failed.set()
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(share.content, "save", fails)
+        assert failed.wait(10)
+    home.join("one").cut_off()
+    assert eventually(lambda: len(share.taken_over) == 1)
+
+
+def test_a_node_has_so_many_locks_and_no_more(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A guest took as many as it liked, and each made the next one of anybody slower."""
+    monkeypatch.setattr("homeserver.shares.locks.LIMIT", 10)
+    home.add()
+    one, two = home.join("one").node, home.join("two").node
+    entry, made = one.create(ROOT, b"file", 0o644, READ_WRITE, os.getuid(), os.getgid())
+    file, handle = entry.attributes.file, made.number
+    other = two.open(file, READ_WRITE).number
+
+    def take(node: Node, handle: int, at: int, kind: LockKind = LockKind.WRITE) -> None:
+        node.set_lock(handle, 1, at, at, kind, 1, False)
+
+    for place in range(9):
+        take(one, handle, 2 * place)
+    one.set_lock(handle, 1, 100, 200, LockKind.WRITE, 1, False)
+    for place, kind in ((50, LockKind.WRITE), (150, LockKind.UNLOCK)):  # the latter makes two
+        with pytest.raises(OSError) as caught:
+            take(one, handle, place, kind)
+        assert caught.value.errno == errno.ENOLCK
+    take(two, other, 50)
+    one.set_lock(handle, 1, 0, 0, LockKind.UNLOCK, 1, False)
+    take(one, handle, 30)
+
+
+def test_nothing_is_remembered_of_blocks_that_were_read_and_given_up(
+    home: Home, tmp_path: Path
+) -> None:
+    """Who read a large file once left 184 bytes of each block at home, and 260 at the node: a guest
+    may make a file as long as it likes, without content."""
+    with (home.root / "file").open("wb") as file:
+        file.truncate(4096 * BLOCK)
+    share = home.add()
+    node = home.join("one", buffer=Buffer(tmp_path / "small", 64 * BLOCK)).node
+    entry = node.lookup(ROOT, b"file").attributes
+    handle = node.open(entry.file, os.O_RDONLY).number
+    assert share.directory.native(entry.file) == node.hub.node
+    for at in range(0, 4096, 64):
+        assert node.read(handle, at * BLOCK, 64 * BLOCK) == bytes(64 * BLOCK)
+    assert len(share.directory._files[entry.file].blocks) < 64
+    assert len(node.content._machine._files[entry.file].blocks) < 512
+
+
+def test_a_nodes_disk_keeps_no_more_of_closed_files_than_its_buffer(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All that a node had ever written stayed there, until it left the share."""
+    monkeypatch.setattr("shares.nodes.uses.IDLE_FILES", 2)
+    home.add()
+    folder = tmp_path / "small"
+    node = home.join("one", buffer=Buffer(folder, 64 * BLOCK)).node
+    content = {b"%d" % n: random.Random(n).randbytes(32 * BLOCK) for n in range(20)}
+    for name, data in content.items():
+        _, handle = node.create(ROOT, name, 0o644, READ_WRITE, os.getuid(), os.getgid())
+        node.write(handle.number, 0, data)
+        node.release(handle.number, 0)
+    kept = sum(path.stat().st_blocks * 512 for path in folder.iterdir())
+    assert kept <= (64 + 4 * 32) * BLOCK
+    assert len(node.content._files) <= 6
+    for name, data in content.items():
+        file = node.lookup(ROOT, name).attributes.file
+        assert node.read(node.open(file, os.O_RDONLY).number, 0, len(data)) == data
