@@ -172,6 +172,7 @@ class Calls:
         with self._changed:
             if self._pending.pop(unique, None) is None:
                 self._under_way -= cost
+                self._changed.notify_all()
                 return
         length, error, _ = OUT_HEADER.unpack_from(reply)
         whole = OUT_HEADER.pack(length, error, unique) + reply[OUT_HEADER.size :]
