@@ -49,12 +49,10 @@ SPANS = 64
 
 END_SECONDS = 2.0
 
-LEARN_SECONDS = 30.0
-"""How long misses wait for what says which frames there are: on a slow link it comes in seconds."""
-
-MISS_SECONDS = 10.0
-"""How long a miss waits for the frame that it is in while nothing of that comes. Its blocks are in
-the volume as well, and may be had where a frame may not."""
+MISS_SECONDS = 30.0
+"""How long a miss waits for what says which frames there are, and for the frame that it is in while
+nothing of that comes: over the slowest links either takes some seconds. Its blocks are in the
+volume as well, and may be had where a frame may not."""
 
 Block = tuple[str, int]
 """A volume and the number of one of its blocks."""
@@ -177,7 +175,7 @@ class Prefetcher:
         fetcher's."""
         blocks = [(volume.name, block) for block in range(first, first + count)]
         with self._changed:
-            left = self._began + LEARN_SECONDS - time.monotonic()
+            left = self._began + MISS_SECONDS - time.monotonic()
             self._changed.wait_for(lambda: not self._learning, max(0.0, left))
             awaited = {self._coming[block] for block in blocks if block in self._coming}
             mine = awaited - self._urgent

@@ -275,8 +275,7 @@ def test_a_miss_does_not_wait_for_a_working_set_that_nobody_has(
     bench: Bench, from_block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A stick with a bad sector there, and home out of reach: the block is in its volume, too."""
-    for name in ("LEARN_SECONDS", "MISS_SECONDS"):
-        monkeypatch.setattr(f"surrogate.prefetch.{name}", 0.5)
+    monkeypatch.setattr("surrogate.prefetch.MISS_SECONDS", 0.5)
     blob = bench.blob(Run("disk0", 0, 100))
     lost = {
         name_blocks(bench.home.read(blob, start, BLOCK_SIZE).ljust(BLOCK_SIZE, b"\0"))
