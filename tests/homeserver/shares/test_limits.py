@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from shares.coherence import BLOCK
+from shares.coherence import BLOCK, FileId
 from shares.nodes import ROOT, Buffer, LockKind, Node, codec
 from tests.homeserver.shares.conftest import Home
 from tests.waiting import eventually
@@ -150,3 +150,23 @@ def test_what_a_node_calls_that_there_is_not_is_counted_together(home: Home) -> 
     (session,) = share.sessions.values()
     assert len(session.traffic) <= 201
     assert session.traffic["in", "other"] > 250
+
+
+def test_nothing_stays_of_files_that_there_are_not(home: Home) -> None:
+    """A guest asks for any number of a file, or of a handle."""
+    home.add()
+    node = home.join("one").node
+    entry, made = node.create(ROOT, b"file", 0o644, READ_WRITE, os.getuid(), os.getgid())
+    for number in range(1000, 1200):
+        for ask in (
+            lambda file: node.open(file, os.O_RDONLY),
+            lambda file: node.read(file << 8, 0, 1),
+            lambda file: node.attributes(file, None),
+        ):
+            with pytest.raises(OSError) as caught:
+                ask(FileId(number))
+            assert caught.value.errno == errno.ESTALE
+        node.flush(number << 8, 1)
+        node.release(number << 8, 1)
+    assert [file for file, _ in node._uses.all()] == [entry.attributes.file]
+    assert node.write(made.number, 0, b"content") == 7
