@@ -9,13 +9,19 @@ it was last seen, and whoever goes there looks whether it is still the file.
 
 from __future__ import annotations
 
+import errno
+import logging
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from homeserver.shares.native import Status
 from satchel.errors import IntegrityError, UnsupportedError
 from shares.coherence import FileId
 from shares.nodes import ROOT
+
+log = logging.getLogger(__name__)
 
 VERSION = 1
 
@@ -45,11 +51,12 @@ class Index:
     """Ids, inodes and names of one share. Not thread-safe: its tree has a lock.
 
     Survives the end of the process at every moment; after a power cut the last seconds may be
-    missing, and their files get other ids.
+    missing, and their files get other ids. What cannot be noted raises OSError. What is no more
+    need not be: who looks at a place, or for the id of an inode, finds another inode there.
     """
 
     def __init__(self, path: Path, root: Status) -> None:
-        """Open or make the index at `path`. Raises ShareIndexDamaged, UnsupportedError."""
+        """Open or make the index at `path`. Raises ShareIndexDamaged, UnsupportedError, OSError."""
         self._path = path
         try:
             self._base = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
@@ -81,7 +88,7 @@ class Index:
             self._reserve()
         file = FileId(self._next)
         self._next += 1
-        self._base.execute("INSERT INTO files VALUES (?, ?, ?)", (file, *key))
+        self._write("INSERT INTO files VALUES (?, ?, ?)", (file, *key))
         return file
 
     def matches(self, file: FileId, status: Status) -> bool:
@@ -98,7 +105,7 @@ class Index:
 
     def found(self, parent: FileId, name: bytes, file: FileId) -> None:
         """Note that the name stands for this file now."""
-        self._base.execute(
+        self._write(
             "INSERT INTO names VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET file=excluded.file"
             " WHERE file!=excluded.file",
             (parent, name, file),
@@ -106,19 +113,37 @@ class Index:
 
     def lost(self, parent: FileId, name: bytes) -> None:
         """Note that the name is no more."""
-        self._base.execute("DELETE FROM names WHERE parent=? AND name=?", (parent, name))
+        with self._room_or_not():
+            self._write("DELETE FROM names WHERE parent=? AND name=?", (parent, name))
 
     def forget(self, file: FileId) -> None:
         """Note that the file is no more. Its id is never given again."""
-        self._base.execute("DELETE FROM files WHERE id=?", (file,))
-        self._base.execute("DELETE FROM names WHERE file=?", (file,))
+        with self._room_or_not():
+            self._write("DELETE FROM files WHERE id=?", (file,))
+            self._write("DELETE FROM names WHERE file=?", (file,))
 
     def begin(self) -> None:
         """Collect changes until `commit`: many are much faster as one."""
         self._base.execute("BEGIN")
 
     def commit(self) -> None:
-        self._base.execute("COMMIT")
+        if self._base.in_transaction:  # else there was no room for it, and nothing of it is noted
+            self._write("COMMIT")
+
+    def _write(self, what: str, values: tuple[object, ...] = ()) -> None:
+        try:
+            self._base.execute(what, values)
+        except sqlite3.OperationalError as error:
+            full = error.sqlite_errorcode == sqlite3.SQLITE_FULL
+            raise OSError(errno.ENOSPC if full else errno.EIO, str(error)) from error
+
+    @contextmanager
+    def _room_or_not(self) -> Iterator[None]:
+        """For what need not be noted."""
+        try:
+            yield
+        except OSError as error:
+            log.warning("%s: %s", self._path, error)
 
     def _open(self) -> None:
         base = self._base
@@ -149,7 +174,7 @@ class Index:
         if collecting:
             self.commit()
         self._base.execute("PRAGMA synchronous=FULL")  # not within a transaction
-        self._base.execute("UPDATE reserved SET below = below + ?", (RESERVED,))
+        self._write("UPDATE reserved SET below = below + ?", (RESERVED,))
         self._base.execute("PRAGMA synchronous=NORMAL")
         (below,) = self._base.execute("SELECT below FROM reserved").fetchone()
         self._below = int(below)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import errno
 import logging
+import os
 import threading
 import time
 from collections import Counter
@@ -23,6 +24,18 @@ log = logging.getLogger(__name__)
 
 THREADS = 16
 """Calls of one node that run at once; those that wait for a lock have threads of their own."""
+
+LOCK_WAITS = 1024
+"""Of those."""
+
+UNDER_WAY = 16384
+"""Requests of one node that may have no answer yet."""
+
+UNDER_WAY_BYTES = 256 << 20
+"""Of these."""
+
+KINDS = 100
+"""Words that traffic is counted by, in each direction; a node may call what there is not."""
 
 IN_ORDER = frozenset({"close", "written"})
 """Calls that wait for nobody, and are done before what the node says after them is read: it has
@@ -60,6 +73,9 @@ class Session:
         self._grace = grace
         self._leaving = False
         self._heeded = False  # what it said is being taken up, and nothing later of it is read yet
+        self._counting = threading.Lock()
+        self._under_way = self._under_way_bytes = 0
+        self._lock_waits = threading.Semaphore(LOCK_WAITS)
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix=f"share-{name}")
         self.duplex = Duplex(f"node {node} ({name})", self._arrived)
 
@@ -78,6 +94,8 @@ class Session:
         the share's lock."""
         if self._leaving:
             return "it has left"
+        if self.duplex.ended is not None:
+            return self.duplex.ended
         heard = max(self.heard, self.duplex.heard)
         if not self._heeded and time.monotonic() - heard > silence:
             return f"nothing was heard of it for {silence:.0f} s"
@@ -117,6 +135,8 @@ class Session:
 
     def count(self, direction: str, kind: str, size: int) -> None:
         """A message that went `in` or `out`, of `size` bytes."""
+        if (direction, kind) not in self.traffic and len(self.traffic) >= 2 * KINDS:
+            kind = "other"
         self.traffic[direction, kind] += 1
         self.traffic_bytes[direction, kind] += size
 
@@ -145,11 +165,17 @@ class Session:
             self._take_up(payload, reply)
 
     def _take_up(self, payload: bytes, reply: Reply | None) -> None:
+        asked = len(payload) if reply else 0
+        if reply and not self._bears(1, asked):
+            self.duplex.end("it asks too much at once")
+            return
+
         def answer(answered: bytes) -> None:
             if len(answered) > FRAME_LIMIT:
                 too_long = OSError(errno.EOVERFLOW, f"the answer has {len(answered)} bytes")
                 answered = codec.encode_refusal(too_long)
             if reply:
+                self._bears(-1, -asked)
                 self.count("out", "reply", len(answered))
                 reply(answered)
 
@@ -160,10 +186,7 @@ class Session:
         self.count("in", name[:40], len(payload))
         self._grace.returned(self.node)
         if name == "set_lock" and values[-1:] == [True]:
-            waiting = threading.Thread(
-                target=self._call, args=(payload, answer), name="lock", daemon=True
-            )
-            waiting.start()
+            self._wait_for_lock(payload, answer)
         elif name == "beat" or (name in IN_ORDER and self._grace.over):
             self._perform(payload, answer)
         elif name in IN_ORDER:
@@ -175,6 +198,26 @@ class Session:
             self._leaving = True
         else:
             self._threads.submit(self._call, payload, answer)
+
+    def _bears(self, count: int, size: int) -> bool:
+        """Count requests without an answer; whether there are not too many."""
+        with self._counting:
+            self._under_way += count
+            self._under_way_bytes += size
+            return self._under_way <= UNDER_WAY and self._under_way_bytes <= UNDER_WAY_BYTES
+
+    def _wait_for_lock(self, payload: bytes, answer: Callable[[bytes], None]) -> None:
+        if not self._lock_waits.acquire(blocking=False):
+            answer(codec.encode_refusal(OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))))
+            return
+
+        def wait() -> None:
+            try:
+                self._call(payload, answer)
+            finally:
+                self._lock_waits.release()
+
+        threading.Thread(target=wait, name="lock", daemon=True).start()
 
     def _call(self, payload: bytes, answer: Callable[[bytes], None]) -> None:
         self._grace.wait()

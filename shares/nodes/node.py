@@ -187,7 +187,8 @@ class Node(Statics):
     def change(self, file: FileId, changes: Changes, handle: int | None) -> Attributes:
         del handle
         with self._held(file) as opened:
-            if opened is None or not self._uses.of(file).writes:
+            use = self._uses.known(file)
+            if opened is None or use is None or not use.writes:
                 return self._change_at_home(file, opened, changes)
             return self._change(file, opened, changes)
 
@@ -280,10 +281,9 @@ class Node(Statics):
         return use.file
 
     def open(self, file: FileId, flags: int) -> Handle:
-        use = self._uses.of(file)
         writes = writes_to(flags)
         cut = bool(flags & os.O_TRUNC)
-        with use.lock:
+        with self._uses.locked(file) as use:
             if use.file is None or (writes and not use.writes):
                 found = self._open(file, use, writes=writes or use.writes, cut=cut)
                 if cut:
@@ -309,8 +309,7 @@ class Node(Statics):
             mark = self._names.made(names, parent, name, made)
             entry = made.entry
             file = entry.attributes.file
-            use = self._uses.of(file)
-            with use.lock:
+            with self._uses.locked(file) as use:
                 mark = self._names.opening(file, mark)
                 # Closed meanwhile, where it was there: home may have heard that after this.
                 if use.said > began or hub is not self._hub:
@@ -331,8 +330,7 @@ class Node(Statics):
         """The open file of a handle, for a call. A handle of another node's, or of before this one
         was started, is as good: the file is opened with the first use of it."""
         file = file_of(handle)
-        use = self._uses.of(file)
-        with use.lock:
+        with self._uses.locked(file) as use:
             opened = use.file
             if opened is None or (writes_to(handle) and not use.writes):
                 opened = self._open(file, use, writes=writes_to(handle) or use.writes)
@@ -374,7 +372,8 @@ class Node(Statics):
             if file is not None:
                 self.content.note_times(file)
         self.content.await_room()
-        if self._uses.of(file_of(handle)).locked:
+        use = self._uses.known(file_of(handle))
+        if use is not None and use.locked:
             self.hub.forget_locks(file_of(handle), lock_owner)
 
     def sync(self, handle: int, data_only: bool) -> None:
@@ -385,7 +384,9 @@ class Node(Statics):
             self.content.raise_failure(file)
 
     def release(self, handle: int, lock_owner: int) -> None:
-        use = self._uses.of(file_of(handle))
+        use = self._uses.known(file_of(handle))
+        if use is None:
+            return
         if use.locked:
             with suppress(OSError):
                 self.hub.forget_locks(file_of(handle), lock_owner + FLOCK)

@@ -13,6 +13,8 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict, defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import inf
 
@@ -63,6 +65,23 @@ class Uses:
     def of(self, file: FileId) -> Use:
         with self._lock:
             return self._uses[file]
+
+    @contextmanager
+    def locked(self, file: FileId) -> Iterator[Use]:
+        """The file's, with its lock held. Of one that was never opened here, because there is no
+        such file, perhaps, nothing stays."""
+        while True:
+            use = self.of(file)
+            with use.lock:
+                if self._uses.get(file) is not use:
+                    continue
+                try:
+                    yield use
+                finally:
+                    with self._lock:
+                        if not (use.file or use.wanted or use.said or use.locked):
+                            del self._uses[file]
+                return
 
     def known(self, file: FileId) -> Use | None:
         return self._uses.get(file)

@@ -47,6 +47,7 @@ class AtHome:
         return self.home.join(name, buffer=Buffer(self._folder / name, 1 << 24))
 
     def fill(self) -> None:
+        self.make_room()
         self._others = fill(self.disk)
 
     def make_room(self) -> None:
@@ -126,6 +127,28 @@ def test_who_writes_more_than_homes_disk_has_room_for_is_told(at_home: AtHome) -
     at_home.make_room()
     node.sync(handle, data_only=False)
     assert (home.root / "file").read_bytes()[:written] == BYTES * 4 * (written >> 20)
+
+
+def test_names_are_said_to_have_no_room_and_are_taken_away_all_the_same(at_home: AtHome) -> None:
+    """Home's index of names has no room: that was an error of the disk's, also of what was done."""
+    home = at_home.home
+    share = home.add()
+    share.tree._index._base.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    node = at_home.join("one").node
+    _, handle = make(node, b"known")
+    node.release(handle, 0)
+    for number in range(3000):
+        (home.root / f"a name that nobody has asked for, {number}").touch()
+    at_home.fill()
+    with pytest.raises(OSError) as caught:
+        node.entries(ROOT)
+    assert caught.value.errno == errno.ENOSPC
+    share.tree._index._base.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    at_home.fill()
+    node.unlink(ROOT, b"known")
+    assert not (home.root / "known").exists()
+    at_home.make_room()
+    assert len(node.entries(ROOT)) == 3000
 
 
 class AtTheNode:

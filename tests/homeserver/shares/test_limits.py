@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from shares.coherence import BLOCK
-from shares.nodes import ROOT, Buffer, LockKind, Node
+from shares.coherence import BLOCK, FileId
+from shares.nodes import ROOT, Buffer, LockKind, Node, codec
 from tests.homeserver.shares.conftest import Home
 from tests.waiting import eventually
 
@@ -99,3 +99,74 @@ def test_a_nodes_disk_keeps_no_more_of_closed_files_than_its_buffer(
     for name, data in content.items():
         file = node.lookup(ROOT, name).attributes.file
         assert node.read(node.open(file, os.O_RDONLY).number, 0, len(data)) == data
+
+
+def test_a_node_that_asks_too_much_at_once_is_heard_no_more(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Any number of calls waited for their turn, in home's memory. And a conversation that home
+    had ended was never over: the node came back to it again and again, and was waited for."""
+    monkeypatch.setattr("homeserver.shares.session.UNDER_WAY", 30)
+    home.add()
+    two, one = home.join("two"), home.join("one")
+    file = one.node.create(ROOT, b"file", 0o644, READ_WRITE, os.getuid(), os.getgid())[0]
+    for _ in range(100):
+        one.node.hub.attributes(file.attributes.file)
+    with home.share.lock:
+        call = codec.encode_call("attributes", [file.attributes.file])
+        for _ in range(100):
+            one.membership.post(call, lambda _: None)
+        assert eventually(lambda: bool(home.share.sessions[one.node.hub.node].duplex.ended))
+    assert two.node.attributes(file.attributes.file, None).size == 0
+    one.gone = True
+
+
+def test_so_many_wait_for_locks_and_no_more(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each has a thread at home."""
+    monkeypatch.setattr("homeserver.shares.session.LOCK_WAITS", 10)
+    home.add()
+    one, two = home.join("one"), home.join("two").node
+    entry, handle = two.create(ROOT, b"file", 0o644, READ_WRITE, os.getuid(), os.getgid())
+    file = entry.attributes.file
+    two.set_lock(handle.number, 1, 0, 10, LockKind.WRITE, 1, False)
+    said: list[bytes] = []
+    for owner in range(30):
+        asked = [file, owner, 0, 10, LockKind.WRITE, 1, True]
+        one.membership.post(codec.encode_call("set_lock", asked), said.append)
+    assert eventually(lambda: len(said) == 20)
+    for refusal in said:
+        with pytest.raises(OSError) as caught:
+            codec.raise_refusal(refusal)
+        assert caught.value.errno == errno.ENOLCK
+
+
+def test_what_a_node_calls_that_there_is_not_is_counted_together(home: Home) -> None:
+    """A status named each word."""
+    share = home.add()
+    one = home.join("one")
+    for number in range(500):
+        one.membership.post(codec.encode_call(f"word {number}", []), lambda _: None)
+    assert one.node.hub.beat(lambda: None) > 0
+    (session,) = share.sessions.values()
+    assert len(session.traffic) <= 201
+    assert session.traffic["in", "other"] > 250
+
+
+def test_nothing_stays_of_files_that_there_are_not(home: Home) -> None:
+    """A guest asks for any number of a file, or of a handle."""
+    home.add()
+    node = home.join("one").node
+    entry, made = node.create(ROOT, b"file", 0o644, READ_WRITE, os.getuid(), os.getgid())
+    for number in range(1000, 1200):
+        for ask in (
+            lambda file: node.open(file, os.O_RDONLY),
+            lambda file: node.read(file << 8, 0, 1),
+            lambda file: node.attributes(file, None),
+        ):
+            with pytest.raises(OSError) as caught:
+                ask(FileId(number))
+            assert caught.value.errno == errno.ESTALE
+        node.flush(number << 8, 1)
+        node.release(number << 8, 1)
+    assert [file for file, _ in node._uses.all()] == [entry.attributes.file]
+    assert node.write(made.number, 0, b"content") == 7
