@@ -209,6 +209,8 @@ def test_what_replicas_at_surrogates_write_is_there_once(laptop: Laptop) -> None
     """On a walk from home to a surrogate and on to the next, and while one of them dies."""
     site = laptop.site
     site.run_with_media()
+    # A machine that has just come up may need longer for its first answer than one may take.
+    assert eventually(lambda: laptop.asks("GET", "/log").status == 404, 60.0)
     with Appends(laptop) as appends:
         appends.more(3)
         site.move("a")
