@@ -107,9 +107,8 @@ class CallDoor:
             with self._lock:
                 guest.under_way += 1
                 guest.under_way_bytes += cost
-                many = guest.under_way > UNDER_WAY
-                drowned = many or guest.under_way_bytes > UNDER_WAY_BYTES
-            if drowned:
+                borne = guest.under_way <= UNDER_WAY and guest.under_way_bytes <= UNDER_WAY_BYTES
+            if not borne:
                 guest.duplex.end("it asks too much at once")
                 return
             guest.keeper.ask(call, functools.partial(self._answered, guest, reply, cost))

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from chunkstore import BlockState, Media, Store, StoreFull, name_blocks, split_refs
-from overlay import ReadAbandoned, create_volume
+from overlay import ReadAbandoned, Volume, create_volume
 from satchel.errors import UnavailableError
 from satchel.ids import BLOCK_SIZE
 from surrogate.fetching import (
@@ -231,9 +231,9 @@ def test_a_full_cache_is_no_fault_of_a_source(
     assert learnt(fetcher).estimate.hits(time.monotonic()) == 1.0
 
 
-def test_a_missing_block_brings_neighbours_once_the_link_is_known(
-    bench: Bench, tmp_path: Path
-) -> None:
+def knowing_the_link(bench: Bench, tmp_path: Path) -> tuple[Fetcher, Volume]:
+    """A fetcher with a window of 16 blocks, and a volume of 64 of which one was missed before the
+    link was known: it came alone."""
     path = tmp_path / "disk"
     path.write_bytes(noise(6, 64))
     volume = create_volume(tmp_path, "disk0", bench.store.import_file(path))
@@ -242,6 +242,13 @@ def test_a_missing_block_brings_neighbours_once_the_link_is_known(
     assert volume.map.count(BlockState.PACKED) == 1
     estimate = learnt(fetcher).estimate
     estimate.round_trip, estimate.rate, estimate.rate_known = 1.0, 1e6, True
+    return fetcher, volume
+
+
+def test_a_missing_block_brings_neighbours_once_the_link_is_known(
+    bench: Bench, tmp_path: Path
+) -> None:
+    fetcher, volume = knowing_the_link(bench, tmp_path)
     fetcher.resolve(volume, 40, 2)
     assert volume.map.count(BlockState.PACKED) == 17
     volume.remove()
@@ -252,13 +259,7 @@ def test_a_neighbour_that_nobody_has_holds_up_no_miss(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A stick with a bad sector, and home out of reach."""
-    path = tmp_path / "disk"
-    path.write_bytes(noise(6, 64))
-    volume = create_volume(tmp_path, "disk0", bench.store.import_file(path))
-    fetcher = bench.fetcher(bench.home, readahead=16)
-    fetcher.resolve(volume, 20, 1)
-    estimate = learnt(fetcher).estimate
-    estimate.round_trip, estimate.rate, estimate.rate_known = 1.0, 1e6, True
+    fetcher, volume = knowing_the_link(bench, tmp_path)
     lost, fetch = name_blocks(noise(6, 64)[41 * BLOCK_SIZE :][:BLOCK_SIZE]), bench.home.fetch
 
     def without(refs: bytes, *rest: Any) -> bytes:
