@@ -5,7 +5,7 @@
 Pure: the time is an argument, in seconds of any clock that does not go back. Not thread-safe.
 
 What was sent leaves the link at the rate at which the surrogate says that it arrives, times HASTE.
-So the queue on the way is as long as QUEUE_SECONDS and a piece, and a seventh of one answer more.
+So the queue on the way is as long as QUEUE_SECONDS and a piece, and 3 % of one answer more.
 What is under way in all is bounded by whoever asks.
 """
 
@@ -16,10 +16,10 @@ import itertools
 
 from wire import Priority
 
-QUEUE_SECONDS = 0.01
+QUEUE_SECONDS = 0.005
 """What may wait on the way when a piece is sent."""
 
-HASTE = 1.15
+HASTE = 1.03
 """Or the link would never be seen to carry more than before."""
 
 PIECE_BYTES = 8 << 10
@@ -48,8 +48,10 @@ class Way:
         self.rate = 0.0
 
     def arrives(self, rate: float) -> None:
-        """The surrogate says how many bytes a second it gets; 0: it does not know."""
-        self.rate = max(rate, LEAST_RATE) if 0 < rate < MOST_RATE else 0.0
+        """The surrogate says how many bytes a second it gets; 0: it does not know, as for a replica
+        that begins. What it said before counts on then."""
+        if rate:
+            self.rate = max(rate, LEAST_RATE) if rate < MOST_RATE else 0.0
 
     @property
     def piece(self) -> int:

@@ -95,19 +95,12 @@ def media_app(media: Media, operations: Foreground, way: Way) -> Flask:
     """An application that answers chunk requests from a medium, and no other requests. way: to who
     asks, that learns from them how fast it is."""
     turnstile = Turnstile(MEDIA_READERS)
-    app = _app(
+    return _app(
         turnstile.in_turn(media.records),
         turnstile.in_turn(answering_places(media.records)),
         operations,
         way,
     )
-
-    @app.before_request
-    def note_rate() -> None:
-        """Of what comes from home it would be the rate of home's uplink."""
-        way.arrives(requested_rate())
-
-    return app
 
 
 def relay_app(
@@ -136,6 +129,11 @@ def relay_app(
 def _app(provider: Provider, below: Provider, operations: Foreground, way: Way) -> Flask:
     app = Flask("satchel-source")
     install_errors(app)
+
+    @app.before_request
+    def note_rate() -> None:
+        """Also of what comes from home: it is all here before it goes on."""
+        way.arrives(requested_rate())
 
     def after_operations(answer: Provider) -> Provider:
         def provide(body: bytes) -> bytes:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from surrogate.prefetch import Coming, Prefetcher
     from surrogate.readahead import Readahead
     from surrogate.settings import SurrogateSettings
-    from surrogate.sources import MediaSource, SocketSource, StoreSource
+    from surrogate.sources import MediaSource, SocketSource, StoreSource, forwarded
 else:
     __getattr__ = deferred(__name__)
 
@@ -58,6 +58,7 @@ __all__ = [
     "StoreSource",
     "SurrogateSettings",
     "ThreeQueues",
+    "forwarded",
     "surrogate_app",
     "take",
 ]

@@ -42,7 +42,7 @@ from surrogate.prefetch import Prefetcher
 from surrogate.readahead import Readahead
 from surrogate.settings import SurrogateSettings
 from surrogate.site import Site
-from surrogate.sources import SocketSource
+from surrogate.sources import forwarded
 from surrogate.staging import Staging
 from surrogate.tenant import REQUEST, Tenant
 from wire import CacheNumbers, CreateReplica, ForesightNumbers, HostStatus, Space
@@ -228,7 +228,7 @@ class Host:
         but STAGED_KEPT are forgotten. Raises ConflictError, NotForwarded, and what a malformed
         manifest raises."""
         manifest = Manifest.from_json(request.manifest)
-        sources = [SocketSource(name, path) for name, path in self._places(request)]
+        sources = forwarded(self._places(request))
         with self._lock:
             if self._closing.is_set():
                 raise StateError(f"{self.name} is being stopped")
@@ -303,7 +303,7 @@ class Host:
             stateful=manifest.adapter["stateful"],
             shares=shares,
         )
-        sources = [SocketSource(name, path) for name, path in places]
+        sources = forwarded(places)
         fetcher = Fetcher(self.store, sources, self.settings.readahead_blocks, self._exchange)
         ahead = manifest.working_set
         changed = blob_root("changed", request.changed) if request.changed else None

@@ -13,13 +13,13 @@ asked.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from chunkstore import Below, Media, Store, encode_places, records_below
 from satchel.errors import NotFoundError, StateError
 from surrogate.fetching import Prior
-from wire import ChunkClient, HttpClient, PeerTimeout, PeerUnreachable, Priority
+from wire import Arrivals, ChunkClient, HttpClient, PeerTimeout, PeerUnreachable, Priority
 
 FORWARDED = Prior(round_trip=0.005, rate=2e6)
 PEER = Prior(round_trip=0.002, rate=10e6, hits=0.3)
@@ -36,31 +36,37 @@ class SocketSource:
     connections are not used again either.
     """
 
-    def __init__(self, name: str, socket: Path, prior: Prior = FORWARDED) -> None:
+    def __init__(
+        self,
+        name: str,
+        socket: Path,
+        prior: Prior = FORWARDED,
+        arrivals: Arrivals | None = None,
+    ) -> None:
+        """arrivals: of all sources that share a way with it"""
         self.name = name
         self.prior = prior
         self._socket = socket
+        self._arrivals = arrivals or Arrivals()
         self._lock = threading.Lock()
-        self._http = HttpClient(socket, peer=name)
+        self._reach()
         self._forward = _identity(socket)
         self._closed = False
         self._goes_below = True
 
-    def fetch(self, refs: bytes, priority: Priority, silence: float, rate: float = 0.0) -> bytes:
+    def fetch(self, refs: bytes, priority: Priority, silence: float) -> bytes:
         """Raises UnavailableError, also when nothing came for `silence` seconds."""
-        return self._ask(lambda c: c.fetch(refs, priority, rate=rate, timeout=silence))
+        return self._ask(lambda c: c.fetch(refs, priority, timeout=silence))
 
-    def below(
-        self, places: Sequence[Below], priority: Priority, silence: float, rate: float = 0.0
-    ) -> bytes:
+    def below(self, places: Sequence[Below], priority: Priority, silence: float) -> bytes:
         """As `fetch`. A peer that knows no such request is asked for the pages alone."""
         if self._goes_below:
             try:
                 body = encode_places(places)
-                return self._ask(lambda c: c.below(body, priority, rate=rate, timeout=silence))
+                return self._ask(lambda c: c.below(body, priority, timeout=silence))
             except NotFoundError:
                 self._goes_below = False
-        return self.fetch(b"".join(place.page for place in places), priority, silence, rate)
+        return self.fetch(b"".join(place.page for place in places), priority, silence)
 
     def close(self) -> None:
         """Close its connections, those in use as soon as they are not."""
@@ -77,15 +83,21 @@ class SocketSource:
             if there == self._forward or self._closed:
                 return False
             self._forward, old = there, self._http
-            self._http = HttpClient(self._socket, peer=self.name)
+            self._arrivals.restart()
+            self._reach()
         old.cut()
         return True
 
+    def _reach(self) -> None:
+        """By new connections from here on."""
+        self._http = HttpClient(self._socket, peer=self.name)
+        self._chunks = ChunkClient(self._http, self._arrivals)
+
     def _ask(self, ask: Callable[[ChunkClient], bytes]) -> bytes:
         while True:
-            http = self._http
+            http, chunks = self._http, self._chunks
             try:
-                return ask(ChunkClient(http))
+                return ask(chunks)
             except PeerTimeout:
                 self._give_up(http)
                 raise
@@ -96,8 +108,15 @@ class SocketSource:
     def _give_up(self, http: HttpClient) -> None:
         with self._lock:
             if http is self._http and not self._closed:
-                self._http = HttpClient(self._socket, peer=self.name)
+                self._reach()
                 http.close()
+
+
+def forwarded(places: Iterable[tuple[str, Path]]) -> list[SocketSource]:
+    """What one client forwards: sources by name and socket, the nearest first. All come the way
+    from that client."""
+    arrivals = Arrivals()
+    return [SocketSource(name, socket, arrivals=arrivals) for name, socket in places]
 
 
 def _identity(socket: Path) -> tuple[int, int, int] | None:
@@ -119,13 +138,11 @@ class MediaSource:
         self.name = name
         self._media = media
 
-    def fetch(self, refs: bytes, priority: Priority, silence: float, rate: float = 0.0) -> bytes:
+    def fetch(self, refs: bytes, priority: Priority, silence: float) -> bytes:
         """Raises MediaGone."""
         return self._media.records(refs)
 
-    def below(
-        self, places: Sequence[Below], priority: Priority, silence: float, rate: float = 0.0
-    ) -> bytes:
+    def below(self, places: Sequence[Below], priority: Priority, silence: float) -> bytes:
         """Raises MediaGone."""
         return records_below(self._media.records, places)
 
@@ -145,12 +162,10 @@ class StoreSource:
         self.name = name
         self._store = store
 
-    def fetch(self, refs: bytes, priority: Priority, silence: float, rate: float = 0.0) -> bytes:
+    def fetch(self, refs: bytes, priority: Priority, silence: float) -> bytes:
         return self._store.records(refs)
 
-    def below(
-        self, places: Sequence[Below], priority: Priority, silence: float, rate: float = 0.0
-    ) -> bytes:
+    def below(self, places: Sequence[Below], priority: Priority, silence: float) -> bytes:
         return records_below(self._store.records, places)
 
     def renewed(self) -> bool:

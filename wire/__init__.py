@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from satchel.deferred import deferred
 
 if TYPE_CHECKING:
+    from wire.arrivals import Arrivals
     from wire.chunks import (
         BATCH_LIMIT,
         PLACES_LIMIT,
@@ -95,6 +96,7 @@ __all__ = [
     "PLACES_LIMIT",
     "RUNS_LIMIT",
     "Answer",
+    "Arrivals",
     "CacheNumbers",
     "Caller",
     "ChunkClient",

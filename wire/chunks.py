@@ -17,6 +17,7 @@ from enum import Enum
 import flask
 
 from satchel.ids import BLOCK_SIZE, CHUNK_REF_SIZE
+from wire.arrivals import Arrivals
 from wire.client import READ_SECONDS, HttpClient
 from wire.errors import LocalProtocolError, RemoteProtocolError
 
@@ -58,10 +59,13 @@ _RANKS = {priority: rank for rank, priority in enumerate(Priority)}
 
 
 class ChunkClient:
-    """Asks one source for chunks. Any thread may call."""
+    """Asks one source for chunks, and tells it each time how fast answers arrive. Any thread may
+    call."""
 
-    def __init__(self, http: HttpClient) -> None:
+    def __init__(self, http: HttpClient, arrivals: Arrivals | None = None) -> None:
+        """arrivals: of all that share a way with it; by default its own"""
         self._http = http
+        self._arrivals = arrivals or Arrivals()
 
     @property
     def peer(self) -> str:
@@ -72,7 +76,6 @@ class ChunkClient:
         refs: bytes,
         priority: Priority = Priority.DEMAND,
         *,
-        rate: float = 0.0,
         timeout: float | None = READ_SECONDS,
     ) -> bytes:
         """The pack records of those of `refs` (n * 52 bytes, n at most 4096) that the source has.
@@ -81,14 +84,13 @@ class ChunkClient:
         raises.
         """
         count = _count(refs, CHUNK_REF_SIZE, BATCH_LIMIT)
-        return self._ask(PATH, refs, priority, rate, timeout, count)
+        return self._ask(PATH, refs, priority, timeout, count)
 
     def below(
         self,
         places: bytes,
         priority: Priority = Priority.DEMAND,
         *,
-        rate: float = 0.0,
         timeout: float | None = READ_SECONDS,
     ) -> bytes:
         """The pack records of the pages and chunks at `places` (n * 64 bytes, n at most 16).
@@ -96,24 +98,18 @@ class ChunkClient:
         As `fetch`; raises NotFoundError where the peer knows no such request.
         """
         count = _count(places, PLACE_SIZE, PLACES_LIMIT) * PLACE_RECORDS
-        return self._ask(BELOW_PATH, places, priority, rate, timeout, count)
+        return self._ask(BELOW_PATH, places, priority, timeout, count)
 
     def _ask(
-        self,
-        path: str,
-        body: bytes,
-        priority: Priority,
-        rate: float,
-        timeout: float | None,
-        records: int,
+        self, path: str, body: bytes, priority: Priority, timeout: float | None, records: int
     ) -> bytes:
         """One request, for so many records at most; none where that is 0."""
         if records == 0:
             return b""
         headers = {PRIORITY_HEADER: priority.value}
-        if rate:
-            headers[RATE_HEADER] = str(int(rate))
-        return self._http.post_bytes(
+        if self._arrivals.rate:
+            headers[RATE_HEADER] = str(int(self._arrivals.rate))
+        pieces = self._http.post_stream(
             path,
             body,
             headers=headers,
@@ -121,6 +117,7 @@ class ChunkClient:
             limit=records * RECORD_LIMIT,
             idempotent=True,
         )
+        return b"".join(self._arrivals.watch(pieces))
 
 
 Provider = Callable[[bytes], bytes]

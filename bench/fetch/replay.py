@@ -17,7 +17,7 @@ from bench.fetch.nearest_first import NearestFirst
 from bench.fetch.trace import Touch
 from chunkstore import BlockState, Foresight, Store, TableRoot
 from overlay import Volume, create_volume
-from surrogate import Coming, Fetcher, Prefetcher, Readahead, SocketSource
+from surrogate import Coming, Fetcher, Prefetcher, Readahead, SocketSource, forwarded
 
 READAHEAD_BLOCKS = 32
 
@@ -96,7 +96,7 @@ class Resume:
             tempfile.TemporaryDirectory(dir=folder) as name,
             _empty(Path(name) / "cache") as cache,
         ):
-            sources = [SocketSource(label, path) for label, path in self.sockets.items()]
+            sources = forwarded(self.sockets.items())
             fetcher = make(cache, sources)
             volumes = {n: create_volume(Path(name), n, root) for n, root in self.roots.items()}
             ahead = Prefetcher(cache, fetcher, self.working_set)  # type: ignore[arg-type]

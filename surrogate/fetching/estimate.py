@@ -24,11 +24,6 @@ RATE_SAMPLE_BYTES = 32 << 10
 RATE_MEMORY = 0.8
 """How much of what the rate was learnt from still counts with the next sample."""
 
-URGENT_SAMPLE_BYTES = 64 << 10
-URGENT_WEIGHT = 0.3
-"""What an urgent answer has to have, and how much the last one says if it came slower than those
-before. A faster one is believed at once: answers leave little faster than what they are told of."""
-
 ROUND_TRIP_WEIGHT = 0.1
 HITS_WEIGHT = 0.2
 DEVIATION_WEIGHT = 0.25
@@ -59,8 +54,7 @@ class Prior:
 class Estimate:
     """See the module.
 
-    measured: whether there was an answer; rate_known: whether the rate is more than assumed;
-    urgent_rate: that of large answers which gave way to nothing, one by one; 0 before the first
+    measured: whether there was an answer; rate_known: whether the rate is more than assumed
     """
 
     def __init__(self, prior: Prior) -> None:
@@ -70,7 +64,6 @@ class Estimate:
         self.deviation = 0.0
         self.measured = False
         self.rate_known = False
-        self.urgent_rate = 0.0
         self.slowest = 0.0
         self._hits = prior.hits
         self._answered_at = -math.inf
@@ -127,25 +120,13 @@ class Estimate:
         self._flying -= 1
 
     def answered(
-        self,
-        now: float,
-        began: float,
-        size: int,
-        predicted: float,
-        *,
-        alone: bool,
-        urgent: bool = False,
+        self, now: float, began: float, size: int, predicted: float, *, alone: bool
     ) -> None:
         """An answer of `size` bytes has come whole.
 
-        predicted: seconds it was to take; alone: no other request was under way when it began;
-        urgent: it gave way to nothing
+        predicted: seconds it was to take; alone: no other request was under way when it began
         """
         took = max(now - began, LEAST_SECONDS)
-        if urgent and size >= URGENT_SAMPLE_BYTES:
-            rate = size / max(took - self.round_trip, took / 4)
-            weight = URGENT_WEIGHT if rate < self.urgent_rate else 1.0
-            self.urgent_rate += weight * (rate - self.urgent_rate)
         self._flying -= 1
         self._answered_at = now
         self.slowest = max(took, 0.9 * self.slowest)

@@ -217,13 +217,13 @@ class Exchange:
     def _ask(self, flight: _Flight) -> bytes | None:
         """The answer; None where there was none, which is seen to."""
         dispatch, source = flight.dispatch, flight.supplier.source
-        keys, silence, rate = dispatch.keys, dispatch.standing.silence, dispatch.standing.rate
+        keys, silence = dispatch.keys, dispatch.standing.silence
         try:
             if isinstance(keys[0], Below):
                 places = cast(list[Below], keys)  # a request has keys of one kind
-                return source.below(places, dispatch.priority, silence, rate)
+                return source.below(places, dispatch.priority, silence)
             refs = b"".join(cast(list[ChunkRef], keys))
-            return source.fetch(refs, dispatch.priority, silence, rate)
+            return source.fetch(refs, dispatch.priority, silence)
         except SatchelError as error:
             self._note_fault(flight, error)
             with self._lock:

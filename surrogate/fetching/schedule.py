@@ -132,9 +132,8 @@ class Schedule:
             if want.key in lacking:
                 want.lacking.add(standing)
         if self._end(dispatch):
-            urgent = dispatch.priority is Priority.DEMAND
-            flags = {"alone": dispatch.alone, "urgent": urgent}
-            estimate.answered(now, dispatch.began, size, dispatch.predicted, **flags)
+            about = (dispatch.began, size, dispatch.predicted)
+            estimate.answered(now, *about, alone=dispatch.alone)
             estimate.had(len(got) + len(lacking), len(got))
             standing.faults_in_row, standing.on_trial = 0, False
         for key in got:

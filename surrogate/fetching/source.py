@@ -25,15 +25,13 @@ class Source(Protocol):
     @property
     def prior(self) -> Prior: ...
 
-    def fetch(self, refs: bytes, priority: Priority, silence: float, rate: float = 0.0) -> bytes:
+    def fetch(self, refs: bytes, priority: Priority, silence: float) -> bytes:
         """Pack records of those chunks that it has, in the order asked for.
 
         Raises SatchelError when it cannot answer now, or says nothing for `silence` seconds.
         """
 
-    def below(
-        self, places: Sequence[Below], priority: Priority, silence: float, rate: float = 0.0
-    ) -> bytes:
+    def below(self, places: Sequence[Below], priority: Priority, silence: float) -> bytes:
         """Pack records of the pages and chunks there that it has, a page before what is below it.
 
         Raises as `fetch`. A source that cannot look into pages may give the pages alone.

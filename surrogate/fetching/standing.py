@@ -76,13 +76,6 @@ class Standing:
         patience = max(SILENCE_FACTOR * self.estimate.slowest, least)
         return min(patience * (1 << min(self.faults_in_row, 8)), MOST_SILENCE_SECONDS)
 
-    @property
-    def rate(self) -> float:
-        """Bytes a second that come from it when nothing holds them up; 0 while that is not known.
-        What gives way to operations comes slower than the link allows."""
-        estimate = self.estimate
-        return max(estimate.rate, estimate.urgent_rate) if estimate.rate_known else 0.0
-
     def known(self, now: float) -> bool:
         """Whether it has answered lately."""
         return self.estimate.idle_since(now) < FORGOTTEN_SECONDS

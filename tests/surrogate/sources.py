@@ -43,23 +43,15 @@ class StoreSource:
         self.asked: list[int] = []
         self.places: list[int] = []
         self.urgency: list[Priority] = []
-        self.rates: list[float] = []
 
     def fetch(
-        self,
-        refs: bytes,
-        priority: Priority = Priority.DEMAND,
-        silence: float = 0.0,
-        rate: float = 0.0,
+        self, refs: bytes, priority: Priority = Priority.DEMAND, silence: float = 0.0
     ) -> bytes:
-        self.rates.append(rate)
         self.asked.append(len(split_refs(refs)))
         self.urgency.append(priority)
         return self._answer(priority, lambda: self.store.records(refs))
 
-    def below(
-        self, places: Sequence[Below], priority: Priority, silence: float, rate: float = 0.0
-    ) -> bytes:
+    def below(self, places: Sequence[Below], priority: Priority, silence: float) -> bytes:
         self.places.append(sum(place.count for place in places))
         self.urgency.append(priority)
         return self._answer(priority, lambda: records_below(self.store.records, places))

@@ -71,30 +71,6 @@ def test_a_source_that_slows_down_is_noticed_and_so_is_its_recovery() -> None:
         assert estimate.rate == pytest.approx(goal, rel=0.25)
 
 
-def test_what_gives_way_to_operations_does_not_make_a_link_look_slow() -> None:
-    """Small answers wait for a while at the other end; urgent ones, one by one, do not."""
-    estimate, now = Estimate(Prior()), 0.0
-    for _ in range(50):
-        estimate.sent(now)
-        now += 0.1
-        estimate.answered(now, now - 0.1, 40_000, 0.1, alone=False)
-        estimate.sent(now)
-        now += 0.02
-        estimate.answered(now, now - 0.02, 200_000, 0.02, alone=True, urgent=True)
-    assert estimate.rate < 3e6
-    assert estimate.urgent_rate >= 9e6
-
-
-def test_a_link_that_is_used_a_little_faster_each_time_is_soon_seen_to_be_fast() -> None:
-    estimate = Estimate(Prior())
-    rate, now = 1e6, 0.0
-    for _ in range(10):
-        estimate.sent(now)
-        estimate.answered(now + 2e5 / rate, now, 200_000, 0.2, alone=True, urgent=True)
-        rate, now = 1.15 * estimate.urgent_rate, now + 1.0
-    assert estimate.urgent_rate >= 3e6
-
-
 def test_a_round_trip_that_grew_is_believed_after_a_while() -> None:
     estimate = taught((0.005, 1e6), 2_000, 10)
     for number in range(40):

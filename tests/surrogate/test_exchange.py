@@ -160,15 +160,13 @@ def test_stalls_are_counted(host: Host) -> None:
     assert sum(stalls.histogram[4:]) == 1
 
 
-def test_a_source_is_told_how_fast_it_was_once_that_is_known(host: Host) -> None:
+def test_the_rate_is_known_once_enough_has_come(host: Host) -> None:
     home = host.source()
     fetcher = host.fetcher(home)
     refs = host.home.reachable([host.root])
     assert fetcher.rate == 0.0, "what is assumed tells nobody when a replica will be quiet"
     for start in range(0, len(refs), 60 * 52):
         fetcher.bring(refs[start : start + 60 * 52])
-    assert home.rates[0] == 0.0
-    assert home.rates[-1] > 0.0
     assert fetcher.rate > 0.0
 
 

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Batches of chunks, both halves."""
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -92,6 +93,28 @@ def test_a_rate_that_is_no_number_is_refused(rate: str) -> None:
     request = app.test_request_context(headers={"Satchel-Rate": rate})
     with request, pytest.raises(RemoteProtocolError, match="no number"):
         requested_rate()
+
+
+def test_a_source_is_told_how_fast_its_answers_arrive(source: Source, short_path: Path) -> None:
+    rates: list[float] = []
+
+    def told(refs: bytes) -> bytes:
+        rates.append(requested_rate())
+        return source(refs)
+
+    def slowly(answer: bytes, _: Priority) -> Iterator[bytes]:
+        for start in range(0, len(answer), 16 << 10):
+            yield answer[start : start + (16 << 10)]
+            time.sleep(0.01)
+
+    app = flask.Flask("source")
+    app.register_blueprint(chunk_routes(told, pieces=slowly))
+    with served(app, short_path) as http:
+        client = ChunkClient(http)
+        for _ in range(3):
+            client.fetch(REF * 2000)
+    assert rates[0] == 0.0
+    assert 0 < rates[2] <= 1.6384e6
 
 
 def test_more_than_the_records_asked_for_is_refused(http: HttpClient, source: Source) -> None:
