@@ -424,11 +424,11 @@ class Replica:
 
     def _greet(self, seconds: float) -> None:
         assert self._machine is not None
-        self._agent = AgentChannel.connect(self._machine.agent_socket)
+        self._agent = AgentChannel.connect(self._machine.wiring.agent_socket)
         self._require(ReplicaState.STARTING)
         if self._share_host and self.spec.shares:
             self._agent.hello(seconds)
-            path = self._machine.shares_socket
+            path = self._machine.wiring.shares_socket
             counts = self._run_dir / CALL_COUNTS
             self._shares = GuestShares.attach(path, self._agent, self._share_host, counts)
         self._last = self._agent.wait_ready(seconds).last
