@@ -452,7 +452,7 @@ def _readahead(
     return Readahead(
         fetcher,
         manifest.profile,
-        lambda: replica.phases,
+        replica.phases.begun,
         lambda: prefetcher is None or prefetcher.remaining == 0,
     )
 
