@@ -13,8 +13,8 @@ import click
 from console import serve_until_signal
 from hypervisor import QemuDriver
 from surrogate.api import MAX_BODY, surrogate_app
-from surrogate.cli.context import Context, pass_context
 from surrogate.host import Host
+from surrogate.settings import SurrogateSettings
 from surrogate.site import peer_app
 from wire import serve
 
@@ -22,11 +22,10 @@ PEER_MAX_BODY = 1 << 20
 
 
 @click.command("serve")
-@pass_context
-def command(context: Context) -> None:
+@click.pass_obj
+def command(settings: SurrogateSettings) -> None:
     """Run the surrogate until Ctrl-C. Its replicas end with it. After SIGHUP, or where it was
     killed, they go on, and the surrogate that is started next goes on with them."""
-    settings = context.settings
     for folder in (settings.run, settings.forwarded):
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     leave: queue.SimpleQueue[None] = queue.SimpleQueue()
