@@ -34,7 +34,7 @@ def defrag(settings: ClientSettings, root: Path | None, as_json: bool) -> None:
     before.
     """
     if root is None and not settings.media:
-        raise UsageError("which medium?", fix="say where it is mounted")
+        raise UsageError("no medium is named", fix="say where it is mounted")
     settings.data.mkdir(parents=True, exist_ok=True, mode=0o700)
     with (
         Media.open(root or Path(settings.media)) as media,

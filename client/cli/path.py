@@ -22,12 +22,14 @@ def command() -> None:
 
 @command.command("add")
 @click.argument("surrogates", nargs=-1, required=True)
+@json_option
 @click.pass_obj
-def add(settings: ClientSettings, surrogates: tuple[str, ...]) -> None:
+def add(settings: ClientSettings, surrogates: tuple[str, ...], as_json: bool) -> None:
     """Remember that SURROGATES are visited in this order. The newest path goes before others."""
     for name in surrogates:
         settings.surrogate(name)
     Paths(settings.state).add(surrogates)
+    show({"added": " ".join(surrogates)}, as_json=as_json)
 
 
 @command.command("ls")
@@ -41,7 +43,9 @@ def ls(settings: ClientSettings, as_json: bool) -> None:
 
 @command.command("rm")
 @click.argument("surrogates", nargs=-1, required=True)
+@json_option
 @click.pass_obj
-def rm(settings: ClientSettings, surrogates: tuple[str, ...]) -> None:
+def rm(settings: ClientSettings, surrogates: tuple[str, ...], as_json: bool) -> None:
     """Forget the path of SURROGATES."""
     Paths(settings.state).remove(surrogates)
+    show({"removed": " ".join(surrogates)}, as_json=as_json)

@@ -29,7 +29,11 @@ def command(settings: ClientSettings, service: str, as_json: bool) -> None:
     """
     answer = running_session(settings, service).post_json("/v1/stop", {})
     if not wait_ended(settings, service, STOP_SECONDS):
-        raise UnavailableError(f"the session of {service} does not end")
+        raise UnavailableError(
+            f"the session of {service} does not end",
+            why=f"it was told to {STOP_SECONDS:.0f} s ago",
+            fix="end its `satchel run` with Ctrl-C",
+        )
     unsent = Unsent(**answer["unsent"]) if answer.get("unsent") else None
     rows: dict[str, Any] = {"stopped": service}
     if unsent:

@@ -10,7 +10,7 @@ import signal
 
 import click
 
-from console import serve_until_signal
+from console import json_option, serve_until_signal, show
 from hypervisor import QemuDriver
 from surrogate.api import MAX_BODY, surrogate_app
 from surrogate.host import Host
@@ -22,8 +22,9 @@ PEER_MAX_BODY = 1 << 20
 
 
 @click.command("serve")
+@json_option
 @click.pass_obj
-def command(settings: SurrogateSettings) -> None:
+def command(settings: SurrogateSettings, as_json: bool) -> None:
     """Run the surrogate until Ctrl-C. Its replicas end with it. After SIGHUP, or where it was
     killed, they go on, and the surrogate that is started next goes on with them."""
     for folder in (settings.run, settings.forwarded):
@@ -40,6 +41,8 @@ def command(settings: SurrogateSettings) -> None:
                 peers = peer_app(host.store)
                 place = settings.peers_socket
                 stack.enter_context(serve(peers, place, threads=threads, max_body=PEER_MAX_BODY))
+            if as_json:
+                show({"name": host.name, "socket": str(settings.socket)}, as_json=True)
             serve_until_signal(f"surrogate {host.name} answers at {settings.socket}", leave)
             host.leave()
     finally:
