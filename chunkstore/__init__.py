@@ -70,17 +70,15 @@ from chunkstore.page_changes import (
     one_after_other,
     told_pages,
 )
-from chunkstore.store import (
+from chunkstore.reports import (
     BadRecord,
     Evicted,
     PruneReport,
     SettleReport,
-    Store,
     StoreStats,
     VerifyReport,
-    name_blocks,
-    split_refs,
 )
+from chunkstore.store import Store, name_blocks, split_refs
 from chunkstore.table import MAX_VOLUME_SIZE, TableRoot
 
 __all__ = [

@@ -152,7 +152,7 @@ class Catalog:
         return entries
 
     def roots(self) -> tuple[TableRoot, ...]:
-        """The roots of all of them: what a prune must keep. Raises as `list` does.
+        """The roots of all of them: what a prune must keep. Raises as `versions` does.
 
         A name that is not there any more is gone for good, also where removing it failed to say so:
         it must not come back after a power cut, to chunks that a prune has removed.

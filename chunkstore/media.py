@@ -28,7 +28,8 @@ from pathlib import Path
 
 from chunkstore._native import _core
 from chunkstore.errors import MediaDamaged, MediaGone
-from chunkstore.store import BadRecord, Buffer, Store, split_refs
+from chunkstore.reports import BadRecord
+from chunkstore.store import Buffer, Store, split_refs
 from chunkstore.table import TableRoot
 from satchel.ids import CheckpointId, ChunkRef, chunk_id
 from satchel.names import NAME, check_name

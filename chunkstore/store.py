@@ -8,13 +8,19 @@ import logging
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from chunkstore._native import _core
 from chunkstore.block_map import BlockMap
 from chunkstore.errors import FileExists, FileMissing
+from chunkstore.reports import (
+    BadRecord,
+    Evicted,
+    PruneReport,
+    SettleReport,
+    StoreStats,
+    VerifyReport,
+)
 from chunkstore.table import TableRoot
 from satchel.ids import BLOCK_SIZE, CHUNK_REF_SIZE, ChunkRef, chunk_id
 from satchel.progress import Progress, silent
@@ -22,121 +28,6 @@ from satchel.progress import Progress, silent
 logger = logging.getLogger(__name__)
 
 Buffer = bytes | bytearray | memoryview
-
-
-@dataclass(frozen=True)
-class Evicted:
-    """What became of chunks that a cache wanted to give up.
-
-    chunks: how many are gone
-    pinned: those that a block map points to
-    pack_bytes: of all packs, afterwards
-    """
-
-    chunks: int
-    pinned: tuple[ChunkRef, ...]
-    pack_bytes: int
-
-
-@dataclass(frozen=True)
-class BadRecord:
-    """A place in a pack where no whole record is.
-
-    pack: number of the pack
-    offset: bytes from its beginning
-    why: what is wrong there
-    """
-
-    pack: int
-    offset: int
-    why: str
-
-
-@dataclass(frozen=True)
-class VerifyReport:
-    """What reading every record of a store showed.
-
-    records, bytes: whole records, both hashes right
-    unclaimed: bytes that are no records, at places where the index has nothing; a power cut may
-        leave such
-    bad: where packs hold something else than what the index has there
-    lost: chunks that the index names but that are not whole in any pack at the place it names; of
-        settled ones, those that a table of the store names (the others are in `bad`)
-    unindexed: whole records of chunks that the index does not have: garbage that prune left, or an
-        index to rebuild
-    """
-
-    records: int
-    bytes: int
-    unclaimed: int
-    bad: tuple[BadRecord, ...]
-    lost: tuple[ChunkRef, ...]
-    unindexed: tuple[ChunkRef, ...]
-
-    @property
-    def ok(self) -> bool:
-        """Whether every chunk of the store is what its name says."""
-        return not self.bad and not self.lost
-
-    def to_json(self) -> dict[str, Any]:
-        """The same with chunk ids in hexadecimal, and how many records are unindexed."""
-        return {
-            "ok": self.ok,
-            "records": self.records,
-            "bytes": self.bytes,
-            "unclaimed_bytes": self.unclaimed,
-            "bad": [asdict(bad) for bad in self.bad],
-            "lost": [chunk_id(ref).hex() for ref in self.lost],
-            "unindexed": len(self.unindexed),
-        }
-
-
-@dataclass(frozen=True)
-class PruneReport:
-    """What a prune did: chunks kept and removed, bytes of packs before and after."""
-
-    kept: int
-    removed: int
-    bytes_before: int
-    bytes_after: int
-
-
-@dataclass(frozen=True)
-class SettleReport:
-    """What settling did.
-
-    chunks: that went into frames
-    damaged: chunks that could not be read; the packs that they are in stay, `verify` names them
-    pinned: packs that stay because the volume of a map reads from them
-    bytes_before, bytes_after: of packs
-    """
-
-    chunks: int
-    damaged: int
-    pinned: int
-    bytes_before: int
-    bytes_after: int
-
-
-@dataclass(frozen=True)
-class StoreStats:
-    """How much is in a store.
-
-    chunks: distinct chunks, table pages included
-    variants: chunks that share their SHA-1 with another chunk here
-    packs, pack_bytes: pack files and their bytes
-    live_bytes: bytes of the records and frames that the index points to
-    settled: chunks that are in frames
-    damaged: records that were found bad since the store was opened, and are not served any more
-    """
-
-    chunks: int
-    variants: int
-    packs: int
-    pack_bytes: int
-    live_bytes: int
-    settled: int
-    damaged: int
 
 
 class Store:
@@ -210,7 +101,7 @@ class Store:
         holes in packs; `prune` does the rest as soon as there is room. Gives back how many bytes
         went. No machine may be running. Raises ChunkMissing.
         """
-        return self.native.remove_dead([(root.ref, root.size) for root in keep])
+        return self.native.remove_dead(_pairs(keep))
 
     def close(self) -> None:
         """Sync and let go of the store. Nothing happens the second time."""
@@ -380,11 +271,11 @@ class Store:
 
         Raises ChunkMissing when a page is not here; chunks need not be.
         """
-        return self.native.reachable([(root.ref, root.size) for root in roots])
+        return self.native.reachable(_pairs(roots))
 
     def missing(self, *roots: TableRoot) -> bytes:
         """References under the roots that are not here; of a missing page, only the page."""
-        return self.native.missing([(root.ref, root.size) for root in roots])
+        return self.native.missing(_pairs(roots))
 
     def verify(self, progress: Progress = silent) -> VerifyReport:
         """Read every record and check its hashes, and the index against them. Changes nothing."""
@@ -424,9 +315,9 @@ class Store:
         dry_run: change nothing, tell what would be removed
         Raises ChunkMissing, and then nothing was removed.
         """
-        roots = [(root.ref, root.size) for root in keep]
         natives = [map.native for map in maps]
-        return PruneReport(**self.native.prune(roots, natives, partial, dry_run, progress))
+        done = self.native.prune(_pairs(keep), natives, partial, dry_run, progress)
+        return PruneReport(**done)
 
     def rewrite(self, packs: Iterable[int]) -> None:
         """Copy what is whole and needed out of these packs, by number, and remove them, with the
@@ -461,7 +352,7 @@ class Store:
         """
         maker = self.native.begin_making()
         try:
-            self.native.keep([(root.ref, root.size) for root in keep])
+            self.native.keep(_pairs(keep))
             yield
         finally:
             self.native.end_making(maker)
@@ -516,6 +407,10 @@ def _require_folder(path: Path) -> None:
     parent = path.absolute().parent
     if not parent.is_dir():
         raise FileMissing(f"cannot make {path}", why=f"there is no folder {parent}")
+
+
+def _pairs(roots: Iterable[TableRoot]) -> list[tuple[ChunkRef, int]]:
+    return [(root.ref, root.size) for root in roots]
 
 
 def _root(pair: tuple[bytes, int]) -> TableRoot:

@@ -59,8 +59,8 @@ class CommandGroup(click.Group):
 
     def __init__(self, *, package: str, lines: Mapping[str, str], **options: Any) -> None:
         """lines: by the command's name, the first sentence of its help. Its module has that name,
-        `serve_volume` for `serve-volume` and `import_` for `import`, and in it a `command`, or a
-        `group` of them."""
+        `serve_volume` for `serve-volume` and `import_` for `import`, and in it a `command`, which
+        may be a group."""
         super().__init__(**options)
         self._package, self._listed = package, frozenset(lines)
         for name, line in lines.items():
@@ -77,6 +77,5 @@ class CommandGroup(click.Group):
 
     def _imported(self, name: str) -> click.Command:
         leaf = name.replace("-", "_") + ("_" if keyword.iskeyword(name) else "")
-        module = importlib.import_module(f"{self._package}.{leaf}")
-        found: click.Command = getattr(module, "group", None) or module.command
-        return found
+        command: click.Command = importlib.import_module(f"{self._package}.{leaf}").command
+        return command

@@ -63,11 +63,13 @@ def _status_of(group: click.Command, name: str) -> int:
     """Run it; its exit code. An error has been told. Raises KeyboardInterrupt after a signal."""
     try:
         status = group.main(prog_name=name, standalone_mode=False)
-    except click.ClickException as error:
-        if "--json" in sys.argv:
-            _report(name, UsageError(error.format_message()))
-        else:
-            error.show()
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        return UsageError.exit_code
+    except click.UsageError as error:
+        what = error.format_message().removesuffix(".")
+        program = error.ctx.command_path if error.ctx else name
+        _report(name, UsageError(what[:1].lower() + what[1:], fix=f"see `{program} --help`"))
         return UsageError.exit_code
     except click.Abort as error:
         raise KeyboardInterrupt from error

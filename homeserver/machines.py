@@ -207,7 +207,7 @@ class Machines:
         self._unpacked.close()
 
     def _recorder(self, replica: Replica) -> Recorder:
-        return Recorder(local_resolver(self._store), lambda: replica.phase)
+        return Recorder(local_resolver(self._store), lambda: replica.phases.now)
 
     def _new(
         self,

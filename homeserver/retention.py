@@ -52,7 +52,7 @@ def forget_volumes(catalog: Catalog, labels: Sequence[str], *, dry_run: bool) ->
     """Forget volumes as a whole, or the versions that labels name, damaged or not. All are looked
     for before the first one goes. Raises NameNotFound, UsageError without any."""
     if not labels:
-        raise UsageError("forget what?", fix="give names of volumes, or --keep options")
+        raise UsageError("nothing is named", fix="give names of volumes, or --keep options")
     gone = {label: None for given in labels for label in catalog.labels(given)}
     verdicts = [_forgotten(catalog, label) for label in gone]
     for label in gone if not dry_run else ():

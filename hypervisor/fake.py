@@ -31,11 +31,11 @@ from hypervisor.machine import (
     MachineFailed,
     MachineSpec,
     MachineState,
-    MachineStateError,
     MachineUnsupported,
     SpecInvalid,
     Wiring,
     check_arrow,
+    check_call,
     check_wiring,
 )
 from satchel.files import write_durably
@@ -91,7 +91,7 @@ class FakeDriver:
         """A fake machine lives in our process: there is one only if we started it."""
         for machine in reversed(self.machines):
             alive = machine.state not in (MachineState.STOPPED, MachineState.FAILED)
-            if machine.agent_socket == wiring.agent_socket and alive:
+            if machine.wiring.run_dir == wiring.run_dir and alive:
                 return machine
         raise MachineFailed(f"no machine runs in {wiring.run_dir}", fix="start another one")
 
@@ -103,14 +103,14 @@ class FakeMachine:
         self, spec: MachineSpec, wiring: Wiring, guest: FakeGuest, *, incoming: bool
     ) -> None:
         self._spec = spec
-        self._wiring = wiring
+        self.wiring = wiring
         self.guest = guest
         self._changing = threading.RLock()
         self._state = MachineState.STARTING
         self._failure: str | None = None
         self._server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.agent_socket.unlink(missing_ok=True)
-        self._server.bind(bytes(self.agent_socket))
+        self.wiring.agent_socket.unlink(missing_ok=True)
+        self._server.bind(bytes(self.wiring.agent_socket))
         self._server.listen(1)
         self._wake, self._bell = os.pipe()
         self._connection: socket.socket | None = None
@@ -123,21 +123,13 @@ class FakeMachine:
         return self._state
 
     @property
-    def agent_socket(self) -> Path:
-        return self._wiring.agent_socket
-
-    @property
-    def shares_socket(self) -> Path:
-        return self._wiring.shares_socket
-
-    @property
     def pid(self) -> int:
         """Ours: there is no other process."""
         return os.getpid()
 
     def load(self, device_state: Path) -> None:
         with self._changing:
-            self._require("load", MachineState.INCOMING)
+            check_call(self, "load", MachineState.INCOMING)
             try:
                 self.guest.thaw(self._recall(device_state.read_bytes()))
             except (ValueError, KeyError, TypeError, SpecInvalid) as error:
@@ -148,21 +140,21 @@ class FakeMachine:
 
     def resume(self) -> None:
         with self._changing:
-            self._require("resume", MachineState.PAUSED)
+            check_call(self, "resume", MachineState.PAUSED)
             self._become(MachineState.RUNNING)
 
     def pause(self) -> None:
         with self._changing:
-            self._require("pause", MachineState.RUNNING)
+            check_call(self, "pause", MachineState.RUNNING)
             memory = self.guest.freeze()
             assert _HEADER + len(memory) <= self._spec.memory_bytes, "the guest outgrew its RAM"
-            with self._wiring.ram.open("r+b") as file:
+            with self.wiring.ram.open("r+b") as file:
                 file.write(_MAGIC + len(memory).to_bytes(8, "little") + memory)
             self._become(MachineState.PAUSED)
 
     def save(self, device_state: Path) -> None:
         with self._changing:
-            self._require("save", MachineState.PAUSED)
+            check_call(self, "save", MachineState.PAUSED)
             digest = hashlib.sha256(self._memory()).hexdigest()
             state = {"spec": self._spec.to_json(), "memory": digest}
             write_durably(device_state, json.dumps(state).encode())
@@ -176,7 +168,7 @@ class FakeMachine:
         self._server.close()
         os.close(self._wake)
         os.close(self._bell)
-        self.agent_socket.unlink(missing_ok=True)
+        self.wiring.agent_socket.unlink(missing_ok=True)
 
     def failure(self) -> str | None:
         return self._failure
@@ -196,14 +188,8 @@ class FakeMachine:
         self._failure = f"the fake machine ended: {why}"
         self._become(MachineState.FAILED)
 
-    def _require(self, call: str, state: MachineState) -> None:
-        if self._state is MachineState.FAILED:
-            raise MachineFailed(f"cannot {call} the machine", why=self._failure or "")
-        if self._state is not state:
-            raise MachineStateError(call, self._state, (state,))
-
     def _memory(self) -> bytes:
-        with self._wiring.ram.open("rb") as file:
+        with self.wiring.ram.open("rb") as file:
             header = file.read(_HEADER)
             if not header.startswith(_MAGIC):
                 raise ValueError("there is no fake guest in the RAM file")

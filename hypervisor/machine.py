@@ -231,12 +231,9 @@ class Machine(Protocol):
         """As of now: notices that the machine ended, or that a disk made it pause."""
 
     @property
-    def agent_socket(self) -> Path:
-        """A Unix stream socket, there from start to stop, for one connection at a time."""
-
-    @property
-    def shares_socket(self) -> Path:
-        """As `agent_socket`, for the port of the shares; there only if the spec has shares."""
+    def wiring(self) -> Wiring:
+        """What it was started with. The sockets of the guest's ports are there from start to stop,
+        each for one connection at a time."""
 
     @property
     def pid(self) -> int:
@@ -302,6 +299,15 @@ class Driver(Protocol):
 def check_arrow(state: MachineState, successor: MachineState) -> None:
     """For implementations, in the one method that changes the state: a wrong step is our bug."""
     assert successor in _ARROWS[state], f"a machine does not go from {state} to {successor}"
+
+
+def check_call(machine: Machine, call: str, required: MachineState) -> None:
+    """For implementations: raise MachineFailed or MachineStateError unless it is `required`."""
+    state = machine.state
+    if state is MachineState.FAILED:
+        raise MachineFailed(f"cannot {call} the machine", why=machine.failure() or "")
+    if state is not required:
+        raise MachineStateError(call, state, (required,))
 
 
 def check_wiring(spec: MachineSpec, wiring: Wiring) -> None:

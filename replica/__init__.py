@@ -13,6 +13,7 @@ differs between them is who fetches a missing chunk, and that is an argument.
 - profile: what a service's machines touch, and what after what, learnt over generations (pure)
 - profile format: its bytes
 - early answers: what a service says of its answers before they are whole
+- phase: what a machine is at, as the profile tells it apart
 - share host: answers for the shares of guests, wherever their machine runs
 - call: what a guest asks of its shares, with the operation that it was asked in; keeper: has calls
   done, each once for all replicas

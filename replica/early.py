@@ -9,26 +9,35 @@ import threading
 from collections.abc import Callable, Iterator
 
 from replay import Early, Response
+from replay.adapters import EarlyReader
+from satchel.ids import OperationNumber
 
 
 class EarlyAnswers:
     """Of one replica. Thread-safe."""
 
-    def __init__(self) -> None:
+    def __init__(self, begin: Callable[[], EarlyReader] | None) -> None:
+        """begin: makes what reads one response; None where the service tells nothing early."""
+        self._begin = begin
         self._lock = threading.Lock()
         self._wanted: list[Callable[[Early], None]] = []
 
-    @property
-    def wanted(self) -> bool:
-        """Whether anybody listens."""
-        return bool(self._wanted)
+    def parts(self, number: OperationNumber) -> Callable[[bytes], None] | None:
+        """What takes the parts of that operation's raw response, where anybody listens."""
+        if self._begin is None or not self._wanted:
+            return None
+        reader, last = self._begin(), b""
 
-    def tell(self, early: Early) -> None:
-        """Tell everybody who listens."""
-        with self._lock:
-            wanted = list(self._wanted)
-        for told in wanted:
-            told(early)
+        def take(part: bytes) -> None:
+            nonlocal last
+            if (early := reader.take(part)) not in (b"", last):
+                last = early
+                with self._lock:
+                    wanted = list(self._wanted)
+                for tell in wanted:
+                    tell(Early(number, early))
+
+        return take
 
     def before(self, responses: Iterator[Response]) -> Iterator[Response | Early]:
         """These responses, as they come, and before each what its service says meanwhile. They are

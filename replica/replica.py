@@ -40,7 +40,6 @@ from replay import (
     AgentChannel,
     AgentGone,
     AgentTimeout,
-    Early,
     Operation,
     Response,
     ServiceNotReady,
@@ -50,7 +49,8 @@ from replay import (
 from replica.attachment import RAM, Attachment
 from replica.early import EarlyAnswers
 from replica.folder import RunFolder
-from replica.profile import IDLE, RESUME, STEADY, first_of
+from replica.phases import Phases
+from replica.profile import IDLE, RESUME
 from replica.shares import GuestShares, ShareHost, SharesUnserved
 from satchel.errors import IntegrityError, SatchelError, StateError, UnavailableError
 from satchel.ids import ZERO_REF, OperationNumber, ReplicaId
@@ -65,9 +65,6 @@ RESUME_SECONDS = 600.0
 
 ADOPT_SECONDS = 60.0
 """How long the agent of a machine that is taken over may take to answer."""
-
-LABEL_LIMIT = 64
-"""Kinds of operations that are told apart."""
 
 CALL_COUNTS = "calls"
 """In a replica's folder: replica.call_counts."""
@@ -146,8 +143,9 @@ class Replica:
         self.id = replica_id
         self.spec = spec
         self.stateful = stateful
-        self.early = EarlyAnswers()
+        self.phases = Phases()
         self._adapter = adapters.for_kind(adapter)
+        self.early = EarlyAnswers(adapters.EARLY.get(adapter))
         self._store = store
         self._driver = driver
         self._run_dir = run_dir
@@ -157,9 +155,6 @@ class Replica:
         self._failure: str | None = None
         self._last = OperationNumber(0)
         self._stood_still = 0.0
-        self._labels: set[str] = set()
-        self._phase = ""
-        self._phases: dict[str, None] = {}
         self._folder: RunFolder | None = None
         self._attachment: Attachment | None = None
         self._machine: Machine | None = None
@@ -193,17 +188,6 @@ class Replica:
         """Seconds, for all checkpoints so far, and for those that failed."""
         return self._stood_still
 
-    @property
-    def phase(self) -> str:
-        """What the machine is at, as profiles call it; empty until a machine that boots is
-        ready."""
-        return self._phase
-
-    @property
-    def phases(self) -> tuple[str, ...]:
-        """Those that it has begun so far, each once, in that order."""
-        return tuple(self._phases)
-
     def failure(self) -> str | None:
         """Why it is FAILED; None when it is not, or was stopped before it failed."""
         _ = self.state
@@ -236,7 +220,7 @@ class Replica:
         the guest is silent or `stop` was called meanwhile, and what the arguments and attaching
         volumes raise. It is FAILED then (or STOPPED), and nothing is left of it.
         """
-        self._enter(RESUME)
+        self.phases.enter(RESUME)
         with self._starting():
             machine = self._attach(frozen.volumes, resolver, None, attached)
             path = self._run_dir / "device-state"
@@ -297,7 +281,7 @@ class Replica:
             asked = operation
             if not self.stateful:
                 operation = dataclasses.replace(operation, number=OperationNumber(self._last + 1))
-            perform = partial(agent.execute, on_part=self._parts(asked.number))
+            perform = partial(agent.execute, on_part=self.early.parts(asked.number))
             payload = self._exchange(perform, operation, timeout)
             self._last = max(self._last, operation.number)
             if self._shares:
@@ -385,7 +369,7 @@ class Replica:
             self._require(ReplicaState.STARTING)
             try:
                 yield
-                self._enter(IDLE)
+                self.phases.enter(IDLE)
                 self._become(ReplicaState.READY)
                 self._require(ReplicaState.READY)
             except BaseException as error:
@@ -424,11 +408,11 @@ class Replica:
 
     def _greet(self, seconds: float) -> None:
         assert self._machine is not None
-        self._agent = AgentChannel.connect(self._machine.agent_socket)
+        self._agent = AgentChannel.connect(self._machine.wiring.agent_socket)
         self._require(ReplicaState.STARTING)
         if self._share_host and self.spec.shares:
             self._agent.hello(seconds)
-            path = self._machine.shares_socket
+            path = self._machine.wiring.shares_socket
             counts = self._run_dir / CALL_COUNTS
             self._shares = GuestShares.attach(path, self._agent, self._share_host, counts)
         self._last = self._agent.wait_ready(seconds).last
@@ -444,21 +428,6 @@ class Replica:
             )
         self._share_host.check()
 
-    def _parts(self, number: OperationNumber) -> Callable[[bytes], None] | None:
-        """What takes the parts of a raw response, if early answers are wanted and there are any."""
-        begin = adapters.EARLY.get(self._adapter.kind)
-        if begin is None or not self.early.wanted:
-            return None
-        reader, told = begin(), b""
-
-        def take(part: bytes) -> None:
-            nonlocal told
-            if (early := reader.take(part)) not in (b"", told):
-                told = early
-                self.early.tell(Early(number, early))
-
-        return take
-
     def _exchange(
         self,
         perform: Callable[[Operation, float | None], Response],
@@ -466,25 +435,12 @@ class Replica:
         timeout: float | None,
     ) -> bytes:
         """The raw response; empty where the service gave no whole one in time."""
-        self._enter(self._phase_of(operation))
         try:
-            return perform(operation, timeout).payload
+            with self.phases.operation(self._adapter.label(operation)):
+                return perform(operation, timeout).payload
         except ServiceTimeout as error:
             logger.warning("replica %s: %s", self.id, error)
             return b""
-        finally:
-            self._enter(IDLE)
-
-    def _enter(self, phase: str) -> None:
-        self._phase = phase
-        self._phases[phase] = None
-
-    def _phase_of(self, operation: Operation) -> str:
-        label = self._adapter.label(operation)
-        if label in self._labels or len(self._labels) >= LABEL_LIMIT:
-            return STEADY
-        self._labels.add(label)
-        return first_of(label)
 
     def _freeze(self, machine: Machine) -> Frozen:
         assert self._attachment is not None

@@ -137,7 +137,7 @@ def _commands(package: str) -> list[tuple[tuple[str, ...], click.Command]]:
     folder = Path(importlib.import_module(package).__path__[0])
     for info in pkgutil.iter_modules([str(folder)]):
         module = importlib.import_module(f"{package}.{info.name}")
-        top = getattr(module, "group", None) or getattr(module, "command", None)
+        top = getattr(module, "command", None)
         if isinstance(top, click.Group):
             found += [((str(top.name), name), child) for name, child in top.commands.items()]
         elif isinstance(top, click.Command):

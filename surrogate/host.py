@@ -14,8 +14,9 @@ import socket
 import stat
 import threading
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import NoReturn
@@ -78,6 +79,30 @@ class NotWanted(StateError):
 
 class NotForwarded(NotFoundError):
     """A source is not a socket that a client forwarded to this host."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A replica that a client asks for. places: the sockets of its sources, by name."""
+
+    request: CreateReplica
+    manifest: Manifest
+    spec: MachineSpec
+    places: Sequence[tuple[str, Path]]
+    shares: ShareHost | None
+
+    @classmethod
+    def by(cls, request: CreateReplica, place: Callable[[str], Path]) -> Wanted:
+        """place: where a socket is here that the request names. Raises what a malformed manifest
+        raises."""
+        manifest, calls = Manifest.from_json(request.manifest), request.calls
+        return cls(
+            request,
+            manifest,
+            MachineSpec.from_json(manifest.machine),
+            [(source.name, place(source.socket)) for source in request.sources],
+            guest_calls(place(calls.socket), request.replica) if calls else None,
+        )
 
 
 class Host:
@@ -172,9 +197,9 @@ class Host:
         ConflictError for an id in use, NotWanted for one that was to be removed already,
         NotForwarded, and what a malformed manifest raises.
         """
-        manifest = Manifest.from_json(request.manifest)
-        spec = MachineSpec.from_json(manifest.machine)
-        if spec.shares and (request.calls is None or not manifest.adapter["stateful"]):
+        wanted = Wanted.by(request, self._forwarded)
+        spec = wanted.spec
+        if spec.shares and (request.calls is None or not wanted.manifest.adapter["stateful"]):
             raise SharesUnserved(
                 f"{self.name} cannot run a service with shares that nobody answers for",
                 why="the client lends no way to home"
@@ -189,8 +214,6 @@ class Host:
                 why="QEMU's emulation gives no isolation from a hostile guest",
                 fix="its operator may set allow-emulation = true",
             )
-        places = self._places(request)
-        shares = self._shares(request)
         if _free_mib(self.settings.data) < self.settings.disk_mib:
             self._cache.look()
         with self._lock:
@@ -202,8 +225,7 @@ class Host:
                 raise NotWanted(f"replica {request.replica} is not begun", why="it was ended")
             self._admit(spec)
             folder = self._replicas_dir / secrets.token_hex(3)
-            tenant = self._begin(request, manifest, spec, places, folder, shares)
-            self._tenants[request.replica] = tenant
+            tenant = self._tenants[request.replica] = self._begin(wanted, folder)
         return tenant
 
     def remove(self, replica: str) -> None:
@@ -227,15 +249,15 @@ class Host:
         """Begin to fetch what a replica would need, without one; of the oldest such requests all
         but STAGED_KEPT are forgotten. Raises ConflictError, NotForwarded, and what a malformed
         manifest raises."""
-        manifest = Manifest.from_json(request.manifest)
-        sources = forwarded(self._places(request))
+        wanted = Wanted.by(request, self._forwarded)
+        sources = forwarded(wanted.places)
         with self._lock:
             if self._closing.is_set():
                 raise StateError(f"{self.name} is being stopped")
             if request.replica in self._staged:
                 raise ConflictError(f"{request.replica} is staged on {self.name} already")
             fetcher = Fetcher(self.store, sources, 1, self._exchange)
-            staging = self._staged[request.replica] = Staging(request, manifest, fetcher)
+            staging = self._staged[request.replica] = Staging(request, wanted.manifest, fetcher)
             surplus = list(self._staged)[:-STAGED_KEPT]
         for name in surplus:
             with contextlib.suppress(NotFoundError):
@@ -282,28 +304,19 @@ class Host:
         self._exchange.close()
         self.store.close()
 
-    def _begin(
-        self,
-        request: CreateReplica,
-        manifest: Manifest,
-        spec: MachineSpec,
-        places: Sequence[tuple[str, Path]],
-        folder: Path,
-        shares: ShareHost | None,
-        *,
-        adopt: bool = False,
-    ) -> Tenant:
+    def _begin(self, wanted: Wanted, folder: Path, *, adopt: bool = False) -> Tenant:
+        request, manifest = wanted.request, wanted.manifest
         replica = Replica(
             request.replica,
-            spec,
+            wanted.spec,
             self.store,
             self._driver,
             folder,
             adapter=manifest.adapter["kind"],
             stateful=manifest.adapter["stateful"],
-            shares=shares,
+            shares=wanted.shares,
         )
-        sources = forwarded(places)
+        sources = forwarded(wanted.places)
         fetcher = Fetcher(self.store, sources, self.settings.readahead_blocks, self._exchange)
         ahead = manifest.working_set
         changed = blob_root("changed", request.changed) if request.changed else None
@@ -329,21 +342,11 @@ class Host:
         begun = []
         for path in sorted(self._replicas_dir.glob(f"*/{REQUEST}")):
             try:
-                request = CreateReplica.from_bytes(path.read_bytes())
-                manifest = Manifest.from_json(request.manifest)
-                spec = MachineSpec.from_json(manifest.machine)
+                wanted = Wanted.by(CreateReplica.from_bytes(path.read_bytes()), self._left)
             except (SatchelError, OSError) as error:
                 logger.warning("%s: %s", path, error)
                 continue
-            places = [(source.name, self._left(source.socket)) for source in request.sources]
-            shares = (
-                guest_calls(self._left(request.calls.socket), request.replica)
-                if request.calls
-                else None
-            )
-            begun.append(
-                self._begin(request, manifest, spec, places, path.parent, shares, adopt=True)
-            )
+            begun.append(self._begin(wanted, path.parent, adopt=True))
         for tenant in begun:
             tenant.wait_started(TAKE_OVER_SECONDS)
             if tenant.replica.state is ReplicaState.READY:
@@ -387,14 +390,6 @@ class Host:
 
     def _volumes(self) -> list[Volume]:
         return [volume for tenant in self.tenants() for volume in tenant.volumes]
-
-    def _places(self, request: CreateReplica) -> list[tuple[str, Path]]:
-        return [(source.name, self._forwarded(source.socket)) for source in request.sources]
-
-    def _shares(self, request: CreateReplica) -> ShareHost | None:
-        if request.calls is None:
-            return None
-        return guest_calls(self._forwarded(request.calls.socket), request.replica)
 
     def _forwarded(self, path: str) -> Path:
         """A source must be a socket that a client forwarded here, nothing else of this host."""
@@ -452,7 +447,7 @@ def _readahead(
     return Readahead(
         fetcher,
         manifest.profile,
-        lambda: replica.phases,
+        replica.phases.begun,
         lambda: prefetcher is None or prefetcher.remaining == 0,
     )
 

@@ -93,8 +93,9 @@ def captured(
 
 
 def vncdo(port: int, prefix: Sequence[str], *words: str) -> None:
-    """Run vncdotool; prefix: see Headless."""
-    argv = [*prefix, str(VNCDO), "-s", f"127.0.0.1::{port}", "-t", "30", "--nocursor", *words]
+    """Run vncdotool; prefix: see Headless. Without --nocursor, which asks for the pointer's shape:
+    where that comes alone, as from Xvnc while a program paints, it would take it for the screen."""
+    argv = [*prefix, str(VNCDO), "-s", f"127.0.0.1::{port}", "-t", "30", *words]
     subprocess.run(argv, check=True, stdout=subprocess.DEVNULL, timeout=60)  # it says why it failed
 
 

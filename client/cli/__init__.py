@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-from client.cli.context import Context
 from client.settings import ClientSettings
 from console import program_group
 
@@ -26,6 +25,6 @@ COMMANDS = {
 
 
 @program_group(__name__, COMMANDS, ClientSettings, "client.toml")
-def group(settings: ClientSettings) -> Context:
+def group(settings: ClientSettings) -> ClientSettings:
     """Use your services wherever you are."""
-    return Context(settings)
+    return settings

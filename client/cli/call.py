@@ -14,8 +14,8 @@ from urllib.parse import quote, urlsplit
 
 import click
 
-from client.cli.context import Context, pass_context
 from client.running import running_session
+from client.settings import ClientSettings
 from console import json_option, show
 from satchel.errors import UnavailableError, UsageError
 from wire import ErrorReport
@@ -28,9 +28,9 @@ from wire import ErrorReport
 @click.option("-d", "--data", help="The request's body; @FILE reads it from a file.")
 @click.option("-H", "--header", "headers", multiple=True, help="NAME: VALUE; repeatable.")
 @json_option
-@pass_context
+@click.pass_obj
 def command(
-    context: Context,
+    settings: ClientSettings,
     service: str,
     method: str,
     path: str,
@@ -44,7 +44,7 @@ def command(
     """
     if not path.startswith("/"):
         raise UsageError(f"{path!r} is no path", fix="a path begins with /")
-    url = running_session(context.settings, service).get_json("/v1/status")["url"]
+    url = running_session(settings, service).get_json("/v1/status")["url"]
     if not url.startswith("http:"):
         raise UsageError(f"{service} does not speak HTTP", why=f"its session is at {url}")
     session = http.client.HTTPConnection(urlsplit(url).netloc)

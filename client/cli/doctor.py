@@ -12,8 +12,8 @@ from typing import Any
 import click
 
 from chunkstore import Media
-from client.cli.context import Context, pass_context
 from client.endpoints import HOME
+from client.settings import ClientSettings
 from console import json_option, show
 from replay import Log, encode_operations
 from satchel.errors import IntegrityError
@@ -32,8 +32,8 @@ DIFFERS = IntegrityError.exit_code
     help="Use the log on this media [default: home's log].",
 )
 @json_option
-@pass_context
-def command(context: Context, service: str, media: Path | None, as_json: bool) -> int:
+@click.pass_obj
+def command(settings: ClientSettings, service: str, media: Path | None, as_json: bool) -> int:
     """Find the first operation that replicas answer differently.
 
     Home plays the log of SERVICE on two fresh replicas. Says the likely cause, with its evidence:
@@ -42,7 +42,6 @@ def command(context: Context, service: str, media: Path | None, as_json: bool) -
     examine.
     """
     check_name(service, "service")
-    settings = context.settings
     records = _logged(media, service) if media else b""
     with Links(settings.run / "l" / f"doctor-{os.getpid()}") as links:
         home = links.open(HOME, settings.require_home())

@@ -9,7 +9,6 @@ from typing import Any
 
 import click
 
-from client.cli.context import Context, pass_context
 from client.endpoints import HOME
 from client.running import session_runs
 from client.settings import ClientSettings
@@ -22,10 +21,9 @@ COLUMNS = ("service", "where", "state", "operation")
 
 @click.command("ls")
 @json_option
-@pass_context
-def command(context: Context, as_json: bool) -> None:
+@click.pass_obj
+def command(settings: ClientSettings, as_json: bool) -> None:
     """List the services at home and the surrogates that are known."""
-    settings = context.settings
     rows = _at_home(settings)
     for socket in sorted(settings.run.glob("*.sock")):
         if session_runs(settings, socket.stem):

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from chunkstore import Media
-from client.cli.context import Context, pass_context
+from client.settings import ClientSettings
 from console import bar, json_option, show
 from images import read_first, relocate
 from satchel.errors import UsageError
@@ -24,8 +24,8 @@ def command() -> None:
 @command.command("defrag")
 @click.argument("root", required=False, type=click.Path(path_type=Path, file_okay=False))
 @json_option
-@pass_context
-def defrag(context: Context, root: Path | None, as_json: bool) -> None:
+@click.pass_obj
+def defrag(settings: ClientSettings, root: Path | None, as_json: bool) -> None:
     """Lay what a resume reads first in one piece.
 
     A slow medium streams it then. ROOT is where the medium is mounted [default: the settings'
@@ -33,9 +33,8 @@ def defrag(context: Context, root: Path | None, as_json: bool) -> None:
     pieces it lay, by service, and lies now. Ctrl-C, or pulling it out, leaves what was there
     before.
     """
-    settings = context.settings
     if root is None and not settings.media:
-        raise UsageError("which medium?", fix="say where it is mounted")
+        raise UsageError("no medium is named", fix="say where it is mounted")
     settings.data.mkdir(parents=True, exist_ok=True, mode=0o700)
     with (
         Media.open(root or Path(settings.media)) as media,

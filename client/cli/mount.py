@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from client.cli.context import Context, pass_context
+from client.settings import ClientSettings
 from client.shares import serve_mount, share_way
 from shares.mounts import (
     MountedShare,
@@ -37,9 +37,13 @@ MIB = 1 << 20
     help="Seconds for which programs wait for a home that is not reached, until they get an error; "
     "0: for ever.",
 )
-@pass_context
+@click.pass_obj
 def command(
-    context: Context, names: tuple[str, ...], background: bool, buffer_mib: int | None, wait: float
+    settings: ClientSettings,
+    names: tuple[str, ...],
+    background: bool,
+    buffer_mib: int | None,
+    wait: float,
 ) -> None:
     """Mount SHARE of home's at DIR.
 
@@ -51,7 +55,7 @@ def command(
         raise click.UsageError("say SHARE and DIR, or DIR alone")
     share, place = (None, names[0]) if len(names) == 1 else names
     limit = None if buffer_mib is None else buffer_mib * MIB
-    settings, mountpoint = context.settings, Path(place).absolute()
+    mountpoint = Path(place).absolute()
 
     def serve(ready: Ready) -> None:
         settings.make_folders()

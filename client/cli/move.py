@@ -12,9 +12,9 @@ from typing import Any
 
 import click
 
-from client.cli.context import Context, pass_context
 from client.routes import Route
 from client.running import running_session
+from client.settings import ClientSettings
 from console import bar, json_option, show, size
 from satchel.errors import SatchelError
 from wire import HttpClient
@@ -35,9 +35,9 @@ LOOK_SECONDS = 0.2
     "this. [default: the one that `satchel plan` says is the fastest]",
 )
 @json_option
-@pass_context
+@click.pass_obj
 def command(
-    context: Context,
+    settings: ClientSettings,
     service: str,
     surrogate: str,
     without_media: bool,
@@ -51,7 +51,7 @@ def command(
     shows how much is still to come.
     """
     body = {"to": surrogate, "use_media": not without_media, "route": route}
-    session = running_session(context.settings, service)
+    session = running_session(settings, service)
     show(_moved(session, body, quiet=as_json), as_json=as_json)
 
 

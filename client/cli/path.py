@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import click
 
-from client.cli.context import Context, pass_context
 from client.paths import Paths
+from client.settings import ClientSettings
 from console import json_option, show
 
 
@@ -22,26 +22,30 @@ def command() -> None:
 
 @command.command("add")
 @click.argument("surrogates", nargs=-1, required=True)
-@pass_context
-def add(context: Context, surrogates: tuple[str, ...]) -> None:
+@json_option
+@click.pass_obj
+def add(settings: ClientSettings, surrogates: tuple[str, ...], as_json: bool) -> None:
     """Remember that SURROGATES are visited in this order. The newest path goes before others."""
     for name in surrogates:
-        context.settings.surrogate(name)
-    Paths(context.settings.state).add(surrogates)
+        settings.surrogate(name)
+    Paths(settings.state).add(surrogates)
+    show({"added": " ".join(surrogates)}, as_json=as_json)
 
 
 @command.command("ls")
 @json_option
-@pass_context
-def ls(context: Context, as_json: bool) -> None:
+@click.pass_obj
+def ls(settings: ClientSettings, as_json: bool) -> None:
     """List the paths, the newest last."""
-    rows = [{"path": " ".join(path)} for path in Paths(context.settings.state).all()]
+    rows = [{"path": " ".join(path)} for path in Paths(settings.state).all()]
     show(rows, as_json=as_json, columns=("path",))
 
 
 @command.command("rm")
 @click.argument("surrogates", nargs=-1, required=True)
-@pass_context
-def rm(context: Context, surrogates: tuple[str, ...]) -> None:
+@json_option
+@click.pass_obj
+def rm(settings: ClientSettings, surrogates: tuple[str, ...], as_json: bool) -> None:
     """Forget the path of SURROGATES."""
-    Paths(context.settings.state).remove(surrogates)
+    Paths(settings.state).remove(surrogates)
+    show({"removed": " ".join(surrogates)}, as_json=as_json)

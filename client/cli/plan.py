@@ -11,10 +11,10 @@ from urllib.parse import urlencode
 
 import click
 
-from client.cli.context import Context, pass_context
 from client.history import History
 from client.routes import Made
 from client.running import running_session
+from client.settings import ClientSettings
 from console import json_option, show
 from satchel.names import check_name
 
@@ -28,9 +28,9 @@ PAST_COLUMNS = ("at", "surrogate", "route", "predicted", "seconds", "error")
 @click.option("--at", "surrogate", help="To that surrogate only [default: to all others].")
 @click.option("--history", is_flag=True, help="Moves that were made, and what was predicted.")
 @json_option
-@pass_context
+@click.pass_obj
 def command(
-    context: Context, service: str, surrogate: str | None, history: bool, as_json: bool
+    settings: ClientSettings, service: str, surrogate: str | None, history: bool, as_json: bool
 ) -> None:
     """Show the routes of SERVICE to other surrogates.
 
@@ -38,10 +38,10 @@ def command(
     takes nothing: beside it is how fast the nearest replica answers now.
     """
     if history:
-        _past(context, check_name(service, "service"), as_json=as_json)
+        _past(settings, check_name(service, "service"), as_json=as_json)
         return
     query = urlencode({"at": surrogate}) if surrogate else ""
-    plans = running_session(context.settings, service).get_json(f"/v1/plan?{query}")["plans"]
+    plans = running_session(settings, service).get_json(f"/v1/plan?{query}")["plans"]
     if as_json:
         show({"plans": plans}, as_json=True)
         return
@@ -66,8 +66,8 @@ def _stay(plan: dict[str, Any]) -> dict[str, Any]:
     return {"route": "stay", "seconds": "0.0", "limit": next(iter(paces), None)}
 
 
-def _past(context: Context, service: str, *, as_json: bool) -> None:
-    moves = History.of(context.settings.state, service).moves()
+def _past(settings: ClientSettings, service: str, *, as_json: bool) -> None:
+    moves = History.of(settings.state, service).moves()
     rows = [_made(move) for move in moves]
     median = statistics.median(move.error for move in moves) if moves else None
     if as_json:

@@ -12,13 +12,12 @@ from pathlib import Path
 
 import click
 
-from client.cli.context import Context, pass_context
 from client.cli.livemap import live
 from client.control import control_app
 from client.fronts import open_front
 from client.runner import Runner
 from client.running import control_socket, only_session
-from client.settings import Policy
+from client.settings import ClientSettings, Policy
 from console import deaf_to_signals, json_option, show, wait_for
 from satchel.errors import SatchelError
 from wire import serve
@@ -46,9 +45,9 @@ MAX_BODY = 1 << 20
 )
 @click.option("--take-over", is_flag=True, help="Use it although another client holds it.")
 @json_option
-@pass_context
+@click.pass_obj
 def command(
-    context: Context,
+    settings: ClientSettings,
     service: str,
     surrogate: str | None,
     media: Path | None,
@@ -62,7 +61,6 @@ def command(
     Home answers from the first moment on; a surrogate's replica joins when it has caught up. On a
     terminal a map shows how its volumes fill, and from where.
     """
-    settings = context.settings
     if surrogate:
         settings.surrogate(surrogate)
     if policy:

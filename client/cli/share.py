@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from client.cli.context import Context, pass_context
+from client.settings import ClientSettings
 from client.shares import mounts, share_way
 from console import json_option, show, size
 from satchel.errors import NotFoundError
@@ -25,25 +25,25 @@ def command() -> None:
 
 @command.command("ls")
 @json_option
-@pass_context
-def ls(context: Context, as_json: bool) -> None:
+@click.pass_obj
+def ls(settings: ClientSettings, as_json: bool) -> None:
     """List the shares that home has."""
-    with share_way(context.settings) as way:
+    with share_way(settings) as way:
         show([{"share": name} for name in way.shares], as_json=as_json, columns=("share",))
 
 
 @command.command("status")
 @click.argument("share", required=False)
 @json_option
-@pass_context
-def status(context: Context, share: str | None, as_json: bool) -> None:
+@click.pass_obj
+def status(settings: ClientSettings, share: str | None, as_json: bool) -> None:
     """Show the mounts of this client, or those of SHARE.
 
     How far home is behind them (blocks, bytes, and since when at most), what they said to it, and
     which blocks are written most, with the policy and what it has learned of each. What other nodes
     have tells `satchel-home share status`.
     """
-    found = [row for row in mounts(context.settings) if share in (None, row["share"])]
+    found = [row for row in mounts(settings) if share in (None, row["share"])]
     if not found:
         what = "nothing" if share is None else f"no share {share}"
         raise NotFoundError(f"{what} is mounted here", fix="`satchel mount SHARE DIR`")

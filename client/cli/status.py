@@ -9,9 +9,9 @@ from typing import Any
 
 import click
 
-from client.cli.context import Context, pass_context
 from client.cli.livemap import live, volume_table
 from client.running import running_session, session_runs
+from client.settings import ClientSettings
 from console import json_option, print_table, show
 from satchel.ids import BLOCK_SIZE
 
@@ -54,15 +54,15 @@ SOURCE_COLUMNS = (
 @click.argument("service")
 @click.option("--follow", is_flag=True, help="Go on showing how volumes fill, until Ctrl-C.")
 @json_option
-@pass_context
-def command(context: Context, service: str, follow: bool, as_json: bool) -> None:
+@click.pass_obj
+def command(settings: ClientSettings, service: str, follow: bool, as_json: bool) -> None:
     """Show the session of SERVICE.
 
     Its replicas, who answers first, what is stable, what is here. In the map a part of a volume is
     green on a terminal where most of it came from the media, yellow from home, grey from the
     surrogate's cache, else cyan, and underlined where the machine has changed it.
     """
-    session = running_session(context.settings, service)
+    session = running_session(settings, service)
     status = session.get_json("/v1/status")
     if as_json:
         show(status, as_json=True)
@@ -91,7 +91,7 @@ def command(context: Context, service: str, follow: bool, as_json: bool) -> None
 
     if follow:
         with live(lambda: session.get_json("/v1/status")):
-            while session_runs(context.settings, service):
+            while session_runs(settings, service):
                 time.sleep(LOOK_SECONDS)
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import click
 
-from client.cli.context import Context, pass_context
 from client.ending import Unsent
 from client.running import running_session, wait_ended
+from client.settings import ClientSettings
 from console import json_option, show
 from satchel.errors import UnavailableError
 
@@ -21,15 +21,19 @@ STOP_SECONDS = 60.0
 @click.command("stop")
 @click.argument("service")
 @json_option
-@pass_context
-def command(context: Context, service: str, as_json: bool) -> None:
+@click.pass_obj
+def command(settings: ClientSettings, service: str, as_json: bool) -> None:
     """End the session of SERVICE and its replicas on surrogates. Home goes on.
 
     What home does not have yet, because it cannot be reached, stays in the log and is said.
     """
-    answer = running_session(context.settings, service).post_json("/v1/stop", {})
-    if not wait_ended(context.settings, service, STOP_SECONDS):
-        raise UnavailableError(f"the session of {service} does not end")
+    answer = running_session(settings, service).post_json("/v1/stop", {})
+    if not wait_ended(settings, service, STOP_SECONDS):
+        raise UnavailableError(
+            f"the session of {service} does not end",
+            why=f"it was told to {STOP_SECONDS:.0f} s ago",
+            fix="end its `satchel run` with Ctrl-C",
+        )
     unsent = Unsent(**answer["unsent"]) if answer.get("unsent") else None
     rows: dict[str, Any] = {"stopped": service}
     if unsent:

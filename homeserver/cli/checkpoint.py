@@ -7,7 +7,7 @@ from __future__ import annotations
 import click
 
 from console import json_option, show
-from homeserver.cli.context import Context, pass_context
+from homeserver.cli.context import Context
 from homeserver.media import find_media
 
 
@@ -19,7 +19,7 @@ from homeserver.media import find_media
     "checkpoint put onto them.",
 )
 @json_option
-@pass_context
+@click.pass_obj
 def command(context: Context, service: str, media: str | None, as_json: bool) -> None:
     """Take a checkpoint of SERVICE. Its machine pauses for a moment."""
     body = {"media": str(find_media(media)) if media else ""}

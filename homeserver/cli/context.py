@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from console import bar
 from homeserver.settings import HomeSettings
 from satchel.errors import SatchelError, UnavailableError, UsageError
@@ -165,6 +163,3 @@ def _ended(call: Future[Any]) -> bool:
     with suppress(TimeoutError):
         call.exception(LOOK_SECONDS)
     return call.done()
-
-
-pass_context = click.make_pass_decorator(Context)

@@ -10,7 +10,7 @@ import click
 
 from console import json_option, show
 from homeserver import upkeep
-from homeserver.cli.context import Context, pass_context
+from homeserver.cli.context import Context
 from satchel.errors import UsageError
 from satchel.files import new_mode
 
@@ -19,7 +19,7 @@ from satchel.files import new_mode
 @click.argument("name")
 @click.argument("file", type=click.Path(path_type=Path))
 @json_option
-@pass_context
+@click.pass_obj
 def command(context: Context, name: str, file: Path, as_json: bool) -> None:
     """Export volume NAME into FILE, raw and sparse.
 

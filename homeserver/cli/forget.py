@@ -12,7 +12,7 @@ import click
 
 from chunkstore import Catalog
 from console import json_option, show
-from homeserver.cli.context import Context, pass_context
+from homeserver.cli.context import Context
 from homeserver.cli.prune import prune
 from homeserver.retention import forget_volumes, judge_volumes, require_known
 from satchel.retention import Policy
@@ -43,7 +43,7 @@ def _keep_options(command: Any) -> Any:
 @click.option("--dry-run", is_flag=True, help="Only say what would be forgotten.")
 @click.option("--prune", "pruned", is_flag=True, help="Then remove the chunks that nothing needs.")
 @json_option
-@pass_context
+@click.pass_obj
 def command(
     context: Context,
     /,

@@ -10,20 +10,20 @@ import click
 
 import images
 from console import bar, json_option, show
-from homeserver.cli.context import Context, pass_context
+from homeserver.cli.context import Context
 from replay import adapters, agent_program
 
 
 @click.group("image")
-def group() -> None:
+def command() -> None:
     """Service images, built from recipes."""
 
 
-@group.command("build")
+@command.command("build")
 @click.argument("name")
 @click.option("--fresh", is_flag=True, help="Ask Debian again for newer packages.")
 @json_option
-@pass_context
+@click.pass_obj
 def build(context: Context, name: str, fresh: bool, as_json: bool) -> None:
     """Build the image NAME, unless it is there and up to date."""
     recipe = images.Recipe.find(name)
@@ -41,9 +41,9 @@ def build(context: Context, name: str, fresh: bool, as_json: bool) -> None:
     )
 
 
-@group.command("ls")
+@command.command("ls")
 @json_option
-@pass_context
+@click.pass_obj
 def ls(context: Context, as_json: bool) -> None:
     """List the recipes, and which of them are built."""
     rows = []

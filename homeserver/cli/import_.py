@@ -13,7 +13,7 @@ import click
 from chunkstore import Store, StoreFull
 from console import json_option, show
 from homeserver import upkeep
-from homeserver.cli.context import Context, pass_context
+from homeserver.cli.context import Context
 from homeserver.cli.prune import prune
 from images import raw_view
 from satchel.errors import SatchelError
@@ -26,7 +26,7 @@ from satchel.progress import Progress
 @click.argument("name")
 @click.option("--raw", "as_it_is", is_flag=True, help="FILE is raw, whatever it looks like.")
 @json_option
-@pass_context
+@click.pass_obj
 def command(context: Context, file: Path, name: str, as_it_is: bool, as_json: bool) -> None:
     """Import FILE as the newest version of volume NAME.
 

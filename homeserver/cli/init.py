@@ -8,13 +8,13 @@ import click
 
 from chunkstore import Store
 from console import json_option, show
-from homeserver.cli.context import Context, pass_context
+from homeserver.cli.context import Context
 from homeserver.home import Home, signers_line
 
 
 @click.command("init")
 @json_option
-@pass_context
+@click.pass_obj
 def command(context: Context, as_json: bool) -> None:
     """Make a home: a store, and the owner's key. With --store, only the store."""
     if not context.own_store:

@@ -7,13 +7,13 @@ from __future__ import annotations
 import click
 
 from console import json_option, show
-from homeserver.cli.context import Context, pass_context
+from homeserver.cli.context import Context
 
 
 @click.command("launch")
 @click.argument("service")
 @json_option
-@pass_context
+@click.pass_obj
 def command(context: Context, service: str, as_json: bool) -> None:
     """Run SERVICE at home, from its newest checkpoint if any."""
     answer = context.daemon().post_json(f"/v1/services/{service}/launch", {}, timeout=None)

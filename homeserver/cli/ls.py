@@ -8,13 +8,13 @@ import click
 
 from chunkstore import Catalog
 from console import json_option, show
-from homeserver.cli.context import Context, pass_context
+from homeserver.cli.context import Context
 
 
 @click.command("ls")
 @click.option("--all", "every", is_flag=True, help="Every version, not just the newest.")
 @json_option
-@pass_context
+@click.pass_obj
 def command(context: Context, every: bool, as_json: bool) -> None:
     """List the volumes of the store. NAME@VERSION is one version of a volume.
 

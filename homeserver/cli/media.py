@@ -11,7 +11,7 @@ import click
 
 from chunkstore import Media
 from console import bar, json_option, show
-from homeserver.cli.context import Context, pass_context
+from homeserver.cli.context import Context
 from homeserver.media import (
     eject_media,
     find_media,
@@ -30,11 +30,11 @@ ROOT = click.Path(path_type=Path, exists=True, file_okay=False)
 
 
 @click.group("media")
-def group() -> None:
+def command() -> None:
     """Portable media: anything mounted that holds files. MEDIA is its path or its UUID."""
 
 
-@group.command("init")
+@command.command("init")
 @click.argument("root", type=ROOT)
 @json_option
 def init(root: Path, as_json: bool) -> None:
@@ -43,7 +43,7 @@ def init(root: Path, as_json: bool) -> None:
         show({"media": str(root), "uuid": media.uuid}, as_json=as_json)
 
 
-@group.command("ls")
+@command.command("ls")
 @click.argument("media", required=False)
 @json_option
 def ls(media: str | None, as_json: bool) -> None:
@@ -54,11 +54,11 @@ def ls(media: str | None, as_json: bool) -> None:
         show(mounted_media(), as_json=as_json, columns=MOUNTED)
 
 
-@group.command("sync")
+@command.command("sync")
 @click.argument("media")
 @click.option("--service", "services", multiple=True, help="Of these only; repeatable.")
 @json_option
-@pass_context
+@click.pass_obj
 def sync(context: Context, media: str, services: tuple[str, ...], as_json: bool) -> None:
     """Bring the newest checkpoints that home has onto MEDIA. No machine is paused.
 
@@ -75,10 +75,10 @@ def sync(context: Context, media: str, services: tuple[str, ...], as_json: bool)
     show(answer, as_json=as_json)
 
 
-@group.command("defrag")
+@command.command("defrag")
 @click.argument("media")
 @json_option
-@pass_context
+@click.pass_obj
 def defrag(context: Context, media: str, as_json: bool) -> None:
     """Lay what a resume reads first in one piece.
 
@@ -95,7 +95,7 @@ def defrag(context: Context, media: str, as_json: bool) -> None:
     show(answer, as_json=as_json)
 
 
-@group.command("verify")
+@command.command("verify")
 @click.argument("media")
 @json_option
 def verify(media: str, as_json: bool) -> None:
@@ -113,7 +113,7 @@ def verify(media: str, as_json: bool) -> None:
         )
 
 
-@group.command("eject")
+@command.command("eject")
 @click.argument("media")
 @json_option
 def eject(media: str, as_json: bool) -> None:
@@ -121,7 +121,7 @@ def eject(media: str, as_json: bool) -> None:
     show(eject_media(find_media(media)), as_json=as_json)
 
 
-@group.command("recover")
+@command.command("recover")
 @click.argument("media")
 @json_option
 def recover(media: str, as_json: bool) -> None:

@@ -11,14 +11,14 @@ import click
 from chunkstore import Store, StoreFull
 from console import json_option, show
 from homeserver import upkeep
-from homeserver.cli.context import Context, pass_context
+from homeserver.cli.context import Context
 from homeserver.records import needed_roots
 
 
 @click.command("prune")
 @click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
 @json_option
-@pass_context
+@click.pass_obj
 def command(context: Context, dry_run: bool, as_json: bool) -> None:
     """Remove the chunks that nothing needs.
 

@@ -10,7 +10,7 @@ from dataclasses import asdict
 import click
 
 from console import bar, json_option, show
-from homeserver.cli.context import Context, pass_context
+from homeserver.cli.context import Context
 from homeserver.hurt import hurt_text
 from homeserver.repair import open_source, repair
 from satchel.errors import IntegrityError
@@ -26,7 +26,7 @@ from satchel.errors import IntegrityError
     "surrogate, or ssh://USER@HOST:PORT/PATH/OF/SOCKET; repeatable, asked in this order.",
 )
 @json_option
-@pass_context
+@click.pass_obj
 def command(context: Context, sources: tuple[str, ...], as_json: bool) -> None:
     """Take damaged and lost chunks from other places.
 

@@ -10,7 +10,7 @@ import click
 
 from console import json_option, serve_until_signal, show
 from homeserver.api import MAX_BODY, home_app
-from homeserver.cli.context import Context, pass_context
+from homeserver.cli.context import Context
 from homeserver.home import Home
 from homeserver.shares import Shares, ShareShelf
 from homeserver.work import Works
@@ -21,7 +21,7 @@ from wire import serve
 @click.command("serve")
 @click.option("--launch", "launches", multiple=True, help="A service to launch; repeatable.")
 @json_option
-@pass_context
+@click.pass_obj
 def command(context: Context, launches: tuple[str, ...], as_json: bool) -> None:
     """Run the home server until Ctrl-C. Its replicas end with it."""
     context.require_own_store()

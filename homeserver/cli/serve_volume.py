@@ -10,7 +10,7 @@ import click
 
 from chunkstore import Catalog
 from console import json_option, serve_until_signal, show
-from homeserver.cli.context import Context, pass_context
+from homeserver.cli.context import Context
 from overlay import serve_stored
 from satchel.errors import NotFoundError
 
@@ -20,7 +20,7 @@ from satchel.errors import NotFoundError
 @click.option("--socket", type=click.Path(path_type=Path), required=True, help="Where to listen.")
 @click.option("--writable", is_flag=True, help="Take writes, into an overlay that is thrown away.")
 @json_option
-@pass_context
+@click.pass_obj
 def command(context: Context, name: str, socket: Path, writable: bool, as_json: bool) -> None:
     """Export volume NAME over NBD on a Unix socket until Ctrl-C.
 

@@ -7,50 +7,50 @@ from __future__ import annotations
 import click
 
 from console import json_option, show
-from homeserver.cli.context import Context, pass_context
+from homeserver.cli.context import Context
 
 SERVED = ("name", "image", "state", "checkpoint", "last_logged", "last_executed", "client")
 COLUMNS = (*SERVED, "failure")
 
 
 @click.group("service")
-def group() -> None:
+def command() -> None:
     """The services of this home."""
 
 
-@group.command("add")
+@command.command("add")
 @click.argument("name")
 @click.option("--image", help="A built image [default: the one of the same name].")
 @json_option
-@pass_context
+@click.pass_obj
 def add(context: Context, name: str, image: str | None, as_json: bool) -> None:
     """Add a service NAME of a built image. `launch` starts it."""
     context.daemon().post_json("/v1/services", {"name": name, "image": image or name})
     show({"added": name}, as_json=as_json)
 
 
-@group.command("ls")
+@command.command("ls")
 @json_option
-@pass_context
+@click.pass_obj
 def ls(context: Context, as_json: bool) -> None:
     """List the services, with what each is at."""
     show(context.daemon().get_json("/v1/services"), as_json=as_json, columns=COLUMNS)
 
 
-@group.command("rm")
+@command.command("rm")
 @click.argument("name")
 @json_option
-@pass_context
+@click.pass_obj
 def rm(context: Context, name: str, as_json: bool) -> None:
     """Stop and forget a service, its checkpoints and its log."""
     context.daemon().delete(f"/v1/services/{name}")
     show({"removed": name}, as_json=as_json)
 
 
-@group.command("stop")
+@command.command("stop")
 @click.argument("name")
 @json_option
-@pass_context
+@click.pass_obj
 def stop(context: Context, name: str, as_json: bool) -> None:
     """End the replica at home. What it has executed since the last checkpoint is in the log."""
     show(context.daemon().post_json(f"/v1/services/{name}/stop", {}), as_json=as_json)

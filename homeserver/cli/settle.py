@@ -8,12 +8,12 @@ import click
 
 from console import json_option, show
 from homeserver import upkeep
-from homeserver.cli.context import Context, pass_context
+from homeserver.cli.context import Context
 
 
 @click.command("settle")
 @json_option
-@pass_context
+@click.pass_obj
 def command(context: Context, as_json: bool) -> None:
     """Compress what imports and checkpoints stored as it was.
 

@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from console import json_option, show, size
-from homeserver.cli.context import Context, pass_context
+from homeserver.cli.context import Context
 from satchel.errors import ConflictError, UsageError
 from satchel.names import host_name
 
@@ -29,7 +29,7 @@ POLICY_HELP = (
 
 
 @click.group("share")
-def group() -> None:
+def command() -> None:
     """Folders that all nodes see as one tree of files."""
 
 
@@ -40,7 +40,7 @@ def _seconds(context: click.Context, option: click.Parameter, value: float | Non
     return value
 
 
-@group.command("add")
+@command.command("add")
 @click.argument("path", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--name", help="What nodes know it by [default: the folder's name].")
 @click.option(
@@ -67,7 +67,7 @@ def _seconds(context: click.Context, option: click.Parameter, value: float | Non
     "(async) or not at all; an fsync waits with each.",
 )
 @json_option
-@pass_context
+@click.pass_obj
 def add(
     context: Context,
     path: Path,
@@ -99,7 +99,7 @@ def add(
     show({"added": name}, as_json=as_json)
 
 
-@group.command("set")
+@command.command("set")
 @click.argument("name")
 @click.option(
     "--path",
@@ -117,7 +117,7 @@ def add(
 )
 @click.option("--forget", is_flag=True, help="Have no rule for these files any more.")
 @json_option
-@pass_context
+@click.pass_obj
 def set_terms(
     context: Context,
     name: str,
@@ -143,25 +143,25 @@ def set_terms(
     show([everything, *record["rules"]], as_json=False, columns=RULE_COLUMNS)
 
 
-@group.command("ls")
+@command.command("ls")
 @json_option
-@pass_context
+@click.pass_obj
 def ls(context: Context, as_json: bool) -> None:
     """List the shares."""
     show(context.daemon().get_json("/v1/shares"), as_json=as_json, columns=COLUMNS)
 
 
-@group.command("rm")
+@command.command("rm")
 @click.argument("name")
 @json_option
-@pass_context
+@click.pass_obj
 def rm(context: Context, name: str, as_json: bool) -> None:
     """Share the folder no more. What is in it stays where it is."""
     context.daemon().delete(f"/v1/shares/{name}")
     show({"removed": name}, as_json=as_json)
 
 
-@group.command("mount")
+@command.command("mount")
 @click.argument("name")
 @click.argument("place", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
 @click.option("--background", is_flag=True, help="Return when it is mounted.")
@@ -170,7 +170,7 @@ def rm(context: Context, name: str, as_json: bool) -> None:
     type=click.IntRange(min=1),
     help="MiB of others' content [default: memory / 32].",
 )
-@pass_context
+@click.pass_obj
 def mount(
     context: Context, name: str, place: Path, background: bool, buffer_mib: int | None
 ) -> None:
@@ -211,10 +211,10 @@ def mount(
         serve_here(serve)
 
 
-@group.command("status")
+@command.command("status")
 @click.argument("name", required=False)
 @json_option
-@pass_context
+@click.pass_obj
 def status(context: Context, name: str | None, as_json: bool) -> None:
     """Show of a share, or of all, who is how far behind.
 

@@ -9,12 +9,12 @@ from dataclasses import asdict
 import click
 
 from console import json_option, show
-from homeserver.cli.context import Context, pass_context
+from homeserver.cli.context import Context
 
 
 @click.command("stats")
 @json_option
-@pass_context
+@click.pass_obj
 def command(context: Context, as_json: bool) -> None:
     """Show what the store holds."""
     if context.serves_store:

@@ -8,14 +8,14 @@ import click
 
 from console import json_option, show
 from homeserver import upkeep
-from homeserver.cli.context import Context, pass_context
+from homeserver.cli.context import Context
 from homeserver.hurt import hurt_text
 from satchel.errors import IntegrityError
 
 
 @click.command("verify")
 @json_option
-@pass_context
+@click.pass_obj
 def command(context: Context, as_json: bool) -> None:
     """Check the store: each record's checksum and both hashes.
 

@@ -30,6 +30,7 @@ from hypervisor.machine import (
     MachineStuck,
     Wiring,
     check_arrow,
+    check_call,
 )
 from hypervisor.qemu.argv import PID_FILE
 from hypervisor.qemu.qmp import Monitor, MonitorGone, MonitorRefused
@@ -66,7 +67,7 @@ class QemuMachine:
     """See hypervisor.Machine. The driver makes it, and calls `begin` or `join` once."""
 
     def __init__(self, wiring: Wiring, process: Process) -> None:
-        self._wiring = wiring
+        self.wiring = wiring
         self._process = process
         self._turn = threading.Lock()
         self._changing = threading.RLock()
@@ -101,22 +102,14 @@ class QemuMachine:
             return self._state
 
     @property
-    def agent_socket(self) -> Path:
-        return self._wiring.agent_socket
-
-    @property
-    def shares_socket(self) -> Path:
-        return self._wiring.shares_socket
-
-    @property
     def pid(self) -> int:
         return self._process.pid
 
     def load(self, device_state: Path) -> None:
         with self._turn:
-            self._require("load", MachineState.INCOMING)
+            check_call(self, "load", MachineState.INCOMING)
             stream = device_state.read_bytes()
-            socket = self._wiring.run_dir / MIGRATION_SOCKET
+            socket = self.wiring.run_dir / MIGRATION_SOCKET
             socket.unlink(missing_ok=True)
             with self._talking("load"):
                 self._execute("migrate-incoming", {"uri": f"unix:{socket}"})
@@ -127,7 +120,7 @@ class QemuMachine:
 
     def resume(self) -> None:
         with self._turn:
-            self._require("resume", MachineState.PAUSED)
+            check_call(self, "resume", MachineState.PAUSED)
             self._saved = self._stall = None
             self._become(MachineState.RUNNING)  # first: a disk may stop it again at once
             try:
@@ -139,14 +132,14 @@ class QemuMachine:
 
     def pause(self) -> None:
         with self._turn:
-            self._require("pause", MachineState.RUNNING)
+            check_call(self, "pause", MachineState.RUNNING)
             with self._talking("pause"):
                 self._execute("stop")
             self._leave(MachineState.RUNNING, MachineState.PAUSED)
 
     def save(self, device_state: Path) -> None:
         with self._turn:
-            self._require("save", MachineState.PAUSED)
+            check_call(self, "save", MachineState.PAUSED)
             if self._saved is None:
                 with self._talking("save"):
                     self._saved = self._migrate()
@@ -161,9 +154,9 @@ class QemuMachine:
         self._end()
         if self._monitor is not None:
             self._monitor.close()
-        ports = (self.agent_socket.name, self.shares_socket.name)
+        ports = (self.wiring.agent_socket.name, self.wiring.shares_socket.name)
         for name in (MONITOR_SOCKET, MIGRATION_SOCKET, *ports, PID_FILE):
-            (self._wiring.run_dir / name).unlink(missing_ok=True)
+            (self.wiring.run_dir / name).unlink(missing_ok=True)
 
     def failure(self) -> str | None:
         if self.state is MachineState.FAILED and self._failure is None:
@@ -184,13 +177,6 @@ class QemuMachine:
         with self._changing:
             if self._state is state:
                 self._become(successor)
-
-    def _require(self, call: str, *states: MachineState) -> None:
-        state = self.state
-        if state is MachineState.FAILED:
-            raise MachineFailed(f"cannot {call} the machine", why=self.failure() or "")
-        if state not in states:
-            raise MachineStateError(call, state, states)
 
     @contextlib.contextmanager
     def _talking(self, call: str) -> Iterator[None]:
@@ -221,11 +207,11 @@ class QemuMachine:
             ending += ": its RAM file failed to deliver a page"
         if ending.endswith("status 0"):
             ending += ": the guest turned itself off, or restarted"
-        console = printable_tail(self._wiring.console_log)
+        console = printable_tail(self.wiring.console_log)
         return f"QEMU {ending}\n{self._process.report()}\nconsole: {console or '(none)'}"
 
     def _connect(self, seconds: float) -> None:
-        self._monitor = Monitor(self._wiring.run_dir / MONITOR_SOCKET, self._on_event, seconds)
+        self._monitor = Monitor(self.wiring.run_dir / MONITOR_SOCKET, self._on_event, seconds)
         self._execute("migrate-set-capabilities", {"capabilities": _CAPABILITIES})
 
     def _execute(
@@ -244,7 +230,7 @@ class QemuMachine:
             self._leave(MachineState.RUNNING, MachineState.PAUSED)
 
     def _migrate(self) -> bytes:
-        path = self._wiring.run_dir / MIGRATION_SOCKET
+        path = self.wiring.run_dir / MIGRATION_SOCKET
         try:
             with listening(path) as server:
                 self._execute("migrate", {"uri": f"unix:{path}"})
@@ -277,8 +263,8 @@ class QemuMachine:
         if self._process.end(KILL_SECONDS, KILL_SECONDS):
             return
         with contextlib.suppress(RamMountFailed):
-            RamMount.adopt(self._wiring.ram.parent).abort()
+            RamMount.adopt(self.wiring.ram.parent).abort()
         if self._process.ended(KILL_SECONDS):
             return
-        why = f"process {self.pid} cannot write its RAM back to {self._wiring.ram}"
+        why = f"process {self.pid} cannot write its RAM back to {self.wiring.ram}"
         raise MachineStuck("the machine does not end", why=why)

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 from console import program_group
-from surrogate.cli.context import Context
 from surrogate.settings import SurrogateSettings
 
 COMMANDS = {
@@ -17,6 +16,6 @@ COMMANDS = {
 
 
 @program_group(__name__, COMMANDS, SurrogateSettings, "surrogate.toml")
-def group(settings: SurrogateSettings) -> Context:
+def group(settings: SurrogateSettings) -> SurrogateSettings:
     """A hotspot's daemon: replicas of people's services, resumed lazily."""
-    return Context(settings)
+    return settings

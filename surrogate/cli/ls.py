@@ -7,15 +7,16 @@ from __future__ import annotations
 import click
 
 from console import json_option, show
-from surrogate.cli.context import Context, pass_context
+from surrogate.cli.daemon import daemon
+from surrogate.settings import SurrogateSettings
 
 COLUMNS = ("replica", "service", "state", "last_operation", "fetched_bytes")
 
 
 @click.command("ls")
 @json_option
-@pass_context
-def command(context: Context, as_json: bool) -> None:
+@click.pass_obj
+def command(settings: SurrogateSettings, as_json: bool) -> None:
     """List the replicas on this surrogate."""
-    replicas = context.daemon().get_json("/v1/status")["replicas"]
+    replicas = daemon(settings).get_json("/v1/status")["replicas"]
     show(replicas, as_json=as_json, columns=COLUMNS)

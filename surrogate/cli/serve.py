@@ -10,11 +10,11 @@ import signal
 
 import click
 
-from console import serve_until_signal
+from console import json_option, serve_until_signal, show
 from hypervisor import QemuDriver
 from surrogate.api import MAX_BODY, surrogate_app
-from surrogate.cli.context import Context, pass_context
 from surrogate.host import Host
+from surrogate.settings import SurrogateSettings
 from surrogate.site import peer_app
 from wire import serve
 
@@ -22,11 +22,11 @@ PEER_MAX_BODY = 1 << 20
 
 
 @click.command("serve")
-@pass_context
-def command(context: Context) -> None:
+@json_option
+@click.pass_obj
+def command(settings: SurrogateSettings, as_json: bool) -> None:
     """Run the surrogate until Ctrl-C. Its replicas end with it. After SIGHUP, or where it was
     killed, they go on, and the surrogate that is started next goes on with them."""
-    settings = context.settings
     for folder in (settings.run, settings.forwarded):
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     leave: queue.SimpleQueue[None] = queue.SimpleQueue()
@@ -41,6 +41,8 @@ def command(context: Context) -> None:
                 peers = peer_app(host.store)
                 place = settings.peers_socket
                 stack.enter_context(serve(peers, place, threads=threads, max_body=PEER_MAX_BODY))
+            if as_json:
+                show({"name": host.name, "socket": str(settings.socket)}, as_json=True)
             serve_until_signal(f"surrogate {host.name} answers at {settings.socket}", leave)
             host.leave()
     finally:

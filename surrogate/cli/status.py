@@ -7,15 +7,16 @@ from __future__ import annotations
 import click
 
 from console import json_option, show
-from surrogate.cli.context import Context, pass_context
+from surrogate.cli.daemon import daemon
+from surrogate.settings import SurrogateSettings
 
 
 @click.command("status")
 @json_option
-@pass_context
-def command(context: Context, as_json: bool) -> None:
+@click.pass_obj
+def command(settings: SurrogateSettings, as_json: bool) -> None:
     """Show what this surrogate has room for."""
-    status = context.daemon().get_json("/v1/status")
+    status = daemon(settings).get_json("/v1/status")
     if not as_json:
         status["replicas"] = len(status["replicas"])
         for kind in ("memory", "disk"):

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Unmodified viewers on the desktop's front; the replica behind it becomes another one."""
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -12,10 +13,11 @@ from client.endpoints import HOME
 from client.fronts.desktop import Desktop
 from client.journal import Journal
 from client.session import Session
+from replay.adapters import rfb
 from satchel.ids import OperationNumber
 from tests.browser import NOVNC, Browser, browsing
 from tests.client.replicas import InProcess
-from tests.client.test_desktop import HEIGHT, WIDTH, Painter
+from tests.client.test_desktop import HEIGHT, WIDTH, Bench, Painter
 from tests.headless import TIGERVNC, Headless, viewing
 from tests.waiting import eventually
 
@@ -42,6 +44,26 @@ def shows(viewer: Headless | Browser, desktop: Desktop, greys: set[int]) -> bool
     """Whether the viewer shows just what the client keeps, and that has these shades of grey."""
     keeps = kept(desktop)
     return set(keeps) == greys and viewer.picture() == keeps
+
+
+@contextmanager
+def painting(desktop: Desktop) -> Iterator[None]:
+    """Tiles become otherwise all the time until the end of the block."""
+    ending = threading.Event()
+
+    def paint() -> None:
+        key = 0
+        while not ending.wait(0.005):
+            key += 1
+            desktop.enter(rfb.key(key, down=True))
+
+    painter = threading.Thread(target=paint)
+    painter.start()
+    try:
+        yield
+    finally:
+        ending.set()
+        painter.join()
 
 
 @pytest.mark.parametrize(
@@ -81,3 +103,11 @@ def test_a_viewer_notices_nothing_of_a_change_of_the_leading_replica(
     assert home.says.whole == next_one.says.whole  # type: ignore[attr-defined]
     session.close()
     desktop.close()
+
+
+@TIGERVNC
+def test_a_viewer_is_looked_at_while_it_paints(tmp_path: Path) -> None:
+    with closing(Bench()) as bench:
+        shown = viewing(tmp_path / "viewer", bench.front.port, (WIDTH, HEIGHT))
+        with shown as viewer, painting(bench.front):
+            assert len({viewer.picture() for _ in range(10)}) > 1

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from client.cli.context import Context
 from client.cli.doctor import command
 from homeserver.doctor import _counters, _excerpt
 from satchel.errors import NotFoundError
@@ -22,9 +21,7 @@ pytestmark = requires("nbdkit", "nbdfuse", "fusermount3", "fuse", "sshd", "ssh")
 
 def doctor(world: World, *words: str) -> tuple[int, Any]:
     """What it returns, which becomes the exit code, and what it says."""
-    done = CliRunner().invoke(
-        command, ["notes", *words], obj=Context(world.settings), standalone_mode=False
-    )
+    done = CliRunner().invoke(command, ["notes", *words], obj=world.settings, standalone_mode=False)
     if done.exception:
         raise done.exception
     return done.return_value, json.loads(done.output) if "--json" in words else done.output

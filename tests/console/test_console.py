@@ -73,7 +73,8 @@ def test_an_error_is_one_line() -> None:
     assert ran("NotFoundError") == (3, "program: cannot do it: no reason; do not\n")
     assert ran("fine") == (0, "")
     assert ran("os") == (3, "program: cannot use /nonexistent/file: No such file or directory\n")
-    assert ran("fine", "--wrong")[0] == 2
+    wrong = "program: got unexpected extra argument (too); see `program --help`\n"
+    assert ran("fine", "too") == (2, wrong)
 
 
 @pytest.mark.parametrize(

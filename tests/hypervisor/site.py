@@ -39,7 +39,7 @@ class Lines:
     def __init__(self, machine: Machine) -> None:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._socket.settimeout(ANSWER_SECONDS)
-        self._socket.connect(str(machine.agent_socket))
+        self._socket.connect(str(machine.wiring.agent_socket))
 
     def __call__(self, question: str) -> str:
         self.ask(question)

@@ -51,15 +51,15 @@ class Place:
         finally:
             machine.stop()
             print(self.wiring.console_log.read_text(errors="replace")[-3000:])
-        assert not machine.shares_socket.exists()
+        assert not machine.wiring.shares_socket.exists()
 
 
 @contextmanager
 def host(machine: Machine, tree: ShareTree) -> Iterator[tuple[AgentChannel, SharesLine]]:
     """A host of that machine whose shares are `tree`, with a session that has seen nothing."""
-    with AgentChannel.connect(machine.agent_socket) as channel:
+    with AgentChannel.connect(machine.wiring.agent_socket) as channel:
         channel.hello(BOOT_SECONDS)
-        line = SharesLine.attach(machine.shares_socket, channel)
+        line = SharesLine.attach(machine.wiring.shares_socket, channel)
         tree.serve(line.session)
         try:
             yield channel, line

@@ -59,9 +59,7 @@ def commands(program: str) -> dict[str, click.Command]:
         importlib.import_module(f"{package.__name__}.{info.name}")
         for info in pkgutil.iter_modules(package.__path__)
     ]
-    found = [
-        getattr(module, "group", None) or getattr(module, "command", None) for module in modules
-    ]
+    found = [getattr(module, "command", None) for module in modules]
     return {str(command.name): command for command in found if command}
 
 
