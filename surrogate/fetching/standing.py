@@ -27,7 +27,7 @@ STEADY_REQUESTS = 4
 URGENT_BATCH_SECONDS = 0.5
 
 ASIDE_SECONDS = 0.02
-ASIDE_BYTES = 100_000
+ASIDE_BYTES = 120_000
 AHEAD_SECONDS = 0.05
 AHEAD_BYTES = 512 << 10
 ASIDE_LEAST_BYTES = 8 << 10
@@ -40,6 +40,10 @@ LEAST_BATCH_BYTES = 32 << 10
 as shows the rate."""
 
 MOST_BATCH_BYTES = 1 << 20
+
+FAST_RATE = 3e6
+"""Bytes a second. Over it a request takes longer at both ends than on the link, so that the next
+one is to be under way meanwhile; and what it brings holds up little."""
 
 FORGOTTEN_SECONDS = 60.0
 """A source that has not answered for so long is not known any more."""
@@ -92,7 +96,9 @@ class Standing:
             return URGENT_REQUESTS - len(self.flying)
         if priority is Priority.BACKGROUND:
             return 0 if self.flying else 1
-        enough = max(2 * self.estimate.bandwidth_delay, self.batch_bytes(priority))
+        batch = self.batch_bytes(priority)
+        fills = 2 * batch if self.estimate.rate > FAST_RATE else batch
+        enough = max(2 * self.estimate.bandwidth_delay, fills)
         busy = len(self.flying) >= STEADY_REQUESTS or self.flying_bytes > enough
         return 0 if busy else 1
 

@@ -25,12 +25,14 @@ def refs(first: int, count: int) -> list[ChunkRef]:
 class Link:
     """A source behind a link: answers leave one after the other.
 
-    lacks: what it has not; mute: it takes requests and says nothing; broken: it fails at once
+    ends: seconds that 100 KB take at both ends; lacks: what it has not; mute: it takes requests and
+    says nothing; broken: it fails at once
     """
 
     name: str
     round_trip: float
     rate: float
+    ends: float = 0.0
     hits: float = 1.0
     lacks: set[Key] = field(default_factory=set)
     mute: bool = False
@@ -114,7 +116,8 @@ class World:
         if link.mute:
             return
         size = 0 if link.broken else sum(w.size for w in dispatch.wants if w.key not in link.lacks)
-        link.free = max(link.free, self.now + link.round_trip) + size / link.rate
+        at_ends = link.ends * size / 100_000
+        link.free = max(link.free, self.now + link.round_trip + at_ends) + size / link.rate
         at = self.now + link.round_trip if link.broken else link.free
         heapq.heappush(self._events, (at, next(self._number), dispatch, link, link.broken))
 
