@@ -15,7 +15,7 @@
 - paths: where this client goes next; prestage: what is brought there ahead of it
 - kept: a list in a file of the client's state, as history and paths are
 - foreground: operations first, on the way from the client; pacing: how fast the rest may leave
-- sources: chunks of the media and of home, offered to a surrogate
+- sources: chunks of the medium and of home, offered to a surrogate
 - replicas: those of a session on surrogates: how one is brought up there, and ended
 - quarantine: what is done about one that answered otherwise than home
 - runner: a session from its start to its end; moves

@@ -51,7 +51,7 @@ class Candidate:
 def candidates(
     service: str, media: Media | None, home: HomeService | None, allowed_signers: Path
 ) -> list[Candidate]:
-    """Signed checkpoints that can be had: the media's, newest first, then home's. One of which the
+    """Signed checkpoints that can be had: the medium's, newest first, then home's. One of which the
     media lacks a part comes after those that it has whole.
 
     Raises NotFoundError when there is none, or the first fault when there was one.
@@ -121,7 +121,7 @@ def choose(found: list[Candidate], journal: Journal, home: HomeService | None) -
     """The first checkpoint from which the journal, with what home has, leads to now.
 
     The journal has everything since then on return: what home has logged, and what an earlier run
-    had to log beside the media. Raises ConflictError when home's log and the journal have parted,
+    had to log beside the medium. Raises ConflictError when home's log and the journal have parted,
     JournalGap when operations are missing in between.
     """
     merged = journal.merge()
@@ -133,7 +133,7 @@ def choose(found: list[Candidate], journal: Journal, home: HomeService | None) -
             if not merged and not journal.merge():
                 raise JournalGap(
                     f"operations after {journal.last} are missing",
-                    why="some were logged on this device while the media had failed, but not "
+                    why="some were logged on this device while the medium had failed, but not "
                     "those before them",
                     fix="start where home can be reached: home has them",
                 )
@@ -142,7 +142,7 @@ def choose(found: list[Candidate], journal: Journal, home: HomeService | None) -
         "no checkpoint goes together with the operation log",
         why=f"the log has operations {journal.base + 1} to {journal.last}, the checkpoints are "
         f"at {', '.join(str(c.manifest.operation) for c in found)}",
-        fix="refresh the media: `satchel-home checkpoint SERVICE --media PATH`",
+        fix="refresh the medium: `satchel-home checkpoint SERVICE --media PATH`",
     )
 
 

@@ -14,7 +14,6 @@ import json
 import logging
 import shutil
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from client.comparison import Divergence
 from replay import Operation
 from satchel.files import sync_folder, write_durably
 from satchel.ids import CheckpointId, ReplicaId
+from satchel.moments import written_now
 
 logger = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ class Case:
         said, expected = self.divergence.said, self.divergence.expected
         return {
             "version": VERSION,
-            "created": datetime.now(UTC).isoformat(timespec="seconds"),
+            "created": written_now(),
             "service": self.service,
             "checkpoint": self.checkpoint,
             "surrogate": self.surrogate,

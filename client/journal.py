@@ -2,18 +2,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """The operations of one service, in order, durable before any replica sees them.
 
-The journal is on the media where there is one, else on the client's own disk, the spare place.
-When the media fails (pulled out, full, read-only; at the start or in the middle of a run), what
+The journal is on the medium where there is one, else on the client's own disk, the spare place.
+When the medium fails (pulled out, full, read-only; at the start or in the middle of a run), what
 home has not yet acknowledged is written to the spare place and the journal goes on there:
 
-    on media --the media fails--> beside the media     `failure` says why
+    on media --the medium fails--> beside the medium     `failure` says why
 
 The next run brings both together, and only then is the spare log emptied. Operations in the spare
-log that do not follow what is on the media are kept until the ones between them are known.
+log that do not follow what is on the medium are kept until the ones between them are known.
 
 The journal of a stateless service stays empty: any replica answers, nothing is replayed.
 All operations of a stateful one stay in memory as well, because a replica that comes up later
-replays them from there when the media is gone.
+replays them from there when the medium is gone.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class Journal:
 
     @property
     def beside(self) -> bool:
-        """Whether the media has failed, so that new operations are not on it."""
+        """Whether the medium has failed, so that new operations are not on it."""
         return self.failure is not None
 
     def get(self, number: OperationNumber) -> Operation | None:
@@ -135,7 +135,7 @@ class Journal:
             self._forget(upto)
 
     def merge(self) -> bool:
-        """Bring in what an earlier run had to log beside the media; empty that log.
+        """Bring in what an earlier run had to log beside the medium; empty that log.
 
         False when its operations do not follow what is here: call again when those between are
         known. Raises JournalParted.
@@ -163,7 +163,7 @@ class Journal:
                     raise JournalGap(
                         f"the journal ends at operation {self._last()}",
                         why=f"the next one that is known is {operation.number}",
-                        fix="refresh the media at home",
+                        fix="refresh the medium at home",
                     )
                 self._keep_new(operation)
 
@@ -286,7 +286,7 @@ class Journal:
             self._changed.notify_all()
 
     def _go_on_beside(self, error: SatchelError) -> None:
-        """The media has failed: log in the spare place what home may not have, and go on there."""
+        """The medium has failed: log in the spare place what home may not have, and go on there."""
         assert self._spare is not None
         logger.error("%s; operations are logged in %s from here on", error, self._spare)
         log = Log.open(self._spare, durability=self._durability)
@@ -305,7 +305,7 @@ class Journal:
         if not self._follow(there):
             raise JournalGap(
                 f"operations {self._last() + 1} to {there[0].number - 1} are missing",
-                why=f"the media ends before them and {self._spare} begins after them",
+                why=f"the medium ends before them and {self._spare} begins after them",
                 fix="start with writable media where home can be reached: home has them",
             )
         needed = max(min(self._stable, self._last()), self._base)

@@ -8,7 +8,6 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime
 from typing import Any
 
 from client.checkpoints import handed_over, verified
@@ -31,7 +30,7 @@ from client.session import Session
 from client.settings import ClientSettings
 from images import Manifest
 from satchel.errors import SatchelError, StateError, UnavailableError
-from satchel.moments import written
+from satchel.moments import written_now
 
 logger = logging.getLogger(__name__)
 
@@ -179,7 +178,7 @@ class Planner:
         """
         stateful = self._session.stateful
         made = Made(
-            at=written(datetime.now(UTC)),
+            at=written_now(),
             surrogate=plan.surrogate,
             route=prediction.route,
             near=HOME if prediction.route is Route.FRESH else plan.situation.near,

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The replicas of one session on surrogates: how one is brought up there, and ended.
 
-Bringing one up, in order: a link to the surrogate, the media and home offered to it over that link,
-the signed manifest sent, the wait until it runs, its cursor into the journal, the wait until it has
-caught up and, where it was handed over, until it needs its giver no more. Whatever goes wrong on
-the way, nothing of it is left, here or there.
+Bringing one up, in order: a link to the surrogate, the medium and home offered to it over that
+link, the signed manifest sent, the wait until it runs, its cursor into the journal, the wait until
+it has caught up and, where it was handed over, until it needs its giver no more. Whatever goes
+wrong on the way, nothing of it is left, here or there.
 """
 
 from __future__ import annotations

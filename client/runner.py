@@ -99,7 +99,7 @@ class Runner:
     def start(self, *, take_over: bool = False) -> None:
         """Find the checkpoint, open the journal, let home take part. Once.
 
-        Without home the media must have a checkpoint, without media home must have one. A home
+        Without home the medium must have a checkpoint, without media home must have one. A home
         that cannot be reached takes part when it can. Raises MediaNotFound, NotFoundError,
         AccessError for a wrong key or a manifest that the owner did not sign, ConflictError when
         another client holds the service or has used it, JournalGap; `close` is due all the same.
@@ -280,7 +280,7 @@ class Runner:
         except UnavailableError as error:
             if self.media is None:
                 raise
-            logger.warning("home: %s; going on with the media alone", error)
+            logger.warning("home: %s; going on with the medium alone", error)
             return None
         return self._home
 

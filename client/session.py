@@ -3,7 +3,7 @@
 """One service in use: every operation goes to every replica, the first response wins.
 
 An operation is `fast`-acknowledged with its first response and `stable` once home has it on
-disk. While the journal cannot be on the media any more, an operation is acknowledged only when it
+disk. While the journal cannot be on the medium any more, an operation is acknowledged only when it
 is stable, so that no acknowledged operation is ever in one place only.
 
 What changes nothing may go to one replica only, as the policy says: see client.reads.
@@ -52,7 +52,7 @@ class NoResponse(UnavailableError):
 
 
 class NotStable(UnavailableError):
-    """A replica answered, but home does not have the operation and the media has failed."""
+    """A replica answered, but home does not have the operation and the medium has failed."""
 
 
 class Diverged(IntegrityError):
@@ -457,7 +457,7 @@ class Session:
             )
         return NotStable(
             f"operation {number} was executed, but home did not get it in {seconds}",
-            why=f"the media has failed ({self.journal.failure}); {why}",
+            why=f"the medium has failed ({self.journal.failure}); {why}",
             fix="it is logged on this device and sent when home returns: do not send it again",
         )
 

@@ -34,7 +34,7 @@ class ClientSettings:
     home:             the home server
     surrogates:       the surrogates that are known, by name
     allowed_signers:  who may sign checkpoints, as `owner`: `satchel-home init` prints the line
-    media:            where the media is mounted; empty: none
+    media:            where the medium is mounted; empty: none
     durability:       `each` operation is durable in the journal before it is sent; `interval`;
                       `off`
     policy:           who answers what changes nothing: `all`; `nearest`; `hedge`, the nearest and,

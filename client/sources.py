@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""Chunks of the media and of home, offered to a surrogate over forwarded sockets.
+"""Chunks of the medium and of home, offered to a surrogate over forwarded sockets.
 
 What a surrogate can reach is these routes and nothing else: no log, no manifest, no API of home.
 A chunk is given only to who knows its SHA-256, so a surrogate learns no other service's memory.

@@ -17,7 +17,7 @@ from satchel.deferred import deferred
 if TYPE_CHECKING:
     from console.commands import program_group
     from console.logs import log_to_stderr
-    from console.output import age, print_table, show, size
+    from console.output import print_table, show, size
     from console.program import (
         deaf_to_signals,
         json_option,
@@ -31,7 +31,6 @@ else:
     __getattr__ = deferred(__name__)
 
 __all__ = [
-    "age",
     "bar",
     "deaf_to_signals",
     "end_at_signals",

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -66,15 +65,6 @@ def size(count: int) -> str:
             break
         value /= 1024
     return f"{count} B" if unit == "B" else f"{value:.1f} {unit}"
-
-
-def age(created: str) -> str:
-    """The time since an ISO 8601 instant, for people: `3 min`."""
-    seconds = (datetime.now(UTC) - datetime.fromisoformat(created)).total_seconds()
-    for limit, unit, name in ((120, 1, "s"), (7200, 60, "min"), (172800, 3600, "h")):
-        if seconds < limit:
-            return f"{int(seconds // unit)} {name}"
-    return f"{int(seconds // 86400)} days"
 
 
 def _is_bytes(key: str) -> bool:

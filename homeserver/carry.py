@@ -4,13 +4,13 @@
 
 A return home, in this order, so that a crash at any point leaves media that can be used:
 
-1. operations that only the media has are logged at home, and executed
+1. operations that only the medium has are logged at home, and executed
 2. a new checkpoint is taken
-3. the log on the media is led up to that checkpoint, so that it leads on from the old one and
+3. the log on the medium is led up to that checkpoint, so that it leads on from the old one and
    from the new one
-4. chunks that the media lacks are added, then the signed manifest, then the commit that makes a
+4. chunks that the medium lacks are added, then the signed manifest, then the commit that makes a
    generation of them and of the other services' checkpoints
-5. the log on the media is cut up to the older of the two generations
+5. the log on the medium is cut up to the older of the two generations
 
 Each step is durable before the next one begins. Bringing home's newest checkpoints onto media
 without taking one (`sync`) is the same without 2.
@@ -36,13 +36,13 @@ from wire import SignatureInvalid, signer_of
 logger = logging.getLogger(__name__)
 
 RECONCILE_BATCH = 64
-"""Operations taken from a media's log and logged at home at once."""
+"""Operations taken from a medium's log and logged at home at once."""
 
 PIECE_CHUNKS = 32
 """What is read first is laid anew where it would lie in pieces smaller than that."""
 
 LEAD_BATCH = 256
-"""Operations taken from home's log for the media's at once."""
+"""Operations taken from home's log for the medium's at once."""
 
 
 class MediaOfOthers(ConflictError):
@@ -54,7 +54,7 @@ class Written:
     """What a generation took. generation: the newest one, of before where nothing was missing; 0
     where there is none.
 
-    chunks: that the new checkpoints name. media_bytes: written to the media's packs. freed_bytes:
+    chunks: that the new checkpoints name. media_bytes: written to the medium's packs. freed_bytes:
     of packs that no generation needs any more.
     """
 
@@ -69,7 +69,7 @@ class Carried:
     """What a checkpoint onto media did.
 
     reconciled: operations that home did not have. chunks: that the checkpoint names. media_bytes:
-    written to the media's packs.
+    written to the medium's packs.
     """
 
     checkpoint: str
@@ -97,9 +97,9 @@ def carry(service: Service, store: Store, root: Path, progress: Progress = silen
     """Bring media mounted at `root` up to date with a new checkpoint of `service`.
 
     One call at a time on one medium. Raises MediaNotFound, MediaFull, MediaReadOnly, MediaGone,
-    MediaOfOthers, NotLaunched, LogBusy when a client uses the media, and what `reconcile` raises.
-    After an error the media has its old generation, or the new one, and a log that leads on from it
-    to the newest operation; another call goes on with what was copied.
+    MediaOfOthers, NotLaunched, LogBusy when a client uses the medium, and what `reconcile` raises.
+    After an error the medium has its old generation, or the new one, and a log that leads on from
+    it to the newest operation; another call goes on with what was copied.
     """
     with Media.open(root) as media:
         _refuse_others(media, service)
@@ -149,10 +149,10 @@ def defragment(store: Store, root: Path, progress: Progress = silent) -> Relocat
 
 
 def reconcile(service: Service, root: Path) -> int:
-    """Log at home what only the log on the media has; how many operations those were. A replica
+    """Log at home what only the log on the medium has; how many operations those were. A replica
     that runs at home executes them.
 
-    Raises OperationsDiffer when home has another operation than the media for the last that both
+    Raises OperationsDiffer when home has another operation than the medium for the last that both
     have, OperationGap when the two logs do not meet, LogBusy, LogCorrupt.
     """
     path = Media.log_path(root, service.name)
@@ -186,7 +186,7 @@ def _refuse_others(media: Media, service: Service) -> None:
 def _write(
     store: Store, media: Media, new: Sequence[tuple[Service, Checkpoint]], progress: Progress
 ) -> Written:
-    """Make a generation of these checkpoints and of what the media has of other services."""
+    """Make a generation of these checkpoints and of what the medium has of other services."""
     for service, taken in new:
         _lead_log(service, media.root, taken.manifest.operation)
     written = write_checkpoints(store, media, [taken for _, taken in new], progress)
@@ -201,7 +201,7 @@ def write_checkpoints(
     new: Sequence[Checkpoint],
     progress: Progress = silent,
 ) -> Written:
-    """Add what the media lacks of these checkpoints and commit them with the other services'.
+    """Add what the medium lacks of these checkpoints and commit them with the other services'.
 
     What a resume reads first (`Manifest.first_roots`) is laid first, in that order, and again where
     it would lie in many pieces. Writes nothing where the newest generation has them all.
@@ -234,7 +234,7 @@ def _scattered(there: list[bool]) -> bool:
 
 
 def _lead_log(service: Service, root: Path, upto: OperationNumber) -> None:
-    """Give the log on the media what home has up to a checkpoint's operation. Where home has no
+    """Give the log on the medium what home has up to a checkpoint's operation. Where home has no
     history that long, it is left to be begun anew."""
     path = Media.log_path(root, service.name)
     if not service.record.stateful or not Log.exists(path):

@@ -97,7 +97,7 @@ def _choose(
     raise NothingToExamine(
         "there is no operation to examine",
         why="no kept checkpoint has logged operations after it",
-        fix="use the service first, or name the media whose log has some",
+        fix="use the service first, or name the medium whose log has some",
     )
 
 

@@ -8,7 +8,6 @@ import shutil
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +34,7 @@ from satchel.errors import (
     SatchelError,
     UnsupportedError,
 )
+from satchel.moments import written_now
 from satchel.names import check_name
 from satchel.progress import Progress, silent
 from satchel.retention import Policy
@@ -110,8 +110,7 @@ class Home:
         Raises BadName, ConflictError, ImageNotBuilt, ImageDamaged.
         """
         built = BuiltImage.load(self.settings.images / check_name(image, "image"))
-        created = datetime.now(UTC).isoformat(timespec="seconds")
-        record = ServiceRecord(name, image, created, built.recipe.stateful)
+        record = ServiceRecord(name, image, written_now(), built.recipe.stateful)
         with self._lock:
             self._shelf.add(record)
 

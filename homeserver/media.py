@@ -233,7 +233,7 @@ def _commit_again(
 
 
 def _lack(media: Media, checkpoint: MediaCheckpoint) -> str:
-    """What a checkpoint lacks on the media; empty if it is whole."""
+    """What a checkpoint lacks on the medium; empty if it is whole."""
     try:
         missing = media.missing(*read_manifest(media, checkpoint).roots())
     except MediaGone:

@@ -65,9 +65,9 @@ class SpecInvalid(UsageError):
 class MachineUnsupported(UnsupportedError):
     """This host lacks something that the spec asks for. lacking: what, one clause each."""
 
-    def __init__(self, lacking: Sequence[str], *, fix: str = "") -> None:
-        what = "this host cannot run the machine"
-        super().__init__(what, why=f"it lacks {', '.join(lacking)}", fix=fix)
+    def __init__(self, lacking: Sequence[str]) -> None:
+        why = f"it lacks {', '.join(lacking)}"
+        super().__init__("this host cannot run the machine", why=why, fix="use another host")
         self.lacking = tuple(lacking)
 
 

@@ -46,7 +46,7 @@ def relocate(media: Media, store: Store, progress: Progress = silent) -> Relocat
     those of which `store` has that.
 
     A new generation of the same checkpoints comes of it. Raises IntegrityError where a manifest is
-    damaged, MediaFull, MediaReadOnly, MediaGone; after an error the media has its old generation
+    damaged, MediaFull, MediaReadOnly, MediaGone; after an error the medium has its old generation
     or the new one.
     """
     kept = checkpoints_on(media)
@@ -63,7 +63,7 @@ def relocate(media: Media, store: Store, progress: Progress = silent) -> Relocat
 @contextmanager
 def read_first(media: Media, folder: Path) -> Iterator[Store]:
     """Within the block a store below `folder` with what resumes from the newest generation read
-    first, as far as the media has it whole. It is gone afterwards."""
+    first, as far as the medium has it whole. It is gone afterwards."""
     with (
         TemporaryDirectory(prefix="relocate-", dir=folder) as name,
         Store.create(Path(name) / "store") as store,
@@ -81,7 +81,7 @@ def checkpoints_on(media: Media) -> list[MediaCheckpoint]:
 
 
 def read_manifest(media: Media, checkpoint: MediaCheckpoint) -> Manifest:
-    """What the media has under that name. Raises MediaDamaged, and what a manifest raises."""
+    """What the medium has under that name. Raises MediaDamaged, and what a manifest raises."""
     manifest = Manifest.from_bytes(media.signed(checkpoint)[0])
     if (manifest.service, manifest.id) != (checkpoint.service, checkpoint.id):
         raise IntegrityError(
@@ -92,7 +92,7 @@ def read_manifest(media: Media, checkpoint: MediaCheckpoint) -> Manifest:
 
 
 def roots_on(media: Media, kept: list[MediaCheckpoint]) -> tuple[list[TableRoot], bool]:
-    """The roots of checkpoints that stay on the media, and whether some could not be told. One
+    """The roots of checkpoints that stay on the medium, and whether some could not be told. One
     that cannot be read goes from `kept`; one of a newer version stays."""
     roots: list[TableRoot] = []
     unknown = False

@@ -24,6 +24,8 @@ from overlay.volume import ReadAbandoned, Resolver, Volume
 from satchel.errors import SatchelError, UsageError
 from satchel.ids import BLOCK_SIZE
 
+logger = logging.getLogger(__name__)
+
 REQUEST_MAGIC = 0x51544153
 REPLY_MAGIC = 0x50544153
 CONTENT_MAGIC = 0x43544153
@@ -80,13 +82,11 @@ class MissServer:
         path: Path,
         volumes: Sequence[Volume],
         resolver: Resolver,
-        log: logging.Logger,
     ) -> None:
         self._listener = listener
         self._path = path
         self._volumes = tuple(volumes)
         self._resolver = resolver
-        self._log = log
         self._lock = threading.Lock()
         self._connections: set[socket.socket] = set()
         self._closed = False
@@ -94,9 +94,7 @@ class MissServer:
         self._acceptor = threading.Thread(target=self._accept, name="misses", daemon=True)
 
     @classmethod
-    def start(
-        cls, path: Path, volumes: Sequence[Volume], resolver: Resolver, log: logging.Logger
-    ) -> Self:
+    def start(cls, path: Path, volumes: Sequence[Volume], resolver: Resolver) -> Self:
         """Listen at `path`, taking over a socket that an earlier daemon left there.
 
         `volumes` in the order of the plugin's volume= settings.
@@ -110,7 +108,7 @@ class MissServer:
         except BaseException:
             listener.close()
             raise
-        server = cls(listener, path, volumes, resolver, log)
+        server = cls(listener, path, volumes, resolver)
         server._acceptor.start()
         return server
 
@@ -154,7 +152,7 @@ class MissServer:
             while data := _receive(connection):
                 connection.sendall(self._answer(MissRequest.decode(data)))
         except BadRequest as error:
-            self._log.warning("%s: %s", self._path, error)
+            logger.warning("%s: %s", self._path, error)
         except OSError:
             pass  # the plugin has gone, or close() was called
         finally:
@@ -187,10 +185,10 @@ class MissServer:
         except SatchelError as error:
             level = logging.DEBUG if isinstance(error, ReadAbandoned) else logging.ERROR
             blocks = (volume.name, request.first, last)
-            self._log.log(level, "volume %s, blocks %d to %d: %s", *blocks, error)
+            logger.log(level, "volume %s, blocks %d to %d: %s", *blocks, error)
             return errno.EIO, None
         except Exception:
-            self._log.exception("volume %s, blocks %d to %d", volume.name, request.first, last)
+            logger.exception("volume %s, blocks %d to %d", volume.name, request.first, last)
             return errno.EIO, None
         return 0, content
 

@@ -14,7 +14,6 @@ What is in `run_dir` while it runs, so that a daemon that starts again finds it:
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import shutil
 import socket as sockets
@@ -39,6 +38,8 @@ START_SECONDS = 20.0
 
 STOP_SECONDS = 2.0
 """How long nbdkit may take to end by itself; it waits for its clients, so it is killed then."""
+
+SOCKET = "nbd.sock"
 
 MISS_WAIT_SECONDS = 30
 """How long a read of an absent block waits for a daemon that is being started again."""
@@ -93,7 +94,6 @@ class VolumeServer:
         volumes: Sequence[Volume],
         resolver: Resolver,
         *,
-        log: logging.Logger | None = None,
         socket: Path | None = None,
         miss_wait: int = MISS_WAIT_SECONDS,
         unpacked: Unpacked | None = None,
@@ -106,10 +106,10 @@ class VolumeServer:
         socket then.
         """
         run_dir, packs_dir = run_dir.resolve(), packs_dir.resolve()
-        socket = (socket or run_dir / "nbd.sock").absolute()
+        socket = (socket or run_dir / SOCKET).absolute()
         argv = _argv(run_dir, packs_dir, socket, volumes, miss_wait, unpacked)
         _make_room(socket)
-        misses = _start_misses(run_dir, volumes, resolver, log)
+        misses = MissServer.start(_miss_socket(run_dir), volumes, resolver)
         try:
             process = _launch(argv, run_dir, socket)
         except BaseException:
@@ -118,22 +118,14 @@ class VolumeServer:
         return cls(run_dir, socket, process, misses, volumes)
 
     @classmethod
-    def adopt(
-        cls,
-        run_dir: Path,
-        volumes: Sequence[Volume],
-        resolver: Resolver,
-        *,
-        log: logging.Logger | None = None,
-        socket: Path | None = None,
-    ) -> Self:
+    def adopt(cls, run_dir: Path, volumes: Sequence[Volume], resolver: Resolver) -> Self:
         """Take over the nbdkit that an earlier daemon started with the same arguments.
 
         `volumes` come from `open_volume`, in the order that they were started with.
         Raises ServerFailed when that process is gone.
         """
         run_dir = run_dir.resolve()
-        socket = (socket or run_dir / "nbd.sock").absolute()
+        socket = run_dir / SOCKET
         process = Process.named(_pid_file(run_dir))
         if process is None or str(socket) not in process.command:
             raise ServerFailed(
@@ -141,7 +133,7 @@ class VolumeServer:
                 why="its process is gone",
                 fix="attach the volumes again from their last checkpoint",
             )
-        misses = _start_misses(run_dir, volumes, resolver, log)
+        misses = MissServer.start(_miss_socket(run_dir), volumes, resolver)
         return cls(run_dir, socket, process, misses, volumes)
 
     @property
@@ -205,13 +197,6 @@ def _argv(
             raise BadPath(f"cannot serve volume {volume.name}", why=f"a colon in {run_dir}")
         argv.append("volume=" + ":".join(fields))
     return argv
-
-
-def _start_misses(
-    run_dir: Path, volumes: Sequence[Volume], resolver: Resolver, log: logging.Logger | None
-) -> MissServer:
-    log = log or logging.getLogger(__name__)
-    return MissServer.start(_miss_socket(run_dir), volumes, resolver, log)
 
 
 def _launch(argv: list[str], run_dir: Path, socket: Path) -> Process:

@@ -90,7 +90,7 @@ def create_volume(run_dir: Path, name: str, root: TableRoot, read_only: bool = F
     return volume
 
 
-def open_volume(run_dir: Path, name: str, root: TableRoot, read_only: bool = False) -> Volume:
+def open_volume(run_dir: Path, name: str, root: TableRoot) -> Volume:
     """The volume that `create_volume` made, in a daemon that has started again.
 
     `root` is the one that the map belongs to: that of the last commit.
@@ -109,7 +109,7 @@ def open_volume(run_dir: Path, name: str, root: TableRoot, read_only: bool = Fal
             f"cannot open volume {name} in {run_dir}",
             why=f"its overlay has {found} blocks and its table {root.blocks}",
         )
-    return Volume(name, root, block_map, map_path, overlay, read_only)
+    return Volume(name, root, block_map, map_path, overlay, read_only=False)
 
 
 def local_resolver(store: Store) -> Resolver:

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from replay.batch import (
         answers_in,
         decode_operations,
-        decode_responses,
         encode_answers,
         encode_operations,
         encode_responses,
@@ -107,7 +106,6 @@ __all__ = [
     "agent_program",
     "answers_in",
     "decode_operations",
-    "decode_responses",
     "encode_answers",
     "encode_operations",
     "encode_responses",

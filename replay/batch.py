@@ -75,11 +75,6 @@ def encode_answers(answers: Iterable[Response | Early]) -> Iterator[bytes]:
         yield _RESPONSE.pack(*fields) + payload
 
 
-def decode_responses(data: bytes) -> list[Response]:
-    """The responses in a peer's batch. Raises RecordInvalid."""
-    return list(responses_in([data]))
-
-
 def responses_in(pieces: Iterable[bytes]) -> Iterator[Response]:
     """The responses in a peer's batch that comes in pieces, each as soon as it is whole. Raises
     RecordInvalid."""

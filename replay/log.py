@@ -4,7 +4,7 @@
 
     state    append                      read, last, durable
     OPEN     adds an operation           work
-    FAILED   raises the first failure    work as far as memory and the media still give
+    FAILED   raises the first failure    work as far as memory and the medium still give
     CLOSED   StateError                  StateError (numbers stay)
 
 A failed append that could be taken back leaves the log OPEN (a full medium); one after which

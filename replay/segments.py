@@ -88,25 +88,25 @@ class LogUnsupported(UnsupportedError):
 
 
 class LogFull(CapacityError):
-    """No room on the media for an operation. The log is as it was; free some and try again."""
+    """No room on the medium for an operation. The log is as it was; free some and try again."""
 
 
 class LogReadOnly(AccessError):
-    """The media, or the log's files, cannot be written to."""
+    """The medium, or the log's files, cannot be written to."""
 
 
 class LogGone(UnavailableError):
-    """The media does not answer any more: pulled out, unmounted, or broken."""
+    """The medium does not answer any more: pulled out, unmounted, or broken."""
 
 
 def media_error(what: str, error: OSError) -> MediaError:
     """The error that says whose fault an OSError on media is."""
     why = error.strerror or str(error)
     if error.errno in NO_ROOM:
-        return LogFull(what, why=why, fix="free space on the media, or cut the log")
+        return LogFull(what, why=why, fix="free space on the medium, or cut the log")
     if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
-        return LogReadOnly(what, why=why, fix="mount the media writable")
-    return LogGone(what, why=why, fix="put the media back and open the log again")
+        return LogReadOnly(what, why=why, fix="mount the medium writable")
+    return LogGone(what, why=why, fix="put the medium back and open the log again")
 
 
 @contextmanager
@@ -263,7 +263,7 @@ def sync_folder(folder: Path) -> None:
 def scan_segment(path: Path) -> tuple[Segment, Fault | None]:
     """Reads a whole segment and checks every record.
 
-    The media is not trusted: any bytes give a segment and perhaps a fault. Of a void one no record
+    The medium is not trusted: any bytes give a segment and perhaps a fault. Of a void one no record
     counts. OSError if it cannot be
     read, LogUnsupported if it has another version, LogCorrupt if its name is another segment's.
     """

@@ -240,8 +240,6 @@ class Replica:
         frozen: Frozen,
         resolver: Resolver,
         attached: Callable[[Mapping[str, Volume]], None] = lambda volumes: None,
-        *,
-        timeout: float = ADOPT_SECONDS,
     ) -> None:
         """Go on with the machine that a process which died had resumed from `frozen` in our
         `run_dir`, and never checkpointed. It may have executed more since: `last` says.
@@ -262,7 +260,7 @@ class Replica:
                 if self._machine.state is not MachineState.RUNNING:
                     why = f"its machine is {self._machine.state.value}"
                     raise ReplicaFailed(f"replica {self.id} cannot be taken over", why=why)
-                self._greet(timeout)
+                self._greet(ADOPT_SECONDS)
             except BaseException:
                 folder.disown()
                 raise

@@ -13,9 +13,13 @@ def written(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="microseconds")
 
 
+def written_now() -> str:
+    """This moment as that text."""
+    return written(datetime.now(UTC))
+
+
 def moment_after(made: Iterable[str]) -> str:
     """Now, but behind all of these moments, which are of versions: the one that is made now is the
     newest also where the clock was put back since."""
-    now = datetime.now(UTC)
-    latest = max(map(datetime.fromisoformat, made), default=None)
-    return written(now if latest is None else max(now, latest + timedelta(microseconds=1)))
+    later = [datetime.fromisoformat(text) + timedelta(microseconds=1) for text in made]
+    return written(max([datetime.now(UTC), *later]))

@@ -105,7 +105,7 @@ class Stick:
                 _run("mkfs.exfat", "-n", "SATCHEL", str(self.image))
             self.plug()
         except (OSError, subprocess.CalledProcessError) as error:
-            logger.warning("no exFAT here (%s): the media is a folder", error)
+            logger.warning("no exFAT here (%s): the medium is a folder", error)
             self.image.unlink(missing_ok=True)
             return False
         return True

@@ -69,6 +69,8 @@ LEAD_SECONDS = 20.0
 PATIENCE_SECONDS = 1.0
 """After that long how the replicas stand is told, if the new one is not the first to answer yet."""
 
+WORKLOAD_LOG = "workload.log"
+
 THINK_SECONDS = {"today": 0.2, "paper": 1.0}
 
 EDIT_THINK_SECONDS = {"today": 2.0, "paper": 10.0}
@@ -405,7 +407,7 @@ class Story:
             pause = ["--think", str(PAUSE_SECONDS)] if service == "notes" else []
             process = self._workload(service, mode, "--count", str(count), *pause)
             if process.wait() != 0:
-                raise SatchelError(f"the workload of {service} failed", why=self._log_tail(service))
+                raise self._workload_failed()
             row.facts["leader"] = self._last_leader(service)
         self._count(service)
 
@@ -421,14 +423,14 @@ class Story:
         assert self.background is not None
         self._until.touch()
         if self.background.wait() != 0:
-            raise SatchelError("the workload failed", why=self._log_tail("workload"))
+            raise self._workload_failed()
         self._count("notes")
 
     def _await_rows(self, service: str, count: int) -> None:
         """Until the background workload has done that many operations since it began."""
         while len(self._rows(service)) < self._mark + count:
             if self.background is not None and self.background.poll() not in (None, 0):
-                raise SatchelError("the workload failed", why=self._log_tail("workload"))
+                raise self._workload_failed()
             time.sleep(0.05)
 
     def _workload(self, service: str, mode: str, *options: str) -> subprocess.Popen[bytes]:
@@ -438,7 +440,7 @@ class Story:
         argv += ["--mode", mode, "--start", str(len(self._rows(service)))]
         argv += ["--recording", str(self.work / "speech.wav")]
         argv += ["--control", str(self.roles.control(service)), *options]
-        return self.bed.client.popen(argv, log=self.work / "workload.log")
+        return self.bed.client.popen(argv, log=self.work / WORKLOAD_LOG)
 
     def _csv(self, service: str) -> Path:
         return self.out / f"{service}.csv"
@@ -462,9 +464,9 @@ class Story:
         """End the use of a service."""
         self.roles.satchel("stop", service, "--json")
 
-    def _log_tail(self, name: str) -> str:
-        path = self.work / f"{name}.log"
-        return path.read_text(errors="replace")[-2000:] if path.exists() else ""
+    def _workload_failed(self) -> SatchelError:
+        said = (self.work / WORKLOAD_LOG).read_text(errors="replace")
+        return SatchelError("the workload failed", why=said[-2000:])
 
 
 @click.command()

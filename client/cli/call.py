@@ -46,7 +46,7 @@ def command(
         raise UsageError(f"{path!r} is no path", fix="a path begins with /")
     url = running_session(settings, service).get_json("/v1/status")["url"]
     if not url.startswith("http:"):
-        raise UsageError(f"{service} does not speak HTTP", why=f"its session is at {url}")
+        raise UsageError(f"{service} does not speak HTTP", fix=f"use a program for {url}")
     session = http.client.HTTPConnection(urlsplit(url).netloc)
     target, named = quote(path, string.punctuation), dict(_header(header) for header in headers)
     try:
@@ -56,7 +56,8 @@ def command(
     except ValueError as error:
         raise UsageError(f"cannot send {method} {path[:200]}", why=str(error)) from error
     except (OSError, http.client.HTTPException) as error:
-        raise UnavailableError(f"the session of {service} broke off", why=str(error)) from error
+        what, fix = f"the session of {service} broke off", "`satchel run` goes on from its log"
+        raise UnavailableError(what, why=str(error), fix=fix) from error
     finally:
         session.close()
     if "X-Satchel-Operation" not in answer.headers:

@@ -29,7 +29,7 @@ DIFFERS = IntegrityError.exit_code
 @click.option(
     "--media",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Use the log on this media [default: home's log].",
+    help="Use the log on this medium [default: home's log].",
 )
 @json_option
 @click.pass_obj

@@ -33,7 +33,7 @@ MAX_BODY = 1 << 20
 @click.option(
     "--media",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Where the media is mounted [default: the settings' media].",
+    help="Where the medium is mounted [default: the settings' media].",
 )
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=0, help="Local port [default: a free one]."

@@ -59,7 +59,7 @@ def command(settings: ClientSettings, service: str, follow: bool, as_json: bool)
     """Show the session of SERVICE.
 
     Its replicas, who answers first, what is stable, what is here. In the map a part of a volume is
-    green on a terminal where most of it came from the media, yellow from home, grey from the
+    green on a terminal where most of it came from the medium, yellow from home, grey from the
     surrogate's cache, else cyan, and underlined where the machine has changed it.
     """
     session = running_session(settings, service)

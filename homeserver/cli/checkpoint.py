@@ -15,8 +15,8 @@ from homeserver.media import find_media
 @click.argument("service")
 @click.option(
     "--media",
-    help="Media, by path or UUID, to bring up to date: their log is reconciled, the new "
-    "checkpoint put onto them.",
+    help="A medium, by path or UUID, to bring up to date: its log is reconciled, the new "
+    "checkpoint put onto it.",
 )
 @json_option
 @click.pass_obj

@@ -38,7 +38,7 @@ def command() -> None:
 @click.argument("root", type=ROOT)
 @json_option
 def init(root: Path, as_json: bool) -> None:
-    """Prepare the media mounted at ROOT. Other files on it are left alone."""
+    """Prepare the medium mounted at ROOT. Other files on it are left alone."""
     with Media.init(root) as media:
         show({"media": str(root), "uuid": media.uuid}, as_json=as_json)
 

@@ -9,13 +9,12 @@ import signal
 import subprocess
 import sys
 import time
-from datetime import UTC, datetime, timedelta
 from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
 
-from console import age, bar, show, size
+from console import bar, show, size
 from satchel.errors import ROOTS
 
 PROGRAM = """\
@@ -212,14 +211,6 @@ def test_columns_choose_and_order(capsys: pytest.CaptureFixture[str]) -> None:
 )
 def test_sizes(count: int, text: str) -> None:
     assert size(count) == text
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"), [(5, "5 s"), (180, "3 min"), (7300, "2 h"), (200000, "2 days")]
-)
-def test_ages(seconds: int, text: str) -> None:
-    created = datetime.now(UTC) - timedelta(seconds=seconds)
-    assert age(created.isoformat()) == text
 
 
 def test_no_bar_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:

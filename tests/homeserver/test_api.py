@@ -13,7 +13,7 @@ import pytest
 from chunkstore import Media
 from homeserver.api import home_app
 from images import SIGNATURE_NAMESPACE, Manifest
-from replay import decode_operations, decode_responses, encode_operations
+from replay import decode_operations, encode_operations, responses_in
 from satchel.errors import (
     ConflictError,
     NotFoundError,
@@ -56,7 +56,7 @@ def submit(api: HttpClient, *numbers: int, client: str = "laptop", query: str = 
     data = encode_operations(operation(number) for number in numbers)
     headers = {"X-Satchel-Client": client}
     answer = api.post_bytes(f"{NOTES}/operations{query}", data, headers=headers)
-    return [response.number for response in decode_responses(answer)]
+    return [response.number for response in responses_in([answer])]
 
 
 @pytest.mark.parametrize("query", ["", "?early=1"])

@@ -17,7 +17,7 @@ from homeserver import Home, HomeSettings
 from homeserver.records import ServiceShelf
 from hypervisor import QemuDriver
 from images import BuiltImage
-from replay import decode_responses, encode_operations
+from replay import encode_operations, responses_in
 from satchel.errors import SatchelError, UnavailableError
 from tests.homeserver.program import Program
 from tests.leftovers import below
@@ -72,7 +72,7 @@ class Daemon:
             answer = client.post_bytes(
                 f"{NOTES}/operations", data, headers={"X-Satchel-Client": "laptop"}
             )
-        return [response.payload for response in decode_responses(answer)]
+        return [response.payload for response in responses_in([answer])]
 
     def post(self, path: str, value: object = None) -> Any:
         with self.client() as client:

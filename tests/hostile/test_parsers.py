@@ -44,7 +44,6 @@ from images.recipe import SHIPPED
 from replay.batch import (
     answers_in,
     decode_operations,
-    decode_responses,
     encode_answers,
     encode_operations,
     encode_responses,
@@ -164,7 +163,12 @@ PARSERS = [
     ),
     Parser("profile", lambda d: decode_profile(d, PROFILED), (ProfileInvalid,), PROFILE),
     Parser("operations", decode_operations, (RecordInvalid,), encode_operations(OPERATIONS)),
-    Parser("responses", decode_responses, (RecordInvalid,), encode_responses(RESPONSES)),
+    Parser(
+        "responses",
+        lambda data: list(responses_in([data])),
+        (RecordInvalid,),
+        encode_responses(RESPONSES),
+    ),
     Parser("agent-frames", lambda data: list(FrameReader().feed(data)), (), FRAME.encode()),
     Parser("client.toml", settings_of(ClientSettings), (SettingsError,), TOML),
     Parser("home.toml", settings_of(HomeSettings), (SettingsError,), b"settle = false\n"),
@@ -275,7 +279,7 @@ def test_operations_come_back(operations: list[Operation]) -> None:
 @drawn
 @given(st.lists(st.builds(Response, ONES, PAYLOADS)))
 def test_responses_come_back(responses: list[Response]) -> None:
-    assert decode_responses(encode_responses(responses)) == responses
+    assert list(responses_in([encode_responses(responses)])) == responses
 
 
 @drawn

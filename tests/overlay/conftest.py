@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A store with one image in it, and volumes of it attached by a real nbdkit."""
 
-import logging
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -98,7 +97,6 @@ def attach(store: Store, root: TableRoot, short_path: Path) -> Iterator[Attach]:
             store.packs_path,
             [volume],
             counted,
-            log=logging.getLogger("tests.overlay"),
             miss_wait=miss_wait,
             unpacked=unpacked,
         )

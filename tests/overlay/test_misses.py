@@ -3,7 +3,6 @@
 """The miss protocol: its bytes, and a server that bad ones do not hurt."""
 
 import errno
-import logging
 import re
 import socket
 from collections.abc import Iterator
@@ -29,8 +28,7 @@ OK = bytes.fromhex("53415450 00000000")
 @pytest.fixture
 def server(store: Store, root: TableRoot, short_path: Path) -> Iterator[MissServer]:
     volumes = [create_volume(short_path, name, root) for name in ("ram", "disk0")]
-    log = logging.getLogger("tests.overlay")
-    started = MissServer.start(short_path / "misses", volumes, local_resolver(store), log)
+    started = MissServer.start(short_path / "misses", volumes, local_resolver(store))
     yield started
     started.close()
 
@@ -129,9 +127,8 @@ def test_a_read_that_fails_is_told_unless_nobody_waits_for_it(
         raise kind("no block")
 
     volumes = [create_volume(short_path, name, root) for name in ("ram", "disk0")]
-    log = logging.getLogger("tests.overlay")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-        server = MissServer.start(short_path / "misses", volumes, fail, log)
+        server = MissServer.start(short_path / "misses", volumes, fail)
         connection.connect(str(short_path / "misses"))
         connection.sendall(EXAMPLE)
         assert int.from_bytes(connection.recv(8)[4:], "little") == errno.EIO

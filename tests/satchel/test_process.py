@@ -15,6 +15,8 @@ from tests.waiting import eventually
 def test_one_that_runs_is_found_by_its_pid_file(tmp_path: Path) -> None:
     started = Process.start(["sleep", "60"], tmp_path / "it.log")
     (tmp_path / "it.pid").write_text(f"{started.pid}\n")
+    # The kernel shows no arguments until the program has really begun.
+    assert eventually(Path(f"/proc/{started.pid}/cmdline").read_bytes)
     found = Process.named(tmp_path / "it.pid")
     assert found is not None
     assert found.command == started.command

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from replay import Early, Response, answers_in, decode_responses, encode_operations
+from replay import Early, Response, answers_in, encode_operations, responses_in
 from replica import Run, encode_working_set
 from satchel.errors import (
     CapacityError,
@@ -44,7 +44,7 @@ def test_a_replica_from_its_request_to_its_end(site: Site, client: HttpClient) -
     ready = ReplicaStatus.from_json(client.get_json("/v1/replicas/r1?wait=30"))
     assert (ready.state, ready.last_operation) == ("ready", EXECUTED)
     records = encode_operations([operation(4), operation(5)])
-    answers = decode_responses(client.post_bytes("/v1/replicas/r1/operations", records))
+    answers = responses_in([client.post_bytes("/v1/replicas/r1/operations", records)])
     assert [answer.number for answer in answers] == [4, 5]
     digest = client.post_json("/v1/replicas/r1/digest", {"paths": ["/var/lib/notes"]})
     assert len(digest["digest"]) == 64
@@ -65,7 +65,7 @@ def test_early_answers_come_to_who_asks_for_them_and_cost_nothing_twice(
     assert list(answers_in([data])) == [Early(asked.number, said), response]
     assert data.count(said) == 1
     again = client.post_bytes("/v1/replicas/r1/operations", asked.encode())
-    assert decode_responses(again) == [response]
+    assert list(responses_in([again])) == [response]
     later = client.post_bytes("/v1/replicas/r1/operations", operation(5, "/early").encode())
     assert list(answers_in([later])) == [Response(operation(5).number, said)]
     with pytest.raises(StateError, match="operation 9"):

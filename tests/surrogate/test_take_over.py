@@ -15,7 +15,7 @@ import flask
 import pytest
 
 from chunkstore import Store
-from replay import Operation, Response, decode_responses, encode_operations
+from replay import Operation, Response, encode_operations, responses_in
 from replay.adapters import http
 from replica import sweep
 from satchel.errors import NotFoundError, SatchelError, UnavailableError
@@ -108,7 +108,7 @@ class Spot:
     def execute(self, *operations: Operation) -> list[Response]:
         body = encode_operations(operations)
         path = f"/v1/replicas/{REPLICA}/operations"
-        return decode_responses(self.http.post_bytes(path, body, timeout=None))
+        return list(responses_in([self.http.post_bytes(path, body, timeout=None)]))
 
     def pids(self) -> dict[str, str]:
         return {path.name: path.read_text() for path in (self.run / "r").glob("*/*.pid")}
