@@ -19,7 +19,8 @@ import enum
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -97,7 +98,7 @@ class Listener(Protocol):
     def wanted(self, feed: Feed, limit: int) -> list[Operation]:
         """What to send next; waits a little and gives nothing where there is nothing."""
 
-    def arrived(self, feed: Feed, responses: list[Response]) -> None: ...
+    def arrived(self, feed: Feed, response: Response) -> None: ...
 
     def said_early(self, feed: Feed, early: Early) -> None: ...
 
@@ -130,6 +131,7 @@ class Feed:
     cursor: the last operation whose response was heard, or that the replica said it has.
     error: the last fault, None while it answers.
     pace: how long single operations took of late; catch_up: those until it joined.
+    first_read: the seconds that the first read here took, once there was one.
     called: set when there is something else to do than to wait for operations.
     aim: the journal's end when it was last asked what to send; None before that.
     """
@@ -143,6 +145,7 @@ class Feed:
         self.joined = threading.Event()
         self.pace = Pace()
         self.catch_up = CatchUp()
+        self.first_read: Future[float] = Future()
         self.aim: OperationNumber | None = None
         self._portion = Portion()
         self.error: SatchelError | None = None
@@ -151,8 +154,6 @@ class Feed:
         self._attempts = 0
         self._listener = listener
         self._changing = threading.Lock()
-        self._first_read: float | None = None
-        self._await_first: Callable[[float], None] | None = None
         self._state = FeedState.CATCHING_UP
         self._ending = threading.Event()
         self.called = threading.Event()
@@ -195,14 +196,6 @@ class Feed:
         if self._thread.ident is not None:
             self._thread.join(timeout)
         return not self._thread.is_alive()
-
-    def when_read(self, told: Callable[[float], None]) -> None:
-        """Have `told` called, once, with the seconds that the first read here took: now, or by the
-        feed's thread as soon as there is one."""
-        with self._changing:
-            seconds, self._await_first = self._first_read, told
-        if seconds is not None:
-            told(seconds)
 
     def reached_end(self) -> None:
         """The replica has executed almost everything that there is; it keeps up from here on."""
@@ -263,24 +256,22 @@ class Feed:
             if not self.cursor < response.number <= last:
                 what = f"{self.name} answers operation {response.number}"
                 raise IntegrityError(what, why=f"{self.cursor + 1} to {last} were asked for")
+            self._answered()
             if isinstance(response, Early):
-                self._answered()
                 self._listener.said_early(self, response)
                 continue
             self.cursor, heard = response.number, True
             if not self.joined.is_set():
                 self.catch_up.note(self.cursor)
-            self._answered()
-            self._listener.arrived(self, [response])
+            self._listener.arrived(self, response)
         if not heard:
             self.cursor = last
             self._answered()
-            self._listener.arrived(self, [])
 
     def _at_once(self) -> int:
         """How many operations are sent at once: few, where a read may have to wait for them."""
         lags = self.aim is not None and self.aim - self.cursor > FAR
-        few = self._first_read is not None and self._state is FeedState.JOINED and not lags
+        few = self.first_read.done() and self._state is FeedState.JOINED and not lags
         return self._portion.size if few else BATCH
 
     def _read(self) -> bool:
@@ -299,11 +290,8 @@ class Feed:
             raise IntegrityError(f"{self.name} answers {len(responses)} of {len(operations)} reads")
         self._answered()
         self._listener.read(self, reads, responses)
-        if self._first_read is None:
-            with self._changing:
-                self._first_read, told = seconds, self._await_first
-            if told:
-                told(seconds)
+        if not self.first_read.done():
+            self.first_read.set_result(seconds)
         return True
 
     def _answered(self) -> None:

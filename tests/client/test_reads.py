@@ -239,9 +239,7 @@ def test_a_move_of_a_stateless_service_is_remembered_with_its_first_read(tmp_pat
     assert (made.near, made.predicted) == ("media", 7.0)
     assert (made.replayed, made.replay_seconds) == (1, 0.0)
     call(session, "get")
-    told: list[float] = []
-    feed.when_read(told.append)
-    assert told == [pytest.approx(made.seconds - 2.0)]
+    assert feed.first_read.result() == pytest.approx(made.seconds - 2.0)
     assert history.moves() == [made]
     session.close()
 
