@@ -150,6 +150,7 @@ class Feed:
         self._portion = Portion()
         self.error: SatchelError | None = None
         self._placed = cursor is not None
+        self._heard = time.monotonic()
         self._silent_since: float | None = None
         self._attempts = 0
         self._listener = listener
@@ -219,27 +220,25 @@ class Feed:
         return None
 
     def _step(self) -> None:
-        """Send what there is, or wait for something. Operations that were sent before and not
-        answered are sent again: only so their responses are heard."""
+        """Read or send what there is, or wait a little for something. Operations that were sent
+        before and not answered are sent again: only so their responses are heard."""
         if not self._placed:
             self.cursor = self.endpoint.position()
             self._placed = True
-        elif self._state is FeedState.SILENT:
+        elif self._state is FeedState.SILENT or time.monotonic() - self._heard > HEARTBEAT_SECONDS:
             self.endpoint.position()
-        if self._read():
-            return
-        heard = time.monotonic()
-        while not (operations := self._listener.wanted(self, self._at_once())):
-            if self._read():
-                return
-            self._answered()
+            self._heard = time.monotonic()
+        if not self._read():
+            operations = self._listener.wanted(self, self._at_once())
             if self._ending.is_set():
                 return
-            if time.monotonic() - heard > HEARTBEAT_SECONDS:
-                self.endpoint.position()
-                heard = time.monotonic()
-        if self._ending.is_set():
-            return
+            if not operations:
+                self._answered()
+                return
+            self._send(operations)
+        self._heard = time.monotonic()
+
+    def _send(self, operations: Sequence[Operation]) -> None:
         self._listener.sent(sum(op.record_size for op in operations), apart=False)
         began = time.monotonic()
         self._hear(operations)
@@ -249,8 +248,8 @@ class Feed:
             self.pace.note(seconds)
 
     def _hear(self, operations: Sequence[Operation]) -> None:
-        """Send them, and take each response as it comes. Whatever has no response when they end is
-        sent again, unless there was none at all: then they were executed long ago."""
+        """Take each response as it comes. Whatever has none when they end is sent again, unless
+        there was none at all: then they were executed long ago."""
         last, heard = operations[-1].number, False
         for response in self.endpoint.execute(operations):
             if not self.cursor < response.number <= last:
