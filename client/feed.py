@@ -151,6 +151,7 @@ class Feed:
         self.error: SatchelError | None = None
         self._placed = cursor is not None
         self._heard = time.monotonic()
+        self._reads_since: float | None = None
         self._silent_since: float | None = None
         self._attempts = 0
         self._listener = listener
@@ -167,6 +168,13 @@ class Feed:
     @property
     def state(self) -> FeedState:
         return self._state
+
+    @property
+    def distance(self) -> float:
+        """Seconds that an operation takes here: those of late, and no less than what a read that
+        is under way has taken already. 0 while nothing is known."""
+        began, usual = self._reads_since, self.pace.median() or 0.0
+        return usual if began is None else max(usual, time.monotonic() - began)
 
     def start(self) -> None:
         self._thread.start()
@@ -280,8 +288,11 @@ class Feed:
             return False
         operations = [read.operation for read in reads]
         self._listener.sent(sum(op.record_size for op in operations), apart=True)
-        began = time.monotonic()
-        responses = self.endpoint.read(operations)
+        self._reads_since = began = time.monotonic()
+        try:
+            responses = self.endpoint.read(operations)
+        finally:
+            self._reads_since = None
         seconds = time.monotonic() - began
         if len(operations) == 1:
             self.pace.note(seconds)
