@@ -19,7 +19,8 @@ import enum
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -97,7 +98,7 @@ class Listener(Protocol):
     def wanted(self, feed: Feed, limit: int) -> list[Operation]:
         """What to send next; waits a little and gives nothing where there is nothing."""
 
-    def arrived(self, feed: Feed, responses: list[Response]) -> None: ...
+    def arrived(self, feed: Feed, response: Response) -> None: ...
 
     def said_early(self, feed: Feed, early: Early) -> None: ...
 
@@ -130,6 +131,7 @@ class Feed:
     cursor: the last operation whose response was heard, or that the replica said it has.
     error: the last fault, None while it answers.
     pace: how long single operations took of late; catch_up: those until it joined.
+    first_read: the seconds that the first read here took, once there was one.
     called: set when there is something else to do than to wait for operations.
     aim: the journal's end when it was last asked what to send; None before that.
     """
@@ -143,16 +145,17 @@ class Feed:
         self.joined = threading.Event()
         self.pace = Pace()
         self.catch_up = CatchUp()
+        self.first_read: Future[float] = Future()
         self.aim: OperationNumber | None = None
         self._portion = Portion()
         self.error: SatchelError | None = None
         self._placed = cursor is not None
+        self._heard = time.monotonic()
+        self._reads_since: float | None = None
         self._silent_since: float | None = None
         self._attempts = 0
         self._listener = listener
         self._changing = threading.Lock()
-        self._first_read: float | None = None
-        self._await_first: Callable[[float], None] | None = None
         self._state = FeedState.CATCHING_UP
         self._ending = threading.Event()
         self.called = threading.Event()
@@ -165,6 +168,13 @@ class Feed:
     @property
     def state(self) -> FeedState:
         return self._state
+
+    @property
+    def distance(self) -> float:
+        """Seconds that an operation takes here: those of late, and no less than what a read that
+        is under way has taken already. 0 while nothing is known."""
+        began, usual = self._reads_since, self.pace.median() or 0.0
+        return usual if began is None else max(usual, time.monotonic() - began)
 
     def start(self) -> None:
         self._thread.start()
@@ -196,14 +206,6 @@ class Feed:
             self._thread.join(timeout)
         return not self._thread.is_alive()
 
-    def when_read(self, told: Callable[[float], None]) -> None:
-        """Have `told` called, once, with the seconds that the first read here took: now, or by the
-        feed's thread as soon as there is one."""
-        with self._changing:
-            seconds, self._await_first = self._first_read, told
-        if seconds is not None:
-            told(seconds)
-
     def reached_end(self) -> None:
         """The replica has executed almost everything that there is; it keeps up from here on."""
         if self._state is FeedState.CATCHING_UP and self._change(FeedState.JOINED):
@@ -226,27 +228,25 @@ class Feed:
         return None
 
     def _step(self) -> None:
-        """Send what there is, or wait for something. Operations that were sent before and not
-        answered are sent again: only so their responses are heard."""
+        """Read or send what there is, or wait a little for something. Operations that were sent
+        before and not answered are sent again: only so their responses are heard."""
         if not self._placed:
             self.cursor = self.endpoint.position()
             self._placed = True
-        elif self._state is FeedState.SILENT:
+        elif self._state is FeedState.SILENT or time.monotonic() - self._heard > HEARTBEAT_SECONDS:
             self.endpoint.position()
-        if self._read():
-            return
-        heard = time.monotonic()
-        while not (operations := self._listener.wanted(self, self._at_once())):
-            if self._read():
-                return
-            self._answered()
+            self._heard = time.monotonic()
+        if not self._read():
+            operations = self._listener.wanted(self, self._at_once())
             if self._ending.is_set():
                 return
-            if time.monotonic() - heard > HEARTBEAT_SECONDS:
-                self.endpoint.position()
-                heard = time.monotonic()
-        if self._ending.is_set():
-            return
+            if not operations:
+                self._answered()
+                return
+            self._send(operations)
+        self._heard = time.monotonic()
+
+    def _send(self, operations: Sequence[Operation]) -> None:
         self._listener.sent(sum(op.record_size for op in operations), apart=False)
         began = time.monotonic()
         self._hear(operations)
@@ -256,31 +256,29 @@ class Feed:
             self.pace.note(seconds)
 
     def _hear(self, operations: Sequence[Operation]) -> None:
-        """Send them, and take each response as it comes. Whatever has no response when they end is
-        sent again, unless there was none at all: then they were executed long ago."""
+        """Take each response as it comes. Whatever has none when they end is sent again, unless
+        there was none at all: then they were executed long ago."""
         last, heard = operations[-1].number, False
         for response in self.endpoint.execute(operations):
             if not self.cursor < response.number <= last:
                 what = f"{self.name} answers operation {response.number}"
                 raise IntegrityError(what, why=f"{self.cursor + 1} to {last} were asked for")
+            self._answered()
             if isinstance(response, Early):
-                self._answered()
                 self._listener.said_early(self, response)
                 continue
             self.cursor, heard = response.number, True
             if not self.joined.is_set():
                 self.catch_up.note(self.cursor)
-            self._answered()
-            self._listener.arrived(self, [response])
+            self._listener.arrived(self, response)
         if not heard:
             self.cursor = last
             self._answered()
-            self._listener.arrived(self, [])
 
     def _at_once(self) -> int:
         """How many operations are sent at once: few, where a read may have to wait for them."""
         lags = self.aim is not None and self.aim - self.cursor > FAR
-        few = self._first_read is not None and self._state is FeedState.JOINED and not lags
+        few = self.first_read.done() and self._state is FeedState.JOINED and not lags
         return self._portion.size if few else BATCH
 
     def _read(self) -> bool:
@@ -290,8 +288,11 @@ class Feed:
             return False
         operations = [read.operation for read in reads]
         self._listener.sent(sum(op.record_size for op in operations), apart=True)
-        began = time.monotonic()
-        responses = self.endpoint.read(operations)
+        self._reads_since = began = time.monotonic()
+        try:
+            responses = self.endpoint.read(operations)
+        finally:
+            self._reads_since = None
         seconds = time.monotonic() - began
         if len(operations) == 1:
             self.pace.note(seconds)
@@ -299,11 +300,8 @@ class Feed:
             raise IntegrityError(f"{self.name} answers {len(responses)} of {len(operations)} reads")
         self._answered()
         self._listener.read(self, reads, responses)
-        if self._first_read is None:
-            with self._changing:
-                self._first_read, told = seconds, self._await_first
-            if told:
-                told(seconds)
+        if not self.first_read.done():
+            self.first_read.set_result(seconds)
         return True
 
     def _answered(self) -> None:

@@ -192,7 +192,9 @@ class Planner:
         if stateful:
             self._history.add(made)
         elif feed := self._session.feed(plan.surrogate):
-            feed.when_read(lambda read: self._history.add(replace(made, seconds=seconds + read)))
+            feed.first_read.add_done_callback(
+                lambda read: self._history.add(replace(made, seconds=seconds + read.result()))
+            )
 
     def _situation(
         self,

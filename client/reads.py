@@ -46,11 +46,12 @@ def read_only(adapter: Mapping[str, Any]) -> Callable[[Operation], bool]:
 
 def by_distance(feeds: Sequence[Feed]) -> list[Feed]:
     """Those that may answer, the nearest first; one of which nothing is known before the others, so
-    that something becomes known; one that lags or is silent after them."""
+    that something becomes known; one that lags or is silent after them. One that owes an answer is
+    as far as that is late: where it hangs, one read waits for it and not each of them."""
 
     def distance(feed: Feed) -> tuple[bool, bool, float]:
         state = feed.state
-        return state is FeedState.SILENT, state is not FeedState.JOINED, feed.pace.median() or 0.0
+        return state is FeedState.SILENT, state is not FeedState.JOINED, feed.distance
 
     return sorted((feed for feed in feeds if feed.state not in FINAL), key=distance)
 

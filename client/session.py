@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 
 from client.comparison import Comparison, Divergence
 from client.endpoints import HOME
-from client.feed import FINAL, Endpoint, Feed, FeedState, Read
+from client.feed import FINAL, Endpoint, Feed, Read
 from client.foreground import Foreground
 from client.journal import Encode, Journal
 from client.reads import next_to_ask
@@ -305,16 +305,13 @@ class Session:
             self.tally.sent_bytes += size
             self.tally.sent_bytes_if_all += 0 if apart else size
 
-    def arrived(self, feed: Feed, responses: list[Response]) -> None:
-        """Take responses from a feed: the first one of an operation is its answer."""
-        now = time.monotonic()
+    def arrived(self, feed: Feed, response: Response) -> None:
+        """Take a response from a feed: the first one of an operation is its answer."""
         with self._changed:
-            for response in responses:
-                if feed.state in FINAL:
-                    break
+            if feed.state not in FINAL:
                 self._compare(feed, response)
-                if feed.state not in FINAL:
-                    self._answer(feed, response, now)
+            if feed.state not in FINAL:
+                self._answer(feed, response)
             self._changed.notify_all()
 
     def said_early(self, feed: Feed, early: Early) -> None:
@@ -390,7 +387,7 @@ class Session:
         for divergence in divergences:
             self._tell(dataclasses.replace(divergence, asked=asked))
 
-    def _answer(self, feed: Feed, response: Response, now: float) -> None:
+    def _answer(self, feed: Feed, response: Response) -> None:
         pending = self._pending.get(response.number)
         if pending is None or pending.answer is not None:
             return
@@ -399,7 +396,7 @@ class Session:
             number=response.number,
             payload=response.payload,
             leader=feed.name,
-            seconds=now - pending.began,
+            seconds=time.monotonic() - pending.began,
             stable=False,
         )
         pending.told.notify()
@@ -460,6 +457,3 @@ class Session:
             why=f"the medium has failed ({self.journal.failure}); {why}",
             fix="it is logged on this device and sent when home returns: do not send it again",
         )
-
-
-__all__ = ["Answer", "Diverged", "FeedState", "NoResponse", "NotStable", "Session"]

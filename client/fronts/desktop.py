@@ -25,7 +25,7 @@ from client.fronts.stream import StreamPort
 from client.fronts.viewer import Viewer
 from client.session import NoResponse, Session
 from replay.adapters import rfb
-from satchel.errors import SatchelError, StateError
+from satchel.errors import SatchelError, StateError, UsageError
 
 logger = logging.getLogger(__name__)
 
@@ -102,7 +102,7 @@ class Desktop:
             self._viewers.add(viewer)
         try:
             viewer.serve()
-        except EOFError:
+        except (EOFError, UsageError):
             pass
         finally:
             with self.changed:

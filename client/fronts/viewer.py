@@ -64,7 +64,8 @@ class Viewer:
         self._gone = False
 
     def serve(self) -> None:
-        """Until the viewer, or the desktop, is gone. What it holds down is let go then."""
+        """Until the viewer, or the desktop, is gone. What it holds down is let go then. Raises
+        EOFError where the viewer ends it, UsageError where it says what is no message."""
         self._connection.sendall(VERSION)
         version = self._take(12)
         if not version.startswith(b"RFB "):
@@ -85,20 +86,19 @@ class Viewer:
         try:
             while not self._gone:
                 self._read(screen)
-        except (EOFError, UsageError):
-            pass
         finally:
             with self._desktop.changed:
-                self._gone = True
+                self.leave()  # the writer may wait for a viewer that reads nothing
                 self._desktop.changed.notify_all()
-            self._end()  # the writer may wait for a viewer that reads nothing
             writer.join()
             self._let_go()
 
     def leave(self) -> None:
-        """It may connect anew. Called with the desktop's lock."""
+        """End the connection; the viewer may make another one. Any thread: the writer sees it when
+        the desktop has changed."""
         self._gone = True
-        self._end()
+        with contextlib.suppress(OSError):
+            self._connection.shutdown(socket.SHUT_RDWR)
 
     def note(self, areas: set[Area]) -> None:
         """These tiles have changed. Called with the desktop's lock."""
@@ -196,12 +196,7 @@ class Viewer:
                 self._connection.sendall(colours + _update(parts, form))
         except OSError:
             pass
-        self._gone = True
-        self._end()  # the reader ends, too
-
-    def _end(self) -> None:
-        with contextlib.suppress(OSError):
-            self._connection.shutdown(socket.SHUT_RDWR)
+        self.leave()  # the reader ends, too
 
     def _over(self) -> bool:
         return self._gone or self._desktop.ended

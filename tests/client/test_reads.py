@@ -194,6 +194,20 @@ def test_a_read_that_was_asked_of_a_replica_which_returns_is_answered_by_it(
     session.close()
 
 
+def test_one_that_owes_an_answer_is_waited_for_once_and_not_at_each_read(places: Places) -> None:
+    session = make(places, "nearest")
+    home, near = InProcess(HOME), InProcess("a")
+    acquainted(session, home, near)
+    near.gate.clear()
+    assert call(session, "read").seconds > 0.9
+    answers = [call(session, "read") for _ in range(3)]
+    assert {answer.leader for answer in answers} == {HOME}
+    assert max(answer.seconds for answer in answers) < 0.9
+    near.gate.set()
+    assert eventually(lambda: call(session, "read").leader == "a")
+    session.close()
+
+
 def test_of_a_stateless_service_everything_may_go_to_the_nearest_only() -> None:
     session = stateless("nearest")
     home, near = InProcess(HOME, stateful=False), InProcess("a", stateful=False)
@@ -239,9 +253,7 @@ def test_a_move_of_a_stateless_service_is_remembered_with_its_first_read(tmp_pat
     assert (made.near, made.predicted) == ("media", 7.0)
     assert (made.replayed, made.replay_seconds) == (1, 0.0)
     call(session, "get")
-    told: list[float] = []
-    feed.when_read(told.append)
-    assert told == [pytest.approx(made.seconds - 2.0)]
+    assert feed.first_read.result() == pytest.approx(made.seconds - 2.0)
     assert history.moves() == [made]
     session.close()
 
