@@ -14,6 +14,7 @@ from shares.nodes import (
     Attributes,
     Changes,
     Entry,
+    Lease,
     LockKind,
     Made,
     Opened,
@@ -62,9 +63,9 @@ class HomeHub:
     ) -> None:
         raise AssertionError("the node listens at its own end")
 
-    def beat(self, heard: Callable[[], None] = lambda: None) -> float:
+    def beat(self, since: float, heard: Callable[[], None] = lambda: None) -> Lease:
         heard()
-        return self._share.lease
+        return Lease(self._share.lease, self._share.lost_since(since))
 
     def leave(self) -> None:
         """Taken up once it is answered: what ends the session throws away what is unsent."""

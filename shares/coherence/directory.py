@@ -266,7 +266,8 @@ class Directory:
         this, unless it joins again."""
         actions: list[Action] = []
         for file, known in self._files.items():
-            if known.native == node:
+            alone = known.native == node
+            if alone:
                 known.native, known.seized = None, True
                 known.base += 2
                 actions.append(Replay(file, None))
@@ -278,7 +279,7 @@ class Directory:
                     # 2, because the lost owner may have counted what it gave as 1.
                     record.owner, record.version, record.seized = HOME, record.version + 2, True
                     seized.append(number)
-            if seized:
+            if seized and not alone:
                 actions.append(Replay(file, tuple(sorted(seized))))
         return actions + self._gone(node, now, everything=True)
 

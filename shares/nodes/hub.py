@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from shares.coherence import FileId, Message, NodeId
+from shares.nodes.losses import TakenOver
 from shares.nodes.operations import Attributes, Changes, Entry, LockKind, Usage
 
 
@@ -62,6 +63,15 @@ class Unmade:
     file: Attributes | None = None
 
 
+@dataclass(frozen=True)
+class Lease:
+    """Home's answer to a heartbeat. seconds: for how many from when that was asked the node's
+    strong copies are good; taken_over: as `beat` says"""
+
+    seconds: float
+    taken_over: list[TakenOver]
+
+
 class Hub(Protocol):
     """A node's connection to home.
 
@@ -92,10 +102,11 @@ class Hub(Protocol):
         """Whether home is reached now. While it is not, requests wait."""
         ...
 
-    def beat(self, heard: Callable[[], None]) -> float:
-        """Tell home that this node is there: for how many seconds from when this was called its
-        strong copies are good. A node calls it every third of that, or of the relaxation. heard:
-        is called when home's answer comes, after all that home said before it, before the rest."""
+    def beat(self, since: float, heard: Callable[[], None]) -> Lease:
+        """Tell home that this node is there. A node calls it every third of the lease, or of the
+        relaxation. since: home names the nodes that it went on without later than that (`at`),
+        those that it still tells of. heard: is called when home's answer comes, after all that home
+        said before it, before the rest."""
         ...
 
     def leave(self) -> None:

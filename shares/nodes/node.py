@@ -30,6 +30,7 @@ from shares.nodes.content import Content
 from shares.nodes.extent import Extent
 from shares.nodes.handles import appends, file_of, number, writes_to
 from shares.nodes.hub import Hub, Opened
+from shares.nodes.losses import Losses, TakenOver
 from shares.nodes.naming import checked, uncached
 from shares.nodes.operations import (
     FLOCK,
@@ -68,9 +69,15 @@ class Node(Statics):
     """Operations over a hub. Thread-safe."""
 
     def __init__(
-        self, hub: Hub, buffer: Buffer, wait: float | None = 30.0, make: Make | None = None
+        self,
+        hub: Hub,
+        buffer: Buffer,
+        wait: float | None = 30.0,
+        make: Make | None = None,
+        lost: Callable[[TakenOver], None] = lambda lost: None,
     ) -> None:
-        """Begins to listen at once. wait, make: as for Content."""
+        """Begins to listen at once. wait, make: as for Content; lost: is told of each node that
+        home goes on without."""
         super().__init__()
         self._hub = hub
         self._wait = wait
@@ -79,6 +86,7 @@ class Node(Statics):
         self._over: OSError | None = None
         self.content = Content(hub, buffer, wait, make, self._engaged)
         self._uses = Uses()
+        self._losses = Losses(lost)
         self._numbers = itertools.count(1)
         self._ended = threading.Event()
         self._relaxation = inf
@@ -499,13 +507,15 @@ class Node(Statics):
         self.content.collect()
         sent, mark = clock.now(), self.content.beating()
         try:
-            lease = self._hub.beat(partial(self.content.heard, sent))
+            lease = self._hub.beat(self._losses.latest, partial(self.content.heard, sent))
         except OSError as error:
             log.info("home does not hear this node: %s", error)
             return None
-        self.content.leased(sent + lease, mark)
-        self._names.leased(sent + lease)
-        return lease
+        until = sent + lease.seconds
+        self.content.leased(until, mark)
+        self._names.leased(until)
+        self._losses.heard(lease.taken_over)
+        return lease.seconds
 
     def _write_back(self) -> None:
         while not self._ended.is_set():
@@ -528,12 +538,13 @@ class Node(Statics):
                     self.content.sync(opened)
 
     def status(self) -> dict[str, Any]:
-        """For status pages: traffic by kind of message, and how far each copy is behind."""
+        """For status pages: traffic by kind of message, how far each copy is behind, and whom home
+        went on without."""
         found, paths = self.content.status(), self._names.paths()
         for file in found["files"]:
             path = paths.get(file["file"])
             file["path"] = None if path is None else path.decode(errors="replace")
-        return found
+        return found | {"taken_over": self._losses.status()}
 
 
 def changes_nothing(known: Attributes | None, changes: Changes) -> bool:

@@ -14,7 +14,7 @@ from typing import Any, Protocol, get_type_hints
 from satchel.errors import IntegrityError
 from shares.coherence import FileId, Message, NodeId
 from shares.nodes import codec
-from shares.nodes.hub import Hub, Made, Opened, Unmade
+from shares.nodes.hub import Hub, Lease, Made, Opened, Unmade
 from shares.nodes.operations import Attributes, Changes, Entry, LockKind, Usage
 
 CALLS = frozenset(
@@ -102,8 +102,8 @@ class RemoteHub:
     def connected(self) -> bool:
         return self._channel.connected
 
-    def beat(self, heard: Callable[[], None]) -> float:
-        call = codec.encode_call("beat", [])
+    def beat(self, since: float, heard: Callable[[], None]) -> Lease:
+        call = codec.encode_call("beat", [since])
         payload = self._channel.request(call, lambda _: heard())
         return self._result("beat", payload)  # type: ignore[no-any-return]
 

@@ -40,13 +40,13 @@ def test_what_was_written_without_home_is_brought_however_much_it_is(
     content = random.Random(9).randbytes(4 << 20)
     for turn in range(16):
         node.write(handle.number, turn * len(content), content)
-    assert eventually(lambda: len(home.share.taken_over) == 1)
+    assert eventually(lambda: len(home.share.lost_since(0.0)) == 1)
     caller._path = place
     try:
         assert eventually(lambda: node._joined.is_set() and node._hub.connected, 60)
         node.sync(handle.number, data_only=False)
         assert (home.root / "file").read_bytes() == content * 16
-        assert len(home.share.taken_over) == 1
+        assert len(home.share.lost_since(0.0)) == 1
     finally:
         member.close()
 
@@ -103,4 +103,4 @@ def test_a_node_is_heard_while_what_it_says_is_on_its_way(home: Home, short_path
             member.node.write(handle.number, 0, content)
             member.node.sync(handle.number, data_only=False)
             assert (home.root / "file").read_bytes() == content
-            assert not home.share.taken_over
+            assert not home.share.lost_since(0.0)

@@ -35,7 +35,7 @@ def test_what_goes_wrong_in_one_look_does_not_keep_lost_nodes(
         patch.setattr(share.content, "save", fails)
         assert failed.wait(10)
     home.join("one").cut_off()
-    assert eventually(lambda: len(share.taken_over) == 1)
+    assert eventually(lambda: len(share.lost_since(0.0)) == 1)
 
 
 def test_a_node_has_so_many_locks_and_no_more(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,7 +146,7 @@ def test_what_a_node_calls_that_there_is_not_is_counted_together(home: Home) -> 
     one = home.join("one")
     for number in range(500):
         one.membership.post(codec.encode_call(f"word {number}", []), lambda _: None)
-    assert one.node.hub.beat(lambda: None) > 0
+    assert one.node.hub.beat(0.0, lambda: None).seconds > 0
     (session,) = share.sessions.values()
     assert len(session.traffic) <= 201
     assert session.traffic["in", "other"] > 250

@@ -81,7 +81,7 @@ MUTATIONS = {
         directory.Directory, "_given", "if fresh:", "if False:"
     ),
     "home does not replay the log": Mutation(
-        directory.Directory, "lost", "if seized:", "if False:", SYNC
+        directory.Directory, "lost", "if seized and not alone:", "if False:", SYNC
     ),
     "home takes content of any grant": Mutation(
         records.FileRecord, "takes", "record = ", "return True; record = ", OFF

@@ -45,6 +45,7 @@ from shares.nodes import (
     Changes,
     Entry,
     Extent,
+    Lease,
     LockKind,
     Made,
     Opened,
@@ -242,10 +243,11 @@ class InProcessHub:
         carried = codec.decode(codec.encode(message))
         self._outbox.put(lambda: self._home.request(self, carried, arrived))
 
-    def beat(self, heard: Callable[[], None]) -> float:
+    def beat(self, since: float, heard: Callable[[], None]) -> Lease:
+        del since
         self._after_content()
         self._inbox.put(heard)
-        return self._home.lease
+        return Lease(self._home.lease, [])
 
     def leave(self) -> None:
         pass
