@@ -12,6 +12,7 @@
 - batch: chunk references in, pack records out (`chunks`), with a priority
 - conversation: frames in both directions (`Duplex`); it outlives its connections (`Caller`,
   `Listener`), and what is in the frames is nothing to this package
+- backlog: what a peer has asked and nobody has answered yet (`Backlog`)
 - turnstile: who is served first of those who ask at once
 - identity: an OpenSSH key pair; it logs in and it signs (`Identity`)
 """
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING
 from satchel.deferred import deferred
 
 if TYPE_CHECKING:
+    from wire.backlog import Backlog
     from wire.chunks import (
         BATCH_LIMIT,
         PLACES_LIMIT,
@@ -95,6 +97,7 @@ __all__ = [
     "PLACES_LIMIT",
     "RUNS_LIMIT",
     "Answer",
+    "Backlog",
     "CacheNumbers",
     "Caller",
     "ChunkClient",
