@@ -63,9 +63,11 @@ class HomeHub:
     ) -> None:
         raise AssertionError("the node listens at its own end")
 
-    def beat(self, since: float, heard: Callable[[], None] = lambda: None) -> Lease:
-        heard()
-        return Lease(self._share.lease, self._share.lost_since(since))
+    def beat(self, since: float, heard: Callable[[Lease | None], None]) -> None:
+        heard(Lease(self._share.lease, self._share.lost_since(since)))
+
+    def ping(self, heard: Callable[[], None]) -> None:
+        raise AssertionError("home's end of the connection answers, whatever it has to do")
 
     def leave(self) -> None:
         """Taken up once it is answered: what ends the session throws away what is unsent."""

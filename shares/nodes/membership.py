@@ -124,6 +124,7 @@ class Conversation(Protocol):
         arrived: Callable[[bytes], None] | None = None,
         failed: Callable[[SatchelError], None] | None = None,
     ) -> None: ...
+    def ping(self, answered: Callable[[], None]) -> None: ...
 
 
 class Caller(Protocol):
@@ -216,6 +217,9 @@ class Membership:
                 threading.Thread(target=failed, args=(problem,), name="failed post").start()
 
         self._caller.duplex.post(payload, arrived, say)
+
+    def ping(self, heard: Callable[[], None]) -> None:
+        self._caller.duplex.ping(heard)
 
     def serve(self, answer: Callable[[bytes, Reply], None]) -> None:
         self._answer = answer

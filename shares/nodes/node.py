@@ -29,7 +29,7 @@ from shares.nodes.buffer import Buffer
 from shares.nodes.content import Content
 from shares.nodes.extent import Extent
 from shares.nodes.handles import appends, file_of, number, writes_to
-from shares.nodes.hub import Hub, Opened
+from shares.nodes.hub import Hub, Lease, Opened
 from shares.nodes.losses import Losses, TakenOver
 from shares.nodes.naming import checked, uncached
 from shares.nodes.operations import (
@@ -54,6 +54,9 @@ T = TypeVar("T")
 
 WRITE_BACK_SECONDS = 5.0
 """How long a native file's writes may be here alone, where writes are logged at all."""
+
+FIRST_LEASE = 3.0
+"""Seconds, until home has told."""
 
 SHORTEST = 0.1
 """Seconds of relaxation for which heartbeats are still made more frequent."""
@@ -90,6 +93,8 @@ class Node(Statics):
         self._numbers = itertools.count(1)
         self._ended = threading.Event()
         self._relaxation = inf
+        self._lease: tuple[Hub, float] | None = None  # which has told it; seconds
+        self._beats: Hub | None = None  # which has not answered yet
         self._look = threading.Event()
         hub.listen(self.content.answer, self._stale)
         self._threads = [
@@ -496,26 +501,40 @@ class Node(Statics):
     # Threads.
 
     def _beat(self) -> None:
-        lease = 3.0
         while True:
-            lease = self._heartbeat() or lease
+            self._heartbeat()
+            lease = self._lease[1] if self._lease else FIRST_LEASE
             if self._ended.wait(min(lease, self._relaxation) / 3):
                 return
 
-    def _heartbeat(self) -> float | None:
-        """The lease in seconds; None where home is not reached."""
+    def _heartbeat(self) -> None:
+        """Behind content that is on its way it may take longer than a lease until home answers: a
+        ping tells whether home hears this node, and nothing else."""
+        hub = self._hub
+        if self._lease is not None and self._lease[0] is hub:
+            hub.ping(partial(self._pinged, hub, clock.now() + self._lease[1]))
+        if self._beats is hub:
+            return
         self.content.collect()
+        self._beats = hub
         sent, mark = clock.now(), self.content.beating()
-        try:
-            lease = self._hub.beat(self._losses.latest, partial(self.content.heard, sent))
-        except OSError as error:
-            log.info("home does not hear this node: %s", error)
-            return None
+        hub.beat(self._losses.latest, partial(self._beaten, hub, sent, mark))
+
+    def _pinged(self, hub: Hub, until: float) -> None:
+        if self.content.leased(hub, until):
+            self._names.leased(until)
+
+    def _beaten(self, hub: Hub, sent: float, mark: int, lease: Lease | None) -> None:
+        if self._beats is hub:
+            self._beats = None
+        if lease is None:
+            return
         until = sent + lease.seconds
-        self.content.leased(until, mark)
-        self._names.leased(until)
+        self.content.heard(sent)
+        if self.content.leased(hub, until, mark):
+            self._lease = hub, lease.seconds
+            self._names.leased(until)
         self._losses.heard(lease.taken_over)
-        return lease.seconds
 
     def _write_back(self) -> None:
         while not self._ended.is_set():

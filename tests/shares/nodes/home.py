@@ -243,11 +243,14 @@ class InProcessHub:
         carried = codec.decode(codec.encode(message))
         self._outbox.put(lambda: self._home.request(self, carried, arrived))
 
-    def beat(self, since: float, heard: Callable[[], None]) -> Lease:
+    def beat(self, since: float, heard: Callable[[Lease | None], None]) -> None:
         del since
-        self._after_content()
-        self._inbox.put(heard)
-        return Lease(self._home.lease, [])
+        lease = Lease(self._home.lease, [])
+        self._outbox.put(lambda: self._inbox.put(lambda: heard(lease)))
+
+    def ping(self, heard: Callable[[], None]) -> None:
+        if self.connected:
+            self._inbox.put(heard)
 
     def leave(self) -> None:
         pass
