@@ -163,7 +163,7 @@ class Share(Naming):
             del self.sessions[session.node]
             session.end(why)
             before = self.content.restored
-            self._act(self.directory.lost(session.node, monotonic()))
+            self._act(self.directory.lost(session.node, monotonic(), left=session.left))
             self._note(session, why, self.content.restored - before)
             for file in session.opened:
                 self._closed(session, file)
