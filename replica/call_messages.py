@@ -21,7 +21,7 @@ from replica.calls import Call
 from satchel.errors import IntegrityError
 from satchel.names import check_name
 
-VERSION = 1
+VERSION = 2
 
 COUNT_LIMIT = 1 << 31
 

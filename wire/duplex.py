@@ -8,8 +8,12 @@ outlives its connection: each side keeps what the other has not acknowledged, an
 over the next connection, so nothing is lost, repeated or out of order while both processes live.
 
 A frame, little-endian: length of the payload (4), kind (1), number of the request (4), how many
-frames were received from the other side when it was sent (8), payload. The first frame of a
-connection is a hello in either direction (`wire/greeting.py`).
+frames were received from the other side when it was sent (8), payload. A long payload is sent in
+parts, each as a frame; the last one has the kind. The first frame of a connection is a hello in
+either direction (`wire/greeting.py`).
+
+Whether the other side still hears this one is found out beside all that: a ping and its answer go
+ahead of what waits, also between two parts, count for nothing, and end with their connection.
 """
 
 from __future__ import annotations
@@ -23,7 +27,7 @@ import struct
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from satchel.errors import SatchelError, StateError, UnavailableError
 from wire.errors import LocalProtocolError, PeerUnreachable, RemoteProtocolError
@@ -44,6 +48,18 @@ DROWNED_LIMIT = 256 << 20
 ACKNOWLEDGE_FRAMES = 64
 ACKNOWLEDGE_BYTES = 1 << 20
 
+PART = 1 << 16
+"""Bytes of a payload that are sent without a look at what goes ahead."""
+
+SEND_BUFFER = 1 << 16
+"""Bytes that the kernel takes: what goes ahead stands behind these."""
+
+AHEAD_LIMIT = 16
+"""Pings and their answers that wait to be written. Whoever does not read gets no more."""
+
+PINGS_LIMIT = 100
+"""That have no answer yet; the oldest are forgotten."""
+
 RECEIVE = 1 << 18
 """Bytes that are read at once."""
 
@@ -58,9 +74,16 @@ class Kind(enum.IntEnum):
     FAILURE = 3
     ACKNOWLEDGE = 4
     HELLO = 5
+    PART = 6
+    PING = 7
+    PONG = 8
 
 
 _ANSWERS = (Kind.REPLY, Kind.FAILURE)
+_AHEAD = (Kind.PING, Kind.PONG)
+_KINDS = frozenset(Kind) - {Kind.HELLO}
+_KIND_AT = 4
+"""Where a frame has its kind."""
 
 
 class PeerFailed(UnavailableError):
@@ -76,6 +99,25 @@ Arrived = Callable[[bytes, Reply | None], None]
 """Takes what the other side sent, on one thread, in order. With a request comes a function for the
 reply, to be called once, now or later, on any thread. It must not ask the other side anything
 itself: the answer would be read by the same thread."""
+
+
+def _frame(kind: Kind, number: int, received: int, payload: bytes) -> bytes:
+    """As it is written: its parts one after the other."""
+    starts = range(0, max(len(payload), 1), PART)
+    pieces = []
+    for start in starts:
+        piece = payload[start : start + PART]
+        last = start == starts[-1]
+        pieces += [HEADER.pack(len(piece), kind if last else Kind.PART, number, received), piece]
+    return b"".join(pieces)
+
+
+def _parts(frame: bytes) -> Iterator[memoryview]:
+    view, start = memoryview(frame), 0
+    while start < len(frame):
+        end = start + HEADER.size + HEADER.unpack_from(frame, start)[0]
+        yield view[start:end]
+        start = end
 
 
 class _Call:
@@ -129,7 +171,9 @@ class Duplex:
         self._kept: deque[bytes] = deque()  # frames that are not acknowledged
         self._kept_bytes = 0
         self._taken = 0  # frames that are acknowledged
-        self._unwritten: deque[memoryview] = deque()
+        self._unwritten: deque[memoryview] = deque()  # the first may be written in part
+        self._pings: dict[int, Callable[[], None]] = {}
+        self._parts = bytearray()
         self._writing = False
         self._socket: socket.socket | None = None
         self._told = 0  # of `received`, what the other side knows
@@ -193,6 +237,28 @@ class Duplex:
             if failed:
                 failed(error)
 
+    def ping(self, answered: Callable[[], None]) -> None:
+        """Have `answered` called when the other side has heard this, on the thread that reads, with
+        nothing else waited for that either side has to say. Not, where the connection ends before.
+        Never waits."""
+        with self._lock:
+            number = next(self._numbers) & 0xFFFFFFFF
+            if self._socket is None:
+                return
+            self._pings[number] = answered
+            if len(self._pings) > PINGS_LIMIT:
+                del self._pings[next(iter(self._pings))]
+        self._ahead(Kind.PING, number)
+
+    def _ahead(self, kind: Kind, number: int) -> None:
+        with self._lock:
+            waits = self._unwritten
+            if len(waits) > AHEAD_LIMIT and waits[AHEAD_LIMIT][_KIND_AT] in _AHEAD:
+                return
+            frame = memoryview(HEADER.pack(0, kind, number, 0))
+            waits.insert(1 if self._writing else 0, frame)  # the first is being written
+        self._write()
+
     def attach(self, connection: socket.socket, taken: int, before: bytes = b"") -> None:
         """Go on over this connection, and read from it until it ends; then it is closed.
 
@@ -211,12 +277,16 @@ class Duplex:
                     error = RemoteProtocolError(f"{self.name} cannot go on", why=why)
                 else:
                     self._acknowledged(taken)
-                    self._unwritten = deque(memoryview(frame) for frame in self._kept)
+                    self._unwritten = deque(part for frame in self._kept for part in _parts(frame))
+                    self._pings.clear()
+                    self._parts.clear()
                     self._socket, error = connection, None
             if error:
                 connection.close()
                 self.end(str(error))
                 raise error
+            with contextlib.suppress(OSError):  # whoever reads notices
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
             self._write()
             self._read(connection, before)
 
@@ -267,12 +337,12 @@ class Duplex:
         with self._lock:
             if self._ended is not None:
                 raise self._over()
-            frame = HEADER.pack(len(payload), kind, number, self.received) + payload
+            frame = _frame(kind, number, self.received, payload)
             self._kept.append(frame)
             self._kept_bytes += len(frame)
             drowned = self._kept_bytes > DROWNED_LIMIT
             if self._socket:
-                self._unwritten.append(memoryview(frame))
+                self._unwritten.extend(_parts(frame))
                 self._told, self._untold_bytes = self.received, 0
         if drowned:
             self.end("it takes nothing of what it is sent")
@@ -354,15 +424,33 @@ class Duplex:
         start = 0
         while len(buffer) - start >= HEADER.size:
             length, kind, number, taken = HEADER.unpack_from(buffer, start)
-            if length > FRAME_LIMIT or kind > Kind.ACKNOWLEDGE:
+            if len(self._parts) + length > FRAME_LIMIT or kind not in _KINDS:
                 why = f"a frame of kind {kind} and {length} bytes"
                 raise RemoteProtocolError(f"{self.name} sent no frame", why=why)
             if len(buffer) - start < HEADER.size + length:
                 break
             payload = bytes(memoryview(buffer)[start + HEADER.size : start + HEADER.size + length])
             start += HEADER.size + length
-            self._frame(Kind(kind), number, taken, payload)
+            if kind == Kind.PART:
+                self._parts += payload
+            elif kind in _AHEAD:
+                self._heard(Kind(kind), number)
+            elif self._parts and kind != Kind.ACKNOWLEDGE:
+                whole = bytes(self._parts + payload)
+                self._parts.clear()
+                self._frame(Kind(kind), number, taken, whole)
+            else:
+                self._frame(Kind(kind), number, taken, payload)
         del buffer[:start]
+
+    def _heard(self, kind: Kind, number: int) -> None:
+        if kind is Kind.PING:
+            self._ahead(Kind.PONG, number)
+            return
+        with self._lock:
+            answered = self._pings.pop(number, None)
+        if answered:
+            answered()
 
     def _frame(self, kind: Kind, number: int, taken: int, payload: bytes) -> None:
         with self._lock:

@@ -15,12 +15,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from bench.harness import Figure, figure
+from bench.overlay.least import LEAST, least
 from bench.overlay.local import local_figures
 from bench.overlay.network import Link
 from bench.overlay.offload import photo_figures
 from bench.overlay.plan import Plan
 from bench.overlay.plots import Series, draw_latency, draw_relaxation, draw_traffic, draw_waits
-from bench.overlay.replay import OPTIMAL, Replayed, replay
+from bench.overlay.replay import OPTIMAL, Replayed, replay, replay_learnt
 from bench.overlay.small import small_figures
 from bench.overlay.splits import workloads
 from bench.overlay.trace import traces
@@ -48,6 +49,9 @@ NOTHING = 10e-6
 
 RELAXATIONS = (0.0, 1.0, 2.0, 5.0, 10.0, 30.0)
 RELAXED = 5.0
+ENDLESS = 1e9
+"""Seconds: no copy is ever too old, so no bound of their age saves more."""
+
 RELAXED_LATENCY, RELAXED_TRAFFIC = 0.6, 0.7
 
 
@@ -89,6 +93,7 @@ def policy_figures(quick: bool) -> Iterator[Figure]:
         label = f"overlay, {round_trip * 1e3:.0f} ms"
         yield from _of_workloads(label, found)
         yield from _means(label, found)
+        yield from _bounds(label, found, every, Link(round_trip, RATE))
     draw_latency(OUT, series)
     draw_traffic(OUT, series)
     draw_waits(OUT, series)
@@ -130,6 +135,19 @@ def _means(label: str, found: Series) -> Iterator[Figure]:
             yield figure(f"{label}: part of {name}'s waits for {kind}, mean of all", part, "1")
 
 
+def _bounds(label: str, found: Series, every: list[Plan], link: Link) -> Iterator[Figure]:
+    """What no policy goes below, and what `predicted` misses `optimal` by once it has learnt."""
+    bound = {plan.workload.name: Replayed(traffic=least(plan)) for plan in every}
+    for measure, of in (("traffic", _traffic), ("traffic but for closes", _without_closes)):
+        for other in (UPDATE, INVALIDATE):
+            what = f"{label}: {measure} of {LEAST} by that of {other}, mean of all"
+            yield figure(what, _ratio(bound, found[other], of), "1")
+    learnt = {plan.workload.name: replay_learnt(plan, link) for plan in every}
+    for measure, of in (("latency", _latency), ("latency with opens", _with_opens)):
+        what = f"{label}: {measure} of {PREDICTED}, which has learnt, by that of {OPTIMAL}"
+        yield figure(f"{what}, mean of all", _ratio(learnt, found[OPTIMAL], of), "1")
+
+
 def _latency(run: Replayed) -> float:
     return run.latency
 
@@ -166,10 +184,11 @@ def relaxation_figures(quick: bool) -> Iterator[Figure]:
             link = Link(round_trip, RATE)
             series[round_trip] = {
                 seconds: {plan.workload.name: replay(plan, policy, link, seconds) for plan in every}
-                for seconds in ((0.0, RELAXED) if quick else RELAXATIONS)
+                for seconds in (*((0.0, RELAXED) if quick else RELAXATIONS), ENDLESS)
             }
             label = f"overlay, {round_trip * 1e3:.0f} ms, {policy}"
             yield from _of_relaxations(label, series[round_trip], policy == DELAYED)
+            del series[round_trip][ENDLESS]  # no picture has room for it
         if policy == DELAYED:
             draw_relaxation(OUT, series)
 
@@ -185,7 +204,8 @@ def _of_relaxations(
             ("traffic but for closes", _without_closes, None),
         ):
             if seconds:
-                what = f"{label}: {measure} with a relaxation of {seconds:g} s by that with 0"
+                long = "without an end" if seconds == ENDLESS else f"of {seconds:g} s"
+                what = f"{label}: {measure} with a relaxation {long} by that with 0"
                 at_most = goal if goals and seconds == RELAXED else None
                 ratio = _ratio(runs, of[0.0], value)
                 yield figure(f"{what}, mean of all", ratio, "1", at_most=at_most)

@@ -30,7 +30,7 @@ from bench.overlay.network import Clock, Link, Traffic
 from bench.overlay.opens import Opens
 from bench.overlay.plan import Plan, Step
 from bench.overlay.trace import MICROSECONDS, Access, Kind
-from bench.overlay.variants import VARIANTS
+from bench.overlay.variants import VARIANTS, Learnt
 from bench.overlay.waits import OPEN, kind
 from shares.coherence import (
     ATTRIBUTES,
@@ -41,6 +41,7 @@ from shares.coherence import (
     NodeId,
     Optimal,
     Policy,
+    Predicted,
     runs,
 )
 
@@ -85,19 +86,39 @@ def replay(plan: Plan, policy: str, link: Link, relaxation: float = 0.0) -> Repl
     return _Replay(plan, policy, link, relaxation).run()
 
 
+def replay_learnt(plan: Plan, link: Link) -> Replayed:
+    """With `predicted`, when its machines have learnt from a replay of the same workload."""
+    first = _Replay(plan, Predicted.name, link, 0.0)
+    first.run()
+    learnt: dict[NodeId, Policy] = {node: Learnt(of) for node, of in first.policies.items()}
+    return _Replay(plan, Predicted.name, link, 0.0, learnt).run()
+
+
 class _Replay:
-    def __init__(self, plan: Plan, policy: str, link: Link, relaxation: float) -> None:
+    """policies: each node's."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        policy: str,
+        link: Link,
+        relaxation: float,
+        policies: dict[NodeId, Policy] | None = None,
+    ) -> None:
+        """policies: in place of new ones."""
         self._plan = plan
         self._link = link
-        policies: dict[NodeId, Policy] = {}
-        for node in ACROSS:
-            told = Optimal(partial(self._elsewhere, node)) if policy == OPTIMAL else None
-            policies[node] = told or (POLICIES | VARIANTS)[policy]()
-        self._machines = Machines(relaxation, policies, self._engaged)
+        self.policies = policies or {node: self._policy(policy, node) for node in ACROSS}
+        self._machines = Machines(relaxation, self.policies, self._engaged)
         self._clock = self._machines.clock
         self._opens = Opens(self._machines)
         self._ahead: defaultdict[tuple[NodeId, FileId], _Ahead] = defaultdict(_Ahead)
         self._done = Replayed()
+
+    def _policy(self, name: str, node: NodeId) -> Policy:
+        if name == OPTIMAL:
+            return Optimal(partial(self._elsewhere, node))
+        return (POLICIES | VARIANTS)[name]()
 
     def _elsewhere(self, node: NodeId, file: FileId, number: int) -> bool:
         return self._plan.elsewhere(file, number, self._machines.future, node == OTHER)
@@ -298,4 +319,4 @@ class _Order:
         self._next()
 
 
-__all__ = ["MOBILE", "OPTIMAL", "OTHER", "Replayed", "replay"]
+__all__ = ["MOBILE", "OPTIMAL", "OTHER", "Replayed", "replay", "replay_learnt"]

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from shares.coherence import Block, DelayedUpdate, FileId, Policy, WriteInvalidate
+from shares.coherence import Block, DelayedUpdate, FileId, Policy, Predicted, WriteInvalidate
 
 THRESHOLD = "delayed-update, threshold alone"
 AHEAD = "write-invalidate, ahead of opens"
@@ -30,6 +30,15 @@ class Ahead(WriteInvalidate):
         return DelayedUpdate().engaged(file, number, block, now)
 
 
+class Learnt(Predicted):
+    """It knows from the beginning what another one has learnt."""
+
+    def __init__(self, other: Policy) -> None:
+        super().__init__()
+        assert isinstance(other, Predicted)
+        self._answers, self._groups = other._answers, other._groups
+
+
 VARIANTS: dict[str, Callable[[], Policy]] = {THRESHOLD: ThresholdAlone, AHEAD: Ahead}
 
-__all__ = ["AHEAD", "THRESHOLD", "VARIANTS"]
+__all__ = ["AHEAD", "THRESHOLD", "VARIANTS", "Learnt"]

@@ -12,6 +12,7 @@ from client.settings import ClientSettings
 from client.shares import mounts, share_way
 from console import json_option, show, size
 from satchel.errors import NotFoundError
+from shares.nodes import losses
 
 COLUMNS = ("share", "mountpoint", "home", "files", "blocks", "behind", "since", "buffered")
 TRAFFIC_COLUMNS = ("share", "message", "messages", "bytes")
@@ -39,9 +40,10 @@ def ls(settings: ClientSettings, as_json: bool) -> None:
 def status(settings: ClientSettings, share: str | None, as_json: bool) -> None:
     """Show the mounts of this client, or those of SHARE.
 
-    How far home is behind them (blocks, bytes, and since when at most), what they said to it, and
-    which blocks are written most, with the policy and what it has learned of each. What other nodes
-    have tells `satchel-home share status`.
+    How far home is behind them (blocks, bytes, and since when at most), what they said to it, which
+    nodes home has gone on without and what it wrote into files from their write logs, and which
+    blocks are written most, with the policy and what it has learned of each. What other nodes have
+    tells `satchel-home share status`.
     """
     found = [row for row in mounts(settings) if share in (None, row["share"])]
     if not found:
@@ -58,6 +60,12 @@ def status(settings: ClientSettings, share: str | None, as_json: bool) -> None:
         for kind, counts in row["traffic"].items()
     ]
     show(traffic, as_json=False, columns=TRAFFIC_COLUMNS)
+    lost = [
+        {"share": row["share"]} | one for row in found for one in losses.rows(row["taken_over"])
+    ]
+    if lost:
+        click.echo("\nnodes that home went on without, and what it wrote into files of their logs")
+        show(lost, as_json=False, columns=("share", *losses.COLUMNS))
     hot = [
         {"share": row["share"], "path": _path(file), "policy": file["policy"]} | block
         for row in found

@@ -18,7 +18,7 @@ from homeserver.calls.keeper import CallKeeper
 from replica import Keeper
 from replica.call_messages import CallHello, decode_call, encode_done, refusal, welcome
 from satchel.errors import SatchelError
-from wire import Duplex, Listener, Reply
+from wire import Backlog, Duplex, Listener, Reply
 
 logger = logging.getLogger(__name__)
 
@@ -45,8 +45,7 @@ class _Guest:
     conversation: str
     keeper: Keeper
     duplex: Duplex
-    under_way: int = 0
-    under_way_bytes: int = 0
+    backlog: Backlog
     silent: int = 0
 
 
@@ -96,7 +95,8 @@ class CallDoor:
     def _begin(self, said: CallHello) -> _Guest:
         duplex = Duplex(said.replica, lambda payload, reply: self._arrived(guest, payload, reply))
         keeper = self._keeper.elsewhere(lambda done: duplex.post(encode_done(done)))
-        guest = _Guest(said.conversation, keeper, duplex)
+        backlog = Backlog(UNDER_WAY, UNDER_WAY_BYTES)
+        guest = _Guest(said.conversation, keeper, duplex, backlog)
         return guest
 
     def _arrived(self, guest: _Guest, payload: bytes, reply: Reply | None) -> None:
@@ -104,19 +104,14 @@ class CallDoor:
         call = decode_call(payload)
         if reply:
             cost = call.request.cost
-            with self._lock:
-                guest.under_way += 1
-                guest.under_way_bytes += cost
-                borne = guest.under_way <= UNDER_WAY and guest.under_way_bytes <= UNDER_WAY_BYTES
-            if not borne:
+            if not guest.backlog.asked(cost):
                 guest.duplex.end("it asks too much at once")
                 return
             guest.keeper.ask(call, functools.partial(self._answered, guest, reply, cost))
 
-    def _answered(self, guest: _Guest, reply: Reply, cost: int, answer: bytes) -> None:
-        with self._lock:
-            guest.under_way -= 1
-            guest.under_way_bytes -= cost
+    @staticmethod
+    def _answered(guest: _Guest, reply: Reply, cost: int, answer: bytes) -> None:
+        guest.backlog.answered(cost)
         reply(answer)
 
     def _look(self) -> None:

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import math
-import time
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,6 @@ from satchel.names import host_name
 
 COLUMNS = ("name", "path", "policy", "relaxation", "log", "nodes")
 NODE_COLUMNS = ("node", "name", "connected", "heard", "open_files", "blocks", "behind", "since")
-LOST_COLUMNS = ("when", "node", "name", "why", "records")
 RULE_COLUMNS = ("glob", "policy", "relaxation")
 FILE_COLUMNS = ("path", "owned_blocks", "native")
 POLICY_HELP = (
@@ -257,9 +255,9 @@ def _tell(share: dict[str, Any]) -> None:
     ]
     show(nodes, as_json=False, columns=NODE_COLUMNS)
     if share["taken_over"]:
-        now = time.time()
-        lost = [one | {"when": f"{now - one['at']:.0f} s ago"} for one in share["taken_over"]]
-        show(lost, as_json=False, columns=LOST_COLUMNS)
+        from shares.nodes import losses  # as `mount` does
+
+        show(losses.rows(share["taken_over"]), as_json=False, columns=losses.COLUMNS)
     if share["rules"]:
         show(share["rules"], as_json=False, columns=RULE_COLUMNS)
     if share["files"]:

@@ -16,10 +16,10 @@ from dataclasses import replace
 from time import monotonic
 
 from homeserver.shares.tree import Tree
-from homeserver.shares.writelog import WriteLog
+from homeserver.shares.writelog import WriteLog, Written
 from satchel.errors import NO_ROOM, IntegrityError
 from shares.coherence import ATTRIBUTES, BLOCK, FileId, Log
-from shares.nodes import Attributes, Changes, Extent
+from shares.nodes import Attributes, Changes, Extent, Restored
 
 logger = logging.getLogger(__name__)
 
@@ -27,12 +27,12 @@ logger = logging.getLogger(__name__)
 class Content:
     """Who calls holds the share's lock, but for `sync` and `save`, which take it themselves.
 
-    replayed: records of the log that were written into files, in replay_seconds
+    restored: what became of the log's records that were replayed, in replay_seconds
     """
 
     def __init__(self, name: str, tree: Tree, log: WriteLog, lock: threading.RLock) -> None:
         """name: of the share, for what is logged. Nothing is replayed yet."""
-        self.replayed = 0
+        self.restored = Restored()
         self.replay_seconds = 0.0
         self._name, self._tree, self._log, self._lock = name, tree, log, lock
         self._extents: dict[FileId, Extent] = {}
@@ -79,27 +79,32 @@ class Content:
         """Home's content becomes what the log says, of these blocks or of all; it is over there
         when that is durable."""
         began = monotonic()
+        before = self.restored
         for number in self._log.blocks(file):
             if numbers is not None and number not in numbers:
                 continue
+            written = self._log.written(file, number)
+            size, block = sum(len(part.data) for part in written), int(number != ATTRIBUTES)
             try:
-                self._restore(file, number)
+                self._restore(file, number, written)
                 self._stored.setdefault(file, set()).add(number)
+                self.restored += Restored(records=len(written), blocks=block, bytes=size)
             except (OSError, IntegrityError) as error:
                 logger.warning("share %s: file %d is not restored: %s", self._name, file, error)
                 self._log.over(file, number, 1)
+                self.restored += Restored(failed_blocks=block, failed_bytes=size)
+        if self.restored.records > before.records:
+            self.restored += Restored(files=1)
         self.replay_seconds += monotonic() - began
 
-    def _restore(self, file: FileId, number: int) -> None:
+    def _restore(self, file: FileId, number: int, written: list[Written]) -> None:
         block = bytearray(self.block(file, number).ljust(BLOCK, b"\0"))
-        written = self._log.written(file, number)
         for part in written:
             block[part.offset : part.offset + len(part.data)] = part.data
         if number != ATTRIBUTES:
             reached = max(part.offset + len(part.data) for part in written)
             self._reach(file, number * BLOCK + reached)
         self._put_or_hold(file, number, bytes(block))
-        self.replayed += len(written)
 
     def known(self, attributes: Attributes) -> Attributes:
         """With size and times as home last had them."""

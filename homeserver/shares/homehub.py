@@ -14,6 +14,7 @@ from shares.nodes import (
     Attributes,
     Changes,
     Entry,
+    Lease,
     LockKind,
     Made,
     Opened,
@@ -62,9 +63,11 @@ class HomeHub:
     ) -> None:
         raise AssertionError("the node listens at its own end")
 
-    def beat(self, heard: Callable[[], None] = lambda: None) -> float:
-        heard()
-        return self._share.lease
+    def beat(self, since: float, heard: Callable[[Lease | None], None]) -> None:
+        heard(Lease(self._share.lease, self._share.lost_since(since)))
+
+    def ping(self, heard: Callable[[], None]) -> None:
+        raise AssertionError("home's end of the connection answers, whatever it has to do")
 
     def leave(self) -> None:
         """Taken up once it is answered: what ends the session throws away what is unsent."""

@@ -18,7 +18,7 @@ from homeserver.shares.grace import Grace
 from satchel.errors import IntegrityError, SatchelError
 from shares.coherence import FileId, Message, NodeId
 from shares.nodes import codec
-from wire import FRAME_LIMIT, Duplex, PeerFailed, Reply
+from wire import FRAME_LIMIT, Backlog, Duplex, PeerFailed, Reply
 
 log = logging.getLogger(__name__)
 
@@ -73,8 +73,7 @@ class Session:
         self._grace = grace
         self._leaving = False
         self._heeded = False  # what it said is being taken up, and nothing later of it is read yet
-        self._counting = threading.Lock()
-        self._under_way = self._under_way_bytes = 0
+        self._backlog = Backlog(UNDER_WAY, UNDER_WAY_BYTES)
         self._lock_waits = threading.Semaphore(LOCK_WAITS)
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix=f"share-{name}")
         self.duplex = Duplex(f"node {node} ({name})", self._arrived)
@@ -165,8 +164,7 @@ class Session:
             self._take_up(payload, reply)
 
     def _take_up(self, payload: bytes, reply: Reply | None) -> None:
-        asked = len(payload) if reply else 0
-        if reply and not self._bears(1, asked):
+        if reply and not self._backlog.asked(len(payload)):
             self.duplex.end("it asks too much at once")
             return
 
@@ -175,7 +173,7 @@ class Session:
                 too_long = OSError(errno.EOVERFLOW, f"the answer has {len(answered)} bytes")
                 answered = codec.encode_refusal(too_long)
             if reply:
-                self._bears(-1, -asked)
+                self._backlog.answered(len(payload))
                 self.count("out", "reply", len(answered))
                 reply(answered)
 
@@ -198,13 +196,6 @@ class Session:
             self._leaving = True
         else:
             self._threads.submit(self._call, payload, answer)
-
-    def _bears(self, count: int, size: int) -> bool:
-        """Count requests without an answer; whether there are not too many."""
-        with self._counting:
-            self._under_way += count
-            self._under_way_bytes += size
-            return self._under_way <= UNDER_WAY and self._under_way_bytes <= UNDER_WAY_BYTES
 
     def _wait_for_lock(self, payload: bytes, answer: Callable[[bytes], None]) -> None:
         if not self._lock_waits.acquire(blocking=False):

@@ -18,7 +18,7 @@ import stat
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from time import monotonic, time_ns
@@ -68,7 +68,7 @@ from shares.coherence import (
 )
 from shares.coherence import Opened as Admitted
 from shares.coherence import content as blocks_of
-from shares.nodes import Attributes, Changes, Made, Opened
+from shares.nodes import LOSSES_KEPT, Attributes, Changes, Made, Opened, Restored, TakenOver
 
 log = logging.getLogger(__name__)
 
@@ -78,9 +78,6 @@ LOOK_SECONDS = 0.25
 MARGIN = 1.25
 """Home waits so much longer than a node until the node's lease is over."""
 
-TAKEN_OVER_KEPT = 20
-"""Nodes that home has gone on without, which it still tells of."""
-
 BROUGHT_LEASES = 16
 """For so many leases home knows under which right what it has was written. A node whose heartbeats
 are answered knows in one that what it gave has come home; else it is lost by then."""
@@ -89,24 +86,12 @@ LAST_BLOCK = 1 << 50
 """No file reaches further than the one before."""
 
 
-@dataclass(frozen=True)
-class TakenOver:
-    """Home has gone on without a node that had not left. at: seconds since 1970; records: of the
-    write log that were written into files for that"""
-
-    node: NodeId
-    name: str
-    why: str
-    at: float
-    records: int
-
-
 class Share(Naming):
     """Thread-safe. What fails raises OSError with an errno for a node.
 
     lock: around `directory`, and `since`: when a block was given to the owner that it has
 
-    lease: seconds; taken_over: the last of these, the newest at the end
+    lease: seconds
     record: another with other terms may be put in its place, for later opens
     """
 
@@ -134,7 +119,7 @@ class Share(Naming):
         self.directory = Directory(base=time_ns() // 1000)
         self.lock = threading.RLock()
         self.content = Content(record.name, self.tree, self.log, self.lock)
-        self.taken_over: deque[TakenOver] = deque(maxlen=TAKEN_OVER_KEPT)
+        self._taken_over: deque[tuple[float, TakenOver]] = deque(maxlen=LOSSES_KEPT)
         self._tokens = itertools.count(1)
         self._waiting: dict[Token, tuple[Session | None, Callable[[Any], None]]] = {}
         self.since: dict[tuple[FileId, int], float] = {}
@@ -177,9 +162,9 @@ class Share(Naming):
                 return
             del self.sessions[session.node]
             session.end(why)
-            before = self.content.replayed
-            self._act(self.directory.lost(session.node, monotonic()))
-            self._note(session, why, self.content.replayed - before)
+            before = self.content.restored
+            self._act(self.directory.lost(session.node, monotonic(), left=session.left))
+            self._note(session, why, self.content.restored - before)
             for file in session.opened:
                 self._closed(session, file)
             session.opened.clear()
@@ -191,17 +176,22 @@ class Share(Naming):
         if not self._closing.is_set():
             self._gone(session)
 
-    def _note(self, session: Session, why: str, records: int) -> None:
+    def _note(self, session: Session, why: str, restored: Restored) -> None:
         """What the owner of a node that was lost may have to know."""
         about = (self.name, session.node, session.name, why)
         if session.left or self._closing.is_set():
             log.info("share %s: node %d (%s): %s", *about)
             return
-        log.warning("share %s: node %d (%s): %s; home goes on without it", *about)
-        if records:
-            log.warning("share %s: %d records of the write log were replayed", self.name, records)
-        found = TakenOver(session.node, session.name, why, time_ns() / 1e9, records)
-        self.taken_over.append(found)
+        log.warning("share %s: node %d (%s): %s; home goes on without it: %s", *about, restored)
+        at = time_ns() / 1e9
+        self._taken_over.append((monotonic(), TakenOver(*about[1:], at, 0.0, restored)))
+
+    def lost_since(self, at: float) -> list[TakenOver]:
+        """Nodes that home went on without later than that, seconds since 1970, and that it still
+        tells of: the newest, at the end."""
+        now = monotonic()
+        found = [replace(one, seconds_ago=now - then) for then, one in self._taken_over.copy()]
+        return [one for one in found if one.at > at]
 
     # Blocks.
 

@@ -30,8 +30,11 @@ def share_status(share: Share) -> dict[str, Any]:
         "relaxation": share.record.relaxation,
         "rules": [asdict(rule) for rule in share.record.rules],
         "log": {"mode": share.record.log, **asdict(share.log.lag())},
-        "replayed": {"records": share.content.replayed, "seconds": share.content.replay_seconds},
-        "taken_over": [asdict(each) for each in share.taken_over.copy()],
+        "replayed": {
+            "records": share.content.restored.records,
+            "seconds": share.content.replay_seconds,
+        },
+        "taken_over": [asdict(each) for each in share.lost_since(0.0)],
         "locks": share.locks.count(),
         "nodes": nodes,
         "traffic": [

@@ -14,7 +14,7 @@ Flush, Release, Recalled) is taken at once, because it is the latest whatever el
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import OrderedDict, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import inf
@@ -67,6 +67,10 @@ GIVEN = 4
 """Blocks that who has had a file cut is going to write next, perhaps; each is 21 bytes on the wire.
 With 8 or 16 the traces of `bench overlay` wait for nothing less."""
 
+RESTING = 4096
+"""Files that nodes had alone and have closed, and whose content is kept there for the next open.
+Of more the one that was closed first is asked back: home remembers each."""
+
 
 @dataclass(slots=True)
 class _Asked:
@@ -88,6 +92,7 @@ class Directory:
         self._asks: dict[int, _Asked] = {}
         self._asked = 0
         self._grants = base
+        self._resting: OrderedDict[FileId, None] = OrderedDict()  # perhaps: that is looked up
 
     # What nodes ask.
 
@@ -129,16 +134,31 @@ class Directory:
         known.open.discard(node)
         if known.native != node:
             known.drop(node)
+        else:
+            self._resting[file] = None
+            self._resting.move_to_end(file)
         # What is still said to updates of before may come when the node has got others.
-        late = [
-            number
-            for number, asked in self._asks.items()
-            if (asked.node, asked.message.file) == (node, file)
-            and isinstance(asked.message, Update | Granted)
-        ]
-        for number in late:
-            del self._asks[number]
-        return self._alone(known, file, now)
+        for number, asked in list(self._asks.items()):
+            about = (asked.node, asked.message.file)
+            if about == (node, file) and isinstance(asked.message, Update | Granted):
+                del self._asks[number]
+        actions = self._alone(known, file, now)
+        self._tidy(file)
+        return actions + self._surplus(now)
+
+    def _surplus(self, now: float) -> list[Action]:
+        """Ask back what has rested for the longest time, if too much does."""
+        actions: list[Action] = []
+        while len(self._resting) > RESTING:
+            file, _ = self._resting.popitem(last=False)
+            known = self._files.get(file)
+            if known is not None and known.rests:
+                actions.append(self._ask_back(known, file, UNCUT, now))
+        return actions
+
+    def _ask_back(self, known: FileRecord, file: FileId, cut: int, now: float) -> Action:
+        engage = Engage(file, 0, 0, cut, known.grant)
+        return self._ask(known.native or HOME, engage, None, now)
 
     def _alone(self, known: FileRecord, file: FileId, now: float) -> list[Action]:
         """The file is native again, where one node has it open and nobody waits for any of it."""
@@ -213,17 +233,19 @@ class Directory:
             return []
         known.over = True
         actions: list[Action] = []
-        if known.native is not None and known.native not in known.open and not known.queue:
-            engage = Engage(file, 0, 0, 0, known.grant)
-            actions.append(self._ask(known.native, engage, None, now))
+        if known.rests:
+            actions.append(self._ask_back(known, file, 0, now))
         self._tidy(file)
         return actions
 
     def _tidy(self, file: FileId) -> None:
-        """What is known of a file that is no more stays as long as there are requests for it."""
+        """What is known of a file that is no more, or of which no node has anything, stays while
+        there are requests for it. Versions and grants of a later record are greater than its."""
         known = self._files.get(file)
-        if known is not None and known.over and not known.queue:
-            del self._files[file]
+        if known is None or known.queue or not (known.over or known.idle):
+            return
+        self._base = max(self._base, known.newest) + 1
+        del self._files[file]
 
     # What nodes answer.
 
@@ -256,45 +278,32 @@ class Directory:
         elif not (isinstance(about, Native) and isinstance(message, Done)):
             got, to = type(message).__name__, type(about).__name__
             raise ValueError(f"{got} in reply to {to}")  # noqa: TRY004
-        return actions + self._settle([number], now)
+        actions += self._settle([number], now)
+        self._tidy(about.file)
+        return actions
 
     # Nodes that come and go.
 
-    def lost(self, node: NodeId, now: float) -> list[Action]:
+    def lost(self, node: NodeId, now: float, *, left: bool = False) -> list[Action]:
         """The node's lease is over, and it has stopped by itself to use what it had. Home goes on
-        with what it has and what the log says. Nothing that the node sent before may come after
-        this, unless it joins again."""
-        actions: list[Action] = []
-        for file, known in self._files.items():
-            if known.native == node:
-                known.native, known.seized = None, True
-                known.base += 2
-                actions.append(Replay(file, None))
-                for record in known.blocks.values():
-                    record.version, record.seized = record.version + 2, True
-            seized = []
-            for number, record in known.blocks.items():
-                if record.owner == node:
-                    # 2, because the lost owner may have counted what it gave as 1.
-                    record.owner, record.version, record.seized = HOME, record.version + 2, True
-                    seized.append(number)
-            if seized:
-                actions.append(Replay(file, tuple(sorted(seized))))
+        with what it has and what the log says. What the node sent before must not come after this,
+        unless it joins again; left: it does not."""
+        found = [(file, known.lose(node, left)) for file, known in self._files.items()]
+        actions: list[Action] = [Replay(file, numbers) for file, numbers in found if numbers != ()]
         return actions + self._gone(node, now, everything=True)
 
     def rejoining(self, node: NodeId, now: float) -> list[Action]:
         """The node has a new connection, and reset itself: it has no copies, and is going to send
         what it owned with Release before it asks anything. Its old connection is dead."""
+        for known in self._files.values():
+            known.brings |= node in known.open
         return self._gone(node, now, everything=False)
 
     def rejoined(self, node: NodeId, now: float) -> list[Action]:
         """It has sent all of that. Also: it leaves, having given everything back."""
         for known in self._files.values():
-            if known.native == node:
-                known.native = None
-            for record in known.blocks.values():
-                if record.owner == node:
-                    record.owner = HOME
+            known.native = None if known.native == node else known.native
+            known.drop(node)
         return self._gone(node, now, everything=True)
 
     def _gone(self, node: NodeId, now: float, everything: bool) -> list[Action]:
@@ -334,8 +343,10 @@ class Directory:
     def granted(self, file: FileId, number: int, node: NodeId) -> int:
         """Under which right the node had written what it has just given of the block, or logged;
         of what others may write by now, a later one. Of home's own changes, the node being HOME,
-        their number."""
-        known = self._file(file)
+        their number. Of what nothing is known of any more, one that is later than all before."""
+        known = self._files.get(file)
+        if known is None:
+            return self._grant()
         record = known.blocks.get(number)
         if record is not None and record.owner == node != HOME:
             return record.grant
@@ -354,7 +365,7 @@ class Directory:
     def _file(self, file: FileId) -> FileRecord:
         known = self._files.get(file)
         if known is None:
-            known = self._files[file] = FileRecord(self._base)
+            known = self._files[file] = FileRecord(self._base, grant=self._grant())
         return known
 
     def _queue(self, request: Request, now: float) -> list[Action]:
@@ -521,7 +532,7 @@ class Directory:
         return [self._ask(node, known.update(request.file, ATTRIBUTES, 1), None, now)]
 
     def _make_native(self, known: FileRecord, node: NodeId) -> None:
-        known.native, known.seized = node, False
+        known.native, known.seized, known.brings = node, False, False
         known.grant = known.native_grant = self._grant()
         for record in known.blocks.values():
             record.sharers = record.readers = NOBODY

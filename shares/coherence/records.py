@@ -81,8 +81,9 @@ class Request:
 @dataclass(slots=True)
 class FileRecord:
     """What is known of a file. grant: the number of the latest right to write all of it, natively
-    or as home, which cuts; native_grant: of the former. over: it is no more, and only requests keep
-    this."""
+    or as home, which cuts; native_grant: of the former. brings: a node was lost that had it open,
+    and may bring what it wrote under a grant that is known here. over: it is no more, and only
+    requests keep this."""
 
     base: int
     relaxation: float = 0.0
@@ -93,7 +94,26 @@ class FileRecord:
     grant: int = 0
     native_grant: int = 0
     seized: bool = False
+    brings: bool = False
     over: bool = False
+
+    @property
+    def rests(self) -> bool:
+        """Whether the node that had it alone has closed it, and nobody has asked for it since."""
+        return self.native is not None and self.native not in self.open and not self.queue
+
+    @property
+    def idle(self) -> bool:
+        """Whether no node has anything of it, or may bring any of it, so that all is as of a file
+        that was never opened, but for numbers."""
+        if self.open or self.native is not None or self.seized or self.brings:
+            return False
+        return all(r.owner == HOME and not r.sharers and not r.seized for r in self.blocks.values())
+
+    @property
+    def newest(self) -> int:
+        """The latest version of any block."""
+        return max((record.version for record in self.blocks.values()), default=self.base)
 
     def record(self, number: int) -> Record:
         found = self.blocks.get(number)
@@ -138,6 +158,23 @@ class FileRecord:
             record.owner in {HOME, node} and record.sharers <= {node}
             for record in self.blocks.values()
         )
+
+    def lose(self, node: NodeId, left: bool) -> tuple[int, ...] | None:
+        """The node is no more; left: for good. Of which blocks home goes on with what the log
+        says; None: of all that it has."""
+        alone, seized = self.native == node, []
+        self.brings |= not left and (alone or node in self.open)
+        if alone:
+            self.native, self.seized, self.base = None, not left, self.base + 2
+            for record in self.blocks.values():
+                record.version, record.seized = record.version + 2, not left
+        for number, record in self.blocks.items():
+            if record.owner == node:
+                # 2, because the lost owner may have counted what it gave as 1.
+                record.owner, record.version = HOME, record.version + 2
+                record.seized = not left
+                seized.append(number)
+        return None if alone else tuple(sorted(seized))
 
     def drop(self, node: NodeId) -> None:
         """The node has nothing of it any more."""

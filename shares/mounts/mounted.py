@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import logging
 import os
 import shutil
 from collections.abc import Callable
@@ -15,8 +16,11 @@ from typing import Any
 from satchel.errors import ConflictError, NotFoundError
 from shares.fuse import Session, SessionOptions, Window
 from shares.nodes.buffer import Buffer
+from shares.nodes.losses import TakenOver
 from shares.nodes.member import Member
 from shares.nodes.membership import Caller, Ends
+
+log = logging.getLogger(__name__)
 
 
 class MountedShare:
@@ -51,7 +55,9 @@ class MountedShare:
             raise ConflictError(f"a share is mounted at {mountpoint} already") from error
         try:
             buffer = Buffer(self._folder / "blocks", limit)
-            self._member = Member(call, share, name, buffer, wait=wait, make=Window)
+            self._member = Member(
+                call, share, name, buffer, wait=wait, make=Window, lost=self._tell
+            )
             try:
                 options = SessionOptions(name=f"satchel:{share}")
                 self._session = Session(self._member.node, mountpoint, options)
@@ -79,6 +85,10 @@ class MountedShare:
         """The node's, with the share and the mountpoint."""
         where = {"share": self.share, "mountpoint": str(self.mountpoint)}
         return where | self._member.node.status()
+
+    def _tell(self, lost: TakenOver) -> None:
+        told = f"home went on without {lost.name} (node {lost.node}): {lost.why}"
+        log.warning("the share %s: %s; %s", self.share, told, lost.restored)
 
     def _put_away(self) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)

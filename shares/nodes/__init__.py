@@ -12,15 +12,17 @@ Modules: hub (what a node asks of home), operations (what a program asks of a no
 membership (how a node joins), names and marks (what a node remembers), naming and statics (what it
 answers by that), access, sending (what a node sends home), settling (when it does), opening (what
 home's answer to an open makes of a file), handles and uses (who uses the files that are open),
-content and node (the node that acts), files (the file API), member (a node that joins again).
+content and node (the node that acts), losses (whom home went on without), files (the file API),
+member (a node that joins again).
 """
 
-from shares.nodes import codec
+from shares.nodes import codec, losses
 from shares.nodes.buffer import Buffer
 from shares.nodes.codec import encode
 from shares.nodes.extent import BLOCK, Extent
 from shares.nodes.files import RawFile, find, open_file
-from shares.nodes.hub import Hub, Made, Opened, Unmade
+from shares.nodes.hub import Hub, Lease, Made, Opened, Unmade
+from shares.nodes.losses import LOSSES_KEPT, Losses, Restored, TakenOver
 from shares.nodes.marks import Marks
 from shares.nodes.member import Member
 from shares.nodes.membership import Caller, Ends, Join, Joined, LeaseOver, Membership
@@ -48,6 +50,7 @@ __all__ = [
     "FLOCK",
     "IDLE_FILES",
     "IDLE_SECONDS",
+    "LOSSES_KEPT",
     "ROOT",
     "WRITTEN_SECONDS",
     "Attributes",
@@ -62,8 +65,10 @@ __all__ = [
     "Hub",
     "Join",
     "Joined",
+    "Lease",
     "LeaseOver",
     "LockKind",
+    "Losses",
     "Made",
     "Marks",
     "Member",
@@ -73,11 +78,14 @@ __all__ = [
     "Operations",
     "RawFile",
     "RemoteHub",
+    "Restored",
+    "TakenOver",
     "Unmade",
     "Usage",
     "answer_request",
     "codec",
     "encode",
     "find",
+    "losses",
     "open_file",
 ]

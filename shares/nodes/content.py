@@ -22,6 +22,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import replace
+from math import inf
 from typing import Any
 
 from satchel.errors import IntegrityError
@@ -105,6 +106,7 @@ class Content(Opening, Settling):
         self._deferred: defaultdict[FileId, list[tuple[Message, Reply]]] = defaultdict(list)
         self._under_way: Counter[FileId] = Counter()
         self._bringing = False
+        self._leased = -inf  # by this membership
         self._changed = threading.Condition()
         self._sender = Sender(self._changed, self._machine, self._block, self._go_on, hub, wait)
         self._windows = Windows(make, self._machine, buffer)
@@ -116,7 +118,7 @@ class Content(Opening, Settling):
         """The node has joined again: what was written here goes home first. Nothing is valid any
         more, and the files have to be opened again before anything else is asked."""
         with self._changed:
-            self._hub = hub
+            self._hub, self._leased = hub, -inf
             for file in self._files.values():
                 self._copies.take_back_all(file)
                 file.complete = False
@@ -524,12 +526,17 @@ class Content(Opening, Settling):
             self._machine.heard(sent)
             self._windows.heard()
 
-    def leased(self, until: float, mark: int) -> None:
-        """Home has answered it: strong copies are good until then, what was sent is at home."""
+    def leased(self, hub: Hub, until: float, mark: int = 0) -> bool:
+        """That home has heard this node: strong copies are good until then, what was given before
+        the mark is at home. Whether this is still the membership that it is about."""
         with self._changed:
-            self._machine.leased(until)
+            if hub is not self._hub:
+                return False
+            self._leased = max(self._leased, until)
+            self._machine.leased(self._leased)
             self._machine.confirmed(mark)
             self._windows.heard()
+            return True
 
     def status(self) -> dict[str, Any]:
         """Traffic by kind of message; of each file its policy, and blocks by what they are. hot:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from shares.coherence import FileId, Message, NodeId
+from shares.nodes.losses import TakenOver
 from shares.nodes.operations import Attributes, Changes, Entry, LockKind, Usage
 
 
@@ -62,6 +63,15 @@ class Unmade:
     file: Attributes | None = None
 
 
+@dataclass(frozen=True)
+class Lease:
+    """Home's answer to a heartbeat. seconds: for how many from when that was said the node's strong
+    copies are good; taken_over: as `beat` says"""
+
+    seconds: float
+    taken_over: list[TakenOver]
+
+
 class Hub(Protocol):
     """A node's connection to home.
 
@@ -92,10 +102,19 @@ class Hub(Protocol):
         """Whether home is reached now. While it is not, requests wait."""
         ...
 
-    def beat(self, heard: Callable[[], None]) -> float:
-        """Tell home that this node is there: for how many seconds from when this was called its
-        strong copies are good. A node calls it every third of that, or of the relaxation. heard:
-        is called when home's answer comes, after all that home said before it, before the rest."""
+    def beat(self, since: float, heard: Callable[[Lease | None], None]) -> None:
+        """Tell home that this node is there. A node does so every third of the lease, or of the
+        relaxation, when the last one is answered. since: home names the nodes that it went on
+        without later than that (`at`), those that it still tells of. heard: is called once with
+        home's answer, after all that home said before it, before the rest; with None where there
+        will be none. What was posted before is at home then. Never waits."""
+        ...
+
+    def ping(self, heard: Callable[[], None]) -> None:
+        """Find out whether home still hears this node: `heard` is called when it does, as
+        `listen`'s callbacks are but ahead of what home says else, and the strong copies are good
+        for a lease from when this was called. What waits for its turn, in either direction, holds
+        neither up. Not called where the connection ends before. Never waits."""
         ...
 
     def leave(self) -> None:

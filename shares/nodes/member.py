@@ -12,6 +12,7 @@ from contextlib import suppress
 
 from satchel.errors import NotFoundError, SatchelError
 from shares.nodes.buffer import Buffer
+from shares.nodes.losses import TakenOver
 from shares.nodes.membership import Caller, Ends, Membership
 from shares.nodes.node import Node
 from shares.nodes.windows import Make
@@ -38,14 +39,15 @@ class Member:
         *,
         wait: float | None = 30.0,
         make: Make | None = None,
+        lost: Callable[[TakenOver], None] = lambda lost: None,
     ) -> None:
-        """Join. call: as for Membership; wait, make: as for Node. Raises what Membership.join
+        """Join. call: as for Membership; wait, make, lost: as for Node. Raises what Membership.join
         does."""
         self.share = share
         self._call, self._name, self._wait = call, name, wait
         self._closed = threading.Event()
         self._membership = Membership(call, share, name, patience=wait)
-        self.node = Node(self._membership.join(JOIN_SECONDS), buffer, wait, make)
+        self.node = Node(self._membership.join(JOIN_SECONDS), buffer, wait, make, lost)
         self._membership.over = self._over
 
     def close(self) -> None:

@@ -31,7 +31,7 @@ from shares.coherence import NodeId
 from shares.nodes import codec
 from shares.nodes.remote import RemoteHub
 
-VERSION = 7
+VERSION = 8
 
 PATIENCE_SECONDS = 30.0
 """Without a connection, until a call fails."""
@@ -124,6 +124,7 @@ class Conversation(Protocol):
         arrived: Callable[[bytes], None] | None = None,
         failed: Callable[[SatchelError], None] | None = None,
     ) -> None: ...
+    def ping(self, answered: Callable[[], None]) -> None: ...
 
 
 class Caller(Protocol):
@@ -216,6 +217,9 @@ class Membership:
                 threading.Thread(target=failed, args=(problem,), name="failed post").start()
 
         self._caller.duplex.post(payload, arrived, say)
+
+    def ping(self, heard: Callable[[], None]) -> None:
+        self._caller.duplex.ping(heard)
 
     def serve(self, answer: Callable[[bytes, Reply], None]) -> None:
         self._answer = answer

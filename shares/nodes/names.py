@@ -70,7 +70,7 @@ class Names:
     def leased(self, until: float) -> None:
         """Home waits for this node until then, by `clock`."""
         with self._lock:
-            self._until = until
+            self._until = max(self._until, until)
 
     def mark(self) -> int:
         with self._lock:

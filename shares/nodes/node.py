@@ -29,7 +29,8 @@ from shares.nodes.buffer import Buffer
 from shares.nodes.content import Content
 from shares.nodes.extent import Extent
 from shares.nodes.handles import appends, file_of, number, writes_to
-from shares.nodes.hub import Hub, Opened
+from shares.nodes.hub import Hub, Lease, Opened
+from shares.nodes.losses import Losses, TakenOver
 from shares.nodes.naming import checked, uncached
 from shares.nodes.operations import (
     FLOCK,
@@ -54,6 +55,9 @@ T = TypeVar("T")
 WRITE_BACK_SECONDS = 5.0
 """How long a native file's writes may be here alone, where writes are logged at all."""
 
+FIRST_LEASE = 3.0
+"""Seconds, until home has told."""
+
 SHORTEST = 0.1
 """Seconds of relaxation for which heartbeats are still made more frequent."""
 
@@ -68,9 +72,15 @@ class Node(Statics):
     """Operations over a hub. Thread-safe."""
 
     def __init__(
-        self, hub: Hub, buffer: Buffer, wait: float | None = 30.0, make: Make | None = None
+        self,
+        hub: Hub,
+        buffer: Buffer,
+        wait: float | None = 30.0,
+        make: Make | None = None,
+        lost: Callable[[TakenOver], None] = lambda lost: None,
     ) -> None:
-        """Begins to listen at once. wait, make: as for Content."""
+        """Begins to listen at once. wait, make: as for Content; lost: is told of each node that
+        home goes on without."""
         super().__init__()
         self._hub = hub
         self._wait = wait
@@ -79,9 +89,12 @@ class Node(Statics):
         self._over: OSError | None = None
         self.content = Content(hub, buffer, wait, make, self._engaged)
         self._uses = Uses()
+        self._losses = Losses(lost)
         self._numbers = itertools.count(1)
         self._ended = threading.Event()
         self._relaxation = inf
+        self._lease: tuple[Hub, float] | None = None  # which has told it; seconds
+        self._beats: Hub | None = None  # which has not answered yet
         self._look = threading.Event()
         hub.listen(self.content.answer, self._stale)
         self._threads = [
@@ -488,24 +501,40 @@ class Node(Statics):
     # Threads.
 
     def _beat(self) -> None:
-        lease = 3.0
         while True:
-            lease = self._heartbeat() or lease
+            self._heartbeat()
+            lease = self._lease[1] if self._lease else FIRST_LEASE
             if self._ended.wait(min(lease, self._relaxation) / 3):
                 return
 
-    def _heartbeat(self) -> float | None:
-        """The lease in seconds; None where home is not reached."""
+    def _heartbeat(self) -> None:
+        """Behind content that is on its way it may take longer than a lease until home answers: a
+        ping tells whether home hears this node, and nothing else."""
+        hub = self._hub
+        if self._lease is not None and self._lease[0] is hub:
+            hub.ping(partial(self._pinged, hub, clock.now() + self._lease[1]))
+        if self._beats is hub:
+            return
         self.content.collect()
+        self._beats = hub
         sent, mark = clock.now(), self.content.beating()
-        try:
-            lease = self._hub.beat(partial(self.content.heard, sent))
-        except OSError as error:
-            log.info("home does not hear this node: %s", error)
-            return None
-        self.content.leased(sent + lease, mark)
-        self._names.leased(sent + lease)
-        return lease
+        hub.beat(self._losses.latest, partial(self._beaten, hub, sent, mark))
+
+    def _pinged(self, hub: Hub, until: float) -> None:
+        if self.content.leased(hub, until):
+            self._names.leased(until)
+
+    def _beaten(self, hub: Hub, sent: float, mark: int, lease: Lease | None) -> None:
+        if self._beats is hub:
+            self._beats = None
+        if lease is None:
+            return
+        until = sent + lease.seconds
+        self.content.heard(sent)
+        if self.content.leased(hub, until, mark):
+            self._lease = hub, lease.seconds
+            self._names.leased(until)
+        self._losses.heard(lease.taken_over)
 
     def _write_back(self) -> None:
         while not self._ended.is_set():
@@ -528,12 +557,13 @@ class Node(Statics):
                     self.content.sync(opened)
 
     def status(self) -> dict[str, Any]:
-        """For status pages: traffic by kind of message, and how far each copy is behind."""
+        """For status pages: traffic by kind of message, how far each copy is behind, and whom home
+        went on without."""
         found, paths = self.content.status(), self._names.paths()
         for file in found["files"]:
             path = paths.get(file["file"])
             file["path"] = None if path is None else path.decode(errors="replace")
-        return found
+        return found | {"taken_over": self._losses.status()}
 
 
 def changes_nothing(known: Attributes | None, changes: Changes) -> bool:

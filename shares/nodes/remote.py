@@ -8,14 +8,17 @@ A channel carries payloads of bytes in both directions, in order; `wire.duplex` 
 from __future__ import annotations
 
 import errno
+import logging
 from collections.abc import Callable
 from typing import Any, Protocol, get_type_hints
 
 from satchel.errors import IntegrityError
 from shares.coherence import FileId, Message, NodeId
 from shares.nodes import codec
-from shares.nodes.hub import Hub, Made, Opened, Unmade
+from shares.nodes.hub import Hub, Lease, Made, Opened, Unmade
 from shares.nodes.operations import Attributes, Changes, Entry, LockKind, Usage
+
+log = logging.getLogger(__name__)
 
 CALLS = frozenset(
     {
@@ -66,6 +69,10 @@ class Channel(Protocol):
         """As Hub.post, with the bytes of both messages."""
         ...
 
+    def ping(self, heard: Callable[[], None]) -> None:
+        """As Hub.ping."""
+        ...
+
     def serve(self, answer: Callable[[bytes, Callable[[bytes], None]], None]) -> None:
         """Who answers requests of the other side."""
         ...
@@ -102,10 +109,19 @@ class RemoteHub:
     def connected(self) -> bool:
         return self._channel.connected
 
-    def beat(self, heard: Callable[[], None]) -> float:
-        call = codec.encode_call("beat", [])
-        payload = self._channel.request(call, lambda _: heard())
-        return self._result("beat", payload)  # type: ignore[no-any-return]
+    def beat(self, since: float, heard: Callable[[Lease | None], None]) -> None:
+        def take(payload: bytes) -> None:
+            try:
+                lease = codec.decode_reply(payload, Lease)
+            except (OSError, IntegrityError) as error:
+                log.warning("home does not take heartbeats: %s", error)
+                lease = None
+            heard(lease)
+
+        self._channel.post(codec.encode_call("beat", [since]), take, lambda _: heard(None))
+
+    def ping(self, heard: Callable[[], None]) -> None:
+        self._channel.ping(heard)
 
     def leave(self) -> None:
         self._call("leave")
@@ -246,6 +262,9 @@ def answer_request(hub: Hub, payload: bytes, reply: Callable[[bytes], None]) -> 
                 (file,) = arguments
                 say = hub.close if name == "close" else hub.written
                 say(file, lambda found: reply(codec.encode_result(found)))
+            elif name == "beat":
+                (since,) = arguments
+                hub.beat(since, lambda lease: reply(codec.encode_result(lease)))
             else:
                 reply(codec.encode_result(getattr(hub, name)(*arguments)))
         else:

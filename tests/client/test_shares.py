@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import pytest
 from satchel.errors import NotFoundError, UsageError
 from testbed.roles import client_settings
 from testbed.sshd import Sshd
-from tests.client.commands import Commands
+from tests.client.commands import SATCHEL, Commands
 from tests.homeserver.program import Program
 from tests.needs import requires
 from tests.waiting import eventually
@@ -49,10 +50,10 @@ class Owner(Commands):
         place = self.folder / "sshd"
         self.sshd = Sshd.start(place, authorized=[self._key.public], port=port)
 
-    def add(self, name: str) -> Path:
+    def add(self, name: str, *words: str) -> Path:
         root = self.folder / name
         root.mkdir()
-        done = self.program.run("share", "add", str(root))
+        done = self.program.run("share", "add", *words, str(root))
         assert done.returncode == 0, done.stderr
         return root
 
@@ -143,6 +144,34 @@ def test_a_connection_that_ends_is_made_again_and_nothing_is_lost(owner: Owner) 
         file.write(b", after")
         os.fsync(file.fileno())
     assert (root / "f").read_bytes() == b"before, meanwhile, after"
+
+
+def test_a_mount_tells_which_node_home_went_on_without(owner: Owner) -> None:
+    """What a lost node's log gave back was told at home alone: who waited for it did not hear."""
+    owner.add("photos", "--log", "sync")
+    here, place = owner.mounts("one"), owner.folder / "two"
+    place.mkdir()
+    words = ["--config", str(owner.config), "mount", "photos", str(place)]
+    with subprocess.Popen([SATCHEL, *words]) as gone:
+        assert eventually(lambda: os.path.ismount(place), 60)
+        written = os.open(place / "file", os.O_WRONLY | os.O_CREAT)
+        os.write(written, b"written")
+        gone.kill()
+    with suppress(OSError):  # nobody answers
+        os.close(written)
+    assert eventually(lambda: not os.path.ismount(place), 60)
+    assert eventually(lambda: owner.status()[0]["taken_over"], 60)
+    ((told,),) = [row["taken_over"] for row in owner.status()]
+    assert "nothing was heard of it" in told["why"]
+    assert told["seconds_ago"] < 60
+    restored = told["restored"]
+    assert (restored["files"], restored["blocks"], restored["failed_blocks"]) == (1, 1, 0)
+    assert restored["bytes"] >= 7
+    assert "nodes that home went on without" in owner.types("share", "status").stdout
+    assert (here / "file").read_bytes() == b"written"
+    said = (owner.folder / "state/mount.log").read_text()
+    assert said.count("home went on without") == 1
+    assert "its write log had 1 blocks of 1 files" in said
 
 
 def test_what_cannot_be_mounted_is_said(owner: Owner) -> None:

@@ -108,7 +108,7 @@ def test_a_node_that_sends_anything_harms_nobody_else(
         data = b""
         for number, payload in enumerate(payloads, 1):
             data += HEADER.pack(len(payload), Kind.REQUEST, number, 0) + payload
-        beat = b'\x40["beat"]'
+        beat = b'\x40["beat", 0.0]'
         connection.sendall(data + HEADER.pack(len(beat), Kind.REQUEST, 999, 0) + beat)
         reader = connection.makefile("rb")
         kind, number = Kind.HELLO, 0

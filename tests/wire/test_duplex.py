@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 
 from tests.waiting import eventually
 from wire import Caller, Duplex, Ended, Listener, PeerFailed, PeerUnreachable, Reply
-from wire.duplex import HEADER, Kind
+from wire.duplex import AHEAD_LIMIT, HEADER, PART, Kind
 from wire.errors import LocalProtocolError, RemoteProtocolError
 
 
@@ -327,6 +327,7 @@ def _folder(factory: pytest.TempPathFactory) -> Path:
         HEADER.pack(0, 77, 0, 0),
         HEADER.pack(0, Kind.MESSAGE, 0, 1),
         HEADER.pack(0, Kind.REPLY, 9, 0),
+        HEADER.pack(16 << 20, Kind.PART, 0, 0) + bytes(16 << 20) + HEADER.pack(1, Kind.PART, 0, 0),
     ],
 )
 def test_frames_that_are_none_end_the_conversation(short_path: Path, frame: bytes) -> None:
@@ -381,3 +382,52 @@ def test_frames_have_these_bytes() -> None:
     reading.join()
     duplex.end("")
     assert time.monotonic() - duplex.heard < 60
+
+
+def test_long_frames_are_whole_when_connections_break_within_them(short_path: Path) -> None:
+    there = Side()
+    content = [random.Random(n).randbytes(3 * PART + n) for n in range(20)]
+    with conversation(short_path, Side(), there) as (caller, server):
+        assert caller.duplex.ask(b"well?") == b"re:well?"
+        for payload in content:
+            time.sleep(0.02)
+            caller.duplex.tell(payload)
+            server.duplex.cut()
+        assert caller.duplex.ask(b"all?") == b"re:all?"
+        assert there.messages == content
+        assert server.connections > 5
+
+
+def test_a_ping_goes_ahead_of_what_waits(short_path: Path) -> None:
+    """Whether the other side hears was known when all had come that was said before."""
+    server = Server(short_path / "s", Side())
+    with raw(short_path / "s") as connection:
+        connection.sendall(greeting())
+        assert eventually(lambda: server.duplex.connected)
+        for _ in range(4):
+            server.duplex.tell(bytes(4 << 20))
+        answered = threading.Event()
+        server.duplex.ping(answered.set)
+        reader, kind, before = connection.makefile("rb"), Kind.HELLO, 0
+        while kind != Kind.PING:
+            length, kind, number, _ = HEADER.unpack(reader.read(HEADER.size))
+            before += len(reader.read(length))
+        assert before < 1 << 20
+        assert not answered.is_set()
+        connection.sendall(HEADER.pack(0, Kind.PONG, number, 0))
+        assert answered.wait(10)
+        connection.sendall(HEADER.pack(0, Kind.PONG, number, 0))  # of no ping: nothing comes of it
+    server.duplex.end("")
+    server.listener.close()
+
+
+def test_who_pings_and_reads_nothing_has_nothing_kept(short_path: Path) -> None:
+    server = Server(short_path / "s", Side())
+    with raw(short_path / "s") as connection:
+        connection.sendall(greeting())
+        for _ in range(200):
+            connection.sendall(HEADER.pack(0, Kind.PING, 7, 0) * 1000)
+        assert eventually(lambda: server.duplex.connected)
+        assert len(server.duplex._unwritten) <= AHEAD_LIMIT + 2
+    server.duplex.end("")
+    server.listener.close()

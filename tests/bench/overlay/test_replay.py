@@ -6,12 +6,13 @@ from random import Random
 
 import pytest
 
+from bench.overlay.least import least
 from bench.overlay.network import FRAME, Clock, Line, Link, Traffic, size_of
 from bench.overlay.plan import Plan
-from bench.overlay.replay import OPTIMAL, replay
+from bench.overlay.replay import OPTIMAL, replay, replay_learnt
 from bench.overlay.splits import Workload
 from bench.overlay.trace import ABSENT, Access, File, Kind, Trace
-from shares.coherence import Blocks, Fetch, FileId, Push
+from shares.coherence import POLICIES, Blocks, Fetch, FileId, Flush, Push
 from shares.nodes import encode
 from wire.duplex import HEADER
 
@@ -210,3 +211,32 @@ def test_a_replay_is_the_same_each_time() -> None:
     one, two = (replay(plan(4096, *PING_PONG * 3), "delayed-update", LINK) for _ in range(2))
     assert one.latencies == two.latencies
     assert one.traffic.bytes == two.traffic.bytes
+
+
+def test_no_policy_moves_less_than_each_version_that_is_read_once() -> None:
+    turn = (
+        (HERE, W, 0, 10),
+        (HERE, W, 0, 10),
+        (AWAY, R, 0, 10),
+        (AWAY, W, 0, 4096),
+        (HERE, R, 0, 9),
+    )
+    made = plan(4096, *turn, *turn)
+    bound = least(made)
+    # Each turn brings the block there and back; the close at the end its file's time.
+    block, extent = 10 + 4096, 10 + 40
+    assert bound.bytes["content"] == 4 * block + extent
+    assert bound.closes == size_of(Flush(FileId(1), -1, 1, (-1,)), lambda file, number: 40)
+    for name in (*POLICIES, OPTIMAL):
+        found = replay(made, name, LINK).traffic
+        assert bound.total <= found.total
+        assert bound.total - bound.closes <= found.total - found.closes
+
+
+def test_what_predicted_has_learnt_it_does_at_once_the_next_time() -> None:
+    """The other node reads the block after each second write."""
+    turn = ((HERE, W, 0, 10), (HERE, W, 0, 10), (AWAY, R, 0, 10))
+    made = plan(4096, *PING_PONG[:2], *turn * 10)
+    first, learnt = replay(made, "predicted", LINK), replay_learnt(made, LINK)
+    assert sum(learnt.latencies) < sum(first.latencies)
+    assert learnt.latencies[4] < SLACK < first.latencies[4]

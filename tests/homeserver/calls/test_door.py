@@ -53,7 +53,7 @@ class Stranger:
         self.caller = Caller(path, self)
 
     def greet(self, received: int) -> bytes:
-        said = {"version": 1, "replica": "x", "conversation": "c-1", "received": received}
+        said = {"version": 2, "replica": "x", "conversation": "c-1", "received": received}
         return self.hello or json.dumps(said).encode()
 
     def welcomed(self, hello: bytes) -> int:
@@ -225,10 +225,10 @@ def test_what_home_tells_makes_sense_or_is_refused(said: bytes) -> None:
     [
         b"x",
         b"[]",
-        b'{"version": 2}',
-        b'{"version": 1, "replica": "../x", "conversation": "c", "received": 0}',
-        b'{"version": 1, "replica": "x", "conversation": "c", "received": 7}',
-        b'{"version": 1, "replica": "x", "conversation": "c", "received": -1}',
+        b'{"version": 3}',
+        b'{"version": 2, "replica": "../x", "conversation": "c", "received": 0}',
+        b'{"version": 2, "replica": "x", "conversation": "c", "received": 7}',
+        b'{"version": 2, "replica": "x", "conversation": "c", "received": -1}',
     ],
 )
 def test_a_hello_that_is_none_is_refused(home: Home, hello: bytes) -> None:

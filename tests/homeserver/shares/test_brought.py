@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from shares.nodes import ROOT, Buffer, Member
-from tests.homeserver.shares.conftest import Home
+from tests.homeserver.shares.conftest import LEASE, Home
 from tests.waiting import eventually
 from wire import Caller
 
@@ -40,13 +40,13 @@ def test_what_was_written_without_home_is_brought_however_much_it_is(
     content = random.Random(9).randbytes(4 << 20)
     for turn in range(16):
         node.write(handle.number, turn * len(content), content)
-    assert eventually(lambda: len(home.share.taken_over) == 1)
+    assert eventually(lambda: len(home.share.lost_since(0.0)) == 1)
     caller._path = place
     try:
         assert eventually(lambda: node._joined.is_set() and node._hub.connected, 60)
         node.sync(handle.number, data_only=False)
         assert (home.root / "file").read_bytes() == content * 16
-        assert len(home.share.taken_over) == 1
+        assert len(home.share.lost_since(0.0)) == 1
     finally:
         member.close()
 
@@ -103,4 +103,31 @@ def test_a_node_is_heard_while_what_it_says_is_on_its_way(home: Home, short_path
             member.node.write(handle.number, 0, content)
             member.node.sync(handle.number, data_only=False)
             assert (home.root / "file").read_bytes() == content
-            assert not home.share.taken_over
+            assert not home.share.lost_since(0.0)
+
+
+def test_a_node_reads_what_is_here_while_content_is_on_its_way(
+    home: Home, short_path: Path
+) -> None:
+    """Its heartbeats stood behind that: over a slow link its lease was over until all of it had
+    come, and programs waited as long for files that it had."""
+    home.add()
+    with closing(Slow(short_path / "slow", short_path / "s", 1 << 19)):
+        call = partial(Caller, short_path / "slow")
+        buffer = Buffer(short_path / "buffer", 1 << 24)
+        with closing(Member(call, "photos", "slow", buffer, wait=60.0)) as member:
+            node = member.node
+            _, small = node.create(ROOT, b"small", 0o644, os.O_RDWR, UID, GID)
+            node.write(small.number, 0, b"small")
+            _, large = node.create(ROOT, b"large", 0o644, os.O_RDWR, UID, GID)
+            node.write(large.number, 0, random.Random(4).randbytes(6 << 20))
+            syncing = threading.Thread(target=node.sync, args=(large.number, False))
+            syncing.start()
+            longest = 0.0
+            while syncing.is_alive():
+                began = time.monotonic()
+                assert node.read(small.number, 0, 5) == b"small"
+                longest = max(longest, time.monotonic() - began)
+                time.sleep(0.05)
+            assert longest < LEASE
+            assert not home.share.lost_since(0.0)

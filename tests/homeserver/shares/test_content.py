@@ -80,7 +80,7 @@ def test_a_lost_nodes_writes_make_the_file_as_long_as_they_reach(world: World) -
     world.content.replay(world.file, None)
     world.content.finish(world.file)
     assert world.bytes == b"first second\0"
-    assert world.content.replayed == 2
+    assert world.content.restored.records == 2
 
 
 @pytest.mark.parametrize("size", [0, 3, 5, 8, BLOCK + 9])

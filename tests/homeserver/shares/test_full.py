@@ -85,7 +85,7 @@ def test_what_was_logged_is_not_lost_where_it_cannot_be_restored_yet(at_home: At
     file, _ = make(one.node, content=BYTES)
     at_home.fill()
     one.cut_off()
-    assert eventually(lambda: len(home.share.taken_over) == 1)
+    assert eventually(lambda: len(home.share.lost_since(0.0)) == 1)
     two = at_home.join("two").node
     assert two.read(two.open(file, os.O_RDONLY).number, 0, len(BYTES)) == BYTES
     assert home.share.log.lag().bytes >= len(BYTES)

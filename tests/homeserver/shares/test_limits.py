@@ -35,7 +35,7 @@ def test_what_goes_wrong_in_one_look_does_not_keep_lost_nodes(
         patch.setattr(share.content, "save", fails)
         assert failed.wait(10)
     home.join("one").cut_off()
-    assert eventually(lambda: len(share.taken_over) == 1)
+    assert eventually(lambda: len(share.lost_since(0.0)) == 1)
 
 
 def test_a_node_has_so_many_locks_and_no_more(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,6 +101,33 @@ def test_a_nodes_disk_keeps_no_more_of_closed_files_than_its_buffer(
         assert node.read(node.open(file, os.O_RDONLY).number, 0, len(data)) == data
 
 
+def test_home_remembers_nothing_of_files_that_all_have_closed(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It kept a record of each file that was ever opened, until it ended."""
+    monkeypatch.setattr("shares.nodes.uses.IDLE_FILES", 2)
+    monkeypatch.setattr("shares.coherence.directory.RESTING", 20)
+    share = home.add()
+    one, two = home.join("one").node, home.join("two").node
+    for turn in range(200):
+        name = b"%d" % turn
+        entry, handle = one.create(ROOT, name, 0o644, READ_WRITE, os.getuid(), os.getgid())
+        one.write(handle.number, 0, name)
+        one.release(handle.number, 0)
+        if turn % 2:
+            reader = two.open(entry.attributes.file, os.O_RDONLY).number
+            assert two.read(reader, 0, 10) == name
+            two.release(reader, 0)
+    assert eventually(lambda: len(share.directory._files) <= 20 + 2 * 4)
+    for turn in range(200):
+        file = one.lookup(ROOT, b"%d" % turn).attributes.file
+        handle = one.open(file, READ_WRITE)
+        assert one.read(handle.number, 0, 10) == b"%d" % turn
+        one.write(handle.number, 0, b"again")
+        one.release(handle.number, 0)
+    assert eventually(lambda: (home.root / "199").read_bytes() == b"again")
+
+
 def test_a_node_that_asks_too_much_at_once_is_heard_no_more(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -146,7 +173,7 @@ def test_what_a_node_calls_that_there_is_not_is_counted_together(home: Home) -> 
     one = home.join("one")
     for number in range(500):
         one.membership.post(codec.encode_call(f"word {number}", []), lambda _: None)
-    assert one.node.hub.beat(lambda: None) > 0
+    one.node.hub.usage()
     (session,) = share.sessions.values()
     assert len(session.traffic) <= 201
     assert session.traffic["in", "other"] > 250

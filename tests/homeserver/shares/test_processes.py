@@ -160,7 +160,7 @@ def judged(home: Home, folder: Path, count: int, calm: float) -> dict[str, objec
         "operations": len(history),
         "unknown": unknown,
         "seconds": round(seconds),
-        "taken over": len(home.share.taken_over),
+        "taken over": len(home.share.lost_since(0.0)),
         **faults,
     }
 

@@ -81,13 +81,13 @@ MUTATIONS = {
         directory.Directory, "_given", "if fresh:", "if False:"
     ),
     "home does not replay the log": Mutation(
-        directory.Directory, "lost", "if seized:", "if False:", SYNC
+        records.FileRecord, "lose", "return None", "return (); return None", SYNC
     ),
     "home takes content of any grant": Mutation(
         records.FileRecord, "takes", "record = ", "return True; record = ", OFF
     ),
     "home leaves a lost owner the owner": Mutation(
-        directory.Directory, "lost", "record.owner, record.version", "_, record.version", SYNC
+        records.FileRecord, "lose", "record.owner, record.version", "_, record.version", SYNC
     ),
     "a node keeps an invalidated copy": Mutation(
         node, "invalidate", "block.valid, block.shared", "_, block.shared"

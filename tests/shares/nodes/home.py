@@ -45,6 +45,7 @@ from shares.nodes import (
     Changes,
     Entry,
     Extent,
+    Lease,
     LockKind,
     Made,
     Opened,
@@ -242,10 +243,14 @@ class InProcessHub:
         carried = codec.decode(codec.encode(message))
         self._outbox.put(lambda: self._home.request(self, carried, arrived))
 
-    def beat(self, heard: Callable[[], None]) -> float:
-        self._after_content()
-        self._inbox.put(heard)
-        return self._home.lease
+    def beat(self, since: float, heard: Callable[[Lease | None], None]) -> None:
+        del since
+        lease = Lease(self._home.lease, [])
+        self._outbox.put(lambda: self._inbox.put(lambda: heard(lease)))
+
+    def ping(self, heard: Callable[[], None]) -> None:
+        if self.connected:
+            self._inbox.put(heard)
 
     def leave(self) -> None:
         pass
