@@ -31,7 +31,7 @@ from shares.coherence import NodeId
 from shares.nodes import codec
 from shares.nodes.remote import RemoteHub
 
-VERSION = 7
+VERSION = 8
 
 PATIENCE_SECONDS = 30.0
 """Without a connection, until a call fails."""
