@@ -170,4 +170,4 @@ def _microseconds(file: Path, kind: str, block: str, seconds: float) -> float:
 if __name__ == "__main__":
     SOCKET, SHARE, PLACE, CACHE = sys.argv[1:]
     CALL = partial(Caller, Path(SOCKET))
-    MountedShare(CALL, SHARE, Path(PLACE).name, Path(PLACE), Path(CACHE)).run()
+    MountedShare(CALL, SHARE, Path(PLACE).name, Path(PLACE), Path(CACHE), ahead=True).run()

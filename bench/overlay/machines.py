@@ -172,6 +172,30 @@ class Machines:
         while not over[0]:
             yield
 
+    def make(self, node: NodeId, file: FileId) -> None:
+        """The node has made it by itself; home is told, and nobody waits for that."""
+        self.nodes[node].make(file, self.policies[node])
+        token = self._token(lambda: None)
+
+        def opens() -> None:
+            now = self.clock.now
+            self._act(self.directory.open(node, file, token, now, self.relaxation))
+
+        self.lines[node][0].follow(opens)
+
+    def call_back(self, node: NodeId, file: FileId) -> Waiting:
+        """Home asks the one across, and has its answer behind all that it said before."""
+        over = [False]
+        there, back = self.lines[ACROSS[node]][1], self.lines[ACROSS[node]][0]
+
+        def answered() -> None:
+            over[0] = True
+            self.came(node, file)
+
+        there.follow(lambda: back.follow(answered))
+        while not over[0]:
+            yield
+
     def close(self, node: NodeId, file: FileId) -> None:
         """Home is told, behind all that was sent before; nobody waits for that."""
         self.lines[node][0].follow(

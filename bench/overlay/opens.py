@@ -2,14 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who uses which files at the nodes of a replay, as `shares.nodes.node` does it.
 
-- An open asks home, unless the node has the file open already, as far as it is opened to write.
+- An open asks home, unless the node has the file open already, as far as it is opened to write; or
+  makes it in a folder of its own (`made`).
 - A file that its last program has closed rests: for 30 s, and with 127 others at most. What was
   written goes home behind the close.
 - Who opens a file to read asks for its beginning just before, if no other node writes it.
 - Without relaxation, a file that rests is closed when another node cuts it, or opens it where this
   one alone had it and had written it.
 
-Names are not modelled: a node is taken to remember the attributes that it is promised.
+Other names are not modelled: a node is taken to remember the attributes that it is promised.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from collections import OrderedDict, defaultdict
 from dataclasses import dataclass, field
 from functools import partial
 
-from bench.overlay.machines import ACROSS, Machines, Waiting
+from bench.overlay.machines import ACROSS, OTHER, Machines, Waiting
+from bench.overlay.made import OwnFolders
 from bench.overlay.plan import Step
 from shares.coherence import ATTRIBUTES, FileId, NodeId
 from shares.nodes import AHEAD_OF_OPEN, IDLE_FILES, IDLE_SECONDS, WRITTEN_SECONDS
@@ -42,6 +44,7 @@ class _Use:
 @dataclass
 class Opens:
     machines: Machines
+    folders: OwnFolders
     _uses: defaultdict[tuple[NodeId, FileId], _Use] = field(
         default_factory=lambda: defaultdict(_Use)
     )
@@ -74,6 +77,13 @@ class Opens:
 
     def _ask(self, node: NodeId, step: Step, use: _Use, *, writes: bool) -> Waiting:
         machine, file = self.machines.nodes[node], step.file
+        if node == OTHER:
+            for _ in self.folders.look(file):
+                yield from self.machines.call_back(node, file)
+        elif writes and self.folders.ahead(file):
+            self.machines.make(node, file)
+            use.kept = False
+            return
         cut = step.cut == 0
         machine.opening()
         if cut and file not in machine.files():

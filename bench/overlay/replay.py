@@ -26,6 +26,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from bench.overlay.machines import ACROSS, MOBILE, OTHER, Machines, Waiting
+from bench.overlay.made import OwnFolders
 from bench.overlay.network import Clock, Link, Traffic
 from bench.overlay.opens import Opens
 from bench.overlay.plan import Plan, Step
@@ -111,7 +112,7 @@ class _Replay:
         self.policies = policies or {node: self._policy(policy, node) for node in ACROSS}
         self._machines = Machines(relaxation, self.policies, self._engaged)
         self._clock = self._machines.clock
-        self._opens = Opens(self._machines)
+        self._opens = Opens(self._machines, OwnFolders.of(plan.workload.trace.files))
         self._ahead: defaultdict[tuple[NodeId, FileId], _Ahead] = defaultdict(_Ahead)
         self._done = Replayed()
 

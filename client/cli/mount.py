@@ -68,6 +68,7 @@ def command(
                 settings.data / "shares",
                 limit=limit,
                 wait=wait or None,
+                ahead=True,
             )
             with serve_mount(settings, mounted):
                 run_until_signal(mounted, ready)

@@ -4,12 +4,13 @@
 
 - session: one node, from its joining until its lease is over
 - write log: what was written to blocks that another node owns
+- own folder: one of which a single node knows anything
 
 Modules: native (system calls), index (file ids), tree (names, attributes, content), locks,
 writelog, rights (under which content was written), content (blocks and the log, as home has them),
-grace (a start), session (a node), share
-(the directory acts), homehub (what a node asks), shelf (which shares there are), shares (all of
-them, and their socket), status.
+grace (a start), session (a node), promises and own_folders (what nodes were told), naming and
+makings (names, by home and ahead of it), share (the directory acts), homehub (what a node asks),
+shelf (which shares there are), shares (all of them, and their socket), status.
 """
 
 from homeserver.shares.index import ShareIndexDamaged

@@ -57,6 +57,11 @@ class Grace:
             self._grants[file, number] = max(latest, grant)
             return grant >= latest
 
+    def granted(self, file: FileId) -> int:
+        """The latest grant under which home had content of the file; 0 for none."""
+        with self._lock:
+            return max((had for _, _, had in self._had.get(file, ())), default=0)
+
     def returned(self, node: NodeId) -> None:
         """The node asks for something else: it has released what it had."""
         with self._lock:

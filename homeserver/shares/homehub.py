@@ -17,6 +17,7 @@ from shares.nodes import (
     Lease,
     LockKind,
     Made,
+    Making,
     Opened,
     Unmade,
     Usage,
@@ -60,6 +61,7 @@ class HomeHub:
         self,
         answer: Callable[[Message, Callable[[Message], None]], None],
         stale: Callable[[FileId, bytes | None], None],
+        disown: Callable[[FileId, Callable[[], None]], None],
     ) -> None:
         raise AssertionError("the node listens at its own end")
 
@@ -117,6 +119,17 @@ class HomeHub:
         self, parent: FileId, name: bytes, mode: int, uid: int, gid: int, exclusive: bool
     ) -> tuple[Made, Opened]:
         return self._share.create(self.session, parent, name, mode, uid, gid, exclusive)
+
+    def ids(self, told: Callable[[FileId, int], None]) -> None:
+        told(*self._share.give_ids(self.session))
+
+    def make(
+        self, making: Making, answered: Callable[[tuple[Made, Opened] | OSError | None], None]
+    ) -> None:
+        answered(self._share.made_ahead(self.session, making))
+
+    def make_again(self, making: Making, answered: Callable[[int | OSError | None], None]) -> None:
+        answered(self._share.made_again(self.session, making))
 
     def open(self, file: FileId, writes: bool, cut: bool) -> Opened:
         return self._share.open(self.session, file, writes, cut)

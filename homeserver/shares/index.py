@@ -80,16 +80,34 @@ class Index:
         row = self._base.execute("SELECT id FROM files WHERE inode=? AND birth=?", key).fetchone()
         if row:
             return FileId(row[0])
-        old = self._base.execute("SELECT id FROM files WHERE inode=?", key[:1]).fetchall()
-        for (file,) in old:
-            if file != ROOT:
-                self.forget(FileId(file))
-        if self._next >= self._below:
+        file = self.take(1)
+        self.give(file, status)
+        return file
+
+    def take(self, count: int) -> FileId:
+        """The first of so many ids, which are nobody's else from now on."""
+        if self._next + count > self._below:
             self._reserve()
         file = FileId(self._next)
-        self._next += 1
-        self._write("INSERT INTO files VALUES (?, ?, ?)", (file, *key))
+        self._next += count
         return file
+
+    def give(self, file: FileId, status: Status) -> None:
+        """Note that the inode, a new one, has this id, which was taken. Raises OSError where it was
+        not, or is another's."""
+        if not 0 < file < self._next or self.has(file):
+            raise OSError(errno.EINVAL, f"{file} is no id for a new file")
+        key = _key(status)
+        old = self._base.execute("SELECT id FROM files WHERE inode=?", key[:1]).fetchall()
+        for (other,) in old:
+            if other != ROOT:
+                self.forget(FileId(other))
+        self._write("INSERT INTO files VALUES (?, ?, ?)", (file, *key))
+
+    def has(self, file: FileId) -> bool:
+        """Whether an inode has it."""
+        row = self._base.execute("SELECT 1 FROM files WHERE id=?", (file,)).fetchone()
+        return row is not None
 
     def matches(self, file: FileId, status: Status) -> bool:
         """Whether that is the inode of this id."""

@@ -14,14 +14,16 @@ from dataclasses import replace
 from homeserver.shares.content import Content
 from homeserver.shares.promises import Promises
 from homeserver.shares.session import Session
+from homeserver.shares.shelf import ShareRecord
 from homeserver.shares.tree import Tree
 from shares.coherence import ATTRIBUTES, HOME, Directory, FileId
-from shares.nodes import Attributes, Entry, Made, Unmade
+from shares.nodes import Attributes, Entry, Made, OwnFolder, Unmade
 
 
 class Naming(ABC):
     """The part of a share that is about names. Thread-safe. Raises OSError."""
 
+    record: ShareRecord
     lease: float
     lock: threading.RLock
     tree: Tree
@@ -40,6 +42,8 @@ class Naming(ABC):
     def lookup(self, session: Session, parent: FileId, name: bytes) -> Entry:
         mark = self.promises.asked(session, parent)
         entry = self.tree.lookup(parent, name)
+        while self.promises.call_back(session, entry.attributes.file):
+            entry = self.tree.lookup(parent, name)
         kept = self.promises.told(session, mark, [entry.attributes.file])
         attributes = self._promised(self._current(session, entry.attributes), kept)
         steady = self.promises.steady(mark, parent)
@@ -47,6 +51,7 @@ class Naming(ABC):
 
     def attributes(self, session: Session, file: FileId) -> Attributes:
         mark = self.promises.asked(session)
+        self.promises.call_back(session, file)
         found = self.tree.attributes(file)
         kept = self.promises.told(session, mark, [file])
         return self._promised(self._current(session, found), kept)
@@ -69,6 +74,8 @@ class Naming(ABC):
         """Sizes of files that are being written elsewhere are as home last had them."""
         mark = self.promises.asked(session, folder)
         entries = self.tree.entries(folder, most)
+        while self.promises.call_back(session, *(each.attributes.file for each in entries)):
+            entries = self.tree.entries(folder, most)
         kept = self.promises.told(session, mark, [entry.attributes.file for entry in entries])
         steady = self.promises.steady(mark, folder)
         with self.lock:
@@ -106,7 +113,20 @@ class Naming(ABC):
             found = self.lookup(session, parent, entry.name)
             if found.attributes.file == entry.attributes.file:
                 entry = found
-        return Made(entry, self._folder(session, parent), self._empty(session, entry))
+        folder, empty = self._folder(session, parent), self._empty(session, entry)
+        own = [self._own(session, parent)]
+        if empty:
+            own.append(self._own(session, entry.attributes.file))
+        return Made(entry, folder, empty, tuple(each for each in own if each is not None))
+
+    def _own(self, session: Session, folder: FileId) -> OwnFolder | None:
+        """The folder, if the node may make files in it by itself from now on."""
+        if self.record.log == "sync" or not self.promises.own(session, folder):
+            return None
+        try:  # as the owner's now: who changes the folder calls it back
+            return OwnFolder(folder, *self.tree.whose(folder))
+        except OSError:
+            return None
 
     def _folder(self, session: Session, folder: FileId) -> Attributes | None:
         """Of one in which the node has changed a name."""
@@ -136,8 +156,16 @@ class Naming(ABC):
 
     def remove_folder(self, session: Session, parent: FileId, name: bytes) -> Unmade:
         with self.promises.changing(session, (parent, name)) as changed:
-            changed.append((self.tree.remove_folder(parent, name), None))
+            self._settle_folder(session, parent, name)
+            folder = self.tree.remove_folder(parent, name)
+            self.promises.gone(folder)
+            changed.append((folder, None))
         return Unmade(self._folder(session, parent))
+
+    def _settle_folder(self, session: Session, parent: FileId, name: bytes) -> None:
+        """Whether what has that name, if anything has, is an empty folder is known after this."""
+        with suppress(OSError):
+            self.promises.call_back(session, self.tree.lookup(parent, name).attributes.file)
 
     def rename(
         self,
@@ -152,6 +180,7 @@ class Naming(ABC):
         with self.promises.changing(session, *names) as changed:
             found = self.tree.lookup(parent, name)
             moved = found.attributes.file
+            self._settle_folder(session, new_parent, new_name)
             replaced = self.tree.rename(parent, name, new_parent, new_name, flags)
             for file in (moved, replaced):
                 if file is not None:

@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
+from homeserver.shares.own_folders import OwnFolders
 from homeserver.shares.session import Session
 from shares.coherence import FileId
 from shares.nodes import EVERYTHING, Marks
@@ -30,12 +32,14 @@ Key = tuple[FileId, bytes | None]
 @dataclass
 class _Known:
     """What a node knows: names in these folders, attributes of these files. flushing: how often it
-    is being told to forget everything. writes: files that it has open to write."""
+    is being told to forget everything. writes: files that it has open to write. ahead: whether it
+    makes files by itself in folders of its own."""
 
     folders: set[FileId] = field(default_factory=set)
     files: set[FileId] = field(default_factory=set)
     flushing: int = 0
     writes: set[FileId] = field(default_factory=set)
+    ahead: bool = False
 
     def has(self, key: Key) -> bool:
         file, name = key
@@ -54,6 +58,16 @@ class Recall:
             self._count += 1
             session.tell_stale(file, name, self._done.release)
 
+    def disown(self, owner: Session, folder: FileId, done: Callable[[], None]) -> None:
+        """Call back the owner of a folder as well. Never waits."""
+
+        def over() -> None:
+            done()
+            self._done.release()
+
+        self._count += 1
+        owner.tell_disown(folder, over)
+
     def wait(self) -> None:
         """Until they have forgotten it, or are no more."""
         for _ in range(self._count):
@@ -62,10 +76,12 @@ class Recall:
 
 
 class Promises:
-    """Of one share. Thread-safe; nothing but `changing` and Recall.wait waits.
+    """Of one share. Thread-safe; nothing but `changing`, `asked` of a folder, `call_back` and
+    Recall.wait waits.
 
     What home says to a node is promised where nothing was being changed meanwhile: `asked`, then
-    look, then `told`.
+    look, then `told`. Names in a folder, and its attributes, are looked at when no other node makes
+    files there by itself.
     """
 
     def __init__(self) -> None:
@@ -73,6 +89,7 @@ class Promises:
         self._sessions: dict[Session, _Known] = {}
         self._changing: Counter[FileId] = Counter()
         self._marks = Marks()
+        self._own = OwnFolders()
 
     def joined(self, session: Session) -> None:
         """From now on the node may be told."""
@@ -82,10 +99,11 @@ class Promises:
     def asked(self, session: Session, folder: FileId | None = None) -> int:
         """Home is about to look at something for the node; at names in that folder. A word for
         `told`."""
+        if folder is not None:
+            with self._lock:
+                self._known(session).folders.add(folder)
+            self.call_back(session, folder)
         with self._lock:
-            known = self._known(session)
-            if folder is not None:
-                known.folders.add(folder)
             return self._marks.now
 
     def told(self, session: Session, mark: int, files: Collection[FileId]) -> set[FileId]:
@@ -99,6 +117,7 @@ class Promises:
                 known.files, known.folders = set(files), set()
                 known.flushing += 1
             kept = set() if flush else {file for file in files if self._steady(mark, file)}
+            kept.difference_update(file for _, file in self._own.others(session, files))
         if flush:
             session.tell_stale(EVERYTHING, None, lambda: self._flushed(known))
         return kept
@@ -119,6 +138,7 @@ class Promises:
         with self._lock:
             self._begin(file for file, _ in keys)
             recall = self._recall(session, changed)
+            self._disown(recall, session, [file for file, _ in keys])
         try:
             recall.wait()
             yield changed
@@ -128,6 +148,59 @@ class Promises:
                 self._end(file for file, _ in keys)
                 recall = self._recall(session, changed)
             recall.wait()
+
+    # Folders of a node's own.
+
+    def makes_ahead(self, session: Session) -> None:
+        """The node is given folders of its own from now on."""
+        with self._lock:
+            self._known(session).ahead = True
+
+    def own(self, session: Session, folder: FileId) -> bool:
+        """Whether the folder is the node's own now: no other one knows anything about it, nor is it
+        being changed."""
+        with self._lock:
+            others = [known for other, known in self._sessions.items() if other is not session]
+            known = any(other.has((folder, b"")) for other in others)
+            if known or self._changing[folder] or not self._known(session).ahead:
+                return False
+            given = self._own.give(session, folder)
+            if given:  # what others look at now is not promised to them
+                self._marks.changed([folder])
+            return given
+
+    def made(self, session: Session, folder: FileId) -> bool:
+        """The node has made a file in it by itself; whether it may, because it is its own."""
+        with self._lock:
+            self._marks.changed([folder])
+            return self._own.owns(session, folder)
+
+    def call_back(self, session: Session, *folders: FileId) -> bool:
+        """No other node makes anything in these by itself any more, and what they made home has.
+        Waits. Whether there were such nodes."""
+        with self._lock:
+            recall = Recall([])
+            called = self._disown(recall, session, folders)
+        recall.wait()
+        return called
+
+    def _disown(self, recall: Recall, session: Session, folders: Iterable[FileId]) -> bool:
+        others = self._own.others(session, folders)
+        for owner, folder in others:
+            self._own.calling(folder)
+            recall.disown(owner, folder, partial(self._disowned, owner, folder))
+        return bool(others)
+
+    def _disowned(self, owner: Session, folder: FileId) -> None:
+        with self._lock:
+            self._own.called(owner, folder)
+
+    def gone(self, folder: FileId) -> None:
+        """There is no such folder any more."""
+        with self._lock:
+            self._own.gone(folder)
+
+    # Files that are written.
 
     def writing(self, session: Session, file: FileId) -> Recall:
         """The node is about to be allowed to write a file, until it has `written`. The other nodes
@@ -171,6 +244,7 @@ class Promises:
         """The node is no more."""
         with self._lock:
             known = self._sessions.pop(session, None)
+            self._own.lost(session)
             if known:
                 self._end(known.writes)
 

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from typing import Any
 
 from homeserver.shares.grace import Grace
 from satchel.errors import IntegrityError, SatchelError
@@ -39,7 +40,8 @@ KINDS = 100
 
 IN_ORDER = frozenset({"close", "written"})
 """Calls that wait for nobody, and are done before what the node says after them is read: it has
-posted them behind the content that they are about."""
+posted them behind the content that they are about. So it is with `make`, which comes ahead of
+it."""
 
 
 class Session:
@@ -141,12 +143,18 @@ class Session:
 
     def tell_stale(self, file: FileId, name: bytes | None, done: Callable[[], None]) -> None:
         """Never waits; done: the node answers nothing from what it knew, or is no more."""
+        self._tell("stale", [file, name], done)
 
+    def tell_disown(self, folder: FileId, done: Callable[[], None]) -> None:
+        """Never waits; done: the node has said all that it made in the folder, or is no more."""
+        self._tell("disown", [folder], done)
+
+    def _tell(self, name: str, arguments: list[object], done: Callable[[], None]) -> None:
         def over(_: bytes | SatchelError) -> None:
             done()
 
-        payload = codec.encode_call("stale", [file, name])
-        self.count("out", "stale", len(payload))
+        payload = codec.encode_call(name, arguments)
+        self.count("out", name, len(payload))
         self.duplex.post(payload, over, over)
 
     @contextmanager
@@ -182,10 +190,18 @@ class Session:
             return
         name, values = codec.decode_call(payload)
         self.count("in", name[:40], len(payload))
+        self._take_up_call(name, values, payload, answer)
+
+    def _take_up_call(
+        self, name: str, values: list[Any], payload: bytes, answer: Callable[[bytes], None]
+    ) -> None:
+        if name == "make_again" and self._grace.awaits(self.node):
+            self._perform(payload, answer)  # the content of that is still to be brought
+            return
         self._grace.returned(self.node)
         if name == "set_lock" and values[-1:] == [True]:
             self._wait_for_lock(payload, answer)
-        elif name == "beat" or (name in IN_ORDER and self._grace.over):
+        elif name in {"beat", "make"} or (name in IN_ORDER and self._grace.over):
             self._perform(payload, answer)
         elif name in IN_ORDER:
             # An open waits until the grace is over, so this node has nothing open yet; were this

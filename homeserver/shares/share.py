@@ -28,7 +28,8 @@ from homeserver.shares.content import Content
 from homeserver.shares.durable import Durable
 from homeserver.shares.grace import Grace
 from homeserver.shares.locks import Locks
-from homeserver.shares.naming import Naming
+from homeserver.shares.makings import Makings
+from homeserver.shares.own_folders import GivenIds
 from homeserver.shares.promises import Promises, Recall
 from homeserver.shares.rights import ALL, Rights
 from homeserver.shares.session import Session
@@ -86,7 +87,7 @@ LAST_BLOCK = 1 << 50
 """No file reaches further than the one before."""
 
 
-class Share(Naming):
+class Share(Makings):
     """Thread-safe. What fails raises OSError with an errno for a node.
 
     lock: around `directory`, and `since`: when a block was given to the owner that it has
@@ -114,6 +115,7 @@ class Share(Naming):
         self.log = WriteLog(folder / "log")
         self.locks = Locks()
         self.promises = Promises()
+        self.ids = GivenIds()
         self.sessions: dict[int, Session] = {}
         # Greater than what any earlier directory of this share has counted to.
         self.directory = Directory(base=time_ns() // 1000)
@@ -169,6 +171,8 @@ class Share(Naming):
                 self._closed(session, file)
             session.opened.clear()
             self.promises.lost(session)
+            if session.left:
+                self.ids.left(session.node)
             over = [token for token, (who, _) in self._waiting.items() if who is session]
             for token in over:
                 self._settle(token, OSError(errno.EIO, why))

@@ -24,7 +24,7 @@ from pathlib import Path
 from homeserver.shares.index import Index
 from homeserver.shares.native import RENAME_EXCHANGE, RENAME_NOREPLACE, Status, rename, status
 from shares.coherence import FileId
-from shares.nodes import ROOT, Attributes, Changes, Entry, Extent, Usage
+from shares.nodes import ROOT, Attributes, Changes, Entry, Extent, Making, Usage
 
 FOLDERS_KEPT = 256
 """Folders that are kept open."""
@@ -222,9 +222,16 @@ class Tree:
         )
 
     def create(
-        self, parent: FileId, name: bytes, mode: int, uid: int, gid: int, exclusive: bool
+        self,
+        parent: FileId,
+        name: bytes,
+        mode: int,
+        uid: int,
+        gid: int,
+        exclusive: bool,
+        file: FileId | None = None,
     ) -> tuple[Entry, bool]:
-        """Make a file and open it, as `open` does; whether it is new."""
+        """Make a file and open it, as `open` does; whether it is new. file: its id, if it has."""
         with self._lock:
             folder = self._folder(parent)
             flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -238,12 +245,46 @@ class Tree:
                 return entry, False
             try:
                 self._own(folder, descriptor, mode, uid, gid)
+                if file is not None:
+                    self._index.give(file, status(descriptor))
                 entry = self._entry(parent, folder, name)
             except BaseException:
                 os.close(descriptor)
                 raise
             self._files[entry.attributes.file] = _File(descriptor, 1)
             return entry, True
+
+    def make(self, making: Making) -> Entry:
+        """What a node has made ahead, as `create` does it. The folder was changed when the node
+        says, where home may set that."""
+        with self._lock:
+            about = (making.folder, making.name, making.mode, making.uid, making.gid)
+            entry, _ = self.create(*about, exclusive=True, file=making.file)
+            folder = self._folder(making.folder)
+            with suppress(OSError):
+                os.utime(_magic(folder), ns=(status(folder).accessed, making.moment))
+            return entry
+
+    def whose(self, folder: FileId) -> tuple[int | None, int | None]:
+        """User and group of files that are made in the folder; None: who makes them. Raises OSError
+        where home may make none."""
+        with self._lock:
+            descriptor = self._folder(folder)
+            if not os.access(_magic(descriptor), os.W_OK | os.X_OK):
+                raise _error(errno.EACCES)
+            now, root = status(descriptor), os.geteuid() == 0
+            group = now.gid if now.mode & stat.S_ISGID else None if root else os.getegid()
+            return None if root else os.geteuid(), group
+
+    def take_ids(self, count: int) -> FileId:
+        """The first of so many ids, for files that are going to be made."""
+        with self._lock:
+            return self._index.take(count)
+
+    def has(self, file: FileId) -> bool:
+        """Whether there was a file of that id when somebody last looked."""
+        with self._lock:
+            return self._index.has(file)
 
     def open(self, file: FileId, writes: bool) -> Attributes:
         """A node has it open until `close`: as long as that, it is there without a name as well."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import NamedTuple
 
-from shares.coherence.messages import Message
+from shares.coherence.messages import ATTRIBUTES, Message
 from shares.coherence.policies import Policy
 from shares.coherence.state import Block
 
@@ -43,6 +43,17 @@ class File:
     def told(self) -> Told:
         return Told(self.grant, not self.native)
 
+    def granted(self, grant: int) -> None:
+        """What was written before its grant was known was written under this one."""
+        for block in self.blocks.values():
+            block.grant = block.grant or grant
+
+    def forget_old(self) -> None:
+        """Before the file is native: its blocks may be written in part then, as the latest."""
+        for block in self.blocks.values():
+            if block.expires < inf:
+                block.valid, block.expires = False, inf
+
     def cut(self, first: int) -> None:
         """The file ends before that block: what is here from it on is no content of the file. What
         is asked for is still waited for."""
@@ -60,3 +71,12 @@ class File:
         for number in message.numbers:
             if number in self.blocks:
                 yield number, self.blocks[number]
+
+
+def made(policy: Policy) -> File:
+    """A file that the node has made by itself: native, under a grant that is not known yet, and
+    with a block -1 that home has not."""
+    file = File(policy, True, 0.0)
+    block = file.blocks[ATTRIBUTES]
+    block.valid, block.shared, block.dirty, block.mine = True, False, True, True
+    return file

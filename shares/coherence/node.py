@@ -25,7 +25,7 @@ from collections.abc import Iterable
 from math import inf
 
 from shares.coherence.answers import engage, invalidate, releases, update
-from shares.coherence.files import File, Told
+from shares.coherence.files import File, Told, made
 from shares.coherence.messages import (
     ATTRIBUTES,
     UNCUT,
@@ -81,6 +81,15 @@ class Node:
         before `open`; `forget` it where home does not open it."""
         self._files.setdefault(file, File(policy, False, 0.0, expected=True))
 
+    def make(self, file: FileId, policy: Policy) -> None:
+        """This node has made the file by itself, and no other one knows of it: it is native, before
+        home has said so. `made` follows when home does, and then `open`."""
+        self._files[file] = made(policy)
+
+    def made(self, file: FileId, grant: int) -> None:
+        """What was written to it was written under this grant."""
+        self._files[file].granted(grant)
+
     def opening(self) -> None:
         """Home is about to be asked to open a file, or to make one. `opening_over` follows."""
         self._asked_to_open += 1
@@ -126,19 +135,13 @@ class Node:
             known.policy, known.native, known.relaxation = policy, not ended, relaxation
             known.opened, known.expected = True, False
         if not ended:
-            self._forget_old(file)
+            self._files[file].forget_old()
         if comes:
             block = self._files[file].blocks[ATTRIBUTES]
             if block.valid:
                 return False
             block.valid, block.shared, block.expires = True, False, inf
         return comes
-
-    def _forget_old(self, file: FileId) -> None:
-        """Before the file is native: its blocks may be written in part then, as the latest."""
-        for block in self._files[file].blocks.values():
-            if block.expires < inf:
-                block.valid, block.expires = False, inf
 
     def close(self, file: FileId) -> None:
         """Before home is told. A native file's blocks stay, until Engage; else nothing does, and
@@ -449,7 +452,7 @@ class Node:
         if isinstance(message, Engage):
             return engage(known, message)
         if known is not None:
-            self._forget_old(file)
+            known.forget_old()
             known.native, known.grant = True, message.grant
         return Done(file, message.first, message.count)
 
@@ -486,7 +489,7 @@ class Node:
     def _pushable(self, known: File, block: Block) -> bool:
         """A reply that is on its way would replace what was pushed by what home had before. What is
         lent is not pushed: its owner would have to ask for it again."""
-        if known.relaxation and self._lends(block):
+        if known.relaxation and block.lends:
             return False
         return block.owned and not (block.hollow or block.fetching or block.owning)
 
@@ -496,7 +499,7 @@ class Node:
         kept = dict.fromkeys(message.numbers, False)
         for number, block in known.about(message) if known else ():
             assert known is not None
-            if message.keep is Keep.LENT and known.relaxation and self._lends(block):
+            if message.keep is Keep.LENT and known.relaxation and block.lends:
                 fresh.append(number)
                 kept[number] = True
                 self._given(message.file, number)
@@ -518,12 +521,6 @@ class Node:
             block.pushed = False
         about = (message.file, message.first, message.count)
         return Recalled(*about, tuple(fresh), kept=tuple(kept.values()))
-
-    @staticmethod
-    def _lends(block: Block) -> bool:
-        """Whether it is written here again and again while others read it: then who reads it gets a
-        copy that grows old by itself."""
-        return block.owned and block.dirty and block.wanted
 
     # Giving back.
 

@@ -55,6 +55,12 @@ class Block:
         return self.valid and not self.shared
 
     @property
+    def lends(self) -> bool:
+        """Whether it is written here again and again while others read it: then, with relaxation,
+        who reads it gets a copy that grows old by itself."""
+        return self.owned and self.dirty and self.wanted
+
+    @property
     def blank(self) -> bool:
         """Whether it is as one of which nothing was ever known: a copy that was given up."""
         busy = self.fetching or self.owning or self.logging or self.given

@@ -36,11 +36,12 @@ class MountedShare:
         *,
         limit: int | None = None,
         wait: float | None = 30.0,
+        ahead: bool = False,
     ) -> None:
         """Join the share and mount it. call, name: as for Membership; cache: where folders with
         content of mounts are; limit: bytes of a buffer; wait: seconds for a home that is not
-        reached. Raises ConflictError for a mountpoint in use, NotFoundError for one that is not
-        there, and what Membership.join and Session do; nothing is left then.
+        reached; ahead: as for Node. Raises ConflictError for a mountpoint in use, NotFoundError for
+        one that is not there, and what Membership.join and Session do; nothing is left then.
         """
         if not os.path.lexists(mountpoint):
             raise NotFoundError(f"no folder {mountpoint} to mount at", fix=f"mkdir {mountpoint}")
@@ -56,7 +57,7 @@ class MountedShare:
         try:
             buffer = Buffer(self._folder / "blocks", limit)
             self._member = Member(
-                call, share, name, buffer, wait=wait, make=Window, lost=self._tell
+                call, share, name, buffer, wait=wait, make=Window, lost=self._tell, ahead=ahead
             )
             try:
                 options = SessionOptions(name=f"satchel:{share}")

@@ -10,10 +10,10 @@
 Modules: hub (what a node asks of home), operations (what a program asks of a node), extent, codec
 (what both say to each other, as bytes), remote (a hub at the other end of a channel), buffer,
 membership (how a node joins), names and marks (what a node remembers), naming and statics (what it
-answers by that), access, sending (what a node sends home), settling (when it does), opening (what
-home's answer to an open makes of a file), handles and uses (who uses the files that are open),
-content and node (the node that acts), losses (whom home went on without), files (the file API),
-member (a node that joins again).
+answers by that), creating and made_ahead (files that it makes), access, sending (what a node sends
+home), settling (when it does), opening (what home's answer to an open makes of a file), handles and
+uses (who uses the files that are open), content and node (the node that acts), losses (whom home
+went on without), files (the file API), member (a node that joins again).
 """
 
 from shares.nodes import codec, losses
@@ -21,7 +21,7 @@ from shares.nodes.buffer import Buffer
 from shares.nodes.codec import encode
 from shares.nodes.extent import BLOCK, Extent
 from shares.nodes.files import RawFile, find, open_file
-from shares.nodes.hub import Hub, Lease, Made, Opened, Unmade
+from shares.nodes.hub import Hub, Lease, Made, Making, Opened, OwnFolder, Unmade
 from shares.nodes.losses import LOSSES_KEPT, Losses, Restored, TakenOver
 from shares.nodes.marks import Marks
 from shares.nodes.member import Member
@@ -70,12 +70,14 @@ __all__ = [
     "LockKind",
     "Losses",
     "Made",
+    "Making",
     "Marks",
     "Member",
     "Membership",
     "Node",
     "Opened",
     "Operations",
+    "OwnFolder",
     "RawFile",
     "RemoteHub",
     "Restored",

@@ -38,7 +38,7 @@ class OpenFile:
     next. kept: no program has it open, and it is native: as long as nobody else opens it. closed:
     home was told so as well, and what is here waits for the next open, here or elsewhere.
     spoken: how often home was told that it is written no more; answered: to which of these it has
-    answered
+    answered. refused: why home has not made the file that this node made ahead
     """
 
     file: FileId
@@ -63,6 +63,12 @@ class OpenFile:
     closed: bool = False
     spoken: int = 0
     answered: int = 0
+    refused: OSError | None = None
+
+    def require(self) -> None:
+        """Raise why home has not made it."""
+        if self.refused is not None:
+            raise OSError(*self.refused.args)
 
 
 @dataclass(frozen=True)

@@ -243,6 +243,7 @@ class Content(Opening, Settling):
         file = access.file
         with self._changed:
             self._sender.require_home()
+            file.require()
             if self._step(access):
                 return self._finish(access)
             file.waiting.append(access)

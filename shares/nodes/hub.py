@@ -39,16 +39,47 @@ class Opened:
 
 
 @dataclass(frozen=True)
+class OwnFolder:
+    """A folder of which no other node knows anything. Until home says `disown`, or the lease is
+    over, the node may make files in it by itself.
+
+    uid, gid: whose they are; None: who makes them
+    """
+
+    folder: FileId
+    uid: int | None
+    gid: int | None
+
+
+@dataclass(frozen=True)
+class Making:
+    """A file that a node has made in its own folder, under an id that home had given it for that.
+
+    moment: when the folder was changed by it, in nanoseconds since 1970
+    """
+
+    file: FileId
+    folder: FileId
+    name: bytes
+    mode: int
+    uid: int
+    gid: int
+    moment: int
+
+
+@dataclass(frozen=True)
 class Made:
     """A name that the node has made or moved.
 
     folder: attributes of the folder that has it, after that, promised where their `valid` says so;
-    None where home cannot tell. empty: the entry is a folder that has no names, which is promised
+    None where home cannot tell. empty: the entry is a folder that has no names, which is promised.
+    own: folders that are the node's own from now on; only of a node that has asked for `ids`
     """
 
     entry: Entry
     folder: Attributes | None
     empty: bool = False
+    own: tuple[OwnFolder, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -125,6 +156,7 @@ class Hub(Protocol):
         self,
         answer: Callable[[Message, Callable[[Message], None]], None],
         stale: Callable[[FileId, bytes | None], None],
+        disown: Callable[[FileId, Callable[[], None]], None],
     ) -> None:
         """Who answers what home asks. Called on one thread, in the order of arrival, and so must
         not ask home anything itself.
@@ -133,7 +165,9 @@ class Hub(Protocol):
         to be called once, now or later, on any thread: a block in the middle of a write is given
         when that is over, and what comes meanwhile is not held up. stale: a folder's name (or,
         None, a file's attributes) is changed by another node; file EVERYTHING: home does not
-        remember what this node knows. It is told until it has returned from that.
+        remember what this node knows. It is told until it has returned from that. disown: another
+        node is about to be told of the folder; it is handed a function, to be called when nothing
+        is made in it ahead any more, and home has answered all that was.
         """
         ...
 
@@ -177,6 +211,29 @@ class Hub(Protocol):
     ) -> tuple[Made, Opened]:
         """Make a file and open it in one. The node has block -1 and all others, natively, where
         nobody else has the file open: the first write asks nothing."""
+        ...
+
+    def ids(self, told: Callable[[FileId, int], None]) -> None:
+        """Ask for ids of files that this node is going to make ahead, and so for folders of its
+        own. Never waits. told: is called, on any thread, with the first and how many; not where
+        home gives none."""
+        ...
+
+    def make(
+        self,
+        making: Making,
+        answered: Callable[[tuple[Made, Opened] | OSError | None], None],
+    ) -> None:
+        """Home is told what was made in the node's own folder, and opened as by `create`. Never
+        waits. Home does it before it takes up what the node says after this. answered: is called
+        before anything that home sends later is handed on, an OSError where home refuses it; or
+        with None, on any thread, where the membership ends before."""
+        ...
+
+    def make_again(self, making: Making, answered: Callable[[int | OSError | None], None]) -> None:
+        """In the next membership, before content is brought: what the last one has not answered.
+        It is made if it is not yet, and not opened. answered: as for `make`, with the grant under
+        which home believes the content to have been written."""
         ...
 
     def open(self, file: FileId, writes: bool, cut: bool) -> Opened:

@@ -40,14 +40,16 @@ class Member:
         wait: float | None = 30.0,
         make: Make | None = None,
         lost: Callable[[TakenOver], None] = lambda lost: None,
+        ahead: bool = False,
     ) -> None:
-        """Join. call: as for Membership; wait, make, lost: as for Node. Raises what Membership.join
-        does."""
+        """Join. call: as for Membership; wait, make, lost, ahead: as for Node. Raises what
+        Membership.join does."""
         self.share = share
         self._call, self._name, self._wait = call, name, wait
         self._closed = threading.Event()
         self._membership = Membership(call, share, name, patience=wait)
-        self.node = Node(self._membership.join(JOIN_SECONDS), buffer, wait, make, lost)
+        hub = self._membership.join(JOIN_SECONDS)
+        self.node = Node(hub, buffer, wait, make, lost, ahead=ahead)
         self._membership.over = self._over
 
     def close(self) -> None:

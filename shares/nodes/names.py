@@ -204,10 +204,13 @@ class Names:
             known = self._known(folder)
             self._count += name not in known.names
             known.names[name] = entry.attributes.file if entry else None
-            while self._count + len(self._folders) > self._limit:
-                self._drop_folder(next(iter(self._folders)))
+            self._trim()
         if entry is not None:
             self._keep(mark, entry.attributes)
+
+    def _trim(self) -> None:
+        while self._count + len(self._folders) > self._limit:
+            self._drop_folder(next(iter(self._folders)))
 
     def _keep(self, mark: int, attributes: Attributes) -> None:
         file = attributes.file
@@ -222,6 +225,32 @@ class Names:
         known = self._folders.setdefault(folder, _Folder())
         self._folders.move_to_end(folder)
         return known
+
+    def claim(self, folder: FileId, name: bytes, file: FileId, now: int) -> tuple[int, int] | None:
+        """The folder, which is this node's own, gets that name now, if all its names are known and
+        that is none of them. now: the time, nanoseconds since 1970. When the folder was changed by
+        it, in such, and the mark for what home answers; None where it does not get it."""
+        with self._lock:
+            known = self._folder(folder)
+            if known is None or not known.whole or known.names.get(name) is not None:
+                return None
+            self._count += name not in known.names
+            known.names[name] = file
+            self._trim()
+            self._open.add(file)
+            self._marks.changed([folder])
+            attributes = self._attributes_of(folder)
+            if attributes is not None:
+                now = max(now, attributes.modified + 1)
+                self._attributes[folder] = replace(attributes, modified=now, changed=now)
+            return now, self._marks.now
+
+    def claimed(self, mark: int, folder: FileId, now: Attributes | None) -> None:
+        """Home has given the folder that name, too, and says what its attributes are then."""
+        with self._lock:
+            if self._marks.steady(mark, folder):
+                self._attributes.pop(folder, None)
+                self._keep_changed(folder, now)
 
     # What this node has changed by a call that it made after that mark. What is returned is a later
     # one, from which on the file's attributes in the answer are the latest; NEVER where they may

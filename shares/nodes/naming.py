@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from shares.coherence import FileId
 from shares.nodes.hub import Hub, Made, Unmade
+from shares.nodes.made_ahead import MadeAhead
 from shares.nodes.names import Names
 from shares.nodes.operations import Attributes, Entry
 
@@ -32,6 +33,7 @@ class Naming(ABC):
 
     def __init__(self) -> None:
         self._names = Names()
+        self._ahead = MadeAhead()
 
     @property
     @abstractmethod
@@ -122,23 +124,25 @@ class Naming(ABC):
     ) -> Entry:
         """file: what has a link more by that."""
         mark = self._names.mark()
-        try:
-            made = make()
-        except OSError:
-            self._names.changed(parent, name, file)
-            self.forget_static(file)
-            raise
-        else:
+        with self._ahead.asking(parent) as own:
+            try:
+                made = make()
+            except OSError:
+                self._names.changed(parent, name, file)
+                self.forget_static(file)
+                raise
             latest = self._names.made(mark, parent, name, made, file)
             if file is not None:
                 self.learn_static(latest, made.entry.attributes)
+            self._ahead.take(own, made.own)
             return uncached(made.entry)
 
     def unlink(self, parent: FileId, name: bytes) -> None:
         self._unmake(parent, name, lambda: self.hub.unlink(parent, checked(name)))
 
     def remove_folder(self, parent: FileId, name: bytes) -> None:
-        self._unmake(parent, name, lambda: self.hub.remove_folder(parent, checked(name)))
+        with self._ahead.asking(self._names.named(parent, name)):
+            self._unmake(parent, name, lambda: self.hub.remove_folder(parent, checked(name)))
 
     def _unmake(self, parent: FileId, name: bytes, unmake: Callable[[], Unmade]) -> None:
         mark, file = self._names.mark(), self._names.named(parent, name)
@@ -160,15 +164,16 @@ class Naming(ABC):
     ) -> None:
         mark, replaced = self._names.mark(), self._names.named(new_parent, new_name)
         moved = self._names.named(parent, name)
-        try:
-            now, made = self.hub.rename(parent, checked(name), new_parent, checked(new_name), flags)
-        except OSError:
-            self._names.changed(parent, name, moved, replaced)
-            self._names.changed(new_parent, new_name)
-            for file in (replaced, moved):
-                self.forget_static(file)
-            raise
-        else:
+        with self._ahead.asking(parent, new_parent, replaced) as own:
+            try:
+                names = parent, checked(name), new_parent, checked(new_name)
+                now, made = self.hub.rename(*names, flags)
+            except OSError:
+                self._names.changed(parent, name, moved, replaced)
+                self._names.changed(new_parent, new_name)
+                for file in (replaced, moved):
+                    self.forget_static(file)
+                raise
             old, new = (parent, name, now), (new_parent, new_name, made)
             exchanged = bool(flags & EXCHANGE)
             latest = self._names.moved(mark, old, new, moved, replaced, exchanged=exchanged)
@@ -176,6 +181,7 @@ class Naming(ABC):
             if moved != made.entry.attributes.file:
                 self.forget_static(moved)
             self.learn_static(latest, made.entry.attributes)
+            self._ahead.take(own, made.own)
 
     def sync_folder(self, folder: FileId) -> None:
         self.ask(lambda hub: hub.sync(folder))

@@ -27,21 +27,19 @@ from shares.nodes import clock
 from shares.nodes.access import OpenFile
 from shares.nodes.buffer import Buffer
 from shares.nodes.content import Content
+from shares.nodes.creating import Creating
 from shares.nodes.extent import Extent
 from shares.nodes.handles import appends, file_of, number, writes_to
 from shares.nodes.hub import Hub, Lease, Opened
 from shares.nodes.losses import Losses, TakenOver
-from shares.nodes.naming import checked, uncached
 from shares.nodes.operations import (
     FLOCK,
     Attributes,
     Changes,
-    Entry,
     Handle,
     LockKind,
     Usage,
 )
-from shares.nodes.statics import Statics
 from shares.nodes.uses import Use, Uses
 from shares.nodes.windows import Make
 
@@ -68,7 +66,7 @@ WRITTEN_SECONDS = 2.0
 """For how long such a one may be written again without asking."""
 
 
-class Node(Statics):
+class Node(Creating):
     """Operations over a hub. Thread-safe."""
 
     def __init__(
@@ -78,9 +76,12 @@ class Node(Statics):
         wait: float | None = 30.0,
         make: Make | None = None,
         lost: Callable[[TakenOver], None] = lambda lost: None,
+        *,
+        ahead: bool = False,
     ) -> None:
         """Begins to listen at once. wait, make: as for Content; lost: is told of each node that
-        home goes on without."""
+        home goes on without; ahead: files are made before home has made them, where no other node
+        knows the folder."""
         super().__init__()
         self._hub = hub
         self._wait = wait
@@ -96,7 +97,9 @@ class Node(Statics):
         self._lease: tuple[Hub, float] | None = None  # which has told it; seconds
         self._beats: Hub | None = None  # which has not answered yet
         self._look = threading.Event()
-        hub.listen(self.content.answer, self._stale)
+        hub.listen(self.content.answer, self._stale, self._disown)
+        self._makes = ahead
+        self._want_ids()
         self._threads = [
             threading.Thread(target=target, name=name, daemon=True)
             for target, name in ((self._beat, "heartbeat"), (self._write_back, "write back"))
@@ -111,6 +114,9 @@ class Node(Statics):
         self._look.set()
         for thread in self._threads:
             thread.join()
+        with suppress(OSError):
+            self._await_made(None)
+        self._note_unmade()
         for file, use in self._uses.all():
             with suppress(OSError), use.lock:
                 if use.file is not None:
@@ -149,12 +155,15 @@ class Node(Statics):
         """The membership is over: until `rejoin`, what needs home waits."""
         self._joined.clear()
         self._names.clear()
+        self._ahead.lost()
 
     def end(self, why: OSError) -> None:
         """There is no such share any more, for good: all that programs ask raises this from now on,
         also about what is here."""
         self._over = why
         self._names.clear()
+        self._ahead.lost()
+        self._note_unmade()
         self.content.end(why)
         self._joined.set()
         self._ended.set()
@@ -164,7 +173,8 @@ class Node(Statics):
         """Go on over the hub of a new membership. Raises OSError: ESTALE where home went on without
         what was written here; the node works all the same."""
         self._names.clear()
-        hub.listen(self.content.answer, self._stale)
+        hub.listen(self.content.answer, self._stale, self._disown)
+        self._make_again(hub)
         try:
             self.content.rejoined(hub)
         finally:
@@ -182,6 +192,7 @@ class Node(Statics):
                     use.file.attributes = None
                     self._open(file, use, writes=use.writes)
         self.content.go_on()
+        self._want_ids()
 
     # Names.
 
@@ -220,6 +231,8 @@ class Node(Statics):
     ) -> Attributes:
         """What home answers is kept, if nobody else has changed them meanwhile."""
         mark = self._names.mark()
+        if (changes.mode, changes.uid, changes.gid) != (None, None, None):
+            self._ahead.drop(file)  # files that are made in it may get another owner by that
         try:
             found = self.hub.change(file, changes)
         except OSError:
@@ -288,10 +301,13 @@ class Node(Statics):
     ) -> OpenFile:
         use.file = self.content.opened(file, opened, hub)
         self._set_static(use.file, mark, opened.attributes)
-        if opened.relaxation:
-            self._relaxation = max(opened.relaxation, SHORTEST)
+        self._note_terms(opened)
         use.writes = writes
         return use.file
+
+    def _note_terms(self, opened: Opened) -> None:
+        if opened.relaxation:
+            self._relaxation = max(opened.relaxation, SHORTEST)
 
     def open(self, file: FileId, flags: int) -> Handle:
         writes = writes_to(flags)
@@ -307,32 +323,6 @@ class Node(Statics):
         if cut:
             self.change(file, Changes(size=0), None)
         return self._handle(file, flags, opened)
-
-    def create(
-        self, parent: FileId, name: bytes, mode: int, flags: int, uid: int, gid: int
-    ) -> tuple[Entry, Handle]:
-        names, began, hub = self._names.mark(), next(self._numbers), self.hub
-        exclusive = bool(flags & os.O_EXCL)
-        with self.content.opening():
-            try:
-                made, opened = hub.create(parent, checked(name), mode, uid, gid, exclusive)
-            except OSError:
-                self._names.changed(parent, name)
-                raise
-            mark = self._names.made(names, parent, name, made)
-            entry = made.entry
-            file = entry.attributes.file
-            with self._uses.locked(file) as use:
-                mark = self._names.opening(file, mark)
-                # Closed meanwhile, where it was there: home may have heard that after this.
-                if use.said > began or hub is not self._hub:
-                    new = self._open(file, use, writes=True)
-                else:
-                    new = self._opened(file, use, opened, hub, mark, writes=True)
-                self._used(file, use)
-        if flags & os.O_TRUNC:
-            self.change(file, Changes(size=0), None)
-        return uncached(entry), self._handle(file, flags, new)
 
     def _handle(self, file: FileId, flags: int, opened: OpenFile | None) -> Handle:
         window = self.content.window(opened) if opened is not None else None
@@ -392,6 +382,7 @@ class Node(Statics):
     def sync(self, handle: int, data_only: bool) -> None:
         del data_only
         with self._using(handle) as file:
+            self._await_made(file.file)
             self.content.sync(file)
             self.hub.sync(file.file)
             self.content.raise_failure(file)
@@ -438,6 +429,8 @@ class Node(Statics):
         use.leaves = False  # who opens the file elsewhere now engages it anew
 
     def _close_idle(self, file: FileId) -> None:
+        if self._ahead.is_pending(file):
+            return  # home has it open when it has made it
         use = self._uses.of(file)
         with use.lock:
             if use.file is not None and not use.wanted:

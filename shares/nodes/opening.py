@@ -129,6 +129,44 @@ class Opening(ABC):
             known.kept = known.closed = False
             return known
 
+    def make(self, file: FileId, attributes: Attributes) -> OpenFile:
+        """This node has made the file, and no other one knows of it: it is native. `made` or
+        `refuse` follows when home has answered; it is not closed before."""
+        with self._changed:
+            self._machine.make(file, self._policy(DelayedUpdate.name))
+            made = OpenFile(file, attributes, Extent.of(attributes), "async", extent_came=True)
+            self._files[file] = made
+            return made
+
+    def made(self, file: FileId, opened: Opened, hub: Hub) -> OpenFile:
+        """Home has made it too, and opened it for this node."""
+        with self._changed:
+            kept = self._files[file].kept
+            self._machine.made(file, opened.grant)
+            known = self.opened(file, opened, hub)
+            if kept:
+                known.kept = True
+                self._machine.keep(file, True)
+            return known
+
+    def made_before(self, file: FileId, grant: int) -> None:
+        """Home has made it, in this membership or in one before, and goes by this grant."""
+        with self._changed:
+            self._machine.made(file, grant)
+
+    def refuse(self, file: FileId, why: OSError) -> None:
+        """Home has not made it: nothing is to be had of it any more. Every access raises why."""
+        with self._changed:
+            known = self._files.get(file)
+            if known is None:
+                return
+            self._copies.take_back_all(known)
+            known.refused, known.complete, known.extent_came = why, False, False
+            self._machine.forget(file)
+            for access in known.waiting:
+                access.error = why
+            self._changed.notify_all()
+
     def _policy(self, name: str) -> Policy:
         if name not in POLICIES:
             log.warning("home's policy %s is not known here", name)

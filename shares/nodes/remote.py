@@ -15,7 +15,7 @@ from typing import Any, Protocol, get_type_hints
 from satchel.errors import IntegrityError
 from shares.coherence import FileId, Message, NodeId
 from shares.nodes import codec
-from shares.nodes.hub import Hub, Lease, Made, Opened, Unmade
+from shares.nodes.hub import Hub, Lease, Made, Making, Opened, Unmade
 from shares.nodes.operations import Attributes, Changes, Entry, LockKind, Usage
 
 log = logging.getLogger(__name__)
@@ -30,9 +30,12 @@ CALLS = frozenset(
         "entries",
         "forget_locks",
         "get_lock",
+        "ids",
         "leave",
         "link",
         "lookup",
+        "make",
+        "make_again",
         "make_folder",
         "make_link",
         "open",
@@ -47,6 +50,9 @@ CALLS = frozenset(
     }
 )
 """The methods of Hub that go as calls."""
+
+POSTED = frozenset({"beat", "close", "ids", "make", "make_again", "written"})
+"""Of these, those that nobody waits for."""
 
 
 class Channel(Protocol):
@@ -130,6 +136,7 @@ class RemoteHub:
         self,
         answer: Callable[[Message, Callable[[Message], None]], None],
         stale: Callable[[FileId, bytes | None], None],
+        disown: Callable[[FileId, Callable[[], None]], None],
     ) -> None:
         def take(payload: bytes, reply: Callable[[bytes], None]) -> None:
             try:
@@ -144,9 +151,12 @@ class RemoteHub:
             name, values = codec.decode_call(payload)
             if name == "stale":
                 stale(*codec.arguments_of(stale_call, values))
+                reply(codec.encode_result(None))
+            elif name == "disown":
+                (folder,) = codec.arguments_of(disown_call, values)
+                disown(folder, lambda: reply(codec.encode_result(None)))
             else:
                 raise IntegrityError("a hub asked for what nodes do not have", why=name)
-            reply(codec.encode_result(None))
 
         self._channel.serve(take)
 
@@ -203,6 +213,35 @@ class RemoteHub:
     ) -> tuple[Made, Opened]:
         return self._call("create", parent, name, mode, uid, gid, exclusive)  # type: ignore[no-any-return]
 
+    def ids(self, told: Callable[[FileId, int], None]) -> None:
+        def take(found: Any) -> None:
+            if isinstance(found, tuple):
+                told(*found)
+
+        self._post("ids", [], tuple[FileId, int], take)
+
+    def make(
+        self, making: Making, answered: Callable[[tuple[Made, Opened] | OSError | None], None]
+    ) -> None:
+        self._post("make", [making], tuple[Made, Opened], answered)
+
+    def make_again(self, making: Making, answered: Callable[[int | OSError | None], None]) -> None:
+        self._post("make_again", [making], int, answered)
+
+    def _post(
+        self, name: str, arguments: list[Any], hint: Any, answered: Callable[[Any], None]
+    ) -> None:
+        """answered: gets the result, or home's refusal; None where there will be none."""
+
+        def take(payload: bytes) -> None:
+            try:
+                found = codec.decode_reply(payload, hint)
+            except (OSError, IntegrityError) as error:
+                found = _refusal(error)
+            answered(found)
+
+        self._channel.post(codec.encode_call(name, arguments), take, lambda _: answered(None))
+
     def open(self, file: FileId, writes: bool, cut: bool) -> Opened:
         return self._call("open", file, writes, cut)  # type: ignore[no-any-return]
 
@@ -213,14 +252,10 @@ class RemoteHub:
         self._say("close", file, closed)
 
     def _say(self, name: str, file: FileId, told: Callable[[Attributes | None], None]) -> None:
-        def take(payload: bytes) -> None:
-            try:
-                found = codec.decode_reply(payload, Attributes | None)
-            except (OSError, IntegrityError):
-                found = None
-            told(found)
+        def take(found: Attributes | OSError | None) -> None:
+            told(found if isinstance(found, Attributes) else None)
 
-        self._channel.post(codec.encode_call(name, [file]), take, lambda _: told(None))
+        self._post(name, [file], Attributes | None, take)
 
     def sync(self, file: FileId) -> None:
         self._call("sync", file)
@@ -239,12 +274,22 @@ class RemoteHub:
         self._call("forget_locks", file, owner)
 
 
+def _result(found: tuple[Any, ...]) -> bytes:
+    """What a call that is not waited for says: one value or several, or that it was refused."""
+    value = found[0] if len(found) == 1 else found
+    return codec.encode_refusal(value) if isinstance(value, OSError) else codec.encode_result(value)
+
+
 def _refusal(error: Exception) -> OSError:
     return error if isinstance(error, OSError) else OSError(errno.EIO, str(error))
 
 
 def stale_call(file: FileId, name: bytes | None) -> None:
     """What a hub calls at its node when a name or a file's attributes are others."""
+
+
+def disown_call(folder: FileId) -> None:
+    """What a hub calls at its node when another one is about to be told of its own folder."""
 
 
 def answer_request(hub: Hub, payload: bytes, reply: Callable[[bytes], None]) -> None:
@@ -258,13 +303,8 @@ def answer_request(hub: Hub, payload: bytes, reply: Callable[[bytes], None]) -> 
             if name not in CALLS:
                 raise IntegrityError("a node called what hubs do not have", why=name)
             arguments = codec.arguments_of(getattr(Hub, name), values)
-            if name in {"close", "written"}:
-                (file,) = arguments
-                say = hub.close if name == "close" else hub.written
-                say(file, lambda found: reply(codec.encode_result(found)))
-            elif name == "beat":
-                (since,) = arguments
-                hub.beat(since, lambda lease: reply(codec.encode_result(lease)))
+            if name in POSTED:
+                getattr(hub, name)(*arguments, lambda *found: reply(_result(found)))
             else:
                 reply(codec.encode_result(getattr(hub, name)(*arguments)))
         else:

@@ -127,6 +127,7 @@ class Settling(ABC):
 
     def note_times(self, file: OpenFile) -> None:
         """What was written has its time in block -1."""
+        file.require()
         with self._changed:
             self._copies.absorb(file)
         if file.touched:
@@ -135,7 +136,8 @@ class Settling(ABC):
     def give_back(self, file: FileId) -> None:
         """Before the file is closed: home gets what is here alone. Of a native file the content
         stays until it is wanted elsewhere."""
-        self.sync(self._files[file])
+        if self._files[file].refused is None:
+            self.sync(self._files[file])
         self._sender.wait_until(lambda: self._under_way[file] <= 0 and self._sender.quiet(file))
         with self._changed:
             native = self._machine.native(file)

@@ -109,6 +109,23 @@ def programs(size: int, *accesses: tuple[int, bool, Kind, int]) -> Plan:
     return Plan(Workload("threads", trace, tuple(access[1] for access in accesses)))
 
 
+@pytest.mark.parametrize(
+    ("uses", "opens"),
+    [
+        ([(0, HERE, W, 0), (1, HERE, W, 1), (2, HERE, W, 2)], 1),  # the folder is its own then
+        ([(0, HERE, W, 0), (1, AWAY, W, 1), (2, HERE, W, 2)], 1 + 1 + 1),  # and is called back
+        ([(0, AWAY, W, 0), (1, HERE, W, 1), (2, HERE, W, 2)], 2),  # the other node knows it
+        ([(0, HERE, W, 0), (1, HERE, W, 1), (2, AWAY, R, 1)], 1 + 1 + 1),  # and it is engaged
+    ],
+)
+def test_files_in_the_mobiles_own_folder_are_made_ahead(
+    uses: list[tuple[int, bool, Kind, int]], opens: int
+) -> None:
+    done = replay(programs(ABSENT, *uses), "write-invalidate", LINK)
+    assert done.opens == pytest.approx(0.1 * opens, abs=SLACK)
+    assert done.latencies == pytest.approx([0, 0, 0], abs=SLACK)
+
+
 @pytest.mark.parametrize(("pause", "asked"), [(29, 0), (31, 1)])
 def test_a_file_that_was_read_is_open_for_thirty_seconds_more(pause: int, asked: int) -> None:
     reads = [(1, HERE, R, 0), (1 + pause, HERE, R, 0)]

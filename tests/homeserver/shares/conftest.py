@@ -71,12 +71,15 @@ class Home:
         wait: float = 5.0,
         buffer: Buffer | None = None,
         patience: float = 30.0,
+        ahead: bool = True,
+        way: Path | None = None,
     ) -> Member:
         """wait: seconds for which programs wait for home, and an end for what home is to have;
-        patience: for which its calls wait for a connection."""
+        patience: for which its calls wait for a connection; ahead: as for Node; way: a socket that
+        leads to home's."""
         over: list[str] = []
         membership = Membership(
-            partial(Caller, self._short / "s"),
+            partial(Caller, way or self._short / "s"),
             "photos",
             name,
             token=token,
@@ -85,7 +88,7 @@ class Home:
         )
         hub = membership.join(60)
         buffer = buffer or Buffer(self._folder / f"buffer{len(self.members)}", 1 << 24)
-        member = Member(membership, Node(hub, buffer, wait, self._window), over)
+        member = Member(membership, Node(hub, buffer, wait, self._window, ahead=ahead), over)
         self.members.append(member)
         return member
 
@@ -94,7 +97,7 @@ class Home:
         folder = self._folder / f"buffer-{name}"
         call = partial(Caller, self._short / "s")
         buffer = Buffer(folder, 1 << 24)
-        return Staying(call, "photos", name, buffer, wait=20.0, make=self._window)
+        return Staying(call, "photos", name, buffer, wait=20.0, make=self._window, ahead=True)
 
     def _window(self, descriptor: int, size: int) -> Window:
         self.windows.append(Window(descriptor, size))

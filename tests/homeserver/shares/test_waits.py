@@ -24,7 +24,7 @@ from tests.waiting import eventually
 
 UID, GID = os.getuid(), os.getgid()
 
-POSTED = frozenset({"Flush", "written", "close", "Log", "Engaged"})
+POSTED = frozenset({"Flush", "written", "close", "Log", "Engaged", "ids", "make"})
 """What a node says without waiting for the answer where the log policy is not `sync`. Engaged
 is its own answer: home says that a file which was closed here is no more."""
 
@@ -77,13 +77,19 @@ def write(node: Node, name: bytes, content: bytes = b"content", mode: int = 0o64
     return entry.attributes.file
 
 
-def test_a_small_new_file_is_one_wait(home: Home, node: Node) -> None:
+@pytest.mark.parametrize(("others", "waits"), [(True, 20), (False, 1)])
+def test_a_small_new_file_is_one_wait_or_none_if_no_other_node_knows_the_folder(
+    home: Home, node: Node, others: bool, waits: int
+) -> None:
     def many() -> None:
         for number in range(20):
             write(node, b"%d" % number)
 
+    if others:
+        ready(home, "two")
     found = kinds(home, node, many)
-    assert found == {"create": 20, "Flush": found["Flush"], "written": 20}
+    made = Counter({"create": waits, "make": 20 - waits})
+    assert found == {**+made, "Flush": found["Flush"], "written": 20}
     assert found["Flush"] <= 40  # block -1 is no neighbour of a block but 0
     assert eventually(lambda: (home.root / "19").read_bytes() == b"content")
 
@@ -153,7 +159,7 @@ def test_a_program_that_sets_what_is_so_already_does_not_wait(home: Home, node: 
     assert (home.root / "file").stat().st_mode & 0o777 == 0o600
 
 
-def test_an_editors_save_is_two_waits(home: Home, node: Node) -> None:
+def test_an_editors_save_is_one_wait(home: Home, node: Node) -> None:
     write(node, b"text")
 
     def save() -> None:
@@ -167,7 +173,7 @@ def test_an_editors_save_is_two_waits(home: Home, node: Node) -> None:
         node.release(handle, 0)
         assert len(node.entries(ROOT)) == 1
 
-    assert waited(home, node, save) == {"create": 1, "rename": 1}
+    assert waited(home, node, save) == {"rename": 1}
     assert eventually(lambda: (home.root / "text").read_bytes() == b"saved")
 
 

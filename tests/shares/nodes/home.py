@@ -206,8 +206,17 @@ class InProcessHub:
         for carrier in self._carriers:
             carrier.join(SOON)
 
-    def listen(self, answer: Any, stale: Any) -> None:
+    def listen(self, answer: Any, stale: Any, disown: Any) -> None:
         self._answer, self._stale = answer, stale
+
+    def ids(self, told: Any) -> None:
+        """None: nothing is made ahead here."""
+
+    def make(self, making: Any, answered: Any) -> None:
+        raise AssertionError("the node has no folder of its own")
+
+    def make_again(self, making: Any, answered: Any) -> None:
+        raise AssertionError("the node has made nothing ahead")
 
     def deliver(self, arrived: Callable[[Message], None], message: Message) -> None:
         carried = codec.decode(codec.encode(message))

@@ -23,9 +23,8 @@ def main(socket: str, mountpoint: str, cache: str, wait: str) -> None:
     logging.basicConfig(level=logging.INFO)
     call = partial(Caller, Path(socket))
     name = Path(mountpoint).name
-    mounted = MountedShare(
-        call, SHARE, name, Path(mountpoint), Path(cache), limit=1 << 26, wait=float(wait)
-    )
+    about = (call, SHARE, name, Path(mountpoint), Path(cache))
+    mounted = MountedShare(*about, limit=1 << 26, wait=float(wait), ahead=True)
     signal.signal(signal.SIGTERM, lambda *_: mounted.stop())
     print(READY, flush=True)
     mounted.run()

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 from typing import cast
 
@@ -48,7 +49,9 @@ from shares.nodes import (
     Hub,
     LockKind,
     Made,
+    Making,
     Opened,
+    OwnFolder,
     RemoteHub,
     Unmade,
     codec,
@@ -196,10 +199,12 @@ def test_golden_bytes_of_what_home_promises() -> None:
     entry = codec.encode_result(Entry(b"a", attributes, valid=5.0))
     assert entry == b'\x41["a", [7, 33188, 1, 2, 3, 4, 5, 6, 7, 2.5], 5.0]'
     made = Made(Entry(b"a", attributes, valid=5.0), None)
-    assert codec.encode_result(made) == b"\x41[" + entry[1:] + b", null, false]"
+    assert codec.encode_result(made) == b"\x41[" + entry[1:] + b", null, false, []]"
+    own = replace(made, own=(OwnFolder(FILE, None, 100),))
+    assert codec.encode_result(own).endswith(b", null, false, [[7, null, 100]]]")
     unmade = codec.encode_result(Unmade(None, attributes))
     assert unmade == b"\x41[null, [7, 33188, 1, 2, 3, 4, 5, 6, 7, 2.5]]"
-    for hint, value in ((Made, made), (Unmade, Unmade(None, attributes))):
+    for hint, value in ((Made, made), (Made, own), (Unmade, Unmade(None, attributes))):
         assert codec.decode_reply(codec.encode_result(value), hint) == value
 
 
@@ -221,6 +226,13 @@ def test_golden_bytes_of_opens_and_closes() -> None:
     hub.written(FILE, lambda _: None)
     hub.close(FILE, lambda _: None)
     assert said == [b'\x40["open", 7, true, false]', b'\x40["written", 7]', b'\x40["close", 7]']
+    said.clear()
+    making = Making(FILE, FileId(3), b"a", 0o644, 1, 2, 9)
+    hub.ids(lambda first, count: None)
+    hub.make(making, lambda _: None)
+    hub.make_again(making, lambda _: None)
+    about = b'[7, 3, "a", 420, 1, 2, 9]]'
+    assert said == [b'\x40["ids"]', b'\x40["make", ' + about, b'\x40["make_again", ' + about]
 
 
 def test_content_of_blocks_that_the_message_is_not_about_is_refused() -> None:
