@@ -53,7 +53,7 @@ def test_unreachable_before_the_start(site: Site) -> None:
     assert said.code == 8
     assert "cannot connect to home" in said.line
     site.run_with_media()
-    assert "going on with the media alone" in site.said
+    assert "going on with the medium alone" in site.said
     assert site.move("a")["fetched_bytes"]["home"] == 0
     port = site.port()
     with Work(site, port) as work:

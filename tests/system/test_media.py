@@ -97,7 +97,7 @@ def test_full_in_the_middle_of_a_run(site: Site) -> None:
         work.more(5)
     assert work.refused == []
     assert said_where_the_log_goes_on(site)
-    assert "free space on the media" in site.said
+    assert "free space on the medium" in site.said
     assert site.sees("stop", "notes") == {"stopped": "notes"}
     ballast.unlink()
     site.run_with_media()

@@ -31,7 +31,7 @@ def test_a_silent_home_holds_up_neither_work_nor_the_end(site: Site) -> None:
     assert f"notes: operations 2 to {last} are not at home yet" in site.said
     assert "not given back: home does not answer" in site.said
     site.run_with_media()
-    assert "nothing answers there; going on with the media alone" in site.said
+    assert "nothing answers there; going on with the medium alone" in site.said
     site.mend_home()
     assert eventually(site.all_is_stable)
     assert site.sees("stop", "notes") == {"stopped": "notes"}
