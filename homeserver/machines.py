@@ -47,7 +47,7 @@ SYSTEM_DISK = "disk0"
 RESUME_SECONDS = 120.0
 """How long a checkpoint may take to answer here, where every chunk is at hand."""
 
-REHEARSAL_SECONDS = 2.0
+REHEARSAL_SECONDS = 4.0
 """How long a rehearsal goes on: what a service does now and then, such as collecting garbage, is
 part of its working set too."""
 
