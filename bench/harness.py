@@ -18,11 +18,11 @@ BENCHES = {
     "fetch": "bench.fetch.figures",
     "link": "bench.link",
     "move": "bench.move",
-    "overlay": "bench.overlay.figures",
     "paper": "bench.paper.figures",
     "relocation": "bench.relocation",
     "replicas": "bench.replicas.figures",
     "resume": "bench.resume",
+    "shares": "bench.shares.figures",
     "store": "bench.store.figures",
 }
 """Name to module. A module is imported when its bench is run.

@@ -15,7 +15,7 @@ from homeserver.settings import HomeSettings
 from homeserver.shares import ShareShelf
 from replica import MemberHost, Served
 from satchel.errors import NotFoundError
-from shares.nodes import Buffer, Member
+from shares.node import Buffer, Member
 from wire import Caller
 
 

@@ -25,9 +25,9 @@ from replay import AgentChannel, SharesLine
 from replica.calls import CallHost, Calls
 from satchel.errors import UnavailableError, UnsupportedError
 from satchel.ids import OperationNumber
-from shares.coherence import FileId
 from shares.fuse import RelayedSession
-from shares.nodes import Attributes, Changes, Entry, Handle, Member, Operations
+from shares.node import Attributes, Changes, Entry, Handle, Member, Operations
+from shares.protocol import FileId
 
 SETTLE_SECONDS = 20.0
 """How long a checkpoint waits for what the guest has asked of its shares."""

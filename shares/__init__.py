@@ -6,10 +6,10 @@
 - node: one place where files of a share are used: home, the mobile, a guest
 - coherence: what makes copies of a block never disagree
 
-Packages: coherence (the protocol, pure), nodes (a node that acts), fuse (sessions of kernels with a
-node), mounts (a share as a folder). docs/shares.md tells the whole.
+Packages: protocol (the coherence of blocks as pure state machines), node (a node that acts), fuse
+(sessions of kernels with a node), mount (a share as a folder). docs/shares.md tells the whole.
 """
 
-from shares import coherence, fuse, mounts, nodes
+from shares import fuse, mount, node, protocol
 
-__all__ = ["coherence", "fuse", "mounts", "nodes"]
+__all__ = ["fuse", "mount", "node", "protocol"]

@@ -10,7 +10,7 @@ import click
 
 from client.settings import ClientSettings
 from client.shares import serve_mount, share_way
-from shares.mounts import (
+from shares.mount import (
     MountedShare,
     Ready,
     run_until_signal,

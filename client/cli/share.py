@@ -12,7 +12,7 @@ from client.settings import ClientSettings
 from client.shares import mounts, share_way
 from console import json_option, show, size
 from satchel.errors import NotFoundError
-from shares.nodes import losses
+from shares.node import losses
 
 COLUMNS = ("share", "mountpoint", "home", "files", "blocks", "behind", "since", "buffered")
 TRAFFIC_COLUMNS = ("share", "message", "messages", "bytes")

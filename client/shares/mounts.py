@@ -15,7 +15,7 @@ import flask
 
 from client.settings import ClientSettings
 from satchel.errors import SatchelError
-from shares.mounts import MountedShare, mount_key
+from shares.mount import MountedShare, mount_key
 from wire import HttpClient, Server, install_errors, serve
 
 CONTROL_THREADS = 2

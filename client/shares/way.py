@@ -15,7 +15,7 @@ from client.endpoints import HOME
 from client.settings import ClientSettings
 from satchel.errors import IntegrityError, NotFoundError, UsageError
 from satchel.paths import SHARE_SOCKET
-from shares.nodes import Caller, Ends
+from shares.node import Caller, Ends
 from wire import Caller as WireCaller
 from wire import Links
 

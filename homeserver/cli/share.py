@@ -178,7 +178,7 @@ def mount(
     programs of home see the latest of every node, and what they write is seen by every node at
     once. In the background it logs to `mount.log` in the folder of the setting `data`.
     """
-    from shares.mounts import (  # most commands need no mount
+    from shares.mount import (  # most commands need no mount
         MountedShare,
         Ready,
         run_until_signal,
@@ -255,7 +255,7 @@ def _tell(share: dict[str, Any]) -> None:
     ]
     show(nodes, as_json=False, columns=NODE_COLUMNS)
     if share["taken_over"]:
-        from shares.nodes import losses  # as `mount` does
+        from shares.node import losses  # as `mount` does
 
         show(losses.rows(share["taken_over"]), as_json=False, columns=losses.COLUMNS)
     if share["rules"]:

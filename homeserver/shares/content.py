@@ -18,8 +18,8 @@ from time import monotonic
 from homeserver.shares.tree import Tree
 from homeserver.shares.writelog import WriteLog, Written
 from satchel.errors import NO_ROOM, IntegrityError
-from shares.coherence import ATTRIBUTES, BLOCK, FileId, Log
-from shares.nodes import Attributes, Changes, Extent, Restored
+from shares.node import Attributes, Changes, Extent, Restored
+from shares.protocol import ATTRIBUTES, BLOCK, FileId, Log
 
 logger = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from shares.coherence import FileId, NodeId
+from shares.protocol import FileId, NodeId
 
 
 class Grace:

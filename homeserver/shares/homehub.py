@@ -9,8 +9,7 @@ from functools import partial
 
 from homeserver.shares.session import Session
 from homeserver.shares.share import Share
-from shares.coherence import FileId, Message, NodeId
-from shares.nodes import (
+from shares.node import (
     Attributes,
     Changes,
     Entry,
@@ -23,6 +22,7 @@ from shares.nodes import (
     Usage,
     answer_request,
 )
+from shares.protocol import FileId, Message, NodeId
 
 
 class HomeHub:

@@ -18,8 +18,8 @@ from pathlib import Path
 
 from homeserver.shares.native import Status
 from satchel.errors import IntegrityError, UnsupportedError
-from shares.coherence import FileId
-from shares.nodes import ROOT
+from shares.node import ROOT
+from shares.protocol import FileId
 
 log = logging.getLogger(__name__)
 

@@ -15,8 +15,8 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from shares.coherence import FileId, NodeId
-from shares.nodes import FLOCK, LockKind
+from shares.node import FLOCK, LockKind
+from shares.protocol import FileId, NodeId
 
 Owner = tuple[NodeId, int]
 

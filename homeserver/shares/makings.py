@@ -12,8 +12,8 @@ from homeserver.shares.grace import Grace
 from homeserver.shares.naming import Naming
 from homeserver.shares.own_folders import IDS, GivenIds
 from homeserver.shares.session import Session
-from shares.coherence import FileId
-from shares.nodes import Made, Making, Opened
+from shares.node import Made, Making, Opened
+from shares.protocol import FileId
 
 
 class Makings(Naming):

@@ -16,8 +16,8 @@ from homeserver.shares.promises import Promises
 from homeserver.shares.session import Session
 from homeserver.shares.shelf import ShareRecord
 from homeserver.shares.tree import Tree
-from shares.coherence import ATTRIBUTES, HOME, Directory, FileId
-from shares.nodes import Attributes, Entry, Made, OwnFolder, Unmade
+from shares.node import Attributes, Entry, Made, OwnFolder, Unmade
+from shares.protocol import ATTRIBUTES, HOME, Directory, FileId
 
 
 class Naming(ABC):

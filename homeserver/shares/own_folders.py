@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from homeserver.shares.session import Session
-from shares.coherence import FileId, NodeId
+from shares.protocol import FileId, NodeId
 
 IDS = 1024
 """Ids that a node is given at once. It asks for more when half of them are used."""

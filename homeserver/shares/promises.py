@@ -19,8 +19,8 @@ from functools import partial
 
 from homeserver.shares.own_folders import OwnFolders
 from homeserver.shares.session import Session
-from shares.coherence import FileId
-from shares.nodes import EVERYTHING, Marks
+from shares.node import EVERYTHING, Marks
+from shares.protocol import FileId
 
 LIMIT = 100_000
 """Files and folders that a node is known to know; then it is told to forget everything."""

@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from homeserver.record_file import Fields, RecordFile, RecordFormat
-from shares.coherence import FileId
+from shares.protocol import FileId
 
 log = logging.getLogger(__name__)
 

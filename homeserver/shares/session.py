@@ -17,8 +17,8 @@ from typing import Any
 
 from homeserver.shares.grace import Grace
 from satchel.errors import IntegrityError, SatchelError
-from shares.coherence import FileId, Message, NodeId
-from shares.nodes import codec
+from shares.node import codec
+from shares.protocol import FileId, Message, NodeId
 from wire import FRAME_LIMIT, Backlog, Duplex, PeerFailed, Reply
 
 log = logging.getLogger(__name__)

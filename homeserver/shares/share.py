@@ -36,7 +36,8 @@ from homeserver.shares.session import Session
 from homeserver.shares.shelf import ShareRecord
 from homeserver.shares.tree import Tree
 from homeserver.shares.writelog import WriteLog
-from shares.coherence import (
+from shares.node import LOSSES_KEPT, Attributes, Changes, Made, Opened, Restored, TakenOver
+from shares.protocol import (
     ATTRIBUTES,
     BLOCK,
     HOME,
@@ -67,9 +68,8 @@ from shares.coherence import (
     filled,
     runs,
 )
-from shares.coherence import Opened as Admitted
-from shares.coherence import content as blocks_of
-from shares.nodes import LOSSES_KEPT, Attributes, Changes, Made, Opened, Restored, TakenOver
+from shares.protocol import Opened as Admitted
+from shares.protocol import content as blocks_of
 
 log = logging.getLogger(__name__)
 

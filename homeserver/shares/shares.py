@@ -23,8 +23,8 @@ from homeserver.shares.shelf import NodeRecord, ShareRecord, ShareShelf
 from homeserver.shares.status import share_status
 from satchel.errors import ConflictError, IntegrityError, NotFoundError, SatchelError, StateError
 from satchel.names import check_name
-from shares.coherence import NodeId
-from shares.nodes import Join, Joined, codec
+from shares.node import Join, Joined, codec
+from shares.protocol import NodeId
 from wire import Duplex, Listener
 
 log = logging.getLogger(__name__)

@@ -15,7 +15,7 @@ from satchel.errors import IntegrityError, NotFoundError, UsageError
 from satchel.files import write_durably
 from satchel.names import check_name
 from satchel.typed import Form
-from shares.coherence import POLICIES, NodeId
+from shares.protocol import POLICIES, NodeId
 
 NODES = "nodes.json"
 NODES_VERSION = 1

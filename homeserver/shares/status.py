@@ -11,7 +11,7 @@ from typing import Any
 
 from homeserver.shares.session import Session
 from homeserver.shares.share import Share
-from shares.coherence import BLOCK, HOME, NodeId
+from shares.protocol import BLOCK, HOME, NodeId
 
 HOTTEST = 20
 """Files that are named."""

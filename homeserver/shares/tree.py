@@ -23,8 +23,8 @@ from pathlib import Path
 
 from homeserver.shares.index import Index
 from homeserver.shares.native import RENAME_EXCHANGE, RENAME_NOREPLACE, Status, rename, status
-from shares.coherence import FileId
-from shares.nodes import ROOT, Attributes, Changes, Entry, Extent, Making, Usage
+from shares.node import ROOT, Attributes, Changes, Entry, Extent, Making, Usage
+from shares.protocol import FileId
 
 FOLDERS_KEPT = 256
 """Folders that are kept open."""

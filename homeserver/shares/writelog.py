@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from homeserver.record_file import Fields, RecordFile, RecordFormat
-from shares.coherence import BLOCK, FileId
+from shares.protocol import BLOCK, FileId
 
 logger = logging.getLogger(__name__)
 

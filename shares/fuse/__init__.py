@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""FUSE sessions: programs' calls on a mounted tree become calls of shares.nodes.Operations.
+"""FUSE sessions: programs' calls on a mounted tree become calls of shares.node.Operations.
 
 - session: answers the requests of one kernel, on as many threads as there are requests under way
 - window: what of an open file a session reads and writes by itself, without Python

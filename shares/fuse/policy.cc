@@ -35,8 +35,8 @@ timespec TimeOf(int64_t nanoseconds) {
 
 Policy::Policy(py::object operations)
     : operations_(std::move(operations)),
-      changes_(Named("shares.nodes.operations", "Changes")),
-      lock_kind_(Named("shares.nodes.operations", "LockKind")),
+      changes_(Named("shares.node.operations", "Changes")),
+      lock_kind_(Named("shares.node.operations", "LockKind")),
       logger_(py::module_::import("logging").attr("getLogger")("shares.fuse")) {}
 
 int Policy::ErrnoOf(const char* what, py::error_already_set* error) const {

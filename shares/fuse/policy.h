@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Satchel authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The Python half of a session: calls of shares.nodes.operations.Operations, and what they give
+// The Python half of a session: calls of shares.node.operations.Operations, and what they give
 // in the words of libfuse. All of it may be called from any thread, without the GIL, but where it
 // says otherwise.
 #ifndef SATCHEL_SHARES_FUSE_POLICY_H_

@@ -32,7 +32,7 @@ from typing import BinaryIO, Self
 
 from satchel.errors import SatchelError, UnsupportedError
 from shares.fuse._native._fuse import NativeSession, Window
-from shares.nodes.operations import Operations
+from shares.node.operations import Operations
 
 NOTIFIED = 0x4E4F5446
 """Opcode of a relay's message that its kernel has taken a notification. The message is a

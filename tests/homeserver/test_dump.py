@@ -26,7 +26,7 @@ from replica import (
     observed,
 )
 from satchel.ids import OperationNumber
-from shares.nodes import ROOT
+from shares.node import ROOT
 from tests.chunkstore.test_page_changes import GOLDEN as PAGE_CHANGES
 from tests.homeserver.calls.test_record import GOLDEN as CALL_RECORD
 from tests.homeserver.shares.test_rights import GOLDEN as RIGHTS

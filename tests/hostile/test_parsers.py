@@ -57,8 +57,8 @@ from replica.working_set import WorkingSetInvalid, directory_size
 from satchel.errors import IntegrityError
 from satchel.ids import ChunkRef, OperationNumber
 from satchel.settings import SettingsError, load
-from shares.coherence import FileId, Flush, Log
-from shares.nodes.codec import decode, encode
+from shares.node.codec import decode, encode
+from shares.protocol import FileId, Flush, Log
 from surrogate.settings import SurrogateSettings
 from tests.chunkstore.test_page_changes import GOLDEN as PAGE_CHANGES
 from tests.chunkstore.test_page_changes import SMALL as CHANGED

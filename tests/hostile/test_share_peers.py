@@ -17,8 +17,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from homeserver.shares import ShareRecord, Shares, ShareShelf
-from shares.nodes import ROOT, Buffer, Membership, Node
-from shares.nodes.membership import VERSION
+from shares.node import ROOT, Buffer, Membership, Node
+from shares.node.membership import VERSION
 from tests.hostile.test_parsers import EXAMPLES
 from wire import Caller
 from wire.duplex import HEADER, Kind

@@ -24,7 +24,7 @@ from replica import CallHost, GuestOperations, MemberHost, Served, ShareHost
 from replica.shares import GuestShares
 from satchel.ids import ReplicaId
 from shares.fuse import RelayedSession
-from shares.nodes import Buffer, Member, Operations
+from shares.node import Buffer, Member, Operations
 from surrogate.calls import guest_calls
 from tests.conftest import requires
 from tests.shares.fuse.passthrough import Passthrough

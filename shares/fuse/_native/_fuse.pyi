@@ -4,7 +4,7 @@
 
 from typing import ClassVar
 
-from shares.nodes.operations import Operations
+from shares.node.operations import Operations
 
 class Window:
     """Where a session reads and writes an open file without asking: a file, and per block of 4096

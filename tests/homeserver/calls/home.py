@@ -15,7 +15,7 @@ from homeserver.shares import Shares
 from replay.share_requests import Opcode
 from replica import MemberHost
 from satchel.ids import ReplicaId
-from shares.nodes import Buffer, Member, Node, open_file
+from shares.node import Buffer, Member, Node, open_file
 from surrogate.calls import DistantKeeper
 from tests.homeserver.calls.kernel import Kernel
 from wire import Caller

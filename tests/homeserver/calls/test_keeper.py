@@ -17,8 +17,8 @@ from homeserver.calls import keeper
 from replay.share_requests import IN_HEADER, OUT_HEADER, Opcode, Request
 from replay.shares import RECORD, Pieces
 from replica import Call, CallHost, CallName, Keeper
-from shares.coherence import FileId
-from shares.nodes import LockKind
+from shares.node import LockKind
+from shares.protocol import FileId
 from tests.conftest import requires
 from tests.homeserver.calls.home import Home, add_line
 from tests.homeserver.calls.kernel import INIT, ROOT, Kernel

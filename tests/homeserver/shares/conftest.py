@@ -15,8 +15,8 @@ import pytest
 
 from homeserver.shares import Share, ShareRecord, Shares, ShareShelf
 from shares.fuse import Session, Window
-from shares.nodes import Buffer, Membership, Node
-from shares.nodes import Member as Staying
+from shares.node import Buffer, Membership, Node
+from shares.node import Member as Staying
 from wire import Caller
 
 LEASE = 2.0

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from shares.fuse import Window
-from shares.nodes import Buffer, Member, Node, find
+from shares.node import Buffer, Member, Node, find
 from wire import Caller
 
 BLOCK = 4096

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from shares.coherence import BLOCK, FileId
-from shares.nodes import ROOT, Buffer, Changes, Node
+from shares.node import ROOT, Buffer, Changes, Node
+from shares.protocol import BLOCK, FileId
 from tests.homeserver.shares.conftest import Home
 from tests.homeserver.shares.test_promises import asked, remembering
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from shares.nodes import ROOT, Buffer, Member
+from shares.node import ROOT, Buffer, Member
 from tests.homeserver.shares.conftest import LEASE, Home
 from tests.waiting import eventually
 from wire import Caller

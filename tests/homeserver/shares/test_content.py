@@ -12,8 +12,8 @@ import pytest
 
 from homeserver.shares import Tree, WriteLog
 from homeserver.shares.content import Content
-from shares.coherence import ATTRIBUTES, BLOCK, FileId, Log
-from shares.nodes import ROOT, Changes, Extent
+from shares.node import ROOT, Changes, Extent
+from shares.protocol import ATTRIBUTES, BLOCK, FileId, Log
 
 
 class World:

@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import pytest
 
-from shares.coherence import BLOCK
-from shares.nodes import ROOT, Changes
+from shares.node import ROOT, Changes
+from shares.protocol import BLOCK
 from tests.homeserver.shares.conftest import Home
 from tests.homeserver.shares.test_shares import READ_WRITE, make
 from tests.waiting import eventually

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from satchel.paths import SHARE_SOCKET
-from shares.coherence import BLOCK
-from shares.nodes import ROOT, Buffer, Membership, Node
+from shares.node import ROOT, Buffer, Membership, Node
+from shares.protocol import BLOCK
 from testbed.sshd import Sshd
 from tests.homeserver.program import Program
 from tests.needs import requires

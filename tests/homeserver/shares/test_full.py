@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from shares.coherence import BLOCK, FileId, Update, Updated
-from shares.nodes import ROOT, Buffer, Node
+from shares.node import ROOT, Buffer, Node
+from shares.protocol import BLOCK, FileId, Update, Updated
 from tests.chunkstore.mounts import fill, tmpfs
 from tests.homeserver.shares.conftest import Home, Member
 from tests.needs import requires

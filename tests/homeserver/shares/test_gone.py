@@ -12,7 +12,8 @@ from collections.abc import Callable
 
 import pytest
 
-from shares.coherence import (
+from shares.node import ROOT, Node
+from shares.protocol import (
     BLOCK,
     Fetch,
     FileId,
@@ -24,7 +25,6 @@ from shares.coherence import (
     Refused,
     Release,
 )
-from shares.nodes import ROOT, Node
 from tests.homeserver.shares.conftest import Home
 from tests.waiting import eventually
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from shares.coherence import BLOCK, FileId
-from shares.nodes import ROOT, Buffer, LockKind, Node, codec
+from shares.node import ROOT, Buffer, LockKind, Node, codec
+from shares.protocol import BLOCK, FileId
 from tests.homeserver.shares.conftest import Home
 from tests.waiting import eventually
 
@@ -84,7 +84,7 @@ def test_a_nodes_disk_keeps_no_more_of_closed_files_than_its_buffer(
     home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All that a node had ever written stayed there, until it left the share."""
-    monkeypatch.setattr("shares.nodes.uses.IDLE_FILES", 2)
+    monkeypatch.setattr("shares.node.uses.IDLE_FILES", 2)
     home.add()
     folder = tmp_path / "small"
     node = home.join("one", buffer=Buffer(folder, 64 * BLOCK)).node
@@ -105,8 +105,8 @@ def test_home_remembers_nothing_of_files_that_all_have_closed(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It kept a record of each file that was ever opened, until it ended."""
-    monkeypatch.setattr("shares.nodes.uses.IDLE_FILES", 2)
-    monkeypatch.setattr("shares.coherence.directory.RESTING", 20)
+    monkeypatch.setattr("shares.node.uses.IDLE_FILES", 2)
+    monkeypatch.setattr("shares.protocol.directory.RESTING", 20)
     share = home.add()
     one, two = home.join("one").node, home.join("two").node
     for turn in range(200):

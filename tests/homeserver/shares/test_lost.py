@@ -9,8 +9,8 @@ import os
 
 import pytest
 
-from shares.coherence import BLOCK, FileId
-from shares.nodes import ROOT, Node
+from shares.node import ROOT, Node
+from shares.protocol import BLOCK, FileId
 from tests.homeserver.shares.conftest import LEASE, Home
 from tests.waiting import eventually
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from shares.coherence import FileId
-from shares.nodes import ROOT, Changes, Node
+from shares.node import ROOT, Changes, Node
+from shares.protocol import FileId
 from tests.homeserver.shares.conftest import Home, Member
 from tests.homeserver.shares.test_promises import remembering
 from tests.waiting import eventually

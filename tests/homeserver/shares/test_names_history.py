@@ -26,9 +26,9 @@ import pytest
 from bench.delayed import DelayedSocket
 from homeserver.shares.promises import Promises
 from homeserver.shares.session import Session
-from shares.coherence import FileId
-from shares.nodes import ROOT, Node
-from shares.nodes.made_ahead import MadeAhead
+from shares.node import ROOT, Node
+from shares.node.made_ahead import MadeAhead
+from shares.protocol import FileId
 from tests.homeserver.shares.conftest import Home
 from tests.homeserver.shares.test_promises import remembering
 from tests.shares.history import INITIAL, Operation, check, dump

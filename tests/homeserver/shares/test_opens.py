@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from shares.coherence import FileId
-from shares.nodes import BLOCK, ROOT, Changes, Node, find
+from shares.node import BLOCK, ROOT, Changes, Node, find
+from shares.protocol import FileId
 from tests.homeserver.shares.conftest import Home
 from tests.waiting import eventually
 
@@ -116,7 +116,7 @@ def test_what_is_written_after_an_open_that_was_overtaken_is_taken_by_home(
 ) -> None:
     """The other node opens the file and closes it before the answer is there: Engage, Native. What
     this node writes then it brings to its next membership, under a grant that home knows."""
-    monkeypatch.setattr("shares.nodes.member.RETRY_SECONDS", 0.05)
+    monkeypatch.setattr("shares.node.member.RETRY_SECONDS", 0.05)
     home.add(policy="write-invalidate", log="off")
     (home.root / "f").write_bytes(bytes(2 * BLOCK))
     member = home.member("one")

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from shares.nodes import ROOT
+from shares.node import ROOT
 from tests.homeserver.shares.conftest import LEASE, Home
 from tests.homeserver.shares.history_node import BLOCK, BLOCKS, Task
 from tests.shares.history import Operation, check, dump

@@ -12,8 +12,8 @@ from dataclasses import replace
 
 import pytest
 
-from shares.coherence import FileId
-from shares.nodes import ROOT, Changes, Node
+from shares.node import ROOT, Changes, Node
+from shares.protocol import FileId
 from tests.homeserver.shares.conftest import Home
 from tests.waiting import eventually
 

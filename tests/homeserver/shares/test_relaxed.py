@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from shares.coherence import BLOCK, FileId
-from shares.nodes import ROOT, Changes, Node
-from shares.nodes.node import IDLE_SECONDS
+from shares.node import ROOT, Changes, Node
+from shares.node.node import IDLE_SECONDS
+from shares.protocol import BLOCK, FileId
 from tests.homeserver.shares.conftest import Home
 from tests.shares.history import Operation, check_staleness
 from tests.waiting import eventually

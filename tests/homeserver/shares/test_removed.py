@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from shares.coherence import BLOCK
-from shares.nodes import ROOT, Changes, Member, Node
+from shares.node import ROOT, Changes, Member, Node
+from shares.protocol import BLOCK
 from tests.homeserver.shares.conftest import Home
 from tests.waiting import eventually
 

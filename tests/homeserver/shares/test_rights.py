@@ -12,9 +12,9 @@ import pytest
 from homeserver.shares import rights
 from homeserver.shares.grace import Grace
 from homeserver.shares.rights import ALL, Rights
-from shares.coherence import ATTRIBUTES, BLOCK, FileId, NodeId
-from shares.nodes import ROOT, Changes
-from shares.nodes import Member as Staying
+from shares.node import ROOT, Changes
+from shares.node import Member as Staying
+from shares.protocol import ATTRIBUTES, BLOCK, FileId, NodeId
 from tests.homeserver.shares.conftest import Home
 from tests.waiting import eventually
 

@@ -19,8 +19,8 @@ import pytest
 from homeserver.shares import ShareRecord
 from homeserver.shares.share import MARGIN
 from satchel.errors import ConflictError, NotFoundError
-from shares.coherence import BLOCK, HOME, Action, FileId
-from shares.nodes import ROOT, Buffer, Changes, Lease, LockKind, Node, content
+from shares.node import ROOT, Buffer, Changes, Lease, LockKind, Node, content
+from shares.protocol import BLOCK, HOME, Action, FileId
 from tests.homeserver.shares.conftest import LEASE, Home
 from tests.waiting import eventually
 
@@ -300,7 +300,7 @@ def test_the_only_user_of_a_file_brings_what_it_wrote_after_its_lease(home: Home
 def test_home_has_a_native_file_as_soon_as_another_node_opens_it(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("shares.nodes.node.WRITE_BACK_SECONDS", 1000.0)
+    monkeypatch.setattr("shares.node.node.WRITE_BACK_SECONDS", 1000.0)
     home.add(log="async")
     one, two = home.join("one").node, home.join("two").node
     file, _ = make(one, content=b"native" * 1000)
@@ -311,8 +311,8 @@ def test_home_has_a_native_file_as_soon_as_another_node_opens_it(
 def test_home_is_not_far_behind_of_a_native_file(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("shares.nodes.node.WRITE_BACK_SECONDS", 1000.0)
-    monkeypatch.setattr("shares.nodes.content.LAG_BYTES", 8 * BLOCK)
+    monkeypatch.setattr("shares.node.node.WRITE_BACK_SECONDS", 1000.0)
+    monkeypatch.setattr("shares.node.content.LAG_BYTES", 8 * BLOCK)
     home.add(log="async")
     one = home.join("one").node
     _, handle = make(one)

@@ -15,8 +15,8 @@ from homeserver.cli.share import POLICY_HELP
 from homeserver.shares import PathRule, ShareDamaged, ShareRecord, ShareShelf, Terms
 from homeserver.shares.shelf import NodeRecord
 from satchel.errors import NotFoundError, UnsupportedError, UsageError
-from shares.coherence import BLOCK, POLICIES, NodeId
-from shares.nodes import ROOT, Node
+from shares.node import ROOT, Node
+from shares.protocol import BLOCK, POLICIES, NodeId
 from tests.homeserver.shares.conftest import Home
 from tests.shares.history import INITIAL, Operation, check, check_staleness
 

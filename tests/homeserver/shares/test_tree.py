@@ -17,8 +17,8 @@ from homeserver.shares import ShareIndexDamaged, Tree
 from homeserver.shares import index as index_module
 from homeserver.shares.native import RENAME_EXCHANGE, RENAME_NOREPLACE
 from satchel.errors import UnsupportedError
-from shares.coherence import FileId
-from shares.nodes import ROOT, Changes, Extent
+from shares.node import ROOT, Changes, Extent
+from shares.protocol import FileId
 
 UID, GID = os.getuid(), os.getgid()
 

@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from shares.coherence import FileId
-from shares.nodes import BLOCK, ROOT, Changes, Made, Node, Opened
+from shares.node import BLOCK, ROOT, Changes, Made, Node, Opened
+from shares.protocol import FileId
 from tests.homeserver.shares.conftest import LEASE, Home
 from tests.needs import requires
 from tests.waiting import eventually
@@ -407,7 +407,7 @@ def test_with_the_log_policy_sync_home_has_what_was_closed(home: Home) -> None:
 def test_who_closes_waits_when_much_is_on_its_way(
     home: Home, node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("shares.nodes.sending.LAG_BYTES", 0)
+    monkeypatch.setattr("shares.node.sending.LAG_BYTES", 0)
     room = node.content._sender.room
     _, handle = node.create(ROOT, b"file", 0o644, os.O_WRONLY, UID, GID)
     other = node.open(write(node, b"other"), os.O_RDONLY).number

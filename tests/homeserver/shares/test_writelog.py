@@ -16,7 +16,7 @@ import pytest
 
 from homeserver.shares import WriteLog, writelog
 from satchel.errors import UnsupportedError
-from shares.coherence import BLOCK, FileId
+from shares.protocol import BLOCK, FileId
 from tests.chunkstore.mounts import fill, tmpfs
 from tests.needs import requires
 

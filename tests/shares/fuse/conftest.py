@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from shares.fuse import Session, SessionOptions
-from shares.nodes.operations import Operations
+from shares.node.operations import Operations
 from tests.shares.fuse.passthrough import Passthrough
 
 

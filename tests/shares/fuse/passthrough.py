@@ -16,10 +16,10 @@ import struct
 import threading
 from pathlib import Path
 
-from shares.coherence import FileId
 from shares.fuse import Window
-from shares.nodes import Attributes, Changes, Entry, Handle, LockKind, Usage
-from shares.nodes.operations import ROOT
+from shares.node import Attributes, Changes, Entry, Handle, LockKind, Usage
+from shares.node.operations import ROOT
+from shares.protocol import FileId
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _FLOCK = struct.Struct("hhqqi4x")

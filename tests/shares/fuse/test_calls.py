@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from shares.coherence import FileId
-from shares.nodes import Entry
+from shares.node import Entry
+from shares.protocol import FileId
 from tests.needs import requires
 from tests.shares.fuse.conftest import Mounter
 from tests.shares.fuse.passthrough import Passthrough

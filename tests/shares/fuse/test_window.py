@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from shares.coherence import FileId
 from shares.fuse import Window
-from shares.nodes import Handle
-from shares.nodes.clock import now
+from shares.node import Handle
+from shares.node.clock import now
+from shares.protocol import FileId
 from tests.needs import requires
 from tests.shares.fuse.conftest import Mounted, Mounter
 from tests.shares.fuse.passthrough import Passthrough

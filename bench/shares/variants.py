@@ -1,0 +1,44 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Policies that no share can have, to tell apart what a policy's parts do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from shares.protocol import Block, DelayedUpdate, FileId, Policy, Predicted, WriteInvalidate
+
+THRESHOLD = "delayed-update, threshold alone"
+AHEAD = "write-invalidate, ahead of opens"
+
+
+class ThresholdAlone(DelayedUpdate):
+    """The paper's rule, and nothing ahead of who opens a file."""
+
+    name = THRESHOLD
+
+    def engaged(self, file: FileId, number: int, block: Block, now: float) -> bool:
+        return False
+
+
+class Ahead(WriteInvalidate):
+    """The other half: nothing is pushed, and native content goes ahead of who opens it."""
+
+    name = AHEAD
+
+    def engaged(self, file: FileId, number: int, block: Block, now: float) -> bool:
+        return DelayedUpdate().engaged(file, number, block, now)
+
+
+class Learnt(Predicted):
+    """It knows from the beginning what another one has learnt."""
+
+    def __init__(self, other: Policy) -> None:
+        super().__init__()
+        assert isinstance(other, Predicted)
+        self._answers, self._groups = other._answers, other._groups
+
+
+VARIANTS: dict[str, Callable[[], Policy]] = {THRESHOLD: ThresholdAlone, AHEAD: Ahead}
+
+__all__ = ["AHEAD", "THRESHOLD", "VARIANTS", "Learnt"]

@@ -1,0 +1,333 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""One open file, and what programs want of it: accesses that go on when what they lack has come.
+
+An access is told to `advance` with the lock of its content held, again whenever something came. It
+is done when that returned no needs.
+"""
+
+from __future__ import annotations
+
+import errno
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from shares.node.extent import LARGEST, Extent
+from shares.node.operations import Attributes, Window
+from shares.protocol import ATTRIBUTES, BLOCK, FileId, Message
+
+AHEAD_FIRST = 4
+AHEAD_LIMIT = 128
+"""Blocks that are fetched ahead of who reads in order: at first, and at most."""
+
+
+@dataclass
+class OpenFile:
+    """What a node keeps of a file besides the machine's blocks and the buffer's content.
+
+    extent: the content of block -1 here. attributes: what block -1
+    has not, None: to be asked for again. touched: a write that
+    did not own block -1 happened at that time, in nanoseconds, and is to be in `modified`; 0: none.
+    pinned: the access that must not lose block -1 now, until that time. next, window: where who
+    reads in order goes on, and how far is fetched ahead of it, in blocks. behind: bytes that were
+    written natively, or through `granted`, since the last flush. extent_came: with the open of a
+    native file, and is the latest as long as that lasts. granted: what sessions answer by
+    themselves; granted_writes, granted_size: its writes that were taken, and the size that it was
+    told or that was taken. complete: all of a native file is here; verify: when that is looked at
+    next. kept: no program has it open, and it is native: as long as nobody else opens it. closed:
+    home was told so as well, and what is here waits for the next open, here or elsewhere.
+    spoken: how often home was told that it is written no more; answered: to which of these it has
+    answered. refused: why home has not made the file that this node made ahead
+    """
+
+    file: FileId
+    attributes: Attributes | None
+    extent: Extent
+    log: str
+    handles: int = 0
+    touched: int = 0
+    waiting: list[Access] = field(default_factory=list)
+    pinned: Access | None = None
+    pinned_until: float = 0.0
+    next: int = 0
+    window: int = 0
+    behind: int = 0
+    extent_came: bool = False
+    granted: Window | None = None
+    granted_writes: int = 0
+    granted_size: int = 0
+    complete: bool = False
+    verify: float = 0.0
+    kept: bool = False
+    closed: bool = False
+    spoken: int = 0
+    answered: int = 0
+    refused: OSError | None = None
+
+    def require(self) -> None:
+        """Raise why home has not made it."""
+        if self.refused is not None:
+            raise OSError(*self.refused.args)
+
+
+@dataclass(frozen=True)
+class Need:
+    """Blocks that an access lacks. whole: those of which every byte is going to be written."""
+
+    first: int
+    count: int
+    writes: bool
+    whole: range = range(0)
+
+
+class Blocks(Protocol):
+    """What an access may ask of the content it is of. All of it with the lock held."""
+
+    def readable(self, file: OpenFile, number: int) -> bool: ...
+    def writable(self, file: OpenFile, number: int, *, whole: bool = False) -> bool: ...
+    def written(self, file: OpenFile, number: int) -> bool:
+        """Whether there is content here that home has not."""
+        ...
+
+    def get(self, file: OpenFile, offset: int, size: int) -> bytes: ...
+    def put(self, file: OpenFile, offset: int, data: bytes, before: int, after: int) -> None:
+        """Into blocks that are writable, with so many zeros before and after it: the machine is
+        told, and what follows is posted."""
+        ...
+
+    def put_extent(self, file: OpenFile, extent: Extent, *, logged: bool) -> None:
+        """Into block -1, which is writable. logged: by the policy, as what put writes is."""
+        ...
+
+    def ahead_limit(self) -> int:
+        """Blocks that may be fetched before somebody wants them."""
+        ...
+
+    def time(self) -> int:
+        """Nanoseconds since 1970."""
+        ...
+
+
+class Access(ABC):
+    """Of one file. error: what the program gets in place of a result. logs: replies of home's log,
+    without which it has not happened."""
+
+    def __init__(self, file: OpenFile) -> None:
+        self.file = file
+        self.done = False
+        self.error: OSError | None = None
+        self.logs: list[list[Message | OSError]] = []
+
+    @property
+    def blocks(self) -> range:
+        """Those whose content it is about."""
+        return range(0)
+
+    @abstractmethod
+    def advance(self, blocks: Blocks) -> list[Need]:
+        """Do what can be done now; what is still lacking."""
+
+
+class Stat(Access):
+    """Size and times."""
+
+    def advance(self, blocks: Blocks) -> list[Need]:
+        if self.file.touched:
+            if not blocks.writable(self.file, ATTRIBUTES):
+                return [Need(ATTRIBUTES, 1, writes=True)]
+            touch(self.file, blocks)
+        elif not blocks.readable(self.file, ATTRIBUTES):
+            return [Need(ATTRIBUTES, 1, writes=False)]
+        self.result = self.file.extent
+        return []
+
+
+class SetExtent(Access):
+    """A greater size, or times. Nothing else that block -1 has is changed."""
+
+    def __init__(
+        self,
+        file: OpenFile,
+        size: int | None = None,
+        accessed: int | None = None,
+        modified: int | None = None,
+    ) -> None:
+        super().__init__(file)
+        self._size, self._accessed, self._modified = size, accessed, modified
+
+    def advance(self, blocks: Blocks) -> list[Need]:
+        if not blocks.writable(self.file, ATTRIBUTES):
+            return [Need(ATTRIBUTES, 1, writes=True)]
+        old, now = self.file.extent, blocks.time()
+        grows = self._size is not None and self._size > old.size
+        modified = self._modified if self._modified is not None else now if grows else old.modified
+        extent = Extent(
+            max(old.size, self._size or 0),
+            old.accessed if self._accessed is None else self._accessed,
+            modified,
+            now,
+        )
+        self.file.touched = 0
+        blocks.put_extent(self.file, extent, logged=True)
+        self.result = extent
+        return []
+
+
+class Read(Access):
+    """As many bytes as there are at that offset, and what is to be fetched ahead."""
+
+    def __init__(self, file: OpenFile, offset: int, size: int) -> None:
+        super().__init__(file)
+        self._offset, self._size = offset, size
+        self.result = b""
+
+    @property
+    def blocks(self) -> range:
+        return range(*span(self._offset, self._size))
+
+    def advance(self, blocks: Blocks) -> list[Need]:
+        needs = []
+        if not blocks.readable(self.file, ATTRIBUTES):
+            needs.append(Need(ATTRIBUTES, 1, writes=False))
+        # Where the size is not known, what was is a good guess of what to ask for meanwhile.
+        size = max(0, min(self._size, self.file.extent.size - self._offset))
+        first, end = span(self._offset, size)
+        if not all(blocks.readable(self.file, number) for number in range(first, end)):
+            needs.append(Need(first, self._ahead(blocks, first, end) - first, writes=False))
+        if needs:
+            return needs
+        self.result = blocks.get(self.file, self._offset, size) if size else b""
+        self._note(first, end)
+        return []
+
+    def _ahead(self, blocks: Blocks, first: int, end: int) -> int:
+        file = self.file
+        if file.next - 1 <= first <= file.next and file.window:
+            blocks_of_file = -(-file.extent.size // BLOCK)
+            window = min(file.window, blocks.ahead_limit())
+            end = max(end, min(end + window, blocks_of_file))
+        return end
+
+    def _note(self, first: int, end: int) -> None:
+        """Reads in order make the window grow, others close it."""
+        file = self.file
+        if file.next - 1 <= first <= file.next:
+            file.window = min(AHEAD_LIMIT, max(AHEAD_FIRST, file.window * 2))
+        else:
+            file.window = 0
+        file.next = end
+
+
+class Write(Access):
+    """All of it, at the offset or, where that is None, at the end of the file, in one."""
+
+    def __init__(self, file: OpenFile, offset: int | None, data: bytes) -> None:
+        super().__init__(file)
+        self.result = 0
+        self._appends = offset is None
+        self._guessed = False
+        self._offset, self._data = offset or 0, data
+
+    @property
+    def blocks(self) -> range:
+        return range(0) if self._appends else range(*span(self._offset, len(self._data)))
+
+    def advance(self, blocks: Blocks) -> list[Need]:
+        file = self.file
+        if not self._data:
+            return []
+        offset = file.extent.size if self._appends else self._offset
+        longer = self._appends or offset + len(self._data) > file.extent.size
+        sized = blocks.readable(file, ATTRIBUTES) or blocks.writable(file, ATTRIBUTES)
+        if not sized or (longer and not blocks.writable(file, ATTRIBUTES)):
+            return [Need(ATTRIBUTES, 1, writes=longer), *self._guess(blocks, offset)]
+        if offset + len(self._data) > LARGEST:
+            self.error = OSError(errno.EFBIG, "a file cannot be as long as that")
+            return []
+        needs = self._lacking(blocks, offset)
+        if needs:
+            if longer:
+                file.pinned = file.pinned or self
+            self._write_whole(blocks, offset)
+            return needs
+        self._write(blocks, offset, longer)
+        return []
+
+    def _guess(self, blocks: Blocks, offset: int) -> list[Need]:
+        """What else to ask for while the size is not known: by the size that was; once, because
+        what is granted to be overwritten goes back if it is not written then."""
+        if self._guessed or offset + len(self._data) > LARGEST:
+            return []
+        self._guessed = True
+        return self._lacking(blocks, offset)
+
+    def _lacking(self, blocks: Blocks, offset: int) -> list[Need]:
+        file, data = self.file, self._data
+        first, end = span(offset, len(data))
+        whole = self._whole(offset)
+        lacking = [
+            number
+            for number in range(first, end)
+            if not blocks.writable(file, number, whole=number in whole)
+        ]
+        if not lacking:
+            return []
+        return [Need(lacking[0], lacking[-1] + 1 - lacking[0], writes=True, whole=whole)]
+
+    def _write_whole(self, blocks: Blocks, offset: int) -> None:
+        """Of blocks that were granted to be overwritten there is no content but this. They are
+        written again with the others: what somebody else writes there meanwhile was before it."""
+        file = self.file
+        for number in self._whole(offset):
+            if blocks.writable(file, number, whole=True) and not blocks.written(file, number):
+                start = max(number * BLOCK, offset)
+                stop = min((number + 1) * BLOCK, offset + len(self._data))
+                piece = self._data[start - offset : stop - offset]
+                before, after = start - number * BLOCK, (number + 1) * BLOCK - stop
+                blocks.put(file, start, piece, before, after)
+
+    def _whole(self, offset: int) -> range:
+        """Blocks of which every byte is written, or of which the file has none yet."""
+        end_of_file = -(-self.file.extent.size // BLOCK)
+        first, end = span(offset, len(self._data))
+        from_block = min(-(-offset // BLOCK), max(first, end_of_file))
+        to_block = (offset + len(self._data)) // BLOCK
+        if end - 1 >= end_of_file:
+            to_block = end
+        return range(from_block, max(from_block, to_block))
+
+    def _write(self, blocks: Blocks, offset: int, longer: bool) -> None:
+        file, data = self.file, self._data
+        end_of_file = -(-file.extent.size // BLOCK)
+        first, end = span(offset, len(data))
+        # Nothing is in the file yet of blocks behind its end, so what is not written is zeros.
+        before = offset - first * BLOCK if first >= end_of_file else 0
+        after = end * BLOCK - offset - len(data) if end > end_of_file else 0
+        blocks.put(file, offset, data, before, after)
+        now = blocks.time()
+        if longer:
+            old = file.extent
+            file.touched = 0
+            extent = Extent(max(old.size, offset + len(data)), old.accessed, now, now)
+            blocks.put_extent(file, extent, logged=True)
+        elif blocks.writable(file, ATTRIBUTES):
+            file.touched = now
+            touch(file, blocks)
+        else:
+            file.touched = now
+        self.result = len(data)
+
+
+def touch(file: OpenFile, blocks: Blocks) -> None:
+    """Have the time of the last write here in block -1, which is writable."""
+    old, when = file.extent, file.touched
+    file.touched = 0
+    modified, changed = max(old.modified, when), max(old.changed, when)
+    blocks.put_extent(file, Extent(old.size, old.accessed, modified, changed), logged=False)
+
+
+def span(offset: int, size: int) -> tuple[int, int]:
+    """The first block of so many bytes at that offset, and the one after the last."""
+    first = offset // BLOCK
+    return first, -(-(offset + size) // BLOCK) if size else first

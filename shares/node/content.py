@@ -1,0 +1,559 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""The content of the files that a node has open: accesses of programs, and what home asks.
+
+One lock guards the machine, the buffer and the files. An access that lacks something posts what it
+needs and waits. Whatever comes is taken up on the hub's thread, and the accesses that waited for
+it go on there at once, before anything that came after it: otherwise two nodes that write one block
+could take it from each other for ever. Messages with content are posted with the lock held, so
+their place in the stream fits what they say.
+
+A write that makes a file longer needs block -1 and blocks of content. While it has -1 and waits for
+the others, it answers nobody who wants -1, for PIN_SECONDS at most. Nothing else is ever held
+back, so no two nodes hold what the other one waits for.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from dataclasses import replace
+from math import inf
+from typing import Any
+
+from satchel.errors import IntegrityError
+from shares.node import clock
+from shares.node.access import Access, Need, OpenFile, Read, SetExtent, Stat, Write
+from shares.node.buffer import Buffer
+from shares.node.copies import Copies
+from shares.node.extent import Extent
+from shares.node.hub import Hub
+from shares.node.lag import LAG_BYTES, Replies, file_status, settle, traffic_status
+from shares.node.opening import Opening
+from shares.node.sending import LOOK_SECONDS, Sender
+from shares.node.settling import FLUSHED, Settling
+from shares.node.windows import Make, Windows
+from shares.protocol import (
+    ATTRIBUTES,
+    BLOCK,
+    UNCUT,
+    Blocks,
+    Carrier,
+    Engage,
+    Fetch,
+    FileId,
+    Granted,
+    Invalidate,
+    Keep,
+    Message,
+    Native,
+    Node,
+    Own,
+    Policy,
+    Recall,
+    Recalled,
+    Release,
+    Update,
+    Updated,
+    content,
+    filled,
+    runs,
+)
+
+log = logging.getLogger(__name__)
+
+PIN_SECONDS = 1.0
+TRIMMED = 64 << 20
+"""Bytes of a buffer that are given back at once. A kernel frees a gigabyte of cached pages in a
+second, and heartbeats go on in between."""
+
+PAUSE_SECONDS = 0.001
+"""For which the lock is left to those who wait for it; a tenth of the time that it was held for, if
+that is longer: on a busy machine a heartbeat needs more to get its turn."""
+
+Reply = Callable[[Message], None]
+
+
+class Content(Opening, Settling):
+    """Thread-safe. Raises OSError with the errno that a program gets.
+
+    wait: seconds for which an access waits for a home that is not reached, until EIO; None: for
+    ever. make: has sessions answer by themselves what they may. engaged: another node opens a file
+    that was native; whether it was kept. It must not wait
+    """
+
+    def __init__(
+        self,
+        hub: Hub,
+        buffer: Buffer,
+        wait: float | None = 30.0,
+        make: Make | None = None,
+        engaged: Callable[[FileId, bool], None] = lambda file, kept: None,
+    ) -> None:
+        self._hub = hub
+        self._let_close = engaged
+        self._buffer = buffer
+        self._wait = wait
+        self._machine = Node()
+        self._policies: dict[str, Policy] = {}
+        self._opened_with: dict[FileId, str] = {}
+        self._files: dict[FileId, OpenFile] = {}
+        self._expected: set[FileId] = set()
+        self._deferred: defaultdict[FileId, list[tuple[Message, Reply]]] = defaultdict(list)
+        self._under_way: Counter[FileId] = Counter()
+        self._bringing = False
+        self._leased = -inf  # by this membership
+        self._changed = threading.Condition()
+        self._sender = Sender(self._changed, self._machine, self._block, self._go_on, hub, wait)
+        self._windows = Windows(make, self._machine, buffer)
+        self._copies = Copies(self._machine, buffer, self._windows, self._sender)
+
+    # Memberships.
+
+    def rejoined(self, hub: Hub) -> None:
+        """The node has joined again: what was written here goes home first. Nothing is valid any
+        more, and the files have to be opened again before anything else is asked."""
+        with self._changed:
+            self._hub, self._leased = hub, -inf
+            for file in self._files.values():
+                self._copies.take_back_all(file)
+                file.complete = False
+            releases = self._machine.reset()
+            self._deferred.clear()
+            self._under_way.clear()
+            for file in self._files.values():
+                file.extent_came, file.pinned, file.pinned_until = False, None, 0.0
+                file.kept, file.answered = False, file.spoken
+            logs = self._sender.begin(hub)
+            self._bringing = True
+        pending: list[Replies] = []
+        try:
+            self._bring(hub, releases, pending)
+            self._sender.wait_for(pending)
+        finally:
+            with self._changed:
+                settle(logs, pending)
+                self._bringing = self._bringing and hub is not self._hub
+                self._changed.notify_all()
+
+    def _bring(self, hub: Hub, releases: list[Release], pending: list[Replies]) -> None:
+        """Send them, at most so much at once that a slow link is not given up for it. Until then no
+        access asks for anything, and no heartbeat says that all of it has come. pending: gets their
+        replies. Raises OSError where the membership ends; the next one begins with all of them."""
+        for message in releases:
+            with self._changed:
+                while not self._sender.room() and hub is self._hub:
+                    self._changed.wait(LOOK_SECONDS)
+                if hub is not self._hub:
+                    pending.append([])
+                    raise OSError(errno.EIO, "this membership is over")
+                pending.append(self._sender.send(message))
+
+    def goes_by(self, hub: Hub) -> bool:
+        """Whether that is home, and no later membership's hub."""
+        with self._changed:
+            return hub is self._hub
+
+    def end(self, why: OSError) -> None:
+        """There is no share any more: nothing here is good for anything, and every access raises
+        this."""
+        with self._changed:
+            for file in self._files.values():
+                self._copies.take_back_all(file)
+                file.complete = file.extent_came = False
+                for access in file.waiting:
+                    access.error = why
+            lost = sum(len(message.fresh) for message in self._machine.reset())
+            self._deferred.clear()
+            self._sender.end(why)
+            self._changed.notify_all()
+        if lost:
+            log.error("%d blocks that were written here are perhaps not at home", lost)
+
+    def close(self) -> None:
+        """Empty the buffer, while home may still say that it has let go of the last files."""
+        with self._changed:
+            self._buffer.close()
+
+    # Accesses.
+
+    def extent(self, file: OpenFile) -> Extent:
+        """Size and times."""
+        access = Stat(file)
+        self._perform(access)
+        return access.result
+
+    def set_extent(
+        self,
+        file: OpenFile,
+        size: int | None = None,
+        accessed: int | None = None,
+        modified: int | None = None,
+    ) -> Extent:
+        """Make it longer, or change times (nanoseconds)."""
+        access = SetExtent(file, size, accessed, modified)
+        self._perform(access)
+        self._sender.wait_for(access.logs)
+        return access.result
+
+    def read(self, file: OpenFile, offset: int, size: int) -> bytes:
+        access = Read(file, offset, size)
+        self._perform(access)
+        return access.result
+
+    def write(self, file: OpenFile, offset: int | None, data: bytes) -> int:
+        """offset: None to append."""
+        access = Write(file, offset, data)
+        self._perform(access)
+        self._sender.wait_for(access.logs)
+        if file.log == "async":
+            self._sender.wait_until(self._sender.bounded)
+            if file.behind > LAG_BYTES - BLOCK:
+                self._flush(file.file)
+                with self._changed:
+                    self._windows.allow(file)
+        return access.result
+
+    def cut(self, file: OpenFile, extent: Extent) -> None:
+        """Home has made the file shorter. What was here behind the cut it took before."""
+        with self._changed:
+            if file.extent_came and self._machine.native(file.file):
+                file.extent = extent
+        began = time.monotonic()
+        while self._trim(file):
+            held = time.monotonic() - began
+            time.sleep(max(PAUSE_SECONDS, held / 10))
+            began = time.monotonic()
+
+    def _trim(self, file: OpenFile) -> bool:
+        """Give back a part of what the buffer has behind the last block that has to stay; whether
+        there is more."""
+        with self._changed:
+            self._windows.withdraw_whole(file)
+            self._copies.absorb(file)
+            name, machine = file.file, self._machine
+            kept = (number for number in machine.numbers(name) if machine.needed(name, number))
+            return self._buffer.shrink(name, (max(kept, default=-1) + 1) * BLOCK, TRIMMED)
+
+    def _perform(self, access: Access) -> None:
+        file = access.file
+        with self._changed:
+            self._sender.require_home()
+            file.require()
+            if self._step(access):
+                return self._finish(access)
+            file.waiting.append(access)
+            since = time.monotonic()
+            while not access.done and access.error is None:
+                self._changed.wait(LOOK_SECONDS)
+                now = time.monotonic()
+                if self._hub.connected:
+                    since = now
+                elif self._wait is not None and now - since > self._wait:
+                    access.error = OSError(errno.EIO, "home is not reached")
+                self._let_go(file)
+                if not access.done and not access.error and self._step(access):
+                    access.done = True
+            if access in file.waiting:
+                file.waiting.remove(access)
+            return self._finish(access)
+
+    def _finish(self, access: Access) -> None:
+        file = access.file
+        if file.pinned is access:
+            file.pinned = None
+        self._let_go(file)
+        if access.error is not None:
+            raise access.error
+
+    def _step(self, access: Access) -> bool:
+        """Have the access go on; post what it lacks. Whether it is over, done or failed."""
+        if self._bringing:
+            return False
+        self._copies.logs = access.logs
+        file = access.file
+        if isinstance(access, Write | SetExtent):
+            self._windows.withdraw_whole(file)
+        self._copies.absorb(file)
+        try:
+            needs = access.advance(self._copies)
+        except OSError as error:  # this node's disk is full, say: the program's, on any thread
+            access.error = error
+            return True
+        if file.pinned is access and file.pinned_until == 0.0:
+            file.pinned_until = time.monotonic() + PIN_SECONDS
+        for need in needs:
+            self._ask(file, need)
+        if not needs:
+            self._windows.grant(file, access.blocks)
+        return not needs
+
+    def _ask(self, file: OpenFile, need: Need) -> None:
+        now = clock.now()
+        if need.writes:
+            asked: list[Fetch] | list[Fetch | Own] = self._machine.to_write(
+                file.file, need.first, need.count, need.whole, now
+            )
+        else:
+            asked = self._machine.to_read(file.file, need.first, need.count, now)
+        for message in asked:
+            self._request(message, now)
+
+    def _request(self, message: Fetch | Own, sent: float) -> None:
+        self._sender.count(message)
+        self._under_way[message.file] += 1
+        hub = self._hub
+        hub.post(
+            message,
+            lambda reply: self._came(hub, message, reply, sent),
+            lambda error: self._failed(hub, message, error),
+        )
+
+    # Messages.
+
+    def _block(self, file: FileId, number: int) -> bytes:
+        if number == ATTRIBUTES:
+            return self._files[file].extent.pack()
+        return self._buffer.read(file, number * BLOCK, BLOCK)
+
+    def _take(self, message: Carrier, numbers: set[int] | None = None) -> None:
+        """Put content that came where it belongs; numbers: only that of these. Raises
+        IntegrityError."""
+        file = self._files.get(message.file)
+        for number, data in content(message):
+            if file is None or (numbers is not None and number not in numbers):
+                continue
+            if number == ATTRIBUTES:
+                file.extent = Extent.unpack(data)
+            else:
+                self._buffer.write(message.file, number * BLOCK, data)
+                self._buffer.used(message.file, range(number, number + 1))
+
+    def _came(self, hub: Hub, request: Fetch | Own, reply: Message, sent: float) -> None:
+        with self._changed:
+            if hub is not self._hub:
+                return
+            self._sender.count(reply)
+            self._under_way[request.file] -= 1
+            file = self._files.get(request.file)
+            if file is not None:
+                self._copies.take_back(file, request.numbers, read=True)
+            try:
+                if isinstance(request, Fetch) and isinstance(reply, Blocks):
+                    self._take(reply, set(self._machine.blocks(request, reply, sent)))
+                elif isinstance(request, Own) and isinstance(reply, Granted):
+                    self._take(reply, set(self._machine.granted(request, reply, clock.now())))
+                else:
+                    raise IntegrityError("home's reply does not fit", why=type(reply).__name__)
+            except (IntegrityError, ValueError) as error:
+                self._lose(request, OSError(errno.EIO, str(error)))
+                return
+            except OSError as error:  # this node's disk is full, say
+                self._lose(request, error)
+                return
+            self._go_on(request.file)
+            if isinstance(request, Own) and request.whole:
+                for message in self._machine.unwritten(request):
+                    self._sender.send(message)
+                self._go_on(request.file)  # others wait for what has content, or is to be asked for
+            self._evict()
+
+    def _lose(self, request: Fetch | Own, error: OSError) -> None:
+        """The machine has these blocks, but their content is not to be had here."""
+        for message in self._machine.release(request.file, request.first, request.count):
+            self._sender.send(message)
+        self._refuse(request, error)
+
+    def _failed(self, hub: Hub, request: Fetch | Own, error: OSError) -> None:
+        with self._changed:
+            if hub is not self._hub:
+                return  # of an earlier membership: it is asked again already
+            self._under_way[request.file] -= 1
+            self._refuse(request, error)
+
+    def _refuse(self, request: Fetch | Own, error: OSError) -> None:
+        self._machine.failed(request)
+        file = self._files.get(request.file)
+        if self._hub.connected:  # else it is asked again, as long as the accesses wait
+            for access in file.waiting if file else []:
+                access.error = error
+        self._changed.notify_all()
+
+    @property
+    def traffic(self) -> Counter[str]:
+        """Messages that were sent and came, by kind."""
+        return self._sender.traffic
+
+    @property
+    def unconfirmed(self) -> int:
+        """Logged writes that are waited for."""
+        with self._changed:
+            return self._sender.unconfirmed
+
+    def go_on(self) -> None:
+        """Have every access that waits look again."""
+        with self._changed:
+            for file in list(self._files):
+                self._go_on(file)
+
+    def _go_on(self, file: FileId) -> None:
+        known = self._files.get(file)
+        for access in list(known.waiting) if known else []:
+            if not access.done and access.error is None and self._step(access):
+                access.done = True
+        self._changed.notify_all()
+
+    def _evict(self) -> None:
+        if self._buffer.full:
+            self._windows.note_used()
+        surplus: defaultdict[FileId, list[int]] = defaultdict(list)
+        for file, number in self._buffer.surplus():
+            surplus[file].append(number)
+        for file, numbers in surplus.items():
+            for first, count in runs(sorted(numbers)):
+                self._evict_run(file, first, count)
+            self._forget_evicted(file)
+
+    def _evict_run(self, file: FileId, first: int, count: int) -> None:
+        known = self._files.get(file)
+        if known is not None:
+            self._copies.take_back(known, range(first, first + count), read=True)
+            known.complete = False
+        for message in self._machine.release(file, first, count):
+            self._sender.send(message)
+        unneeded = [n for n in range(first, first + count) if not self._machine.needed(file, n)]
+        for start, length in runs(unneeded):
+            self._buffer.drop(file, start, length)
+
+    # What home asks.
+
+    def answer(self, message: Message, reply: Reply) -> None:
+        """As Hub.listen says."""
+        with self._changed:
+            self._sender.count(message)
+            file = self._files.get(message.file)
+            if (
+                file is not None
+                and file.pinned is not None
+                and isinstance(message, Recall | Invalidate)
+                and message.waited_for
+                and ATTRIBUTES in message.numbers
+                and time.monotonic() < file.pinned_until
+            ):
+                self._deferred[message.file].append((message, reply))
+                return
+            self._answer(message, reply)
+
+    def _answer(self, message: Message, reply: Reply) -> None:
+        self._take_back(message)
+        now = clock.now()
+        for flush in self._machine.ahead(message, now):
+            self._sender.send(flush)
+        answer = self._machine.answer(message, now)
+        if isinstance(message, Update | Granted) and isinstance(answer, Updated):
+            answer = self._kept(message, answer)
+        if isinstance(answer, Recalled):
+            answer = filled(answer, self._block)
+        file = self._files.get(message.file)
+        if isinstance(message, Engage):
+            self._engaged(message.file)
+            if file is not None:
+                self._let_close(message.file, file.kept)
+                file.kept = False
+        if file is not None and (not message.count or ATTRIBUTES in message.numbers):
+            file.extent_came = False
+        self._sender.count(answer)
+        reply(answer)
+        opened = isinstance(message, Engage) and message.cut == UNCUT
+        if opened and file is not None and file.log != "off":
+            for flush in self._machine.flush(message.file, FLUSHED):
+                self._sender.send(flush)
+        self._go_on(message.file)
+        if isinstance(message, Engage) and file is not None:
+            self._forget_closed(file)
+
+    def _kept(self, message: Update | Granted, answer: Updated) -> Updated:
+        """Its content is here; where this node's disk does not take that, it is declined."""
+        kept = {n for n, k in zip(message.numbers, answer.kept, strict=True) if k}
+        try:
+            self._take(message, kept)
+        except OSError as error:
+            log.warning("blocks of %s are not kept: %s", message.file, error)
+            kept -= self._machine.lose(message.file, kept)
+        return replace(answer, kept=tuple(number in kept for number in message.numbers))
+
+    def _take_back(self, message: Message) -> None:
+        """Sessions answer nothing more by what the machine is about to lose."""
+        file = self._files.get(message.file)
+        if file is None or isinstance(message, Native):
+            return
+        if isinstance(message, Engage):
+            self._windows.withdraw_all(file)
+        else:
+            reads_on = isinstance(message, Recall) and message.keep in {Keep.COPY, Keep.LENT}
+            self._windows.withdraw(file, message.numbers, read=not reads_on)
+        file.complete = False
+        self._copies.absorb(file)
+        self._windows.note_used_of(file)
+
+    def _engaged(self, file: FileId) -> None:
+        """What was native has to fit into the buffer from now on."""
+        for number in self._machine.numbers(file):
+            if number >= 0 and not self._machine.block(file, number).owned:
+                self._buffer.used(file, range(number, number + 1))
+
+    def _let_go(self, file: OpenFile) -> None:
+        """Answer what was held back, if nothing holds it any more."""
+        if file.pinned is not None and time.monotonic() < file.pinned_until:
+            return
+        file.pinned, file.pinned_until = None, 0.0
+        for message, reply in self._deferred.pop(file.file, []):
+            self._answer(message, reply)
+
+    # Leases, numbers.
+
+    def beating(self) -> int:
+        """A heartbeat is about to be sent: a word for `leased`."""
+        with self._changed:
+            return 0 if self._bringing else self._machine.mark()
+
+    def heard(self, sent: float) -> None:
+        """Home's answer to the heartbeat of that time is next in the stream."""
+        with self._changed:
+            self._machine.heard(sent)
+            self._windows.heard()
+
+    def leased(self, hub: Hub, until: float, mark: int = 0) -> bool:
+        """That home has heard this node: strong copies are good until then, what was given before
+        the mark is at home. Whether this is still the membership that it is about."""
+        with self._changed:
+            if hub is not self._hub:
+                return False
+            self._leased = max(self._leased, until)
+            self._machine.leased(self._leased)
+            self._machine.confirmed(mark)
+            self._windows.heard()
+            return True
+
+    def status(self) -> dict[str, Any]:
+        """Traffic by kind of message; of each file its policy, and blocks by what they are. hot:
+        those that were written most since others had them, with counter and threshold."""
+        with self._changed:
+            for window in self._windows.files():
+                self._copies.absorb(window)
+            files = [
+                file_status(self._machine, file, clock.now())
+                | {"open": file in self._files, "policy": self._opened_with.get(file, "")}
+                for file in self._machine.files()
+            ]
+            sender = self._sender
+            return {
+                "connected": self._hub.connected,
+                "traffic": traffic_status(sender.traffic, sender.bytes),
+                "files": files,
+                "buffered_blocks": self._buffer.blocks,
+            }

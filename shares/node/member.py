@@ -1,0 +1,99 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""A node that stays in a share: it joins again when home went on without it."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+
+from satchel.errors import NotFoundError, SatchelError
+from shares.node.buffer import Buffer
+from shares.node.losses import TakenOver
+from shares.node.membership import Caller, Ends, Membership
+from shares.node.node import Node
+from shares.node.windows import Make
+
+log = logging.getLogger(__name__)
+
+JOIN_SECONDS = 20.0
+RETRY_SECONDS = 1.0
+
+
+class Member:
+    """A node, and its membership of the moment. Thread-safe.
+
+    node: the same one all the time. Where home has no such share any more it is at its end: all
+    that programs ask fails at once, also if there is another share of that name later
+    """
+
+    def __init__(
+        self,
+        call: Callable[[Ends], Caller],
+        share: str,
+        name: str,
+        buffer: Buffer,
+        *,
+        wait: float | None = 30.0,
+        make: Make | None = None,
+        lost: Callable[[TakenOver], None] = lambda lost: None,
+        ahead: bool = False,
+    ) -> None:
+        """Join. call: as for Membership; wait, make, lost, ahead: as for Node. Raises what
+        Membership.join does."""
+        self.share = share
+        self._call, self._name, self._wait = call, name, wait
+        self._closed = threading.Event()
+        self._membership = Membership(call, share, name, patience=wait)
+        hub = self._membership.join(JOIN_SECONDS)
+        self.node = Node(hub, buffer, wait, make, lost, ahead=ahead)
+        self._membership.over = self._over
+
+    def close(self) -> None:
+        """Give back what the node has, and leave."""
+        if self._membership.connected:
+            self.node.close()
+        self._closed.set()
+        with suppress(OSError):
+            self._membership.hub.leave()
+        self._membership.close()
+
+    def _over(self, why: str) -> None:
+        if self._closed.is_set():
+            return
+        if isinstance(self._membership.refusal, NotFoundError):
+            self._end()
+            return
+        log.warning("the share %s: %s; joining again", self.share, why)
+        self.node.lost()
+        threading.Thread(target=self._join_again, name="join again", daemon=True).start()
+
+    def _end(self) -> None:
+        log.error("home has no share %s any more: nothing of it is served here", self.share)
+        self.node.end(OSError(errno.ESTALE, f"home has no share {self.share} any more"))
+
+    def _join_again(self) -> None:
+        token = self._membership.token
+        while not self._closed.wait(RETRY_SECONDS):
+            membership = Membership(
+                self._call, self.share, self._name, token=token, patience=self._wait
+            )
+            try:
+                hub = membership.join(JOIN_SECONDS)
+            except NotFoundError:
+                self._end()
+                return
+            except SatchelError as error:
+                log.info("the share %s: %s", self.share, error)
+                membership.close()
+                continue
+            membership.over = self._over
+            self._membership = membership
+            try:
+                self.node.rejoin(hub)
+            except OSError as error:
+                log.warning("the share %s: %s", self.share, error)
+            return

@@ -1,0 +1,182 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""What home's answer to an open makes of a file at a node."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+
+from shares.node.access import Need, OpenFile
+from shares.node.buffer import Buffer
+from shares.node.copies import Copies
+from shares.node.extent import Extent
+from shares.node.hub import Hub, Opened
+from shares.node.operations import Attributes, Window
+from shares.node.sending import Sender
+from shares.node.windows import Windows
+from shares.protocol import ATTRIBUTES, BLOCK, POLICIES, DelayedUpdate, FileId, Node, Policy
+
+log = logging.getLogger(__name__)
+
+AHEAD_OF_OPEN = 16
+"""Blocks that are asked for together with an open to read, at most."""
+
+
+class Opening(ABC):
+    """The part of Content that is about files being opened. Thread-safe."""
+
+    _changed: threading.Condition
+    _hub: Hub
+    _sender: Sender
+    _under_way: Counter[FileId]
+    _machine: Node
+    _windows: Windows
+    _copies: Copies
+    _files: dict[FileId, OpenFile]
+    _opened_with: dict[FileId, str]
+    _policies: dict[str, Policy]
+    _buffer: Buffer
+    _expected: set[FileId]
+
+    @abstractmethod
+    def _ask(self, file: OpenFile, need: Need) -> None:
+        """Have home asked for these blocks, as far as they are not here."""
+
+    @contextmanager
+    def opening(self, file: FileId | None = None) -> Iterator[None]:
+        """Within this home is asked to open files, and `opened` is called. file: where it is known,
+        the one; nobody else opens it meanwhile."""
+        with self._changed:
+            self._machine.opening()
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._machine.opening_over()
+                if file in self._expected:  # home has not opened it
+                    self._expected.discard(file)
+                    self._machine.forget(file)
+                    self._buffer.forget(file)
+                    del self._files[file]
+
+    def ask_ahead(self, file: FileId, remembered: Attributes, hub: Hub) -> None:
+        """Within `opening`, before `hub` is asked to open the file to read: ask for the beginning
+        of its content, so that a program which opens and reads waits once. What comes are copies
+        as all others: home counts them and calls them back, also before the file is open.
+
+        remembered: what home said of the file's attributes and has not called back, so no other
+        node has it open to write. Nothing is asked for that is here, or on its way."""
+        with self._changed:
+            blocks = -(-remembered.size // BLOCK)
+            count = min(blocks, AHEAD_OF_OPEN, self._copies.ahead_limit())
+            if hub is not self._hub or count == 0:
+                return
+            if file not in self._files:
+                self._expect(file, Extent.of(remembered))
+            self._ask(self._files[file], Need(0, count, writes=False))
+
+    def expect_cut(self, file: FileId) -> None:
+        """Within `opening`, before home is asked to make the file empty and open it: what home
+        gives of it comes ahead of the answer."""
+        with self._changed:
+            if file not in self._files:
+                self._expect(file, Extent(0, 0, 0, 0))
+
+    def _expect(self, file: FileId, extent: Extent) -> None:
+        self._files[file] = OpenFile(file, None, extent, "off")
+        self._expected.add(file)
+        self._machine.expect(file, self._policy(DelayedUpdate.name))
+
+    def unasked(self, file: FileId) -> bool:
+        """Home has not opened the file: wait until it has answered what was asked ahead. Whether it
+        counts this node among who has copies, and is to be told that it closes the file."""
+        if file not in self._expected:
+            return False
+        with suppress(OSError):
+            self._sender.wait_until(lambda: self._under_way[file] <= 0 or not self._hub.connected)
+        return self._under_way[file] <= 0
+
+    def opened(self, file: FileId, opened: Opened, hub: Hub) -> OpenFile:
+        """Home has opened the file for this node; again, where it is open already. Calls are
+        answered on another thread than messages, which may have overtaken this answer. hub: who
+        gave it; one of an earlier membership says nothing any more of whose the file is."""
+        with self._changed:
+            if hub is not self._hub:
+                opened = replace(opened, native=False, grant=0)
+            known, expected = self._files.get(file), file in self._expected
+            self._expected.discard(file)
+            if known is not None:
+                self._copies.take_back_all(known)
+            overtaken = self._machine.overtaken(file, opened.native, opened.grant)
+            native = opened.native and not overtaken
+            policy = self._policy(opened.policy)
+            self._opened_with[file] = policy.name
+            about = (opened.native, opened.relaxation, opened.grant)
+            comes, extent = self._machine.open(file, policy, *about), Extent.of(opened.attributes)
+            if known is None:
+                known = OpenFile(file, opened.attributes, extent, opened.log)
+                self._files[file] = known
+            elif comes or (expected and not self._machine.block(file, ATTRIBUTES).valid):
+                known.extent = extent
+            known.extent_came = native or known.extent_came
+            known.attributes, known.log = opened.attributes, opened.log
+            known.kept = known.closed = False
+            return known
+
+    def make(self, file: FileId, attributes: Attributes) -> OpenFile:
+        """This node has made the file, and no other one knows of it: it is native. `made` or
+        `refuse` follows when home has answered; it is not closed before."""
+        with self._changed:
+            self._machine.make(file, self._policy(DelayedUpdate.name))
+            made = OpenFile(file, attributes, Extent.of(attributes), "async", extent_came=True)
+            self._files[file] = made
+            return made
+
+    def made(self, file: FileId, opened: Opened, hub: Hub) -> OpenFile:
+        """Home has made it too, and opened it for this node."""
+        with self._changed:
+            kept = self._files[file].kept
+            self._machine.made(file, opened.grant)
+            known = self.opened(file, opened, hub)
+            if kept:
+                known.kept = True
+                self._machine.keep(file, True)
+            return known
+
+    def made_before(self, file: FileId, grant: int) -> None:
+        """Home has made it, in this membership or in one before, and goes by this grant."""
+        with self._changed:
+            self._machine.made(file, grant)
+
+    def refuse(self, file: FileId, why: OSError) -> None:
+        """Home has not made it: nothing is to be had of it any more. Every access raises why."""
+        with self._changed:
+            known = self._files.get(file)
+            if known is None:
+                return
+            self._copies.take_back_all(known)
+            known.refused, known.complete, known.extent_came = why, False, False
+            self._machine.forget(file)
+            for access in known.waiting:
+                access.error = why
+            self._changed.notify_all()
+
+    def _policy(self, name: str) -> Policy:
+        if name not in POLICIES:
+            log.warning("home's policy %s is not known here", name)
+        return self._policies.setdefault(name, POLICIES.get(name, DelayedUpdate)())
+
+    def native(self, file: FileId) -> bool:
+        with self._changed:
+            return self._machine.native(file)
+
+    def window(self, file: OpenFile) -> Window | None:
+        """Where sessions answer by themselves what a program asks that has opened it."""
+        with self._changed:
+            return self._windows.of(file)

@@ -1,0 +1,226 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a node sends home of content, and what becomes of it: logged writes, pushes, releases.
+
+All of it with the content's lock held, but for the two that wait.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from math import inf
+
+from shares.node import clock
+from shares.node.hub import Hub
+from shares.node.lag import LAG_BYTES, Lag, Replies
+from shares.protocol import (
+    FileId,
+    Flush,
+    Log,
+    Message,
+    Node,
+    Push,
+    Refused,
+    Release,
+    filled,
+)
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 0.25
+
+REFUSED = "home went on without what was written here"
+
+
+class Sender:
+    """Of one node's machine. traffic: messages that were sent and came, by kind; bytes: of their
+    content."""
+
+    def __init__(
+        self,
+        changed: threading.Condition,
+        machine: Node,
+        block: Callable[[FileId, int], bytes],
+        go_on: Callable[[FileId], None],
+        hub: Hub,
+        wait: float | None,
+    ) -> None:
+        """changed: the lock, told when something came. block: the content of a block; go_on: has
+        the accesses to a file look again; wait: as for Content."""
+        self._changed = changed
+        self._machine = machine
+        self._block = block
+        self._go_on = go_on
+        self._hub = hub
+        self._wait = wait
+        self._logs: dict[int, tuple[Log, Replies]] = {}
+        self._lag = Lag(changed)
+        self.traffic: Counter[str] = Counter()
+        self.bytes: Counter[str] = Counter()
+        self._timer: threading.Timer | None = None
+        self._going = 0
+        self._unanswered: Counter[FileId] = Counter()
+        self._failures: dict[FileId, OSError] = {}
+        self._over: OSError | None = None
+
+    def begin(self, hub: Hub) -> list[tuple[Log, Replies]]:
+        """A new membership. Logged writes that the last one has not confirmed, for `settle`."""
+        self._hub = hub
+        logs, self._logs = self._logs, {}
+        self._going = 0
+        self._unanswered.clear()
+        self._lag.begin()
+        return list(logs.values())
+
+    def bounded(self) -> bool:
+        """Whether home's log is not too far behind."""
+        return self._lag.bounded()
+
+    @property
+    def connected(self) -> bool:
+        return self._hub.connected
+
+    def end(self, why: OSError) -> None:
+        """Nobody takes anything any more: what is waited for raises this."""
+        self._over = why
+        for _, replies in self.begin(self._hub):
+            replies.append(why)
+
+    def require_home(self) -> None:
+        """Raises OSError where nobody takes anything any more."""
+        if self._over is not None:
+            raise OSError(*self._over.args)
+
+    def room(self) -> bool:
+        """Whether not too much content is on its way to home."""
+        return self._going <= LAG_BYTES
+
+    def quiet(self, file: FileId) -> bool:
+        """Whether home has answered all content of the file."""
+        return self._unanswered[file] <= 0
+
+    def failure(self, file: FileId) -> OSError | None:
+        """Why content of the file that nobody waited for did not become the share's; said once."""
+        return self._failures.pop(file, None)
+
+    @property
+    def unconfirmed(self) -> int:
+        """Logged writes that are waited for."""
+        return len(self._logs)
+
+    def log(self, message: Log, to: list[Replies] | None) -> None:
+        """Before the push that the write makes, and so accepted by home. to: where the reply that
+        the write waits for is going to be; None: it waits for none."""
+        hub = self._hub
+        self.count(message)
+        if to is None:
+            self._lag.post(hub, message)
+            return
+        file, number = message.file, message.first
+        self._machine.log_sent(file, number)
+        replies: Replies = []
+        to.append(replies)
+        self._logs[id(replies)] = (message, replies)
+
+        def logged(reply: Message | OSError) -> None:
+            with self._changed:
+                lost = isinstance(reply, OSError) and not hub.connected
+                if hub is not self._hub or lost:
+                    return  # what the node brings to its next membership says what became of it
+                self._logs.pop(id(replies), None)
+                replies.append(reply)
+                self._machine.log_done(file, number)
+                self._go_on(file)
+
+        hub.post(message, logged, logged)
+
+    def send(self, message: Push | Flush | Release) -> Replies:
+        """Fill and post it. What is returned gets the reply when that has come."""
+        message, hub = filled(message, self._block), self._hub
+        file = message.file
+        given = {number: self._machine.block(file, number).given for number in message.fresh}
+        replies: Replies = []
+        self.count(message)
+        self._going += len(message.data)
+        self._unanswered[file] += 1
+
+        def replied(reply: Message | OSError) -> None:
+            with self._changed:
+                replies.append(reply)
+                if isinstance(reply, Refused):
+                    log.warning("home went on without blocks %s of %s", reply.refused, reply.file)
+                if hub is self._hub:
+                    self._going -= len(message.data)
+                    self._unanswered[file] -= 1
+                    if not self._unanswered[file]:
+                        del self._unanswered[file]
+                    self._note_failure(reply, file)
+                if hub is self._hub and not isinstance(reply, OSError):
+                    for number, sent in given.items():
+                        if self._machine.block(file, number).given == sent:
+                            self._machine.arrived(file, number)
+                self._changed.notify_all()
+
+        hub.post(message, replied, replied)
+        return replies
+
+    def _note_failure(self, reply: Message | OSError, file: FileId) -> None:
+        """Where home is not reached it is brought to the next membership. What its disk has no room
+        for home has all the same, and says so at a sync as long as that is so."""
+        if isinstance(reply, Refused):
+            self._failures[file] = OSError(errno.ESTALE, REFUSED)
+        elif isinstance(reply, OSError) and self._hub.connected:
+            log.warning("home does not take content of %s: %s", file, reply)
+            if reply.errno != errno.ENOSPC:
+                self._failures[file] = reply
+
+    def push(self, pushes: Iterable[Push]) -> None:
+        """What a write made; and later, by itself, what becomes of it when its blocks are quiet."""
+        for push in pushes:
+            self.send(push)
+        wait = self._machine.next_due() - clock.now()
+        if self._timer is None and wait < inf:
+            self._timer = threading.Timer(max(wait, 0.0), self._quiet)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def _quiet(self) -> None:
+        with self._changed:
+            self._timer = None
+            self.push(self._machine.due(clock.now()))
+
+    def wait_for(self, pending: list[Replies]) -> None:
+        """Without the lock. Raises OSError: EIO where home is not reached, ESTALE where it went on
+        without this."""
+        self.wait_until(lambda: all(pending))
+        for (reply,) in pending:
+            if isinstance(reply, OSError):
+                raise reply
+            if isinstance(reply, Refused):
+                raise OSError(errno.ESTALE, REFUSED)
+
+    def wait_until(self, condition: Callable[[], bool]) -> None:
+        """Without the lock, with which the condition is asked. Raises OSError: EIO, or why nobody
+        takes anything any more."""
+        since = time.monotonic()
+        with self._changed:
+            while not condition():
+                self.require_home()
+                self._changed.wait(LOOK_SECONDS)
+                now = time.monotonic()
+                since = now if self._hub.connected else since
+                if self._wait is not None and now - since > self._wait:
+                    raise OSError(errno.EIO, "home is not reached")
+
+    def count(self, message: Message) -> None:
+        """It is sent, or came."""
+        name = type(message).__name__
+        self.traffic[name] += 1
+        data = getattr(message, "data", b"")
+        if data:
+            self.bytes[name] += len(data)

@@ -1,0 +1,204 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""How what was written at a node gets home when nobody asks for it: at a sync, when the last
+program has closed a file, with heartbeats, and before a file is closed at home.
+
+What a close leaves is posted, in order, and not waited for: whatever is said after it home hears
+after it. At most LAG_BYTES are on their way so; who closes another file waits then.
+"""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections import Counter
+
+from shares.node.access import OpenFile
+from shares.node.buffer import Buffer
+from shares.node.copies import Copies
+from shares.node.extent import Extent
+from shares.node.operations import Attributes
+from shares.node.sending import Sender
+from shares.node.windows import Windows
+from shares.protocol import ATTRIBUTES, FileId, Node
+
+FLUSHED = 4096
+"""Blocks that are given to home before its answer is waited for."""
+
+
+class Settling(ABC):
+    """The part of Content that is about what home has not. Thread-safe. Raises OSError."""
+
+    _changed: threading.Condition
+    _machine: Node
+    _buffer: Buffer
+    _sender: Sender
+    _windows: Windows
+    _copies: Copies
+    _files: dict[FileId, OpenFile]
+    _opened_with: dict[FileId, str]
+    _under_way: Counter[FileId]
+
+    @abstractmethod
+    def extent(self, file: OpenFile) -> Extent:
+        """Size and times."""
+
+    @abstractmethod
+    def _evict(self) -> None:
+        """What the buffer has no room for goes, as far as home has it."""
+
+    def sync(self, file: OpenFile) -> None:
+        """Returns when home has what was written here; the caller has home make it durable."""
+        self.note_times(file)
+        self._flush(file.file)
+
+    def _flush(self, file: FileId, *, wait: bool = True) -> None:
+        """In parts, so that what waits for home's connection is bounded. wait: for the last one
+        as well."""
+        while True:
+            with self._changed:
+                flushes = self._machine.flush(file, FLUSHED)
+                pending = [self._sender.send(message) for message in flushes]
+                if file in self._files:
+                    self._files[file].behind = 0
+            last = sum(message.count for message in flushes) < FLUSHED
+            if not pending or (last and not wait):
+                return
+            self._sender.wait_for(pending)
+
+    def settle(self, file: FileId) -> None:
+        """No program writes it any more: home gets what it has not. With the log policy `sync` it
+        has that on return; else it is on its way, ahead of all that is said after this."""
+        known = self._files[file]
+        self.note_times(known)
+        self._flush(file, wait=known.log == "sync")
+        if known.log == "sync":
+            self._sender.wait_until(lambda: self._sender.quiet(file))  # what was pushed, too
+
+    def keep(self, file: FileId) -> bool:
+        """No program has it open. Whether it is native, and so is this node's until another one
+        opens it; of that the node is told (`engaged`), for the file to be closed. With relaxation
+        it is not: who opens it here may read it as it was."""
+        with self._changed:
+            native = self._machine.native(file)
+            if native and not self._machine.relaxed(file):
+                self._files[file].kept = True
+                self._machine.keep(file, True)
+            return native
+
+    def relaxed(self, file: FileId) -> bool:
+        """Whether programs may read it as it was some time ago."""
+        with self._changed:
+            return self._machine.relaxed(file)
+
+    def used(self, file: OpenFile) -> None:
+        """A program has it open again."""
+        with self._changed:
+            if file.kept:
+                file.kept = False
+                self._machine.keep(file.file, False)
+
+    def told(self, file: OpenFile, spoken: int, found: Attributes | None) -> None:
+        """Home has stored what was written: size and times are these from now on."""
+        with self._changed:
+            file.answered = max(file.answered, spoken)
+            self._changed.notify_all()
+            latest = found is not None and found.file == file.file and spoken == file.spoken
+            native = file.extent_came and self._machine.native(file.file)
+            changed = file.touched or self._machine.block(file.file, ATTRIBUTES).dirty
+            if found is not None and latest and native and not changed:
+                file.extent = Extent.of(found)
+
+    def await_told(self, file: OpenFile) -> None:
+        """Until it is known when home stored what was written: that is the time of the last status
+        change, and is not to be another one a moment later. Not where home is not reached."""
+        self._sender.wait_until(lambda: file.answered >= file.spoken or not self._sender.connected)
+
+    def await_room(self) -> None:
+        """Until not too much of what was closed is on its way. Raises OSError(EIO)."""
+        self._sender.wait_until(self._sender.room)
+
+    def raise_failure(self, file: OpenFile) -> None:
+        """What home answered to content that nobody waited for. Raises OSError, once."""
+        with self._changed:
+            error = self._sender.failure(file.file)
+        if error is not None:
+            raise error
+
+    def note_times(self, file: OpenFile) -> None:
+        """What was written has its time in block -1."""
+        file.require()
+        with self._changed:
+            self._copies.absorb(file)
+        if file.touched:
+            self.extent(file)
+
+    def give_back(self, file: FileId) -> None:
+        """Before the file is closed: home gets what is here alone. Of a native file the content
+        stays until it is wanted elsewhere."""
+        if self._files[file].refused is None:
+            self.sync(self._files[file])
+        self._sender.wait_until(lambda: self._under_way[file] <= 0 and self._sender.quiet(file))
+        with self._changed:
+            native = self._machine.native(file)
+            self._copies.take_back_all(self._files[file])
+            going = [] if native else self._machine.give_back(file)
+            pending = [self._sender.send(message) for message in going]
+        self._sender.wait_for(pending)
+
+    def closed(self, file: FileId) -> None:
+        """The last program has closed it, and home is about to be told. It has what was written, so
+        that stays for the next open as far as there is room."""
+        with self._changed:
+            native = self._machine.native(file)
+            self._windows.drop(self._files[file])
+            self._machine.close(file)
+            if native:
+                self._files[file].closed = True
+                for number in self._machine.numbers(file):
+                    if number >= 0 and self._machine.block(file, number).valid:
+                        self._buffer.used(file, range(number, number + 1))
+                self._evict()
+            else:
+                self._forget(file)
+
+    def _forget(self, file: FileId) -> None:
+        """Nothing of it is kept."""
+        self._machine.forget(file)
+        self._buffer.forget(file)
+        del self._files[file]
+        self._opened_with.pop(file, None)
+        self._under_way.pop(file, None)
+
+    def _forget_closed(self, file: OpenFile) -> None:
+        """What was native when it was closed here is so no more. Not while a file is opened: what
+        home has just said of this one may be later than the answer to that."""
+        if not file.closed or self._machine.opens or self._machine.native(file.file):
+            return
+        if not any(self._machine.needed(file.file, n) for n in self._machine.numbers(file.file)):
+            self._forget(file.file)
+
+    def _forget_evicted(self, file: FileId) -> None:
+        """What was native when it was closed here may be so still, but nothing of it is left."""
+        known = self._files.get(file)
+        if known is None or not known.closed or self._machine.opens:
+            return
+        extent = self._machine.block(file, ATTRIBUTES)
+        numbers = (number for number in self._machine.numbers(file) if number >= 0)
+        if extent.dirty or extent.given or any(self._machine.needed(file, n) for n in numbers):
+            return
+        self._forget(file)
+
+    def collect(self) -> None:
+        """What was written through windows is on its way to home, where writes that ask are on
+        their way to its log. Not waited for: the heartbeat that comes next is. Nothing stays of a
+        closed file whose grant has ended when it was still needed, or with a membership."""
+        with self._changed:
+            for known in list(self._files.values()):
+                self._forget_closed(known)
+            for file in self._windows.files():
+                self._copies.absorb(file)
+                if file.behind and file.log == "async" and not self._machine.native(file.file):
+                    file.behind = 0
+                    for flush in self._machine.flush(file.file, FLUSHED):
+                        self._sender.send(flush)

@@ -1,0 +1,166 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""A policy of our own: who comes next to a block is told from what came next before.
+
+Every write of an owned block is a question: is the next access another node's read, or this node's
+own? The answer comes later, and is counted for what was known at the write: how often the block had
+been overwritten and what its last two answers were (the writer's history), how long ago the file
+was written before (inter-access times), and which block of the same file was written before this
+one (context within the file). The narrowest context that was seen before decides; wider ones, the
+file and then all files, decide for blocks that are new. That is prediction by partial matching with
+backing off (Cleary, Witten: Data Compression Using Adaptive Coding and Partial String Matching,
+IEEE Trans. Comm. 32(4), 1984), with one symbol to foretell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+
+from shares.protocol.messages import ATTRIBUTES, FileId
+from shares.protocol.policies import AHEAD, ALONG, POLICIES, QUIET, Decision
+from shares.protocol.state import Block
+
+LIMIT = 16
+"""Answers that a context remembers, so that a pattern that changes is learned anew."""
+
+SURE = 0.5
+"""A push is right from this share of the answers on: a wrong one costs a round trip and a block, a
+missing one a round trip."""
+
+PLACES = 65536
+"""Blocks whose last write waits for its answer; beyond, the oldest question is dropped."""
+
+Context = tuple[Hashable, ...]
+
+
+@dataclass(slots=True)
+class _Answers:
+    elsewhere: float = 0.0
+    here: float = 0.0
+
+    @property
+    def count(self) -> float:
+        return self.elsewhere + self.here
+
+    def add(self, elsewhere: bool) -> None:
+        if self.count >= LIMIT:
+            self.elsewhere /= 2
+            self.here /= 2
+        if elsewhere:
+            self.elsewhere += 1
+        else:
+            self.here += 1
+
+
+class Predicted:
+    """One node's predictor for one share. Not thread-safe, as the machine that it is asked by."""
+
+    name = "predicted"
+    declines = True
+    along = True
+
+    def __init__(self) -> None:
+        self._bursts: dict[FileId, list[int]] = {}
+        self._groups: dict[tuple[FileId, int], list[int]] = {}
+        self._answers: dict[Context, _Answers] = {}
+        self._open: dict[tuple[FileId, int], tuple[Context, ...]] = {}
+        self._last: dict[FileId, tuple[int, float]] = {}
+        self._before: dict[tuple[FileId, int], tuple[bool, ...]] = {}
+
+    def wrote(self, file: FileId, number: int, block: Block, now: float) -> Decision:
+        self._answer(file, number, elsewhere=False)
+        contexts = self._contexts(file, number, block, now)
+        self._note_burst(file, number, now)
+        self._last[file] = (number, now)
+        self._open.pop((file, number), None)
+        self._open[file, number] = contexts
+        if len(self._open) > PLACES:
+            del self._open[next(iter(self._open))]
+        return Decision.PUSH_TO_EVERYONE if self._likely(contexts) else Decision.LATER
+
+    def together(self, file: FileId, number: int, now: float) -> Iterable[int]:
+        return self._groups.get((file, number), ())
+
+    def _note_burst(self, file: FileId, number: int, now: float) -> None:
+        """Blocks that are written one soon after the other, by the first of them."""
+        burst = self._bursts.get(file)
+        if burst is None or now - self._last[file][1] > QUIET:
+            if burst is not None:
+                self._groups[file, burst[0]] = burst[1:]
+            self._bursts[file] = [number]
+        elif number not in burst and len(burst) <= ALONG:
+            burst.append(number)
+
+    def quiet(self, file: FileId, number: int, block: Block, now: float) -> Decision:
+        contexts = self._quiet_contexts(file, number, block)
+        self._open[file, number] = (*self._open.get((file, number), ()), *contexts)
+        return Decision.PUSH_TO_EVERYONE if self._likely(contexts) else Decision.KEEP
+
+    def engaged(self, file: FileId, number: int, block: Block, now: float) -> bool:
+        return number < AHEAD
+
+    def unasked(self, block: Block) -> float:
+        return 0  # it learns from each write
+
+    def asked(self, file: FileId, number: int, block: Block, now: float) -> None:
+        self._answer(file, number, elsewhere=True)
+
+    def used(self, file: FileId, number: int, block: Block, now: float) -> None:
+        self._answer(file, number, elsewhere=True)
+
+    def early(self, file: FileId, number: int, block: Block, now: float) -> None:
+        self._answer(file, number, elsewhere=False)
+
+    def _contexts(self, file: FileId, number: int, block: Block, now: float) -> tuple[Context, ...]:
+        before, at = self._last.get(file, (None, now))
+        step = "first" if before is None else _step(number - before)
+        kind = number == ATTRIBUTES
+        count = min(block.overwritten, 64)
+        return (
+            ("history", file, number, count, self._before.get((file, number))),
+            ("block", file, number, count),
+            ("file", file, kind, step, min(count, 4)),
+            ("gap", kind, block.wanted, step, min(count, 4), _magnitude(now - at)),
+            ("all", kind, block.wanted, min(count, 2)),
+        )
+
+    @staticmethod
+    def _quiet_contexts(file: FileId, number: int, block: Block) -> tuple[Context, ...]:
+        kind = number == ATTRIBUTES
+        of_file = (("quiet block", file, number), ("quiet file", file, kind))
+        # A push of what nobody had and nobody reads is never found out: other files say nothing.
+        return (*of_file, ("quiet", kind)) if block.wanted else of_file
+
+    def _likely(self, contexts: tuple[Context, ...]) -> bool:
+        for context in contexts:
+            answers = self._answers.get(context)
+            if answers is not None:
+                return answers.elsewhere > SURE * answers.count
+        return False
+
+    def _answer(self, file: FileId, number: int, elsewhere: bool) -> None:
+        contexts = self._open.pop((file, number), None)
+        if contexts is None:
+            return
+        for context in contexts:
+            self._answers.setdefault(context, _Answers()).add(elsewhere)
+        self._before[file, number] = (*self._before.get((file, number), ()), elsewhere)[-2:]
+
+
+def _step(distance: int) -> str:
+    if distance in {0, 1}:
+        return ("same", "next")[distance]
+    return "back" if distance < 0 else "ahead"
+
+
+def _magnitude(seconds: float) -> int:
+    """Decades, from a millisecond on."""
+    decade = 0
+    while seconds > 0.001 and decade < 6:
+        seconds /= 10
+        decade += 1
+    return decade
+
+
+POLICIES[Predicted.name] = Predicted

@@ -1,0 +1,158 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Files that are no more while somebody waits for their blocks, or that all have closed."""
+
+from __future__ import annotations
+
+import pytest
+
+from shares.protocol import (
+    BLOCK,
+    Action,
+    Ask,
+    Blocks,
+    Directory,
+    Done,
+    Engage,
+    Engaged,
+    Fetch,
+    FileId,
+    Granted,
+    Opened,
+    Own,
+    Push,
+    Recall,
+    Recalled,
+    Release,
+    Reply,
+    Taken,
+)
+from tests.shares.protocol.both import FILE, ONE, TWO, both_open
+
+
+def closed_natively() -> Directory:
+    directory = Directory()
+    (opened,) = directory.open(ONE, FILE, 1, 0.0)
+    assert isinstance(opened, Opened)
+    assert opened.native
+    assert directory.close(ONE, FILE, 0.0) == []
+    return directory
+
+
+def asked(actions: list[Action]) -> Ask:
+    (ask,) = actions
+    assert isinstance(ask, Ask)
+    return ask
+
+
+def test_a_cut_that_waits_for_a_file_that_is_removed_is_answered() -> None:
+    """The last name was taken away while a native node that had closed the file was asked: who
+    wanted to cut it waited for ever."""
+    directory = closed_natively()
+    ask = asked(directory.take(FILE, 2, 0.0, 0, 0))
+    assert isinstance(ask.message, Engage)
+    directory.forget(FILE, 0.0)
+    answer = Engaged(FILE, 0, 0, (), ())
+    assert directory.answer(ONE, ask.number, answer, 0.0) == [Taken(2, FILE)]
+    assert directory.gave(FILE, 2, 0.0) == []
+    assert not directory.files()
+
+
+def test_a_cut_of_a_removed_file_does_not_wait_for_a_lost_node() -> None:
+    directory = closed_natively()
+    asked(directory.take(FILE, 2, 0.0, 0, 0))
+    directory.forget(FILE, 0.0)
+    assert Taken(2, FILE) in directory.lost(ONE, 0.0)
+    directory.gave(FILE, 2, 0.0)
+    assert not directory.files()
+
+
+def test_what_waits_behind_a_request_for_a_removed_file_is_answered() -> None:
+    directory = Directory()
+    both_open(directory)
+    directory.request(ONE, Own(FILE, 0, 1, (0,), True), 3, 0.0)
+    recall = asked(directory.request(TWO, Fetch(FILE, 0, 1, (0,)), 4, 0.0))
+    assert isinstance(recall.message, Recall)
+    assert directory.request(TWO, Fetch(FILE, 0, 1, (0,)), 5, 0.0) == []
+    directory.forget(FILE, 0.0)
+    answer = Recalled(FILE, 0, 1, (), b"", kept=(False,))
+    actions = directory.answer(ONE, recall.number, answer, 0.0)
+    replies = [action for action in actions if isinstance(action, Reply)]
+    assert [reply.token for reply in replies] == [4, 5]
+    assert all(isinstance(reply.message, Blocks) for reply in replies)
+    assert not directory.files()
+
+
+def test_an_answer_that_comes_too_late_brings_a_removed_file_not_back() -> None:
+    directory = closed_natively()
+    ask = asked(directory.take(FILE, 2, 0.0, 0, 0))
+    directory.rejoining(ONE, 0.0)
+    directory.lost(ONE, 0.0)
+    directory.gave(FILE, 2, 0.0)
+    directory.forget(FILE, 0.0)
+    assert directory.answer(ONE, ask.number, Engaged(FILE, 0, 0, (), ()), 0.0) == []
+    assert not directory.files()
+
+
+def test_of_a_file_that_all_have_closed_nothing_stays_and_its_numbers_only_grow() -> None:
+    """Home kept a record of each file that was ever opened."""
+    directory, grants, versions = Directory(), [], []
+    for _ in range(3):
+        (opened,) = directory.open(ONE, FILE, 1, 0.0)
+        assert isinstance(opened, Opened)
+        engage = asked(directory.open(TWO, FILE, 2, 0.0))
+        directory.answer(ONE, engage.number, Engaged(FILE, 0, 0, (), ()), 0.0)
+        (reply,) = directory.request(ONE, Own(FILE, 0, 1, (0,), True), 3, 0.0)
+        assert isinstance(reply, Reply) and isinstance(reply.message, Granted)
+        grants += [opened.grant, reply.message.grant]
+        late = Release(FILE, 0, 1, (0,), bytes(BLOCK), reply.message.grant)
+        _, reply = directory.request(ONE, late, 4, 0.0)
+        assert isinstance(reply, Reply) and isinstance(reply.message, Done)
+        record = directory.record(FILE, 0)
+        assert record is not None
+        versions.append(record.version)
+        native = asked(directory.close(ONE, FILE, 0.0))  # TWO has it alone
+        directory.answer(TWO, native.number, Done(FILE, 0, 0), 0.0)
+        directory.close(TWO, FILE, 0.0)
+        engage = asked(directory.open(ONE, FILE, 5, 0.0))
+        directory.answer(TWO, engage.number, Engaged(FILE, 0, 0, (), ()), 0.0)
+        directory.close(ONE, FILE, 0.0)
+        directory.lost(ONE, 0.0, left=True)
+        assert not directory.files()
+    assert grants == sorted(set(grants))
+    assert versions == sorted(set(versions))
+
+
+def test_what_a_lost_node_may_bring_is_known_until_another_has_the_file_alone() -> None:
+    directory = Directory()
+    both_open(directory)
+    (reply,) = directory.request(ONE, Own(FILE, 0, 1, (0,), True), 3, 0.0)
+    assert isinstance(reply, Reply) and isinstance(reply.message, Granted)
+    about = (FILE, 0, 1, (0,), bytes(BLOCK))
+    directory.request(ONE, Push(*about), 4, 0.0)
+    directory.lost(ONE, 0.0)
+    directory.close(TWO, FILE, 0.0)
+    again = Release(*about, reply.message.grant)
+    *_, reply = directory.request(ONE, again, 5, 0.0)
+    assert isinstance(reply, Reply) and isinstance(reply.message, Done)
+    directory.open(TWO, FILE, 6, 0.0)
+    engage = asked(directory.open(ONE, FILE, 7, 0.0))
+    directory.answer(TWO, engage.number, Engaged(FILE, 0, 0, (), ()), 0.0)
+    directory.close(ONE, FILE, 0.0)
+    directory.lost(TWO, 0.0, left=True)
+    assert not directory.files()
+
+
+def test_of_files_that_rest_where_they_were_alone_the_oldest_are_asked_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("shares.protocol.directory.RESTING", 10)
+    directory = Directory()
+    for number in range(10_000):
+        directory.open(ONE, FileId(number), 1, 0.0)
+        for ask in directory.close(ONE, FileId(number), 0.0):
+            assert isinstance(ask, Ask) and isinstance(ask.message, Engage)
+            assert ask.message.file == number - 10
+            answer = Engaged(ask.message.file, 0, 0, (), ())
+            directory.answer(ONE, ask.number, answer, 0.0)
+    assert list(directory.files()) == list(range(9_990, 10_000))

@@ -1,0 +1,278 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""One line of the machines is broken at a time, and the checker notices each."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import textwrap
+from dataclasses import dataclass, replace
+from math import inf
+from typing import Any
+
+import pytest
+
+from shares.protocol import (
+    WriteInvalidate,
+    WriteUpdate,
+    directory,
+    node,
+    questions,
+    records,
+    replies,
+    requests,
+    state,
+)
+from tests.shares.history import check, check_staleness
+from tests.shares.protocol.faults import Plan, play
+from tests.shares.protocol.test_simulator import Lively, often
+
+SYNC = Plan(operations=1200, between=0.1, closes=0.1, evicts=0.1)
+QUIET = Plan(operations=1200, faults=(), closes=0.1)
+OFF = replace(SYNC, log="off", lease=inf, faults=("pause", "stall", "break"), closes=0.2)
+CUTS = Plan(operations=1200, faults=(), closes=0.2, cuts=0.05, attributes=True, policy=WriteUpdate)
+AHEAD = Plan(operations=1200, faults=(), closes=0.3, ahead=True, threads=1)
+RELAXED_CUTS = replace(CUTS, relaxation=0.3)
+RELAXED = Plan(operations=1200, faults=(), relaxation=0.3)
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """In a function of `owner`, `old` becomes `new`. Seen by one of the seeds of the plan."""
+
+    owner: Any
+    name: str
+    old: str
+    new: str
+    plan: Plan = QUIET
+
+
+MUTATIONS = {
+    "home does not wait for acknowledgements": Mutation(
+        directory.Directory, "_ask", "if request is not None:", "if False:"
+    ),
+    "home does not invalidate sharers": Mutation(
+        questions, "questions", "for node in sorted(sharers):", "for node in ():"
+    ),
+    "home does not ask the owner": Mutation(
+        questions, "questions", "else None", "else None if True else None; owner = None"
+    ),
+    "home gives what was cut although another has it": Mutation(
+        records.FileRecord, "free", "record.sharers <= {node} and not waits", "True", CUTS
+    ),
+    "home takes up requests for one block at once": Mutation(
+        records.Request, "overlaps", "return ", "return False and "
+    ),
+    "home forgets who got a copy": Mutation(
+        directory.Directory, "_fetched", "record.sharers |= {node}", "pass"
+    ),
+    "home forgets who got an update": Mutation(
+        directory.Directory,
+        "_updates",
+        "record.sharers |= {reader}",
+        "pass",
+        replace(QUIET, policy=WriteUpdate),
+    ),
+    "home does not take the native file back": Mutation(
+        directory, "needed", "if known.native not in {None, request.node}:", "if False:"
+    ),
+    "home drops what a pusher sent": Mutation(
+        directory.Directory, "_given", "if fresh:", "if False:"
+    ),
+    "home does not replay the log": Mutation(
+        records.FileRecord, "lose", "return None", "return (); return None", SYNC
+    ),
+    "home takes content of any grant": Mutation(
+        records.FileRecord, "takes", "record = ", "return True; record = ", OFF
+    ),
+    "home leaves a lost owner the owner": Mutation(
+        records.FileRecord, "lose", "record.owner, record.version", "_, record.version", SYNC
+    ),
+    "a node keeps an invalidated copy": Mutation(
+        node, "invalidate", "block.valid, block.shared", "_, block.shared"
+    ),
+    "a node keeps what another one is going to write": Mutation(
+        node.Node, "_recall", "block.valid = False", "pass"
+    ),
+    "a node writes a shared block": Mutation(node.Node, "writable", "block.owned", "block.valid"),
+    "a node stays the owner after a push": Mutation(
+        node.Node, "_push", "block.shared = True", "pass", replace(QUIET, policy=WriteUpdate)
+    ),
+    "a node forgets to give what it wrote": Mutation(
+        node.Node, "_recall", "if block.dirty:", "if False:"
+    ),
+    "a node does not look at its lease": Mutation(
+        node.Node, "leased", "self._leased = until", "pass", replace(SYNC, policy=WriteInvalidate)
+    ),
+    "a node reads what its log has not confirmed": Mutation(
+        node.Node, "readable", "or block.logging", "", replace(SYNC, faults=("kill",))
+    ),
+    "a node trusts its copies after a lost connection": Mutation(
+        node.Node,
+        "reset",
+        "block.valid, block.shared, block.pushed = False, True",
+        "_, _, _ = 0, 0",
+        OFF,
+    ),
+    "a node does not send again what may be lost": Mutation(
+        node.Node, "reset", "if block.dirty or block.given:", "if False:", OFF
+    ),
+    "a node takes what came with a shared open for the latest": Mutation(
+        node.Node,
+        "open",
+        "if comes:",
+        "if True:",
+        replace(QUIET, attributes=True, closes=0.2),
+    ),
+    "a node puts what came late with an open over what it has": Mutation(
+        node.Node,
+        "open",
+        "if block.valid:",
+        "if block.owned:",
+        replace(
+            SYNC, attributes=True, late=True, policy=often, blocks=0, evicts=0.0, faults=("pause",)
+        ),
+    ),
+    "a node keeps what was invalidated before its open is answered": Mutation(
+        node.Node,
+        "answer",
+        "invalidate(self._files.get(message.file)",
+        "invalidate((lambda f: f if f is not None and f.grant else None)"
+        "(self._files.get(message.file))",
+        AHEAD,
+    ),
+    "home does not count who got a copy before its open": Mutation(
+        directory.Directory,
+        "_fetched",
+        "record.sharers |= {node}",
+        "record.sharers |= {node} & known.open",
+        AHEAD,
+    ),
+    "a node takes the answer to an open for the last word": Mutation(
+        node.Node, "_latest", "return max(", "return min(said, ", replace(OFF, late=True)
+    ),
+    "a node takes what it gives with Engage for written under what it knew": Mutation(
+        node, "engage", "message.grant", "known.grant", replace(OFF, late=True)
+    ),
+    "a node asks to own blocks of a version that it has not": Mutation(
+        requests,
+        "_own",
+        "known.blocks[number].version",
+        "1 + known.blocks[number].version",
+        replace(QUIET, policy=Lively),
+    ),
+    "a node forgets to send what it counts as pushed": Mutation(
+        node.Node,
+        "due",
+        "for push in self._pushes(file, found)",
+        "for push in self._pushes(file, found)[:0]",
+        replace(QUIET, policy=Lively),
+    ),
+    "a node takes a stale copy over what it wrote": Mutation(
+        node, "copied", "if block.owned:", "if False:", replace(OFF, blocks=1, threads=4)
+    ),
+    "a node calls other content by a version": Mutation(
+        state.Block, "came", "self.version = version", "self.version = version + 1"
+    ),
+    "home does not say that copies grow old": Mutation(
+        directory, "outdated", "sharer in record.sharers - {node}", "sharer in ()", RELAXED
+    ),
+    "home does not say that a cut makes copies old": Mutation(
+        directory.Directory, "_finish", "return [*ahead, Taken", "return [Taken", RELAXED_CUTS
+    ),
+    "who has a file cut keeps what it had": Mutation(
+        questions, "questions", "record.sharers & {wants.by}", "NOBODY", RELAXED_CUTS
+    ),
+    "home forgets who got a copy that may grow old": Mutation(
+        directory.Directory, "_fetched", "record.sharers |= {node}", "pass", RELAXED
+    ),
+    "what was answered late takes the newer copy off the list": Mutation(
+        directory.Directory,
+        "answer",
+        "if about.keep is Keep.NOTHING:",
+        "if True:",
+        replace(
+            RELAXED,
+            relaxation=0.1,
+            threads=4,
+            files=1,
+            blocks=1,
+            faults=("stall", "pause"),
+            between=0.1,
+            lease=5.0,
+            closes=0.0,
+            evicts=0.5,
+        ),
+    ),
+    "a copy that was invalidated does not expire": Mutation(
+        node.Node, "readable", "min(block.expires, self._heard", "(self._heard", RELAXED
+    ),
+    "a copy of which nothing is heard does not expire": Mutation(
+        node.Node,
+        "readable",
+        "self._heard + known.relaxation",
+        "self._leased",
+        replace(RELAXED, faults=("stall",), between=0.1, lease=5.0),
+    ),
+    "a copy expires later than its relaxation": Mutation(
+        node, "invalidate", "heard +", "heard + 0.2 +", RELAXED
+    ),
+    "a lent copy does not expire": Mutation(
+        node, "copied", "sent + known.relaxation if lent else inf", "inf", RELAXED
+    ),
+    "home takes the ownership of what is lent": Mutation(
+        replies,
+        "recalled",
+        "if kept and recall.keep is Keep.LENT:",
+        "if False:",
+        RELAXED,
+    ),
+    "a node that lends does not say that it stays the owner": Mutation(
+        node.Node, "_recall", "kept[number] = True", "pass", RELAXED
+    ),
+    "what an owner had does not expire": Mutation(
+        node.Node, "_recall", "latest + known.relaxation", "inf", RELAXED
+    ),
+}
+
+
+def broken(mutation: Mutation) -> Any:
+    """The function with the line changed."""
+    function = getattr(mutation.owner, mutation.name)
+    source = textwrap.dedent(inspect.getsource(function))
+    assert source.count(mutation.old) >= 1, "the line is no more"
+    scope: dict[str, Any] = {}
+    module = sys.modules[function.__module__]
+    changed = source.replace(mutation.old, mutation.new)
+    exec(compile(changed, mutation.name, "exec"), module.__dict__, scope)
+    return scope[mutation.name]
+
+
+def noticed(plan: Plan) -> bool:
+    """By the checker, by an assertion of the machines, or because programs wait for ever."""
+    try:
+        run = play(plan)
+    except (AssertionError, KeyError, ValueError):
+        return True
+    if len(run.history) < plan.operations or run.ended < plan.operations:
+        return True
+    if plan.relaxation:
+        return bool(check_staleness(run.history, plan.relaxation))
+    return bool(check(run.history))
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS.values(), ids=MUTATIONS)
+def test_a_broken_line_is_noticed(mutation: Mutation, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mutation.owner, mutation.name, broken(mutation))
+    plan = replace(mutation.plan, limit=400.0)
+    assert any(noticed(replace(plan, seed=seed)) for seed in range(1, 9))
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [SYNC, QUIET, OFF, RELAXED, RELAXED_CUTS],
+    ids=["sync", "quiet", "off", "relaxed", "relaxed cuts"],
+)
+def test_nothing_is_noticed_where_nothing_is_broken(plan: Plan) -> None:
+    assert not any(noticed(replace(plan, seed=seed, operations=400)) for seed in range(1, 4))

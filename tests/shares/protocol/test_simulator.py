@@ -1,0 +1,309 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""The machines under faults: what programs saw could have been one memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import partial
+from math import inf
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shares.protocol import (
+    Block,
+    Decision,
+    DelayedUpdate,
+    FileId,
+    Optimal,
+    Policy,
+    Predicted,
+    WriteInvalidate,
+    WriteUpdate,
+)
+from tests.shares.history import check, check_staleness
+from tests.shares.protocol.faults import FAULTS, Plan, play
+from tests.shares.protocol.world import Link, World
+
+
+def often() -> Policy:
+    """Pushes about every second write, whatever that is good for."""
+    count = iter(range(1 << 40))
+    return Optimal(lambda file, number: next(count) % 2 == 0)
+
+
+class Lively(WriteInvalidate):
+    """Does whatever a policy may do, all the time."""
+
+    along = True
+
+    def wrote(self, file: FileId, number: int, block: Block, now: float) -> Decision:
+        return (Decision.LATER, Decision.PUSH, Decision.KEEP)[int(now * 1000) % 3]
+
+    def quiet(self, file: FileId, number: int, block: Block, now: float) -> Decision:
+        return Decision.PUSH_TO_EVERYONE
+
+    def engaged(self, file: FileId, number: int, block: Block, now: float) -> bool:
+        return number % 2 == 0
+
+    def together(self, file: FileId, number: int, now: float) -> Iterable[int]:
+        return range(-1, 4)
+
+
+POLICIES: dict[str, Callable[[], Policy]] = {
+    "write-invalidate": WriteInvalidate,
+    "write-update": WriteUpdate,
+    "delayed-update": DelayedUpdate,
+    "often": often,
+    "predicted": Predicted,
+    "lively": Lively,
+}
+
+
+def assert_one_memory(plan: Plan) -> None:
+    run = play(plan)
+    assert len(run.history) == run.ended
+    assert len(run.history) == plan.operations or plan.cuts
+    if plan.relaxation:
+        assert check_staleness(run.history, plan.relaxation) == []
+    else:
+        assert check(run.history) == []
+
+
+@pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
+def test_ten_thousand_operations_of_three_nodes_are_linearizable(
+    policy: Callable[[], Policy],
+) -> None:
+    """2,500 for each policy, 15,000 in all, with pauses, stalls, lost connections, partitions that
+    outlast the lease, and deaths."""
+    run = play(Plan(seed=7, operations=2500, policy=policy, between=0.2))
+    assert set(run.faults) == set(FAULTS)
+    assert run.lost > 10
+    assert len(run.history) == run.ended == 2500
+    assert sum(op.ended is not None for op in run.history) > 2300
+    assert check(run.history) == []
+
+
+@pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
+def test_opens_whose_answers_are_overtaken_leave_one_memory(policy: Callable[[], Policy]) -> None:
+    """What was written under a grant that the late answer knew nothing of was refused."""
+    faults = Plan(log="off", faults=("pause", "stall", "break"), lease=inf, between=0.2)
+    for seed in range(8):
+        plan = replace(faults, seed=seed, operations=400, nodes=2 + seed % 2, policy=policy)
+        assert_one_memory(replace(plan, closes=0.2, late=True, attributes=seed % 4 > 1))
+
+
+@pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
+def test_content_that_is_asked_for_with_opens_is_one_memory(policy: Callable[[], Policy]) -> None:
+    """Invalidates, Engage and Native come to files whose open is not answered yet."""
+    quiet: dict[str, Any] = {"log": "off", "faults": ("pause", "stall", "break"), "lease": inf}
+    for seed in range(8):
+        plan = Plan(seed=seed, operations=300, nodes=2 + seed % 2, policy=policy, between=0.1)
+        plan = replace(plan, ahead=True, closes=0.2, evicts=0.1 * (seed % 3))
+        assert_one_memory(plan)
+        assert_one_memory(replace(plan, relaxation=0.2))
+        assert_one_memory(replace(plan, **quiet, late=True))
+
+
+CUTS = Plan(operations=400, cuts=0.05, closes=0.1, attributes=True, between=0.3)
+"""Who cuts a file is given where it ends."""
+
+QUIET_CUTS = replace(CUTS, log="off", faults=("pause", "stall", "break"), lease=inf, late=True)
+
+
+@pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
+def test_files_that_are_cut_are_one_memory(policy: Callable[[], Policy]) -> None:
+    cuts = 0
+    for seed in range(4):
+        for each in (CUTS, QUIET_CUTS, replace(CUTS, ahead=True), replace(CUTS, faults=())):
+            plan = replace(each, seed=seed, nodes=2 + seed % 2, policy=policy)
+            assert_one_memory(plan)
+            assert_one_memory(replace(plan, relaxation=0.2))
+            cuts += play(plan).cuts
+    assert cuts > 100
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("seed", range(10))
+def test_a_hundred_thousand_operations_are_linearizable(seed: int) -> None:
+    policy = list(POLICIES.values())[seed % len(POLICIES)]
+    assert_one_memory(Plan(seed=seed, operations=10_000, policy=policy, limit=inf))
+    assert_one_memory(replace(CUTS, seed=seed, operations=10_000, policy=policy, limit=inf))
+
+
+def test_what_is_sent_over_a_link_comes_in_its_order() -> None:
+    """Times were rounded, and what was sent later could come first."""
+    for seed in range(200):
+        world = World(seed)
+        link = Link(world, lambda: 0.02 - world.now)  # noqa: B023
+        sent: list[int] = []
+        came: list[int] = []
+
+        def send(number: int) -> None:
+            sent.append(number)  # noqa: B023
+            link.send(lambda: came.append(number))  # noqa: B023
+
+        for number in range(8):
+            world.after(world.chance.random() / 100, partial(send, number))
+        world.run()
+        assert came == sent
+
+
+def test_the_same_seed_is_the_same_run() -> None:
+    plan = Plan(seed=5, operations=800)
+    one, other = play(plan), play(plan)
+    assert one.history == other.history
+    assert one.steps == other.steps
+    assert play(replace(plan, seed=6)).history != one.history
+
+
+def test_no_read_is_older_than_the_relaxation() -> None:
+    for relaxation in (0.05, 0.5):
+        assert_one_memory(Plan(seed=3, operations=1500, relaxation=relaxation))
+
+
+def test_relaxed_reads_are_older_than_strong_ones_would_be() -> None:
+    """Or the bound would be kept for nothing."""
+    run = play(Plan(seed=3, operations=1500, relaxation=0.5, faults=()))
+    assert check_staleness(run.history, 0.1) != []
+
+
+def test_without_a_log_nothing_is_lost_with_connections() -> None:
+    plan = Plan(seed=2, operations=1500, log="off", lease=inf, faults=("pause", "stall", "break"))
+    assert_one_memory(plan)
+
+
+FOUND = {
+    "what was written under an older grant came home after newer content": Plan(
+        seed=2,
+        nodes=2,
+        threads=1,
+        files=1,
+        policy=WriteUpdate,
+        closes=0.2,
+        evicts=0.2,
+        between=0.2,
+        log="off",
+        lease=inf,
+        faults=("pause", "stall", "break"),
+    ),
+    "a copy that was asked for before the file became native replaced what was written": Plan(
+        seed=7, threads=1, blocks=1, closes=0.2, evicts=0, between=0.2, relaxation=0.1
+    ),
+    "a file was closed while a write was on its way to the log": Plan(
+        seed=8, blocks=1, policy=WriteUpdate, closes=0.2, evicts=0, between=0.05
+    ),
+    "a reply to the old connection came on the new one": Plan(
+        seed=34,
+        threads=4,
+        files=1,
+        blocks=1,
+        between=0.05,
+        log="off",
+        lease=inf,
+        faults=("pause", "stall", "break"),
+    ),
+    "an owner's second grant refused what it wrote under the first": Plan(
+        seed=74,
+        nodes=2,
+        files=1,
+        policy=WriteUpdate,
+        closes=0,
+        between=0.05,
+        log="off",
+        lease=inf,
+        faults=("pause", "stall", "break"),
+    ),
+    "a block that was granted without content was read": Plan(
+        seed=103, nodes=5, threads=4, files=3, blocks=1, closes=0.2, evicts=0.2, relaxation=1.0
+    ),
+    "a flush that crossed a native grant was counted for it": Plan(
+        seed=719,
+        threads=4,
+        files=1,
+        blocks=1,
+        policy=WriteInvalidate,
+        closes=0.2,
+        between=0.5,
+        log="off",
+        lease=inf,
+        faults=("pause", "stall", "break"),
+    ),
+    "a push was replaced by what had been asked for while the file was native": Plan(
+        seed=18,
+        nodes=2,
+        threads=4,
+        blocks=1,
+        policy=often,
+        closes=0.0,
+        between=0.2,
+        log="off",
+        lease=inf,
+        faults=("pause", "stall", "break"),
+    ),
+    "the same, with the log": Plan(
+        seed=2, threads=4, blocks=1, policy=often, closes=0.2, between=0.05
+    ),
+    "an owner that home had given up took its copy for fresh": Plan(
+        seed=0,
+        nodes=4,
+        files=1,
+        blocks=1,
+        policy=WriteInvalidate,
+        faults=("pause",),
+        between=0.05,
+        closes=0.0,
+        evicts=0.3,
+        relaxation=0.2,
+    ),
+    "what came late with an open was put over what had been pushed since it was asked": Plan(
+        seed=0,
+        nodes=2,
+        threads=1,
+        files=1,
+        blocks=0,
+        policy=often,
+        faults=("pause",),
+        between=0.05,
+        closes=0.2,
+        evicts=0,
+        attributes=True,
+        late=True,
+    ),
+    "a clean block of a native file was thought to be newer at its node": Plan(
+        seed=241, nodes=2, files=3, blocks=1, policy=WriteUpdate, closes=0.2, evicts=0.2
+    ),
+}
+
+
+@pytest.mark.parametrize("plan", FOUND.values(), ids=FOUND)
+def test_what_the_simulator_found(plan: Plan) -> None:
+    assert_one_memory(replace(plan, operations=600))
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.builds(
+        Plan,
+        seed=st.integers(0, 1 << 30),
+        operations=st.just(250),
+        nodes=st.integers(2, 5),
+        threads=st.integers(1, 4),
+        files=st.integers(1, 3),
+        blocks=st.integers(1, 3),
+        policy=st.sampled_from(list(POLICIES.values())),
+        faults=st.sampled_from([(), *((kind,) for kind in FAULTS), FAULTS]),
+        between=st.sampled_from([0.05, 0.2, 1.0]),
+        closes=st.sampled_from([0.0, 0.02, 0.2]),
+        evicts=st.sampled_from([0.0, 0.05, 0.3]),
+        relaxation=st.sampled_from([0.0, 0.0, 0.2]),
+        attributes=st.booleans(),
+        ahead=st.booleans(),
+    )
+)
+def test_any_plan_is_one_memory(plan: Plan) -> None:
+    assert_one_memory(plan)
