@@ -9,13 +9,14 @@ from typing import Any
 import click
 
 from client.settings import ClientSettings
-from client.shares import mounts, share_way
+from client.shares import mounts, share_way, tell_mounts
 from console import json_option, show, size
 from satchel.errors import NotFoundError
 from shares.node import losses
 
 COLUMNS = ("share", "mountpoint", "home", "files", "blocks", "behind", "since", "buffered")
 TRAFFIC_COLUMNS = ("share", "message", "messages", "bytes")
+SWITCH_COLUMNS = ("share", "mountpoint", "files", "open")
 HOT_COLUMNS = ("share", "path", "block", "policy", "overwritten", "threshold")
 
 
@@ -75,6 +76,53 @@ def status(settings: ClientSettings, share: str | None, as_json: bool) -> None:
     if hot:
         click.echo("\nblocks that are written most")
         show(hot, as_json=False, columns=HOT_COLUMNS)
+
+
+@command.command("offloaded")
+@click.argument("share", required=False)
+@click.argument("paths", nargs=-1, metavar="[PATH]...")
+@json_option
+@click.pass_obj
+def offloaded(
+    settings: ClientSettings, share: str | None, paths: tuple[str, ...], as_json: bool
+) -> None:
+    """Say that a task went from here to another machine.
+
+    Home has what was written in the files at PATH below SHARE (or in all files) when this returns.
+    Those that no program here has open are closed here, so the task has them alone where it is. No
+    program needs this: it saves the task's first open a wait. `satchel move` does it by itself.
+    """
+    _switch(settings, "offloaded", share, paths, as_json)
+
+
+@command.command("returned")
+@click.argument("share", required=False)
+@click.argument("paths", nargs=-1, metavar="[PATH]...")
+@json_option
+@click.pass_obj
+def returned(
+    settings: ClientSettings, share: str | None, paths: tuple[str, ...], as_json: bool
+) -> None:
+    """Say that a task came back from another machine.
+
+    The files at PATH below SHARE, or all that `satchel share offloaded` closed, are opened here
+    again with the first 64 KiB of each.
+    """
+    _switch(settings, "returned", share, paths, as_json)
+
+
+def _switch(
+    settings: ClientSettings,
+    event: str,
+    share: str | None,
+    paths: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    told = tell_mounts(settings, event, share, list(paths) or None)
+    if not told:
+        what = "nothing" if share is None else f"no share {share}"
+        raise NotFoundError(f"{what} is mounted here", fix="`satchel mount SHARE DIR`")
+    show(told, as_json=as_json, columns=SWITCH_COLUMNS)
 
 
 def _summary(row: dict[str, Any]) -> dict[str, Any]:

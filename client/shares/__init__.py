@@ -7,7 +7,7 @@
 Modules: way, mounts (their control sockets).
 """
 
-from client.shares.mounts import control, mounts, serve_mount
+from client.shares.mounts import control, mounts, serve_mount, tell_mounts
 from client.shares.way import ShareWay, share_way
 
-__all__ = ["ShareWay", "control", "mounts", "serve_mount", "share_way"]
+__all__ = ["ShareWay", "control", "mounts", "serve_mount", "share_way", "tell_mounts"]

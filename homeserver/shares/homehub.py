@@ -134,6 +134,9 @@ class HomeHub:
     def open(self, file: FileId, writes: bool, cut: bool) -> Opened:
         return self._share.open(self.session, file, writes, cut)
 
+    def mark(self, file: FileId, mark: str) -> None:
+        self._share.mark(self.session, file, mark)
+
     def written(self, file: FileId, told: Callable[[Attributes | None], None]) -> None:
         self._share.written(self.session, file)
         told(self._share.settled(self.session, file))

@@ -29,6 +29,7 @@ from homeserver.shares.durable import Durable
 from homeserver.shares.grace import Grace
 from homeserver.shares.locks import Locks
 from homeserver.shares.makings import Makings
+from homeserver.shares.marks import Marks
 from homeserver.shares.own_folders import GivenIds
 from homeserver.shares.promises import Promises, Recall
 from homeserver.shares.rights import ALL, Rights
@@ -36,7 +37,16 @@ from homeserver.shares.session import Session
 from homeserver.shares.shelf import ShareRecord
 from homeserver.shares.tree import Tree
 from homeserver.shares.writelog import WriteLog
-from shares.node import LOSSES_KEPT, Attributes, Changes, Made, Opened, Restored, TakenOver
+from shares.node import (
+    LOSSES_KEPT,
+    PRIVATE,
+    Attributes,
+    Changes,
+    Made,
+    Opened,
+    Restored,
+    TakenOver,
+)
 from shares.protocol import (
     ATTRIBUTES,
     BLOCK,
@@ -116,6 +126,7 @@ class Share(Makings):
         self.locks = Locks()
         self.promises = Promises()
         self.ids = GivenIds()
+        self.marks = Marks(self.tree)
         self.sessions: dict[int, Session] = {}
         # Greater than what any earlier directory of this share has counted to.
         self.directory = Directory(base=time_ns() // 1000)
@@ -223,7 +234,7 @@ class Share(Makings):
                 return
             token = self._expect(self._answering(message, arrived, failed), session)
             try:
-                self._require(message)
+                self._require(session, message)
                 self._act(self.directory.request(session.node, message, token, monotonic()))
             except ValueError as error:
                 self._settle(token, OSError(errno.EINVAL, str(error)))
@@ -252,10 +263,13 @@ class Share(Makings):
 
         return reply
 
-    def _require(self, message: Message) -> None:
-        """That the file is there of which something is wanted for the first time."""
-        if isinstance(message, Fetch | Own) and not self.directory.knows(message.file):
-            self.tree.require(message.file)
+    def _require(self, session: Session, message: Message) -> None:
+        """That the file is there of which something is wanted for the first time, and that the node
+        may have it."""
+        if isinstance(message, Fetch | Own):
+            if not self.directory.knows(message.file):
+                self.tree.require(message.file)
+            self.marks.admit(session.name, message.file, isinstance(message, Own))
 
     def _bring(
         self,
@@ -377,6 +391,15 @@ class Share(Makings):
             changed = self._change(session, file, changes)
         return self.settled(session, file) or changed
 
+    def mark(self, session: Session, file: FileId, mark: str) -> None:
+        """As Hub.mark."""
+        self.tree.require(file)
+        with self.lock:
+            opened = [each for each in self.sessions.values() if file in each.opened]
+            writers = [each.name for each in opened if self.promises.writes(each, file)]
+            others = [each.name for each in opened if each is not session]
+            self.marks.mark(session.name, file, mark, others, writers)
+
     def _change(self, session: Session, file: FileId, changes: Changes) -> Attributes:
         times_or_size = (changes.size, changes.accessed, changes.modified) != (None, None, None)
         if not times_or_size or not stat.S_ISREG(self.tree.attributes(file).mode):
@@ -384,6 +407,8 @@ class Share(Makings):
             with self.lock:
                 self.content.changed(changed)
             return self._current(session, changed)
+        with self.lock:
+            self.marks.admit(session.name, file, writes=changes.size is not None)
         first = UNCUT if changes.size is None else changes.size // BLOCK
         discard = UNCUT if changes.size is None else -(-changes.size // BLOCK)
         done: queue.SimpleQueue[FileId] = queue.SimpleQueue()
@@ -410,7 +435,7 @@ class Share(Makings):
         with self.lock:
             record = self.directory.record(file, ATTRIBUTES)
             owners = {self._writer(file), record.owner if record else HOME}
-            if owners <= {HOME, session.node}:
+            if owners <= {HOME, session.node} or self.marks.private(file):
                 return self.content.known(attributes)
             fetch = Fetch(file, ATTRIBUTES, 1, (0,))
             token = self._expect(done.put)
@@ -457,14 +482,19 @@ class Share(Makings):
         """The node has it open in the tree; now in the directory."""
         done: queue.SimpleQueue[Admitted | OSError] = queue.SimpleQueue()
         with self.lock:
+            policy, relaxation, rule = self._terms(file)
+            alone = not any(file in s.opened for s in self.sessions.values() if s is not session)
+            try:
+                mark = self.marks.opened(session.name, file, writes, rule, alone)
+            except OSError:
+                self.tree.close_file(file)
+                raise
             if file in session.opened or self.sessions.get(session.node) is not session:
                 self.tree.close_file(file)
             else:
                 session.opened.add(file)
             recall = self.promises.writing(session, file) if writes else Recall([])
-            mark = self.promises.asked(session)
-            self.promises.told(session, mark, [file])
-            policy, relaxation = self._terms(file)
+            self.promises.told(session, self.promises.asked(session), [file])
             token = self._expect(done.put, session)
             about = (session.node, file, token, monotonic(), relaxation)
             self._act(self.directory.open(*about, cut=cut))
@@ -473,15 +503,18 @@ class Share(Makings):
         if isinstance(admitted, OSError):
             raise admitted
         attributes = self._current(session, self.tree.attributes(file))
-        terms = (relaxation, policy, self.record.log)
-        return Opened(attributes, admitted.native, *terms, admitted.grant)
+        log_policy = "off" if mark == PRIVATE else self.record.log
+        terms = (relaxation, policy, log_policy)
+        return Opened(attributes, admitted.native, *terms, admitted.grant, mark)
 
-    def _terms(self, file: FileId) -> tuple[str, float]:
-        """Policy and relaxation; of a file with several names, the least of their relaxations."""
+    def _terms(self, file: FileId) -> tuple[str, float, str]:
+        """Policy, relaxation and mark; of several names, the one with the least relaxation."""
         record = self.record
         paths = self.tree.paths(file) if record.rules else []
-        found = [record.terms(os.fsdecode(path)) for path in paths]
-        return min(found, key=lambda terms: terms[1], default=(record.policy, record.relaxation))
+        names = [os.fsdecode(path) for path in paths]
+        found = [(*record.terms(name), record.mark(name)) for name in names]
+        share = (record.policy, record.relaxation, "")
+        return min(found, key=lambda terms: terms[1], default=share)
 
     def close_file(self, session: Session, file: FileId) -> None:
         with self.lock:
@@ -508,6 +541,7 @@ class Share(Makings):
     def _no_more(self, file: FileId) -> None:
         self._act(self.directory.forget(file, monotonic()))
         self.content.forget(file)
+        self.marks.forget(file)
 
     def _finish(self, file: FileId, closes: Session | None = None) -> None:
         """With the lock; not waited for, because no program waits for the change. closes: who

@@ -50,6 +50,7 @@ const fuse_lowlevel_ops& Calls() {
     AddFileCalls(&made);
     AddFolderCalls(&made);
     AddLockCalls(&made);
+    AddMarkCalls(&made);
     AddNameCalls(&made);
     return made;
   }();

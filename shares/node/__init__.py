@@ -21,12 +21,13 @@ from shares.node.buffer import Buffer
 from shares.node.codec import encode
 from shares.node.extent import BLOCK, Extent
 from shares.node.files import RawFile, find, open_file
-from shares.node.hub import Hub, Lease, Made, Making, Opened, OwnFolder, Unmade
+from shares.node.hub import IMMUTABLE, PRIVATE, Hub, Lease, Made, Making, Opened, OwnFolder, Unmade
 from shares.node.losses import LOSSES_KEPT, Losses, Restored, TakenOver
 from shares.node.marks import Marks
 from shares.node.member import Member
 from shares.node.membership import Caller, Ends, Join, Joined, LeaseOver, Membership
 from shares.node.node import IDLE_SECONDS, WRITTEN_SECONDS, Node
+from shares.node.offloading import Offloading, Switched
 from shares.node.opening import AHEAD_OF_OPEN
 from shares.node.operations import (
     EVERYTHING,
@@ -50,7 +51,9 @@ __all__ = [
     "FLOCK",
     "IDLE_FILES",
     "IDLE_SECONDS",
+    "IMMUTABLE",
     "LOSSES_KEPT",
+    "PRIVATE",
     "ROOT",
     "WRITTEN_SECONDS",
     "Attributes",
@@ -75,12 +78,14 @@ __all__ = [
     "Member",
     "Membership",
     "Node",
+    "Offloading",
     "Opened",
     "Operations",
     "OwnFolder",
     "RawFile",
     "RemoteHub",
     "Restored",
+    "Switched",
     "TakenOver",
     "Unmade",
     "Usage",

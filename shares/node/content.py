@@ -34,6 +34,7 @@ from shares.node.extent import Extent
 from shares.node.hub import Hub
 from shares.node.lag import LAG_BYTES, Replies, file_status, settle, traffic_status
 from shares.node.opening import Opening
+from shares.node.relaxed import OldCopies
 from shares.node.sending import LOOK_SECONDS, Sender
 from shares.node.settling import FLUSHED, Settling
 from shares.node.windows import Make, Windows
@@ -111,6 +112,7 @@ class Content(Opening, Settling):
         self._sender = Sender(self._changed, self._machine, self._block, self._go_on, hub, wait)
         self._windows = Windows(make, self._machine, buffer)
         self._copies = Copies(self._machine, buffer, self._windows, self._sender)
+        self._old = OldCopies(self._machine, self._copies)
 
     # Memberships.
 
@@ -205,6 +207,29 @@ class Content(Opening, Settling):
         self._perform(access)
         return access.result
 
+    def watch(self, file: FileId, watched: bool) -> None:
+        """Whether programs read the file by `read_old`."""
+        with self._changed:
+            self._old.watch(file, watched)
+
+    def read_old(self, file: OpenFile, offset: int, size: int, seconds: float) -> bytes | None:
+        """As `read`, of content that was the latest at most so many seconds ago. Asks nobody: None
+        where a part of it is not here."""
+        with self._changed:
+            if self._bringing:
+                return None
+            self._sender.require_home()
+            file.require()
+            self._copies.absorb(file)
+            return self._old.read(file, offset, size, seconds)
+
+    def drop_stale(self, file: OpenFile) -> None:
+        """A program wants the latest, also where the share's own relaxation is greater than 0."""
+        with self._changed:
+            self._windows.withdraw_all(file)
+            self._copies.absorb(file)
+            self._old.drop_stale(file.file)
+
     def write(self, file: OpenFile, offset: int | None, data: bytes) -> int:
         """offset: None to append."""
         access = Write(file, offset, data)
@@ -221,6 +246,7 @@ class Content(Opening, Settling):
     def cut(self, file: OpenFile, extent: Extent) -> None:
         """Home has made the file shorter. What was here behind the cut it took before."""
         with self._changed:
+            self._old.forget(file.file)
             if file.extent_came and self._machine.native(file.file):
                 file.extent = extent
         began = time.monotonic()
@@ -450,6 +476,7 @@ class Content(Opening, Settling):
 
     def _answer(self, message: Message, reply: Reply) -> None:
         self._take_back(message)
+        self._old.keep(self._files.get(message.file), message)
         now = clock.now()
         for flush in self._machine.ahead(message, now):
             self._sender.send(flush)

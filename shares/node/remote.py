@@ -38,6 +38,7 @@ CALLS = frozenset(
         "make_again",
         "make_folder",
         "make_link",
+        "mark",
         "open",
         "read_link",
         "remove_folder",
@@ -244,6 +245,9 @@ class RemoteHub:
 
     def open(self, file: FileId, writes: bool, cut: bool) -> Opened:
         return self._call("open", file, writes, cut)  # type: ignore[no-any-return]
+
+    def mark(self, file: FileId, mark: str) -> None:
+        self._call("mark", file, mark)
 
     def written(self, file: FileId, told: Callable[[Attributes | None], None]) -> None:
         self._say("written", file, told)

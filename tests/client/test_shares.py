@@ -194,3 +194,20 @@ def test_what_cannot_be_mounted_is_said(owner: Owner) -> None:
     assert not (owner.folder / "data/shares").exists() or not list(
         (owner.folder / "data/shares").iterdir()
     )
+
+
+def test_mounts_are_told_of_a_task_that_goes_and_comes_back(owner: Owner) -> None:
+    root = owner.add("photos")
+    one, two = owner.mounts("one"), owner.mounts("two")
+    with (one / "open").open("wb", buffering=0) as file:
+        file.write(b"written")
+        (one / "closed").write_bytes(b"also")
+        rows = owner.sees("share", "offloaded", "photos", "open", "closed")
+        found = {row["mountpoint"]: (row["files"], row["open"]) for row in rows}
+        assert found == {str(one): (1, 1), str(two): (2, 0)}
+        assert (root / "open").read_bytes() == b"written"
+        assert (root / "closed").read_bytes() == b"also"
+    assert {row["files"] for row in owner.sees("share", "returned")} == {2}
+    assert (two / "closed").read_bytes() == b"also"
+    assert owner.types("share", "offloaded", "films").returncode == NotFoundError.exit_code
+    assert owner.types("share", "offloaded", "photos", "nothing").returncode != 0

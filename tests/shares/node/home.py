@@ -396,6 +396,9 @@ class InProcessHub:
             attributes = home.extent(file).onto(home.tree.attributes(file))
         return Opened(attributes, found.native, home.relaxation, home.policy, home.log, found.grant)
 
+    def mark(self, file: FileId, mark: str) -> None:
+        raise OSError(errno.EOPNOTSUPP, "this home has no marks")
+
     def written(self, file: FileId, told: Callable[[Attributes | None], None]) -> None:
         def settle() -> None:
             with self._home.lock:
