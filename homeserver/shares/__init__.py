@@ -13,6 +13,7 @@ makings (names, by home and ahead of it), share (the directory acts), homehub (w
 shelf (which shares there are), shares (all of them, and their socket), status.
 """
 
+from homeserver.shares.detector import FaultDetector, LeaseDetector, Suspect
 from homeserver.shares.index import ShareIndexDamaged
 from homeserver.shares.share import Share
 from homeserver.shares.shares import Shares
@@ -21,7 +22,9 @@ from homeserver.shares.tree import Tree
 from homeserver.shares.writelog import Lag, WriteLog
 
 __all__ = [
+    "FaultDetector",
     "Lag",
+    "LeaseDetector",
     "PathRule",
     "Share",
     "ShareDamaged",
@@ -29,6 +32,7 @@ __all__ = [
     "ShareRecord",
     "ShareShelf",
     "Shares",
+    "Suspect",
     "Terms",
     "Tree",
     "WriteLog",

@@ -25,6 +25,7 @@ from time import monotonic, time_ns
 from typing import Any
 
 from homeserver.shares.content import Content
+from homeserver.shares.detector import LEASES, MARGIN, FaultDetector
 from homeserver.shares.durable import Durable
 from homeserver.shares.grace import Grace
 from homeserver.shares.locks import Locks
@@ -86,9 +87,6 @@ log = logging.getLogger(__name__)
 LOOK_SECONDS = 0.25
 """Between looks at leases, and at what can be made durable."""
 
-MARGIN = 1.25
-"""Home waits so much longer than a node until the node's lease is over."""
-
 BROUGHT_LEASES = 16
 """For so many leases home knows under which right what it has was written. A node whose heartbeats
 are answered knows in one that what it gave has come home; else it is lost by then."""
@@ -114,6 +112,7 @@ class Share(Makings):
         lease: float,
         awaited: Iterable[NodeId] = (),
         gone: Callable[[Session], None] = lambda session: None,
+        detector: FaultDetector = LEASES,
     ) -> None:
         """awaited: nodes that were there when home ended; gone: is told of each that is lost.
 
@@ -139,7 +138,7 @@ class Share(Makings):
         self._durable = Durable(self.log, record.name)
         self.rights = Rights(folder / "rights", lease * BROUGHT_LEASES)
         self.grace = Grace(awaited, lease * MARGIN, self.rights.latest())
-        self._gone = gone
+        self._gone, self._detector = gone, detector
         for file in self.log.files():
             self.content.replay(file, None)
         self._closing = threading.Event()
@@ -573,7 +572,7 @@ class Share(Makings):
     def _look(self) -> None:
         for session in list(self.sessions.values()):
             with self.lock:
-                why = session.over(self.lease * MARGIN)
+                why = self._detector.over(session, self.lease)
             if why:
                 self.lost(session, why)
         self.grace.look()

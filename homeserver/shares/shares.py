@@ -16,6 +16,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from homeserver.shares.detector import LEASES, FaultDetector
 from homeserver.shares.homehub import HomeHub
 from homeserver.shares.session import Session
 from homeserver.shares.share import Share
@@ -36,11 +37,18 @@ NODE_LIMIT = 64
 class Shares:
     """Thread-safe. Who reaches the socket is the owner, or who the owner's client lets in."""
 
-    def __init__(self, shelf: ShareShelf, socket: Path, lease: float) -> None:
+    def __init__(
+        self,
+        shelf: ShareShelf,
+        socket: Path,
+        lease: float,
+        detector: FaultDetector = LEASES,
+    ) -> None:
         """Open every share and listen. A share that cannot be opened is logged and left out.
 
-        lease: seconds. Raises what Listener does.
+        lease: seconds; detector: says when home goes on without a node. Raises what Listener does.
         """
+        self._detector = detector
         self._shelf = shelf
         self._lease = lease
         self._lock = threading.RLock()
@@ -143,6 +151,7 @@ class Shares:
             lease=self._lease,
             awaited=[NodeId(n.node) for n in self._known.values() if n.share == record.name],
             gone=self._forget,
+            detector=self._detector,
         )
 
     def _forget(self, session: Session) -> None:

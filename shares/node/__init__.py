@@ -20,7 +20,7 @@ from shares.node import codec, losses
 from shares.node.buffer import Buffer
 from shares.node.codec import encode
 from shares.node.extent import BLOCK, Extent
-from shares.node.files import RawFile, find, open_file
+from shares.node.files import RawFile, find, open_file, open_handle
 from shares.node.hub import IMMUTABLE, PRIVATE, Hub, Lease, Made, Making, Opened, OwnFolder, Unmade
 from shares.node.losses import LOSSES_KEPT, Losses, Restored, TakenOver
 from shares.node.marks import Marks
@@ -95,4 +95,5 @@ __all__ = [
     "find",
     "losses",
     "open_file",
+    "open_handle",
 ]

@@ -116,7 +116,7 @@ class RawFile(io.RawIOBase):
         self._node = node
         self._flags = flags
         self._position = 0
-        self._file, self._handle = _opened(node, path, flags)
+        self._file, self._handle = open_handle(node, path, flags)
         if self._relaxed is not None:
             self._relaxed.watch(self._file, True)
         if flags & os.O_APPEND:
@@ -224,7 +224,9 @@ def _node(tree: Operations) -> Node:
     return tree
 
 
-def _opened(node: Operations, path: str | bytes, flags: int) -> tuple[FileId, int]:
+def open_handle(node: Operations, path: str | bytes, flags: int) -> tuple[FileId, int]:
+    """As open(2), below the share's root: the file, and a handle that the caller releases. Links
+    are not followed. Raises OSError."""
     *folders, name = _names(path) or [b""]
     parent = find(node, b"/".join(folders))
     try:

@@ -211,3 +211,17 @@ def test_mounts_are_told_of_a_task_that_goes_and_comes_back(owner: Owner) -> Non
     assert (two / "closed").read_bytes() == b"also"
     assert owner.types("share", "offloaded", "films").returncode == NotFoundError.exit_code
     assert owner.types("share", "offloaded", "photos", "nothing").returncode != 0
+
+
+def test_a_command_is_run_in_a_share_that_is_not_mounted(owner: Owner) -> None:
+    root = owner.add("photos")
+    (root / "old").write_text("was there before\n")
+    done = owner.types(
+        "share", "run", "photos", "--", "/bin/sh", "-c", "cat old; echo x > new; exit 3"
+    )
+    assert (done.returncode, done.stdout) == (3, "was there before\n"), done.stderr
+    assert (root / "new").read_text() == "x\n"
+    assert not (owner.folder / "r" / "photos").exists()
+    busy = owner.types("share", "run", "photos", "--at", str(root), "--", "true")
+    assert busy.returncode == 5
+    assert owner.types("share", "run", "photos", "--", "no-such-program").returncode != 0

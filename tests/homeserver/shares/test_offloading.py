@@ -9,7 +9,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from shares.node import ROOT, Node, Offloading, open_file
+from shares.node import ROOT, Node, Offloading, Opened, open_file
+from shares.protocol import FileId
 from tests.homeserver.shares.conftest import Home
 
 CONTENT = b"x" * 200_000
@@ -28,7 +29,12 @@ def asked(node: Node, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     before = node.content.traffic.copy()
     with monkeypatch.context() as patched:
         real = node.hub.open
-        patched.setattr(node.hub, "open", lambda *a: (found.append("open"), real(*a))[1])
+
+        def opens(file: FileId, writes: bool, cut: bool) -> Opened:
+            found.append("open")
+            return real(file, writes, cut)
+
+        patched.setattr(node.hub, "open", opens)
         yield found
     found += (node.content.traffic - before).keys()
 

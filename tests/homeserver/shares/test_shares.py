@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from homeserver.shares import ShareRecord
-from homeserver.shares.share import MARGIN
+from homeserver.shares.detector import MARGIN
 from satchel.errors import ConflictError, NotFoundError
 from shares.node import ROOT, Buffer, Changes, Lease, LockKind, Node, content
 from shares.protocol import BLOCK, HOME, Action, FileId
