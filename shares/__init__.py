@@ -7,9 +7,10 @@
 - coherence: what makes copies of a block never disagree
 
 Packages: protocol (the coherence of blocks as pure state machines), node (a node that acts), fuse
-(sessions of kernels with a node), mount (a share as a folder). docs/shares.md tells the whole.
+(sessions of kernels with a node), mount (a share as a folder), preload (a share for programs that
+cannot mount), session (file sessions of applications). docs/shares.md tells the whole.
 """
 
-from shares import fuse, mount, node, protocol
+from shares import fuse, mount, node, preload, protocol, session
 
-__all__ = ["fuse", "mount", "node", "protocol"]
+__all__ = ["fuse", "mount", "node", "preload", "protocol", "session"]

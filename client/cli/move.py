@@ -15,7 +15,6 @@ import click
 from client.routes import Route
 from client.running import running_session
 from client.settings import ClientSettings
-from client.shares import tell_mounts
 from console import bar, json_option, show, size
 from satchel.errors import SatchelError
 from wire import HttpClient
@@ -54,6 +53,8 @@ def command(
     """
     body = {"to": surrogate, "use_media": not without_media, "route": route}
     session = running_session(settings, service)
+    from client.shares import tell_mounts  # which needs what only daemons need
+
     with suppress(SatchelError):  # home gets it all the same, only later
         tell_mounts(settings, "offloaded", None, None)
     show(_moved(session, body, quiet=as_json), as_json=as_json)

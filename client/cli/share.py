@@ -120,7 +120,7 @@ def returned(
     _switch(settings, "returned", share, paths, as_json)
 
 
-@command.command("run", context_settings={"ignore_unknown_options": True})
+@command.command("run", context_settings={"allow_interspersed_args": False})
 @click.argument("share")
 @click.option(
     "--at",
@@ -128,7 +128,7 @@ def returned(
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="An empty folder that is the share for the command [default: one of its own].",
 )
-@click.argument("words", nargs=-1, metavar="-- COMMAND...", required=True)
+@click.argument("words", nargs=-1, metavar="COMMAND...", required=True)
 @click.pass_obj
 def run(settings: ClientSettings, share: str, root: Path | None, words: tuple[str, ...]) -> None:
     """Run COMMAND in SHARE, where nothing can be mounted.
@@ -138,6 +138,7 @@ def run(settings: ClientSettings, share: str, root: Path | None, words: tuple[st
     what is below that folder. It has to be linked dynamically to the C library. The exit code is
     COMMAND's.
     """
+    words = words[words[0] == "--" :]
     settings.make_folders()
     with share_way(settings) as way, TemporaryDirectory(prefix="r", dir=settings.run) as place:
         folder = Path(place)

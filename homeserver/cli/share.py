@@ -132,10 +132,10 @@ def set_terms(
     forget: bool,
     as_json: bool,
 ) -> None:
-    """Change policy or relaxation of a share or of files in it, or mark files.
+    """Change the terms of a share or of files in it.
 
-    It counts for files that are opened from then on; of several rules for a file, the one that was
-    set last.
+    The terms are policy, relaxation and mark. They count for files that are opened from then on; of
+    several rules for a file, the one that was set last.
     """
     mark = "" if mark == "none" else mark
     body = {"glob": glob, "policy": policy, "relaxation": relaxation, "forget": forget}

@@ -222,6 +222,6 @@ def test_a_command_is_run_in_a_share_that_is_not_mounted(owner: Owner) -> None:
     assert (done.returncode, done.stdout) == (3, "was there before\n"), done.stderr
     assert (root / "new").read_text() == "x\n"
     assert not (owner.folder / "r" / "photos").exists()
-    busy = owner.types("share", "run", "photos", "--at", str(root), "--", "true")
+    busy = owner.types("share", "run", "--at", str(root), "photos", "true")
     assert busy.returncode == 5
     assert owner.types("share", "run", "photos", "--", "no-such-program").returncode != 0
