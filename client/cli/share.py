@@ -139,6 +139,8 @@ def run(settings: ClientSettings, share: str, root: Path | None, words: tuple[st
     COMMAND's.
     """
     words = words[words[0] == "--" :]
+    if not words:
+        raise click.UsageError("say which command")
     settings.make_folders()
     with share_way(settings) as way, TemporaryDirectory(prefix="r", dir=settings.run) as place:
         folder = Path(place)

@@ -43,8 +43,9 @@ from shares.session.records import (
 )
 from shares.session.store import Store
 
-PENDING_BYTES = 4 << 20
-"""So much is pending at most; then home is waited for."""
+PENDING_BYTES = 1 << 20
+PENDING_WRITES = 128
+"""So much is pending at most; then home is waited for. A handoff sends it, and does it again."""
 
 _MAKING = os.O_CREAT | os.O_EXCL | os.O_TRUNC
 
@@ -116,11 +117,11 @@ class Session:
                 if error.errno not in {errno.ESTALE, errno.ENOENT}:
                     raise
                 del self._files[record.number]
-        for write in self._pending:
-            file = self._files.get(write.number)
+        for number, offset, data in joined(self._pending):
+            file = self._files.get(number)
             if file is not None:
-                self._node.write(_handle(file), write.offset, write.data)
-            self.last = max(self.last, write.operation)
+                self._node.write(_handle(file), offset, data)
+        self.last = max([self.last, *(write.operation for write in self._pending)])
 
     def records(self) -> list[Record]:
         """The session, for its file or for another node."""
@@ -251,8 +252,9 @@ class Session:
                 self._node.change(FileId(file.file), Changes(size=value), _handle(file))
                 self._bring()  # else pending writes behind the cut would be done again
             case Kind.SYNC:
-                self._require(number)
+                file = self._require(number)
                 self._bring()
+                self._node.sync(_handle(file), False)
         return 0, b""
 
     def _open(self, number: int, path: bytes, flags: int) -> int:
@@ -280,7 +282,8 @@ class Session:
             self._pending.pop()
             raise
         self._move(operation.number, offset + len(data))
-        if sum(len(each.data) for each in self._pending) > PENDING_BYTES:
+        size = sum(len(each.data) for each in self._pending)
+        if size > PENDING_BYTES or len(self._pending) > PENDING_WRITES:
             self._bring()
         return len(data)
 
@@ -288,7 +291,7 @@ class Session:
         """Home has, on return, all that was written."""
         numbers = {each.number for each in self._pending}
         for number in numbers & set(self._files):
-            self._node.sync(_handle(self._files[number]), True)
+            self._node.give_up(FileId(self._files[number].file))
         if self._pending:
             self.arrived = self._pending[-1].operation
             self._pending.clear()
@@ -313,6 +316,21 @@ class Session:
     def _note(self, record: Record) -> None:
         if self._store is not None:
             self._store.append(record)
+
+
+def joined(writes: Iterable[Written]) -> list[tuple[int, int, bytes]]:
+    """File, offset and data of these writes, in order; those that go on where the one before ended
+    are one."""
+    found: list[tuple[int, int, bytearray]] = []
+    for write in writes:
+        if found and (write.number, write.offset) == (
+            found[-1][0],
+            found[-1][1] + len(found[-1][2]),
+        ):
+            found[-1][2].extend(write.data)
+        else:
+            found.append((write.number, write.offset, bytearray(write.data)))
+    return [(number, offset, bytes(data)) for number, offset, data in found]
 
 
 def _handle(file: File) -> int:

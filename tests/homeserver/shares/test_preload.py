@@ -16,11 +16,13 @@ import pytest
 
 from shares.node import ROOT, open_file
 from shares.preload import PreloadServer, environment
+from tests.homeserver.shares import preloaded_program
 from tests.homeserver.shares.conftest import Home
 from tests.needs import requires
 from tests.waiting import eventually
 
 SECONDS = 60.0
+SEEDS, NIGHTLY_SEEDS, CALLS = 8, 1000, 150
 SLEEPS = "import time; f = open('f', 'w'); print(1, flush=True); time.sleep(99)"
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -154,6 +156,35 @@ with tempfile.NamedTemporaryFile(dir=".") as f: f.write(b"x"); f.flush()
 print("done")
 """
     assert run(sys.executable, "-c", script).stdout == "done\n"
+
+
+def differs(run: Run, server: PreloadServer, folder: Path, seed: int) -> str:
+    """How a random program goes otherwise in the share than on this file system; "" if it does
+    not."""
+    words = [sys.executable, preloaded_program.__file__, str(seed), str(CALLS)]
+    folder.mkdir()
+    real = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=True)
+    seen = f"seen{seed}"
+    run("mkdir", seen)
+    here = shell(run, f"cd {seen} && exec {' '.join(words)}", check=False)
+    if here.stdout == real.stdout:
+        return here.stderr
+    pairs = zip(real.stdout.splitlines(), here.stdout.splitlines(), strict=False)
+    first = next(((a, b) for a, b in pairs if a != b), ("", f"it ended: {here.stderr[-500:]}"))
+    return f"seed {seed}: {first[0][:200]} there, {first[1][:200]} in the share"
+
+
+def test_random_programs_go_as_on_ext4(run: Run, server: PreloadServer, tmp_path: Path) -> None:
+    found = [differs(run, server, tmp_path / str(seed), seed) for seed in range(SEEDS)]
+    assert not list(filter(None, found))
+
+
+@pytest.mark.nightly
+def test_many_random_programs_go_as_on_ext4(
+    run: Run, server: PreloadServer, tmp_path: Path
+) -> None:
+    for seed in range(1000, 1000 + NIGHTLY_SEEDS):
+        assert not differs(run, server, tmp_path / str(seed), seed)
 
 
 @requires("git")
