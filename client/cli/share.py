@@ -4,24 +4,17 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import click
 
 from client.settings import ClientSettings
-from client.shares import mounts, share_way, tell_mounts
+from client.shares import mounts, run_in_share, share_way, tell_mounts
 from console import json_option, show, size
-from satchel.errors import ConflictError, NotFoundError
-from shares.node import Buffer, Member, losses
-from shares.preload import PreloadServer, environment
+from satchel.errors import NotFoundError
+from shares.node import losses
 
 COLUMNS = ("share", "mountpoint", "home", "files", "blocks", "behind", "since", "buffered")
 TRAFFIC_COLUMNS = ("share", "message", "messages", "bytes")
@@ -128,9 +121,21 @@ def returned(
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="An empty folder that is the share for the command [default: one of its own].",
 )
+@click.option(
+    "--session",
+    metavar="NAME",
+    help="A name by which this command goes on with the programs of one that was killed. Home has "
+    "each write before the program goes on.",
+)
 @click.argument("words", nargs=-1, metavar="COMMAND...", required=True)
 @click.pass_obj
-def run(settings: ClientSettings, share: str, root: Path | None, words: tuple[str, ...]) -> None:
+def run(
+    settings: ClientSettings,
+    share: str,
+    root: Path | None,
+    session: str | None,
+    words: tuple[str, ...],
+) -> None:
     """Run COMMAND in SHARE, where nothing can be mounted.
 
     It needs neither FUSE nor root. COMMAND begins in the share's root, which is SATCHEL_SHARE_ROOT
@@ -142,47 +147,8 @@ def run(settings: ClientSettings, share: str, root: Path | None, words: tuple[st
     if not words:
         raise click.UsageError("say which command")
     settings.make_folders()
-    with share_way(settings) as way, TemporaryDirectory(prefix="r", dir=settings.run) as place:
-        folder = Path(place)
-        if root is None:
-            root = folder / share
-            root.mkdir()
-        elif any(root.iterdir()):
-            raise ConflictError(f"{root} is not empty", fix="give another folder with --at")
-        buffer = Buffer(folder / "blocks")
-        member = Member(way.call, way.choose(share), settings.client_name, buffer, ahead=True)
-        try:
-            server = PreloadServer(member.node, root, folder)
-            try:
-                done = _run(server, words)
-            finally:
-                server.close()
-        finally:
-            member.close()
-    sys.exit(done)
-
-
-def _run(server: PreloadServer, words: tuple[str, ...]) -> int:
-    """The exit code, as shells have it."""
-    with _interrupts_ignored():
-        try:
-            process = subprocess.Popen(
-                words, cwd=server.root, env={**os.environ, **environment(server)}
-            )
-        except OSError as error:
-            raise NotFoundError(f"cannot run {words[0]}", why=str(error)) from error
-        code = process.wait()
-    return code if code >= 0 else 128 - code
-
-
-@contextmanager
-def _interrupts_ignored() -> Iterator[None]:
-    """Ctrl-C is the command's."""
-    before = signal.signal(signal.SIGINT, lambda *_: None)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
+    with share_way(settings) as way:
+        sys.exit(run_in_share(settings, way, share, root, session, words))
 
 
 def _switch(

@@ -39,8 +39,11 @@ class Answers:
     owners: numbers of processes that may have locks, with the files
     """
 
-    def __init__(self, node: Node, root: bytes, stand_ins: StandIns) -> None:
-        self._node = node
+    def __init__(
+        self, node: Node, root: bytes, stand_ins: StandIns, *, through: bool = False
+    ) -> None:
+        """through: home has what a program writes before it is answered."""
+        self._node, self._through = node, through
         self._places = Places(node, root)
         self._stand_ins = stand_ins
         self.owners: set[tuple[int, FileId]] = set()
@@ -113,9 +116,12 @@ class Answers:
         file = _file(request)
         if request.first == APPENDED:
             self._node.write(number(file, os.O_RDWR | os.O_APPEND), 0, request.data)
-            return messages.reply(self._node.attributes(file, None).size)
-        self._node.write(number(file, os.O_RDWR), _size(request.first), request.data)
-        return messages.reply(len(request.data))
+            value = self._node.attributes(file, None).size
+        else:
+            value = self._node.write(number(file, os.O_RDWR), _size(request.first), request.data)
+        if self._through:
+            self._node.give_up(file)
+        return messages.reply(value)
 
     def _flush(self, request: Request) -> bytes:
         file = _file(request)

@@ -45,14 +45,15 @@ def environment(server: PreloadServer) -> dict[str, str]:
 class PreloadServer:
     """Answers programs of this user. Thread-safe."""
 
-    def __init__(self, node: Node, root: Path, folder: Path) -> None:
+    def __init__(self, node: Node, root: Path, folder: Path, *, through: bool = False) -> None:
         """Listen. root: an empty folder, where programs see the share; folder: of the socket and
-        the stand-ins, made if it is missing. Raises OSError."""
+        the stand-ins, made if it is missing; those of an earlier process are served on. through:
+        home has each write before the program is answered. Raises OSError."""
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.root, self.socket = root.resolve(), folder.resolve() / "socket"
         self._node = node
         self.stand_ins = StandIns(folder.resolve() / "files", self._unused)
-        self._answers = Answers(node, os.fsencode(self.root), self.stand_ins)
+        self._answers = Answers(node, os.fsencode(self.root), self.stand_ins, through=through)
         self._ended = threading.Event()
         self._lock = threading.Lock()
         self._connections: set[socket.socket] = set()
@@ -93,6 +94,11 @@ class PreloadServer:
             for name in folders:  # they were made for the kernel, and have no files
                 with suppress(OSError):
                     (Path(path) / name).rmdir()
+
+    @property
+    def used(self) -> bool:
+        """Whether any program has a file of the share open."""
+        return self.stand_ins.any_held()
 
     def _unused(self, file: FileId) -> None:
         with suppress(OSError):

@@ -65,6 +65,12 @@ class StandIns:
         finally:
             os.close(descriptor)
 
+    def any_held(self) -> bool:
+        """Whether a program has any of them open."""
+        with self._lock:
+            files = list(self._opened)
+        return any(self.held(file) for file in files)
+
     def _drop(self, file: FileId, now: float) -> None:
         with self._lock:
             if self._opened.get(file, now) > now - GRACE_SECONDS or self.held(file):

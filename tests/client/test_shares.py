@@ -225,3 +225,18 @@ def test_a_command_is_run_in_a_share_that_is_not_mounted(owner: Owner) -> None:
     busy = owner.types("share", "run", "--at", str(root), "photos", "true")
     assert busy.returncode == 5
     assert owner.types("share", "run", "photos", "--", "no-such-program").returncode != 0
+
+
+@pytest.mark.nightly  # home waits for the lease of the node that was killed
+def test_a_program_in_a_share_goes_on_when_the_node_is_killed(owner: Owner) -> None:
+    """Its descriptors are the kernel's; the next node of the session serves them."""
+    root = owner.add("photos")
+    script = "exec > told; for i in 1 2 3 4 5 6 7 8 9 10 11 12; do echo $i; sleep 0.5; done"
+    words = ["share", "run", "--session", "job", "photos"]
+    argv = [str(SATCHEL), "--config", str(owner.config), *words, "setsid", "sh", "-c", script]
+    with subprocess.Popen(argv) as first:
+        assert eventually(lambda: (root / "told").exists() and (root / "told").read_text() > "1")
+        first.kill()
+    assert owner.types(*words, "true").returncode == 0
+    assert (root / "told").read_text().split() == [str(i) for i in range(1, 13)]
+    assert not list((owner.folder / "r").glob("session-*"))
