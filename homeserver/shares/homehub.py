@@ -9,7 +9,10 @@ from functools import partial
 
 from homeserver.shares.session import Session
 from homeserver.shares.share import Share
+from shares.context import Succession
 from shares.node import (
+    OPENED_AHEAD,
+    SUCCESSIONS,
     Attributes,
     Changes,
     Entry,
@@ -133,6 +136,12 @@ class HomeHub:
 
     def open(self, file: FileId, writes: bool, cut: bool) -> Opened:
         return self._share.open(self.session, file, writes, cut)
+
+    def open_all(self, files: list[FileId]) -> list[Opened | None]:
+        return [self._share.open_ahead(self.session, file) for file in files[:OPENED_AHEAD]]
+
+    def succeeded(self, seen: list[Succession], told: Callable[[list[Succession]], None]) -> None:
+        told(self._share.context.take(seen, SUCCESSIONS))
 
     def written(self, file: FileId, told: Callable[[Attributes | None], None]) -> None:
         self._share.written(self.session, file)

@@ -36,6 +36,7 @@ from homeserver.shares.session import Session
 from homeserver.shares.shelf import ShareRecord
 from homeserver.shares.tree import Tree
 from homeserver.shares.writelog import WriteLog
+from shares.context import KeptContext
 from shares.node import LOSSES_KEPT, Attributes, Changes, Made, Opened, Restored, TakenOver
 from shares.protocol import (
     ATTRIBUTES,
@@ -114,6 +115,7 @@ class Share(Makings):
         self.tree = Tree(Path(record.path), folder / "index")
         self.log = WriteLog(folder / "log")
         self.locks = Locks()
+        self.context = KeptContext(folder / "context")
         self.promises = Promises()
         self.ids = GivenIds()
         self.sessions: dict[int, Session] = {}
@@ -144,6 +146,7 @@ class Share(Makings):
         for session in list(self.sessions.values()):
             self.lost(session, "home is being stopped")
         self._save()
+        self.context.save(now=True)
         with self.lock:
             self.log.close()
             self.rights.close()
@@ -436,6 +439,17 @@ class Share(Makings):
                 raise
         return self._opened(session, file, writes, cut=cut)
 
+    def open_ahead(self, session: Session, file: FileId) -> Opened | None:
+        """To read, before a program asks; not where another node has it open."""
+        with self.lock:
+            others = [other for other in self.sessions.values() if other is not session]
+            if any(file in other.opened for other in others) or file in session.opened:
+                return None
+        try:
+            return self.open(session, file, False, False)
+        except OSError:
+            return None
+
     def create(
         self,
         session: Session,
@@ -544,6 +558,7 @@ class Share(Makings):
                 self.lost(session, why)
         self.grace.look()
         self._save()
+        self.context.save()
         self.rights.look()
 
 
