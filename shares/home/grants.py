@@ -20,7 +20,7 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from homeserver.record_file import Fields, RecordFile, RecordFormat
+from satchel.record_file import Fields, RecordFile, RecordFormat
 from shares.protocol import FileId
 
 log = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ COMPACT_BYTES = 1 << 20
 _Run = tuple[FileId, int, int]
 
 
-class Rights:
+class Grants:
     """Of one share. Survives the end of the process; what a power cut takes of it, it takes of the
     content as well. Thread-safe.
     """
