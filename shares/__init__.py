@@ -7,8 +7,8 @@
 - coherence: what makes copies of a block never disagree
 
 Packages: protocol (the coherence of blocks as pure state machines), context (what files are opened
-after what), node (a node that acts), home (tree, directory and write log of a share), fuse (sessions
-of kernels with a node), mount (a share as a folder). docs/shares.md tells the whole.
+after what), node (a node that acts), home (tree, directory and write log of a share), fuse
+(sessions of kernels with a node), mount (a share as a folder). docs/shares.md tells the whole.
 """
 
 from shares import context, fuse, home, mount, node, protocol

@@ -21,7 +21,8 @@ from bench.delayed import DelayedSocket
 from bench.harness import Figure, figure
 from bench.shares.local import served
 from bench.shares.small import GIT, LEASE, ROUND_TRIP, SHARE
-from homeserver.shares import ShareRecord, Shares, ShareShelf
+from homeserver.shares import Shares, ShareShelf
+from shares.home import ShareRecord
 
 FOLDERS, EACH = 20, 50
 FEW = 10

@@ -9,7 +9,7 @@ import threading
 
 from shares.node import ROOT, Node
 from shares.protocol import FileId
-from tests.shares.home.conftest import Home
+from tests.homeserver.shares.conftest import Home
 from tests.shares.home.test_promises import asked, remembering
 from tests.waiting import eventually
 
