@@ -12,8 +12,8 @@ Modules: terms (what the owner says of a share), system_calls (that the standard
 index (file ids), tree (names, attributes, content), locks, write_log and group_commit (its answers,
 when it is durable), grants (under which content was written), block_store (blocks and the log, as
 home has them), grace (a start), channel, session (a node), promises and own_folders (what nodes
-were told), namespace and creations (names, by home and ahead of it), share (the directory acts),
-homehub (what a node asks), status.
+were told), coherence (the directory acts), file_attributes, open_files, namespace (names), creations
+(files that nodes have made ahead), share (all of these), homehub (what a node asks), status.
 """
 
 from shares.home import grants, write_log

@@ -85,7 +85,7 @@ def test_who_waits_when_a_share_is_removed_is_told(home: Home, member: Member) -
 
     reader = threading.Thread(target=read)
     reader.start()
-    assert eventually(lambda: any(home.share.directory.waiting()))
+    assert eventually(lambda: any(home.share.coherence.directory.waiting()))
     home.shares.remove("photos")
     reader.join()
     assert [error.errno for error in errors] == [errno.ESTALE]

@@ -262,7 +262,7 @@ def test_a_lost_node_leaves_blocks_locks_and_files_to_the_others(home: Home) -> 
     assert got == (b"old" * 2000)[4998:5000] + b"NEW" + (b"old" * 2000)[5003:5005]
     other.write(second, 0, b"mine")
     other.set_lock(second, 1, 0, 9, LockKind.WRITE, 2, False)
-    assert home.share.content.restored.records >= 1
+    assert home.share.blocks.restored.records >= 1
     assert [session.name for session in home.share.sessions.values()] == ["other"]
 
 
@@ -352,7 +352,7 @@ def test_a_write_that_was_acknowledged_by_the_log_outlasts_home_and_node(home: H
     home.begin_again()
     content = (home.root / "file").read_bytes()
     assert all(content[turn * 100 : turn * 100 + 3] == b"%03d" % turn for turn in range(100))
-    assert home.share.content.replay_seconds >= 0
+    assert home.share.blocks.replay_seconds >= 0
 
 
 def test_a_node_that_comes_back_after_its_lease_has_to_join_again(home: Home) -> None:
@@ -458,7 +458,7 @@ def test_a_node_is_not_lost_by_how_long_home_takes_over_what_it_said(
     one = home.join("one").node
     file, handle = make(one, content=b"x" * BLOCK)
     one.release(handle, 0)
-    answer = home.share.directory.request
+    answer = home.share.coherence.directory.request
     slow, judged = [1.5 * MARGIN * LEASE], []
 
     def slowly(*arguments: Any) -> list[Action]:
@@ -467,7 +467,7 @@ def test_a_node_is_not_lost_by_how_long_home_takes_over_what_it_said(
             judged.append(home.share.sessions[arguments[0]].over(MARGIN * LEASE))
         return answer(*arguments)
 
-    monkeypatch.setattr(home.share.directory, "request", slowly)
+    monkeypatch.setattr(home.share.coherence.directory, "request", slowly)
     handle = one.open(file, READ_WRITE).number
     two = home.join("two").node
     other = two.open(file, READ_WRITE).number

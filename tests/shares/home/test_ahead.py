@@ -151,7 +151,7 @@ def test_who_could_not_open_a_file_is_not_asked_about_it(
     assert caught.value.errno == errno.EMFILE
     assert fetched(home, node) == 1
     handle = other.open(file, os.O_RDWR).number
-    assert home.share.directory.native(file) == other.hub.node
+    assert home.share.coherence.directory.native(file) == other.hub.node
     other.write(handle, 0, b"another's")
     again = node.open(file, os.O_RDONLY).number
     assert node.read(again, 0, 10) == b"another's" + CONTENT[9:10]

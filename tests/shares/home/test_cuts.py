@@ -83,7 +83,9 @@ def test_what_is_cut_off_a_native_file_is_neither_named_nor_sent(home: Home) -> 
     one = home.join("one").node
     file, handle = make(one, content=b"x" * 4000 * BLOCK)
     one.change(file, Changes(size=BLOCK), handle)
-    numbers = [n for n in range(-1, 4000) if home.share.directory.record(file, n) is not None]
+    numbers = [
+        n for n in range(-1, 4000) if home.share.coherence.directory.record(file, n) is not None
+    ]
     assert numbers == [-1, 0]
     # What is before the cut stays the node's.
     assert one.content.traffic["Flush"] == one.content.traffic["Invalidate"] == 0

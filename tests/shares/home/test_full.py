@@ -123,7 +123,7 @@ def test_who_writes_more_than_homes_disk_has_room_for_is_told(at_home: AtHome) -
             node.write(handle, turn << 20, BYTES * 4)
             written += 1 << 20
     assert caught.value.errno == errno.ENOSPC
-    assert home.share.content.holds(file)
+    assert home.share.blocks.holds(file)
     at_home.make_room()
     node.sync(handle, data_only=False)
     assert (home.root / "file").read_bytes()[:written] == BYTES * 4 * (written >> 20)

@@ -81,7 +81,7 @@ def test_nothing_stays_of_a_file_that_is_no_more(
     file = closed(one, use, rests=rests)
     act(one if who == "the same node" else two)
     assert eventually(lambda: not holds(home, one, file))
-    assert eventually(lambda: file not in home.share.directory.files())
+    assert eventually(lambda: file not in home.share.coherence.directory.files())
 
 
 @pytest.mark.parametrize("use", [writes, reads])
@@ -125,7 +125,7 @@ def test_home_knows_nothing_of_a_file_that_is_no_more(home: Home, never: bool) -
         file = FileId(1 << 40)
     else:
         removes(two)
-        assert eventually(lambda: file not in home.share.directory.files())
+        assert eventually(lambda: file not in home.share.coherence.directory.files())
     about, whole = (file, 0, 1), ((0,), bytes(BLOCK))
     messages: list[Message] = [
         Fetch(*about, (0,)),
@@ -143,4 +143,4 @@ def test_home_knows_nothing_of_a_file_that_is_no_more(home: Home, never: bool) -
             assert isinstance(answer, OSError) and answer.errno == errno.ESTALE
         else:
             assert isinstance(answer, Refused)
-        assert file not in home.share.directory.files(), message
+        assert file not in home.share.coherence.directory.files(), message

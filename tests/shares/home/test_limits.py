@@ -32,7 +32,7 @@ def test_what_goes_wrong_in_one_look_does_not_keep_lost_nodes(
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     with monkeypatch.context() as patch:
-        patch.setattr(share.content, "save", fails)
+        patch.setattr(share.blocks, "save", fails)
         assert failed.wait(10)
     home.join("one").cut_off()
     assert eventually(lambda: len(share.lost_since(0.0)) == 1)
@@ -73,10 +73,10 @@ def test_nothing_is_remembered_of_blocks_that_were_read_and_given_up(
     node = home.join("one", buffer=Buffer(tmp_path / "small", 64 * BLOCK)).node
     entry = node.lookup(ROOT, b"file").attributes
     handle = node.open(entry.file, os.O_RDONLY).number
-    assert share.directory.native(entry.file) == node.hub.node
+    assert share.coherence.directory.native(entry.file) == node.hub.node
     for at in range(0, 4096, 64):
         assert node.read(handle, at * BLOCK, 64 * BLOCK) == bytes(64 * BLOCK)
-    assert len(share.directory._files[entry.file].blocks) < 64
+    assert len(share.coherence.directory._files[entry.file].blocks) < 64
     assert len(node.content._machine._files[entry.file].blocks) < 512
 
 
@@ -118,7 +118,7 @@ def test_home_remembers_nothing_of_files_that_all_have_closed(
             reader = two.open(entry.attributes.file, os.O_RDONLY).number
             assert two.read(reader, 0, 10) == name
             two.release(reader, 0)
-    assert eventually(lambda: len(share.directory._files) <= 20 + 2 * 4)
+    assert eventually(lambda: len(share.coherence.directory._files) <= 20 + 2 * 4)
     for turn in range(200):
         file = one.lookup(ROOT, b"%d" % turn).attributes.file
         handle = one.open(file, READ_WRITE)
@@ -139,7 +139,7 @@ def test_a_node_that_asks_too_much_at_once_is_heard_no_more(
     file = one.node.create(ROOT, b"file", 0o644, READ_WRITE, os.getuid(), os.getgid())[0]
     for _ in range(100):
         one.node.hub.attributes(file.attributes.file)
-    with home.share.lock:
+    with home.share.coherence.lock:
         call = codec.encode_call("attributes", [file.attributes.file])
         for _ in range(100):
             one.membership.post(call, lambda _: None)

@@ -55,7 +55,7 @@ class Late:
 
     def told(self) -> None:
         """The node has handled what home has said."""
-        directory, lock = self.home.share.directory, self.home.share.lock
+        directory, lock = self.home.share.coherence.directory, self.home.share.coherence.lock
 
         def waiting() -> bool:
             with lock:

@@ -226,7 +226,7 @@ def test_a_file_that_was_cut_is_written_without_asking(home: Home, node: Node) -
 
     found = waited(home, node, cut_and_write)
     assert found["change"] == 1
-    assert home.share.directory.native(file) == node.hub.node
+    assert home.share.coherence.directory.native(file) == node.hub.node
 
     def write_on() -> None:
         for turn in range(20):
@@ -247,7 +247,7 @@ def test_another_node_sees_what_was_closed_and_has_the_file_alone(home: Home, no
         handle = other.open(file, os.O_RDWR).number
         assert other.read(handle, 0, 1 << 20) == content
         assert other.attributes(file, None).size == len(content)
-        assert eventually(lambda f=file: home.share.directory.native(f) == other.hub.node)  # type: ignore[misc]
+        assert eventually(lambda f=file: home.share.coherence.directory.native(f) == other.hub.node)  # type: ignore[misc]
         other.write(handle, 0, b"other")
         other.release(handle, 0)
         again = node.open(file, os.O_RDONLY).number
@@ -312,7 +312,7 @@ def test_a_file_that_is_closed_while_it_is_created_again_is_open(home: Home, nod
     _, handle = node.create(ROOT, b"file", 0o644, os.O_WRONLY, UID, GID)
     hub.usage()
     assert file in home.share.sessions[hub.node].opened
-    assert home.share.directory.native(file) == hub.node
+    assert home.share.coherence.directory.native(file) == hub.node
     node.write(handle.number, 0, b"written")
     node.sync(handle.number, data_only=False)
     assert (home.root / "file").read_bytes() == b"written"
@@ -333,7 +333,7 @@ def test_a_close_before_home_serves_again_does_not_come_behind_a_later_open(home
     assert not home.share.grace.over
     file = node.lookup(ROOT, b"file").attributes.file
     assert node.hub.open(file, True, False).native
-    assert home.share.directory.native(file) == node.hub.node
+    assert home.share.coherence.directory.native(file) == node.hub.node
 
 
 def test_a_sync_tells_what_home_answered_to_content_that_nobody_waited_for(
@@ -414,7 +414,7 @@ def test_who_closes_waits_when_much_is_on_its_way(
     node.flush(other, 0)
     node.write(handle.number, 0, b"x" * 10000)
     closing = threading.Thread(target=node.flush, args=(other, 0))
-    with home.share.lock:  # home takes no content meanwhile
+    with home.share.coherence.lock:  # home takes no content meanwhile
         node.release(handle.number, 0)
         assert not room()
         closing.start()
