@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import threading
 from collections import deque
@@ -120,7 +121,9 @@ class Share:
         self._watcher.join()
         self._commit.close()
         self.grace.end()
-        for session in list(self.sessions.values()):
+        with self._lock:  # who joins meanwhile is among them, or refused
+            sessions = list(self.sessions.values())
+        for session in sessions:
             self.lost(session, "home is being stopped")
         self._save()
         with self._lock:
@@ -131,7 +134,10 @@ class Share:
     # Sessions.
 
     def join(self, session: NodeSession) -> None:
+        """Raises OSError where the share is being closed."""
         with self._lock:
+            if self._closing.is_set():
+                raise OSError(errno.EAGAIN, "home is closing that share")
             self.sessions[session.node] = session
             self.promises.joined(session)
 
