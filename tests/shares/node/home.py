@@ -90,7 +90,7 @@ class InProcessHome:
 
     def join_again(self, node: NodeId) -> InProcessHub:
         with self.lock:
-            self.act(self.directory.rejoining(node, time.monotonic()))
+            self.act(self.directory.lost(node, time.monotonic()))
             self.hubs[node] = InProcessHub(self, node)
             return self.hubs[node]
 
