@@ -21,7 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from time import monotonic
 
-from satchel.errors import SatchelError, UnavailableError
+from satchel.errors import SatchelError, StateError, UnavailableError
 from shares.home.channel import Arrived, Channel
 from shares.node import Ends
 
@@ -88,6 +88,7 @@ class LocalChannel:
         self._unsaid: deque[_Said] = deque()
         self._pongs: deque[Callable[[], None]] = deque()
         self._calls: dict[int, _Call] = {}
+        self._taken = 0  # by the other end
         self._numbers = itertools.count(1)
 
     @property
@@ -134,12 +135,9 @@ class LocalChannel:
     ) -> None:
         """As `Channel.post`."""
         number = next(self._numbers)
-        if arrived is not None:
-            with self._changed:
-                if self._ended is None:
-                    self._calls[number] = arrived, failed or _nothing
         kind = _Kind.MESSAGE if arrived is None else _Kind.REQUEST
-        if not self._say(_Said(kind, number, payload)) and failed is not None:
+        call = None if arrived is None else (arrived, failed or _nothing)
+        if not self._say(_Said(kind, number, payload), call) and failed is not None:
             failed(self._over())
 
     def ping(self, answered: Callable[[], None]) -> None:
@@ -179,8 +177,17 @@ class LocalChannel:
         for _, failed in calls.values():
             failed(self._over())
 
-    def converse(self, other: LocalChannel) -> None:
-        """Be connected with the other end. Returns when the connection is cut."""
+    def converse(self, other: LocalChannel, taken: int) -> None:
+        """Be connected with the other end. Returns when the connection is cut.
+
+        taken: payloads of this end's that the other one says it has taken. Raises StateError where
+        these are others than were given: a home that began again has forgotten them. The
+        conversation is over then.
+        """
+        if taken != self._taken:
+            why = f"it has taken {taken} payloads of {self._taken}"
+            self.end(why)
+            raise StateError(f"{self.name} cannot go on", why=why)
         connection = _Connection(self, other)
         for end in (self, other):
             with end._changed:
@@ -206,10 +213,13 @@ class LocalChannel:
         what = f"the conversation with {self.name} is over"
         return UnavailableError(what, why=self._ended or "")
 
-    def _say(self, said: _Said) -> bool:
+    def _say(self, said: _Said, call: _Call | None = None) -> bool:
+        """Whether it is said, and `call` settled some time: not where this end is over."""
         with self._changed:
             if self._ended is not None:
                 return False
+            if call is not None:
+                self._calls[said.number] = call
             self._unsaid.append(said)
             self._changed.notify_all()
             return True
@@ -221,7 +231,10 @@ class LocalChannel:
             self._changed.wait_for(lambda: connection.over or self._pongs or self._unsaid)
             if connection.over:
                 return None
-            return self._pongs.popleft() if self._pongs else self._unsaid.popleft()
+            if self._pongs:
+                return self._pongs.popleft()
+            self._taken += 1
+            return self._unsaid.popleft()
 
     def _read(self, other: LocalChannel, connection: _Connection) -> None:
         with self._reading:
@@ -291,9 +304,9 @@ class LocalCaller:
         while self.duplex.ended is None:
             try:
                 hello, home, _ = self._welcome(self._ends.greet(self.duplex.received))
-                self._ends.welcomed(hello)
+                taken = self._ends.welcomed(hello)
                 assert isinstance(home, LocalChannel), "a reception of local channels"
-                self.duplex.converse(home)
+                self.duplex.converse(home, taken)
             except UnavailableError as error:
                 log.info("%s: %s", self.duplex.name, error)
             except SatchelError as error:

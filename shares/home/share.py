@@ -106,13 +106,7 @@ class Share:
         self.files = OpenFiles(described, *about, self.attributes, self.sessions)
         self.names = Namespace(described, tree, self.promises, self.attributes, self.files)
         self.creations = Creations(
-            described,
-            tree,
-            self.promises,
-            self.grace,
-            self.coherence,
-            self.files,
-            self.names,
+            described, tree, self.promises, self.grace, self.coherence, self.files, self.names
         )
 
     def close(self) -> None:

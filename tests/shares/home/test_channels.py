@@ -202,5 +202,19 @@ def test_the_end_is_told_to_who_waits(pair: Pair, side: str) -> None:
     assert pair.duplex.ended
 
 
+def test_a_home_that_has_forgotten_what_it_took_is_not_gone_on_with() -> None:
+    """A node whose heartbeat it had taken waited for the answer, and was silent for ever."""
+    pair = Pair(LocalChannel)
+    pair.caller = LocalCaller(pair.welcome, pair.node)
+    pair.duplex.post(b"taken")
+    assert eventually(lambda: pair.home.messages == [b"taken"])
+    before, pair.channel = pair.channel, LocalChannel("node", pair.home.arrived)
+    before.end("home begins again")
+    assert eventually(lambda: len(pair.node.over) == 1)
+    assert "has taken 0 payloads of 1" in pair.node.over[0]
+    assert pair.home.messages == [b"taken"]
+    pair.caller.close()
+
+
 def test_an_answer_of_homes_is_no_longer_than_a_stream_takes() -> None:
     assert ANSWER_LIMIT <= FRAME_LIMIT

@@ -11,8 +11,8 @@ import pytest
 
 from shares.node import ROOT, Changes
 from shares.protocol import BLOCK
-from tests.homeserver.shares.test_shares import READ_WRITE, make
 from tests.shares.home.homes import LocalHome
+from tests.shares.home.test_shares import READ_WRITE, make
 from tests.waiting import eventually
 
 
