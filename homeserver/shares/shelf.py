@@ -12,8 +12,7 @@ from homeserver.shelf import Shelf
 from satchel.errors import IntegrityError, UsageError
 from satchel.files import write_durably
 from satchel.typed import Form
-from shares.home import ShareRecord
-from shares.protocol import NodeId
+from shares.home import NodeRecord, ShareRecord
 
 NODES = "nodes.json"
 NODES_VERSION = 1
@@ -25,19 +24,6 @@ _FORM = Form()
 
 class ShareDamaged(IntegrityError):
     """A file that describes a share is not what was written there."""
-
-
-@dataclass(frozen=True)
-class NodeRecord:
-    """A node that home knows. token: what it joins again with"""
-
-    share: str
-    node: NodeId
-    token: str
-
-    def __post_init__(self) -> None:
-        if self.node < 1:
-            raise UsageError("a node has no number")
 
 
 @dataclass(frozen=True)

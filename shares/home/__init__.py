@@ -12,14 +12,17 @@ Modules: terms (what the owner says of a share), system_calls (that the standard
 index (file ids), tree (names, attributes, content), locks, write_log and group_commit (its answers,
 when it is durable), grants (under which content was written), block_store (blocks and the log, as
 home has them), grace (a start), channel, session (a node), promises and own_folders (what nodes
-were told), namespace and creations (names, by home and ahead of it), share (the directory acts),
-homehub (what a node asks), status.
+were told), coherence (the directory acts), file_attributes, open_files, namespace (names),
+creations (files that nodes have made ahead), share (all of these), homehub (what a node asks),
+reception (how nodes join), local_channel (a node in the same process), status.
 """
 
 from shares.home import grants, write_log
 from shares.home.channel import Arrived, Channel
 from shares.home.homehub import HomeHub
 from shares.home.index import ShareIndexDamaged
+from shares.home.local_channel import LocalCaller, LocalChannel
+from shares.home.reception import NodeRecord, Reception
 from shares.home.session import NodeSession
 from shares.home.share import Share
 from shares.home.status import share_status
@@ -32,8 +35,12 @@ __all__ = [
     "Channel",
     "HomeHub",
     "Lag",
+    "LocalCaller",
+    "LocalChannel",
+    "NodeRecord",
     "NodeSession",
     "PathRule",
+    "Reception",
     "Share",
     "ShareIndexDamaged",
     "ShareRecord",

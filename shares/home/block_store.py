@@ -39,6 +39,10 @@ class BlockStore:
         self._unsaved: dict[tuple[FileId, int], bytes] = {}
         self._stored: dict[FileId, set[int]] = {}
 
+    def require(self, file: FileId) -> None:
+        """Raise OSError where there is no such file, or it has no content."""
+        self._tree.require(file)
+
     def block(self, file: FileId, number: int) -> bytes:
         """As long as the file has it. Raises OSError."""
         if (file, number) in self._unsaved:

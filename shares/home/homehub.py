@@ -65,7 +65,9 @@ class HomeHub:
     ) -> None:
         size = len(getattr(message, "data", b""))
         self.session.count("in", type(message).__name__, size + 25)
-        self._share.request(self.session, message, arrived or _nothing, failed or _nothing)
+        self._share.coherence.request(
+            self.session, message, arrived or _nothing, failed or _nothing
+        )
 
     def listen(
         self,
@@ -85,42 +87,42 @@ class HomeHub:
         """Taken up once it is answered: what ends the session throws away what is unsent."""
 
     def lookup(self, parent: FileId, name: bytes) -> Entry:
-        return self._share.lookup(self.session, parent, name)
+        return self._share.names.lookup(self.session, parent, name)
 
     def attributes(self, file: FileId) -> Attributes:
-        return self._share.attributes(self.session, file)
+        return self._share.attributes.get(self.session, file)
 
     def change(self, file: FileId, changes: Changes) -> Attributes:
-        return self._share.change(self.session, file, changes)
+        return self._share.attributes.change(self.session, file, changes)
 
     def read_link(self, file: FileId) -> bytes:
         return self._share.tree.read_link(file)
 
     def make_folder(self, parent: FileId, name: bytes, mode: int, uid: int, gid: int) -> Made:
         make = partial(self._share.tree.make_folder, parent, name, mode, uid, gid)
-        return self._share.make(self.session, parent, name, make)
+        return self._share.names.make(self.session, parent, name, make)
 
     def make_link(self, parent: FileId, name: bytes, target: bytes, uid: int, gid: int) -> Made:
         make = partial(self._share.tree.make_link, parent, name, target, uid, gid)
-        return self._share.make(self.session, parent, name, make)
+        return self._share.names.make(self.session, parent, name, make)
 
     def link(self, file: FileId, parent: FileId, name: bytes) -> Made:
         make = partial(self._share.tree.link, file, parent, name)
-        return self._share.make(self.session, parent, name, make, (file, None))
+        return self._share.names.make(self.session, parent, name, make, (file, None))
 
     def unlink(self, parent: FileId, name: bytes) -> Unmade:
-        return self._share.unlink(self.session, parent, name)
+        return self._share.names.unlink(self.session, parent, name)
 
     def remove_folder(self, parent: FileId, name: bytes) -> Unmade:
-        return self._share.remove_folder(self.session, parent, name)
+        return self._share.names.remove_folder(self.session, parent, name)
 
     def rename(
         self, parent: FileId, name: bytes, new_parent: FileId, new_name: bytes, flags: int
     ) -> tuple[Attributes | None, Made]:
-        return self._share.rename(self.session, parent, name, new_parent, new_name, flags)
+        return self._share.names.rename(self.session, parent, name, new_parent, new_name, flags)
 
     def entries(self, folder: FileId, most: int) -> list[Entry]:
-        return self._share.entries(self.session, folder, most)
+        return self._share.names.entries(self.session, folder, most)
 
     def usage(self) -> Usage:
         return self._share.tree.usage()
@@ -128,38 +130,38 @@ class HomeHub:
     def create(
         self, parent: FileId, name: bytes, mode: int, uid: int, gid: int, exclusive: bool
     ) -> tuple[Made, Opened]:
-        return self._share.create(self.session, parent, name, mode, uid, gid, exclusive)
+        return self._share.names.create(self.session, parent, name, mode, uid, gid, exclusive)
 
     def ids(self, told: Callable[[FileId, int], None]) -> None:
-        told(*self._share.give_ids(self.session))
+        told(*self._share.creations.give_ids(self.session))
 
     def make(
         self, making: Making, answered: Callable[[tuple[Made, Opened] | OSError | None], None]
     ) -> None:
-        answered(self._share.made_ahead(self.session, making))
+        answered(self._share.creations.made_ahead(self.session, making))
 
     def make_again(self, making: Making, answered: Callable[[int | OSError | None], None]) -> None:
-        answered(self._share.made_again(self.session, making))
+        answered(self._share.creations.made_again(self.session, making))
 
     def open(self, file: FileId, writes: bool, cut: bool) -> Opened:
-        return self._share.open(self.session, file, writes, cut)
+        return self._share.files.open(self.session, file, writes, cut)
 
     def open_all(self, files: list[FileId]) -> list[Opened | None]:
-        return [self._share.open_ahead(self.session, file) for file in files[:OPENED_AHEAD]]
+        return [self._share.files.open_ahead(self.session, file) for file in files[:OPENED_AHEAD]]
 
     def succeeded(self, seen: list[Succession], told: Callable[[list[Succession]], None]) -> None:
         told(self._share.context.take(seen, SUCCESSIONS))
 
     def written(self, file: FileId, told: Callable[[Attributes | None], None]) -> None:
-        self._share.written(self.session, file)
-        told(self._share.settled(self.session, file))
+        self._share.files.written(self.session, file)
+        told(self._share.attributes.settled(self.session, file))
 
     def close(self, file: FileId, closed: Callable[[Attributes | None], None]) -> None:
-        self._share.close_file(self.session, file)
-        closed(self._share.settled(self.session, file))
+        self._share.files.close(self.session, file)
+        closed(self._share.attributes.settled(self.session, file))
 
     def sync(self, file: FileId) -> None:
-        self._share.content.sync(file)
+        self._share.blocks.sync(file)
 
     def get_lock(
         self, file: FileId, owner: int, start: int, end: int, kind: LockKind

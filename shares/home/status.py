@@ -31,8 +31,8 @@ def share_status(share: Share) -> dict[str, Any]:
         "rules": [asdict(rule) for rule in share.record.rules],
         "log": {"mode": share.record.log, **asdict(share.log.lag())},
         "replayed": {
-            "records": share.content.restored.records,
-            "seconds": share.content.replay_seconds,
+            "records": share.blocks.restored.records,
+            "seconds": share.blocks.replay_seconds,
         },
         "taken_over": [asdict(each) for each in share.lost_since(0.0)],
         "locks": share.locks.count(),
@@ -56,11 +56,11 @@ def _all_behind(share: Share) -> dict[NodeId, tuple[int, float]]:
     """Of each node, how many blocks it had or would have to have again, and since when at most."""
     found: dict[NodeId, tuple[int, float]] = {}
     now = time.monotonic()
-    with share.lock:
-        for (file, number), since in list(share.since.items()):
-            record = share.directory.record(file, number)
+    with share.coherence.lock:
+        for (file, number), since in list(share.coherence.since.items()):
+            record = share.coherence.directory.record(file, number)
             if record is None or record.owner == HOME:
-                del share.since[file, number]
+                del share.coherence.since[file, number]
                 continue
             age = now - max(since, record.known)
             for node in {HOME, *record.readers} - {record.owner}:
@@ -71,9 +71,12 @@ def _all_behind(share: Share) -> dict[NodeId, tuple[int, float]]:
 
 def _owned(share: Share) -> list[dict[str, Any]]:
     """The files of which nodes own the most blocks, or which are native somewhere."""
-    with share.lock:
-        owned = Counter(file for file, _ in share.since)
-        native = {file: share.directory.native(file) for file in share.directory.files()}
+    with share.coherence.lock:
+        owned = Counter(file for file, _ in share.coherence.since)
+        native = {
+            file: share.coherence.directory.native(file)
+            for file in share.coherence.directory.files()
+        }
     files = {file for file, node in native.items() if node is not None} | set(owned)
     hottest = sorted(files, key=lambda file: -owned[file])[:HOTTEST]
     return [

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
@@ -85,6 +86,10 @@ class ShareRecord:
     def without(self, glob: str) -> ShareRecord:
         """Without a rule for files like `glob`."""
         return replace(self, rules=tuple(rule for rule in self.rules if rule.glob != glob))
+
+
+Described = Callable[[], ShareRecord]
+"""Says what the owner wants of a share now: the record may be another for later opens."""
 
 
 @dataclass(frozen=True)

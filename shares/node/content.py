@@ -342,30 +342,30 @@ class Content(Opening, Settling):
             file = self._files.get(request.file)
             if file is not None:
                 self._copies.take_back(file, request.numbers, read=True)
+            numbers: set[int] = set()
             try:
                 if isinstance(request, Fetch) and isinstance(reply, Blocks):
-                    self._take(reply, set(self._machine.blocks(request, reply, sent)))
+                    numbers = set(self._machine.blocks(request, reply, sent))
                 elif isinstance(request, Own) and isinstance(reply, Granted):
-                    self._take(reply, set(self._machine.granted(request, reply, clock.now())))
+                    numbers = set(self._machine.granted(request, reply, clock.now()))
                 else:
                     raise IntegrityError("home's reply does not fit", why=type(reply).__name__)
+                self._take(reply, numbers)
             except (IntegrityError, ValueError) as error:
-                self._lose(request, OSError(errno.EIO, str(error)))
-                return
+                self._lose(request, numbers, OSError(errno.EIO, str(error)))
             except OSError as error:  # this node's disk is full, say
-                self._lose(request, error)
-                return
+                self._lose(request, numbers, error)
             self._go_on(request.file)
-            if isinstance(request, Own) and request.whole:
-                for message in self._machine.unwritten(request):
-                    self._sender.send(message)
+            empty = self._machine.unwritten(request)
+            for message in empty:
+                self._sender.send(message)
+            if empty:
                 self._go_on(request.file)  # others wait for what has content, or is to be asked for
             self._evict()
 
-    def _lose(self, request: Fetch | Own, error: OSError) -> None:
+    def _lose(self, request: Fetch | Own, numbers: set[int], error: OSError) -> None:
         """The machine has these blocks, but their content is not to be had here."""
-        for message in self._machine.release(request.file, request.first, request.count):
-            self._sender.send(message)
+        self._machine.unstored(request, numbers)
         self._refuse(request, error)
 
     def _failed(self, hub: Hub, request: Fetch | Own, error: OSError) -> None:

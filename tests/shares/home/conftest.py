@@ -1,7 +1,19 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""A home with a share, and nodes that reach it."""
+"""A home with a share, and nodes that reach it in the same process."""
 
-from tests.homeserver.shares.conftest import home
+from __future__ import annotations
 
-__all__ = ["home"]
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.shares.home.homes import LocalHome
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[LocalHome]:
+    home = LocalHome(tmp_path)
+    yield home
+    home.close()

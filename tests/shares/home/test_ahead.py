@@ -14,19 +14,19 @@ import pytest
 
 from shares.node import ROOT, Buffer, Changes, Node
 from shares.protocol import BLOCK, FileId
-from tests.homeserver.shares.conftest import Home
+from tests.shares.home.homes import LocalHome
 from tests.shares.home.test_promises import asked, remembering
 
 LIMIT = 16
 CONTENT = os.urandom(20 * BLOCK - 100)
 
 
-def fetched(home: Home, node: Node) -> int:
+def fetched(home: LocalHome, node: Node) -> int:
     """Requests for copies."""
     return home.share.sessions[node.hub.node].traffic["in", "Fetch"]
 
 
-def fetched_bytes(home: Home, node: Node, act: Callable[[], object]) -> int:
+def fetched_bytes(home: LocalHome, node: Node, act: Callable[[], object]) -> int:
     traffic = home.share.sessions[node.hub.node].traffic_bytes
     before = traffic["out", "reply"]
     act()
@@ -34,7 +34,7 @@ def fetched_bytes(home: Home, node: Node, act: Callable[[], object]) -> int:
 
 
 @pytest.fixture
-def node(home: Home) -> Node:
+def node(home: LocalHome) -> Node:
     home.add()
     (home.root / "f").write_bytes(CONTENT)
     return remembering(home, home.join("one").node)
@@ -49,7 +49,7 @@ def holds(node: Node, file: FileId) -> bool:
     return file in node.content._files or file in node.content._machine.files()
 
 
-def test_who_opens_and_reads_waits_once(home: Home, node: Node) -> None:
+def test_who_opens_and_reads_waits_once(home: LocalHome, node: Node) -> None:
     file = known(node)
     handle = node.open(file, os.O_RDONLY).number
     assert fetched(home, node) == 1
@@ -60,7 +60,9 @@ def test_who_opens_and_reads_waits_once(home: Home, node: Node) -> None:
     assert fetched(home, node) == 2
 
 
-def test_who_opens_and_reads_what_another_one_has_open_waits_once(home: Home, node: Node) -> None:
+def test_who_opens_and_reads_what_another_one_has_open_waits_once(
+    home: LocalHome, node: Node
+) -> None:
     """The first read waited for size and times, although the content was here."""
     other = home.join("other").node
     there = other.open(known(other), os.O_RDONLY).number
@@ -77,7 +79,7 @@ def test_who_opens_and_reads_what_another_one_has_open_waits_once(home: Home, no
 
 
 @pytest.mark.parametrize("size", [0, 1, BLOCK, BLOCK + 1])
-def test_no_more_is_sent_than_the_file_has(home: Home, node: Node, size: int) -> None:
+def test_no_more_is_sent_than_the_file_has(home: LocalHome, node: Node, size: int) -> None:
     (home.root / "g").write_bytes(CONTENT[:size])
     file = node.lookup(ROOT, b"g").attributes.file
     handle = 0
@@ -93,14 +95,14 @@ def test_no_more_is_sent_than_the_file_has(home: Home, node: Node, size: int) ->
 
 
 @pytest.mark.parametrize("flags", [os.O_RDWR, os.O_WRONLY, os.O_RDWR | os.O_TRUNC, os.O_TRUNC])
-def test_nothing_is_sent_to_who_may_write(home: Home, node: Node, flags: int) -> None:
+def test_nothing_is_sent_to_who_may_write(home: LocalHome, node: Node, flags: int) -> None:
     handle = node.open(known(node), flags).number
     assert fetched(home, node) == 0
     if flags & os.O_TRUNC:
         assert node.read(handle, 0, 10) == b""
 
 
-def test_nothing_is_sent_that_is_here(home: Home, node: Node) -> None:
+def test_nothing_is_sent_that_is_here(home: LocalHome, node: Node) -> None:
     """Of a file that rests, or that was written natively and closed."""
     file = known(node)
     node.release(node.open(file, os.O_RDONLY).number, 0)
@@ -116,7 +118,7 @@ def test_nothing_is_sent_that_is_here(home: Home, node: Node) -> None:
     assert fetched(home, node) == 1
 
 
-def test_a_buffer_that_is_too_small_only_costs_messages(home: Home, node: Node) -> None:
+def test_a_buffer_that_is_too_small_only_costs_messages(home: LocalHome, node: Node) -> None:
     del node
     small = Buffer(home.root.parent / "small", 8 * BLOCK)
     other = remembering(home, home.join("small", buffer=small).node)
@@ -125,7 +127,7 @@ def test_a_buffer_that_is_too_small_only_costs_messages(home: Home, node: Node) 
     assert other.read(handle, 0, len(CONTENT)) == CONTENT
 
 
-def test_of_a_file_that_is_not_opened_nothing_stays(home: Home, node: Node) -> None:
+def test_of_a_file_that_is_not_opened_nothing_stays(home: LocalHome, node: Node) -> None:
     """It was removed at home itself, of which nodes are not told."""
     file = known(node)
     (home.root / "f").unlink()
@@ -136,7 +138,7 @@ def test_of_a_file_that_is_not_opened_nothing_stays(home: Home, node: Node) -> N
 
 
 def test_who_could_not_open_a_file_is_not_asked_about_it(
-    home: Home, node: Node, monkeypatch: pytest.MonkeyPatch
+    home: LocalHome, node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It had the content already, and home counted it."""
     file, other = known(node), home.join("other").node
@@ -151,7 +153,7 @@ def test_who_could_not_open_a_file_is_not_asked_about_it(
     assert caught.value.errno == errno.EMFILE
     assert fetched(home, node) == 1
     handle = other.open(file, os.O_RDWR).number
-    assert home.share.directory.native(file) == other.hub.node
+    assert home.share.coherence.directory.native(file) == other.hub.node
     other.write(handle, 0, b"another's")
     again = node.open(file, os.O_RDONLY).number
     assert node.read(again, 0, 10) == b"another's" + CONTENT[9:10]
@@ -199,7 +201,7 @@ def writes_and_closes(other: Node, file: FileId) -> bytes:
 @pytest.mark.parametrize("when", ["before the open is at home", "after it, before its answer"])
 @pytest.mark.parametrize("relaxation", [0.0, 20.0])
 def test_what_others_do_before_the_answer_counts(
-    home: Home,
+    home: LocalHome,
     node: Node,
     when: str,
     change: Callable[[Node, FileId], bytes],
@@ -233,7 +235,9 @@ def test_what_others_do_before_the_answer_counts(
     assert other.lookup(ROOT, b"f").attributes.size == len(expected)
 
 
-def test_a_membership_that_ends_meanwhile_takes_the_copies_along(home: Home, node: Node) -> None:
+def test_a_membership_that_ends_meanwhile_takes_the_copies_along(
+    home: LocalHome, node: Node
+) -> None:
     member, expected = home.member("two"), b""
     try:
         two = remembering(home, member.node)

@@ -11,12 +11,12 @@ import pytest
 
 from shares.node import ROOT, Changes
 from shares.protocol import BLOCK
-from tests.homeserver.shares.conftest import Home
-from tests.homeserver.shares.test_shares import READ_WRITE, make
+from tests.shares.home.homes import LocalHome
+from tests.shares.home.test_shares import READ_WRITE, make
 from tests.waiting import eventually
 
 
-def test_a_cut_takes_what_others_wrote_behind_it(home: Home) -> None:
+def test_a_cut_takes_what_others_wrote_behind_it(home: LocalHome) -> None:
     home.add()
     one, two = home.join("one").node, home.join("two").node
     file, first = make(one, content=b"a" * 5 * BLOCK)
@@ -34,7 +34,7 @@ def test_a_cut_takes_what_others_wrote_behind_it(home: Home) -> None:
 
 @pytest.mark.parametrize("alone", [False, True], ids=["shared", "native"])
 def test_a_cut_calls_home_the_partial_block_alone(
-    home: Home, alone: bool, record_property: Callable[[str, object], None]
+    home: LocalHome, alone: bool, record_property: Callable[[str, object], None]
 ) -> None:
     """All that was written before the cut went home as well: 2 MB for half of 1,000 blocks."""
     home.add(log="off")
@@ -58,7 +58,7 @@ def test_a_cut_calls_home_the_partial_block_alone(
 
 
 @pytest.mark.parametrize("handle", [True, False], ids=["of an open file", "with an open"])
-def test_who_has_had_a_file_cut_writes_it_without_asking(home: Home, handle: bool) -> None:
+def test_who_has_had_a_file_cut_writes_it_without_asking(home: LocalHome, handle: bool) -> None:
     """The first write asked for the ownership of what home had just taken from everybody."""
     home.add(log="off")
     one, two = home.join("one").node, home.join("two").node
@@ -77,13 +77,15 @@ def test_who_has_had_a_file_cut_writes_it_without_asking(home: Home, handle: boo
     assert one.read(first, 0, BLOCK) == b"old"
 
 
-def test_what_is_cut_off_a_native_file_is_neither_named_nor_sent(home: Home) -> None:
+def test_what_is_cut_off_a_native_file_is_neither_named_nor_sent(home: LocalHome) -> None:
     """Home made a record of each block, and asked for each to be let go, with its lock held."""
     home.add(log="off")
     one = home.join("one").node
     file, handle = make(one, content=b"x" * 4000 * BLOCK)
     one.change(file, Changes(size=BLOCK), handle)
-    numbers = [n for n in range(-1, 4000) if home.share.directory.record(file, n) is not None]
+    numbers = [
+        n for n in range(-1, 4000) if home.share.coherence.directory.record(file, n) is not None
+    ]
     assert numbers == [-1, 0]
     # What is before the cut stays the node's.
     assert one.content.traffic["Flush"] == one.content.traffic["Invalidate"] == 0

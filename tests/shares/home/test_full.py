@@ -16,8 +16,8 @@ import pytest
 from shares.node import ROOT, Buffer, Node
 from shares.protocol import BLOCK, FileId, Update, Updated
 from tests.chunkstore.mounts import fill, tmpfs
-from tests.homeserver.shares.conftest import Home, Member
 from tests.needs import requires
+from tests.shares.home.homes import LocalHome, Member
 from tests.waiting import eventually
 
 pytestmark = requires("root", "mount")
@@ -37,9 +37,9 @@ def make(node: Node, name: bytes = b"file", content: bytes = b"") -> tuple[FileI
 class AtHome:
     """Home's disk is small; the nodes' are not."""
 
-    def __init__(self, folder: Path, short: Path) -> None:
+    def __init__(self, folder: Path) -> None:
         self.disk = folder / "disk"
-        self.home = Home(self.disk, short)
+        self.home = LocalHome(self.disk)
         self._folder = folder
         self._others: Path | None = None
 
@@ -56,9 +56,9 @@ class AtHome:
 
 
 @pytest.fixture
-def at_home(tmp_path: Path, short_path: Path) -> Iterator[AtHome]:
+def at_home(tmp_path: Path) -> Iterator[AtHome]:
     with tmpfs(tmp_path / "disk", "96m"):
-        world = AtHome(tmp_path, short_path)
+        world = AtHome(tmp_path)
         yield world
         world.make_room()
         world.home.close()
@@ -123,7 +123,7 @@ def test_who_writes_more_than_homes_disk_has_room_for_is_told(at_home: AtHome) -
             node.write(handle, turn << 20, BYTES * 4)
             written += 1 << 20
     assert caught.value.errno == errno.ENOSPC
-    assert home.share.content.holds(file)
+    assert home.share.blocks.holds(file)
     at_home.make_room()
     node.sync(handle, data_only=False)
     assert (home.root / "file").read_bytes()[:written] == BYTES * 4 * (written >> 20)
@@ -154,7 +154,7 @@ def test_names_are_said_to_have_no_room_and_are_taken_away_all_the_same(at_home:
 class AtTheNode:
     """One node's disk is small, and full but for some blocks."""
 
-    def __init__(self, home: Home, folder: Path) -> None:
+    def __init__(self, home: LocalHome, folder: Path) -> None:
         self.home, self._folder = home, folder
         self.member = home.join("small", buffer=Buffer(folder / "blocks", 1 << 24))
         self.node = self.member.node
@@ -175,9 +175,9 @@ class AtTheNode:
 
 
 @pytest.fixture
-def small(tmp_path: Path, short_path: Path) -> Iterator[AtTheNode]:
+def small(tmp_path: Path) -> Iterator[AtTheNode]:
     with tmpfs(tmp_path / "small", "1m"):
-        home = Home(tmp_path, short_path)
+        home = LocalHome(tmp_path)
         home.add()
         world = AtTheNode(home, tmp_path / "small")
         yield world

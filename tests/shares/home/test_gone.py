@@ -25,7 +25,7 @@ from shares.protocol import (
     Refused,
     Release,
 )
-from tests.homeserver.shares.conftest import Home
+from tests.shares.home.homes import LocalHome
 from tests.waiting import eventually
 
 CONTENT = os.urandom(3 * BLOCK)
@@ -56,7 +56,7 @@ def knows(node: Node, file: FileId) -> bool:
     return file in node.content._files or file in node.content._machine.files()
 
 
-def holds(home: Home, node: Node, file: FileId) -> bool:
+def holds(home: LocalHome, node: Node, file: FileId) -> bool:
     return knows(node, file) or (home.root.parent / "buffer0" / f"{file:016x}").exists()
 
 
@@ -74,19 +74,19 @@ def closed(one: Node, use: Callable[[Node], int], *, rests: bool = False) -> Fil
 @pytest.mark.parametrize("who", ["the same node", "another one"])
 @pytest.mark.parametrize("act", [removes, replaces])
 def test_nothing_stays_of_a_file_that_is_no_more(
-    home: Home, use: Callable[[Node], int], rests: bool, who: str, act: Callable[[Node], None]
+    home: LocalHome, use: Callable[[Node], int], rests: bool, who: str, act: Callable[[Node], None]
 ) -> None:
     home.add()
     one, two = home.join("one").node, home.join("two").node
     file = closed(one, use, rests=rests)
     act(one if who == "the same node" else two)
     assert eventually(lambda: not holds(home, one, file))
-    assert eventually(lambda: file not in home.share.directory.files())
+    assert eventually(lambda: file not in home.share.coherence.directory.files())
 
 
 @pytest.mark.parametrize("use", [writes, reads])
 def test_nothing_stays_of_a_closed_file_when_the_membership_is_over(
-    home: Home, use: Callable[[Node], int]
+    home: LocalHome, use: Callable[[Node], int]
 ) -> None:
     """The next one knows nothing of the grant, so nobody would ever ask for it back."""
     home.add()
@@ -105,7 +105,7 @@ def test_nothing_stays_of_a_closed_file_when_the_membership_is_over(
 
 @pytest.mark.parametrize("use", [writes, reads])
 def test_nothing_stays_of_a_file_that_another_node_opens(
-    home: Home, use: Callable[[Node], int]
+    home: LocalHome, use: Callable[[Node], int]
 ) -> None:
     home.add()
     one, two = home.join("one").node, home.join("two").node
@@ -116,7 +116,7 @@ def test_nothing_stays_of_a_file_that_another_node_opens(
 
 
 @pytest.mark.parametrize("never", [False, True], ids=["removed", "never there"])
-def test_home_knows_nothing_of_a_file_that_is_no_more(home: Home, never: bool) -> None:
+def test_home_knows_nothing_of_a_file_that_is_no_more(home: LocalHome, never: bool) -> None:
     """Each message that came too late left a record there, for good."""
     home.add()
     one, two = home.join("one").node, home.join("two").node
@@ -125,7 +125,7 @@ def test_home_knows_nothing_of_a_file_that_is_no_more(home: Home, never: bool) -
         file = FileId(1 << 40)
     else:
         removes(two)
-        assert eventually(lambda: file not in home.share.directory.files())
+        assert eventually(lambda: file not in home.share.coherence.directory.files())
     about, whole = (file, 0, 1), ((0,), bytes(BLOCK))
     messages: list[Message] = [
         Fetch(*about, (0,)),
@@ -143,4 +143,4 @@ def test_home_knows_nothing_of_a_file_that_is_no_more(home: Home, never: bool) -
             assert isinstance(answer, OSError) and answer.errno == errno.ESTALE
         else:
             assert isinstance(answer, Refused)
-        assert file not in home.share.directory.files(), message
+        assert file not in home.share.coherence.directory.files(), message

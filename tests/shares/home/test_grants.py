@@ -15,7 +15,7 @@ from shares.home.grants import ALL, Grants
 from shares.node import ROOT, Changes
 from shares.node import Member as Staying
 from shares.protocol import ATTRIBUTES, BLOCK, FileId, NodeId
-from tests.homeserver.shares.conftest import Home
+from tests.shares.home.homes import LocalHome
 from tests.waiting import eventually
 
 FILE, OTHER = FileId(7), FileId(8)
@@ -83,7 +83,7 @@ def unconfirmed(member: Staying, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("log", ["sync", "off"])
 def test_what_a_node_gave_before_is_not_put_over_what_another_one_wrote_later(
-    home: Home, log: str, monkeypatch: pytest.MonkeyPatch
+    home: LocalHome, log: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home.add(log=log)
     one, two = home.member("one"), home.member("two")
@@ -104,7 +104,7 @@ def test_what_a_node_gave_before_is_not_put_over_what_another_one_wrote_later(
 
 
 def test_what_a_node_gave_before_is_not_put_back_into_a_file_that_was_cut(
-    home: Home, monkeypatch: pytest.MonkeyPatch
+    home: LocalHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home.add()
     one, two = home.member("one"), home.member("two")
@@ -125,7 +125,9 @@ def test_what_a_node_gave_before_is_not_put_back_into_a_file_that_was_cut(
     assert (home.root / "file").read_bytes() == bytes(3 * BLOCK)
 
 
-def test_what_a_node_wrote_before_a_cut_is_brought_to_a_home_that_begins_anew(home: Home) -> None:
+def test_what_a_node_wrote_before_a_cut_is_brought_to_a_home_that_begins_anew(
+    home: LocalHome,
+) -> None:
     """It stayed the node's when home took what was cut."""
     home.add(log="off")
     one, two = home.member("one"), home.member("two")

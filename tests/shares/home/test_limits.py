@@ -14,14 +14,14 @@ import pytest
 
 from shares.node import ROOT, Buffer, LockKind, Node, codec
 from shares.protocol import BLOCK, FileId
-from tests.homeserver.shares.conftest import Home
+from tests.shares.home.homes import LocalHome
 from tests.waiting import eventually
 
 READ_WRITE = os.O_RDWR
 
 
 def test_what_goes_wrong_in_one_look_does_not_keep_lost_nodes(
-    home: Home, monkeypatch: pytest.MonkeyPatch
+    home: LocalHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The thread that looks at leases ended with what it had not expected of a disk."""
     share = home.add()
@@ -32,13 +32,15 @@ def test_what_goes_wrong_in_one_look_does_not_keep_lost_nodes(
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     with monkeypatch.context() as patch:
-        patch.setattr(share.content, "save", fails)
+        patch.setattr(share.blocks, "save", fails)
         assert failed.wait(10)
     home.join("one").cut_off()
     assert eventually(lambda: len(share.lost_since(0.0)) == 1)
 
 
-def test_a_node_has_so_many_locks_and_no_more(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_has_so_many_locks_and_no_more(
+    home: LocalHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A guest took as many as it liked, and each made the next one of anybody slower."""
     monkeypatch.setattr("shares.home.locks.LIMIT", 10)
     home.add()
@@ -63,7 +65,7 @@ def test_a_node_has_so_many_locks_and_no_more(home: Home, monkeypatch: pytest.Mo
 
 
 def test_nothing_is_remembered_of_blocks_that_were_read_and_given_up(
-    home: Home, tmp_path: Path
+    home: LocalHome, tmp_path: Path
 ) -> None:
     """Who read a large file once left 184 bytes of each block at home, and 260 at the node: a guest
     may make a file as long as it likes, without content."""
@@ -73,15 +75,15 @@ def test_nothing_is_remembered_of_blocks_that_were_read_and_given_up(
     node = home.join("one", buffer=Buffer(tmp_path / "small", 64 * BLOCK)).node
     entry = node.lookup(ROOT, b"file").attributes
     handle = node.open(entry.file, os.O_RDONLY).number
-    assert share.directory.native(entry.file) == node.hub.node
+    assert share.coherence.directory.native(entry.file) == node.hub.node
     for at in range(0, 4096, 64):
         assert node.read(handle, at * BLOCK, 64 * BLOCK) == bytes(64 * BLOCK)
-    assert len(share.directory._files[entry.file].blocks) < 64
+    assert len(share.coherence.directory._files[entry.file].blocks) < 64
     assert len(node.content._machine._files[entry.file].blocks) < 512
 
 
 def test_a_nodes_disk_keeps_no_more_of_closed_files_than_its_buffer(
-    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    home: LocalHome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All that a node had ever written stayed there, until it left the share."""
     monkeypatch.setattr("shares.node.uses.IDLE_FILES", 2)
@@ -102,7 +104,7 @@ def test_a_nodes_disk_keeps_no_more_of_closed_files_than_its_buffer(
 
 
 def test_home_remembers_nothing_of_files_that_all_have_closed(
-    home: Home, monkeypatch: pytest.MonkeyPatch
+    home: LocalHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It kept a record of each file that was ever opened, until it ended."""
     monkeypatch.setattr("shares.node.uses.IDLE_FILES", 2)
@@ -118,7 +120,7 @@ def test_home_remembers_nothing_of_files_that_all_have_closed(
             reader = two.open(entry.attributes.file, os.O_RDONLY).number
             assert two.read(reader, 0, 10) == name
             two.release(reader, 0)
-    assert eventually(lambda: len(share.directory._files) <= 20 + 2 * 4)
+    assert eventually(lambda: len(share.coherence.directory._files) <= 20 + 2 * 4)
     for turn in range(200):
         file = one.lookup(ROOT, b"%d" % turn).attributes.file
         handle = one.open(file, READ_WRITE)
@@ -129,7 +131,7 @@ def test_home_remembers_nothing_of_files_that_all_have_closed(
 
 
 def test_a_node_that_asks_too_much_at_once_is_heard_no_more(
-    home: Home, monkeypatch: pytest.MonkeyPatch
+    home: LocalHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Any number of calls waited for their turn, in home's memory. And a conversation that home
     had ended was never over: the node came back to it again and again, and was waited for."""
@@ -139,7 +141,7 @@ def test_a_node_that_asks_too_much_at_once_is_heard_no_more(
     file = one.node.create(ROOT, b"file", 0o644, READ_WRITE, os.getuid(), os.getgid())[0]
     for _ in range(100):
         one.node.hub.attributes(file.attributes.file)
-    with home.share.lock:
+    with home.share.coherence.lock:
         call = codec.encode_call("attributes", [file.attributes.file])
         for _ in range(100):
             one.membership.post(call, lambda _: None)
@@ -148,7 +150,9 @@ def test_a_node_that_asks_too_much_at_once_is_heard_no_more(
     one.gone = True
 
 
-def test_so_many_wait_for_locks_and_no_more(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_so_many_wait_for_locks_and_no_more(
+    home: LocalHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each has a thread at home."""
     monkeypatch.setattr("shares.home.session.LOCK_WAITS", 10)
     home.add()
@@ -167,7 +171,7 @@ def test_so_many_wait_for_locks_and_no_more(home: Home, monkeypatch: pytest.Monk
         assert caught.value.errno == errno.ENOLCK
 
 
-def test_what_a_node_calls_that_there_is_not_is_counted_together(home: Home) -> None:
+def test_what_a_node_calls_that_there_is_not_is_counted_together(home: LocalHome) -> None:
     """A status named each word."""
     share = home.add()
     one = home.join("one")
@@ -179,7 +183,7 @@ def test_what_a_node_calls_that_there_is_not_is_counted_together(home: Home) -> 
     assert session.traffic["in", "other"] > 250
 
 
-def test_nothing_stays_of_files_that_there_are_not(home: Home) -> None:
+def test_nothing_stays_of_files_that_there_are_not(home: LocalHome) -> None:
     """A guest asks for any number of a file, or of a handle."""
     home.add()
     node = home.join("one").node

@@ -7,17 +7,16 @@ from __future__ import annotations
 import errno
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from shares.node import ROOT, Changes, Node
 from shares.protocol import FileId
-from tests.homeserver.shares.conftest import Home, Member
+from tests.shares.home.homes import LocalHome, Member, unreached
 from tests.shares.home.test_promises import remembering
 from tests.waiting import eventually
 
@@ -28,7 +27,7 @@ HELD_SECONDS = 0.3
 
 
 @pytest.fixture
-def members(home: Home) -> tuple[Member, Member]:
+def members(home: LocalHome) -> tuple[Member, Member]:
     home.add()
     (home.root / "other").mkdir()
     found = home.join("one"), home.join("two")
@@ -46,30 +45,17 @@ def make(node: Node, folder: FileId, name: bytes, flags: int = os.O_EXCL) -> int
     return handle.number
 
 
-def said(home: Home, node: Node, kind: str) -> int:
+def said(home: LocalHome, node: Node, kind: str) -> int:
     node.hub.usage()  # all that was said before is at home
     return home.share.sessions[node.hub.node].traffic["in", kind]
 
 
-@contextmanager
-def unreached(membership: Any) -> Iterator[None]:
-    """Home and the node do not reach each other."""
-    caller = membership._caller
-    place = caller._path
-    caller._path = place.with_name("nowhere")
-    caller.duplex.cut()
-    try:
-        yield
-    finally:
-        caller._path = place
-
-
 def test_in_a_folder_of_its_own_a_node_makes_files_by_itself(
-    home: Home, members: tuple[Member, Member]
+    home: LocalHome, members: tuple[Member, Member]
 ) -> None:
     one, two = members[0].node, members[1].node
     folder = own_folder(one)
-    with unreached(members[0].membership):
+    with members[0].unreached():
         for number in range(20):
             handle = make(one, folder, b"%d" % number)
             one.write(handle, 0, b"content %d" % number)
@@ -88,7 +74,7 @@ def test_in_a_folder_of_its_own_a_node_makes_files_by_itself(
 
 
 def test_a_folder_that_another_node_knows_is_nobodys_own(
-    home: Home, members: tuple[Member, Member]
+    home: LocalHome, members: tuple[Member, Member]
 ) -> None:
     one, two = members[0].node, members[1].node
     folder = own_folder(one)
@@ -101,7 +87,7 @@ def test_a_folder_that_another_node_knows_is_nobodys_own(
 
 
 def test_a_folder_of_which_others_know_nothing_any_more_is_its_own_with_the_next_file(
-    home: Home, members: tuple[Member, Member]
+    home: LocalHome, members: tuple[Member, Member]
 ) -> None:
     one, two = members[0].node, members[1].node
     folder = own_folder(one)
@@ -111,7 +97,9 @@ def test_a_folder_of_which_others_know_nothing_any_more_is_its_own_with_the_next
     assert (said(home, one, "make"), said(home, one, "create")) == (3, 1)
 
 
-def test_who_makes_what_is_there_is_told_so(home: Home, members: tuple[Member, Member]) -> None:
+def test_who_makes_what_is_there_is_told_so(
+    home: LocalHome, members: tuple[Member, Member]
+) -> None:
     one = members[0].node
     folder = own_folder(one)
     first = make(one, folder, b"x")
@@ -127,7 +115,7 @@ def test_who_makes_what_is_there_is_told_so(home: Home, members: tuple[Member, M
 
 
 def test_what_is_made_and_taken_away_at_once_is_in_order(
-    home: Home, members: tuple[Member, Member]
+    home: LocalHome, members: tuple[Member, Member]
 ) -> None:
     one, two = members[0].node, members[1].node
     folder = own_folder(one)
@@ -149,7 +137,7 @@ def test_what_is_made_and_taken_away_at_once_is_in_order(
 
 
 def test_programs_of_one_node_that_make_the_same_names_are_in_order(
-    home: Home, members: tuple[Member, Member]
+    home: LocalHome, members: tuple[Member, Member]
 ) -> None:
     """What is made by home and what is made ahead at the same time."""
     one, two = members[0].node, members[1].node
@@ -222,12 +210,12 @@ def outcome(act: Callable[[], object]) -> tuple[object, int | None]:
 
 @pytest.mark.parametrize("what", OTHERS)
 def test_no_other_node_sees_that_a_file_is_not_yet_at_home(
-    home: Home, members: tuple[Member, Member], what: str
+    home: LocalHome, members: tuple[Member, Member], what: str
 ) -> None:
     one, two = members[0].node, members[1].node
     folder = own_folder(one)
     with ThreadPoolExecutor(1) as other:
-        with unreached(members[0].membership):
+        with members[0].unreached():
             make(one, folder, b"x")
             changed = one.attributes(folder, None).modified
             file = one.lookup(folder, b"x").attributes.file
@@ -247,7 +235,7 @@ def test_no_other_node_sees_that_a_file_is_not_yet_at_home(
     assert (said(home, one, "make"), said(home, one, "create")) == (1, 0)
 
 
-def test_a_node_that_is_silent_for_a_lease_is_waited_for_no_longer(home: Home) -> None:
+def test_a_node_that_is_silent_for_a_lease_is_waited_for_no_longer(home: LocalHome) -> None:
     home.add()
     silent, two = home.join("one", wait=0.5, patience=3.0), home.join("two").node
     one = remembering(home, silent.node)
@@ -260,12 +248,12 @@ def test_a_node_that_is_silent_for_a_lease_is_waited_for_no_longer(home: Home) -
 
 
 def test_a_file_that_home_cannot_make_fails_with_what_is_done_next(
-    home: Home, members: tuple[Member, Member], caplog: pytest.LogCaptureFixture
+    home: LocalHome, members: tuple[Member, Member], caplog: pytest.LogCaptureFixture
 ) -> None:
     """A program at home has made that name beside the share."""
     one = members[0].node
     folder = own_folder(one)
-    with unreached(members[0].membership):
+    with members[0].unreached():
         handle = make(one, folder, b"x")
         one.write(handle, 0, b"content")
         (home.root / "own" / "x").write_bytes(b"of home")
@@ -286,7 +274,7 @@ def test_a_file_that_home_cannot_make_fails_with_what_is_done_next(
 
 
 def test_another_node_is_told_of_a_file_when_its_maker_has_heard_that_home_has_it(
-    home: Home, members: tuple[Member, Member], monkeypatch: pytest.MonkeyPatch
+    home: LocalHome, members: tuple[Member, Member], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else it might be taken away, and made again by who does not know that it was there."""
     one, two = members[0].node, members[1].node
@@ -304,11 +292,13 @@ def test_another_node_is_told_of_a_file_when_its_maker_has_heard_that_home_has_i
 
 
 @pytest.mark.parametrize("what", ["file", "folder"])
-def test_what_is_synced_is_at_home(home: Home, members: tuple[Member, Member], what: str) -> None:
+def test_what_is_synced_is_at_home(
+    home: LocalHome, members: tuple[Member, Member], what: str
+) -> None:
     one = members[0].node
     folder = own_folder(one)
     with ThreadPoolExecutor(1) as program:
-        with unreached(members[0].membership):
+        with members[0].unreached():
             handle = make(one, folder, b"x")
             if what == "file":
                 synced = program.submit(one.sync, handle, False)
@@ -320,14 +310,14 @@ def test_what_is_synced_is_at_home(home: Home, members: tuple[Member, Member], w
         assert (home.root / "own" / "x").exists()
 
 
-def test_what_a_membership_has_not_heard_of_is_made_in_the_next(home: Home) -> None:
+def test_what_a_membership_has_not_heard_of_is_made_in_the_next(home: LocalHome) -> None:
     home.add()
     member = home.member("stays")
     try:
         one = remembering(home, member.node)
         folder = own_folder(one)
         hub = one.hub
-        with unreached(member._membership):
+        with unreached(home.lines["stays"]):
             handles = [make(one, folder, b"%d" % number) for number in range(3)]
             for number, handle in enumerate(handles):
                 one.write(handle, 0, b"content %d" % number)
@@ -353,13 +343,13 @@ def test_what_a_membership_has_not_heard_of_is_made_in_the_next(home: Home) -> N
         member.close()
 
 
-def test_what_a_home_has_not_heard_of_the_next_one_makes(home: Home) -> None:
+def test_what_a_home_has_not_heard_of_the_next_one_makes(home: LocalHome) -> None:
     home.add()
     member = home.member("stays")
     try:
         one = remembering(home, member.node)
         folder = own_folder(one)
-        with unreached(member._membership):
+        with unreached(home.lines["stays"]):
             handle = make(one, folder, b"x")
             one.write(handle, 0, b"content")
             home.begin_again()
@@ -374,7 +364,7 @@ def test_what_a_home_has_not_heard_of_the_next_one_makes(home: Home) -> None:
 
 
 def test_what_home_has_made_without_the_nodes_hearing_it_is_not_made_twice(
-    home: Home, monkeypatch: pytest.MonkeyPatch
+    home: LocalHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home.add()
     member = home.member("stays")
@@ -400,7 +390,7 @@ def test_what_home_has_made_without_the_nodes_hearing_it_is_not_made_twice(
         member.close()
 
 
-def test_with_the_log_policy_sync_home_makes_every_file(home: Home) -> None:
+def test_with_the_log_policy_sync_home_makes_every_file(home: LocalHome) -> None:
     home.add(log="sync")
     one = remembering(home, home.join("one").node)
     folder = own_folder(one)
@@ -410,19 +400,19 @@ def test_with_the_log_policy_sync_home_makes_every_file(home: Home) -> None:
 
 
 def test_with_that_policy_from_now_on_home_makes_every_file_but_one(
-    home: Home, members: tuple[Member, Member]
+    home: LocalHome, members: tuple[Member, Member]
 ) -> None:
     one = members[0].node
     folder = own_folder(one)
     make(one, folder, b"before")
-    home.shares.change("photos", lambda record: replace(record, log="sync"))
+    home.share.record = replace(home.share.record, log="sync")
     for number in range(3):
         make(one, folder, b"%d" % number)
         one.hub.usage()
     assert (said(home, one, "make"), said(home, one, "create")) == (2, 2)
 
 
-def test_a_node_that_does_not_ask_for_it_gets_no_folder_of_its_own(home: Home) -> None:
+def test_a_node_that_does_not_ask_for_it_gets_no_folder_of_its_own(home: LocalHome) -> None:
     home.add()
     one = remembering(home, home.join("one", ahead=False).node)
     folder = own_folder(one)

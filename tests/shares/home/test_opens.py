@@ -14,7 +14,7 @@ import pytest
 
 from shares.node import BLOCK, ROOT, Changes, Node, find
 from shares.protocol import FileId
-from tests.homeserver.shares.conftest import Home
+from tests.shares.home.homes import LocalHome
 from tests.waiting import eventually
 
 UID, GID = os.getuid(), os.getgid()
@@ -23,7 +23,7 @@ UID, GID = os.getuid(), os.getgid()
 class Late:
     """A node whose opens are answered when the test says so."""
 
-    def __init__(self, home: Home, node: Node) -> None:
+    def __init__(self, home: LocalHome, node: Node) -> None:
         self.home, self.node = home, node
         self.handle = 0
 
@@ -55,7 +55,7 @@ class Late:
 
     def told(self) -> None:
         """The node has handled what home has said."""
-        directory, lock = self.home.share.directory, self.home.share.lock
+        directory, lock = self.home.share.coherence.directory, self.home.share.coherence.lock
 
         def waiting() -> bool:
             with lock:
@@ -67,7 +67,7 @@ class Late:
 class Other:
     """A node that opens the file and closes it, in turns."""
 
-    def __init__(self, home: Home, node: Node) -> None:
+    def __init__(self, home: LocalHome, node: Node) -> None:
         self._home, self._node = home, node
         self.handle: int | None = None
 
@@ -112,7 +112,12 @@ HOWS = {"open": opens, "create": creates}
 @pytest.mark.parametrize("again", [False, True], ids=["first", "again"])
 @pytest.mark.parametrize("how", HOWS)
 def test_what_is_written_after_an_open_that_was_overtaken_is_taken_by_home(
-    home: Home, how: str, again: bool, shared: bool, turns: int, monkeypatch: pytest.MonkeyPatch
+    home: LocalHome,
+    how: str,
+    again: bool,
+    shared: bool,
+    turns: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The other node opens the file and closes it before the answer is there: Engage, Native. What
     this node writes then it brings to its next membership, under a grant that home knows."""
@@ -136,7 +141,7 @@ def test_what_is_written_after_an_open_that_was_overtaken_is_taken_by_home(
         member.close()
 
 
-def assert_one_memory(home: Home, one: Late, two: Other, file: FileId) -> None:
+def assert_one_memory(home: LocalHome, one: Late, two: Other, file: FileId) -> None:
     """What was acknowledged to a node is there, whatever becomes of its membership."""
     node = one.node.hub.node
     one.node.write(one.handle, 10, b"first")
@@ -154,7 +159,7 @@ def assert_one_memory(home: Home, one: Late, two: Other, file: FileId) -> None:
 
 
 @pytest.mark.parametrize("how", HOWS)
-def test_attributes_that_were_overtaken_are_asked_for_again(home: Home, how: str) -> None:
+def test_attributes_that_were_overtaken_are_asked_for_again(home: LocalHome, how: str) -> None:
     """Another node changed them after home had given the answer, and this one had forgotten them
     before that came: it showed the old ones as long as the file was open."""
     home.add()

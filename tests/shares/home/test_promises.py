@@ -14,7 +14,7 @@ import pytest
 
 from shares.node import ROOT, Changes, Node
 from shares.protocol import FileId
-from tests.homeserver.shares.conftest import Home
+from tests.shares.home.homes import LocalHome
 from tests.waiting import eventually
 
 UID, GID = os.getuid(), os.getgid()
@@ -23,7 +23,7 @@ TICK_SECONDS = 0.02
 """Kernels before 6.13 give what changes within a tick, of at most 10 ms, the same time."""
 
 
-def asked(home: Home, node: Node, act: Callable[[], object] = lambda: None) -> int:
+def asked(home: LocalHome, node: Node, act: Callable[[], object] = lambda: None) -> int:
     """How many calls of the node came home for that, but heartbeats."""
 
     def count() -> int:
@@ -31,7 +31,7 @@ def asked(home: Home, node: Node, act: Callable[[], object] = lambda: None) -> i
         return sum(
             number
             for (direction, kind), number in session.traffic.items()
-            if direction == "in" and kind != "beat"
+            if direction == "in" and kind not in {"beat", "succeeded"}
         )
 
     before = count()
@@ -39,14 +39,14 @@ def asked(home: Home, node: Node, act: Callable[[], object] = lambda: None) -> i
     return count() - before
 
 
-def remembering(home: Home, node: Node) -> Node:
+def remembering(home: LocalHome, node: Node) -> Node:
     """A node that home has told its lease: until then it remembers nothing."""
     assert eventually(lambda: asked(home, node, lambda: node.attributes(ROOT, None)) == 0, 60)
     return node
 
 
 @pytest.fixture
-def pair(home: Home) -> tuple[Node, Node]:
+def pair(home: LocalHome) -> tuple[Node, Node]:
     home.add()
     one, two = home.join("one").node, home.join("two").node
     return remembering(home, one), remembering(home, two)
@@ -65,7 +65,7 @@ def walk(node: Node) -> None:
 
 
 def test_a_listing_answers_all_that_is_asked_about_its_names(
-    home: Home, pair: tuple[Node, Node]
+    home: LocalHome, pair: tuple[Node, Node]
 ) -> None:
     for number in range(200):
         (home.root / f"file {number}").write_bytes(b"x" * number)
@@ -73,7 +73,9 @@ def test_a_listing_answers_all_that_is_asked_about_its_names(
     assert asked(home, pair[1], lambda: walk(pair[1])) == 0
 
 
-def test_what_is_asked_once_by_name_is_not_asked_again(home: Home, pair: tuple[Node, Node]) -> None:
+def test_what_is_asked_once_by_name_is_not_asked_again(
+    home: LocalHome, pair: tuple[Node, Node]
+) -> None:
     (home.root / "file").write_bytes(b"content")
     (home.root / "link").symlink_to("file")
     two = pair[1]
@@ -89,7 +91,7 @@ def test_what_is_asked_once_by_name_is_not_asked_again(home: Home, pair: tuple[N
 
 
 def test_each_change_of_one_node_is_seen_by_the_other_at_once(
-    home: Home, pair: tuple[Node, Node]
+    home: LocalHome, pair: tuple[Node, Node]
 ) -> None:
     one, two = pair
     for turn in range(10):
@@ -131,7 +133,7 @@ def test_each_change_of_one_node_is_seen_by_the_other_at_once(
 
 
 def test_a_change_of_names_is_a_change_of_status_while_the_file_is_open(
-    home: Home, pair: tuple[Node, Node]
+    home: LocalHome, pair: tuple[Node, Node]
 ) -> None:
     one, two = pair
     file = one.create(ROOT, b"name", 0o644, os.O_RDWR, UID, GID)[0].attributes.file
@@ -149,7 +151,7 @@ def test_a_change_of_names_is_a_change_of_status_while_the_file_is_open(
 
 
 def test_a_file_that_is_being_written_elsewhere_is_asked_about_until_it_is_closed(
-    home: Home, pair: tuple[Node, Node]
+    home: LocalHome, pair: tuple[Node, Node]
 ) -> None:
     one, two = pair
     (home.root / "file").touch()
@@ -167,7 +169,7 @@ def test_a_file_that_is_being_written_elsewhere_is_asked_about_until_it_is_close
 
 
 def test_a_file_that_one_node_alone_writes_is_remembered_when_it_is_closed(
-    home: Home, pair: tuple[Node, Node]
+    home: LocalHome, pair: tuple[Node, Node]
 ) -> None:
     one, two = pair
     (home.root / "file").touch()
@@ -188,7 +190,7 @@ def test_a_file_that_one_node_alone_writes_is_remembered_when_it_is_closed(
 
 
 def test_a_file_that_is_read_again_is_opened_and_read_without_asking(
-    home: Home, pair: tuple[Node, Node]
+    home: LocalHome, pair: tuple[Node, Node]
 ) -> None:
     one, two = pair
     (home.root / "file").write_bytes(b"content")
@@ -206,7 +208,7 @@ def test_a_file_that_is_read_again_is_opened_and_read_without_asking(
     assert two.read(handle, 0, 100) == b"CONTENT"
 
 
-def test_who_only_reads_calls_nobody_back(home: Home, pair: tuple[Node, Node]) -> None:
+def test_who_only_reads_calls_nobody_back(home: LocalHome, pair: tuple[Node, Node]) -> None:
     one, two = pair
     (home.root / "file").write_bytes(b"content")
     file = two.lookup(ROOT, b"file").attributes.file
@@ -219,7 +221,7 @@ def test_who_only_reads_calls_nobody_back(home: Home, pair: tuple[Node, Node]) -
 
 
 def test_names_that_are_asked_one_by_one_bring_all_of_their_folder(
-    home: Home, pair: tuple[Node, Node]
+    home: LocalHome, pair: tuple[Node, Node]
 ) -> None:
     for folder, count in ((b"small", 100), (b"large", 600)):
         (home.root / os.fsdecode(folder)).mkdir()
@@ -242,7 +244,7 @@ def test_names_that_are_asked_one_by_one_bring_all_of_their_folder(
         two.lookup(small, b"7")
 
 
-def test_who_closes_a_file_knows_its_attributes(home: Home, pair: tuple[Node, Node]) -> None:
+def test_who_closes_a_file_knows_its_attributes(home: LocalHome, pair: tuple[Node, Node]) -> None:
     one = pair[0]
     entry, handle = one.create(ROOT, b"file", 0o644, os.O_RDWR, UID, GID)
     one.write(handle.number, 0, b"content")
@@ -256,7 +258,7 @@ def test_who_closes_a_file_knows_its_attributes(home: Home, pair: tuple[Node, No
     assert one.attributes(file, None).mode & 0o777 == 0o600
 
 
-def test_a_node_knows_what_it_changed_itself(home: Home, pair: tuple[Node, Node]) -> None:
+def test_a_node_knows_what_it_changed_itself(home: LocalHome, pair: tuple[Node, Node]) -> None:
     one, two = pair
     walk(one)
 
@@ -273,7 +275,7 @@ def test_a_node_knows_what_it_changed_itself(home: Home, pair: tuple[Node, Node]
     assert one.entries(ROOT) == two.entries(ROOT) == []
 
 
-def test_a_silent_node_answers_nothing_more_when_the_change_is_made(home: Home) -> None:
+def test_a_silent_node_answers_nothing_more_when_the_change_is_made(home: LocalHome) -> None:
     home.add()
     (home.root / "file").touch()
     one, lost = home.join("one").node, home.join("lost", wait=0.5, patience=3.0)
@@ -299,7 +301,7 @@ def test_a_silent_node_answers_nothing_more_when_the_change_is_made(home: Home) 
     assert one.attributes(file, None).mode & 0o777 == 0o600
 
 
-def test_a_node_that_joins_again_has_forgotten_all(home: Home) -> None:
+def test_a_node_that_joins_again_has_forgotten_all(home: LocalHome) -> None:
     home.add()
     (home.root / "file").touch()
     member = home.member("stays")
@@ -325,7 +327,7 @@ def test_a_node_that_joins_again_has_forgotten_all(home: Home) -> None:
 
 
 def test_home_remembers_so_much_of_a_node_and_then_has_it_forget(
-    home: Home, pair: tuple[Node, Node], monkeypatch: pytest.MonkeyPatch
+    home: LocalHome, pair: tuple[Node, Node], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("shares.home.promises.LIMIT", 20)
     for number in range(100):

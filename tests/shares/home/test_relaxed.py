@@ -16,8 +16,8 @@ import pytest
 from shares.node import ROOT, Changes, Node
 from shares.node.node import IDLE_SECONDS
 from shares.protocol import BLOCK, FileId
-from tests.homeserver.shares.conftest import Home
 from tests.shares.history import Operation, check_staleness
+from tests.shares.home.homes import LocalHome
 from tests.waiting import eventually
 
 LONG = 60.0
@@ -26,7 +26,7 @@ UID, GID = os.getuid(), os.getgid()
 OLD, NEW = b"a" * (2 * BLOCK + 10), b"b" * 10
 
 
-def made(home: Home, relaxation: float) -> tuple[Node, Node, FileId, int]:
+def made(home: LocalHome, relaxation: float) -> tuple[Node, Node, FileId, int]:
     """A writer and a reader of a file that both have open, and the writer's handle."""
     home.add(relaxation=relaxation)
     writer, reader = (home.join(name).node for name in ("writer", "reader"))
@@ -68,7 +68,7 @@ def calls(node: Node, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 
 def test_what_was_cut_and_written_anew_is_opened_and_read_as_it_was(
-    home: Home, monkeypatch: pytest.MonkeyPatch
+    home: LocalHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was taken from all at once, whatever the relaxation was."""
     writer, reader, file, handle = made(home, LONG)
@@ -83,7 +83,7 @@ def test_what_was_cut_and_written_anew_is_opened_and_read_as_it_was(
 
 
 def test_what_was_written_here_and_elsewhere_since_is_opened_and_read_as_it_was(
-    home: Home, monkeypatch: pytest.MonkeyPatch
+    home: LocalHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was closed here when the other node opened it, and its content was given up."""
     home.add(relaxation=LONG)
@@ -102,7 +102,7 @@ def test_what_was_written_here_and_elsewhere_since_is_opened_and_read_as_it_was(
     assert read(there, file) == NEW + OLD[len(NEW) :]
 
 
-def test_who_cuts_a_file_reads_nothing_old_of_it(home: Home) -> None:
+def test_who_cuts_a_file_reads_nothing_old_of_it(home: LocalHome) -> None:
     _, reader, file, _ = made(home, LONG)
     handle = reader.open(file, os.O_RDWR).number
     reader.change(file, Changes(size=5), handle)
@@ -110,14 +110,14 @@ def test_who_cuts_a_file_reads_nothing_old_of_it(home: Home) -> None:
     assert reader.attributes(file, handle).size == 5
 
 
-def test_without_relaxation_nothing_of_it_is_old(home: Home) -> None:
+def test_without_relaxation_nothing_of_it_is_old(home: LocalHome) -> None:
     writer, reader, file, handle = made(home, 0.0)
     writer.change(file, Changes(size=0), handle)
     writer.write(handle, 0, NEW)
     assert read(reader, file) == NEW
 
 
-def test_names_are_not_relaxed(home: Home) -> None:
+def test_names_are_not_relaxed(home: LocalHome) -> None:
     writer, reader, file, _ = made(home, LONG)
     assert reader.lookup(ROOT, b"f").attributes.file == file
     writer.rename(ROOT, b"f", ROOT, b"g", 0)
@@ -129,7 +129,7 @@ def test_names_are_not_relaxed(home: Home) -> None:
         reader.lookup(ROOT, b"g")
 
 
-def test_what_rests_and_was_removed_is_closed(home: Home) -> None:
+def test_what_rests_and_was_removed_is_closed(home: LocalHome) -> None:
     """Home would keep its content for nobody."""
     writer, reader, file, handle = made(home, LONG)
     writer.release(handle, 0)
@@ -140,7 +140,7 @@ def test_what_rests_and_was_removed_is_closed(home: Home) -> None:
     assert eventually(lambda: file not in session.opened, IDLE_SECONDS / 3)
 
 
-def test_what_is_cut_again_and_again_is_never_older_than_the_relaxation(home: Home) -> None:
+def test_what_is_cut_again_and_again_is_never_older_than_the_relaxation(home: LocalHome) -> None:
     writer, reader, file, handle = made(home, BOUND)
     history: list[Operation] = []
     until = time.monotonic() + SECONDS

@@ -18,8 +18,8 @@ import pytest
 
 from shares.node import BLOCK, ROOT, Changes, Made, Node, Opened
 from shares.protocol import FileId
-from tests.homeserver.shares.conftest import LEASE, Home
 from tests.needs import requires
+from tests.shares.home.homes import LEASE, LocalHome
 from tests.waiting import eventually
 
 UID, GID = os.getuid(), os.getgid()
@@ -29,14 +29,14 @@ POSTED = frozenset({"Flush", "written", "close", "Log", "Engaged", "ids", "make"
 is its own answer: home says that a file which was closed here is no more."""
 
 
-def kinds(home: Home, node: Node, act: Callable[[], object]) -> Counter[str]:
+def kinds(home: LocalHome, node: Node, act: Callable[[], object]) -> Counter[str]:
     """What the node asked for that, by kind, until home has heard all of it; but heartbeats."""
     session = home.share.sessions[node.hub.node]
 
     def count() -> Counter[str]:
         node.hub.usage()  # all that was posted before is at home
         found = session.traffic.copy()
-        ignored = {"beat", "usage"}
+        ignored = {"beat", "succeeded", "usage"}
         return Counter({k: n for (way, k), n in found.items() if way == "in" and k not in ignored})
 
     before = count()
@@ -44,20 +44,20 @@ def kinds(home: Home, node: Node, act: Callable[[], object]) -> Counter[str]:
     return count() - before
 
 
-def waited(home: Home, node: Node, act: Callable[[], object]) -> Counter[str]:
+def waited(home: LocalHome, node: Node, act: Callable[[], object]) -> Counter[str]:
     """Of these, those that somebody waited for."""
     found = kinds(home, node, act)
     return Counter({kind: n for kind, n in found.items() if kind not in POSTED})
 
 
 @pytest.fixture
-def node(home: Home) -> Node:
+def node(home: LocalHome) -> Node:
     """One that home has told its lease, and that knows all of an empty folder."""
     home.add()
     return ready(home)
 
 
-def ready(home: Home, name: str = "one") -> Node:
+def ready(home: LocalHome, name: str = "one") -> Node:
     node = home.join(name).node
     found = partial(waited, home, node, lambda: node.attributes(ROOT, None))
     assert eventually(lambda: not found(), LEASE)
@@ -79,7 +79,7 @@ def write(node: Node, name: bytes, content: bytes = b"content", mode: int = 0o64
 
 @pytest.mark.parametrize(("others", "waits"), [(True, 20), (False, 1)])
 def test_a_small_new_file_is_one_wait_or_none_if_no_other_node_knows_the_folder(
-    home: Home, node: Node, others: bool, waits: int
+    home: LocalHome, node: Node, others: bool, waits: int
 ) -> None:
     def many() -> None:
         for number in range(20):
@@ -95,7 +95,7 @@ def test_a_small_new_file_is_one_wait_or_none_if_no_other_node_knows_the_folder(
 
 
 def test_a_file_that_was_written_is_looked_at_and_read_without_asking(
-    home: Home, node: Node
+    home: LocalHome, node: Node
 ) -> None:
     file = write(node, b"file")
 
@@ -108,7 +108,9 @@ def test_a_file_that_was_written_is_looked_at_and_read_without_asking(
     assert not kinds(home, node, look)
 
 
-def test_names_are_made_moved_and_taken_away_with_one_wait_each(home: Home, node: Node) -> None:
+def test_names_are_made_moved_and_taken_away_with_one_wait_each(
+    home: LocalHome, node: Node
+) -> None:
     def change() -> None:
         node.make_folder(ROOT, b"folder", 0o755, UID, GID)
         node.attributes(ROOT, None)
@@ -124,7 +126,7 @@ def test_names_are_made_moved_and_taken_away_with_one_wait_each(home: Home, node
     assert sum(waited(home, node, change).values()) == 5
 
 
-def test_of_a_folder_that_it_made_a_node_knows_all_names(home: Home, node: Node) -> None:
+def test_of_a_folder_that_it_made_a_node_knows_all_names(home: LocalHome, node: Node) -> None:
     other = ready(home, "two")
     folder = node.make_folder(ROOT, b"folder", 0o755, UID, GID).attributes.file
 
@@ -138,7 +140,7 @@ def test_of_a_folder_that_it_made_a_node_knows_all_names(home: Home, node: Node)
     assert [entry.name for entry in node.entries(folder)] == [b"name"]
 
 
-def test_a_program_that_sets_what_is_so_already_does_not_wait(home: Home, node: Node) -> None:
+def test_a_program_that_sets_what_is_so_already_does_not_wait(home: LocalHome, node: Node) -> None:
     """As tar and cp do."""
     entry, handle = node.create(ROOT, b"file", 0o640, os.O_WRONLY, UID, GID)
     file = entry.attributes.file
@@ -159,7 +161,7 @@ def test_a_program_that_sets_what_is_so_already_does_not_wait(home: Home, node: 
     assert (home.root / "file").stat().st_mode & 0o777 == 0o600
 
 
-def test_an_editors_save_is_one_wait(home: Home, node: Node) -> None:
+def test_an_editors_save_is_one_wait(home: LocalHome, node: Node) -> None:
     write(node, b"text")
 
     def save() -> None:
@@ -178,7 +180,7 @@ def test_an_editors_save_is_one_wait(home: Home, node: Node) -> None:
 
 
 def test_of_two_names_of_one_file_none_is_gone_when_one_is_moved_over_the_other(
-    home: Home, node: Node
+    home: LocalHome, node: Node
 ) -> None:
     file = write(node, b"one")
     node.link(file, ROOT, b"two")
@@ -187,7 +189,7 @@ def test_of_two_names_of_one_file_none_is_gone_when_one_is_moved_over_the_other(
     assert {entry.name for entry in node.entries(ROOT)} == {b"one", b"two"}
 
 
-def test_links_of_a_file_are_known_without_asking(home: Home, node: Node) -> None:
+def test_links_of_a_file_are_known_without_asking(home: LocalHome, node: Node) -> None:
     file = write(node, b"temporary")
 
     def link() -> None:  # as git does with each object
@@ -200,7 +202,7 @@ def test_links_of_a_file_are_known_without_asking(home: Home, node: Node) -> Non
     assert waited(home, node, link) == {"link": 1, "unlink": 1}
 
 
-def test_a_file_that_is_written_anew_is_one_wait(home: Home) -> None:
+def test_a_file_that_is_written_anew_is_one_wait(home: LocalHome) -> None:
     home.add()
     (home.root / "file").write_bytes(b"x" * 10000)
     node = ready(home)
@@ -215,7 +217,7 @@ def test_a_file_that_is_written_anew_is_one_wait(home: Home) -> None:
     assert eventually(lambda: (home.root / "file").read_bytes() == b"anew")
 
 
-def test_a_file_that_was_cut_is_written_without_asking(home: Home, node: Node) -> None:
+def test_a_file_that_was_cut_is_written_without_asking(home: LocalHome, node: Node) -> None:
     entry, handle = node.create(ROOT, b"file", 0o644, os.O_RDWR, UID, GID)
     file = entry.attributes.file
     node.write(handle.number, 0, b"x" * 100_000)
@@ -226,7 +228,7 @@ def test_a_file_that_was_cut_is_written_without_asking(home: Home, node: Node) -
 
     found = waited(home, node, cut_and_write)
     assert found["change"] == 1
-    assert home.share.directory.native(file) == node.hub.node
+    assert home.share.coherence.directory.native(file) == node.hub.node
 
     def write_on() -> None:
         for turn in range(20):
@@ -238,7 +240,9 @@ def test_a_file_that_was_cut_is_written_without_asking(home: Home, node: Node) -
     assert eventually(lambda: (home.root / "file").read_bytes() == b"z" * 20 * BLOCK)
 
 
-def test_another_node_sees_what_was_closed_and_has_the_file_alone(home: Home, node: Node) -> None:
+def test_another_node_sees_what_was_closed_and_has_the_file_alone(
+    home: LocalHome, node: Node
+) -> None:
     """Wherever the content is on its way. It is not slowed by the node that only has it at hand."""
     other = ready(home, "two")
     for number in range(20):
@@ -247,7 +251,7 @@ def test_another_node_sees_what_was_closed_and_has_the_file_alone(home: Home, no
         handle = other.open(file, os.O_RDWR).number
         assert other.read(handle, 0, 1 << 20) == content
         assert other.attributes(file, None).size == len(content)
-        assert eventually(lambda f=file: home.share.directory.native(f) == other.hub.node)  # type: ignore[misc]
+        assert eventually(lambda f=file: home.share.coherence.directory.native(f) == other.hub.node)  # type: ignore[misc]
         other.write(handle, 0, b"other")
         other.release(handle, 0)
         again = node.open(file, os.O_RDONLY).number
@@ -255,7 +259,7 @@ def test_another_node_sees_what_was_closed_and_has_the_file_alone(home: Home, no
         node.release(again, 0)
 
 
-def test_what_was_closed_and_is_on_its_way_comes_with_the_next_membership(home: Home) -> None:
+def test_what_was_closed_and_is_on_its_way_comes_with_the_next_membership(home: LocalHome) -> None:
     home.add()
     member = home.member("stays")
     try:
@@ -271,7 +275,7 @@ def test_what_was_closed_and_is_on_its_way_comes_with_the_next_membership(home: 
         member.close()
 
 
-def test_a_cut_that_home_may_have_made_is_not_asked_for_again(home: Home) -> None:
+def test_a_cut_that_home_may_have_made_is_not_asked_for_again(home: LocalHome) -> None:
     """What another one writes after it is nothing that was to be cut off."""
     home.add()
     (home.root / "file").write_bytes(b"content")
@@ -298,7 +302,9 @@ def test_a_cut_that_home_may_have_made_is_not_asked_for_again(home: Home) -> Non
         member.close()
 
 
-def test_a_file_that_is_closed_while_it_is_created_again_is_open(home: Home, node: Node) -> None:
+def test_a_file_that_is_closed_while_it_is_created_again_is_open(
+    home: LocalHome, node: Node
+) -> None:
     file = write(node, b"file")
     hub = node.hub
     ask = hub.create
@@ -312,14 +318,16 @@ def test_a_file_that_is_closed_while_it_is_created_again_is_open(home: Home, nod
     _, handle = node.create(ROOT, b"file", 0o644, os.O_WRONLY, UID, GID)
     hub.usage()
     assert file in home.share.sessions[hub.node].opened
-    assert home.share.directory.native(file) == hub.node
+    assert home.share.coherence.directory.native(file) == hub.node
     node.write(handle.number, 0, b"written")
     node.sync(handle.number, data_only=False)
     assert (home.root / "file").read_bytes() == b"written"
     node.release(handle.number, 0)
 
 
-def test_a_close_before_home_serves_again_does_not_come_behind_a_later_open(home: Home) -> None:
+def test_a_close_before_home_serves_again_does_not_come_behind_a_later_open(
+    home: LocalHome,
+) -> None:
     """It took from the node what it owned by then."""
     home.add()
     home.join("away").cut_off()
@@ -333,11 +341,11 @@ def test_a_close_before_home_serves_again_does_not_come_behind_a_later_open(home
     assert not home.share.grace.over
     file = node.lookup(ROOT, b"file").attributes.file
     assert node.hub.open(file, True, False).native
-    assert home.share.directory.native(file) == node.hub.node
+    assert home.share.coherence.directory.native(file) == node.hub.node
 
 
 def test_a_sync_tells_what_home_answered_to_content_that_nobody_waited_for(
-    home: Home, node: Node, monkeypatch: pytest.MonkeyPatch
+    home: LocalHome, node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -355,7 +363,7 @@ def test_a_sync_tells_what_home_answered_to_content_that_nobody_waited_for(
 
 
 @pytest.mark.parametrize("log", ["sync", "async", "off"])
-def test_what_was_synced_is_at_home(home: Home, log: str) -> None:
+def test_what_was_synced_is_at_home(home: LocalHome, log: str) -> None:
     """With `off` an fsync did nothing, and said that it was done."""
     home.add(log=log)
     node = ready(home)
@@ -367,7 +375,7 @@ def test_what_was_synced_is_at_home(home: Home, log: str) -> None:
 
 @requires("fuse", "fusermount3")
 def test_names_are_durable_when_their_folder_was_synced(
-    home: Home, node: Node, monkeypatch: pytest.MonkeyPatch
+    home: LocalHome, node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An fsync of a folder was answered by the session, and home's disk heard nothing of it."""
     synced: list[FileId] = []
@@ -397,7 +405,7 @@ def fails(*_: object) -> None:
     raise OSError(errno.EIO, os.strerror(errno.EIO))
 
 
-def test_with_the_log_policy_sync_home_has_what_was_closed(home: Home) -> None:
+def test_with_the_log_policy_sync_home_has_what_was_closed(home: LocalHome) -> None:
     home.add(log="sync")
     node = ready(home)
     write(node, b"file")
@@ -405,7 +413,7 @@ def test_with_the_log_policy_sync_home_has_what_was_closed(home: Home) -> None:
 
 
 def test_who_closes_waits_when_much_is_on_its_way(
-    home: Home, node: Node, monkeypatch: pytest.MonkeyPatch
+    home: LocalHome, node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("shares.node.sending.LAG_BYTES", 0)
     room = node.content._sender.room
@@ -414,7 +422,7 @@ def test_who_closes_waits_when_much_is_on_its_way(
     node.flush(other, 0)
     node.write(handle.number, 0, b"x" * 10000)
     closing = threading.Thread(target=node.flush, args=(other, 0))
-    with home.share.lock:  # home takes no content meanwhile
+    with home.share.coherence.lock:  # home takes no content meanwhile
         node.release(handle.number, 0)
         assert not room()
         closing.start()

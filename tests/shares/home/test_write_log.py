@@ -241,8 +241,8 @@ def test_restoring_a_hundred_operations_says_how_long_it_took(
     began = time.perf_counter()
     second = share()
     record_property("open_seconds", time.perf_counter() - began)
-    record_property("replay_seconds", second.content.replay_seconds)
-    assert second.content.restored.records == 100
+    record_property("replay_seconds", second.blocks.replay_seconds)
+    assert second.blocks.restored.records == 100
     second.close()
     assert os.pread(os.open(root / "file", os.O_RDONLY), 10, 49 * BLOCK + 990) == b"0123456789"
     assert WriteLog(tmp_path / "s" / "log").lag().records == 0

@@ -138,7 +138,7 @@ def recorder(home: Home, short_path: Path, request: pytest.FixtureRequest) -> Re
         way = short_path / f"way{number}"
         slow = DelayedSocket(way, short_path / "s", DELAY_SECONDS)
         request.addfinalizer(slow.close)
-        nodes.append(remembering(home, home.join(str(number), way=way).node))
+        nodes.append(remembering(home, home.join(str(number), line=home.line(way)).node))
     return Recorder(nodes)
 
 

@@ -9,9 +9,10 @@ import os
 
 import pytest
 
+from shares.home import share_status
 from shares.node import ROOT, Node
 from shares.protocol import BLOCK, FileId
-from tests.homeserver.shares.conftest import LEASE, Home
+from tests.shares.home.homes import LEASE, LocalHome
 from tests.waiting import eventually
 
 
@@ -22,7 +23,7 @@ def make(node: Node, name: bytes, content: bytes) -> tuple[FileId, int]:
 
 
 def test_home_tells_which_node_it_went_on_without_and_what_it_replayed(
-    home: Home, caplog: pytest.LogCaptureFixture
+    home: LocalHome, caplog: pytest.LogCaptureFixture
 ) -> None:
     home.add(log="sync")
     gone, orderly = home.join("gone", wait=0.5), home.join("orderly")
@@ -37,7 +38,7 @@ def test_home_tells_which_node_it_went_on_without_and_what_it_replayed(
     home.members.remove(orderly)
     gone.cut_off()
     assert here.read(second, 0, 7) == b"written"
-    (told,) = home.shares.status("photos")["taken_over"]
+    (told,) = share_status(home.share)["taken_over"]
     restored = told["restored"]
     assert (told["name"], restored["records"] > 0) == ("gone", True)
     assert (restored["files"], restored["blocks"], restored["failed_blocks"]) == (1, 1, 0)
@@ -51,7 +52,7 @@ def test_home_tells_which_node_it_went_on_without_and_what_it_replayed(
 
 
 def test_what_a_lost_node_logged_and_no_file_takes_is_told(
-    home: Home, monkeypatch: pytest.MonkeyPatch
+    home: LocalHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     share = home.add(log="sync")
     gone = home.join("gone", wait=0.5)
