@@ -7,10 +7,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from shares.context import Succession
 from shares.home.channel import Open
 from shares.home.session import NodeSession
 from shares.home.share import Share
 from shares.node import (
+    OPENED_AHEAD,
+    SUCCESSIONS,
     Attributes,
     Changes,
     Entry,
@@ -142,6 +145,12 @@ class HomeHub:
 
     def open(self, file: FileId, writes: bool, cut: bool) -> Opened:
         return self._share.files.open(self.session, file, writes, cut)
+
+    def open_all(self, files: list[FileId]) -> list[Opened | None]:
+        return [self._share.files.open_ahead(self.session, file) for file in files[:OPENED_AHEAD]]
+
+    def succeeded(self, seen: list[Succession], told: Callable[[list[Succession]], None]) -> None:
+        told(self._share.context.take(seen, SUCCESSIONS))
 
     def written(self, file: FileId, told: Callable[[Attributes | None], None]) -> None:
         self._share.files.written(self.session, file)

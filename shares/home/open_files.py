@@ -47,6 +47,16 @@ class OpenFiles:
                 raise
         return self.admit(session, file, writes, cut=cut)
 
+    def open_ahead(self, session: NodeSession, file: FileId) -> Opened | None:
+        """To read, before a program asks; not where another node has it open. Raises nothing."""
+        with self._coherence.lock:
+            if self._is_open(file):
+                return None
+        try:
+            return self.open(session, file, False, False)
+        except OSError:
+            return None
+
     def admit(
         self, session: NodeSession, file: FileId, writes: bool, *, cut: bool = False
     ) -> Opened:

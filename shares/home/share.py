@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from time import monotonic, time_ns
 
+from shares.context import KeptContext
 from shares.home.block_store import BlockStore
 from shares.home.coherence import Coherence
 from shares.home.creations import Creations
@@ -85,6 +86,7 @@ class Share:
         self._grants = Grants(folder / "rights", self.lease * BROUGHT_LEASES)
         self.grace = Grace(awaited, self.lease * MARGIN, self._grants.latest())
         self._commit = GroupCommit(self.log, self.name)
+        self.context = KeptContext(folder / "context")
 
     def _assemble(self) -> None:
         """The parts, each of those that it needs."""
@@ -120,6 +122,7 @@ class Share:
         for session in sessions:
             self.lost(session, "home is being stopped")
         self._save()
+        self.context.save(now=True)
         with self._lock:
             self.log.close()
             self._grants.close()
@@ -194,4 +197,5 @@ class Share:
                 self.lost(session, why)
         self.grace.look()
         self._save()
+        self.context.save()
         self._grants.look()

@@ -28,6 +28,7 @@ from shares.node.buffer import Buffer
 from shares.node.content import Content
 from shares.node.creating import Creating
 from shares.node.extent import Extent
+from shares.node.foresight import Foresight
 from shares.node.handles import appends, file_of, number, writes_to
 from shares.node.hub import Hub, Lease, Opened
 from shares.node.losses import Losses, TakenOver
@@ -100,6 +101,8 @@ class Node(Creating):
         hub.listen(self.content.answer, self._stale, self._disown)
         self._makes = ahead
         self._want_ids()
+        about = (self._uses, self.content, self._names, lambda: self.hub, self._opened_ahead)
+        self._foresight = Foresight(*about) if ahead else None
         self._threads = [
             threading.Thread(target=target, name=name, daemon=True)
             for target, name in ((self._beat, "heartbeat"), (self._write_back, "write back"))
@@ -114,6 +117,9 @@ class Node(Creating):
         self._look.set()
         for thread in self._threads:
             thread.join()
+        if self._foresight is not None:
+            self._foresight.close()
+            self._foresight.tell(self._hub, now=True)
         with suppress(OSError):
             self._await_made(None)
         self._note_unmade()
@@ -305,6 +311,9 @@ class Node(Creating):
         use.writes = writes
         return use.file
 
+    def _opened_ahead(self, file: FileId, use: Use, opened: Opened, hub: Hub, mark: int) -> None:
+        self._opened(file, use, opened, hub, mark, writes=False)
+
     def _note_terms(self, opened: Opened) -> None:
         if opened.relaxation:
             self._relaxation = max(opened.relaxation, SHORTEST)
@@ -312,6 +321,8 @@ class Node(Creating):
     def open(self, file: FileId, flags: int) -> Handle:
         writes = writes_to(flags)
         cut = bool(flags & os.O_TRUNC)
+        if self._foresight is not None:
+            self._foresight.opened(file, writes=writes)
         with self._uses.locked(file) as use:
             if use.file is None or (writes and not use.writes):
                 found = self._open(file, use, writes=writes or use.writes, cut=cut)
@@ -465,6 +476,8 @@ class Node(Creating):
         self._uses.closed(file, use)
         self.content.closed(file)
         self._names.closed(file)
+        if self._foresight is not None:
+            self._foresight.dropped(file)
         mark = self._names.mark()
 
         def closed(attributes: Attributes | None) -> None:
@@ -533,6 +546,8 @@ class Node(Creating):
         while not self._ended.is_set():
             self._look.wait(WRITE_BACK_SECONDS)
             self._look.clear()
+            if self._foresight is not None and self._hub.connected:
+                self._foresight.tell(self._hub)
             for file, use in self._uses.all():
                 if use.file is not None and self._hub.connected:
                     with suppress(OSError):
@@ -556,7 +571,8 @@ class Node(Creating):
         for file in found["files"]:
             path = paths.get(file["file"])
             file["path"] = None if path is None else path.decode(errors="replace")
-        return found | {"taken_over": self._losses.status()}
+        ahead = self._foresight.status() if self._foresight is not None else {}
+        return found | {"taken_over": self._losses.status(), "ahead": ahead}
 
 
 def changes_nothing(known: Attributes | None, changes: Changes) -> bool:

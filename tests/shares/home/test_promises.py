@@ -31,7 +31,7 @@ def asked(home: LocalHome, node: Node, act: Callable[[], object] = lambda: None)
         return sum(
             number
             for (direction, kind), number in session.traffic.items()
-            if direction == "in" and kind != "beat"
+            if direction == "in" and kind not in {"beat", "succeeded"}
         )
 
     before = count()

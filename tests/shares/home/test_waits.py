@@ -36,7 +36,7 @@ def kinds(home: LocalHome, node: Node, act: Callable[[], object]) -> Counter[str
     def count() -> Counter[str]:
         node.hub.usage()  # all that was posted before is at home
         found = session.traffic.copy()
-        ignored = {"beat", "usage"}
+        ignored = {"beat", "succeeded", "usage"}
         return Counter({k: n for (way, k), n in found.items() if way == "in" and k not in ignored})
 
     before = count()
