@@ -218,9 +218,11 @@ class Node(Creating):
         del handle
         with self._held(file) as opened:
             use = self._uses.known(file)
-            if opened is None or use is None or not use.writes:
-                return self._change_at_home(file, opened, changes)
-            return self._change(file, opened, changes)
+            sized = opened if changes.size is not None else None
+            with self.content.pages.cutting(sized):
+                if opened is None or use is None or not use.writes:
+                    return self._change_at_home(file, opened, changes)
+                return self._change(file, opened, changes)
 
     def _change_at_home(
         self, file: FileId, opened: OpenFile | None, changes: Changes
@@ -381,6 +383,15 @@ class Node(Creating):
         with self._using(handle) as file:
             return self.content.write(file, None if appends(handle) else offset, data)
 
+    def read_pages(self, handle: int, offset: int, size: int) -> bytes:
+        with self._using(handle) as file:
+            return self.content.read(file, offset, size, pages=True)
+
+    def write_pages(self, handle: int, offset: int, data: bytes) -> int:
+        with self._using(handle) as file:
+            self.content.write(file, offset, data, pages=True)
+            return len(data)
+
     def flush(self, handle: int, lock_owner: int) -> None:
         with self._held(file_of(handle)) as file:
             if file is not None:
@@ -423,6 +434,7 @@ class Node(Creating):
                 return
             use.locked = False
             self._uses.rests(file, use)
+            self.content.pages.unmapped(use.file)
             if use.writes:
                 self.content.settle(file)
                 if self.content.keep(file):
@@ -509,6 +521,7 @@ class Node(Creating):
     def _beat(self) -> None:
         while True:
             self._heartbeat()
+            self.content.look_at_pages()
             lease = self._lease[1] if self._lease else FIRST_LEASE
             if self._ended.wait(min(lease, self._relaxation) / 3):
                 return
