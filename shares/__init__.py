@@ -6,11 +6,12 @@
 - node: one place where files of a share are used: home, the mobile, a guest
 - coherence: what makes copies of a block never disagree
 
-Packages: protocol (the coherence of blocks as pure state machines), node (a node that acts), fuse
+Packages: protocol (the coherence of blocks as pure state machines), context (what files are opened
+after what), node (a node that acts), home (tree, directory and write log of a share), fuse
 (sessions of kernels with a node), mount (a share as a folder), preload (a share for programs that
 cannot mount), session (file sessions of applications). docs/shares.md tells the whole.
 """
 
-from shares import fuse, mount, node, preload, protocol, session
+from shares import context, fuse, home, mount, node, preload, protocol, session
 
-__all__ = ["fuse", "mount", "node", "preload", "protocol", "session"]
+__all__ = ["context", "fuse", "home", "mount", "node", "preload", "protocol", "session"]

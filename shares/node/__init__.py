@@ -21,7 +21,19 @@ from shares.node.buffer import Buffer
 from shares.node.codec import encode
 from shares.node.extent import BLOCK, Extent
 from shares.node.files import RawFile, find, open_file, open_handle
-from shares.node.hub import IMMUTABLE, PRIVATE, Hub, Lease, Made, Making, Opened, OwnFolder, Unmade
+from shares.node.hub import (
+    IMMUTABLE,
+    OPENED_AHEAD,
+    PRIVATE,
+    SUCCESSIONS,
+    Hub,
+    Lease,
+    Made,
+    Making,
+    Opened,
+    OwnFolder,
+    Unmade,
+)
 from shares.node.losses import LOSSES_KEPT, Losses, Restored, TakenOver
 from shares.node.marks import Marks
 from shares.node.member import Member
@@ -53,8 +65,10 @@ __all__ = [
     "IDLE_SECONDS",
     "IMMUTABLE",
     "LOSSES_KEPT",
+    "OPENED_AHEAD",
     "PRIVATE",
     "ROOT",
+    "SUCCESSIONS",
     "WRITTEN_SECONDS",
     "Attributes",
     "Buffer",

@@ -34,6 +34,7 @@ from shares.node.extent import Extent
 from shares.node.hub import Hub
 from shares.node.lag import LAG_BYTES, Replies, file_status, settle, traffic_status
 from shares.node.opening import Opening
+from shares.node.pages import Pages
 from shares.node.relaxed import OldCopies
 from shares.node.sending import LOOK_SECONDS, Sender
 from shares.node.settling import FLUSHED, Settling
@@ -112,7 +113,8 @@ class Content(Opening, Settling):
         self._sender = Sender(self._changed, self._machine, self._block, self._go_on, hub, wait)
         self._windows = Windows(make, self._machine, buffer)
         self._copies = Copies(self._machine, buffer, self._windows, self._sender)
-        self._old = OldCopies(self._machine, self._copies)
+        self.old = OldCopies(self._changed, self._machine, self._copies, self._windows)
+        self.pages = Pages(self._changed, self._machine, self._windows, self._answer)
 
     # Memberships.
 
@@ -124,8 +126,11 @@ class Content(Opening, Settling):
             for file in self._files.values():
                 self._copies.take_back_all(file)
                 file.complete = False
+                self.pages.forget(file)
+            self.old.clear()
             releases = self._machine.reset()
             self._deferred.clear()
+            self.pages.reset()
             self._under_way.clear()
             for file in self._files.values():
                 file.extent_came, file.pinned, file.pinned_until = False, None, 0.0
@@ -167,10 +172,13 @@ class Content(Opening, Settling):
             for file in self._files.values():
                 self._copies.take_back_all(file)
                 file.complete = file.extent_came = False
+                self.pages.forget(file)
                 for access in file.waiting:
                     access.error = why
+            self.old.clear()
             lost = sum(len(message.fresh) for message in self._machine.reset())
             self._deferred.clear()
+            self.pages.reset()
             self._sender.end(why)
             self._changed.notify_all()
         if lost:
@@ -178,6 +186,7 @@ class Content(Opening, Settling):
 
     def close(self) -> None:
         """Empty the buffer, while home may still say that it has let go of the last files."""
+        self.pages.close()
         with self._changed:
             self._buffer.close()
 
@@ -202,37 +211,15 @@ class Content(Opening, Settling):
         self._sender.wait_for(access.logs)
         return access.result
 
-    def read(self, file: OpenFile, offset: int, size: int) -> bytes:
-        access = Read(file, offset, size)
+    def read(self, file: OpenFile, offset: int, size: int, *, pages: bool = False) -> bytes:
+        """pages: for the kernel to keep."""
+        access = Read(file, offset, size, pages=pages)
         self._perform(access)
         return access.result
 
-    def watch(self, file: FileId, watched: bool) -> None:
-        """Whether programs read the file by `read_old`."""
-        with self._changed:
-            self._old.watch(file, watched)
-
-    def read_old(self, file: OpenFile, offset: int, size: int, seconds: float) -> bytes | None:
-        """As `read`, of content that was the latest at most so many seconds ago. Asks nobody: None
-        where a part of it is not here."""
-        with self._changed:
-            if self._bringing:
-                return None
-            self._sender.require_home()
-            file.require()
-            self._copies.absorb(file)
-            return self._old.read(file, offset, size, seconds)
-
-    def drop_stale(self, file: OpenFile) -> None:
-        """A program wants the latest, also where the share's own relaxation is greater than 0."""
-        with self._changed:
-            self._windows.withdraw_all(file)
-            self._copies.absorb(file)
-            self._old.drop_stale(file.file)
-
-    def write(self, file: OpenFile, offset: int | None, data: bytes) -> int:
-        """offset: None to append."""
-        access = Write(file, offset, data)
+    def write(self, file: OpenFile, offset: int | None, data: bytes, *, pages: bool = False) -> int:
+        """offset: None to append. pages: of the kernel's, so what is behind the end is dropped."""
+        access = Write(file, offset, data, pages=pages)
         self._perform(access)
         self._sender.wait_for(access.logs)
         if file.log == "async":
@@ -246,7 +233,7 @@ class Content(Opening, Settling):
     def cut(self, file: OpenFile, extent: Extent) -> None:
         """Home has made the file shorter. What was here behind the cut it took before."""
         with self._changed:
-            self._old.forget(file.file)
+            self.old.forget(file.file)
             if file.extent_came and self._machine.native(file.file):
                 file.extent = extent
         began = time.monotonic()
@@ -298,7 +285,7 @@ class Content(Opening, Settling):
 
     def _step(self, access: Access) -> bool:
         """Have the access go on; post what it lacks. Whether it is over, done or failed."""
-        if self._bringing:
+        if self._bringing or self.pages.delays(access):
             return False
         self._copies.logs = access.logs
         file = access.file
@@ -314,7 +301,9 @@ class Content(Opening, Settling):
             file.pinned_until = time.monotonic() + PIN_SECONDS
         for need in needs:
             self._ask(file, need)
-        if not needs:
+        if needs:
+            self.pages.is_waited_for(access)
+        else:
             self._windows.grant(file, access.blocks)
         return not needs
 
@@ -368,30 +357,30 @@ class Content(Opening, Settling):
             file = self._files.get(request.file)
             if file is not None:
                 self._copies.take_back(file, request.numbers, read=True)
+            numbers: set[int] = set()
             try:
                 if isinstance(request, Fetch) and isinstance(reply, Blocks):
-                    self._take(reply, set(self._machine.blocks(request, reply, sent)))
+                    numbers = set(self._machine.blocks(request, reply, sent))
                 elif isinstance(request, Own) and isinstance(reply, Granted):
-                    self._take(reply, set(self._machine.granted(request, reply, clock.now())))
+                    numbers = set(self._machine.granted(request, reply, clock.now()))
                 else:
                     raise IntegrityError("home's reply does not fit", why=type(reply).__name__)
+                self._take(reply, numbers)
             except (IntegrityError, ValueError) as error:
-                self._lose(request, OSError(errno.EIO, str(error)))
-                return
+                self._lose(request, numbers, OSError(errno.EIO, str(error)))
             except OSError as error:  # this node's disk is full, say
-                self._lose(request, error)
-                return
+                self._lose(request, numbers, error)
             self._go_on(request.file)
-            if isinstance(request, Own) and request.whole:
-                for message in self._machine.unwritten(request):
-                    self._sender.send(message)
+            empty = self._machine.unwritten(request)
+            for message in empty:
+                self._sender.send(message)
+            if empty:
                 self._go_on(request.file)  # others wait for what has content, or is to be asked for
             self._evict()
 
-    def _lose(self, request: Fetch | Own, error: OSError) -> None:
+    def _lose(self, request: Fetch | Own, numbers: set[int], error: OSError) -> None:
         """The machine has these blocks, but their content is not to be had here."""
-        for message in self._machine.release(request.file, request.first, request.count):
-            self._sender.send(message)
+        self._machine.unstored(request, numbers)
         self._refuse(request, error)
 
     def _failed(self, hub: Hub, request: Fetch | Own, error: OSError) -> None:
@@ -449,6 +438,7 @@ class Content(Opening, Settling):
         if known is not None:
             self._copies.take_back(known, range(first, first + count), read=True)
             known.complete = False
+            self.pages.forget(known, range(max(0, first), first + count))
         for message in self._machine.release(file, first, count):
             self._sender.send(message)
         unneeded = [n for n in range(first, first + count) if not self._machine.needed(file, n)]
@@ -472,11 +462,17 @@ class Content(Opening, Settling):
             ):
                 self._deferred[message.file].append((message, reply))
                 return
+            self._answer_without_pages(message, reply)
+
+    def _answer_without_pages(self, message: Message, reply: Reply) -> None:
+        """At once, or when the kernel has dropped the pages that it is about."""
+        file = self._files.get(message.file)
+        if file is None or not self.pages.hold(file, message, reply):
             self._answer(message, reply)
 
     def _answer(self, message: Message, reply: Reply) -> None:
         self._take_back(message)
-        self._old.keep(self._files.get(message.file), message)
+        self.old.keep(self._files.get(message.file), message)
         now = clock.now()
         for flush in self._machine.ahead(message, now):
             self._sender.send(flush)
@@ -539,9 +535,14 @@ class Content(Opening, Settling):
             return
         file.pinned, file.pinned_until = None, 0.0
         for message, reply in self._deferred.pop(file.file, []):
-            self._answer(message, reply)
+            self._answer_without_pages(message, reply)
 
     # Leases, numbers.
+
+    def look_at_pages(self) -> None:
+        """A heartbeat is due."""
+        with self._changed:
+            self.pages.look(self._files.values())
 
     def beating(self) -> int:
         """A heartbeat is about to be sent: a word for `leased`."""

@@ -49,7 +49,7 @@ class FileMarks:
     """Of one node. Thread-safe."""
 
     def __init__(self, watch: Callable[[FileId, bool], None]) -> None:
-        """watch: as Content.watch"""
+        """watch: as OldCopies.watch"""
         self._watch = watch
         self._lock = threading.Lock()
         self._relaxations: dict[FileId, float] = {}

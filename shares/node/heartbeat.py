@@ -42,6 +42,7 @@ class Heartbeat:
         """Beat until then."""
         while True:
             self.beat()
+            self._content.look_at_pages()
             lease = self._lease[1] if self._lease else FIRST_LEASE
             if ended.wait(min(lease, self._relaxation) / 3):
                 return

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from shares.context import Succession
 from shares.node.losses import TakenOver
 from shares.node.operations import Attributes, Changes, Entry, LockKind, Usage
 from shares.protocol import FileId, Message, NodeId
@@ -21,6 +22,12 @@ PRIVATE = "private"
 
 IMMUTABLE = "immutable"
 """The mark of a file that nobody may open to write."""
+
+OPENED_AHEAD = 64
+"""Files of one `open_all`."""
+
+SUCCESSIONS = 4096
+"""Of one answer to `succeeded`."""
 
 
 @dataclass(frozen=True)
@@ -253,6 +260,17 @@ class Hub(Protocol):
         """Mark a file, or with "" take its mark away. Raises EBUSY for PRIVATE where another node
         has it open, and for IMMUTABLE where any has it open to write; EACCES where it is private to
         another."""
+        ...
+
+    def open_all(self, files: list[FileId]) -> list[Opened | None]:
+        """Open files to read ahead of programs, at most OPENED_AHEAD with one request. None for a
+        file that another node has open, and for one that cannot be opened: it is not open then."""
+        ...
+
+    def succeeded(self, seen: list[Succession], told: Callable[[list[Succession]], None]) -> None:
+        """Tell home which files were opened after which. told: is called, on any thread, with what
+        home knows of files that were opened after others, the latest first; at most SUCCESSIONS.
+        Not called where the membership ends before. Never waits."""
         ...
 
     def written(self, file: FileId, told: Callable[[Attributes | None], None]) -> None:

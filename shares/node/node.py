@@ -26,6 +26,7 @@ from shares.node.content import Content
 from shares.node.creating import Creating
 from shares.node.extent import Extent
 from shares.node.filemarks import FileMarks
+from shares.node.foresight import Foresight
 from shares.node.handles import appends, file_of, number, writes_to
 from shares.node.heartbeat import Heartbeat
 from shares.node.hub import Hub, Opened
@@ -85,7 +86,7 @@ class Node(Creating):
         self._over: OSError | None = None
         self.content = Content(hub, buffer, wait, make, self._engaged)
         self._uses = Uses()
-        self.marks = FileMarks(self.content.watch)
+        self.marks = FileMarks(self.content.old.watch)
         self._losses = Losses(lost)
         self._heartbeat = Heartbeat(lambda: self._hub, self.content, self._names, self._losses)
         self._numbers = itertools.count(1)
@@ -94,6 +95,8 @@ class Node(Creating):
         hub.listen(self.content.answer, self._stale, self._disown)
         self._makes = ahead
         self._want_ids()
+        about = (self._uses, self.content, self._names, lambda: self.hub, self._opened_ahead)
+        self._foresight = Foresight(*about) if ahead else None
         self._threads = [
             threading.Thread(target=self._heartbeat.run, args=(self._ended,), name="heartbeat"),
             threading.Thread(target=self._write_back, name="write back"),
@@ -109,6 +112,9 @@ class Node(Creating):
         self._look.set()
         for thread in self._threads:
             thread.join()
+        if self._foresight is not None:
+            self._foresight.close()
+            self._foresight.tell(self._hub, now=True)
         with suppress(OSError):
             self._await_made(None)
         self._note_unmade()
@@ -207,9 +213,11 @@ class Node(Creating):
         del handle
         with self._held(file) as opened:
             use = self._uses.known(file)
-            if opened is None or use is None or not use.writes:
-                return self._change_at_home(file, opened, changes)
-            return self._change(file, opened, changes)
+            sized = opened if changes.size is not None else None
+            with self.content.pages.cutting(sized):
+                if opened is None or use is None or not use.writes:
+                    return self._change_at_home(file, opened, changes)
+                return self._change(file, opened, changes)
 
     def _change_at_home(
         self, file: FileId, opened: OpenFile | None, changes: Changes
@@ -301,6 +309,9 @@ class Node(Creating):
         use.writes = writes
         return use.file
 
+    def _opened_ahead(self, file: FileId, use: Use, opened: Opened, hub: Hub, mark: int) -> None:
+        self._opened(file, use, opened, hub, mark, writes=False)
+
     def _note_terms(self, opened: Opened) -> None:
         if opened.relaxation:
             self._heartbeat.relaxed(opened.relaxation)
@@ -308,6 +319,8 @@ class Node(Creating):
     def open(self, file: FileId, flags: int) -> Handle:
         writes = writes_to(flags)
         cut = bool(flags & os.O_TRUNC)
+        if self._foresight is not None:
+            self._foresight.opened(file, writes=writes)
         with self._uses.locked(file) as use:
             if use.file is None or (writes and not use.writes):
                 found = self._open(file, use, writes=writes or use.writes, cut=cut)
@@ -368,9 +381,9 @@ class Node(Creating):
         with self._using(handle) as file:
             if seconds is not None and seconds < self.marks.terms(file.file):
                 self.hub.attributes(ROOT)  # what home said before it answered this is heeded
-                self.content.drop_stale(file)
+                self.content.old.drop_stale(file)
             elif seconds:
-                old = self.content.read_old(file, offset, size, seconds)
+                old = self.content.old.read(file, offset, size, seconds)
                 if old is not None:
                     return old
             return self.content.read(file, offset, size)
@@ -378,6 +391,15 @@ class Node(Creating):
     def write(self, handle: int, offset: int, data: bytes) -> int:
         with self._using(handle) as file:
             return self.content.write(file, None if appends(handle) else offset, data)
+
+    def read_pages(self, handle: int, offset: int, size: int) -> bytes:
+        with self._using(handle) as file:
+            return self.content.read(file, offset, size, pages=True)
+
+    def write_pages(self, handle: int, offset: int, data: bytes) -> int:
+        with self._using(handle) as file:
+            self.content.write(file, offset, data, pages=True)
+            return len(data)
 
     def flush(self, handle: int, lock_owner: int) -> None:
         with self._held(file_of(handle)) as file:
@@ -423,6 +445,7 @@ class Node(Creating):
             if self.marks.stays(file) and not use.leaves:
                 return
             self._uses.rests(file, use)
+            self.content.pages.unmapped(use.file)
             if use.writes:
                 self.content.settle(file)
                 if self.content.keep(file):
@@ -496,6 +519,8 @@ class Node(Creating):
         self.content.closed(file)
         self.marks.closed(file)
         self._names.closed(file)
+        if self._foresight is not None:
+            self._foresight.dropped(file)
         mark = self._names.mark()
 
         def closed(attributes: Attributes | None) -> None:
@@ -543,6 +568,8 @@ class Node(Creating):
         while not self._ended.is_set():
             self._look.wait(WRITE_BACK_SECONDS)
             self._look.clear()
+            if self._foresight is not None and self._hub.connected:
+                self._foresight.tell(self._hub)
             for file, use in self._uses.all():
                 if use.file is not None and self._hub.connected:
                     with suppress(OSError):
@@ -568,4 +595,5 @@ class Node(Creating):
         for file in found["files"]:
             path = paths.get(file["file"])
             file["path"] = None if path is None else path.decode(errors="replace")
-        return found | {"taken_over": self._losses.status()}
+        ahead = self._foresight.status() if self._foresight is not None else {}
+        return found | {"taken_over": self._losses.status(), "ahead": ahead}

@@ -11,6 +11,7 @@ than the reader allows. All other reads at the same node see the latest content 
 
 from __future__ import annotations
 
+import threading
 from collections import Counter, OrderedDict
 from dataclasses import dataclass
 from math import inf
@@ -19,6 +20,7 @@ from shares.node import clock
 from shares.node.access import OpenFile
 from shares.node.copies import Copies
 from shares.node.extent import Extent
+from shares.node.windows import Windows
 from shares.protocol import ATTRIBUTES, BLOCK, FileId, Invalidate, Message, Node, Recall
 
 OLD_BLOCKS = 4096
@@ -34,27 +36,42 @@ class OldCopy:
 
 
 class OldCopies:
-    """Of one node, with its content's lock held. Only files that somebody watches have any."""
+    """Of one node. Thread-safe, but for what says "with the lock", which is the content's. Only
+    files that somebody watches have any."""
 
-    def __init__(self, machine: Node, copies: Copies, limit: int = OLD_BLOCKS) -> None:
+    def __init__(
+        self,
+        changed: threading.Condition,
+        machine: Node,
+        copies: Copies,
+        windows: Windows,
+        limit: int = OLD_BLOCKS,
+    ) -> None:
+        """changed: the content's lock"""
+        self._changed, self._windows = changed, windows
         self._machine, self._copies, self._limit = machine, copies, limit
         self._watched: Counter[FileId] = Counter()
         self._old: OrderedDict[tuple[FileId, int], OldCopy] = OrderedDict()
 
     def watch(self, file: FileId, watched: bool) -> None:
         """Somebody may read old content of the file; or, once for each time, does so no more."""
-        self._watched[file] += 1 if watched else -1
-        if self._watched[file] <= 0:
-            del self._watched[file]
-            self.forget(file)
+        with self._changed:
+            self._watched[file] += 1 if watched else -1
+            if self._watched[file] <= 0:
+                del self._watched[file]
+                self.forget(file)
 
     def forget(self, file: FileId) -> None:
-        """A program here has cut the file, or it is no more: old content would contradict that."""
+        """With the lock. A program here has cut the file, or nobody watches it."""
         for key in [key for key in self._old if key[0] == file]:
             del self._old[key]
 
+    def clear(self) -> None:
+        """With the lock. The membership is over, and what was written here counts anew."""
+        self._old.clear()
+
     def keep(self, file: OpenFile | None, message: Message) -> None:
-        """Home is about to take these blocks away."""
+        """With the lock. Home is about to take these blocks away."""
         if file is None or file.file not in self._watched:
             return
         for number in message.numbers if isinstance(message, Invalidate | Recall) else ():
@@ -67,8 +84,14 @@ class OldCopies:
                 self._old.popitem(last=False)
 
     def read(self, file: OpenFile, offset: int, size: int, seconds: float) -> bytes | None:
-        """As many of these bytes as the file has, as they were at most so many seconds ago; None
-        where a part of that is not here."""
+        """As many of these bytes as the file has, as they were at most so many seconds ago. Asks
+        nobody: None where a part of that is not here. Raises OSError for a file that is refused."""
+        with self._changed:
+            file.require()
+            self._copies.absorb(file)
+            return self._read(file, offset, size, seconds)
+
+    def _read(self, file: OpenFile, offset: int, size: int, seconds: float) -> bytes | None:
         since = clock.now() - seconds
         extent = self._block(file, ATTRIBUTES, since)
         if extent is None:
@@ -85,12 +108,15 @@ class OldCopies:
             pieces.append(content)
         return b"".join(pieces)[offset - first * BLOCK : end - first * BLOCK]
 
-    def drop_stale(self, file: FileId) -> None:
+    def drop_stale(self, file: OpenFile) -> None:
         """What may be old by the share's own relaxation is not read any more. It is home's as well,
         so nobody is told."""
-        for number in self._machine.numbers(file):
-            if self._machine.block(file, number).expires < inf:
-                self._machine.release(file, number, 1)
+        with self._changed:
+            self._windows.withdraw_all(file)
+            self._copies.absorb(file)
+            for number in self._machine.numbers(file.file):
+                if self._machine.block(file.file, number).expires < inf:
+                    self._machine.release(file.file, number, 1)
 
     def _block(self, file: OpenFile, number: int, since: float) -> bytes | None:
         latest = self._latest(file, number)

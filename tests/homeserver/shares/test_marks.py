@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from homeserver.shares import PathRule
+from shares.home import PathRule
 from shares.node import ROOT, Node, node, open_file
 from shares.node.filemarks import IMMUTABLE_NAME
 from tests.homeserver.shares.conftest import Home

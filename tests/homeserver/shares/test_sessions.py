@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from homeserver.shares import Shares, Suspect
-from homeserver.shares.shelf import ShareRecord
+from homeserver.shares import Shares
+from shares.home import ShareRecord, Suspect
 from shares.node import open_file
 from shares.session import HandoffOver, Host, Kind, MobileSession, Mode, Operation, Session
 from tests.homeserver.shares import session_program

@@ -1,0 +1,156 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""The files of a share that nodes have open."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from shares.home.block_store import BlockStore
+from shares.home.coherence import Coherence
+from shares.home.file_attributes import FileAttributes
+from shares.home.marks import Marks
+from shares.home.promises import Promises, Recall
+from shares.home.session import NodeSession
+from shares.home.terms import Described
+from shares.home.tree import Tree
+from shares.node import PRIVATE, Changes, Opened
+from shares.protocol import HOME, FileId, NodeId
+
+
+class OpenFiles:
+    """Of one share. Thread-safe, but for what says "with the lock", which is that of the coherence.
+    Raises OSError."""
+
+    def __init__(
+        self,
+        described: Described,
+        tree: Tree,
+        blocks: BlockStore,
+        promises: Promises,
+        coherence: Coherence,
+        attributes: FileAttributes,
+        sessions: Mapping[NodeId, NodeSession],
+        marks: Marks,
+    ) -> None:
+        """Nothing is open yet. sessions: the nodes that are there, changed with the lock."""
+        self._described, self._tree, self._blocks = described, tree, blocks
+        self._promises, self._coherence = promises, coherence
+        self._attributes, self._sessions = attributes, sessions
+        self._marks = marks
+
+    def open(self, session: NodeSession, file: FileId, writes: bool, cut: bool) -> Opened:
+        self._tree.open(file, writes)
+        if cut:
+            try:
+                self._attributes.change(session, file, Changes(size=0))
+            except BaseException:
+                self._tree.close_file(file)
+                raise
+        return self.admit(session, file, writes, cut=cut)
+
+    def open_ahead(self, session: NodeSession, file: FileId) -> Opened | None:
+        """To read, before a program asks; not where another node has it open. Raises nothing."""
+        with self._coherence.lock:
+            if self._is_open(file):
+                return None
+        try:
+            return self.open(session, file, False, False)
+        except OSError:
+            return None
+
+    def admit(
+        self, session: NodeSession, file: FileId, writes: bool, *, cut: bool = False
+    ) -> Opened:
+        """The node has it open in the tree; now in the directory. Waits."""
+        with self._coherence.lock:
+            policy, relaxation, rule = self._terms(file)
+            alone = not self._others(session, file)
+            try:
+                mark = self._marks.opened(session.name, file, writes, rule, alone)
+            except OSError:
+                self._tree.close_file(file)
+                raise
+            if file in session.opened or not self._coherence.has(session):
+                self._tree.close_file(file)
+            else:
+                session.opened.add(file)
+            recall = self._promises.writing(session, file) if writes else Recall([])
+            self._promises.told(session, self._promises.asked(session), [file])
+            wait = self._coherence.open(session, file, relaxation, cut=cut)
+        try:
+            admitted = wait()
+        finally:
+            recall.wait()
+        attributes = self._attributes.current(session, self._tree.attributes(file))
+        terms = (relaxation, policy, "off" if mark == PRIVATE else self._described().log)
+        return Opened(attributes, admitted.native, *terms, admitted.grant, mark)
+
+    def mark(self, session: NodeSession, file: FileId, mark: str) -> None:
+        """As Hub.mark."""
+        self._tree.require(file)
+        with self._coherence.lock:
+            opened = [each for each in self._sessions.values() if file in each.opened]
+            writers = [each.name for each in opened if self._promises.writes(each, file)]
+            others = [each.name for each in self._others(session, file)]
+            self._marks.mark(session.name, file, mark, others, writers)
+
+    def _others(self, session: NodeSession, file: FileId) -> list[NodeSession]:
+        """Nodes but that one that have it open."""
+        return [s for s in self._sessions.values() if s is not session and file in s.opened]
+
+    def _terms(self, file: FileId) -> tuple[str, float, str]:
+        """Policy, relaxation and mark; of several names, the one with the least relaxation."""
+        record = self._described()
+        paths = self._tree.paths(file) if record.rules else []
+        names = [os.fsdecode(path) for path in paths]
+        found = [(*record.terms(name), record.mark(name)) for name in names]
+        share = (record.policy, record.relaxation, "")
+        return min(found, key=lambda terms: terms[1], default=share)
+
+    def close(self, session: NodeSession, file: FileId) -> None:
+        with self._coherence.lock:
+            # Who could not open it has perhaps copies of it all the same.
+            self._coherence.close(session, file)
+            if file in session.opened:
+                session.opened.discard(file)
+                self._closed(session, file)
+                self._promises.written(session, file)
+
+    def close_all(self, session: NodeSession) -> None:
+        """With the lock. The node is no more."""
+        for file in session.opened:
+            self._closed(session, file)
+        session.opened.clear()
+
+    def written(self, session: NodeSession, file: FileId) -> None:
+        """The node's programs write it no more."""
+        with self._coherence.lock:
+            self._promises.written(session, file)
+            if self._coherence.native(file) is session:
+                self._finish(file, session)  # all of it is here, and stays so until it is opened
+
+    def finish_closed(self) -> None:
+        """With the lock. The native files of those that nobody has open become as long as they
+        should be."""
+        for file in self._blocks.files():
+            if not self._is_open(file) and self._coherence.owner(file) == HOME:
+                self._finish(file)
+
+    def _closed(self, session: NodeSession, file: FileId) -> None:
+        """The node has it open no more."""
+        if not self._is_open(file):
+            self._finish(file, session)
+        if self._tree.close_file(file):
+            self._coherence.forget(file)
+            self._marks.forget(file)
+
+    def _is_open(self, file: FileId) -> bool:
+        return any(file in session.opened for session in self._sessions.values())
+
+    def _finish(self, file: FileId, closes: NodeSession | None = None) -> None:
+        """Not waited for, because no program waits for the change. closes: who remembers nothing
+        of it."""
+        if self._blocks.finish(file):
+            self._promises.recall(closes, file)
