@@ -183,6 +183,10 @@ class GuestOperations:
     def __getattr__(self, name: str) -> object:
         return getattr(self._tree, name)
 
+    def set_mark(self, file: FileId, name: bytes, value: bytes | None) -> None:
+        """What a program says of a file would count for its service's node, here and there."""
+        raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP))
+
     def lookup(self, parent: FileId, name: bytes) -> Entry:
         return _unkept(self._tree.lookup(parent, name))
 

@@ -19,6 +19,7 @@ from shares.node.buffer import Buffer
 from shares.node.losses import TakenOver
 from shares.node.member import Member
 from shares.node.membership import Caller, Ends
+from shares.node.offloading import Offloading, Switched
 
 log = logging.getLogger(__name__)
 
@@ -59,6 +60,7 @@ class MountedShare:
             self._member = Member(
                 call, share, name, buffer, wait=wait, make=Window, lost=self._tell, ahead=ahead
             )
+            self._offloading = Offloading(self._member.node)
             try:
                 options = SessionOptions(name=f"satchel:{share}")
                 self._session = Session(self._member.node, mountpoint, options)
@@ -87,6 +89,14 @@ class MountedShare:
         """The node's, with the share and the mountpoint."""
         where = {"share": self.share, "mountpoint": str(self.mountpoint)}
         return where | self._member.node.status()
+
+    def offloaded(self, paths: list[str] | None) -> Switched:
+        """A task of this machine's went elsewhere: as Offloading has it. Raises OSError."""
+        return self._offloading.offloaded(paths)
+
+    def returned(self, paths: list[str] | None) -> Switched:
+        """It came back."""
+        return self._offloading.returned(paths)
 
     def _tell(self, lost: TakenOver) -> None:
         told = f"home went on without {lost.name} (node {lost.node}): {lost.why}"

@@ -35,6 +35,7 @@ from shares.node.hub import Hub
 from shares.node.lag import LAG_BYTES, Replies, file_status, settle, traffic_status
 from shares.node.opening import Opening
 from shares.node.pages import Pages
+from shares.node.relaxed import OldCopies
 from shares.node.sending import LOOK_SECONDS, Sender
 from shares.node.settling import FLUSHED, Settling
 from shares.node.windows import Make, Windows
@@ -112,6 +113,7 @@ class Content(Opening, Settling):
         self._sender = Sender(self._changed, self._machine, self._block, self._go_on, hub, wait)
         self._windows = Windows(make, self._machine, buffer)
         self._copies = Copies(self._machine, buffer, self._windows, self._sender)
+        self.old = OldCopies(self._changed, self._machine, self._copies, self._windows)
         self.pages = Pages(self._changed, self._machine, self._windows, self._answer)
 
     # Memberships.
@@ -125,6 +127,7 @@ class Content(Opening, Settling):
                 self._copies.take_back_all(file)
                 file.complete = False
                 self.pages.forget(file)
+            self.old.clear()
             releases = self._machine.reset()
             self._deferred.clear()
             self.pages.reset()
@@ -172,6 +175,7 @@ class Content(Opening, Settling):
                 self.pages.forget(file)
                 for access in file.waiting:
                     access.error = why
+            self.old.clear()
             lost = sum(len(message.fresh) for message in self._machine.reset())
             self._deferred.clear()
             self.pages.reset()
@@ -229,6 +233,7 @@ class Content(Opening, Settling):
     def cut(self, file: OpenFile, extent: Extent) -> None:
         """Home has made the file shorter. What was here behind the cut it took before."""
         with self._changed:
+            self.old.forget(file.file)
             if file.extent_came and self._machine.native(file.file):
                 file.extent = extent
         began = time.monotonic()
@@ -467,6 +472,7 @@ class Content(Opening, Settling):
 
     def _answer(self, message: Message, reply: Reply) -> None:
         self._take_back(message)
+        self.old.keep(self._files.get(message.file), message)
         now = clock.now()
         for flush in self._machine.ahead(message, now):
             self._sender.send(flush)
