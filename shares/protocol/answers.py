@@ -77,6 +77,9 @@ def engage(known: File | None, message: Engage) -> Engaged:
         block.wanted = False
         if block.dirty:
             block.grant = known.grant
+        elif not block.untouched:
+            # Home has it, and cannot tell who reads it there: who opens a file uses it.
+            block.threshold, block.overwritten, block.untouched = block.overwritten, 0, True
         if not block.dirty and not known.opened:
             block.valid = False
             continue
