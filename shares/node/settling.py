@@ -162,6 +162,11 @@ class Settling(ABC):
             else:
                 self._forget(file)
 
+    def closed_at_home(self, file: FileId) -> None:
+        """Home has answered that it is closed."""
+        with self._changed:
+            self._machine.closed(file)
+
     def _forget(self, file: FileId) -> None:
         """Nothing of it is kept."""
         self._machine.forget(file)
