@@ -337,7 +337,8 @@ class _Program:
     def act(self, file: FileId) -> None:
         plan, chance = self.plan, self.chance
         number = chance.randrange(ATTRIBUTES if plan.attributes else 0, plan.blocks)
-        if number >= 0 and chance.random() < plan.evicts:
+        pending = self.node.uses[file].pending  # all of such a file stays in the buffer
+        if number >= 0 and not pending and chance.random() < plan.evicts:
             self.node.content.evict(file, number)
         if chance.random() < plan.evicts:
             self.node.content.flush(file)
