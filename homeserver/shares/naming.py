@@ -17,7 +17,7 @@ from homeserver.shares.session import Session
 from homeserver.shares.shelf import ShareRecord
 from homeserver.shares.tree import Tree
 from shares.node import Attributes, Entry, Made, OwnFolder, Unmade
-from shares.protocol import ATTRIBUTES, HOME, Directory, FileId
+from shares.protocol import ATTRIBUTES, HOME, FileId, HomeMachine
 
 
 class Naming(ABC):
@@ -28,7 +28,7 @@ class Naming(ABC):
     lock: threading.RLock
     tree: Tree
     promises: Promises
-    directory: Directory
+    directory: HomeMachine
     content: Content
 
     @abstractmethod

@@ -46,12 +46,12 @@ from shares.protocol import (
     Append,
     Ask,
     Carrier,
-    Directory,
     Done,
     Fetch,
     FileId,
     Flush,
     Granted,
+    HomeMachine,
     Invalidated,
     Log,
     Message,
@@ -118,7 +118,7 @@ class Share(Makings):
         self.ids = GivenIds()
         self.sessions: dict[int, Session] = {}
         # Greater than what any earlier directory of this share has counted to.
-        self.directory = Directory(base=time_ns() // 1000)
+        self.directory = HomeMachine(base=time_ns() // 1000)
         self.lock = threading.RLock()
         self.content = Content(record.name, self.tree, self.log, self.lock)
         self._taken_over: deque[tuple[float, TakenOver]] = deque(maxlen=LOSSES_KEPT)

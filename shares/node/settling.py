@@ -20,7 +20,7 @@ from shares.node.extent import Extent
 from shares.node.operations import Attributes
 from shares.node.sending import Sender
 from shares.node.windows import Windows
-from shares.protocol import ATTRIBUTES, FileId, Node
+from shares.protocol import ATTRIBUTES, FileId, NodeMachine
 
 FLUSHED = 4096
 """Blocks that are given to home before its answer is waited for."""
@@ -30,7 +30,7 @@ class Settling(ABC):
     """The part of Content that is about what home has not. Thread-safe. Raises OSError."""
 
     _changed: threading.Condition
-    _machine: Node
+    _machine: NodeMachine
     _buffer: Buffer
     _sender: Sender
     _windows: Windows

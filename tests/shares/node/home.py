@@ -40,8 +40,8 @@ from shares.protocol import (
     Append,
     Ask,
     Carrier,
-    Directory,
     FileId,
+    HomeMachine,
     Message,
     NodeId,
     Replay,
@@ -69,7 +69,7 @@ class InProcessHome:
         self.logged: list[tuple[NodeId, Message]] = []
         self.lock = threading.RLock()
         self.hubs: dict[NodeId, InProcessHub] = {}
-        self.directory = Directory()
+        self.directory = HomeMachine()
         self.locks = Locks()
         self.extents: dict[FileId, Extent] = {}
         self._tokens = itertools.count(1)

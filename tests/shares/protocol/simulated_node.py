@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from shares.protocol import Action, Engage, FileId, Message, Node, NodeId, Opened, Policy
+from shares.protocol import Action, Engage, FileId, Message, NodeId, NodeMachine, Opened, Policy
 from tests.shares.protocol.accesses import Access, Cut
 from tests.shares.protocol.simulated_content import Sent, SimContent
 from tests.shares.protocol.simulated_home import Session, SimHome
@@ -94,7 +94,7 @@ class SimNode:
         from when it has begun to bring what it had."""
 
     @property
-    def machine(self) -> Node:
+    def machine(self) -> NodeMachine:
         return self.content.machine
 
     @property

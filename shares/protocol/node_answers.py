@@ -8,7 +8,6 @@ from collections import defaultdict
 from collections.abc import Callable
 from math import inf
 
-from shares.protocol.files import File
 from shares.protocol.messages import (
     Engage,
     Engaged,
@@ -23,6 +22,7 @@ from shares.protocol.messages import (
     Updated,
     runs,
 )
+from shares.protocol.node_files import File
 
 PATIENCE = 2
 """Updates in a row that may go unread before a node declines one."""

@@ -24,8 +24,6 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Iterable
 from math import inf
 
-from shares.protocol.answers import engage, invalidate, recall, releases, update
-from shares.protocol.files import File, Told, made
 from shares.protocol.messages import (
     ATTRIBUTES,
     UNCUT,
@@ -48,16 +46,18 @@ from shares.protocol.messages import (
     Updated,
     runs,
 )
+from shares.protocol.node_answers import engage, invalidate, recall, releases, update
+from shares.protocol.node_blocks import Block
+from shares.protocol.node_files import File, Told, made
+from shares.protocol.node_requests import copied, copies, failed, given, granted, ownership
+from shares.protocol.node_rights import Rights, rights
 from shares.protocol.policies import ALONG, QUIET, Decision, Policy
-from shares.protocol.requests import copied, copies, failed, given, granted, ownership
-from shares.protocol.rights import Rights, rights
-from shares.protocol.state import Block
 
 DRIFT = 0.01
 """How differently clocks may run. A relaxed copy is used so much shorter than it might be."""
 
 
-class Node:
+class NodeMachine:
     """What one node holds. Times are seconds on its clock. Not thread-safe."""
 
     def __init__(self) -> None:
