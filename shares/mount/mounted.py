@@ -62,6 +62,7 @@ class MountedShare:
             try:
                 options = SessionOptions(name=f"satchel:{share}")
                 self._session = Session(self._member.node, mountpoint, options)
+                self._member.node.content.pages.serve(self._session.invalidate)
             except BaseException:
                 self._member.close()
                 raise

@@ -34,6 +34,7 @@ from shares.node.extent import Extent
 from shares.node.hub import Hub
 from shares.node.lag import LAG_BYTES, Replies, file_status, settle, traffic_status
 from shares.node.opening import Opening
+from shares.node.pages import Pages
 from shares.node.sending import LOOK_SECONDS, Sender
 from shares.node.settling import FLUSHED, Settling
 from shares.node.windows import Make, Windows
@@ -111,6 +112,7 @@ class Content(Opening, Settling):
         self._sender = Sender(self._changed, self._machine, self._block, self._go_on, hub, wait)
         self._windows = Windows(make, self._machine, buffer)
         self._copies = Copies(self._machine, buffer, self._windows, self._sender)
+        self.pages = Pages(self._changed, self._machine, self._windows, self._answer)
 
     # Memberships.
 
@@ -122,8 +124,10 @@ class Content(Opening, Settling):
             for file in self._files.values():
                 self._copies.take_back_all(file)
                 file.complete = False
+                self.pages.forget(file)
             releases = self._machine.reset()
             self._deferred.clear()
+            self.pages.reset()
             self._under_way.clear()
             for file in self._files.values():
                 file.extent_came, file.pinned, file.pinned_until = False, None, 0.0
@@ -165,10 +169,12 @@ class Content(Opening, Settling):
             for file in self._files.values():
                 self._copies.take_back_all(file)
                 file.complete = file.extent_came = False
+                self.pages.forget(file)
                 for access in file.waiting:
                     access.error = why
             lost = sum(len(message.fresh) for message in self._machine.reset())
             self._deferred.clear()
+            self.pages.reset()
             self._sender.end(why)
             self._changed.notify_all()
         if lost:
@@ -176,6 +182,7 @@ class Content(Opening, Settling):
 
     def close(self) -> None:
         """Empty the buffer, while home may still say that it has let go of the last files."""
+        self.pages.close()
         with self._changed:
             self._buffer.close()
 
@@ -200,14 +207,15 @@ class Content(Opening, Settling):
         self._sender.wait_for(access.logs)
         return access.result
 
-    def read(self, file: OpenFile, offset: int, size: int) -> bytes:
-        access = Read(file, offset, size)
+    def read(self, file: OpenFile, offset: int, size: int, *, pages: bool = False) -> bytes:
+        """pages: for the kernel to keep."""
+        access = Read(file, offset, size, pages=pages)
         self._perform(access)
         return access.result
 
-    def write(self, file: OpenFile, offset: int | None, data: bytes) -> int:
-        """offset: None to append."""
-        access = Write(file, offset, data)
+    def write(self, file: OpenFile, offset: int | None, data: bytes, *, pages: bool = False) -> int:
+        """offset: None to append. pages: of the kernel's, so what is behind the end is dropped."""
+        access = Write(file, offset, data, pages=pages)
         self._perform(access)
         self._sender.wait_for(access.logs)
         if file.log == "async":
@@ -272,7 +280,7 @@ class Content(Opening, Settling):
 
     def _step(self, access: Access) -> bool:
         """Have the access go on; post what it lacks. Whether it is over, done or failed."""
-        if self._bringing:
+        if self._bringing or self.pages.delays(access):
             return False
         self._copies.logs = access.logs
         file = access.file
@@ -288,7 +296,9 @@ class Content(Opening, Settling):
             file.pinned_until = time.monotonic() + PIN_SECONDS
         for need in needs:
             self._ask(file, need)
-        if not needs:
+        if needs:
+            self.pages.is_waited_for(access)
+        else:
             self._windows.grant(file, access.blocks)
         return not needs
 
@@ -423,6 +433,7 @@ class Content(Opening, Settling):
         if known is not None:
             self._copies.take_back(known, range(first, first + count), read=True)
             known.complete = False
+            self.pages.forget(known, range(max(0, first), first + count))
         for message in self._machine.release(file, first, count):
             self._sender.send(message)
         unneeded = [n for n in range(first, first + count) if not self._machine.needed(file, n)]
@@ -446,6 +457,12 @@ class Content(Opening, Settling):
             ):
                 self._deferred[message.file].append((message, reply))
                 return
+            self._answer_without_pages(message, reply)
+
+    def _answer_without_pages(self, message: Message, reply: Reply) -> None:
+        """At once, or when the kernel has dropped the pages that it is about."""
+        file = self._files.get(message.file)
+        if file is None or not self.pages.hold(file, message, reply):
             self._answer(message, reply)
 
     def _answer(self, message: Message, reply: Reply) -> None:
@@ -512,9 +529,14 @@ class Content(Opening, Settling):
             return
         file.pinned, file.pinned_until = None, 0.0
         for message, reply in self._deferred.pop(file.file, []):
-            self._answer(message, reply)
+            self._answer_without_pages(message, reply)
 
     # Leases, numbers.
+
+    def look_at_pages(self) -> None:
+        """A heartbeat is due."""
+        with self._changed:
+            self.pages.look(self._files.values())
 
     def beating(self) -> int:
         """A heartbeat is about to be sent: a word for `leased`."""

@@ -28,6 +28,7 @@ from shares.node.buffer import Buffer
 from shares.node.content import Content
 from shares.node.creating import Creating
 from shares.node.extent import Extent
+from shares.node.foresight import Foresight
 from shares.node.handles import appends, file_of, number, writes_to
 from shares.node.hub import Hub, Lease, Opened
 from shares.node.losses import Losses, TakenOver
@@ -100,6 +101,8 @@ class Node(Creating):
         hub.listen(self.content.answer, self._stale, self._disown)
         self._makes = ahead
         self._want_ids()
+        about = (self._uses, self.content, self._names, lambda: self.hub, self._opened_ahead)
+        self._foresight = Foresight(*about) if ahead else None
         self._threads = [
             threading.Thread(target=target, name=name, daemon=True)
             for target, name in ((self._beat, "heartbeat"), (self._write_back, "write back"))
@@ -114,6 +117,9 @@ class Node(Creating):
         self._look.set()
         for thread in self._threads:
             thread.join()
+        if self._foresight is not None:
+            self._foresight.close()
+            self._foresight.tell(self._hub, now=True)
         with suppress(OSError):
             self._await_made(None)
         self._note_unmade()
@@ -212,9 +218,11 @@ class Node(Creating):
         del handle
         with self._held(file) as opened:
             use = self._uses.known(file)
-            if opened is None or use is None or not use.writes:
-                return self._change_at_home(file, opened, changes)
-            return self._change(file, opened, changes)
+            sized = opened if changes.size is not None else None
+            with self.content.pages.cutting(sized):
+                if opened is None or use is None or not use.writes:
+                    return self._change_at_home(file, opened, changes)
+                return self._change(file, opened, changes)
 
     def _change_at_home(
         self, file: FileId, opened: OpenFile | None, changes: Changes
@@ -305,6 +313,9 @@ class Node(Creating):
         use.writes = writes
         return use.file
 
+    def _opened_ahead(self, file: FileId, use: Use, opened: Opened, hub: Hub, mark: int) -> None:
+        self._opened(file, use, opened, hub, mark, writes=False)
+
     def _note_terms(self, opened: Opened) -> None:
         if opened.relaxation:
             self._relaxation = max(opened.relaxation, SHORTEST)
@@ -312,6 +323,8 @@ class Node(Creating):
     def open(self, file: FileId, flags: int) -> Handle:
         writes = writes_to(flags)
         cut = bool(flags & os.O_TRUNC)
+        if self._foresight is not None:
+            self._foresight.opened(file, writes=writes)
         with self._uses.locked(file) as use:
             if use.file is None or (writes and not use.writes):
                 found = self._open(file, use, writes=writes or use.writes, cut=cut)
@@ -370,6 +383,15 @@ class Node(Creating):
         with self._using(handle) as file:
             return self.content.write(file, None if appends(handle) else offset, data)
 
+    def read_pages(self, handle: int, offset: int, size: int) -> bytes:
+        with self._using(handle) as file:
+            return self.content.read(file, offset, size, pages=True)
+
+    def write_pages(self, handle: int, offset: int, data: bytes) -> int:
+        with self._using(handle) as file:
+            self.content.write(file, offset, data, pages=True)
+            return len(data)
+
     def flush(self, handle: int, lock_owner: int) -> None:
         with self._held(file_of(handle)) as file:
             if file is not None:
@@ -412,6 +434,7 @@ class Node(Creating):
                 return
             use.locked = False
             self._uses.rests(file, use)
+            self.content.pages.unmapped(use.file)
             if use.writes:
                 self.content.settle(file)
                 if self.content.keep(file):
@@ -465,6 +488,8 @@ class Node(Creating):
         self._uses.closed(file, use)
         self.content.closed(file)
         self._names.closed(file)
+        if self._foresight is not None:
+            self._foresight.dropped(file)
         mark = self._names.mark()
 
         hub = self._hub
@@ -500,6 +525,7 @@ class Node(Creating):
     def _beat(self) -> None:
         while True:
             self._heartbeat()
+            self.content.look_at_pages()
             lease = self._lease[1] if self._lease else FIRST_LEASE
             if self._ended.wait(min(lease, self._relaxation) / 3):
                 return
@@ -537,6 +563,8 @@ class Node(Creating):
         while not self._ended.is_set():
             self._look.wait(WRITE_BACK_SECONDS)
             self._look.clear()
+            if self._foresight is not None and self._hub.connected:
+                self._foresight.tell(self._hub)
             for file, use in self._uses.all():
                 if use.file is not None and self._hub.connected:
                     with suppress(OSError):
@@ -560,7 +588,8 @@ class Node(Creating):
         for file in found["files"]:
             path = paths.get(file["file"])
             file["path"] = None if path is None else path.decode(errors="replace")
-        return found | {"taken_over": self._losses.status()}
+        ahead = self._foresight.status() if self._foresight is not None else {}
+        return found | {"taken_over": self._losses.status(), "ahead": ahead}
 
 
 def changes_nothing(known: Attributes | None, changes: Changes) -> bool:

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Home of the simulator: its machine, what its files hold, the write log, and who is there.
 
-It does around the machine what `homeserver.shares` does, with the transitions that ship: a node
+It does around the machine what `shares.home` does, with the transitions that ship: a node
 that joins again is lost first, brings what it had, and opens its files anew.
 """
 
