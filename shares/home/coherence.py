@@ -34,12 +34,12 @@ from shares.protocol import (
     UNCUT,
     Action,
     Carrier,
-    Directory,
     Done,
     Fetch,
     FileId,
     Flush,
     Granted,
+    HomeMachine,
     Log,
     Message,
     NodeId,
@@ -85,7 +85,7 @@ class Coherence:
         cannot be gone on with, and why."""
         self.lock = lock
         # Greater than what any earlier directory of this share has counted to.
-        self.directory = Directory(base=time_ns() // 1000)
+        self.directory = HomeMachine(base=time_ns() // 1000)
         self.since: dict[tuple[FileId, int], float] = {}
         self._described, self._blocks, self._commit = described, blocks, commit
         self._grants, self._grace = grants, grace

@@ -53,7 +53,7 @@ from shares.protocol import (
     Keep,
     Message,
     Native,
-    Node,
+    NodeMachine,
     Own,
     Policy,
     Recall,
@@ -100,7 +100,7 @@ class Content(Opening, Settling):
         self._let_close = engaged
         self._buffer = buffer
         self._wait = wait
-        self._machine = Node()
+        self._machine = NodeMachine()
         self._policies: dict[str, Policy] = {}
         self._opened_with: dict[FileId, str] = {}
         self._files: dict[FileId, OpenFile] = {}

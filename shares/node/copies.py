@@ -13,7 +13,7 @@ from shares.node.extent import Extent
 from shares.node.lag import Replies
 from shares.node.sending import Sender
 from shares.node.windows import Windows
-from shares.protocol import ATTRIBUTES, BLOCK, Log, Node
+from shares.protocol import ATTRIBUTES, BLOCK, Log, NodeMachine
 
 EXTENT_BYTES = 40
 
@@ -25,7 +25,9 @@ class Copies:
     logs: where the replies go that the access waits for which writes now
     """
 
-    def __init__(self, machine: Node, buffer: Buffer, windows: Windows, sender: Sender) -> None:
+    def __init__(
+        self, machine: NodeMachine, buffer: Buffer, windows: Windows, sender: Sender
+    ) -> None:
         self._machine = machine
         self._buffer = buffer
         self._windows = windows

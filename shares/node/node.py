@@ -523,11 +523,15 @@ class Node(Creating):
             self._foresight.dropped(file)
         mark = self._names.mark()
 
+        hub = self._hub
+
         def closed(attributes: Attributes | None) -> None:
+            if self.content.goes_by(hub):
+                self.content.closed_at_home(file)
             if attributes is not None and attributes.file == file:
                 self._names.learn_attributes(mark, attributes)
 
-        self._hub.close(file, closed)
+        hub.close(file, closed)
         use.said = next(self._numbers)
 
     def set_mark(self, file: FileId, name: bytes, value: bytes | None) -> None:

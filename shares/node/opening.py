@@ -20,7 +20,7 @@ from shares.node.hub import Hub, Opened
 from shares.node.operations import Attributes, Window
 from shares.node.sending import Sender
 from shares.node.windows import Windows
-from shares.protocol import ATTRIBUTES, BLOCK, POLICIES, DelayedUpdate, FileId, Node, Policy
+from shares.protocol import ATTRIBUTES, BLOCK, POLICIES, DelayedUpdate, FileId, NodeMachine, Policy
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ class Opening(ABC):
     _hub: Hub
     _sender: Sender
     _under_way: Counter[FileId]
-    _machine: Node
+    _machine: NodeMachine
     _windows: Windows
     _copies: Copies
     _files: dict[FileId, OpenFile]

@@ -23,7 +23,7 @@ from shares.protocol import (
     Flush,
     Log,
     Message,
-    Node,
+    NodeMachine,
     Push,
     Refused,
     Release,
@@ -44,7 +44,7 @@ class Sender:
     def __init__(
         self,
         changed: threading.Condition,
-        machine: Node,
+        machine: NodeMachine,
         block: Callable[[FileId, int], bytes],
         go_on: Callable[[FileId], None],
         hub: Hub,

@@ -20,7 +20,7 @@ from shares.node.extent import Extent
 from shares.node.operations import Attributes
 from shares.node.sending import Sender
 from shares.node.windows import Windows
-from shares.protocol import ATTRIBUTES, FileId, Node
+from shares.protocol import ATTRIBUTES, FileId, NodeMachine
 
 FLUSHED = 4096
 """Blocks that are given to home before its answer is waited for."""
@@ -30,7 +30,7 @@ class Settling(ABC):
     """The part of Content that is about what home has not. Thread-safe. Raises OSError."""
 
     _changed: threading.Condition
-    _machine: Node
+    _machine: NodeMachine
     _buffer: Buffer
     _sender: Sender
     _windows: Windows
@@ -161,6 +161,11 @@ class Settling(ABC):
                 self._evict()
             else:
                 self._forget(file)
+
+    def closed_at_home(self, file: FileId) -> None:
+        """Home has answered that it is closed."""
+        with self._changed:
+            self._machine.closed(file)
 
     def _forget(self, file: FileId) -> None:
         """Nothing of it is kept."""

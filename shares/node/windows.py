@@ -21,7 +21,7 @@ from shares.node.access import OpenFile
 from shares.node.buffer import Buffer
 from shares.node.lag import LAG_BYTES
 from shares.node.operations import Window
-from shares.protocol import ATTRIBUTES, BLOCK, FileId, Node
+from shares.protocol import ATTRIBUTES, BLOCK, FileId, NodeMachine
 
 AROUND = 64
 """Blocks that are looked at together when something is granted."""
@@ -53,7 +53,7 @@ class Taken:
 class Windows:
     """Of one node. With the lock of its content held."""
 
-    def __init__(self, make: Make | None, machine: Node, buffer: Buffer) -> None:
+    def __init__(self, make: Make | None, machine: NodeMachine, buffer: Buffer) -> None:
         """make: None for a node whose programs ask for everything."""
         self._make = make
         self._machine = machine

@@ -19,7 +19,7 @@ from math import inf
 from typing import Protocol
 
 from shares.protocol.messages import FileId
-from shares.protocol.state import Block
+from shares.protocol.node_blocks import Block
 
 
 class Decision(Enum):

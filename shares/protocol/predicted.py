@@ -18,8 +18,8 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 
 from shares.protocol.messages import ATTRIBUTES, FileId
+from shares.protocol.node_blocks import Block
 from shares.protocol.policies import AHEAD, ALONG, POLICIES, QUIET, Decision, reached, unreached
-from shares.protocol.state import Block
 
 LIMIT = 16
 """Answers that a context remembers, so that a pattern that changes is learned anew."""

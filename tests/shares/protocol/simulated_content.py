@@ -24,7 +24,7 @@ from shares.protocol import (
     Log,
     Message,
     Native,
-    Node,
+    NodeMachine,
     Own,
     Policy,
     Push,
@@ -91,7 +91,7 @@ class SimContent:
         full: float = 0.0,
     ) -> None:
         """told: the machine has answered that. moved: something has come."""
-        self.machine = Node()
+        self.machine = NodeMachine()
         self.buffer: dict[Place, bytes] = {}
         self.waiting: list[Access] = []
         self.policy = policy()

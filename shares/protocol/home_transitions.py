@@ -7,7 +7,9 @@ Each raises ValueError for a reply that does not fit.
 
 from __future__ import annotations
 
-from shares.protocol.actions import Action, Store
+from shares.protocol.home_actions import Action, Store
+from shares.protocol.home_questions import part
+from shares.protocol.home_records import NOBODY, FileRecord, Request
 from shares.protocol.messages import (
     HOME,
     LONGEST,
@@ -21,8 +23,6 @@ from shares.protocol.messages import (
     Update,
     Updated,
 )
-from shares.protocol.questions import part
-from shares.protocol.records import NOBODY, FileRecord, Request
 
 
 def invalidated(known: FileRecord, node: NodeId, message: Invalidated) -> None:

@@ -4,7 +4,7 @@
 
 Who was given rights tells the machine later what was done: `did_read`, `did_write`. It
 takes them back before the machine is told anything else about the blocks, and uses none of them
-after `Node.until`.
+after `NodeMachine.until`.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import inf
 
+from shares.protocol.node_blocks import Block
 from shares.protocol.policies import Policy
-from shares.protocol.state import Block
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
+from shares.protocol.home_records import NOBODY, FileRecord, Opening, Record, Request, Taking
 from shares.protocol.messages import (
     HOME,
     LONGEST,
@@ -26,7 +27,6 @@ from shares.protocol.messages import (
     Release,
     runs,
 )
-from shares.protocol.records import NOBODY, FileRecord, Opening, Record, Request, Taking
 
 
 def needed(known: FileRecord, request: Request) -> list[tuple[NodeId, Message]]:

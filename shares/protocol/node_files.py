@@ -11,8 +11,8 @@ from math import inf
 from typing import NamedTuple
 
 from shares.protocol.messages import ATTRIBUTES, Message
+from shares.protocol.node_blocks import Block
 from shares.protocol.policies import Policy
-from shares.protocol.state import Block
 
 
 class Told(NamedTuple):

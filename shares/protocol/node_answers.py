@@ -5,9 +5,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from math import inf
 
-from shares.protocol.files import File
 from shares.protocol.messages import (
     Engage,
     Engaged,
@@ -15,11 +15,14 @@ from shares.protocol.messages import (
     Invalidate,
     Invalidated,
     Keep,
+    Recall,
+    Recalled,
     Release,
     Update,
     Updated,
     runs,
 )
+from shares.protocol.node_files import File
 
 PATIENCE = 2
 """Updates in a row that may go unread before a node declines one."""
@@ -41,6 +44,46 @@ def invalidate(known: File | None, message: Invalidate, heard: float) -> Invalid
             block.version = 0
         block.valid, block.shared, block.dirty, block.updated = False, True, False, False
     return Invalidated(message.file, message.first, message.count, tuple(used.values()))
+
+
+def recall(
+    known: File | None,
+    message: Recall,
+    now: float,
+    leased: float,
+    heard: float,
+    given: Callable[[FileId, int], None],
+) -> Recalled:
+    """leased: until when the node has its lease; heard: as for `invalidate`; given: is told of each
+    block whose content home is going to have."""
+    fresh = []
+    kept = dict.fromkeys(message.numbers, False)
+    for number, block in known.about(message) if known else ():
+        assert known is not None
+        if message.keep is Keep.LENT and known.relaxation and block.lends:
+            fresh.append(number)
+            kept[number] = True
+            given(message.file, number)
+            continue
+        owned = block.owned
+        if owned:
+            if block.dirty:
+                fresh.append(number)
+            if message.use and not block.untouched:
+                block.threshold = block.overwritten
+                known.policy.asked(message.file, number, block, now)
+                block.overwritten, block.untouched = 0, True
+            given(message.file, number)
+        if message.keep is Keep.STALE and known.relaxation:
+            # An owner has the latest as long as its lease goes on.
+            latest = min(now, leased) if owned else heard
+            block.expires = min(block.expires, latest + known.relaxation)
+        elif message.keep not in {Keep.COPY, Keep.LENT}:
+            block.valid = False
+        block.shared = True
+        block.pushed = False
+    about = (message.file, message.first, message.count)
+    return Recalled(*about, tuple(fresh), kept=tuple(kept.values()))
 
 
 def update(known: File | None, message: Update) -> Updated:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from math import inf
 
-from shares.protocol.actions import Token
+from shares.protocol.home_actions import Token
 from shares.protocol.messages import ATTRIBUTES, HOME, UNCUT, Fetch, FileId, NodeId, Own, Update
 
 NOBODY: frozenset[NodeId] = frozenset()

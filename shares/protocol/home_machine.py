@@ -19,8 +19,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import inf
 
-from shares.protocol import replies
-from shares.protocol.actions import (
+from shares.protocol import home_transitions
+from shares.protocol.home_actions import (
     Action,
     Append,
     Ask,
@@ -31,6 +31,8 @@ from shares.protocol.actions import (
     Taken,
     Token,
 )
+from shares.protocol.home_questions import check, claims, needed, outdated, part
+from shares.protocol.home_records import NOBODY, FileRecord, Opening, Record, Request, Taking
 from shares.protocol.messages import (
     ATTRIBUTES,
     HOME,
@@ -60,8 +62,6 @@ from shares.protocol.messages import (
     Updated,
     runs,
 )
-from shares.protocol.questions import check, claims, needed, outdated, part
-from shares.protocol.records import NOBODY, FileRecord, Opening, Record, Request, Taking
 
 GIVEN = 4
 """Blocks that who has had a file cut is going to write next, perhaps; each is 21 bytes on the wire.
@@ -79,7 +79,7 @@ class _Asked:
     request: Request | None
 
 
-class Directory:
+class HomeMachine:
     """The directory of one share. Times are seconds on home's clock. Not thread-safe.
 
     base: the version of blocks that nobody has asked for yet; greater than any version that an
@@ -266,15 +266,15 @@ class Directory:
         if isinstance(about, Invalidate) and isinstance(message, Invalidated):
             # Since it was told that its copy grows old, the node may have got another one.
             if about.keep is Keep.NOTHING:
-                replies.invalidated(known, node, message)
+                home_transitions.invalidated(known, node, message)
             else:
-                replies.used_late(known, message)
+                home_transitions.used_late(known, message)
         elif isinstance(about, Recall) and isinstance(message, Recalled):
-            actions += replies.recalled(known, node, about, asked.request, message)
+            actions += home_transitions.recalled(known, node, about, asked.request, message)
         elif isinstance(about, Update | Granted) and isinstance(message, Updated):
-            replies.updated(known, node, about, message)
+            home_transitions.updated(known, node, about, message)
         elif isinstance(about, Engage) and isinstance(message, Engaged):
-            replies.engaged(known, node, message)
+            home_transitions.engaged(known, node, message)
         elif not (isinstance(about, Native) and isinstance(message, Done)):
             got, to = type(message).__name__, type(about).__name__
             raise ValueError(f"{got} in reply to {to}")  # noqa: TRY004

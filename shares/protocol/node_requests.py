@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import inf
 
-from shares.protocol.files import File
 from shares.protocol.messages import Blocks, Fetch, FileId, Granted, Own, runs
-from shares.protocol.state import Block
+from shares.protocol.node_blocks import Block
+from shares.protocol.node_files import File
 
 
 def copies(file: FileId, known: File, lacking: Iterable[int]) -> list[Fetch]:

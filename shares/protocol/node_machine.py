@@ -20,12 +20,10 @@ policy `sync`, a write that is not native is between log_sent and log_done.
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable
 from math import inf
 
-from shares.protocol.answers import engage, invalidate, releases, update
-from shares.protocol.files import File, Told, made
 from shares.protocol.history import History
 from shares.protocol.messages import (
     ATTRIBUTES,
@@ -44,22 +42,23 @@ from shares.protocol.messages import (
     Own,
     Push,
     Recall,
-    Recalled,
     Release,
     Update,
     Updated,
     runs,
 )
+from shares.protocol.node_answers import engage, invalidate, recall, releases, update
+from shares.protocol.node_blocks import Block
+from shares.protocol.node_files import File, Told, made
+from shares.protocol.node_requests import copied, copies, failed, given, granted, ownership
+from shares.protocol.node_rights import Rights, rights
 from shares.protocol.policies import ALONG, QUIET, Decision, Policy
-from shares.protocol.requests import copied, copies, failed, given, granted, ownership
-from shares.protocol.rights import Rights, rights
-from shares.protocol.state import Block
 
 DRIFT = 0.01
 """How differently clocks may run. A relaxed copy is used so much shorter than it might be."""
 
 
-class Node:
+class NodeMachine:
     """What one node holds. Times are seconds on its clock. Not thread-safe."""
 
     def __init__(self) -> None:
@@ -72,6 +71,8 @@ class Node:
         self._later: dict[tuple[FileId, int], float] = {}
         """When the policy is asked again about blocks; the earliest is the first."""
         self._asked_to_open = 0
+        self._closing: Counter[FileId] = Counter()
+        """Of which home has not answered yet that they are closed."""
         self._told: dict[FileId, Told] = {}
         """While files are being opened: what Native and Engage said of those not known here."""
 
@@ -147,8 +148,10 @@ class Node:
         return comes
 
     def close(self, file: FileId) -> None:
-        """Before home is told. A native file's blocks stay, until Engage; else nothing does, and
-        what was owned has to be released before (`give_back`)."""
+        """Before home is told; `closed` follows when it has answered. A native file's blocks stay,
+        until Engage; else nothing does, and what was owned has to be released before
+        (`give_back`)."""
+        self._closing[file] += 1
         known = self._files.get(file)
         if known is not None and known.native:
             known.opened = False
@@ -158,6 +161,10 @@ class Node:
     def _begin(self, file: FileId, new: File) -> None:
         self._history.recall(file, new.blocks)
         self._files[file] = new
+
+    def closed(self, file: FileId) -> None:
+        """Home has answered that, and all that it said before has been handled here."""
+        self._closing -= Counter({file: 1})
 
     def keep(self, file: FileId, kept: bool) -> None:
         """No program has the file open, or one has it again. Home is not told: of a native file
@@ -240,14 +247,11 @@ class Node:
         return block.valid or block.dirty or block.given > 0 or asked
 
     def trim(self, file: FileId) -> int:
-        """The block behind the last one whose content has to stay in the buffer. The content of
-        those from there on is about to be dropped: none of them has a version any more, or home
-        would be told that it is here."""
+        """The block behind the last one whose content has to stay in the buffer. Content from there
+        on is about to be dropped, so home is to be told of no version of it."""
         known = self._files.get(file)
-        if known is None:
-            return 0
-        end = max((n for n in known.blocks if self.needed(file, n)), default=-1) + 1
-        for number, block in known.blocks.items():
+        end = 1 + max((n for n in self.numbers(file) if self.needed(file, n)), default=-1)
+        for number, block in known.blocks.items() if known is not None else ():
             if number >= end:
                 block.version = 0
         return end
@@ -456,7 +460,8 @@ class Node:
         if isinstance(message, Invalidate):
             return invalidate(self._files.get(message.file), message, self._heard)
         if isinstance(message, Recall):
-            return self._recall(message, now)
+            known = self._files.get(message.file)
+            return recall(known, message, now, self._leased, self._heard, self._given)
         if isinstance(message, Update):
             return update(self._files.get(message.file), message)
         if isinstance(message, Granted):
@@ -468,6 +473,9 @@ class Node:
     def _given_unasked(self, message: Granted, now: float) -> Updated:
         known = self._files.get(message.file)
         takes = known is not None and not known.native
+        # It was said, perhaps, before home heard that the file was closed: then it counts no more.
+        if known is not None and known.expected and message.file in self._closing:
+            takes = False
         if known is not None and takes:
             given(known, message, now)
         return Updated(message.file, message.first, message.count, (takes,) * message.count)
@@ -517,36 +525,6 @@ class Node:
         if known.relaxation and block.lends:
             return False
         return block.owned and not (block.hollow or block.fetching or block.owning)
-
-    def _recall(self, message: Recall, now: float) -> Recalled:
-        known = self._files.get(message.file)
-        fresh = []
-        kept = dict.fromkeys(message.numbers, False)
-        for number, block in known.about(message) if known else ():
-            assert known is not None
-            if message.keep is Keep.LENT and known.relaxation and block.lends:
-                fresh.append(number)
-                kept[number] = True
-                self._given(message.file, number)
-                continue
-            if block.owned:
-                if block.dirty:
-                    fresh.append(number)
-                if message.use and not block.untouched:
-                    block.threshold = block.overwritten
-                    known.policy.asked(message.file, number, block, now)
-                    block.overwritten, block.untouched = 0, True
-                self._given(message.file, number)
-            if message.keep is Keep.STALE and known.relaxation:
-                # An owner has the latest as long as its lease goes on.
-                latest = min(now, self._leased) if block.owned else self._heard
-                block.expires = min(block.expires, latest + known.relaxation)
-            elif message.keep not in {Keep.COPY, Keep.LENT}:
-                block.valid = False
-            block.shared = True
-            block.pushed = False
-        about = (message.file, message.first, message.count)
-        return Recalled(*about, tuple(fresh), kept=tuple(kept.values()))
 
     # Giving back.
 
@@ -606,6 +584,7 @@ class Node:
         have written over meanwhile."""
         found: list[Release] = []
         self._told.clear()
+        self._closing.clear()
         for file, known in self._files.items():
             known.native, known.grant = False, 0  # the next home counts on, or anew
             written = []

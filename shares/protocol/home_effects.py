@@ -16,7 +16,17 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Protocol
 
-from shares.protocol.actions import Action, Append, Ask, Opened, Replay, Reply, Store, Taken, Token
+from shares.protocol.home_actions import (
+    Action,
+    Append,
+    Ask,
+    Opened,
+    Replay,
+    Reply,
+    Store,
+    Taken,
+    Token,
+)
 from shares.protocol.messages import (
     Carrier,
     FileId,
@@ -29,7 +39,7 @@ from shares.protocol.messages import (
 
 
 class Effects(Protocol):
-    """What home does for each action; `shares.protocol.actions` says what each one means.
+    """What home does for each action; `shares.protocol.home_actions` says what each one means.
 
     `perform` calls all of these in the order of the actions, so none of them may wait, and none
     may call `perform`. What the machine wants because of an effect is returned by it.
