@@ -21,7 +21,7 @@ from shares.node.access import OpenFile
 from shares.node.copies import Copies
 from shares.node.extent import Extent
 from shares.node.windows import Windows
-from shares.protocol import ATTRIBUTES, BLOCK, FileId, Invalidate, Message, Node, Recall
+from shares.protocol import ATTRIBUTES, BLOCK, FileId, Invalidate, Message, NodeMachine, Recall
 
 OLD_BLOCKS = 4096
 """How many blocks are kept at most; those that were taken first go first."""
@@ -42,7 +42,7 @@ class OldCopies:
     def __init__(
         self,
         changed: threading.Condition,
-        machine: Node,
+        machine: NodeMachine,
         copies: Copies,
         windows: Windows,
         limit: int = OLD_BLOCKS,

@@ -14,7 +14,7 @@ from collections.abc import Mapping, MutableMapping
 from typing import NamedTuple
 
 from shares.protocol.messages import FileId
-from shares.protocol.state import Block
+from shares.protocol.node_blocks import Block
 
 LIMIT = 65536
 """Blocks; of the file that was closed the longest ago the counts are dropped first."""

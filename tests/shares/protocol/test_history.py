@@ -13,7 +13,7 @@ from shares.protocol import (
     FileId,
     Flush,
     Keep,
-    Node,
+    NodeMachine,
     Predicted,
     Recall,
     WriteInvalidate,
@@ -24,18 +24,18 @@ from shares.protocol.history import History
 FILE = FileId(7)
 
 
-def opened_alone(node: Node, policy: DelayedUpdate) -> None:
+def opened_alone(node: NodeMachine, policy: DelayedUpdate) -> None:
     node.open(FILE, policy, native=True, grant=1)
     node.leased(1e9)
 
 
-def used_elsewhere(node: Node) -> None:
+def used_elsewhere(node: NodeMachine) -> None:
     """Another node opens the file and reads its first block; then it closes it."""
     node.answer(Engage(FILE, 0, 0, UNCUT, 2), 0.0)
     node.answer(Recall(FILE, 0, 1, Keep.COPY), 0.0)
 
 
-def written(node: Node) -> list[int]:
+def written(node: NodeMachine) -> list[int]:
     """Blocks of the content that a write of the first one sends home."""
     sent = node.did_write(FILE, 0, 1, 0.0)
     assert all(isinstance(message, Flush) for message in sent)
@@ -43,7 +43,7 @@ def written(node: Node) -> list[int]:
 
 
 def test_the_threshold_outlives_a_native_period_and_a_close() -> None:
-    node, policy = Node(), DelayedUpdate()
+    node, policy = NodeMachine(), DelayedUpdate()
     opened_alone(node, policy)
     assert [written(node) for _ in range(3)] == [[], [], []]  # nothing is known yet
     used_elsewhere(node)
@@ -57,7 +57,7 @@ def test_the_threshold_outlives_a_native_period_and_a_close() -> None:
 
 
 def test_the_counter_goes_on_over_a_close() -> None:
-    node, policy = Node(), DelayedUpdate()
+    node, policy = NodeMachine(), DelayedUpdate()
     opened_alone(node, policy)
     written(node)
     node.forget(FILE)
@@ -68,7 +68,7 @@ def test_the_counter_goes_on_over_a_close() -> None:
 
 
 def test_a_cut_takes_the_content_and_leaves_the_counts() -> None:
-    node, policy = Node(), DelayedUpdate()
+    node, policy = NodeMachine(), DelayedUpdate()
     opened_alone(node, policy)
     written(node)
     written(node)
