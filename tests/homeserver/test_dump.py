@@ -28,7 +28,7 @@ from replica import (
 from satchel.ids import OperationNumber
 from shares.node import ROOT
 from tests.chunkstore.test_page_changes import GOLDEN as PAGE_CHANGES
-from tests.homeserver.calls.test_record import GOLDEN as CALL_RECORD
+from tests.guestfiles.test_record import GOLDEN as CALL_RECORD
 from tests.homeserver.shares.test_rights import GOLDEN as RIGHTS
 from tests.homeserver.shares.test_writelog import GOLDEN as WRITE_LOG
 

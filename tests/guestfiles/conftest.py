@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from homeserver.shares import ShareRecord, Shares, ShareShelf
-from tests.homeserver.calls.home import Home
+from tests.guestfiles.home import Home
 
 
 @pytest.fixture
