@@ -3,7 +3,7 @@
 """The home server: where a service lives for good.
 
 - records: what home keeps of a service on disk: its description and its checkpoints
-- shelf: a folder with a record for each of something; record_file: a file that grows by records
+- shelf: a folder with a record for each of something
 - machines: every replica of a home; rehearsals of new checkpoints
 - service: a live service: its log, its first-class replica, the client that holds it
 - lease: which client may number a service's operations
@@ -14,7 +14,7 @@
 - retention: which versions and checkpoints stay
 - repair: taking what a store has lost from others
 - work: long requests: how far they are, how they are stopped
-- shares: folders that nodes use as one
+- shares: which folders nodes use as one, and the socket at which they join (shares.home)
 - calls: what services' guests ask of them, done once for all replicas
 - api: all of that over HTTP
 - cli: all of that as commands, one file each

@@ -16,8 +16,9 @@ from pathlib import Path
 
 from guestfiles import CallKeeper, Keeper
 from guestfiles.messages import CallHello, decode_call, encode_done, refusal, welcome
+from satchel.backlog import Backlog
 from satchel.errors import SatchelError
-from wire import Backlog, Duplex, Listener, Reply
+from wire import Duplex, Listener, Reply
 
 logger = logging.getLogger(__name__)
 

@@ -29,7 +29,8 @@ from pathlib import Path
 
 from bench.device import run
 from bench.harness import Figure, figure
-from homeserver.shares import ShareRecord, Shares, ShareShelf
+from homeserver.shares import Shares, ShareShelf
+from shares.home import ShareRecord
 from shares.mount import MountedShare
 from testbed import await_up
 from wire import Caller

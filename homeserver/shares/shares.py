@@ -16,13 +16,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from homeserver.shares.homehub import HomeHub
-from homeserver.shares.session import Session
-from homeserver.shares.share import Share
-from homeserver.shares.shelf import NodeRecord, ShareRecord, ShareShelf
-from homeserver.shares.status import share_status
+from homeserver.shares.shelf import NodeRecord, ShareShelf
 from satchel.errors import ConflictError, IntegrityError, NotFoundError, SatchelError, StateError
 from satchel.names import check_name
+from shares.home import HomeHub, NodeSession, Share, ShareRecord, share_status
 from shares.node import Join, Joined, codec
 from shares.protocol import NodeId
 from wire import Duplex, Listener
@@ -145,7 +142,7 @@ class Shares:
             gone=self._forget,
         )
 
-    def _forget(self, session: Session) -> None:
+    def _forget(self, session: NodeSession) -> None:
         """A node is lost: home that begins again does not wait for it."""
         with self._lock:
             if self._known.pop(session.token, None):
@@ -168,11 +165,12 @@ class Shares:
             return codec.encode_refusal(error), None, 0
         except (IntegrityError, SatchelError) as error:
             return codec.encode_refusal(OSError(errno.EINVAL, str(error))), None, 0
-        joined = Joined(session.node, session.token, self._lease, session.duplex.pause())
+        joined = Joined(session.node, session.token, self._lease, session.channel.pause())
         session.heard = time.monotonic()
-        return joined.pack(), session.duplex, join.received
+        assert isinstance(session.channel, Duplex)
+        return joined.pack(), session.channel, join.received
 
-    def _session(self, join: Join) -> Session:
+    def _session(self, join: Join) -> NodeSession:
         """The conversation that goes on, or a new one. Raises OSError for the node."""
         check_name(join.name, "node")
         with self._lock:
@@ -198,7 +196,7 @@ class Shares:
                 self._lost.pop(token, None)
                 self._known[token] = NodeRecord(join.share, node, token)
                 self._keep_nodes()
-            session = HomeHub(share, node, join.name, token, join.conversation).session
+            session = HomeHub(share, node, join.name, token, join.conversation, Duplex).session
             share.join(session)
             return session
 

@@ -28,10 +28,11 @@ from guestfiles import (
     ShareHost,
 )
 from homeserver.call_door import CallDoor
-from homeserver.shares import ShareRecord, Shares, ShareShelf
+from homeserver.shares import Shares, ShareShelf
 from replay import AgentChannel, agent_program
 from satchel.ids import ReplicaId
 from shares.fuse import RelayedSession
+from shares.home import ShareRecord
 from shares.node import Buffer, Member, Operations
 from surrogate.guests import guest_calls
 from tests.conftest import requires

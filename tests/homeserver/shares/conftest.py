@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from homeserver.shares import Share, ShareRecord, Shares, ShareShelf
+from homeserver.shares import Shares, ShareShelf
 from shares.fuse import Session, Window
+from shares.home import Share, ShareRecord
 from shares.node import Buffer, Membership, Node
 from shares.node import Member as Staying
 from wire import Caller

@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from homeserver.shares import ShareRecord
-from homeserver.shares.share import MARGIN
 from satchel.errors import ConflictError, NotFoundError
+from shares.home import ShareRecord
+from shares.home.share import MARGIN
 from shares.node import ROOT, Buffer, Changes, Lease, LockKind, Node, content
 from shares.protocol import BLOCK, HOME, Action, FileId
 from tests.homeserver.shares.conftest import LEASE, Home
@@ -164,7 +164,7 @@ def test_an_answer_that_is_too_long_is_an_error_and_not_silence(
     for number in range(50):
         (home.root / f"file {number}").touch()
     assert len(node.hub.entries(ROOT, 0)) == 50
-    monkeypatch.setattr("homeserver.shares.session.FRAME_LIMIT", 1000)
+    monkeypatch.setattr("shares.home.session.ANSWER_LIMIT", 1000)
     with pytest.raises(OSError) as refused:
         node.entries(ROOT)
     assert refused.value.errno == errno.EOVERFLOW

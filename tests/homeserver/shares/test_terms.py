@@ -12,9 +12,10 @@ import time
 import pytest
 
 from homeserver.cli.share import POLICY_HELP
-from homeserver.shares import PathRule, ShareDamaged, ShareRecord, ShareShelf, Terms
+from homeserver.shares import ShareDamaged, ShareShelf
 from homeserver.shares.shelf import NodeRecord
 from satchel.errors import NotFoundError, UnsupportedError, UsageError
+from shares.home import PathRule, ShareRecord, Terms
 from shares.node import ROOT, Node
 from shares.protocol import BLOCK, POLICIES, NodeId
 from tests.homeserver.shares.conftest import Home

@@ -17,8 +17,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from homeserver.shares import Tree
-from homeserver.shares.locks import Locks
+from shares.home import Tree
+from shares.home.locks import Locks
 from shares.node import (
     Attributes,
     Changes,

@@ -10,15 +10,17 @@ machines what is done here, with files, threads and sockets. Content of a block 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from math import inf
 
-from shares.protocol.actions import Action, Append, Ask, Opened, Replay, Reply, Store, Taken
+from shares.protocol.actions import Action, Opened, Token
 from shares.protocol.directory import Directory
+from shares.protocol.effects import answer_of_home, perform
 from shares.protocol.messages import (
     ATTRIBUTES,
+    HOME,
     Blocks,
     Carrier,
     Done,
@@ -64,7 +66,7 @@ class SimHome:
         self.relaxation = relaxation
         self.lost: list[NodeId] = []
         self._connections: dict[NodeId, tuple[SimNode, Link, Link]] = {}
-        self._cuts: dict[object, Callable[[], None]] = {}
+        self._cuts: dict[Token, Callable[[], Iterable[Action]]] = {}
         self._heard: dict[NodeId, float] = {}
 
     def connect(self, node: SimNode, up: Link, down: Link) -> None:
@@ -121,26 +123,53 @@ class SimHome:
         """By kind."""
         self.messages[type(message).__name__] += 1
 
-    def act(self, actions: list[Action]) -> None:
-        for action in actions:
-            match action:
-                case Store(message=message):
-                    for place, number in enumerate(message.fresh):
-                        value = message.data[place * VALUE : (place + 1) * VALUE]
-                        self.files[message.file, number] = value
-                        self.log.pop((message.file, number), None)
-                case Append(message=message):
-                    self.log[message.file, message.first] = message.data
-                case Replay(file=file, numbers=numbers):
-                    self._replay(file, numbers)
-                case Reply(node=node, token=token, message=message):
-                    self._reply(node, token, self.content(message))
-                case Ask(node=node, number=ask, message=message):
-                    self._ask(node, ask, self.content(message))
-                case Opened(node=node, file=file, native=native, grant=grant):
-                    self._opened(node, file, native, grant)
-                case Taken(token=token):
-                    self._cuts.pop(token)()
+    def act(self, actions: Iterable[Action]) -> None:
+        perform(actions, self)
+
+    # shares.protocol.Effects.
+
+    def store(self, node: NodeId, message: Carrier) -> None:
+        for place, number in enumerate(message.fresh):
+            value = message.data[place * VALUE : (place + 1) * VALUE]
+            self.files[message.file, number] = value
+            self.log.pop((message.file, number), None)
+
+    def append(self, node: NodeId, message: Log, token: Token) -> None:
+        self.log[message.file, message.first] = message.data
+
+    def replay(self, file: FileId, numbers: tuple[int, ...] | None) -> None:
+        for place in [p for p in self.log if p[0] == file]:
+            if numbers is None or place[1] in numbers:
+                self.files[place] = self.log.pop(place)
+
+    def reply(self, node: NodeId, token: Token, message: Message) -> None:
+        full = self.content(message)
+        self.send(node, full, lambda to: to.replied(token, full))
+
+    def ask(self, node: NodeId, number: int, message: Message) -> Iterable[Action]:
+        if node == HOME:
+            return self.directory.answer(HOME, number, answer_of_home(message), self.world.now)
+        full = self.content(message)
+        self.send(node, full, lambda to: to.asked(number, full))
+        return []
+
+    def opened(self, opened: Opened) -> Iterable[Action]:
+        file, attributes = opened.file, self.files[opened.file, ATTRIBUTES]
+
+        def take(to: SimNode) -> None:
+            over = partial(to.opened, to.down, file, opened.native, opened.grant, attributes)
+            if self.late is None:
+                over()
+            else:
+                self.world.after(self.late(), lambda: to.receive(over))
+
+        self.send(opened.node, Done(file, 0, 0), take)
+        return []
+
+    def taken(self, token: Token, file: FileId) -> Iterable[Action]:
+        return self._cuts.pop(token)()
+
+    # Calls.
 
     def cut(
         self, by: SimNode, file: FileId, numbers: list[int], value: bytes, over: Callable[[], None]
@@ -150,38 +179,15 @@ class SimHome:
         token = object()
         first = numbers[1]
 
-        def taken() -> None:
+        def taken() -> Iterable[Action]:
             for number in numbers:
                 self.files[file, number] = value
                 self.log.pop((file, number), None)
-            self.act(self.directory.gave(file, token, self.world.now))
             self.send(by.id, Done(file, 0, 0), lambda _: over())
+            return self.directory.gave(file, token, self.world.now)
 
         self._cuts[token] = taken
         self.act(self.directory.take(file, token, self.world.now, first, first, by.id))
-
-    def _replay(self, file: FileId, numbers: tuple[int, ...] | None) -> None:
-        for place in [p for p in self.log if p[0] == file]:
-            if numbers is None or place[1] in numbers:
-                self.files[place] = self.log.pop(place)
-
-    def _reply(self, node: NodeId, token: object, message: Message) -> None:
-        self.send(node, message, lambda to: to.replied(token, message))
-
-    def _ask(self, node: NodeId, number: int, message: Message) -> None:
-        self.send(node, message, lambda to: to.asked(number, message))
-
-    def _opened(self, node: NodeId, file: FileId, native: bool, grant: int) -> None:
-        attributes = self.files[file, ATTRIBUTES]
-
-        def take(to: SimNode) -> None:
-            opened = partial(to.opened, to.down, file, native, grant, attributes)
-            if self.late is None:
-                opened()
-            else:
-                self.world.after(self.late(), lambda: to.receive(opened))
-
-        self.send(node, Done(file, 0, 0), take)
 
 
 class SimNode:

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a peer may ask at once."""
 
-from wire import Backlog
+from satchel.backlog import Backlog
 
 
 def test_so_many_requests_and_so_many_bytes_and_no_more() -> None:

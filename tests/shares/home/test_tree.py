@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from homeserver.shares import ShareIndexDamaged, Tree
-from homeserver.shares import index as index_module
-from homeserver.shares.native import RENAME_EXCHANGE, RENAME_NOREPLACE
 from satchel.errors import UnsupportedError
+from shares.home import ShareIndexDamaged, Tree
+from shares.home import index as index_module
+from shares.home.system_calls import RENAME_EXCHANGE, RENAME_NOREPLACE
 from shares.node import ROOT, Changes, Extent
 from shares.protocol import FileId
 
@@ -264,8 +264,8 @@ def test_what_is_no_file_is_not_opened(tree: Tree, folder: Path) -> None:
 def test_a_deep_tree_is_found_by_id_and_holds_few_descriptors(
     tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("homeserver.shares.tree.FOLDERS_KEPT", 8)
-    monkeypatch.setattr("homeserver.shares.tree.FILES_KEPT", 4)
+    monkeypatch.setattr("shares.home.tree.FOLDERS_KEPT", 8)
+    monkeypatch.setattr("shares.home.tree.FILES_KEPT", 4)
     tree = Tree(folder, tmp_path / "index")
     at, files = ROOT, []
     for level in range(60):

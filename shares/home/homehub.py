@@ -7,8 +7,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from homeserver.shares.session import Session
-from homeserver.shares.share import Share
+from shares.home.channel import Open
+from shares.home.session import NodeSession
+from shares.home.share import Share
 from shares.node import (
     Attributes,
     Changes,
@@ -32,11 +33,17 @@ class HomeHub:
     """
 
     def __init__(
-        self, share: Share, node: NodeId, name: str, token: str, conversation: str
+        self, share: Share, node: NodeId, name: str, token: str, conversation: str, channel: Open
     ) -> None:
         self.node = node
-        self.session = Session(
-            node, name, token, conversation, perform=self._perform, grace=share.grace
+        self.session = NodeSession(
+            node,
+            name,
+            token,
+            conversation,
+            open_channel=channel,
+            perform=self._perform,
+            grace=share.grace,
         )
         self._share = share
 

@@ -8,12 +8,12 @@ import queue
 import threading
 from collections.abc import Callable
 
-from homeserver.shares.writelog import WriteLog
+from shares.home.write_log import WriteLog
 
 _Answer = tuple[Callable[[], None], Callable[[OSError], None]]
 
 
-class Durable:
+class GroupCommit:
     """One thread, which waits for the disk. Thread-safe."""
 
     def __init__(self, log: WriteLog, name: str) -> None:

@@ -15,11 +15,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
-from homeserver.shares.grace import Grace
+from satchel.backlog import Backlog
 from satchel.errors import IntegrityError, SatchelError
+from shares.home.channel import ANSWER_LIMIT, Open, Reply
+from shares.home.grace import Grace
 from shares.node import codec
 from shares.protocol import FileId, Message, NodeId
-from wire import FRAME_LIMIT, Backlog, Duplex, PeerFailed, Reply
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +45,7 @@ posted them behind the content that they are about. So it is with `make`, which 
 it."""
 
 
-class Session:
+class NodeSession:
     """One node, from its joining until its lease is over. Thread-safe.
 
     token: what the node joins again with; conversation: the word for this conversation
@@ -58,6 +59,7 @@ class Session:
         token: str,
         conversation: str,
         *,
+        open_channel: Open,
         perform: Callable[[bytes, Callable[[bytes], None]], None],
         grace: Grace,
     ) -> None:
@@ -78,7 +80,7 @@ class Session:
         self._backlog = Backlog(UNDER_WAY, UNDER_WAY_BYTES)
         self._lock_waits = threading.Semaphore(LOCK_WAITS)
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix=f"share-{name}")
-        self.duplex = Duplex(f"node {node} ({name})", self._arrived)
+        self.channel = open_channel(f"node {node} ({name})", self._arrived)
 
     @property
     def left(self) -> bool:
@@ -87,7 +89,7 @@ class Session:
 
     @property
     def connected(self) -> bool:
-        return self.duplex.connected
+        return self.channel.connected
 
     def over(self, silence: float) -> str | None:
         """Why the node is not waited for any more. silence: seconds of it that are borne. How long
@@ -95,16 +97,16 @@ class Session:
         the share's lock."""
         if self._leaving:
             return "it has left"
-        if self.duplex.ended is not None:
-            return self.duplex.ended
-        heard = max(self.heard, self.duplex.heard)
+        if self.channel.ended is not None:
+            return self.channel.ended
+        heard = max(self.heard, self.channel.heard)
         if not self._heeded and time.monotonic() - heard > silence:
             return f"nothing was heard of it for {silence:.0f} s"
         return None
 
     def end(self, why: str) -> None:
         """No call of the node is taken any more. Those under way end by themselves."""
-        self.duplex.end(why)
+        self.channel.end(why)
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def ask(
@@ -127,12 +129,12 @@ class Session:
                 arrived(reply)
 
         def unanswered(error: SatchelError) -> None:
-            if isinstance(error, PeerFailed):  # else the session is over, and all know that
+            if self.channel.ended is None:  # else the session is over, and all know that
                 failed(str(error))
 
         payload = codec.encode(message)
         self.count("out", type(message).__name__, len(payload))
-        self.duplex.post(payload, take, unanswered)
+        self.channel.post(payload, take, unanswered)
 
     def count(self, direction: str, kind: str, size: int) -> None:
         """A message that went `in` or `out`, of `size` bytes."""
@@ -155,7 +157,7 @@ class Session:
 
         payload = codec.encode_call(name, arguments)
         self.count("out", name, len(payload))
-        self.duplex.post(payload, over, over)
+        self.channel.post(payload, over, over)
 
     @contextmanager
     def _heeding(self) -> Iterator[None]:
@@ -173,11 +175,11 @@ class Session:
 
     def _take_up(self, payload: bytes, reply: Reply | None) -> None:
         if reply and not self._backlog.asked(len(payload)):
-            self.duplex.end("it asks too much at once")
+            self.channel.end("it asks too much at once")
             return
 
         def answer(answered: bytes) -> None:
-            if len(answered) > FRAME_LIMIT:
+            if len(answered) > ANSWER_LIMIT:
                 too_long = OSError(errno.EOVERFLOW, f"the answer has {len(answered)} bytes")
                 answered = codec.encode_refusal(too_long)
             if reply:
@@ -234,8 +236,8 @@ class Session:
         try:
             self._answer(payload, answer)
         except (OverflowError, ValueError, TypeError) as error:  # numbers that no call takes
-            log.warning("%s: %r", self.duplex.name, error)
+            log.warning("%s: %r", self.channel.name, error)
             answer(codec.encode_refusal(OSError(errno.EINVAL, str(error))))
         except Exception as error:
-            log.exception("%s", self.duplex.name)
+            log.exception("%s", self.channel.name)
             answer(codec.encode_refusal(OSError(errno.EIO, repr(error))))

@@ -15,7 +15,7 @@ import pytest
 from shares.node import ROOT, Buffer, Changes, Node
 from shares.protocol import BLOCK, FileId
 from tests.homeserver.shares.conftest import Home
-from tests.homeserver.shares.test_promises import asked, remembering
+from tests.shares.home.test_promises import asked, remembering
 
 LIMIT = 16
 CONTENT = os.urandom(20 * BLOCK - 100)

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from homeserver.shares import rights
-from homeserver.shares.grace import Grace
-from homeserver.shares.rights import ALL, Rights
+from shares.home import grants
+from shares.home.grace import Grace
+from shares.home.grants import ALL, Grants
 from shares.node import ROOT, Changes
 from shares.node import Member as Staying
 from shares.protocol import ATTRIBUTES, BLOCK, FileId, NodeId
@@ -28,7 +28,7 @@ GOLDEN = bytes.fromhex(
 
 
 def test_it_has_these_bytes(tmp_path: Path) -> None:
-    noted = Rights(tmp_path / "rights", 60.0)
+    noted = Grants(tmp_path / "rights", 60.0)
     noted.note(FILE, ATTRIBUTES, 3, 9)
     noted.note(FILE, ATTRIBUTES, 3, 9)  # costs nothing
     noted.close()
@@ -36,12 +36,12 @@ def test_it_has_these_bytes(tmp_path: Path) -> None:
 
 
 def test_a_home_that_begins_anew_takes_nothing_older_than_what_it_has(tmp_path: Path) -> None:
-    noted = Rights(tmp_path / "rights", 60.0)
+    noted = Grants(tmp_path / "rights", 60.0)
     noted.note(FILE, 0, 2, 5)
     noted.note(FILE, 1, 1, 7)
     noted.note(OTHER, 4, ALL, 6)
     noted.close()
-    again = Rights(tmp_path / "rights", 60.0)
+    again = Grants(tmp_path / "rights", 60.0)
     grace = Grace([NODE], 60.0, again.latest())
     assert grace.takes(FILE, 0, 5) and not grace.takes(FILE, 1, 6)
     assert grace.takes(FILE, 1, 7) and not grace.takes(FILE, 1, 6)
@@ -53,20 +53,20 @@ def test_a_home_that_begins_anew_takes_nothing_older_than_what_it_has(tmp_path: 
 @pytest.mark.parametrize("damage", [b"", b"no such file" * 9, GOLDEN[:-1]])
 def test_one_that_is_damaged_says_what_it_can(tmp_path: Path, damage: bytes) -> None:
     (tmp_path / "rights").write_bytes(damage)
-    noted = Rights(tmp_path / "rights", 60.0)
+    noted = Grants(tmp_path / "rights", 60.0)
     assert noted.latest() == {}
     noted.note(FILE, 0, 1, 3)
     noted.close()
-    again = Rights(tmp_path / "rights", 60.0)
+    again = Grants(tmp_path / "rights", 60.0)
     assert again.latest() == {FILE: [(0, 1, 3)]}
     again.close()
 
 
 def test_what_is_old_is_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    noted = Rights(tmp_path / "rights", 60.0)
+    noted = Grants(tmp_path / "rights", 60.0)
     noted.note(FILE, 0, 1, 3)
     size = (tmp_path / "rights").stat().st_size
-    monkeypatch.setattr(rights, "COMPACT_BYTES", 0)
+    monkeypatch.setattr(grants, "COMPACT_BYTES", 0)
     noted.look()
     assert noted.latest() == {FILE: [(0, 1, 3)]}
     noted._kept = -1.0

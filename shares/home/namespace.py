@@ -11,11 +11,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 
-from homeserver.shares.content import Content
-from homeserver.shares.promises import Promises
-from homeserver.shares.session import Session
-from homeserver.shares.shelf import ShareRecord
-from homeserver.shares.tree import Tree
+from shares.home.block_store import BlockStore
+from shares.home.promises import Promises
+from shares.home.session import NodeSession
+from shares.home.terms import ShareRecord
+from shares.home.tree import Tree
 from shares.node import Attributes, Entry, Made, OwnFolder, Unmade
 from shares.protocol import ATTRIBUTES, HOME, Directory, FileId
 
@@ -29,17 +29,17 @@ class Naming(ABC):
     tree: Tree
     promises: Promises
     directory: Directory
-    content: Content
+    content: BlockStore
 
     @abstractmethod
     def _no_more(self, file: FileId) -> None:
         """With the lock: the file is gone for good."""
 
     @abstractmethod
-    def _current(self, session: Session, attributes: Attributes) -> Attributes:
+    def _current(self, session: NodeSession, attributes: Attributes) -> Attributes:
         """With the latest size and times, wherever they are."""
 
-    def lookup(self, session: Session, parent: FileId, name: bytes) -> Entry:
+    def lookup(self, session: NodeSession, parent: FileId, name: bytes) -> Entry:
         mark = self.promises.asked(session, parent)
         entry = self.tree.lookup(parent, name)
         while self.promises.call_back(session, entry.attributes.file):
@@ -49,14 +49,14 @@ class Naming(ABC):
         steady = self.promises.steady(mark, parent)
         return Entry(name, attributes, valid=self.lease if steady else 0.0)
 
-    def attributes(self, session: Session, file: FileId) -> Attributes:
+    def attributes(self, session: NodeSession, file: FileId) -> Attributes:
         mark = self.promises.asked(session)
         self.promises.call_back(session, file)
         found = self.tree.attributes(file)
         kept = self.promises.told(session, mark, [file])
         return self._promised(self._current(session, found), kept)
 
-    def settled(self, session: Session, file: FileId) -> Attributes | None:
+    def settled(self, session: NodeSession, file: FileId) -> Attributes | None:
         """Its attributes, where no node has to be asked for them and home can promise them."""
         mark = self.promises.asked(session)
         try:
@@ -70,7 +70,7 @@ class Naming(ABC):
                 return None
             return replace(self.content.known(found), valid=self.lease)
 
-    def entries(self, session: Session, folder: FileId, most: int) -> list[Entry]:
+    def entries(self, session: NodeSession, folder: FileId, most: int) -> list[Entry]:
         """Sizes of files that are being written elsewhere are as home last had them."""
         mark = self.promises.asked(session, folder)
         entries = self.tree.entries(folder, most)
@@ -94,7 +94,7 @@ class Naming(ABC):
 
     def make(
         self,
-        session: Session,
+        session: NodeSession,
         parent: FileId,
         name: bytes,
         make: Callable[[], Entry],
@@ -107,7 +107,7 @@ class Naming(ABC):
                 self.content.changed(entry.attributes)
         return self._made(session, parent, entry)
 
-    def _made(self, session: Session, parent: FileId, entry: Entry) -> Made:
+    def _made(self, session: NodeSession, parent: FileId, entry: Entry) -> Made:
         """What the node that made it may keep of it."""
         with suppress(OSError):  # another node took it away again
             found = self.lookup(session, parent, entry.name)
@@ -119,7 +119,7 @@ class Naming(ABC):
             own.append(self._own(session, entry.attributes.file))
         return Made(entry, folder, empty, tuple(each for each in own if each is not None))
 
-    def _own(self, session: Session, folder: FileId) -> OwnFolder | None:
+    def _own(self, session: NodeSession, folder: FileId) -> OwnFolder | None:
         """The folder, if the node may make files in it by itself from now on."""
         if self.record.log == "sync" or not self.promises.own(session, folder):
             return None
@@ -128,14 +128,14 @@ class Naming(ABC):
         except OSError:
             return None
 
-    def _folder(self, session: Session, folder: FileId) -> Attributes | None:
+    def _folder(self, session: NodeSession, folder: FileId) -> Attributes | None:
         """Of one in which the node has changed a name."""
         try:
             return self.attributes(session, folder)
         except OSError:  # another node took it away
             return None
 
-    def _empty(self, session: Session, entry: Entry) -> bool:
+    def _empty(self, session: NodeSession, entry: Entry) -> bool:
         """Whether it is a folder without names, and the node is told of the first one."""
         folder = entry.attributes.file
         if not stat.S_ISDIR(entry.attributes.mode):
@@ -145,7 +145,7 @@ class Naming(ABC):
             return not self.tree.entries(folder, 1) and self.promises.steady(mark, folder)
         return False
 
-    def unlink(self, session: Session, parent: FileId, name: bytes) -> Unmade:
+    def unlink(self, session: NodeSession, parent: FileId, name: bytes) -> Unmade:
         with self.promises.changing(session, (parent, name)) as changed:
             file = self.tree.unlink(parent, name)
             changed.append((file, None))
@@ -154,7 +154,7 @@ class Naming(ABC):
         folder = self._folder(session, parent)
         return Unmade(folder, left if left is not None and left.links else None)
 
-    def remove_folder(self, session: Session, parent: FileId, name: bytes) -> Unmade:
+    def remove_folder(self, session: NodeSession, parent: FileId, name: bytes) -> Unmade:
         with self.promises.changing(session, (parent, name)) as changed:
             self._settle_folder(session, parent, name)
             folder = self.tree.remove_folder(parent, name)
@@ -162,14 +162,14 @@ class Naming(ABC):
             changed.append((folder, None))
         return Unmade(self._folder(session, parent))
 
-    def _settle_folder(self, session: Session, parent: FileId, name: bytes) -> None:
+    def _settle_folder(self, session: NodeSession, parent: FileId, name: bytes) -> None:
         """Whether what has that name, if anything has, is an empty folder is known after this."""
         with suppress(OSError):
             self.promises.call_back(session, self.tree.lookup(parent, name).attributes.file)
 
     def rename(
         self,
-        session: Session,
+        session: NodeSession,
         parent: FileId,
         name: bytes,
         new_parent: FileId,

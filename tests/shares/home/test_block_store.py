@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from homeserver.shares import Tree, WriteLog
-from homeserver.shares.content import Content
+from shares.home import Tree, WriteLog
+from shares.home.block_store import BlockStore
 from shares.node import ROOT, Changes, Extent
 from shares.protocol import ATTRIBUTES, BLOCK, FileId, Log
 
@@ -23,7 +23,7 @@ class World:
         (self.root / "file").touch()
         self.tree = Tree(self.root, folder / "index")
         self.log = WriteLog(folder / "log")
-        self.content = Content("photos", self.tree, self.log, threading.RLock())
+        self.content = BlockStore("photos", self.tree, self.log, threading.RLock())
         self.file: FileId = self.tree.lookup(ROOT, b"file").attributes.file
         self.tree.open(self.file, writes=True)
 

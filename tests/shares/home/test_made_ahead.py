@@ -18,7 +18,7 @@ import pytest
 from shares.node import ROOT, Changes, Node
 from shares.protocol import FileId
 from tests.homeserver.shares.conftest import Home, Member
-from tests.homeserver.shares.test_promises import remembering
+from tests.shares.home.test_promises import remembering
 from tests.waiting import eventually
 
 UID, GID = os.getuid(), os.getgid()

@@ -26,7 +26,7 @@ class Grace:
         had: Mapping[FileId, Sequence[tuple[int, int, int]]],
     ) -> None:
         """awaited: nodes that were there when home ended; seconds: for how long; had: of which
-        blocks home has the content, and under which grants that was written (`Rights`)"""
+        blocks home has the content, and under which grants that was written (`Grants`)"""
         self._lock = threading.Lock()
         self._awaited = set(awaited)
         self._until = time.monotonic() + seconds

@@ -35,7 +35,7 @@ COMPACT_BYTES = 1 << 20
 _Run = tuple[FileId, int, int]
 
 
-class Rights:
+class Grants:
     """Of one share. Survives the end of the process; what a power cut takes of it, it takes of the
     content as well. Thread-safe.
     """

@@ -15,16 +15,16 @@ import threading
 from dataclasses import replace
 from time import monotonic
 
-from homeserver.shares.tree import Tree
-from homeserver.shares.writelog import WriteLog, Written
 from satchel.errors import NO_ROOM, IntegrityError
+from shares.home.tree import Tree
+from shares.home.write_log import WriteLog, Written
 from shares.node import Attributes, Changes, Extent, Restored
 from shares.protocol import ATTRIBUTES, BLOCK, FileId, Log
 
 logger = logging.getLogger(__name__)
 
 
-class Content:
+class BlockStore:
     """Who calls holds the share's lock, but for `sync` and `save`, which take it themselves.
 
     restored: what became of the log's records that were replayed, in replay_seconds

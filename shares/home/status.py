@@ -9,8 +9,8 @@ from collections import Counter
 from dataclasses import asdict
 from typing import Any
 
-from homeserver.shares.session import Session
-from homeserver.shares.share import Share
+from shares.home.session import NodeSession
+from shares.home.share import Share
 from shares.protocol import BLOCK, HOME, NodeId
 
 HOTTEST = 20
@@ -98,7 +98,7 @@ def _home(share: Share, behind: tuple[int, float]) -> dict[str, Any]:
     }
 
 
-def _node(session: Session, behind: tuple[int, float]) -> dict[str, Any]:
+def _node(session: NodeSession, behind: tuple[int, float]) -> dict[str, Any]:
     return {
         "node": int(session.node),
         "name": session.name,

@@ -40,7 +40,7 @@ def test_what_goes_wrong_in_one_look_does_not_keep_lost_nodes(
 
 def test_a_node_has_so_many_locks_and_no_more(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """A guest took as many as it liked, and each made the next one of anybody slower."""
-    monkeypatch.setattr("homeserver.shares.locks.LIMIT", 10)
+    monkeypatch.setattr("shares.home.locks.LIMIT", 10)
     home.add()
     one, two = home.join("one").node, home.join("two").node
     entry, made = one.create(ROOT, b"file", 0o644, READ_WRITE, os.getuid(), os.getgid())
@@ -133,7 +133,7 @@ def test_a_node_that_asks_too_much_at_once_is_heard_no_more(
 ) -> None:
     """Any number of calls waited for their turn, in home's memory. And a conversation that home
     had ended was never over: the node came back to it again and again, and was waited for."""
-    monkeypatch.setattr("homeserver.shares.session.UNDER_WAY", 30)
+    monkeypatch.setattr("shares.home.session.UNDER_WAY", 30)
     home.add()
     two, one = home.join("two"), home.join("one")
     file = one.node.create(ROOT, b"file", 0o644, READ_WRITE, os.getuid(), os.getgid())[0]
@@ -143,14 +143,14 @@ def test_a_node_that_asks_too_much_at_once_is_heard_no_more(
         call = codec.encode_call("attributes", [file.attributes.file])
         for _ in range(100):
             one.membership.post(call, lambda _: None)
-        assert eventually(lambda: bool(home.share.sessions[one.node.hub.node].duplex.ended))
+        assert eventually(lambda: bool(home.share.sessions[one.node.hub.node].channel.ended))
     assert two.node.attributes(file.attributes.file, None).size == 0
     one.gone = True
 
 
 def test_so_many_wait_for_locks_and_no_more(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each has a thread at home."""
-    monkeypatch.setattr("homeserver.shares.session.LOCK_WAITS", 10)
+    monkeypatch.setattr("shares.home.session.LOCK_WAITS", 10)
     home.add()
     one, two = home.join("one"), home.join("two").node
     entry, handle = two.create(ROOT, b"file", 0o644, READ_WRITE, os.getuid(), os.getgid())

@@ -24,18 +24,18 @@ from pathlib import Path
 from time import monotonic, time_ns
 from typing import Any
 
-from homeserver.shares.content import Content
-from homeserver.shares.durable import Durable
-from homeserver.shares.grace import Grace
-from homeserver.shares.locks import Locks
-from homeserver.shares.makings import Makings
-from homeserver.shares.own_folders import GivenIds
-from homeserver.shares.promises import Promises, Recall
-from homeserver.shares.rights import ALL, Rights
-from homeserver.shares.session import Session
-from homeserver.shares.shelf import ShareRecord
-from homeserver.shares.tree import Tree
-from homeserver.shares.writelog import WriteLog
+from shares.home.block_store import BlockStore
+from shares.home.creations import Makings
+from shares.home.grace import Grace
+from shares.home.grants import ALL, Grants
+from shares.home.group_commit import GroupCommit
+from shares.home.locks import Locks
+from shares.home.own_folders import GivenIds
+from shares.home.promises import Promises, Recall
+from shares.home.session import NodeSession
+from shares.home.terms import ShareRecord
+from shares.home.tree import Tree
+from shares.home.write_log import WriteLog
 from shares.node import LOSSES_KEPT, Attributes, Changes, Made, Opened, Restored, TakenOver
 from shares.protocol import (
     ATTRIBUTES,
@@ -103,7 +103,7 @@ class Share(Makings):
         *,
         lease: float,
         awaited: Iterable[NodeId] = (),
-        gone: Callable[[Session], None] = lambda session: None,
+        gone: Callable[[NodeSession], None] = lambda session: None,
     ) -> None:
         """awaited: nodes that were there when home ended; gone: is told of each that is lost.
 
@@ -116,17 +116,17 @@ class Share(Makings):
         self.locks = Locks()
         self.promises = Promises()
         self.ids = GivenIds()
-        self.sessions: dict[int, Session] = {}
+        self.sessions: dict[int, NodeSession] = {}
         # Greater than what any earlier directory of this share has counted to.
         self.directory = Directory(base=time_ns() // 1000)
         self.lock = threading.RLock()
-        self.content = Content(record.name, self.tree, self.log, self.lock)
+        self.content = BlockStore(record.name, self.tree, self.log, self.lock)
         self._taken_over: deque[tuple[float, TakenOver]] = deque(maxlen=LOSSES_KEPT)
         self._tokens = itertools.count(1)
-        self._waiting: dict[Token, tuple[Session | None, Callable[[Any], None]]] = {}
+        self._waiting: dict[Token, tuple[NodeSession | None, Callable[[Any], None]]] = {}
         self.since: dict[tuple[FileId, int], float] = {}
-        self._durable = Durable(self.log, record.name)
-        self.rights = Rights(folder / "rights", lease * BROUGHT_LEASES)
+        self._durable = GroupCommit(self.log, record.name)
+        self.rights = Grants(folder / "rights", lease * BROUGHT_LEASES)
         self.grace = Grace(awaited, lease * MARGIN, self.rights.latest())
         self._gone = gone
         for file in self.log.files():
@@ -151,12 +151,12 @@ class Share(Makings):
 
     # Sessions.
 
-    def join(self, session: Session) -> None:
+    def join(self, session: NodeSession) -> None:
         with self.lock:
             self.sessions[session.node] = session
             self.promises.joined(session)
 
-    def lost(self, session: Session, why: str) -> None:
+    def lost(self, session: NodeSession, why: str) -> None:
         """The node is no more: what it had is home's, with what the log says. Harmless the second
         time."""
         with self.lock:
@@ -180,7 +180,7 @@ class Share(Makings):
         if not self._closing.is_set():
             self._gone(session)
 
-    def _note(self, session: Session, why: str, restored: Restored) -> None:
+    def _note(self, session: NodeSession, why: str, restored: Restored) -> None:
         """What the owner of a node that was lost may have to know."""
         about = (self.name, session.node, session.name, why)
         if session.left or self._closing.is_set():
@@ -201,7 +201,7 @@ class Share(Makings):
 
     def request(
         self,
-        session: Session,
+        session: NodeSession,
         message: Message,
         arrived: Callable[[Message], None],
         failed: Callable[[OSError], None],
@@ -272,7 +272,7 @@ class Share(Makings):
         except ValueError as error:
             failed(OSError(errno.EINVAL, str(error)))
 
-    def _answered(self, session: Session, number: int, message: Message) -> None:
+    def _answered(self, session: NodeSession, number: int, message: Message) -> None:
         try:
             with self.lock:
                 if self.sessions.get(session.node) is session:
@@ -280,7 +280,7 @@ class Share(Makings):
         except ValueError as error:
             self.lost(session, f"it says what cannot be meant: {error}")
 
-    def _expect(self, reply: Callable[[Any], None], session: Session | None = None) -> int:
+    def _expect(self, reply: Callable[[Any], None], session: NodeSession | None = None) -> int:
         """A token for a request; of a session's, `reply` gets an OSError when that is lost."""
         token = next(self._tokens)
         self._waiting[token] = session, reply
@@ -372,12 +372,12 @@ class Share(Makings):
 
     # Attributes and open files.
 
-    def change(self, session: Session, file: FileId, changes: Changes) -> Attributes:
+    def change(self, session: NodeSession, file: FileId, changes: Changes) -> Attributes:
         with self.promises.changing(session, (file, None)):
             changed = self._change(session, file, changes)
         return self.settled(session, file) or changed
 
-    def _change(self, session: Session, file: FileId, changes: Changes) -> Attributes:
+    def _change(self, session: NodeSession, file: FileId, changes: Changes) -> Attributes:
         times_or_size = (changes.size, changes.accessed, changes.modified) != (None, None, None)
         if not times_or_size or not stat.S_ISREG(self.tree.attributes(file).mode):
             changed = self.tree.change(file, changes)
@@ -403,7 +403,7 @@ class Share(Makings):
                     self.rights.note(file, first, ALL, grant)
         return changed
 
-    def _current(self, session: Session, attributes: Attributes) -> Attributes:
+    def _current(self, session: NodeSession, attributes: Attributes) -> Attributes:
         """With the latest size and times, wherever they are."""
         file = attributes.file
         done: queue.SimpleQueue[object] = queue.SimpleQueue()
@@ -426,7 +426,7 @@ class Share(Makings):
 
     # Open files.
 
-    def open(self, session: Session, file: FileId, writes: bool, cut: bool) -> Opened:
+    def open(self, session: NodeSession, file: FileId, writes: bool, cut: bool) -> Opened:
         self.tree.open(file, writes)
         if cut:
             try:
@@ -438,7 +438,7 @@ class Share(Makings):
 
     def create(
         self,
-        session: Session,
+        session: NodeSession,
         parent: FileId,
         name: bytes,
         mode: int,
@@ -453,7 +453,9 @@ class Share(Makings):
         entry = replace(made.entry, attributes=opened.attributes)
         return replace(made, entry=entry), opened
 
-    def _opened(self, session: Session, file: FileId, writes: bool, *, cut: bool = False) -> Opened:
+    def _opened(
+        self, session: NodeSession, file: FileId, writes: bool, *, cut: bool = False
+    ) -> Opened:
         """The node has it open in the tree; now in the directory."""
         done: queue.SimpleQueue[Admitted | OSError] = queue.SimpleQueue()
         with self.lock:
@@ -483,7 +485,7 @@ class Share(Makings):
         found = [record.terms(os.fsdecode(path)) for path in paths]
         return min(found, key=lambda terms: terms[1], default=(record.policy, record.relaxation))
 
-    def close_file(self, session: Session, file: FileId) -> None:
+    def close_file(self, session: NodeSession, file: FileId) -> None:
         with self.lock:
             # Who could not open it has perhaps copies of it all the same.
             self._act(self.directory.close(session.node, file, monotonic()))
@@ -492,13 +494,13 @@ class Share(Makings):
                 self._closed(session, file)
                 self.promises.written(session, file)
 
-    def written(self, session: Session, file: FileId) -> None:
+    def written(self, session: NodeSession, file: FileId) -> None:
         with self.lock:
             self.promises.written(session, file)
             if self.directory.native(file) == session.node:
                 self._finish(file, session)  # all of it is here, and stays so until it is opened
 
-    def _closed(self, session: Session, file: FileId) -> None:
+    def _closed(self, session: NodeSession, file: FileId) -> None:
         """With the lock: the node has it open no more."""
         if not any(file in other.opened for other in self.sessions.values()):
             self._finish(file, session)
@@ -509,7 +511,7 @@ class Share(Makings):
         self._act(self.directory.forget(file, monotonic()))
         self.content.forget(file)
 
-    def _finish(self, file: FileId, closes: Session | None = None) -> None:
+    def _finish(self, file: FileId, closes: NodeSession | None = None) -> None:
         """With the lock; not waited for, because no program waits for the change. closes: who
         remembers nothing of it."""
         if self.content.finish(file):

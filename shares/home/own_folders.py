@@ -14,7 +14,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from homeserver.shares.session import Session
+from shares.home.session import NodeSession
 from shares.protocol import FileId, NodeId
 
 IDS = 1024
@@ -34,11 +34,11 @@ class OwnFolders:
     """Of one share. Not thread-safe: its promises have a lock."""
 
     def __init__(self) -> None:
-        self._owners: dict[FileId, Session] = {}
-        self._count: Counter[Session] = Counter()
+        self._owners: dict[FileId, NodeSession] = {}
+        self._count: Counter[NodeSession] = Counter()
         self._called: Counter[FileId] = Counter()
 
-    def give(self, session: Session, folder: FileId) -> bool:
+    def give(self, session: NodeSession, folder: FileId) -> bool:
         """Whether it is the node's own now. Not while an owner is being called back: that it has
         answered would be taken for the end of this, too."""
         if self._called[folder] or self._count[session] >= FOLDERS:
@@ -48,10 +48,12 @@ class OwnFolders:
             self._count[session] += 1
         return self._owners[folder] is session
 
-    def owns(self, session: Session, folder: FileId) -> bool:
+    def owns(self, session: NodeSession, folder: FileId) -> bool:
         return self._owners.get(folder) is session
 
-    def others(self, session: Session, folders: Iterable[FileId]) -> list[tuple[Session, FileId]]:
+    def others(
+        self, session: NodeSession, folders: Iterable[FileId]
+    ) -> list[tuple[NodeSession, FileId]]:
         """Owners but for this one, each with the folder."""
         found = {folder: self._owners.get(folder, session) for folder in folders}
         return [(owner, folder) for folder, owner in found.items() if owner is not session]
@@ -60,7 +62,7 @@ class OwnFolders:
         """Its owner is called back; `called` comes when that has answered, or is no more."""
         self._called[folder] += 1
 
-    def called(self, owner: Session, folder: FileId) -> None:
+    def called(self, owner: NodeSession, folder: FileId) -> None:
         self._called[folder] -= 1
         if not self._called[folder]:
             del self._called[folder]
@@ -72,7 +74,7 @@ class OwnFolders:
         if folder in self._owners:
             self._drop(folder)
 
-    def lost(self, session: Session) -> None:
+    def lost(self, session: NodeSession) -> None:
         for folder in [folder for folder, owner in self._owners.items() if owner is session]:
             self._drop(folder)
 

@@ -17,8 +17,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
-from homeserver.shares.own_folders import OwnFolders
-from homeserver.shares.session import Session
+from shares.home.own_folders import OwnFolders
+from shares.home.session import NodeSession
 from shares.node import EVERYTHING, Marks
 from shares.protocol import FileId
 
@@ -50,7 +50,7 @@ class _Known:
 class Recall:
     """Nodes that are being called back."""
 
-    def __init__(self, told: Iterable[tuple[Session, Key]]) -> None:
+    def __init__(self, told: Iterable[tuple[NodeSession, Key]]) -> None:
         """Never waits."""
         self._done = threading.Semaphore(0)
         self._count = 0
@@ -58,7 +58,7 @@ class Recall:
             self._count += 1
             session.tell_stale(file, name, self._done.release)
 
-    def disown(self, owner: Session, folder: FileId, done: Callable[[], None]) -> None:
+    def disown(self, owner: NodeSession, folder: FileId, done: Callable[[], None]) -> None:
         """Call back the owner of a folder as well. Never waits."""
 
         def over() -> None:
@@ -86,17 +86,17 @@ class Promises:
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
-        self._sessions: dict[Session, _Known] = {}
+        self._sessions: dict[NodeSession, _Known] = {}
         self._changing: Counter[FileId] = Counter()
         self._marks = Marks()
         self._own = OwnFolders()
 
-    def joined(self, session: Session) -> None:
+    def joined(self, session: NodeSession) -> None:
         """From now on the node may be told."""
         with self._lock:
             self._sessions[session] = _Known()
 
-    def asked(self, session: Session, folder: FileId | None = None) -> int:
+    def asked(self, session: NodeSession, folder: FileId | None = None) -> int:
         """Home is about to look at something for the node; at names in that folder. A word for
         `told`."""
         if folder is not None:
@@ -106,7 +106,7 @@ class Promises:
         with self._lock:
             return self._marks.now
 
-    def told(self, session: Session, mark: int, files: Collection[FileId]) -> set[FileId]:
+    def told(self, session: NodeSession, mark: int, files: Collection[FileId]) -> set[FileId]:
         """Home has looked at attributes of these files and folders after that mark: of which the
         node may keep what it was told. Whatever it keeps, it is called back."""
         with self._lock:
@@ -122,7 +122,7 @@ class Promises:
             session.tell_stale(EVERYTHING, None, lambda: self._flushed(known))
         return kept
 
-    def _known(self, session: Session) -> _Known:
+    def _known(self, session: NodeSession) -> _Known:
         """One that is no more gets its answer no more, and is not put down."""
         return self._sessions.get(session) or _Known()
 
@@ -131,7 +131,7 @@ class Promises:
             known.flushing -= 1
 
     @contextmanager
-    def changing(self, session: Session, *keys: Key) -> Iterator[list[Key]]:
+    def changing(self, session: NodeSession, *keys: Key) -> Iterator[list[Key]]:
         """The block changes that for a node. Before it, and after it again, the other nodes are
         called back and waited for. What turns out to be changed as well is added to the list."""
         changed = list(keys)
@@ -151,12 +151,12 @@ class Promises:
 
     # Folders of a node's own.
 
-    def makes_ahead(self, session: Session) -> None:
+    def makes_ahead(self, session: NodeSession) -> None:
         """The node is given folders of its own from now on."""
         with self._lock:
             self._known(session).ahead = True
 
-    def own(self, session: Session, folder: FileId) -> bool:
+    def own(self, session: NodeSession, folder: FileId) -> bool:
         """Whether the folder is the node's own now: no other one knows anything about it, nor is it
         being changed."""
         with self._lock:
@@ -169,13 +169,13 @@ class Promises:
                 self._marks.changed([folder])
             return given
 
-    def made(self, session: Session, folder: FileId) -> bool:
+    def made(self, session: NodeSession, folder: FileId) -> bool:
         """The node has made a file in it by itself; whether it may, because it is its own."""
         with self._lock:
             self._marks.changed([folder])
             return self._own.owns(session, folder)
 
-    def call_back(self, session: Session, *folders: FileId) -> bool:
+    def call_back(self, session: NodeSession, *folders: FileId) -> bool:
         """No other node makes anything in these by itself any more, and what they made home has.
         Waits. Whether there were such nodes."""
         with self._lock:
@@ -184,14 +184,14 @@ class Promises:
         recall.wait()
         return called
 
-    def _disown(self, recall: Recall, session: Session, folders: Iterable[FileId]) -> bool:
+    def _disown(self, recall: Recall, session: NodeSession, folders: Iterable[FileId]) -> bool:
         others = self._own.others(session, folders)
         for owner, folder in others:
             self._own.calling(folder)
             recall.disown(owner, folder, partial(self._disowned, owner, folder))
         return bool(others)
 
-    def _disowned(self, owner: Session, folder: FileId) -> None:
+    def _disowned(self, owner: NodeSession, folder: FileId) -> None:
         with self._lock:
             self._own.called(owner, folder)
 
@@ -202,7 +202,7 @@ class Promises:
 
     # Files that are written.
 
-    def writing(self, session: Session, file: FileId) -> Recall:
+    def writing(self, session: NodeSession, file: FileId) -> Recall:
         """The node is about to be allowed to write a file, until it has `written`. The other nodes
         are called back, and have to be waited for; those that have it open follow block -1. With
         the share's lock."""
@@ -214,7 +214,7 @@ class Promises:
             self._begin([file])
             return self._recall(session, [(file, None)], but=file)
 
-    def written(self, session: Session, file: FileId) -> None:
+    def written(self, session: NodeSession, file: FileId) -> None:
         """It writes no more. Harmless where it did not."""
         with self._lock:
             known = self._known(session)
@@ -222,25 +222,25 @@ class Promises:
                 known.writes.discard(file)
                 self._end([file])
 
-    def writes(self, session: Session, file: FileId) -> bool:
+    def writes(self, session: NodeSession, file: FileId) -> bool:
         with self._lock:
             known = self._sessions.get(session)
             return known is not None and file in known.writes
 
-    def recall(self, session: Session | None, file: FileId) -> None:
+    def recall(self, session: NodeSession | None, file: FileId) -> None:
         """The attributes are others, by nobody's doing: who knows them is called back, but for that
         session."""
         with self._lock:
             self._marks.changed([file])
             self._recall(session, [(file, None)])
 
-    def known(self, session: Session) -> int:
+    def known(self, session: NodeSession) -> int:
         """How many files and folders the node may know."""
         with self._lock:
             known = self._known(session)
             return len(known.files) + len(known.folders)
 
-    def lost(self, session: Session) -> None:
+    def lost(self, session: NodeSession) -> None:
         """The node is no more."""
         with self._lock:
             known = self._sessions.pop(session, None)
@@ -270,7 +270,7 @@ class Promises:
                 del self._changing[file]
 
     def _recall(
-        self, session: Session | None, keys: list[Key], but: FileId | None = None
+        self, session: NodeSession | None, keys: list[Key], but: FileId | None = None
     ) -> Recall:
         """but: not those that have this file open."""
         told = []

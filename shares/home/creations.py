@@ -8,10 +8,10 @@ import errno
 from abc import abstractmethod
 from dataclasses import replace
 
-from homeserver.shares.grace import Grace
-from homeserver.shares.naming import Naming
-from homeserver.shares.own_folders import IDS, GivenIds
-from homeserver.shares.session import Session
+from shares.home.grace import Grace
+from shares.home.namespace import Naming
+from shares.home.own_folders import IDS, GivenIds
+from shares.home.session import NodeSession
 from shares.node import Made, Making, Opened
 from shares.protocol import FileId
 
@@ -19,15 +19,17 @@ from shares.protocol import FileId
 class Makings(Naming):
     """The part of a share that is about that. Thread-safe. Raises OSError."""
 
-    sessions: dict[int, Session]
+    sessions: dict[int, NodeSession]
     ids: GivenIds
     grace: Grace
 
     @abstractmethod
-    def _opened(self, session: Session, file: FileId, writes: bool, *, cut: bool = False) -> Opened:
+    def _opened(
+        self, session: NodeSession, file: FileId, writes: bool, *, cut: bool = False
+    ) -> Opened:
         """The node has it open in the tree; now in the directory."""
 
-    def give_ids(self, session: Session) -> tuple[FileId, int]:
+    def give_ids(self, session: NodeSession) -> tuple[FileId, int]:
         """For files that the node makes by itself. Raises OSError where it is to make none so."""
         if self.record.log == "sync":
             raise OSError(errno.EOPNOTSUPP, "what is made in this share is durable before")
@@ -36,7 +38,7 @@ class Makings(Naming):
         self.promises.makes_ahead(session)
         return first, IDS
 
-    def made_ahead(self, session: Session, making: Making) -> tuple[Made, Opened]:
+    def made_ahead(self, session: NodeSession, making: Making) -> tuple[Made, Opened]:
         """What the node has made in a folder of its own. Waits for nobody: no other one knows of
         the folder."""
         if not (
@@ -52,7 +54,7 @@ class Makings(Naming):
         entry = replace(made.entry, attributes=opened.attributes)
         return replace(made, entry=entry, own=()), opened
 
-    def made_again(self, session: Session, making: Making) -> int:
+    def made_again(self, session: NodeSession, making: Making) -> int:
         """What an earlier membership of the node's has perhaps not heard of. Home goes on without a
         file that others have taken away since, or whose name they have taken."""
         file, node = making.file, session.node

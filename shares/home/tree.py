@@ -21,8 +21,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from homeserver.shares.index import Index
-from homeserver.shares.native import RENAME_EXCHANGE, RENAME_NOREPLACE, Status, rename, status
+from shares.home.index import Index
+from shares.home.system_calls import RENAME_EXCHANGE, RENAME_NOREPLACE, Status, rename, status
 from shares.node import ROOT, Attributes, Changes, Entry, Extent, Making, Usage
 from shares.protocol import FileId
 

@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from homeserver.shares.native import Status
 from satchel.errors import IntegrityError, UnsupportedError
+from shares.home.system_calls import Status
 from shares.node import ROOT
 from shares.protocol import FileId
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from homeserver.shares import WriteLog, writelog
 from satchel.errors import UnsupportedError
+from shares.home import WriteLog, write_log
 from shares.protocol import BLOCK, FileId
 from tests.chunkstore.mounts import fill, tmpfs
 from tests.needs import requires
@@ -153,7 +153,7 @@ def test_what_is_no_log_is_kept_aside_and_a_newer_one_refused(tmp_path: Path) ->
 
 
 def test_a_log_that_is_over_takes_no_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writelog, "COMPACT_BYTES", 200_000)
+    monkeypatch.setattr(write_log, "COMPACT_BYTES", 200_000)
     log = WriteLog(tmp_path / "log")
     for number in range(1000):
         log.append(FILE, number % 50, 0, bytes([number % 251]) * BLOCK)
@@ -199,7 +199,7 @@ def test_a_process_that_is_killed_loses_nothing_that_it_appended(tmp_path: Path)
     code = """
 import sys
 from pathlib import Path
-from homeserver.shares import WriteLog
+from shares.home import WriteLog
 log = WriteLog(Path(sys.argv[1]))
 for number in range(10**6):
     log.append(7, number, 3, b"%d" % number)
@@ -222,7 +222,7 @@ for number in range(10**6):
 def test_restoring_a_hundred_operations_says_how_long_it_took(
     tmp_path: Path, record_property: Any
 ) -> None:
-    from homeserver.shares import Share, ShareRecord
+    from shares.home import Share, ShareRecord
 
     root = tmp_path / "shared"
     root.mkdir()
