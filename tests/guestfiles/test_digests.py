@@ -7,8 +7,8 @@ import struct
 
 import pytest
 
-from replay.share_names import call_digest, changes
-from replay.share_requests import IN_HEADER, Opcode, Request
+from guestfiles.digests import call_digest, changes
+from guestfiles.kernel import IN_HEADER, Opcode, Request
 
 ATIME, MTIME, ATIME_NOW, MTIME_NOW = 1 << 4, 1 << 5, 1 << 7, 1 << 8
 

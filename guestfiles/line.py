@@ -21,8 +21,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from replay.channel import AgentChannel
-from replay.share_requests import (
+from guestfiles.kernel import (
     IN_HEADER,
     INTERRUPT_BIT,
     MESSAGE_LIMIT,
@@ -32,6 +31,7 @@ from replay.share_requests import (
     ShareMessageInvalid,
     error_reply,
 )
+from replay import AgentChannel
 from satchel.errors import UnavailableError
 
 logger = logging.getLogger(__name__)

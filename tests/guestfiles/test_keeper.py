@@ -13,15 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from homeserver.calls import keeper
-from replay.share_requests import IN_HEADER, OUT_HEADER, Opcode, Request
-from replay.shares import RECORD, Pieces
-from replica import Call, CallHost, CallName, Keeper
+from guestfiles import Call, CallHost, CallName, Keeper, keeper
+from guestfiles.kernel import IN_HEADER, OUT_HEADER, Opcode, Request
+from guestfiles.line import RECORD, Pieces
 from shares.node import LockKind
 from shares.protocol import FileId
 from tests.conftest import requires
-from tests.homeserver.calls.home import Home, add_line
-from tests.homeserver.calls.kernel import INIT, ROOT, Kernel
+from tests.guestfiles.home import Home, add_line
+from tests.guestfiles.kernel import INIT, ROOT, Kernel
 from tests.waiting import eventually
 
 pytestmark = requires("fuse")
@@ -325,7 +324,7 @@ def test_a_guest_that_takes_no_replies_is_read_no_further(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The host kept them all, however many the guest asked for."""
-    monkeypatch.setattr("replica.calls.UNDER_WAY_BYTES", 1 << 20)
+    monkeypatch.setattr("guestfiles.calls.UNDER_WAY_BYTES", 1 << 20)
     (home.papers / "letter").write_text("x" * 16384)
     guest = home.guest()
     file = guest.lookup("letter", 1)

@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from replay.share_names import call_digest
-from replay.share_requests import MESSAGE_LIMIT, OUT_HEADER, Request, ShareMessageInvalid
-from replica.call_counts import CallName
-from replica.calls import Call
+from guestfiles.calls import Call
+from guestfiles.counts import CallName
+from guestfiles.digests import call_digest
+from guestfiles.kernel import MESSAGE_LIMIT, OUT_HEADER, Request, ShareMessageInvalid
 from satchel.errors import IntegrityError
 from satchel.names import check_name
 

@@ -10,14 +10,14 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from homeserver.calls import CallDoor, CallKeeper, CallRecord
+from guestfiles import CallKeeper, CallRecord, MemberHost
+from guestfiles.kernel import Opcode
+from homeserver.call_door import CallDoor
 from homeserver.shares import Shares
-from replay.share_requests import Opcode
-from replica import MemberHost
 from satchel.ids import ReplicaId
 from shares.node import Buffer, Member, Node, open_file
-from surrogate.calls import DistantKeeper
-from tests.homeserver.calls.kernel import Kernel
+from surrogate.guests import distant_keeper
+from tests.guestfiles.kernel import Kernel
 from wire import Caller
 
 
@@ -63,7 +63,7 @@ class Home:
 
     def lent(self) -> Kernel:
         """The same, through the socket. The caller ends it."""
-        return Kernel(DistantKeeper(self.socket, ReplicaId("files-1")), None, 3_000_002)
+        return Kernel(distant_keeper(self.socket, ReplicaId("files-1")), None, 3_000_002)
 
     def _kernel(self, made: Kernel) -> Kernel:
         self.kernels.append(made)

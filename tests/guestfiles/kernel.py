@@ -10,9 +10,9 @@ import struct
 import threading
 from pathlib import Path
 
-from replay.share_requests import IN_HEADER, OUT_HEADER, Opcode
-from replay.shares import RECORD, Pieces
-from replica import CallHost, Keeper
+from guestfiles import CallHost, Keeper
+from guestfiles.kernel import IN_HEADER, OUT_HEADER, Opcode
+from guestfiles.line import RECORD, Pieces
 
 INIT = struct.pack("<IIII", 7, 38, 1 << 17, 0) + bytes(48)
 REQUEST = 2

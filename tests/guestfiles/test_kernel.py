@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replay import ShareMessageInvalid, SharesLine
-from replay.share_requests import IN_HEADER, Opcode, Request
+from guestfiles import ShareMessageInvalid, SharesLine
+from guestfiles.kernel import IN_HEADER, Opcode, Request
 from tests.waiting import eventually
 
 MARK = bytes(range(16))

@@ -11,16 +11,17 @@ from pathlib import Path
 
 import pytest
 
-import replica.shares
+import guestfiles.host
 from chunkstore import Store
+from guestfiles import SharesBusy, SharesUnserved
 from hypervisor import Boot, MachineSpec, QemuDriver
 from overlay import local_resolver
-from replica import Frozen, Replica, SharesBusy, SharesUnserved
+from replica import Frozen, Replica
 from satchel.ids import ReplicaId
 from tests.conftest import requires
+from tests.guestfiles.share_tree import WRITE, ShareTree
 from tests.hypervisor import guest
 from tests.replay.guest import HOLDER, SERVICE, SHARES, initial_files
-from tests.replay.share_tree import WRITE, ShareTree
 from tests.replica.machine import shell
 
 pytestmark = [
@@ -124,7 +125,7 @@ def test_shares_go_with_a_checkpoint_and_are_served_where_it_is_resumed(
 def what_is_under_way_holds_a_checkpoint_up(
     here: Replica, tree: ShareTree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(replica.shares, "SETTLE_SECONDS", 0.5)
+    monkeypatch.setattr(guestfiles.host, "SETTLE_SECONDS", 0.5)
     tree.hold = {WRITE}
     tree.waiting.clear()
     tree.held.clear()

@@ -17,16 +17,24 @@ from typing import cast
 
 import pytest
 
-from homeserver.calls import CallDoor, CallKeeper, CallRecord
+from guestfiles import (
+    CallHost,
+    CallKeeper,
+    CallRecord,
+    GuestOperations,
+    GuestShares,
+    MemberHost,
+    Served,
+    ShareHost,
+)
+from homeserver.call_door import CallDoor
 from homeserver.shares import Shares, ShareShelf
 from replay import AgentChannel, agent_program
-from replica import CallHost, GuestOperations, MemberHost, Served, ShareHost
-from replica.shares import GuestShares
 from satchel.ids import ReplicaId
 from shares.fuse import RelayedSession
 from shares.home import ShareRecord
 from shares.node import Buffer, Member, Operations
-from surrogate.calls import guest_calls
+from surrogate.guests import guest_calls
 from tests.conftest import requires
 from tests.shares.fuse.passthrough import Passthrough
 from wire import Caller

@@ -22,8 +22,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from replay.share_names import RELEASING
-from replay.share_requests import (
+from guestfiles.counts import CallCounts, CallName
+from guestfiles.digests import RELEASING
+from guestfiles.kernel import (
     IN_HEADER,
     OUT_HEADER,
     Opcode,
@@ -31,8 +32,7 @@ from replay.share_requests import (
     ShareMessageInvalid,
     error_reply,
 )
-from replay.shares import RECORD, Pieces
-from replica.call_counts import CallCounts, CallName
+from guestfiles.line import RECORD, Pieces
 
 logger = logging.getLogger(__name__)
 

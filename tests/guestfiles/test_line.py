@@ -15,9 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from replay import AgentChannel, AgentFailed, SharesLine, agent_program
+from guestfiles import SharesLine
+from replay import AgentChannel, agent_program
 from tests.conftest import requires
-from tests.replay.share_tree import READ, SETLKW, WRITE, ShareTree
+from tests.guestfiles.share_tree import READ, SETLKW, WRITE, ShareTree
 from tests.waiting import eventually
 
 pytestmark = requires("root", "fuse")
@@ -193,8 +194,3 @@ def test_a_task_that_splices_a_file_of_a_share_into_its_output(mounted: Mounted)
         splice = f"import os; os.splice(os.open({str(file)!r}, 0), 1, 7000)"
         status, output = mounted.channel.run([sys.executable, "-c", splice], 20)
         assert (status, output) == (0, b"content" * 1000)
-
-
-def test_a_guest_without_shares_has_no_host_for_them(channel: AgentChannel) -> None:
-    with pytest.raises(AgentFailed, match="no shares"):
-        channel.attach_shares(bytes(16))

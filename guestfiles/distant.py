@@ -4,7 +4,8 @@
 
 The conversation outlives its connections, so a client that moves is not noticed. When home has
 lost it, another one is begun, and what has no answer is asked again: a call that was done meanwhile
-is in the record, by its name.
+is in the record, by its name. What holds a conversation is handed in, because it is of another
+floor: `wire.Caller`.
 """
 
 from __future__ import annotations
@@ -15,36 +16,37 @@ import itertools
 import logging
 import secrets
 import threading
-from pathlib import Path
+from collections.abc import Callable
 
-from replay.share_requests import OUT_HEADER, Opcode, error_reply
-from replica import Answered, Call, CallHost, CallName
-from replica.call_messages import CallHello, decode_done, encode_call, welcomed
+from guestfiles.calls import Answered, Call
+from guestfiles.counts import CallName
+from guestfiles.kernel import OUT_HEADER, Opcode, error_reply
+from guestfiles.messages import CallHello, decode_done, encode_call, welcomed
 from satchel.errors import SatchelError
 from satchel.ids import ReplicaId
-from wire import Caller, PeerFailed, Reply
+from shares.node import Caller, Ends
 
 logger = logging.getLogger(__name__)
 
 AGAIN_SECONDS = 1.0
 """Before another conversation is begun."""
 
-
 TOLD_BYTES = 32 << 20
 """Replies that home has told and nobody has asked for yet; what is more is asked for."""
 
 
-def guest_calls(socket: Path, replica: ReplicaId) -> CallHost:
-    """Answers for the shares of that replica's guest. socket: the forwarded one."""
-    return CallHost(lambda: DistantKeeper(socket, replica))
-
-
 class DistantKeeper:
-    """See the module, and replica.Keeper. While home is not reached, what a guest asks waits."""
+    """See the module, and Keeper. While home is not reached, what a guest asks waits."""
 
-    def __init__(self, socket: Path, replica: ReplicaId) -> None:
-        """Begin to call."""
-        self._socket, self._replica = socket, replica
+    def __init__(
+        self,
+        call: Callable[[Ends], Caller],
+        replica: ReplicaId,
+        failed: type[SatchelError],
+    ) -> None:
+        """Begin to call. call: begins a conversation; failed: what it says where home could not do
+        what was asked of it, and the conversation goes on."""
+        self._begin, self._replica, self._refused = call, replica, failed
         self._lock = threading.RLock()
         self._numbers = itertools.count()
         self._pending: dict[int, tuple[Call, Answered]] = {}  # in the order in which it was asked
@@ -110,7 +112,7 @@ class DistantKeeper:
         caller.close()
 
     def _call(self) -> _Conversation:
-        return _Conversation(self, self._socket, self._replica)
+        return _Conversation(self, self._begin, self._replica)
 
     def _post(self, number: int, call: Call) -> None:
         self._caller.caller.duplex.post(
@@ -131,7 +133,7 @@ class DistantKeeper:
 
     def _failed(self, number: int, error: SatchelError) -> None:
         """Home cannot do it. Where the conversation is over, the next one asks."""
-        if isinstance(error, PeerFailed):
+        if isinstance(error, self._refused):
             logger.warning("%s", error)
             self._arrived(number, error_reply(0, errno.EIO))
 
@@ -154,12 +156,14 @@ class DistantKeeper:
 
 
 class _Conversation:
-    """One conversation; see wire.Ends."""
+    """One conversation. See shares.node.Ends."""
 
-    def __init__(self, keeper: DistantKeeper, socket: Path, replica: ReplicaId) -> None:
+    def __init__(
+        self, keeper: DistantKeeper, begin: Callable[[Ends], Caller], replica: ReplicaId
+    ) -> None:
         self._keeper, self._replica = keeper, replica
         self._name = f"c-{secrets.token_hex(16)}"
-        self.caller = Caller(socket, self, "home's keeper of calls")
+        self.caller = begin(self)
 
     def greet(self, received: int) -> bytes:
         return CallHello(self._replica, self._name, received).pack()
@@ -167,7 +171,7 @@ class _Conversation:
     def welcomed(self, hello: bytes) -> int:
         return welcomed(hello)
 
-    def arrived(self, payload: bytes, reply: Reply | None) -> None:
+    def arrived(self, payload: bytes, reply: Callable[[bytes], None] | None) -> None:
         """Home asks nothing, and tells what its own replica has asked."""
         if reply is None:
             self._keeper.tell(payload)

@@ -19,8 +19,8 @@ import threading
 from dataclasses import dataclass
 from pathlib import Path
 
-from replay.share_requests import MESSAGE_LIMIT
-from replica import CallName
+from guestfiles.counts import CallName
+from guestfiles.kernel import MESSAGE_LIMIT
 from satchel.files import sync_folder
 from satchel.record_file import RecordFile, RecordFormat
 

@@ -19,19 +19,14 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 
-from homeserver.calls.performer import Performer
-from homeserver.calls.record import CallRecord
-from replay.share_names import RELEASING, changes
-from replay.share_requests import (
-    IN_HEADER,
-    OUT_HEADER,
-    SILENT,
-    Opcode,
-    Request,
-    error_reply,
-)
-from replica import Answered, Call, CallName, Keeper, Served
-from replica.call_messages import Done
+from guestfiles.calls import Answered, Call, Keeper
+from guestfiles.counts import CallName
+from guestfiles.digests import RELEASING, changes
+from guestfiles.host import Served
+from guestfiles.kernel import IN_HEADER, OUT_HEADER, SILENT, Opcode, Request, error_reply
+from guestfiles.messages import Done
+from guestfiles.performer import Performer
+from guestfiles.record import CallRecord
 from satchel.errors import SatchelError
 
 logger = logging.getLogger(__name__)

@@ -10,10 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from homeserver.calls.door import CallDoor
-from homeserver.calls.keeper import CallKeeper
-from homeserver.calls.record import CallRecord
-from replica import ShareHost
+from guestfiles import CallKeeper, CallRecord, ShareHost
+from homeserver.call_door import CallDoor
 from satchel.errors import StateError
 from satchel.paths import call_socket
 

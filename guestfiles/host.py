@@ -21,8 +21,9 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Protocol, cast
 
-from replay import AgentChannel, SharesLine
-from replica.calls import CallHost, Calls
+from guestfiles.calls import CallHost, Calls
+from guestfiles.line import SharesLine
+from replay import AgentChannel
 from satchel.errors import UnavailableError, UnsupportedError
 from satchel.ids import OperationNumber
 from shares.fuse import RelayedSession

@@ -20,8 +20,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from replay.share_names import call_digest
-from replay.share_requests import Request
+from guestfiles.digests import call_digest
+from guestfiles.kernel import Request
 
 RECORD = struct.Struct("<IIQQ32s")
 _CALL, _READ, _READ_OVER = 1, 2, 3
@@ -31,7 +31,7 @@ _NO_DIGEST = bytes(32)
 @dataclass(frozen=True)
 class CallName:
     """What a call is known by at every replica. operation: in which it was made, from 1 on; count:
-    how often the same was asked before in it; digest: replay.share_names."""
+    how often the same was asked before in it; digest: guestfiles.digests."""
 
     operation: int
     count: int

@@ -17,9 +17,9 @@ import struct
 import threading
 from collections.abc import Callable
 
-from replay.share_requests import IN_HEADER, INTERRUPT_BIT, OUT_HEADER, Opcode, Request
-from replay.shares import Pieces
-from replica import Served
+from guestfiles.host import Served
+from guestfiles.kernel import IN_HEADER, INTERRUPT_BIT, OUT_HEADER, Opcode, Request
+from guestfiles.line import Pieces
 
 logger = logging.getLogger(__name__)
 

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from guestfiles import SharesLine
 from hypervisor import Boot, Machine, MachineSpec, QemuDriver, Wiring
-from replay import AgentChannel, SharesLine
+from replay import AgentChannel
 from tests.conftest import requires
+from tests.guestfiles.share_tree import ShareTree
 from tests.hypervisor import guest
 from tests.replay.guest import HOLDER, SERVICE, SHARES, initial_files
-from tests.replay.share_tree import ShareTree
 
 pytestmark = [
     pytest.mark.machine,

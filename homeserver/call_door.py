@@ -14,9 +14,8 @@ import threading
 from dataclasses import dataclass
 from pathlib import Path
 
-from homeserver.calls.keeper import CallKeeper
-from replica import Keeper
-from replica.call_messages import CallHello, decode_call, encode_done, refusal, welcome
+from guestfiles import CallKeeper, Keeper
+from guestfiles.messages import CallHello, decode_call, encode_done, refusal, welcome
 from satchel.backlog import Backlog
 from satchel.errors import SatchelError
 from wire import Duplex, Listener, Reply

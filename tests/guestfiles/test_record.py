@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from homeserver.calls import CallRecord
-from replica import CallName
+from guestfiles import CallName, CallRecord
 from satchel.errors import UnsupportedError
 from satchel.record_file import NoRecordFile
 
@@ -88,8 +87,8 @@ def test_what_is_before_a_torn_end_counts_and_it_is_gone_on_with(place: Path, lo
 WRITER = """
 import sys
 from pathlib import Path
-from homeserver.calls import CallRecord
-from replica import CallName
+from guestfiles import CallRecord
+from guestfiles import CallName
 record = CallRecord(Path(sys.argv[1]), segment_bytes=1 << 16)
 for number in range(1, 1 << 20):
     record.add(CallName(number, 0, bytes(32)), b"x" * (number % 3000), durable=False)

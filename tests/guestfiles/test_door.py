@@ -13,15 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from replay import ShareMessageInvalid
-from replay.share_names import call_digest
-from replay.share_requests import IN_HEADER, Opcode, Request
-from replica import Call, CallName
-from replica.call_messages import Done, decode_call, decode_done, encode_call, encode_done
-from surrogate.calls import DistantKeeper
+from guestfiles import Call, CallName, DistantKeeper, ShareMessageInvalid
+from guestfiles.digests import call_digest
+from guestfiles.kernel import IN_HEADER, Opcode, Request
+from guestfiles.messages import Done, decode_call, decode_done, encode_call, encode_done
 from tests.conftest import requires
-from tests.homeserver.calls.home import Home, add_line
-from tests.homeserver.calls.kernel import INIT, ROOT, Kernel
+from tests.guestfiles.home import Home, add_line
+from tests.guestfiles.kernel import INIT, ROOT, Kernel
 from tests.waiting import eventually
 from wire import Caller, Reply
 
@@ -108,7 +106,7 @@ def test_a_stranger_has_no_more_kept_than_it_may(
 ) -> None:
     """What is asked in operations that are not logged waits for them, at home: any number of bytes
     did."""
-    monkeypatch.setattr("homeserver.calls.door.UNDER_WAY_BYTES", 100_000)
+    monkeypatch.setattr("homeserver.call_door.UNDER_WAY_BYTES", 100_000)
     stranger = Stranger(home.socket)
     data = bytes(16384)
     body = struct.pack("<QQIIQII", 0, 0, len(data), 0, 0, 0, 0) + data

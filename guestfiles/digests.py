@@ -14,7 +14,7 @@ import hashlib
 import os
 import struct
 
-from replay.share_requests import IN_HEADER, Opcode, Request
+from guestfiles.kernel import IN_HEADER, Opcode, Request
 
 CHANGING = frozenset(
     {

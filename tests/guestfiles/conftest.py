@@ -10,7 +10,7 @@ import pytest
 
 from homeserver.shares import Shares, ShareShelf
 from shares.home import ShareRecord
-from tests.homeserver.calls.home import Home
+from tests.guestfiles.home import Home
 
 
 @pytest.fixture
