@@ -231,6 +231,19 @@ class Node:
         asked = block.fetching or block.owning
         return block.valid or block.dirty or block.given > 0 or asked
 
+    def trim(self, file: FileId) -> int:
+        """The block behind the last one whose content has to stay in the buffer. The content of
+        those from there on is about to be dropped: none of them has a version any more, or home
+        would be told that it is here."""
+        known = self._files.get(file)
+        if known is None:
+            return 0
+        end = max((n for n in known.blocks if self.needed(file, n)), default=-1) + 1
+        for number, block in known.blocks.items():
+            if number >= end:
+                block.version = 0
+        return end
+
     # Accesses.
 
     def readable(self, file: FileId, number: int, now: float) -> bool:
