@@ -248,9 +248,8 @@ class Content(Opening, Settling):
         with self._changed:
             self._windows.withdraw_whole(file)
             self._copies.absorb(file)
-            name, machine = file.file, self._machine
-            kept = (number for number in machine.numbers(name) if machine.needed(name, number))
-            return self._buffer.shrink(name, (max(kept, default=-1) + 1) * BLOCK, TRIMMED)
+            end = self._machine.trim(file.file)
+            return self._buffer.shrink(file.file, end * BLOCK, TRIMMED)
 
     def _perform(self, access: Access) -> None:
         file = access.file
