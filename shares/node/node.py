@@ -95,14 +95,9 @@ class Node(Creating):
         hub.listen(self.content.answer, self._stale, self._disown)
         self._makes = ahead
         self._want_ids()
-        about = (
-            self._uses,
-            self.content,
-            self._names,
-            lambda: self.hub,
-            partial(self._opened, writes=False),
-        )
-        self._foresight = Foresight(*about) if ahead else None
+        about = (self._uses, self.content, self._names, lambda: self.hub)
+        admit = partial(self._opened, writes=False)
+        self._foresight = Foresight(*about, admit) if ahead else None
         self._threads = [
             threading.Thread(target=self._heartbeat.run, args=(self._ended,), name="heartbeat"),
             threading.Thread(target=self._write_back, name="write back"),
