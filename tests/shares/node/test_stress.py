@@ -51,7 +51,7 @@ LEFT_OUT = {
 def stress(place: Path, stressors: list[str], seconds: int) -> None:
     """All of them at once, two processes of each, in a folder of their own."""
     chosen = [word for name in stressors for word in (f"--{name}", "2")]
-    argv = ["stress-ng", "--verify", "--timeout", str(seconds), "--temp-path", place, *chosen]
+    argv = ["stress-ng", "--verify", "--timeout", str(seconds), "--temp-path", str(place), *chosen]
     done = subprocess.run(
         argv, capture_output=True, text=True, timeout=60 + 20 * seconds, check=False
     )
