@@ -212,10 +212,18 @@ class Content(Opening, Settling):
         return access.result
 
     def read(self, file: OpenFile, offset: int, size: int, *, pages: bool = False) -> bytes:
-        """pages: for the kernel to keep."""
-        access = Read(file, offset, size, pages=pages)
-        self._perform(access)
-        return access.result
+        """pages: for the kernel to keep. What a small buffer cannot hold at once is read in parts:
+        the blocks of a part push those of another one out."""
+        most = max(1, self._copies.ahead_limit()) * BLOCK
+        parts: list[bytes] = []
+        while size > 0:
+            access = Read(file, offset, min(size, most), pages=pages)
+            self._perform(access)
+            parts.append(access.result)
+            offset, size = offset + most, size - most
+            if len(access.result) < most:
+                break
+        return b"".join(parts)
 
     def write(self, file: OpenFile, offset: int | None, data: bytes, *, pages: bool = False) -> int:
         """offset: None to append. pages: of the kernel's, so what is behind the end is dropped."""

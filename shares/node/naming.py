@@ -61,6 +61,7 @@ class Naming(ABC):
         """They were these, as home said, at that mark of names."""
 
     def lookup(self, parent: FileId, name: bytes) -> Entry:
+        wanted = checked(name)
         known, file = self._names.find(parent, name)
         if known and file is None:
             raise FileNotFoundError(errno.ENOENT, "no such name")
@@ -76,7 +77,6 @@ class Naming(ABC):
                 return Entry(name, self.attributes(listed[name], None))
         mark = self._names.mark()
         try:
-            wanted = checked(name)
             entry = self.ask(lambda hub: hub.lookup(parent, wanted))
         except FileNotFoundError:
             self._names.learn(mark, parent, name, None)

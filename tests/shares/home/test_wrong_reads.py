@@ -5,10 +5,12 @@
 from __future__ import annotations
 
 import os
+import random
 from pathlib import Path
 
 import pytest
 
+from shares.node import Buffer
 from tests.needs import requires
 from tests.shares.home.homes import LocalHome
 
@@ -34,3 +36,29 @@ def test_a_file_is_read_as_written_between_two_truncates_by_path(
     expected = (bytes(offset) + data).ljust(last, b"\0")
     assert path.read_bytes() == expected
     assert Path(home.root / "f").read_bytes() == expected
+
+
+def test_a_read_of_more_than_the_buffer_holds_ends(home: LocalHome, tmp_path: Path) -> None:
+    """Its blocks pushed each other out for ever."""
+    home.add()
+    data = random.Random(1).randbytes(1 << 20)
+    small = Buffer(tmp_path / "small", 1 << 17)
+    one, two = home.mount(home.join("one").node), home.mount(home.join("two", buffer=small).node)
+    (one / "f").write_bytes(data)
+    with (one / "f").open("r+b"), (two / "f").open("rb", buffering=0) as file:
+        for offset in range(0, len(data), 8192):  # every second block, so many requests follow
+            assert os.pread(file.fileno(), 4096, offset) == data[offset : offset + 4096]
+        for offset in (0, len(data) // 2 + 5000):
+            assert os.pread(file.fileno(), len(data), offset) == data[offset:]
+
+
+def test_another_name_makes_an_open_file_no_shorter(home: LocalHome) -> None:
+    """The answer to link told the kernel the size at home, and the kernel copied nothing."""
+    home.add()
+    place = home.mount(home.join("one").node)
+    data = random.Random(2).randbytes(166_332)
+    with (place / "f").open("w+b", buffering=0) as file:
+        os.pwrite(file.fileno(), data, 0)
+        os.link(place / "f", place / "g")
+        assert os.copy_file_range(file.fileno(), file.fileno(), 4096, 122_881, 38_436) == 4096
+        assert os.pread(file.fileno(), 4096, 38_436) == data[122_881 : 122_881 + 4096]
