@@ -3,7 +3,7 @@
 """The home server: where a service lives for good.
 
 - records: what home keeps of a service on disk: its description and its checkpoints
-- shelf: a folder with a record for each of something; record_file: a file that grows by records
+- shelf: a folder with a record for each of something
 - machines: every replica of a home; rehearsals of new checkpoints
 - service: a live service: its log, its first-class replica, the client that holds it
 - lease: which client may number a service's operations

@@ -12,6 +12,7 @@
 - `names`: names that become file names, URLs and host names
 - `retention`: which versions of a thing to keep
 - `files`: small files that are never seen half-written
+- `record_file`: a file that grows by records, and is whole after a crash
 - `typed`: what JSON carried, as annotations say
 - `deferred`: packages whose modules are imported when something of them is first used
 """
@@ -26,6 +27,7 @@ __all__ = [
     "paths",
     "process",
     "progress",
+    "record_file",
     "retention",
     "settings",
     "typed",

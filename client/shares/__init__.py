@@ -4,10 +4,10 @@
 
 - way: the local socket that leads to where nodes join home's shares, over OpenSSH
 
-Modules: way, mounts (their control sockets).
+Modules: way, mounts (their control sockets, and where they keep what home has not).
 """
 
-from client.shares.mounts import control, mounts, serve_mount
+from client.shares.mounts import control, journals, mounts, serve_mount
 from client.shares.way import ShareWay, share_way
 
-__all__ = ["ShareWay", "control", "mounts", "serve_mount", "share_way"]
+__all__ = ["ShareWay", "control", "journals", "mounts", "serve_mount", "share_way"]

@@ -15,7 +15,7 @@ import flask
 
 from client.settings import ClientSettings
 from satchel.errors import SatchelError
-from shares.mount import MountedShare, mount_key
+from shares.mount import Journals, MountedShare, mount_key
 from wire import HttpClient, Server, install_errors, serve
 
 CONTROL_THREADS = 2
@@ -25,6 +25,11 @@ MAX_BODY = 1 << 16
 def control(settings: ClientSettings, mountpoint: Path) -> Path:
     """Where the mount at that folder answers."""
     return settings.run / f"mount-{mount_key(mountpoint)}.sock"
+
+
+def journals(settings: ClientSettings) -> Journals:
+    """What this client's mounts keep until home has it."""
+    return Journals(settings.state / "shares", settings.home.destination)
 
 
 def serve_mount(settings: ClientSettings, mounted: MountedShare) -> Server:

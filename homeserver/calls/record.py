@@ -19,10 +19,10 @@ import threading
 from dataclasses import dataclass
 from pathlib import Path
 
-from homeserver.record_file import RecordFile, RecordFormat
 from replay.share_requests import MESSAGE_LIMIT
 from replica import CallName
 from satchel.files import sync_folder
+from satchel.record_file import RecordFile, RecordFormat
 
 FORMAT = RecordFormat("record of calls", b"SATCALLS", 1, struct.Struct("<BQI32s"), MESSAGE_LIMIT)
 

@@ -19,12 +19,12 @@ import click
 from chunkstore import MAX_VOLUME_SIZE, DumpedPart, TableRoot, dump, told_pages
 from console import json_option, show
 from homeserver.calls import record as calls
-from homeserver.record_file import RecordFormat, check_header, records_in
 from homeserver.shares import rights, writelog
 from replay import Operation, scan_segment
 from replica import decode_profile, decode_working_set, directory_size
 from satchel.errors import NotFoundError
 from satchel.ids import ZERO_REF, OperationNumber, chunk_id
+from satchel.record_file import RecordFormat, check_header, records_in
 
 _WORKING_SET = b"SATW"
 _PROFILE = b"SATP"

@@ -20,7 +20,7 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from homeserver.record_file import Fields, RecordFile, RecordFormat
+from satchel.record_file import Fields, RecordFile, RecordFormat
 from shares.protocol import FileId
 
 log = logging.getLogger(__name__)

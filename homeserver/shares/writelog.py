@@ -22,7 +22,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from homeserver.record_file import Fields, RecordFile, RecordFormat
+from satchel.record_file import Fields, RecordFile, RecordFormat
 from shares.protocol import BLOCK, FileId
 
 logger = logging.getLogger(__name__)

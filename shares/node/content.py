@@ -32,6 +32,7 @@ from shares.node.buffer import Buffer
 from shares.node.copies import Copies
 from shares.node.extent import Extent
 from shares.node.hub import Hub
+from shares.node.journal import Journal
 from shares.node.lag import LAG_BYTES, Replies, file_status, settle, traffic_status
 from shares.node.opening import Opening
 from shares.node.sending import LOOK_SECONDS, Sender
@@ -93,6 +94,7 @@ class Content(Opening, Settling):
         wait: float | None = 30.0,
         make: Make | None = None,
         engaged: Callable[[FileId, bool], None] = lambda file, kept: None,
+        journal: Journal | None = None,
     ) -> None:
         self._hub = hub
         self._let_close = engaged
@@ -108,9 +110,11 @@ class Content(Opening, Settling):
         self._bringing = False
         self._leased = -inf  # by this membership
         self._changed = threading.Condition()
-        self._sender = Sender(self._changed, self._machine, self._block, self._go_on, hub, wait)
-        self._windows = Windows(make, self._machine, buffer)
-        self._copies = Copies(self._machine, buffer, self._windows, self._sender)
+        self._journal = journal
+        sending = (self._changed, self._machine, self._block, self._go_on, hub, wait, journal)
+        self._sender = Sender(*sending)
+        self._windows = Windows(make, self._machine, buffer, journal)
+        self._copies = Copies(self._machine, buffer, self._windows, self._sender, journal)
 
     # Memberships.
 
@@ -129,6 +133,8 @@ class Content(Opening, Settling):
                 file.extent_came, file.pinned, file.pinned_until = False, None, 0.0
                 file.kept, file.answered = False, file.spoken
             logs = self._sender.begin(hub)
+            if self._journal is not None:
+                self._journal.rejoined()
             self._bringing = True
         pending: list[Replies] = []
         try:
@@ -174,10 +180,19 @@ class Content(Opening, Settling):
         if lost:
             log.error("%d blocks that were written here are perhaps not at home", lost)
 
-    def close(self) -> None:
-        """Empty the buffer, while home may still say that it has let go of the last files."""
+    def limit_wait(self, seconds: float) -> None:
+        """For a home that is not reached nobody waits longer any more."""
         with self._changed:
-            self._buffer.close()
+            self._wait = seconds if self._wait is None else min(self._wait, seconds)
+            self._sender.limit_wait(self._wait)
+
+    def close(self) -> None:
+        """Empty the buffer, while home may still say that it has let go of the last files; but not
+        where the journal has something that waits for home."""
+        with self._changed:
+            for file in self._files.values():
+                self._copies.take_back_all(file)
+            self._buffer.close(keep=self._journal is not None and self._journal.waits)
 
     # Accesses.
 
@@ -223,6 +238,10 @@ class Content(Opening, Settling):
         with self._changed:
             if file.extent_came and self._machine.native(file.file):
                 file.extent = extent
+            self._windows.withdraw_whole(file)
+            self._copies.absorb(file)
+            if self._journal is not None:
+                self._journal.cut(file.file, file.extent if file.extent_came else extent, extent)
         began = time.monotonic()
         while self._trim(file):
             held = time.monotonic() - began
@@ -453,11 +472,11 @@ class Content(Opening, Settling):
         now = clock.now()
         for flush in self._machine.ahead(message, now):
             self._sender.send(flush)
-        answer = self._machine.answer(message, now)
+        answer = self._machine_answers(message, now)
         if isinstance(message, Update | Granted) and isinstance(answer, Updated):
             answer = self._kept(message, answer)
         if isinstance(answer, Recalled):
-            answer = filled(answer, self._block)
+            answer = self._give(answer)
         file = self._files.get(message.file)
         if isinstance(message, Engage):
             self._engaged(message.file)
@@ -475,6 +494,29 @@ class Content(Opening, Settling):
         self._go_on(message.file)
         if isinstance(message, Engage) and file is not None:
             self._forget_closed(file)
+
+    def _machine_answers(self, message: Message, now: float) -> Message:
+        over = self._discarded(message) if self._journal is not None else []
+        answer = self._machine.answer(message, now)
+        if self._journal is not None and over:
+            self._journal.discarded(message.file, over)
+        return answer
+
+    def _discarded(self, message: Message) -> list[int]:
+        """Blocks that were written here and that nobody wants: another node cuts them off."""
+        if isinstance(message, Engage):
+            return [n for n in self._machine.numbers(message.file) if n >= message.cut]
+        if isinstance(message, Invalidate) and message.waited_for:
+            return [n for n in message.numbers if self._machine.block(message.file, n).owned]
+        return []
+
+    def _give(self, answer: Recalled) -> Recalled:
+        """With its content, which home has when it has answered a heartbeat that comes after."""
+        journal, file, numbers = self._journal, self._files.get(answer.file), answer.fresh
+        if journal is not None and file is not None and numbers:
+            generation = journal.giving(file.file, numbers, file.extent)
+            journal.recalled(self._machine.mark(), file.file, numbers, generation)
+        return filled(answer, self._block)
 
     def _kept(self, message: Update | Granted, answer: Updated) -> Updated:
         """Its content is here; where this node's disk does not take that, it is declined."""
@@ -536,6 +578,8 @@ class Content(Opening, Settling):
             self._leased = max(self._leased, until)
             self._machine.leased(self._leased)
             self._machine.confirmed(mark)
+            if self._journal is not None:
+                self._journal.confirmed(mark)
             self._windows.heard()
             return True
 
@@ -546,7 +590,7 @@ class Content(Opening, Settling):
             for window in self._windows.files():
                 self._copies.absorb(window)
             files = [
-                file_status(self._machine, file, clock.now())
+                file_status(self._machine, file, clock.now(), self._sender.since(file))
                 | {"open": file in self._files, "policy": self._opened_with.get(file, "")}
                 for file in self._machine.files()
             ]

@@ -10,6 +10,7 @@ from shares.node import clock
 from shares.node.access import OpenFile
 from shares.node.buffer import Buffer
 from shares.node.extent import Extent
+from shares.node.journal import Journal
 from shares.node.lag import Replies
 from shares.node.sending import Sender
 from shares.node.windows import Windows
@@ -25,11 +26,19 @@ class Copies:
     logs: where the replies go that the access waits for which writes now
     """
 
-    def __init__(self, machine: Node, buffer: Buffer, windows: Windows, sender: Sender) -> None:
+    def __init__(
+        self,
+        machine: Node,
+        buffer: Buffer,
+        windows: Windows,
+        sender: Sender,
+        journal: Journal | None,
+    ) -> None:
         self._machine = machine
         self._buffer = buffer
         self._windows = windows
         self._sender = sender
+        self._journal = journal
         self.logs: list[Replies] = []
 
     def readable(self, file: OpenFile, number: int) -> bool:
@@ -68,6 +77,7 @@ class Copies:
         native = self._machine.native(file.file)
         (self._buffer.keep if native else self._buffer.used)(file.file, range(first, end))
         pushes = self._machine.did_write(file.file, first, end - first, clock.now())
+        self._note(file, range(first, end), native)
         if native:
             file.behind += len(data)
         if self._logs(file, native):
@@ -77,6 +87,22 @@ class Copies:
                 piece = data[start - offset : stop - offset]
                 self._log(file, number, start - number * BLOCK, piece)
         self._sender.push(pushes)
+
+    def _note(self, file: OpenFile, numbers: range, native: bool) -> None:
+        """In the journal, before the program is told that it is written. Raises OSError."""
+        journal, name = self._journal, file.file
+        if journal is None:
+            return
+        if numbers == range(ATTRIBUTES, 0):
+            whole = file.granted is not None and file.granted.whole
+            journal.sized(name, file.extent, grows=whole)
+        else:
+            journal.begin(name, file.extent)
+        if native:
+            journal.native(name, self._machine.block(name, numbers.start).grant)
+        else:
+            journal.granted(name, {n: self._machine.block(name, n).grant for n in numbers})
+        journal.wrote(name, numbers.start, len(numbers))
 
     def _torn(self, file: OpenFile, blocks: range) -> None:
         """Of what was to be written there a part may be: what is here of these blocks is the latest
@@ -92,6 +118,7 @@ class Copies:
         self._windows.resized(file)
         native = self._machine.native(file.file)
         pushes = self._machine.did_write(file.file, ATTRIBUTES, 1, clock.now(), times)
+        self._note(file, range(ATTRIBUTES, 0), native)
         if logged and self._logs(file, native):
             self._log(file, ATTRIBUTES, 0, extent.pack()[:EXTENT_BYTES])
         self._sender.push(pushes)

@@ -30,6 +30,7 @@ from shares.node.creating import Creating
 from shares.node.extent import Extent
 from shares.node.handles import appends, file_of, number, writes_to
 from shares.node.hub import Hub, Lease, Opened
+from shares.node.journal import Journal
 from shares.node.losses import Losses, TakenOver
 from shares.node.operations import (
     FLOCK,
@@ -62,6 +63,11 @@ SHORTEST = 0.1
 IDLE_SECONDS = 30.0
 """For how long a file rests at most: it is not closed when its last handle is."""
 
+CLOSE_SECONDS = 5.0
+"""For which a node that ends waits for a home that is not reached."""
+
+ON_THIS_DISK = "home is not reached; what was written is durable on this disk"
+
 WRITTEN_SECONDS = 2.0
 """For how long such a one may be written again without asking."""
 
@@ -78,17 +84,21 @@ class Node(Creating):
         lost: Callable[[TakenOver], None] = lambda lost: None,
         *,
         ahead: bool = False,
+        journal: Journal | None = None,
     ) -> None:
         """Begins to listen at once. wait, make: as for Content; lost: is told of each node that
         home goes on without; ahead: files are made before home has made them, where no other node
-        knows the folder."""
+        knows the folder. journal: has what home has not, after the end of this process"""
         super().__init__()
+        self._last.journal = journal
+        if journal is not None:
+            journal.name_of = self._last.of
         self._hub = hub
         self._wait = wait
         self._joined = threading.Event()
         self._joined.set()
         self._over: OSError | None = None
-        self.content = Content(hub, buffer, wait, make, self._engaged)
+        self.content = Content(hub, buffer, wait, make, self._engaged, journal)
         self._uses = Uses()
         self._losses = Losses(lost)
         self._numbers = itertools.count(1)
@@ -112,6 +122,8 @@ class Node(Creating):
         caller's."""
         self._ended.set()
         self._look.set()
+        self._wait = CLOSE_SECONDS if self._wait is None else min(self._wait, CLOSE_SECONDS)
+        self.content.limit_wait(self._wait)
         for thread in self._threads:
             thread.join()
         with suppress(OSError):
@@ -121,6 +133,8 @@ class Node(Creating):
             with suppress(OSError), use.lock:
                 if use.file is not None:
                     self._close(file, use)
+            if not self._hub.connected:
+                break  # each of the others would wait as long
         self.content.close()
 
     @property
@@ -382,9 +396,14 @@ class Node(Creating):
     def sync(self, handle: int, data_only: bool) -> None:
         del data_only
         with self._using(handle) as file:
-            self._await_made(file.file)
-            self.content.sync(file)
-            self.hub.sync(file.file)
+            try:
+                self._await_made(file.file)
+                self.content.sync(file)
+                self.hub.sync(file.file)
+            except OSError as error:
+                if error.errno == errno.EIO and self.content.sync_here(file):
+                    raise OSError(errno.ENOLINK, ON_THIS_DISK) from error
+                raise
             self.content.raise_failure(file)
 
     def release(self, handle: int, lock_owner: int) -> None:

@@ -16,7 +16,8 @@ from collections import Counter
 from shares.node.access import OpenFile
 from shares.node.buffer import Buffer
 from shares.node.copies import Copies
-from shares.node.extent import Extent
+from shares.node.extent import BLOCK, Extent
+from shares.node.journal import Journal
 from shares.node.operations import Attributes
 from shares.node.sending import Sender
 from shares.node.windows import Windows
@@ -33,6 +34,7 @@ class Settling(ABC):
     _machine: Node
     _buffer: Buffer
     _sender: Sender
+    _journal: Journal | None
     _windows: Windows
     _copies: Copies
     _files: dict[FileId, OpenFile]
@@ -115,8 +117,23 @@ class Settling(ABC):
         self._sender.wait_until(lambda: file.answered >= file.spoken or not self._sender.connected)
 
     def await_room(self) -> None:
-        """Until not too much of what was closed is on its way. Raises OSError(EIO)."""
-        self._sender.wait_until(self._sender.room)
+        """Until not too much of what was closed is on its way. Raises OSError(EIO), but not where
+        the journal has it: then it waits there for a home that is not reached."""
+        journaled = self._journal is not None
+        self._sender.wait_until(
+            lambda: self._sender.room() or (journaled and not self._sender.connected)
+        )
+
+    def sync_here(self, file: OpenFile) -> bool:
+        """Home is not reached. Whether what was written of the file is durable on this disk now.
+        Raises OSError."""
+        if self._journal is None or self._sender.connected:
+            return False
+        with self._changed:
+            self._copies.absorb(file)
+            name = file.file
+            self._journal.sync(name, lambda n: self._buffer.read(name, n * BLOCK, BLOCK))
+        return True
 
     def raise_failure(self, file: OpenFile) -> None:
         """What home answered to content that nobody waited for. Raises OSError, once."""
@@ -166,6 +183,8 @@ class Settling(ABC):
         """Nothing of it is kept."""
         self._machine.forget(file)
         self._buffer.forget(file)
+        if self._journal is not None:
+            self._journal.forget(file)
         del self._files[file]
         self._opened_with.pop(file, None)
         self._under_way.pop(file, None)

@@ -167,6 +167,10 @@ class Node:
         known = self._files.get(file)
         return known is not None and known.native
 
+    def native_grant(self, file: FileId) -> int:
+        """Under which a native file is written; 0 where home has not made it yet."""
+        return self._files[file].grant
+
     def relaxed(self, file: FileId) -> bool:
         """Whether copies of it may be old."""
         known = self._files.get(file)
@@ -178,8 +182,7 @@ class Node:
         return known.blocks.get(number, Block()) if known else Block()
 
     def behind(self, file: FileId, now: float) -> tuple[int, float]:
-        """How many blocks of content home has not got as they are here, and since how many seconds
-        at most."""
+        """How many blocks were written since home was given them, and since how many seconds."""
         written = sum(number >= 0 for number in self._dirty(file))
         return written, now - self._files[file].since if written else 0.0
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from homeserver.calls import CallRecord
-from homeserver.record_file import NoRecordFile
 from replica import CallName
 from satchel.errors import UnsupportedError
+from satchel.record_file import NoRecordFile
 
 GOLDEN = bytes.fromhex(
     "53415443414c4c53 01000000 00000000"
