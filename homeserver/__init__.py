@@ -14,7 +14,7 @@
 - retention: which versions and checkpoints stay
 - repair: taking what a store has lost from others
 - work: long requests: how far they are, how they are stopped
-- shares: folders that nodes use as one
+- shares: which folders nodes use as one, and the socket at which they join (shares.home)
 - calls: what services' guests ask of them, done once for all replicas
 - api: all of that over HTTP
 - cli: all of that as commands, one file each

@@ -46,13 +46,14 @@ from chunkstore import answering_places
 from homeserver.home import Home
 from homeserver.records import CheckpointNotFound
 from homeserver.service import Service
-from homeserver.shares import ShareRecord, Shares, Terms
+from homeserver.shares import Shares
 from homeserver.work import Works
 from replay import decode_operations, encode_answers, encode_operations, encode_responses
 from satchel.errors import UsageError
 from satchel.ids import CheckpointId, OperationNumber
 from satchel.retention import Policy
 from satchel.typed import Form, Mistyped
+from shares.home import ShareRecord, Terms
 from wire import Lease, ServiceStatus, Turnstile, chunk_routes, install_errors, streamed
 
 MAX_BODY = 256 << 20

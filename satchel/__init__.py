@@ -12,12 +12,14 @@
 - `names`: names that become file names, URLs and host names
 - `retention`: which versions of a thing to keep
 - `files`: small files that are never seen half-written
-- `record_file`: a file that grows by records, and is whole after a crash
+- `record_file`: files that grow by records, and are read again after a crash
+- `backlog`: what a peer has asked and nobody has answered yet
 - `typed`: what JSON carried, as annotations say
 - `deferred`: packages whose modules are imported when something of them is first used
 """
 
 __all__ = [
+    "backlog",
     "deferred",
     "errors",
     "files",

@@ -6,10 +6,11 @@
 - node: one place where files of a share are used: home, the mobile, a guest
 - coherence: what makes copies of a block never disagree
 
-Packages: protocol (the coherence of blocks as pure state machines), node (a node that acts), fuse
+Packages: protocol (the coherence of blocks as pure state machines), context (what files are opened
+after what), node (a node that acts), home (tree, directory and write log of a share), fuse
 (sessions of kernels with a node), mount (a share as a folder). docs/shares.md tells the whole.
 """
 
-from shares import fuse, mount, node, protocol
+from shares import context, fuse, home, mount, node, protocol
 
-__all__ = ["fuse", "mount", "node", "protocol"]
+__all__ = ["context", "fuse", "home", "mount", "node", "protocol"]

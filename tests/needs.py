@@ -7,9 +7,9 @@
 
     pytestmark = requires("root")        # a whole file
 
-A need is the name of a program, or one of: root, netns, fuse, loop, tun, userns, kvm. What is
-lacking is the reason of the skip. In CI and with --nightly a skip that tests/expected-skips.txt
-does not name fails.
+A need is the name of a program, or one of: root, netns, fuse, mappings, lmdb, loop, tun, userns,
+kvm. What is lacking is the reason of the skip. In CI and with --nightly a skip that
+tests/expected-skips.txt does not name fails.
 """
 
 import functools
@@ -67,10 +67,20 @@ def _has_kvm() -> bool:
     return ("vmx" in flags or "svm" in flags) and _opens("/dev/kvm")
 
 
+def _maps_mounts() -> bool:
+    major, minor = os.uname().release.split(".")[:2]
+    return (int(major), int(minor)) >= (6, 6)
+
+
 _CAPABILITIES: dict[str, tuple[Callable[[], bool], str]] = {
     "root": (_is_root, "the tests run as a user"),
     "netns": (lambda: _is_root() and _unshares("--net"), "network namespaces cannot be made"),
     "fuse": (lambda: _opens("/dev/fuse"), "/dev/fuse cannot be opened"),
+    "mappings": (_maps_mounts, "the kernel is older than 6.6: no shared mappings on mounts"),
+    "lmdb": (
+        lambda: _succeeds("/usr/bin/python3", "-c", "import lmdb"),
+        "Debian's package python3-lmdb is missing",
+    ),
     "loop": (_has_loop, "there is no free loop device"),
     "tun": (lambda: _opens("/dev/net/tun"), "/dev/net/tun cannot be opened"),
     "userns": (

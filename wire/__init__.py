@@ -12,7 +12,6 @@
 - batch: chunk references in, pack records out (`chunks`), with a priority
 - conversation: frames in both directions (`Duplex`); it outlives its connections (`Caller`,
   `Listener`), and what is in the frames is nothing to this package
-- backlog: what a peer has asked and nobody has answered yet (`Backlog`)
 - turnstile: who is served first of those who ask at once
 - identity: an OpenSSH key pair; it logs in and it signs (`Identity`)
 """
@@ -23,7 +22,6 @@ from satchel.deferred import deferred
 
 if TYPE_CHECKING:
     from wire.arrivals import Arrivals
-    from wire.backlog import Backlog
     from wire.chunks import (
         BATCH_LIMIT,
         PLACES_LIMIT,
@@ -99,7 +97,6 @@ __all__ = [
     "RUNS_LIMIT",
     "Answer",
     "Arrivals",
-    "Backlog",
     "CacheNumbers",
     "Caller",
     "ChunkClient",

@@ -22,6 +22,7 @@ from bench.shares.offload import photo_figures
 from bench.shares.plan import Plan
 from bench.shares.plots import Series, draw_latency, draw_relaxation, draw_traffic, draw_waits
 from bench.shares.replay import OPTIMAL, Replayed, replay, replay_learnt
+from bench.shares.scanned import scanned_figures
 from bench.shares.small import small_figures
 from bench.shares.splits import workloads
 from bench.shares.trace import traces
@@ -216,6 +217,7 @@ PARTS: dict[str, Callable[[bool], Iterator[Figure]]] = {
     "relaxation": relaxation_figures,
     "local": local_figures,
     "photo": photo_figures,
+    "scanned": scanned_figures,
     "small": small_figures,
 }
 

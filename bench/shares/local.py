@@ -29,7 +29,8 @@ from pathlib import Path
 
 from bench.device import run
 from bench.harness import Figure, figure
-from homeserver.shares import ShareRecord, Shares, ShareShelf
+from homeserver.shares import Shares, ShareShelf
+from shares.home import ShareRecord
 from shares.mount import MountedShare
 from testbed import await_up
 from wire import Caller
@@ -168,6 +169,9 @@ def _microseconds(file: Path, kind: str, block: str, seconds: float) -> float:
 
 
 if __name__ == "__main__":
-    SOCKET, SHARE, PLACE, CACHE = sys.argv[1:]
+    SOCKET, SHARE, PLACE, CACHE, *STATUS = sys.argv[1:]
     CALL = partial(Caller, Path(SOCKET))
-    MountedShare(CALL, SHARE, Path(PLACE).name, Path(PLACE), Path(CACHE), ahead=True).run()
+    MOUNT = MountedShare(CALL, SHARE, Path(PLACE).name, Path(PLACE), Path(CACHE), ahead=True)
+    MOUNT.run()
+    for FILE in STATUS:
+        Path(FILE).write_text(json.dumps(MOUNT.status()))

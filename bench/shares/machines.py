@@ -10,7 +10,7 @@ is about its file.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from math import inf
@@ -21,21 +21,23 @@ from shares.protocol import (
     BLOCK,
     HOME,
     Action,
-    Ask,
     Blocks,
+    Carrier,
     Directory,
     Engage,
     Fetch,
     FileId,
     Granted,
+    Log,
     Message,
     Node,
     NodeId,
     Opened,
     Own,
     Policy,
-    Reply,
-    Taken,
+    Token,
+    answer_of_home,
+    perform,
 )
 
 MOBILE = NodeId(1)
@@ -78,8 +80,9 @@ class Machines:
 
     def __post_init__(self) -> None:
         self._waiting: defaultdict[tuple[NodeId, FileId], list[Waiting]] = defaultdict(list)
-        self._asked: dict[int, tuple[Message, float]] = {}
-        self._told: dict[int, Callable[[], None]] = {}
+        self._asked: dict[Token, tuple[Message, float]] = {}
+        self._told: dict[Token, Callable[[], None]] = {}
+        self._took: dict[Token, Callable[[], Iterable[Action]]] = {}
         self._tokens = 0
         self.connect(NEARBY, None)
 
@@ -131,7 +134,7 @@ class Machines:
         self.pending[node, message.file] += 1
 
         def arrived() -> None:
-            self._act(self.directory.request(node, message, token, self.clock.now))
+            self._perform(self.directory.request(node, message, token, self.clock.now))
 
         self.lines[node][0].send(message, arrived, closes=closes)
 
@@ -160,15 +163,15 @@ class Machines:
             over[0] = True
             self.came(node, file)
 
-        def opens() -> None:
+        def opens() -> Iterable[Action]:
             token = self._token(answered)
             relaxation, now = self.relaxation, self.clock.now
-            self._act(self.directory.open(node, file, token, now, relaxation, cut=cut))
+            return self.directory.open(node, file, token, now, relaxation, cut=cut)
 
-        def cuts() -> None:
-            self._take(node, file, 0, opens)
+        def cuts() -> Iterable[Action]:
+            return self._take(node, file, 0, opens)
 
-        self.lines[node][0].follow(cuts if cut else opens)
+        self.lines[node][0].follow(lambda: self._perform(cuts() if cut else opens()))
         while not over[0]:
             yield
 
@@ -179,7 +182,7 @@ class Machines:
 
         def opens() -> None:
             now = self.clock.now
-            self._act(self.directory.open(node, file, token, now, self.relaxation))
+            self._perform(self.directory.open(node, file, token, now, self.relaxation))
 
         self.lines[node][0].follow(opens)
 
@@ -199,7 +202,7 @@ class Machines:
     def close(self, node: NodeId, file: FileId) -> None:
         """Home is told, behind all that was sent before; nobody waits for that."""
         self.lines[node][0].follow(
-            lambda: self._act(self.directory.close(node, file, self.clock.now))
+            lambda: self._perform(self.directory.close(node, file, self.clock.now))
         )
 
     def cut(self, node: NodeId, file: FileId, size: int) -> Waiting:
@@ -210,39 +213,50 @@ class Machines:
             over[0] = True
             self.came(node, file)
 
+        def cut() -> Iterable[Action]:
+            self.lines[node][1].follow(answered)
+            return []
+
         def cuts() -> None:
-            self._take(node, file, size, lambda: self.lines[node][1].follow(answered))
+            self._perform(self._take(node, file, size, cut))
 
         self.lines[node][0].follow(cuts)
         while not over[0]:
             yield
 
-    def _take(self, node: NodeId, file: FileId, size: int, then: Callable[[], None]) -> None:
+    def _take(
+        self, node: NodeId, file: FileId, size: int, then: Callable[[], Iterable[Action]]
+    ) -> Iterable[Action]:
+        """then: what home goes on with when it has cut the file."""
         first, discard = size // BLOCK, -(-size // BLOCK)
-        token = self._token(then)
-        self._act(self.directory.take(file, token, self.clock.now, first, discard, node))
+        self._tokens += 1
+        self._took[self._tokens] = then
+        return self.directory.take(file, self._tokens, self.clock.now, first, discard, node)
 
     def _token(self, then: Callable[[], None]) -> int:
         self._tokens += 1
         self._told[self._tokens] = then
         return self._tokens
 
-    # What home says.
+    # What home says: as shares.protocol.Effects.
 
-    def _act(self, actions: list[Action]) -> None:
-        for action in actions:
-            if isinstance(action, Reply):
-                self._reply(action)
-            elif isinstance(action, Ask):
-                self._ask(action)
-            elif isinstance(action, Opened):
-                self._opened(action)
-            elif isinstance(action, Taken):
-                self._act(self.directory.gave(action.file, action.token, self.clock.now))
-                self._told.pop(int(str(action.token)))()
+    def _perform(self, actions: Iterable[Action]) -> None:
+        perform(actions, self)
 
-    def _reply(self, action: Reply) -> None:
-        node, reply, token = action.node, action.message, int(str(action.token))
+    def store(self, node: NodeId, message: Carrier) -> None:
+        """Nothing here has content, and so none of the log either."""
+
+    def append(self, node: NodeId, message: Log, token: Token) -> None:
+        """As store."""
+
+    def replay(self, file: FileId, numbers: tuple[int, ...] | None) -> None:
+        """As store."""
+
+    def taken(self, token: Token, file: FileId) -> Iterable[Action]:
+        gave = self.directory.gave(file, token, self.clock.now)
+        return [*gave, *self._took.pop(token)()]
+
+    def reply(self, node: NodeId, token: Token, message: Message) -> None:
         if node == HOME:
             self._told.pop(token)()
             return
@@ -251,16 +265,17 @@ class Machines:
         def arrived() -> None:
             machine = self.nodes[node]
             self.pending[node, request.file] -= 1
-            if isinstance(request, Fetch) and isinstance(reply, Blocks):
-                machine.blocks(request, reply, sent)
-            elif isinstance(request, Own) and isinstance(reply, Granted):
-                machine.granted(request, reply, self.clock.now)
+            if isinstance(request, Fetch) and isinstance(message, Blocks):
+                machine.blocks(request, message, sent)
+            elif isinstance(request, Own) and isinstance(message, Granted):
+                machine.granted(request, message, self.clock.now)
             self.came(node, request.file)
 
-        self.lines[node][1].send(reply, arrived)
+        self.lines[node][1].send(message, arrived)
 
-    def _ask(self, action: Ask) -> None:
-        node, number, message = action.node, action.number, action.message
+    def ask(self, node: NodeId, number: int, message: Message) -> Iterable[Action]:
+        if node == HOME:
+            return self.directory.answer(HOME, number, answer_of_home(message), self.clock.now)
 
         def arrived() -> None:
             self.hear(node)
@@ -270,7 +285,7 @@ class Machines:
             answer = self.nodes[node].answer(message, self.clock.now)
 
             def answered() -> None:
-                self._act(self.directory.answer(node, number, answer, self.clock.now))
+                self._perform(self.directory.answer(node, number, answer, self.clock.now))
 
             self.lines[node][0].send(answer, answered)
             if isinstance(message, Engage):
@@ -278,15 +293,16 @@ class Machines:
             self.came(node, message.file)
 
         self.lines[node][1].send(message, arrived)
+        return []
 
-    def _opened(self, action: Opened) -> None:
+    def opened(self, opened: Opened) -> Iterable[Action]:
         """Home answers with size and times, and asks their owner for them before."""
-        node, file = action.node, action.file
+        node, file = opened.node, opened.file
 
         def arrived() -> None:
-            terms = (self.policies[node], action.native, self.relaxation, action.grant)
+            terms = (self.policies[node], opened.native, self.relaxation, opened.grant)
             self.nodes[node].open(file, *terms)
-            self._told.pop(int(str(action.token)))()
+            self._told.pop(opened.token)()
 
         def answer() -> None:
             self.lines[node][1].follow(arrived)
@@ -294,9 +310,9 @@ class Machines:
         record = self.directory.record(file, ATTRIBUTES)
         if record is None or record.owner in {HOME, node}:
             answer()
-            return
+            return []
         fetch = Fetch(file, ATTRIBUTES, 1, (0,))
-        self._act(self.directory.request(HOME, fetch, self._token(answer), self.clock.now))
+        return self.directory.request(HOME, fetch, self._token(answer), self.clock.now)
 
 
 __all__ = ["ACROSS", "MOBILE", "OTHER", "Machines", "Waiting"]

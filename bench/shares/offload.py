@@ -29,7 +29,8 @@ from pathlib import Path
 from bench.harness import Figure, figure
 from bench.shares.local import LEASE, served
 from bench.shares.network import Link
-from homeserver.shares import ShareRecord, Shares, ShareShelf
+from homeserver.shares import Shares, ShareShelf
+from shares.home import ShareRecord
 from shares.protocol import POLICIES, DelayedUpdate
 from testbed import Shape, links, measure, namespaces, sshd
 from wire import Identity, SshLink

@@ -22,7 +22,8 @@ from pathlib import Path
 from bench.delayed import DelayedSocket
 from bench.harness import Figure, figure
 from bench.shares.local import served
-from homeserver.shares import ShareRecord, Shares, ShareShelf
+from homeserver.shares import Shares, ShareShelf
+from shares.home import ShareRecord
 
 ROUND_TRIP = 0.020
 FILES, FEW = 100, 20

@@ -17,8 +17,9 @@ from pathlib import Path
 from homeserver.calls.keeper import CallKeeper
 from replica import Keeper
 from replica.call_messages import CallHello, decode_call, encode_done, refusal, welcome
+from satchel.backlog import Backlog
 from satchel.errors import SatchelError
-from wire import Backlog, Duplex, Listener, Reply
+from wire import Duplex, Listener, Reply
 
 logger = logging.getLogger(__name__)
 

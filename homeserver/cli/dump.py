@@ -19,12 +19,12 @@ import click
 from chunkstore import MAX_VOLUME_SIZE, DumpedPart, TableRoot, dump, told_pages
 from console import json_option, show
 from homeserver.calls import record as calls
-from homeserver.shares import rights, writelog
 from replay import Operation, scan_segment
 from replica import decode_profile, decode_working_set, directory_size
 from satchel.errors import NotFoundError
 from satchel.ids import ZERO_REF, OperationNumber, chunk_id
 from satchel.record_file import RecordFormat, check_header, records_in
+from shares.home import grants, write_log
 
 _WORKING_SET = b"SATW"
 _PROFILE = b"SATP"
@@ -170,14 +170,14 @@ def _call(fields: tuple[Any, ...]) -> str:
 
 def _write(fields: tuple[Any, ...]) -> str:
     kind, file, block, place = fields
-    if kind == writelog.OVER:
+    if kind == write_log.OVER:
         return f"file {file}: over, {place or 'all'} blocks from {block} on"
     return f"file {file}: written, block {block} at {place}"
 
 
 def _right(fields: tuple[Any, ...]) -> str:
     file, first, count, grant = fields
-    blocks = f"{count} blocks" if count != rights.ALL else "all blocks"
+    blocks = f"{count} blocks" if count != grants.ALL else "all blocks"
     return f"file {file}: {blocks} from {first} on, under grant {grant}"
 
 
@@ -196,7 +196,7 @@ def _share_index(file: Path) -> Iterator[DumpedPart]:
 
 _RECORDS: dict[bytes, tuple[RecordFormat, Say]] = {
     form.magic: (form, say)
-    for form, say in ((calls.FORMAT, _call), (writelog.FORMAT, _write), (rights.FORMAT, _right))
+    for form, say in ((calls.FORMAT, _call), (write_log.FORMAT, _write), (grants.FORMAT, _right))
 }
 
 _SHOWN: dict[bytes, Callable[[bytes], Iterator[DumpedPart]]] = {

@@ -5,32 +5,19 @@
 from __future__ import annotations
 
 import errno
-import itertools
 import logging
-import os
-import secrets
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from homeserver.shares.homehub import HomeHub
-from homeserver.shares.session import Session
-from homeserver.shares.share import Share
-from homeserver.shares.shelf import NodeRecord, ShareRecord, ShareShelf
-from homeserver.shares.status import share_status
-from satchel.errors import ConflictError, IntegrityError, NotFoundError, SatchelError, StateError
-from satchel.names import check_name
-from shares.node import Join, Joined, codec
-from shares.protocol import NodeId
+from homeserver.shares.shelf import ShareShelf
+from satchel.errors import ConflictError, NotFoundError, SatchelError, StateError
+from shares.home import NodeRecord, Reception, Share, ShareRecord, share_status
 from wire import Duplex, Listener
 
 log = logging.getLogger(__name__)
-
-NODE_LIMIT = 64
-"""Nodes of one share at a time."""
 
 
 class Shares:
@@ -45,10 +32,7 @@ class Shares:
         self._lease = lease
         self._lock = threading.RLock()
         self._shares: dict[str, Share] = {}
-        self._lost: dict[str, NodeId] = {}  # those may come back, and keep their numbers
-        self._known = {record.token: record for record in shelf.nodes()}
-        highest = max((record.node for record in self._known.values()), default=0)
-        self._nodes = itertools.count(highest + 1)
+        self._reception = Reception(self._find, Duplex, shelf.nodes(), self._keep_nodes)
         for name in shelf.names():
             try:
                 self._open(shelf.get(name))
@@ -98,10 +82,10 @@ class Shares:
         """Share it no more. The folder stays as it is."""
         with self._lock:
             share = self._shares.pop(name, None)
-            if share:
-                share.close()
-            self._known = {t: known for t, known in self._known.items() if known.share != name}
-            self._keep_nodes()
+        if share:  # without the lock: a node that is lost at this moment is still to be forgotten
+            share.close()
+        with self._lock:
+            self._reception.forget(name)
             self._shelf.remove(name)
 
     def get(self, name: str) -> Share:
@@ -141,70 +125,28 @@ class Shares:
             record,
             self._shelf.folder(record.name),
             lease=self._lease,
-            awaited=[NodeId(n.node) for n in self._known.values() if n.share == record.name],
-            gone=self._forget,
+            awaited=self._reception.known(record.name),
+            gone=self._reception.lost,
         )
 
-    def _forget(self, session: Session) -> None:
-        """A node is lost: home that begins again does not wait for it."""
-        with self._lock:
-            if self._known.pop(session.token, None):
-                self._keep_nodes()
-                self._lost[session.token] = session.node
+    def _find(self, name: str) -> Share:
+        """Raises OSError for the node that asks."""
+        share = self._shares.get(name)
+        if share is None and name in self._shelf.names():
+            raise OSError(errno.EAGAIN, "home cannot open that share; its log has the cause")
+        if share is None:
+            raise OSError(errno.ENOENT, f"home has no share {name[:80]}")
+        return share
 
-    def _keep_nodes(self) -> None:
+    def _keep_nodes(self, nodes: list[NodeRecord]) -> None:
         """For a home that begins again. Where they cannot be kept, it does not wait for the latest:
         that is no reason to have none now."""
         try:
-            self._shelf.keep_nodes(list(self._known.values()))
+            self._shelf.keep_nodes(nodes)
         except OSError as error:
             log.error("the nodes of shares are not kept: %s", error)
 
     def _welcome(self, hello: bytes) -> tuple[bytes, Duplex | None, int]:
-        try:
-            join = Join.unpack(hello)
-            session = self._session(join)
-        except OSError as error:
-            return codec.encode_refusal(error), None, 0
-        except (IntegrityError, SatchelError) as error:
-            return codec.encode_refusal(OSError(errno.EINVAL, str(error))), None, 0
-        joined = Joined(session.node, session.token, self._lease, session.duplex.pause())
-        session.heard = time.monotonic()
-        return joined.pack(), session.duplex, join.received
-
-    def _session(self, join: Join) -> Session:
-        """The conversation that goes on, or a new one. Raises OSError for the node."""
-        check_name(join.name, "node")
-        with self._lock:
-            share = self._shares.get(join.share)
-            if share is None and join.share in self._shelf.names():
-                raise OSError(errno.EAGAIN, "home cannot open that share; its log has the cause")
-            if share is None:
-                raise OSError(errno.ENOENT, f"home has no share {join.share[:80]}")
-            node = self._node(join)
-            session = share.sessions.get(node) if node is not None else None
-            if session and session.conversation == join.conversation:
-                return session
-            if join.received:
-                raise OSError(errno.ESTALE, "the lease of this node is over")
-            if session:
-                share.lost(session, "it has joined anew")
-            if len(share.sessions) >= NODE_LIMIT:
-                raise OSError(errno.EUSERS, os.strerror(errno.EUSERS))
-            token = join.token
-            if node is None:
-                node, token = NodeId(next(self._nodes)), secrets.token_hex(16)
-            if token not in self._known:
-                self._lost.pop(token, None)
-                self._known[token] = NodeRecord(join.share, node, token)
-                self._keep_nodes()
-            session = HomeHub(share, node, join.name, token, join.conversation).session
-            share.join(session)
-            return session
-
-    def _node(self, join: Join) -> NodeId | None:
-        """Under which number that node is or was here."""
-        known = self._known.get(join.token)
-        if known and known.share == join.share:
-            return NodeId(known.node)
-        return self._lost.get(join.token)
+        answer, channel, received = self._reception.welcome(hello)
+        assert channel is None or isinstance(channel, Duplex)
+        return answer, channel, received

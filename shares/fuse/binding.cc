@@ -88,6 +88,7 @@ void init_window(py::module_& m) {
       .def("until", &Until, py::arg("seconds"))
       .def("allow", &Allow, py::kw_only(), py::arg("writes"), py::arg("fresh"))
       .def("take_written", &Window::TakeWritten)
+      .def("take_paged", &Window::TakePaged)
       .def("take_modified", &Window::TakeModified)
       .def(
           "counts", [](Window& w, uint64_t first, uint64_t n) { return w.Counts(first, n, false); },
@@ -101,6 +102,7 @@ void init_window(py::module_& m) {
       .def_property_readonly("whole", &Window::whole)
       .def_property_readonly("exact", &Window::exact)
       .def_property_readonly("written", &Window::written)
+      .def_property_readonly("paged", &Window::paged)
       .def_property_readonly("size", &Window::size)
       .def_property_readonly("modified", &Window::modified)
       .def_property_readonly("reads", &Window::reads)
@@ -151,6 +153,7 @@ void init_session(py::module_& m) {
           py::arg("seconds"), free)
       .def("resume", &Session::Resume, free)
       .def_property_readonly("init", [](Session& self) { return py::bytes(self.init()); })
+      .def_property_readonly("maps_shared", &Session::maps_shared)
       .def_property_readonly("refused", &Session::refused);
 }
 

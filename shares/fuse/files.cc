@@ -2,6 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Open files: what is answered through a window, and what is asked.
+//
+// A program's read(2) and write(2) are requests of their own: files are opened without cached
+// pages. What is mapped has pages, which the kernel reads and writes by requests as well. A write
+// says that it is one of those. A read says whose it is, but one of pages is nobody's.
 #include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -97,13 +101,22 @@ void MakeNode(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mo
   fuse_reply_entry(request, &entry);
 }
 
+bool ReadsPages(const Session* session, const fuse_file_info* info) {
+  return session->mounted() && info->lock_owner == 0;
+}
+
+bool WritesPages(const Session* session, const fuse_file_info* info) {
+  return session->mounted() && info->writepage != 0;
+}
+
 // Whether the window answered.
-bool ReadThrough(fuse_req_t request, Window* window, size_t size, off_t offset) {
+bool ReadThrough(fuse_req_t request, Window* window, size_t size, off_t offset, bool pages) {
   std::vector<char>* const buffer = Buffer();
   ssize_t got;
   {
     Window::Pass pass(window);
     if (offset < 0 || !pass.MayRead(static_cast<uint64_t>(offset), &size)) return false;
+    if (pages) pass.Page();
     if (buffer->size() < size) buffer->resize(size);
     do {
       got = pread(window->fd(), buffer->data(), size, offset);
@@ -120,10 +133,12 @@ bool ReadThrough(fuse_req_t request, Window* window, size_t size, off_t offset) 
 void Read(fuse_req_t request, fuse_ino_t, size_t size, off_t offset, fuse_file_info* info) {
   Session* const session = Session::Of(request);
   const std::shared_ptr<Window> window = session->files().Find(info->fh);
-  if (window != nullptr && ReadThrough(request, window.get(), size, offset)) return;
+  const bool pages = ReadsPages(session, info);
+  if (window != nullptr && ReadThrough(request, window.get(), size, offset, pages)) return;
+  const char* const call = pages ? "read_pages" : "read";
   std::string data;
-  const int error = session->policy().Ask("read", [&](const py::object& operations) {
-    data = py::cast<std::string>(py::bytes(operations.attr("read")(info->fh, offset, size)));
+  const int error = session->policy().Ask(call, [&](const py::object& operations) {
+    data = py::cast<std::string>(py::bytes(operations.attr(call)(info->fh, offset, size)));
   });
   if (error != 0) {
     fuse_reply_err(request, error);
@@ -133,10 +148,13 @@ void Read(fuse_req_t request, fuse_ino_t, size_t size, off_t offset, fuse_file_i
 }
 
 // What of the buffer was written, or -errno; nothing where the window may not be written.
-std::optional<ssize_t> WriteThrough(Window* window, fuse_bufvec* data, off_t offset, bool append) {
+std::optional<ssize_t> WriteThrough(Window* window, fuse_bufvec* data, off_t offset, bool append,
+                                    bool pages) {
   const size_t size = fuse_buf_size(data);
+  const uint64_t at = static_cast<uint64_t>(offset);
   Window::Pass pass(window);
-  if (offset < 0 || !pass.MayWrite(static_cast<uint64_t>(offset), size, append)) {
+  if (offset < 0) return std::nullopt;
+  if (!(pages ? pass.MayWritePage(at, size) : pass.MayWrite(at, size, append))) {
     return std::nullopt;
   }
   fuse_bufvec to = FUSE_BUFVEC_INIT(size);
@@ -151,7 +169,8 @@ std::optional<ssize_t> WriteThrough(Window* window, fuse_bufvec* data, off_t off
 }
 
 // As WriteThrough, by Python.
-ssize_t WriteByAsking(Session* session, uint64_t handle, fuse_bufvec* data, off_t offset) {
+ssize_t WriteByAsking(Session* session, uint64_t handle, fuse_bufvec* data, off_t offset,
+                      bool pages) {
   std::vector<char>* const buffer = Buffer();
   const size_t size = fuse_buf_size(data);
   if (buffer->size() < size) buffer->resize(size);
@@ -160,9 +179,10 @@ ssize_t WriteByAsking(Session* session, uint64_t handle, fuse_bufvec* data, off_
   const ssize_t got = fuse_buf_copy(&to, data, static_cast<fuse_buf_copy_flags>(0));
   if (got < 0) return got;
   ssize_t written = 0;
-  const int error = session->policy().Ask("write", [&](const py::object& operations) {
+  const char* const call = pages ? "write_pages" : "write";
+  const int error = session->policy().Ask(call, [&](const py::object& operations) {
     const py::bytes bytes(buffer->data(), static_cast<size_t>(got));
-    written = py::cast<ssize_t>(operations.attr("write")(handle, offset, bytes));
+    written = py::cast<ssize_t>(operations.attr(call)(handle, offset, bytes));
   });
   return error != 0 ? -error : std::max<ssize_t>(written, 0);
 }
@@ -171,11 +191,12 @@ void WriteBuffer(fuse_req_t request, fuse_ino_t, fuse_bufvec* data, off_t offset
                  fuse_file_info* info) {
   Session* const session = Session::Of(request);
   const std::shared_ptr<Window> window = session->files().Find(info->fh);
+  const bool pages = WritesPages(session, info);
   std::optional<ssize_t> written;
   if (window != nullptr) {
-    written = WriteThrough(window.get(), data, offset, (info->flags & O_APPEND) != 0);
+    written = WriteThrough(window.get(), data, offset, (info->flags & O_APPEND) != 0, pages);
   }
-  if (!written) written = WriteByAsking(session, info->fh, data, offset);
+  if (!written) written = WriteByAsking(session, info->fh, data, offset, pages);
   if (*written < 0) {
     fuse_reply_err(request, static_cast<int>(-*written));
   } else {

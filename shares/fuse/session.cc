@@ -17,6 +17,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "shares/fuse/mappings.h"
 #include "shares/fuse/message.h"
 
 namespace satchel {
@@ -89,9 +90,33 @@ void Session::Create() {
 std::unique_ptr<Session> Session::Mounted(py::object operations, int fd, unsigned threads) {
   std::unique_ptr<Session> made(new Session(std::move(operations), threads));
   made->Create();
-  const std::string device = "/dev/fd/" + std::to_string(fd);
-  if (fuse_session_mount(made->session_, device.c_str()) != 0) RaiseErrno(EBADF, "/dev/fuse");
+  fuse_custom_io io = {};
+  io.writev = [](int device, iovec* parts, int count, void* session) {
+    return static_cast<Session*>(session)->WriteDevice(device, parts, count);
+  };
+  io.read = [](int device, void* buffer, size_t size, void* session) {
+    return static_cast<Session*>(session)->ReadDevice(device, buffer, size);
+  };
+  if (fuse_session_custom_io(made->session_, &io, fd) != 0) {
+    RaiseErrno(ENOMEM, "fuse_session_custom_io");
+  }
   return made;
+}
+
+// A cancellation point, as read(2) is.
+ssize_t Session::ReadDevice(int device, void* buffer, size_t size) {
+  const ssize_t got = read(device, buffer, size);
+  if (got > 0 && OffersMappings(buffer, static_cast<size_t>(got))) maps_shared_ = true;
+  return got;
+}
+
+ssize_t Session::WriteDevice(int device, iovec* parts, int count) {
+  if (maps_shared_ && !told_init_ && IsInitReply(parts, count)) {
+    told_init_ = true;
+    const std::vector<char> init = WithMappings(parts, count);
+    return write(device, init.data(), init.size());
+  }
+  return writev(device, parts, count);
 }
 
 std::unique_ptr<Session> Session::Relayed(py::object operations, int fd, const std::string& init,

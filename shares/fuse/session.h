@@ -11,6 +11,7 @@
 
 #include <fuse3/fuse_lowlevel.h>
 #include <pthread.h>
+#include <sys/uio.h>
 
 #include <atomic>
 #include <chrono>
@@ -55,6 +56,10 @@ class Session {
   bool Drain(std::chrono::milliseconds most);
   void Resume();
   std::string init();  // the INIT message of the kernel at the other end; empty before it came
+  // Of a mount: whether the kernel lets programs map its files with MAP_SHARED. Known when the
+  // first call has come.
+  bool maps_shared() const { return maps_shared_; }
+  bool mounted() const { return stream_ == nullptr; }
   uint64_t refused() const { return stream_ == nullptr ? 0 : stream_->refused(); }
 
   // For the calls; without the GIL.
@@ -78,6 +83,8 @@ class Session {
   Session(py::object operations, unsigned threads);
   void Create();
   void SetInit(const std::string& init);
+  ssize_t ReadDevice(int device, void* buffer, size_t size);
+  ssize_t WriteDevice(int device, iovec* parts, int count);
 
   static void* Work(void* worker);
   void Serve(Worker* worker);
@@ -97,6 +104,8 @@ class Session {
   LockWaiters locks_;
   std::unique_ptr<Stream> stream_;
   bool notified_ = true;
+  std::atomic<bool> maps_shared_{false};
+  std::atomic<bool> told_init_{false};
   fuse_session* session_ = nullptr;
   int stop_ = -1;  // an eventfd
 

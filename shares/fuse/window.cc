@@ -373,6 +373,11 @@ bool Window::Pass::MayWrite(uint64_t offset, size_t size, bool append) {
   return true;
 }
 
+bool Window::Pass::MayWritePage(uint64_t offset, size_t size) {
+  return IsRange(offset, size) && offset + size <= window_->size_.load() &&
+         MayWrite(offset, size, false);
+}
+
 void Window::Pass::Wrote(uint64_t offset, size_t size) {
   const Table* const table = window_->table_.load();
   const uint64_t last = EndBlock(offset, size);

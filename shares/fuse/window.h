@@ -65,6 +65,9 @@ class Window {
   bool TakeWritten() { return written_.exchange(false); }
   bool written() const { return written_.load(); }
   bool exact() const { return exact_.load(); }
+  // Whether the kernel was given pages to keep, since TakePaged.
+  bool paged() const { return paged_.load(); }
+  bool TakePaged() { return paged_.exchange(false); }
   uint64_t reads() const { return reads_.load(); }
   uint64_t writes() const { return writes_.load(); }
 
@@ -111,9 +114,13 @@ class Window {
 
     // Whether *size bytes at `offset` may be read; *size becomes less at the end of the file.
     bool MayRead(uint64_t offset, size_t* size);
+    // The kernel is going to keep what is read.
+    void Page() { window_->paged_ = true; }
     // Whether they may be written; they are counted then. Wrote, or nothing if that failed, comes
     // next. append: at the end of the file, which is where the kernel takes it to be.
     bool MayWrite(uint64_t offset, size_t size, bool append);
+    // The same of a page of a mapping, which never makes a file longer.
+    bool MayWritePage(uint64_t offset, size_t size);
     void Wrote(uint64_t offset, size_t size);
     // After the bytes and before Wrote: what was written is found again when this process is
     // killed. 0 or an errno.
@@ -161,6 +168,7 @@ class Window {
   std::atomic<int64_t> writes_left_{kMany};
   std::atomic<int64_t> fresh_left_{kMany};
   std::atomic<bool> written_{false};
+  std::atomic<bool> paged_{false};
   std::atomic<uint64_t> modified_{0};
   std::atomic<uint64_t> reads_{0};
   std::atomic<uint64_t> writes_{0};

@@ -114,7 +114,9 @@ class MountedShare:
     def _mount(self) -> Session:
         try:
             options = SessionOptions(name=f"satchel:{self.share}")
-            return Session(self._member.node, self.mountpoint, options)
+            session = Session(self._member.node, self.mountpoint, options)
+            self._member.node.content.pages.serve(session.invalidate)
+            return session
         except BaseException:
             self._member.close()
             raise

@@ -21,7 +21,17 @@ from shares.node.buffer import Buffer
 from shares.node.codec import encode
 from shares.node.extent import BLOCK, Extent
 from shares.node.files import RawFile, find, open_file
-from shares.node.hub import Hub, Lease, Made, Making, Opened, OwnFolder, Unmade
+from shares.node.hub import (
+    OPENED_AHEAD,
+    SUCCESSIONS,
+    Hub,
+    Lease,
+    Made,
+    Making,
+    Opened,
+    OwnFolder,
+    Unmade,
+)
 from shares.node.losses import LOSSES_KEPT, Losses, Restored, TakenOver
 from shares.node.marks import Marks
 from shares.node.member import Member
@@ -51,7 +61,9 @@ __all__ = [
     "IDLE_FILES",
     "IDLE_SECONDS",
     "LOSSES_KEPT",
+    "OPENED_AHEAD",
     "ROOT",
+    "SUCCESSIONS",
     "WRITTEN_SECONDS",
     "Attributes",
     "Buffer",

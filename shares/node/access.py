@@ -38,7 +38,9 @@ class OpenFile:
     next. kept: no program has it open, and it is native: as long as nobody else opens it. closed:
     home was told so as well, and what is here waits for the next open, here or elsewhere.
     spoken: how often home was told that it is written no more; answered: to which of these it has
-    answered. refused: why home has not made the file that this node made ahead
+    answered. refused: why home has not made the file that this node made ahead. paged: the kernel
+    may have pages of it (`pages`); dropping: messages that wait until it has dropped some. cutting:
+    programs of this node that set its size now
     """
 
     file: FileId
@@ -64,6 +66,9 @@ class OpenFile:
     spoken: int = 0
     answered: int = 0
     refused: OSError | None = None
+    paged: bool = False
+    dropping: int = 0
+    cutting: int = 0
 
     def require(self) -> None:
         """Raise why home has not made it."""
@@ -111,10 +116,11 @@ class Blocks(Protocol):
 
 class Access(ABC):
     """Of one file. error: what the program gets in place of a result. logs: replies of home's log,
-    without which it has not happened."""
+    without which it has not happened. pages: for the kernel, of a file that is mapped."""
 
-    def __init__(self, file: OpenFile) -> None:
+    def __init__(self, file: OpenFile, *, pages: bool = False) -> None:
         self.file = file
+        self.pages = pages
         self.done = False
         self.error: OSError | None = None
         self.logs: list[list[Message | OSError]] = []
@@ -177,8 +183,8 @@ class SetExtent(Access):
 class Read(Access):
     """As many bytes as there are at that offset, and what is to be fetched ahead."""
 
-    def __init__(self, file: OpenFile, offset: int, size: int) -> None:
-        super().__init__(file)
+    def __init__(self, file: OpenFile, offset: int, size: int, *, pages: bool = False) -> None:
+        super().__init__(file, pages=pages)
         self._offset, self._size = offset, size
         self.result = b""
 
@@ -220,10 +226,13 @@ class Read(Access):
 
 
 class Write(Access):
-    """All of it, at the offset or, where that is None, at the end of the file, in one."""
+    """All of it, at the offset or, where that is None, at the end of the file, in one. Of pages
+    what is in the file."""
 
-    def __init__(self, file: OpenFile, offset: int | None, data: bytes) -> None:
-        super().__init__(file)
+    def __init__(
+        self, file: OpenFile, offset: int | None, data: bytes, *, pages: bool = False
+    ) -> None:
+        super().__init__(file, pages=pages)
         self.result = 0
         self._appends = offset is None
         self._guessed = False
@@ -239,9 +248,14 @@ class Write(Access):
             return []
         offset = file.extent.size if self._appends else self._offset
         longer = self._appends or offset + len(self._data) > file.extent.size
+        longer = longer and not self.pages
         sized = blocks.readable(file, ATTRIBUTES) or blocks.writable(file, ATTRIBUTES)
         if not sized or (longer and not blocks.writable(file, ATTRIBUTES)):
             return [Need(ATTRIBUTES, 1, writes=longer), *self._guess(blocks, offset)]
+        if self.pages:
+            self._data = self._data[: max(0, file.extent.size - offset)]
+        if not self._data:
+            return []
         if offset + len(self._data) > LARGEST:
             self.error = OSError(errno.EFBIG, "a file cannot be as long as that")
             return []

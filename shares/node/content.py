@@ -35,6 +35,7 @@ from shares.node.hub import Hub
 from shares.node.journal import Journal
 from shares.node.lag import LAG_BYTES, Replies, file_status, settle, traffic_status
 from shares.node.opening import Opening
+from shares.node.pages import Pages
 from shares.node.sending import LOOK_SECONDS, Sender
 from shares.node.settling import FLUSHED, Settling
 from shares.node.windows import Make, Windows
@@ -61,7 +62,6 @@ from shares.protocol import (
     Update,
     Updated,
     content,
-    filled,
     runs,
 )
 
@@ -115,6 +115,7 @@ class Content(Opening, Settling):
         self._sender = Sender(*sending)
         self._windows = Windows(make, self._machine, buffer, journal)
         self._copies = Copies(self._machine, buffer, self._windows, self._sender, journal)
+        self.pages = Pages(self._changed, self._machine, self._windows, self._answer)
 
     # Memberships.
 
@@ -126,8 +127,10 @@ class Content(Opening, Settling):
             for file in self._files.values():
                 self._copies.take_back_all(file)
                 file.complete = False
+                self.pages.forget(file)
             releases = self._machine.reset()
             self._deferred.clear()
+            self.pages.reset()
             self._under_way.clear()
             for file in self._files.values():
                 file.extent_came, file.pinned, file.pinned_until = False, None, 0.0
@@ -171,10 +174,12 @@ class Content(Opening, Settling):
             for file in self._files.values():
                 self._copies.take_back_all(file)
                 file.complete = file.extent_came = False
+                self.pages.forget(file)
                 for access in file.waiting:
                     access.error = why
             lost = sum(len(message.fresh) for message in self._machine.reset())
             self._deferred.clear()
+            self.pages.reset()
             self._sender.end(why)
             self._changed.notify_all()
         if lost:
@@ -187,8 +192,8 @@ class Content(Opening, Settling):
             self._sender.limit_wait(self._wait)
 
     def close(self) -> None:
-        """Empty the buffer, while home may still say that it has let go of the last files; but not
-        where the journal has something that waits for home."""
+        """Empty the buffer, but not where something in the journal waits for home."""
+        self.pages.close()
         with self._changed:
             for file in self._files.values():
                 self._copies.take_back_all(file)
@@ -215,14 +220,15 @@ class Content(Opening, Settling):
         self._sender.wait_for(access.logs)
         return access.result
 
-    def read(self, file: OpenFile, offset: int, size: int) -> bytes:
-        access = Read(file, offset, size)
+    def read(self, file: OpenFile, offset: int, size: int, *, pages: bool = False) -> bytes:
+        """pages: for the kernel to keep."""
+        access = Read(file, offset, size, pages=pages)
         self._perform(access)
         return access.result
 
-    def write(self, file: OpenFile, offset: int | None, data: bytes) -> int:
-        """offset: None to append."""
-        access = Write(file, offset, data)
+    def write(self, file: OpenFile, offset: int | None, data: bytes, *, pages: bool = False) -> int:
+        """offset: None to append. pages: of the kernel's, so what is behind the end is dropped."""
+        access = Write(file, offset, data, pages=pages)
         self._perform(access)
         self._sender.wait_for(access.logs)
         if file.log == "async":
@@ -291,7 +297,7 @@ class Content(Opening, Settling):
 
     def _step(self, access: Access) -> bool:
         """Have the access go on; post what it lacks. Whether it is over, done or failed."""
-        if self._bringing:
+        if self._bringing or self.pages.delays(access):
             return False
         self._copies.logs = access.logs
         file = access.file
@@ -307,7 +313,9 @@ class Content(Opening, Settling):
             file.pinned_until = time.monotonic() + PIN_SECONDS
         for need in needs:
             self._ask(file, need)
-        if not needs:
+        if needs:
+            self.pages.is_waited_for(access)
+        else:
             self._windows.grant(file, access.blocks)
         return not needs
 
@@ -361,30 +369,30 @@ class Content(Opening, Settling):
             file = self._files.get(request.file)
             if file is not None:
                 self._copies.take_back(file, request.numbers, read=True)
+            numbers: set[int] = set()
             try:
                 if isinstance(request, Fetch) and isinstance(reply, Blocks):
-                    self._take(reply, set(self._machine.blocks(request, reply, sent)))
+                    numbers = set(self._machine.blocks(request, reply, sent))
                 elif isinstance(request, Own) and isinstance(reply, Granted):
-                    self._take(reply, set(self._machine.granted(request, reply, clock.now())))
+                    numbers = set(self._machine.granted(request, reply, clock.now()))
                 else:
                     raise IntegrityError("home's reply does not fit", why=type(reply).__name__)
+                self._take(reply, numbers)
             except (IntegrityError, ValueError) as error:
-                self._lose(request, OSError(errno.EIO, str(error)))
-                return
+                self._lose(request, numbers, OSError(errno.EIO, str(error)))
             except OSError as error:  # this node's disk is full, say
-                self._lose(request, error)
-                return
+                self._lose(request, numbers, error)
             self._go_on(request.file)
-            if isinstance(request, Own) and request.whole:
-                for message in self._machine.unwritten(request):
-                    self._sender.send(message)
+            empty = self._machine.unwritten(request)
+            for message in empty:
+                self._sender.send(message)
+            if empty:
                 self._go_on(request.file)  # others wait for what has content, or is to be asked for
             self._evict()
 
-    def _lose(self, request: Fetch | Own, error: OSError) -> None:
+    def _lose(self, request: Fetch | Own, numbers: set[int], error: OSError) -> None:
         """The machine has these blocks, but their content is not to be had here."""
-        for message in self._machine.release(request.file, request.first, request.count):
-            self._sender.send(message)
+        self._machine.unstored(request, numbers)
         self._refuse(request, error)
 
     def _failed(self, hub: Hub, request: Fetch | Own, error: OSError) -> None:
@@ -442,6 +450,7 @@ class Content(Opening, Settling):
         if known is not None:
             self._copies.take_back(known, range(first, first + count), read=True)
             known.complete = False
+            self.pages.forget(known, range(max(0, first), first + count))
         for message in self._machine.release(file, first, count):
             self._sender.send(message)
         unneeded = [n for n in range(first, first + count) if not self._machine.needed(file, n)]
@@ -465,6 +474,12 @@ class Content(Opening, Settling):
             ):
                 self._deferred[message.file].append((message, reply))
                 return
+            self._answer_without_pages(message, reply)
+
+    def _answer_without_pages(self, message: Message, reply: Reply) -> None:
+        """At once, or when the kernel has dropped the pages that it is about."""
+        file = self._files.get(message.file)
+        if file is None or not self.pages.hold(file, message, reply):
             self._answer(message, reply)
 
     def _answer(self, message: Message, reply: Reply) -> None:
@@ -472,11 +487,11 @@ class Content(Opening, Settling):
         now = clock.now()
         for flush in self._machine.ahead(message, now):
             self._sender.send(flush)
-        answer = self._machine_answers(message, now)
+        answer = self._copies.answer(message, now)
         if isinstance(message, Update | Granted) and isinstance(answer, Updated):
             answer = self._kept(message, answer)
         if isinstance(answer, Recalled):
-            answer = self._give(answer)
+            answer = self._copies.given(answer, self._files.get(message.file), self._block)
         file = self._files.get(message.file)
         if isinstance(message, Engage):
             self._engaged(message.file)
@@ -494,29 +509,6 @@ class Content(Opening, Settling):
         self._go_on(message.file)
         if isinstance(message, Engage) and file is not None:
             self._forget_closed(file)
-
-    def _machine_answers(self, message: Message, now: float) -> Message:
-        over = self._discarded(message) if self._journal is not None else []
-        answer = self._machine.answer(message, now)
-        if self._journal is not None and over:
-            self._journal.discarded(message.file, over)
-        return answer
-
-    def _discarded(self, message: Message) -> list[int]:
-        """Blocks that were written here and that nobody wants: another node cuts them off."""
-        if isinstance(message, Engage):
-            return [n for n in self._machine.numbers(message.file) if n >= message.cut]
-        if isinstance(message, Invalidate) and message.waited_for:
-            return [n for n in message.numbers if self._machine.block(message.file, n).owned]
-        return []
-
-    def _give(self, answer: Recalled) -> Recalled:
-        """With its content, which home has when it has answered a heartbeat that comes after."""
-        journal, file, numbers = self._journal, self._files.get(answer.file), answer.fresh
-        if journal is not None and file is not None and numbers:
-            generation = journal.giving(file.file, numbers, file.extent)
-            journal.recalled(self._machine.mark(), file.file, numbers, generation)
-        return filled(answer, self._block)
 
     def _kept(self, message: Update | Granted, answer: Updated) -> Updated:
         """Its content is here; where this node's disk does not take that, it is declined."""
@@ -554,9 +546,14 @@ class Content(Opening, Settling):
             return
         file.pinned, file.pinned_until = None, 0.0
         for message, reply in self._deferred.pop(file.file, []):
-            self._answer(message, reply)
+            self._answer_without_pages(message, reply)
 
     # Leases, numbers.
+
+    def look_at_pages(self) -> None:
+        """A heartbeat is due."""
+        with self._changed:
+            self.pages.look(self._files.values())
 
     def beating(self) -> int:
         """A heartbeat is about to be sent: a word for `leased`."""

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 from shares.node import clock
 from shares.node.access import OpenFile
@@ -14,7 +15,18 @@ from shares.node.journal import Journal
 from shares.node.lag import Replies
 from shares.node.sending import Sender
 from shares.node.windows import Windows
-from shares.protocol import ATTRIBUTES, BLOCK, Log, Node
+from shares.protocol import (
+    ATTRIBUTES,
+    BLOCK,
+    Engage,
+    FileId,
+    Invalidate,
+    Log,
+    Message,
+    Node,
+    Recalled,
+    filled,
+)
 
 EXTENT_BYTES = 40
 
@@ -167,6 +179,31 @@ class Copies:
         else:
             file.touched = max(file.touched, when)
         self._sender.push(pushes)
+
+    # What home asks.
+
+    def answer(self, message: Message, now: float) -> Message:
+        """The machine's. What was written to blocks that another node cuts off does not wait in the
+        journal any more."""
+        machine, over = self._machine, []
+        if isinstance(message, Engage):
+            over = [n for n in machine.numbers(message.file) if n >= message.cut]
+        elif isinstance(message, Invalidate) and message.waited_for:
+            over = [n for n in message.numbers if machine.block(message.file, n).owned]
+        answer = machine.answer(message, now)
+        if self._journal is not None and over:
+            self._journal.discarded(message.file, over)
+        return answer
+
+    def given(
+        self, answer: Recalled, file: OpenFile | None, block: Callable[[FileId, int], bytes]
+    ) -> Recalled:
+        """With its content, which home has when it has answered a heartbeat that comes after."""
+        if self._journal is not None and file is not None and answer.fresh:
+            generation = self._journal.giving(file.file, answer.fresh, file.extent)
+            mark = self._machine.mark()
+            self._journal.recalled(mark, file.file, answer.fresh, generation)
+        return filled(answer, block)
 
     @staticmethod
     def _logs(file: OpenFile, native: bool) -> bool:

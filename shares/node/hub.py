@@ -12,9 +12,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from shares.context import Succession
 from shares.node.losses import TakenOver
 from shares.node.operations import Attributes, Changes, Entry, LockKind, Usage
 from shares.protocol import FileId, Message, NodeId
+
+OPENED_AHEAD = 64
+"""Files of one `open_all`."""
+
+SUCCESSIONS = 4096
+"""Of one answer to `succeeded`."""
 
 
 @dataclass(frozen=True)
@@ -239,6 +246,17 @@ class Hub(Protocol):
     def open(self, file: FileId, writes: bool, cut: bool) -> Opened:
         """A node opens a file once, however many handles its programs have; again when it is the
         first time that one of them may write. cut: it is made empty before, as by `change`."""
+        ...
+
+    def open_all(self, files: list[FileId]) -> list[Opened | None]:
+        """Open files to read ahead of programs, at most OPENED_AHEAD with one request. None for a
+        file that another node has open, and for one that cannot be opened: it is not open then."""
+        ...
+
+    def succeeded(self, seen: list[Succession], told: Callable[[list[Succession]], None]) -> None:
+        """Tell home which files were opened after which. told: is called, on any thread, with what
+        home knows of files that were opened after others, the latest first; at most SUCCESSIONS.
+        Not called where the membership ends before. Never waits."""
         ...
 
     def written(self, file: FileId, told: Callable[[Attributes | None], None]) -> None:

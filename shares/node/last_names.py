@@ -33,6 +33,12 @@ class LastNames:
         self._names: OrderedDict[FileId, Name] = OrderedDict()
         self._files: dict[Name, FileId] = {}
 
+    def note_in(self, journal: Journal | None) -> None:
+        """Names are noted there from now on; without a journal none are remembered."""
+        self.journal = journal
+        if journal is not None:
+            journal.name_of = self.of
+
     def of(self, file: FileId) -> Name | None:
         """The folder, and in place of the name the path below the share's root, as far as it is
         known."""

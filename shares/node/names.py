@@ -62,6 +62,7 @@ class Names:
         self._count = 0
         self._attributes: OrderedDict[FileId, Attributes] = OrderedDict()
         self._targets: OrderedDict[FileId, bytes] = OrderedDict()
+        self._places: OrderedDict[FileId, FileId] = OrderedDict()
         self._open: set[FileId] = set()
         self._lock = threading.Lock()
         self._marks = Marks()
@@ -118,6 +119,21 @@ class Names:
                 for name, file in known.names.items()
                 if file is not None
             }
+
+    def siblings(self, file: FileId) -> tuple[FileId, list[tuple[bytes, FileId]]] | None:
+        """The folder that has the file, and its regular files as they are listed; None where not
+        all of its names are known."""
+        with self._lock:
+            folder = self._places.get(file)
+            known = self._folder(folder) if folder is not None else None
+            if folder is None or known is None or not known.whole:
+                return None
+            regular = [(n, f) for n, f in known.names.items() if f is not None and self._regular(f)]
+            return folder, regular
+
+    def _regular(self, file: FileId) -> bool:
+        known = self._attributes.get(file)
+        return file in self._open if known is None else stat.S_ISREG(known.mode)
 
     def paths(self) -> dict[FileId, bytes]:
         """A path below the share of each file and folder whose place is remembered, for people."""
@@ -204,9 +220,16 @@ class Names:
             known = self._known(folder)
             self._count += name not in known.names
             known.names[name] = entry.attributes.file if entry else None
+            if entry is not None:
+                self._place(entry.attributes.file, folder)
             self._trim()
         if entry is not None:
             self._keep(mark, entry.attributes)
+
+    def _place(self, file: FileId, folder: FileId) -> None:
+        self._places[file] = folder
+        if len(self._places) > self._limit:
+            self._places.popitem(last=False)
 
     def _trim(self) -> None:
         while self._count + len(self._folders) > self._limit:

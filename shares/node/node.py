@@ -12,7 +12,6 @@ import errno
 import itertools
 import logging
 import os
-import stat
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -28,6 +27,7 @@ from shares.node.buffer import Buffer
 from shares.node.content import Content
 from shares.node.creating import Creating
 from shares.node.extent import Extent
+from shares.node.foresight import Foresight
 from shares.node.handles import appends, file_of, number, writes_to
 from shares.node.hub import Hub, Lease, Opened
 from shares.node.journal import Journal
@@ -40,6 +40,7 @@ from shares.node.operations import (
     LockKind,
     Usage,
 )
+from shares.node.statics import changes_nothing
 from shares.node.uses import Use, Uses
 from shares.node.windows import Make
 from shares.protocol import FileId
@@ -66,8 +67,6 @@ IDLE_SECONDS = 30.0
 CLOSE_SECONDS = 5.0
 """For which a node that ends waits for a home that is not reached."""
 
-ON_THIS_DISK = "home is not reached; what was written is durable on this disk"
-
 WRITTEN_SECONDS = 2.0
 """For how long such a one may be written again without asking."""
 
@@ -90,9 +89,7 @@ class Node(Creating):
         home goes on without; ahead: files are made before home has made them, where no other node
         knows the folder. journal: has what home has not, after the end of this process"""
         super().__init__()
-        self._last.journal = journal
-        if journal is not None:
-            journal.name_of = self._last.of
+        self._last.note_in(journal)
         self._hub = hub
         self._wait = wait
         self._joined = threading.Event()
@@ -110,6 +107,8 @@ class Node(Creating):
         hub.listen(self.content.answer, self._stale, self._disown)
         self._makes = ahead
         self._want_ids()
+        about = (self._uses, self.content, self._names, lambda: self.hub, self._opened_ahead)
+        self._foresight = Foresight(*about) if ahead else None
         self._threads = [
             threading.Thread(target=target, name=name, daemon=True)
             for target, name in ((self._beat, "heartbeat"), (self._write_back, "write back"))
@@ -126,6 +125,9 @@ class Node(Creating):
         self.content.limit_wait(self._wait)
         for thread in self._threads:
             thread.join()
+        if self._foresight is not None:
+            self._foresight.close()
+            self._foresight.tell(self._hub, now=True)
         with suppress(OSError):
             self._await_made(None)
         self._note_unmade()
@@ -226,9 +228,11 @@ class Node(Creating):
         del handle
         with self._held(file) as opened:
             use = self._uses.known(file)
-            if opened is None or use is None or not use.writes:
-                return self._change_at_home(file, opened, changes)
-            return self._change(file, opened, changes)
+            sized = opened if changes.size is not None else None
+            with self.content.pages.cutting(sized):
+                if opened is None or use is None or not use.writes:
+                    return self._change_at_home(file, opened, changes)
+                return self._change(file, opened, changes)
 
     def _change_at_home(
         self, file: FileId, opened: OpenFile | None, changes: Changes
@@ -319,6 +323,9 @@ class Node(Creating):
         use.writes = writes
         return use.file
 
+    def _opened_ahead(self, file: FileId, use: Use, opened: Opened, hub: Hub, mark: int) -> None:
+        self._opened(file, use, opened, hub, mark, writes=False)
+
     def _note_terms(self, opened: Opened) -> None:
         if opened.relaxation:
             self._relaxation = max(opened.relaxation, SHORTEST)
@@ -326,6 +333,8 @@ class Node(Creating):
     def open(self, file: FileId, flags: int) -> Handle:
         writes = writes_to(flags)
         cut = bool(flags & os.O_TRUNC)
+        if self._foresight is not None:
+            self._foresight.opened(file, writes=writes)
         with self._uses.locked(file) as use:
             if use.file is None or (writes and not use.writes):
                 found = self._open(file, use, writes=writes or use.writes, cut=cut)
@@ -384,6 +393,15 @@ class Node(Creating):
         with self._using(handle) as file:
             return self.content.write(file, None if appends(handle) else offset, data)
 
+    def read_pages(self, handle: int, offset: int, size: int) -> bytes:
+        with self._using(handle) as file:
+            return self.content.read(file, offset, size, pages=True)
+
+    def write_pages(self, handle: int, offset: int, data: bytes) -> int:
+        with self._using(handle) as file:
+            self.content.write(file, offset, data, pages=True)
+            return len(data)
+
     def flush(self, handle: int, lock_owner: int) -> None:
         with self._held(file_of(handle)) as file:
             if file is not None:
@@ -396,14 +414,10 @@ class Node(Creating):
     def sync(self, handle: int, data_only: bool) -> None:
         del data_only
         with self._using(handle) as file:
-            try:
+            with self.content.else_here(file):
                 self._await_made(file.file)
                 self.content.sync(file)
                 self.hub.sync(file.file)
-            except OSError as error:
-                if error.errno == errno.EIO and self.content.sync_here(file):
-                    raise OSError(errno.ENOLINK, ON_THIS_DISK) from error
-                raise
             self.content.raise_failure(file)
 
     def release(self, handle: int, lock_owner: int) -> None:
@@ -431,6 +445,7 @@ class Node(Creating):
                 return
             use.locked = False
             self._uses.rests(file, use)
+            self.content.pages.unmapped(use.file)
             if use.writes:
                 self.content.settle(file)
                 if self.content.keep(file):
@@ -484,6 +499,8 @@ class Node(Creating):
         self._uses.closed(file, use)
         self.content.closed(file)
         self._names.closed(file)
+        if self._foresight is not None:
+            self._foresight.dropped(file)
         mark = self._names.mark()
 
         def closed(attributes: Attributes | None) -> None:
@@ -515,6 +532,7 @@ class Node(Creating):
     def _beat(self) -> None:
         while True:
             self._heartbeat()
+            self.content.look_at_pages()
             lease = self._lease[1] if self._lease else FIRST_LEASE
             if self._ended.wait(min(lease, self._relaxation) / 3):
                 return
@@ -552,6 +570,8 @@ class Node(Creating):
         while not self._ended.is_set():
             self._look.wait(WRITE_BACK_SECONDS)
             self._look.clear()
+            if self._foresight is not None and self._hub.connected:
+                self._foresight.tell(self._hub)
             for file, use in self._uses.all():
                 if use.file is not None and self._hub.connected:
                     with suppress(OSError):
@@ -575,16 +595,5 @@ class Node(Creating):
         for file in found["files"]:
             path = paths.get(file["file"])
             file["path"] = None if path is None else path.decode(errors="replace")
-        return found | {"taken_over": self._losses.status()}
-
-
-def changes_nothing(known: Attributes | None, changes: Changes) -> bool:
-    """Whether mode and owner are these already, so that the time of the status change alone is
-    another: as tar(1) and cp(1) do with each file. A change of the owner takes some bits away."""
-    if known is None or known.mode & (stat.S_ISUID | stat.S_ISGID):
-        return False
-    return (
-        changes.mode in (None, stat.S_IMODE(known.mode), known.mode)
-        and changes.uid in (None, known.uid)
-        and changes.gid in (None, known.gid)
-    )
+        ahead = self._foresight.status() if self._foresight is not None else {}
+        return found | {"taken_over": self._losses.status(), "ahead": ahead}

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any, Protocol, get_type_hints
 
 from satchel.errors import IntegrityError
+from shares.context import Succession
 from shares.node import codec
 from shares.node.hub import Hub, Lease, Made, Making, Opened, Unmade
 from shares.node.operations import Attributes, Changes, Entry, LockKind, Usage
@@ -39,10 +40,12 @@ CALLS = frozenset(
         "make_folder",
         "make_link",
         "open",
+        "open_all",
         "read_link",
         "remove_folder",
         "rename",
         "set_lock",
+        "succeeded",
         "sync",
         "unlink",
         "usage",
@@ -51,7 +54,7 @@ CALLS = frozenset(
 )
 """The methods of Hub that go as calls."""
 
-POSTED = frozenset({"beat", "close", "ids", "make", "make_again", "written"})
+POSTED = frozenset({"beat", "close", "ids", "make", "make_again", "succeeded", "written"})
 """Of these, those that nobody waits for."""
 
 
@@ -244,6 +247,16 @@ class RemoteHub:
 
     def open(self, file: FileId, writes: bool, cut: bool) -> Opened:
         return self._call("open", file, writes, cut)  # type: ignore[no-any-return]
+
+    def open_all(self, files: list[FileId]) -> list[Opened | None]:
+        return self._call("open_all", files)  # type: ignore[no-any-return]
+
+    def succeeded(self, seen: list[Succession], told: Callable[[list[Succession]], None]) -> None:
+        def take(found: Any) -> None:
+            if isinstance(found, list):
+                told(found)
+
+        self._post("succeeded", [seen], list[Succession], take)
 
     def written(self, file: FileId, told: Callable[[Attributes | None], None]) -> None:
         self._say("written", file, told)

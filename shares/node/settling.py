@@ -9,9 +9,12 @@ after it. At most LAG_BYTES are on their way so; who closes another file waits t
 
 from __future__ import annotations
 
+import errno
 import threading
 from abc import ABC, abstractmethod
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from shares.node.access import OpenFile
 from shares.node.buffer import Buffer
@@ -22,6 +25,8 @@ from shares.node.operations import Attributes
 from shares.node.sending import Sender
 from shares.node.windows import Windows
 from shares.protocol import ATTRIBUTES, FileId, Node
+
+ON_THIS_DISK = "home is not reached; what was written is durable on this disk"
 
 FLUSHED = 4096
 """Blocks that are given to home before its answer is waited for."""
@@ -124,16 +129,21 @@ class Settling(ABC):
             lambda: self._sender.room() or (journaled and not self._sender.connected)
         )
 
-    def sync_here(self, file: OpenFile) -> bool:
-        """Home is not reached. Whether what was written of the file is durable on this disk now.
-        Raises OSError."""
-        if self._journal is None or self._sender.connected:
-            return False
-        with self._changed:
-            self._copies.absorb(file)
+    @contextmanager
+    def else_here(self, file: OpenFile) -> Iterator[None]:
+        """Within this home is to have the file durable. Where it is not reached for that, what was
+        written is durable on this disk, if there is a journal. Raises OSError: ENOLINK then."""
+        try:
+            yield
+        except OSError as error:
+            reached = error.errno != errno.EIO or self._sender.connected
+            if reached or self._journal is None:
+                raise
             name = file.file
-            self._journal.sync(name, lambda n: self._buffer.read(name, n * BLOCK, BLOCK))
-        return True
+            with self._changed:
+                self._copies.absorb(file)
+                self._journal.sync(name, lambda n: self._buffer.read(name, n * BLOCK, BLOCK))
+            raise OSError(errno.ENOLINK, ON_THIS_DISK) from error
 
     def raise_failure(self, file: OpenFile) -> None:
         """What home answered to content that nobody waited for. Raises OSError, once."""

@@ -5,13 +5,14 @@ becomes of such a file when home calls them back."""
 
 from __future__ import annotations
 
+import stat
 import threading
 from dataclasses import replace
 
 from shares.node.access import OpenFile
 from shares.node.content import Content
 from shares.node.naming import Naming
-from shares.node.operations import EVERYTHING, Attributes
+from shares.node.operations import EVERYTHING, Attributes, Changes
 from shares.node.uses import Uses
 from shares.protocol import FileId
 
@@ -83,3 +84,15 @@ class Statics(Naming):
         opened.attributes = now if self._names.steady(mark, opened.file) else None
         if not self._names.steady(mark, opened.file):
             opened.attributes = None
+
+
+def changes_nothing(known: Attributes | None, changes: Changes) -> bool:
+    """Whether mode and owner are these already, so that the time of the status change alone is
+    another: as tar(1) and cp(1) do with each file. A change of the owner takes some bits away."""
+    if known is None or known.mode & (stat.S_ISUID | stat.S_ISGID):
+        return False
+    return (
+        changes.mode in (None, stat.S_IMODE(known.mode), known.mode)
+        and changes.uid in (None, known.uid)
+        and changes.gid in (None, known.gid)
+    )

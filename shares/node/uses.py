@@ -78,10 +78,28 @@ class Uses:
                 try:
                     yield use
                 finally:
-                    with self._lock:
-                        if not (use.file or use.wanted or use.said or use.locked):
-                            del self._uses[file]
+                    self._tidy(file, use)
                 return
+
+    @contextmanager
+    def locked_now(self, file: FileId) -> Iterator[Use | None]:
+        """As `locked`; None where somebody has the lock. Never waits."""
+        use = self.of(file)
+        if not use.lock.acquire(blocking=False):
+            yield None
+            return
+        try:
+            yield use if self._uses.get(file) is use else None
+        finally:
+            self._tidy(file, use)
+            use.lock.release()
+
+    def _tidy(self, file: FileId, use: Use) -> None:
+        """With the use's lock held: forget it where there is nothing to it."""
+        idle = not (use.file or use.wanted or use.said or use.locked)
+        with self._lock:
+            if idle and self._uses.get(file) is use:
+                del self._uses[file]
 
     def known(self, file: FileId) -> Use | None:
         return self._uses.get(file)

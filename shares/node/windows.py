@@ -189,7 +189,7 @@ class Windows:
     def grant(self, file: OpenFile, blocks: range) -> None:
         """A program has come to these blocks by asking; what was written before is taken."""
         window = file.granted
-        if window is None:
+        if window is None or file.dropping:
             return
         now = clock.now()
         self.allow(file)

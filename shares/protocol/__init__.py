@@ -13,7 +13,8 @@ A node:      node (its machine), files and state (what it knows of a file and of
              (what it asks home for), answers (to what home asks), rights (what may be done before
              the machine is asked)
 Home:        directory (its machine), records (what it knows), questions (whom a request makes it
-             ask), replies (what the records become by them), actions (what it wants to be done)
+             ask), replies (what the records become by them), actions (what it wants to be done),
+             effects (the loop that has them done)
 docs/shares.md tells the whole.
 """
 
@@ -31,6 +32,7 @@ from shares.protocol.actions import (
 from shares.protocol.directory import (
     Directory,
 )
+from shares.protocol.effects import Effects, answer_of_home, perform
 from shares.protocol.messages import (
     ATTRIBUTES,
     BLOCK,
@@ -102,6 +104,7 @@ __all__ = [
     "DelayedUpdate",
     "Directory",
     "Done",
+    "Effects",
     "Engage",
     "Engaged",
     "Fetch",
@@ -138,7 +141,9 @@ __all__ = [
     "Updated",
     "WriteInvalidate",
     "WriteUpdate",
+    "answer_of_home",
     "content",
     "filled",
+    "perform",
     "runs",
 ]

@@ -290,38 +290,8 @@ class Directory:
         unless it joins again; left: it does not."""
         found = [(file, known.lose(node, left)) for file, known in self._files.items()]
         actions: list[Action] = [Replay(file, numbers) for file, numbers in found if numbers != ()]
-        return actions + self._gone(node, now, everything=True)
-
-    def rejoining(self, node: NodeId, now: float) -> list[Action]:
-        """The node has a new connection, and reset itself: it has no copies, and is going to send
-        what it owned with Release before it asks anything. Its old connection is dead."""
-        for known in self._files.values():
-            known.brings |= node in known.open
-        return self._gone(node, now, everything=False)
-
-    def rejoined(self, node: NodeId, now: float) -> list[Action]:
-        """It has sent all of that. Also: it leaves, having given everything back."""
-        for known in self._files.values():
-            known.native = None if known.native == node else known.native
-            known.drop(node)
-        return self._gone(node, now, everything=True)
-
-    def _gone(self, node: NodeId, now: float, everything: bool) -> list[Action]:
-        for known in self._files.values():
-            known.open.discard(node)
-            for record in known.blocks.values():
-                record.sharers -= {node}
-                record.readers -= {node}
-            for request in known.queue:
-                if request.node == node:
-                    request.alive = False
-            known.queue = [r for r in known.queue if r.alive or r.started]
-        over = [
-            number
-            for number, asked in self._asks.items()
-            if asked.node == node and (everything or not isinstance(asked.message, Recall | Engage))
-        ]
-        actions = self._settle(over, now)
+        over = [number for number, asked in self._asks.items() if asked.node == node]
+        actions += self._settle(over, now)
         for file, known in list(self._files.items()):
             actions += self._next(known, now)
             self._tidy(file)

@@ -234,6 +234,19 @@ class Node:
         asked = block.fetching or block.owning
         return block.valid or block.dirty or block.given > 0 or asked
 
+    def trim(self, file: FileId) -> int:
+        """The block behind the last one whose content has to stay in the buffer. The content of
+        those from there on is about to be dropped: none of them has a version any more, or home
+        would be told that it is here."""
+        known = self._files.get(file)
+        if known is None:
+            return 0
+        end = max((n for n in known.blocks if self.needed(file, n)), default=-1) + 1
+        for number, block in known.blocks.items():
+            if number >= end:
+                block.version = 0
+        return end
+
     # Accesses.
 
     def readable(self, file: FileId, number: int, now: float) -> bool:
@@ -385,17 +398,27 @@ class Node:
         known = self._files.get(request.file)
         return granted(known, request, reply, now) if known else []
 
-    def unwritten(self, request: Own) -> list[Release]:
-        """After a grant of whole blocks, when what waited for it is done: of blocks that nobody has
-        written then, the node has no content, and gives them up. To be sent at once."""
-        if not request.whole:
-            return []
+    def unwritten(self, request: Fetch | Own) -> list[Release]:
+        """After a reply, when what waited for it is done: of blocks that were granted without
+        content and that nobody has written then, the node has none, and gives them up. To be sent
+        at once; what waits is to look again then."""
         empty = [n for n in request.numbers if self.block(request.file, n).hollow]
         return [
             release
             for first, count in runs(empty)
             for release in self.release(request.file, first, count)
         ]
+
+    def unstored(self, request: Fetch | Own, numbers: Iterable[int]) -> None:
+        """Content that came with the reply is not to be had here after all. numbers: as `blocks` or
+        `granted` gave them. `unwritten` follows, for what is owned now."""
+        known = self._files.get(request.file)
+        for block in [known.blocks[number] for number in numbers] if known is not None else ():
+            block.version = 0
+            if block.owned:
+                block.hollow = True
+            else:
+                block.valid = False
 
     def failed(self, request: Fetch | Own) -> None:
         """The request will not be answered: home refused it, or the connection is gone."""

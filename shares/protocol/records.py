@@ -174,6 +174,12 @@ class FileRecord:
                 record.owner, record.version = HOME, record.version + 2
                 record.seized = not left
                 seized.append(number)
+            record.sharers -= {node}
+            record.readers -= {node}
+        self.open.discard(node)
+        for request in self.queue:
+            request.alive = request.alive and request.node != node
+        self.queue = [request for request in self.queue if request.alive or request.started]
         return None if alone else tuple(sorted(seized))
 
     def drop(self, node: NodeId) -> None:

@@ -12,8 +12,6 @@ from click.testing import CliRunner
 
 from chunkstore import Media, Store
 from homeserver.cli.dump import command
-from homeserver.shares import native
-from homeserver.shares.index import Index
 from replay import Log, Operation
 from replica import (
     RESUME,
@@ -26,11 +24,13 @@ from replica import (
     observed,
 )
 from satchel.ids import OperationNumber
+from shares.home import system_calls
+from shares.home.index import Index
 from shares.node import ROOT
 from tests.chunkstore.test_page_changes import GOLDEN as PAGE_CHANGES
 from tests.homeserver.calls.test_record import GOLDEN as CALL_RECORD
-from tests.homeserver.shares.test_rights import GOLDEN as RIGHTS
-from tests.homeserver.shares.test_writelog import GOLDEN as WRITE_LOG
+from tests.shares.home.test_grants import GOLDEN as RIGHTS
+from tests.shares.home.test_write_log import GOLDEN as WRITE_LOG
 
 
 def shown(path: Path) -> list[dict[str, object]]:
@@ -154,10 +154,10 @@ def test_an_operation_by_itself_and_a_signature(tmp_path: Path) -> None:
 
 def test_the_index_of_a_share_beside_who_has_it_open(tmp_path: Path) -> None:
     folder = os.open(tmp_path, os.O_RDONLY)
-    index = Index(tmp_path / "index", native.status(folder))
+    index = Index(tmp_path / "index", system_calls.status(folder))
     try:
         os.mkdir("a", dir_fd=folder)
-        file = index.of(native.status(folder, b"a"))
+        file = index.of(system_calls.status(folder, b"a"))
         index.found(ROOT, b"a", file)
         before = sorted(tmp_path.iterdir())
         parts = shown(tmp_path / "index")

@@ -12,8 +12,9 @@ import pytest
 
 from homeserver import HomeSettings
 from homeserver.guests import HomeShares
-from homeserver.shares import ShareRecord, Shares, ShareShelf
+from homeserver.shares import Shares, ShareShelf
 from satchel.errors import NotFoundError
+from shares.home import ShareRecord
 
 
 @pytest.fixture

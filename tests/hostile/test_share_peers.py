@@ -16,7 +16,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from homeserver.shares import ShareRecord, Shares, ShareShelf
+from homeserver.shares import Shares, ShareShelf
+from shares.home import ShareRecord
 from shares.node import ROOT, Buffer, Membership, Node
 from shares.node.membership import VERSION
 from tests.hostile.test_parsers import EXAMPLES

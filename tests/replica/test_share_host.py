@@ -18,12 +18,13 @@ from typing import cast
 import pytest
 
 from homeserver.calls import CallDoor, CallKeeper, CallRecord
-from homeserver.shares import ShareRecord, Shares, ShareShelf
+from homeserver.shares import Shares, ShareShelf
 from replay import AgentChannel, agent_program
 from replica import CallHost, GuestOperations, MemberHost, Served, ShareHost
 from replica.shares import GuestShares
 from satchel.ids import ReplicaId
 from shares.fuse import RelayedSession
+from shares.home import ShareRecord
 from shares.node import Buffer, Member, Operations
 from surrogate.calls import guest_calls
 from tests.conftest import requires

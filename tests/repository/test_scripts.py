@@ -3,6 +3,7 @@
 """The scripts that a newcomer runs."""
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -31,3 +32,20 @@ def test_a_second_bootstrap_does_nothing() -> None:
     subprocess.run([script], check=True, capture_output=True)
     second = subprocess.run([script], check=True, capture_output=True, text=True)
     assert second.stdout == ""
+
+
+def test_bootstrap_leaves_an_environment_alone_that_is_a_link(tmp_path: Path) -> None:
+    """In a second working tree it emptied the environment of the first one."""
+    environment, other = tmp_path / "environment", tmp_path / "tree"
+    environment.mkdir()
+    (environment / "kept").touch()
+    (other / "scripts").mkdir(parents=True)
+    for name in ("pyproject.toml", "setup.py", "scripts/bootstrap", "scripts/packages.txt"):
+        shutil.copy(tree.ROOT / name, other / name)
+    (other / ".venv").symlink_to(environment)
+    run = subprocess.run(
+        [str(other / "scripts" / "bootstrap")], check=False, capture_output=True, text=True
+    )
+    assert run.returncode != 0
+    assert "is a link" in run.stderr
+    assert [path.name for path in environment.iterdir()] == ["kept"]

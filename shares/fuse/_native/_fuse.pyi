@@ -79,6 +79,9 @@ class Window:
         """Whether something was written here since the last call. What was is in the other takes
         then, or will be with the next True."""
 
+    def take_paged(self) -> bool:
+        """`paged`, which is false then."""
+
     def take_modified(self) -> int:
         """`modified`, which is 0 then."""
 
@@ -94,6 +97,10 @@ class Window:
     @property
     def written(self) -> bool:
         """What take_written would say."""
+
+    @property
+    def paged(self) -> bool:
+        """Whether the kernel was given pages to keep, because a program has mapped the file."""
 
     @property
     def size(self) -> int:
@@ -126,5 +133,7 @@ class NativeSession:
     def resume(self) -> None: ...
     @property
     def init(self) -> bytes: ...
+    @property
+    def maps_shared(self) -> bool: ...
     @property
     def refused(self) -> int: ...

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from homeserver.shares import ShareRecord, Shares, ShareShelf
+from homeserver.shares import Shares, ShareShelf
+from shares.home import ShareRecord
 from tests.homeserver.calls.home import Home
 
 

@@ -24,14 +24,14 @@ from typing import Any
 import pytest
 
 from bench.delayed import DelayedSocket
-from homeserver.shares.promises import Promises
-from homeserver.shares.session import Session
+from shares.home.promises import Promises
+from shares.home.session import NodeSession
 from shares.node import ROOT, Node
 from shares.node.made_ahead import MadeAhead
 from shares.protocol import FileId
 from tests.homeserver.shares.conftest import Home
-from tests.homeserver.shares.test_promises import remembering
 from tests.shares.history import INITIAL, Operation, check, dump
+from tests.shares.home.test_promises import remembering
 
 UID, GID = os.getuid(), os.getgid()
 
@@ -138,7 +138,7 @@ def recorder(home: Home, short_path: Path, request: pytest.FixtureRequest) -> Re
         way = short_path / f"way{number}"
         slow = DelayedSocket(way, short_path / "s", DELAY_SECONDS)
         request.addfinalizer(slow.close)
-        nodes.append(remembering(home, home.join(str(number), way=way).node))
+        nodes.append(remembering(home, home.join(str(number), line=home.line(way)).node))
     return Recorder(nodes)
 
 
@@ -176,15 +176,15 @@ def the_owner_makes_on(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def what_is_made_is_behind_other_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     """Home's answer to being called back is not held up by what was said before it."""
-    perform = Session._perform
+    perform = NodeSession._perform
 
-    def later(session: Session, payload: bytes, answer: Callable[[bytes], None]) -> None:
+    def later(session: NodeSession, payload: bytes, answer: Callable[[bytes], None]) -> None:
         if payload.startswith(b'\x40["make",'):
             threading.Timer(0.01, perform, (session, payload, answer)).start()
         else:
             perform(session, payload, answer)
 
-    monkeypatch.setattr(Session, "_perform", later)
+    monkeypatch.setattr(NodeSession, "_perform", later)
     monkeypatch.setattr(MadeAhead, "disown", answer_at_once)
 
 

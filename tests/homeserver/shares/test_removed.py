@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from shares.home import NodeSession
 from shares.node import ROOT, Changes, Member, Node
 from shares.protocol import BLOCK
 from tests.homeserver.shares.conftest import Home
@@ -67,6 +68,30 @@ def test_what_programs_ask_of_a_removed_share_says_so(home: Home, member: Member
     assert (home.root / "f").exists()
 
 
+def test_a_share_is_removed_while_one_of_its_nodes_is_lost(
+    home: Home, member: Member, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who removed it waited for the thread that looks after leases, with a lock it wanted."""
+    lost, go_on = threading.Event(), threading.Event()
+    gone = home.share._gone
+
+    def held(session: NodeSession) -> None:
+        lost.set()
+        assert go_on.wait(60)
+        gone(session)
+
+    monkeypatch.setattr(home.share, "_gone", held)
+    home.join("silent").cut_off()
+    assert lost.wait(60)
+    removing = threading.Thread(target=home.shares.remove, args=("photos",), daemon=True)
+    removing.start()
+    assert eventually(lambda: not home.shares._shares)
+    go_on.set()
+    removing.join(60)
+    assert not removing.is_alive()
+    assert home.shares.listed() == []
+
+
 def test_who_waits_when_a_share_is_removed_is_told(home: Home, member: Member) -> None:
     """For a block that another node has, which says nothing of it."""
     node, other = member.node, home.join("other")
@@ -85,7 +110,7 @@ def test_who_waits_when_a_share_is_removed_is_told(home: Home, member: Member) -
 
     reader = threading.Thread(target=read)
     reader.start()
-    assert eventually(lambda: any(home.share.directory.waiting()))
+    assert eventually(lambda: any(home.share.coherence.directory.waiting()))
     home.shares.remove("photos")
     reader.join()
     assert [error.errno for error in errors] == [errno.ESTALE]

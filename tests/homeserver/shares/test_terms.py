@@ -12,9 +12,9 @@ import time
 import pytest
 
 from homeserver.cli.share import POLICY_HELP
-from homeserver.shares import PathRule, ShareDamaged, ShareRecord, ShareShelf, Terms
-from homeserver.shares.shelf import NodeRecord
+from homeserver.shares import ShareDamaged, ShareShelf
 from satchel.errors import NotFoundError, UnsupportedError, UsageError
+from shares.home import NodeRecord, PathRule, ShareRecord, Terms
 from shares.node import ROOT, Node
 from shares.protocol import BLOCK, POLICIES, NodeId
 from tests.homeserver.shares.conftest import Home

@@ -20,8 +20,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from homeserver.shares import ShareRecord, Shares, ShareShelf
+from homeserver.shares import Shares, ShareShelf
 from satchel.errors import SatchelError
+from shares.home import ShareRecord
 from shares.mount import Journals, MountedShare
 from shares.node.recovery import Recovered
 from tests.waiting import eventually

@@ -16,8 +16,7 @@ import pytest
 from shares.node import ROOT, Changes, Node
 from shares.node.handles import appends, file_of, number, writes_to
 from shares.protocol import BLOCK, FileId
-from tests.shares.node.conftest import Join
-from tests.shares.node.home import InProcessHome
+from tests.shares.node.conftest import Join, NodesHome
 from tests.waiting import eventually
 
 
@@ -114,7 +113,7 @@ def test_what_a_call_wrote_after_the_last_release_goes_home(join: Join) -> None:
 
 
 def test_a_file_that_another_node_opens_during_a_call_is_given_up_after_it(
-    join: Join, home: InProcessHome
+    join: Join, home: NodesHome
 ) -> None:
     """It rested, which the end of the call did not begin anew: it was given up 30 s later."""
     one, two = join(), join()
@@ -123,12 +122,12 @@ def test_a_file_that_another_node_opens_during_a_call_is_given_up_after_it(
         opened = two.open(file, os.O_RDONLY).number
         assert one.is_open(file)
     assert eventually(lambda: not one.is_open(file))
-    assert eventually(lambda: home.directory.native(file) == two.hub.node)
+    assert eventually(lambda: home.share.coherence.directory.native(file) == two.hub.node)
     two.release(opened, 0)
 
 
 def test_a_file_that_another_node_opens_during_the_last_close_is_given_up_after_it(
-    join: Join, home: InProcessHome
+    join: Join, home: NodesHome
 ) -> None:
     one, two = join(), join()
     file = make(one)
@@ -136,7 +135,7 @@ def test_a_file_that_another_node_opens_during_the_last_close_is_given_up_after_
     with under_way(one, "settle", lambda: one.release(handle, 0)):
         opened = two.open(file, os.O_RDONLY).number
     assert eventually(lambda: not one.is_open(file))
-    assert eventually(lambda: home.directory.native(file) == two.hub.node)
+    assert eventually(lambda: home.share.coherence.directory.native(file) == two.hub.node)
     two.release(opened, 0)
 
 

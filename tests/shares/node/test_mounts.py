@@ -16,8 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from homeserver.shares import ShareRecord, Shares, ShareShelf
+from homeserver.shares import Shares, ShareShelf
 from satchel.errors import NotFoundError
+from shares.home import ShareRecord
 from shares.mount import MountedShare
 from tests.leftovers import SHORT_PREFIX
 from tests.needs import requires

@@ -8,23 +8,16 @@ import csv
 import io
 import os
 import zipfile
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from shares.node import ROOT, Buffer, Node, find, open_file
-from tests.shares.node.home import InProcessHome
+from shares.node import ROOT, Node, find, open_file
+from tests.shares.node.conftest import NodesHome
 
 
 @pytest.fixture
-def nodes(tmp_path: Path) -> Iterator[list[Node]]:
-    home = InProcessHome(tmp_path / "home")
-    made = [Node(home.join(), Buffer(tmp_path / f"cache{n}", 1 << 24)) for n in range(2)]
-    yield made
-    for node in made:
-        node.close()
-    home.close()
+def nodes(home: NodesHome) -> list[Node]:
+    return [home.node(), home.node()]
 
 
 def test_text_is_seen_by_another_node_after_flush(nodes: list[Node]) -> None:

@@ -18,8 +18,7 @@ import pytest
 
 from shares.node import ROOT, Buffer, Changes, Made, Node
 from shares.protocol import BLOCK, Fetch, FileId, Own
-from tests.shares.node.conftest import Join
-from tests.shares.node.home import InProcessHome
+from tests.shares.node.conftest import Join, NodesHome, watched
 from tests.waiting import eventually
 
 READ_WRITE = os.O_RDWR
@@ -46,13 +45,13 @@ def test_what_one_node_writes_the_other_reads_at_once(join: Join) -> None:
 def test_a_file_of_one_node_alone_is_written_without_messages(join: Join) -> None:
     one = join()
     file, handle = make(one)
-    hub = one.hub
-    before = len(hub.posted)  # type: ignore[attr-defined]
+    hub = watched(one)
+    before = len(hub.posted)
     for block in range(100):
         one.write(handle, block * BLOCK, bytes([block]) * BLOCK)
     assert one.read(handle, 50 * BLOCK, 3) == bytes([50]) * 3
     assert one.attributes(file, handle).size == 100 * BLOCK
-    assert len(hub.posted) == before  # type: ignore[attr-defined]
+    assert len(hub.posted) == before
 
 
 def test_the_second_open_sees_what_was_native(join: Join) -> None:
@@ -63,12 +62,12 @@ def test_the_second_open_sees_what_was_native(join: Join) -> None:
     assert two.read(two.open(file, os.O_RDONLY).number, 0, 1 << 20) == content
 
 
-def test_a_closed_file_is_at_home(join: Join, home: InProcessHome) -> None:
+def test_a_closed_file_is_at_home(join: Join, home: NodesHome) -> None:
     one = join()
     content = random.Random(2).randbytes(1500 * BLOCK + 1)
     file, handle = make(one, content=content)
     one.release(handle, 0)
-    assert eventually(lambda: home.tree.read(file, 0, 1 << 30) == content)
+    assert eventually(lambda: home.share.tree.read(file, 0, 1 << 30) == content)
     again = one.open(file, os.O_RDONLY).number
     assert one.read(again, 0, 1 << 30) == content
 
@@ -244,7 +243,7 @@ def test_who_reads_in_order_waits_seldom(join: Join) -> None:
     other = two.open(file, os.O_RDONLY).number
     for block in range(512):
         two.read(other, block * BLOCK, BLOCK)
-    fetches = [m for m in two.hub.posted if isinstance(m, Fetch)]  # type: ignore[attr-defined]
+    fetches = [m for m in watched(two).posted if isinstance(m, Fetch)]
     assert len(fetches) < 20
 
 
@@ -253,46 +252,44 @@ def test_blocks_that_are_overwritten_whole_are_not_sent(join: Join) -> None:
     file, _ = make(one, content=b"1" * (4 * BLOCK))
     other = two.open(file, READ_WRITE).number
     two.write(other, BLOCK // 2, b"2" * (3 * BLOCK))
-    asked = [m for m in two.hub.posted if isinstance(m, Own) and m.first >= 0]  # type: ignore[attr-defined]
+    asked = [m for m in watched(two).posted if isinstance(m, Own) and m.first >= 0]
     assert {(m.first, m.count) for m in asked if m.whole} == {(1, 2)}
     seen = one.read(one.open(file, os.O_RDONLY).number, 0, 1 << 20)
     assert seen == b"1" * (BLOCK // 2) + b"2" * (3 * BLOCK) + b"1" * (BLOCK // 2)
 
 
-def test_without_home_strong_files_give_eio_after_the_wait(join: Join, home: InProcessHome) -> None:
-    home.lease = 0.6
+def test_without_home_strong_files_give_eio_after_the_wait(join: Join, home: NodesHome) -> None:
+    home.begin_again(lease=0.6)
     one, two = join(), join(wait=0.5)
     file, handle = make(one, content=b"before")
     other = two.open(file, READ_WRITE).number
     assert two.read(other, 0, 10) == b"before"
     time.sleep(1.2)
-    two.hub.cut()  # type: ignore[attr-defined]
+    watched(two).cut()
     time.sleep(home.lease + 0.2)
     with pytest.raises(OSError, match="not reached") as caught:
         two.read(other, 0, 10)
     assert caught.value.errno == errno.EIO
-    two.hub.mend()  # type: ignore[attr-defined]
+    watched(two).mend()
     assert two.read(other, 0, 10) == b"before"
     one.write(handle, 0, b"after ")
     assert two.read(other, 0, 10) == b"after "
 
 
-def test_relaxed_files_are_read_without_home_until_their_bound(
-    join: Join, home: InProcessHome
-) -> None:
-    home.relaxation = 1.5
+def test_relaxed_files_are_read_without_home_until_their_bound(join: Join, home: NodesHome) -> None:
+    home.set(relaxation=1.5)
     one, two = join(), join(wait=0.3)
     file, handle = make(one, content=b"before")
     other = two.open(file, os.O_RDONLY).number
     assert two.read(other, 0, 10) == b"before"
     since = time.monotonic()
-    two.hub.cut()  # type: ignore[attr-defined]
+    watched(two).cut()
     one.write(handle, 0, b"after ")
     assert two.read(other, 0, 10) == b"before" or time.monotonic() - since > 1.5
     time.sleep(1.6)
     with pytest.raises(OSError, match="not reached"):
         two.read(other, 0, 10)
-    two.hub.mend()  # type: ignore[attr-defined]
+    watched(two).mend()
     time.sleep(1.6)
     assert two.read(other, 0, 10) == b"after "
 
@@ -307,35 +304,35 @@ def test_a_handle_of_another_node_is_as_good(join: Join) -> None:
 
 
 def test_a_node_that_home_gave_up_joins_again_with_what_it_wrote(
-    join: Join, home: InProcessHome
+    join: Join, home: NodesHome
 ) -> None:
     one, two = join(), join()
     file, handle = make(one, content=b"a" * (3 * BLOCK))
     other = two.open(file, READ_WRITE).number
     one.write(handle, BLOCK, b"b" * BLOCK)
-    before = one.hub
-    before.cut()  # type: ignore[attr-defined]
-    home.lose(before.node)
-    one.rejoin(home.join_again(before.node))
+    before = watched(one)
+    before.cut()
+    home.lose(before)
+    one.rejoin(home.join_again(before))
     assert two.read(other, 0, 1 << 20) == b"a" * BLOCK + b"b" * BLOCK + b"a" * BLOCK
     two.write(other, 0, b"c")
     assert one.read(handle, 0, 2) == b"ca"
 
 
 def test_what_others_wrote_meanwhile_is_not_overwritten_by_who_comes_back(
-    join: Join, home: InProcessHome
+    join: Join, home: NodesHome
 ) -> None:
     one, two = join(), join()
     file, handle = make(one, content=b"a" * (2 * BLOCK))
     other = two.open(file, READ_WRITE).number
     one.sync(handle, False)
     one.write(handle, 0, b"lost")
-    before = one.hub
-    before.cut()  # type: ignore[attr-defined]
-    home.lose(before.node)
+    before = watched(one)
+    before.cut()
+    home.lose(before)
     two.write(other, 0, b"kept")
     with pytest.raises(OSError, match="went on without") as caught:
-        one.rejoin(home.join_again(before.node))
+        one.rejoin(home.join_again(before))
     assert caught.value.errno == errno.ESTALE
     assert one.read(handle, 0, 5) == b"kepta"
 
@@ -346,7 +343,7 @@ def test_a_part_of_a_block_is_not_written_where_the_rest_never_came(join: Join) 
     file, handle = make(one, content=b"a" * BLOCK)
     other = two.open(file, READ_WRITE).number
     two.attributes(file, other)
-    two.hub.cut()  # type: ignore[attr-defined]
+    watched(two).cut()
     waiting = two.content._files[file].waiting
     gives_up = threading.Thread(target=refused, args=(two, other, bytes(BLOCK)))
     gives_up.start()
@@ -357,7 +354,7 @@ def test_a_part_of_a_block_is_not_written_where_the_rest_never_came(join: Join) 
     assert eventually(lambda: len(waiting) == 2)
     given_up.error = OSError(errno.EIO, "given up")
     gives_up.join(20)
-    two.hub.mend()  # type: ignore[attr-defined]
+    watched(two).mend()
     writes.join(20)
     assert one.read(handle, 0, BLOCK) == b"a" * 10 + b"two" + b"a" * (BLOCK - 13)
 
@@ -369,16 +366,16 @@ def refused(node: Node, handle: int, data: bytes) -> None:
 
 @pytest.mark.parametrize("others_write", [False, True])
 def test_a_write_whose_log_was_lost_is_judged_by_what_home_takes(
-    join: Join, home: InProcessHome, others_write: bool
+    join: Join, home: NodesHome, others_write: bool
 ) -> None:
     """It returned as if it had been logged, when the node joined again."""
-    home.log = "sync"
+    home.set(log="sync")
     one, two = join(), join()
     file, handle = make(one, content=b"a" * BLOCK)
     other = two.open(file, READ_WRITE).number
     one.write(handle, 0, b"own")
-    before = one.hub
-    before.cut()  # type: ignore[attr-defined]
+    before = watched(one)
+    before.cut()
     results: list[object] = []
 
     def write() -> None:
@@ -390,11 +387,11 @@ def test_a_write_whose_log_was_lost_is_judged_by_what_home_takes(
     writes = threading.Thread(target=write)
     writes.start()
     assert eventually(lambda: one.content.unconfirmed > 0)
-    home.lose(before.node)
+    home.lose(before)
     if others_write:
         two.write(other, 0, b"two")
     with suppress(OSError):
-        one.rejoin(home.join_again(before.node))
+        one.rejoin(home.join_again(before))
     writes.join(20)
     assert results == [errno.ESTALE if others_write else 3]
     assert two.read(other, 0, 4) == (b"twoa" if others_write else b"newa")
@@ -410,16 +407,16 @@ def test_writes_wait_when_homes_log_is_too_far_behind(
     two.open(file, os.O_RDONLY)
     for _ in range(50):
         one.write(handle, 0, b"y" * BLOCK)
-    one.hub.cut()  # type: ignore[attr-defined]
+    watched(one).cut()
     with pytest.raises(OSError, match="not reached"):
         for _ in range(50):
             one.write(handle, 0, b"x" * BLOCK)
-    one.hub.mend()  # type: ignore[attr-defined]
+    watched(one).mend()
     one.write(handle, 0, b"z" * BLOCK)
 
 
 def fetches(node: Node) -> int:
-    return sum(isinstance(message, Fetch | Own) for message in node.hub.posted)  # type: ignore[attr-defined]
+    return sum(isinstance(message, Fetch | Own) for message in watched(node).posted)
 
 
 def test_copies_outlast_the_last_close(join: Join) -> None:
@@ -441,8 +438,8 @@ def test_copies_outlast_the_last_close(join: Join) -> None:
     assert one.read(writer, BLOCK, 4) == b"twoa"
 
 
-def test_what_is_pushed_to_a_file_without_handles_is_read(join: Join, home: InProcessHome) -> None:
-    home.policy = "write-update"
+def test_what_is_pushed_to_a_file_without_handles_is_read(join: Join, home: NodesHome) -> None:
+    home.set(policy="write-update")
     one, two = join(), join()
     file, writer = make(one, content=b"a" * BLOCK)
     for turn in range(5):
@@ -456,14 +453,14 @@ def test_what_is_pushed_to_a_file_without_handles_is_read(join: Join, home: InPr
 
 
 def test_a_file_that_is_idle_for_long_or_removed_is_closed(
-    join: Join, home: InProcessHome, monkeypatch: pytest.MonkeyPatch
+    join: Join, home: NodesHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("shares.node.uses.IDLE_FILES", 2)
     one, two = join(), join()
     made = [make(one, b"%d" % n, b"content")[0] for n in range(4)]
     for file in made:
         two.release(two.open(file, os.O_RDONLY).number, 0)
-    opened = home.directory._files
+    opened = home.share.coherence.directory._files
     assert eventually(
         lambda: [file for file in made if two.hub.node in opened[file].open] == made[2:]
     )
@@ -471,23 +468,23 @@ def test_a_file_that_is_idle_for_long_or_removed_is_closed(
     two.unlink(ROOT, b"2")
     one.unlink(ROOT, b"3")
     assert eventually(lambda: not any(two._uses.of(file).file for file in made))
-    assert eventually(lambda: home.directory.native(made[3]) == one.hub.node)
+    assert eventually(lambda: home.share.coherence.directory.native(made[3]) == one.hub.node)
 
 
 def test_what_was_written_before_a_close_without_home_is_not_lost(
-    join: Join, home: InProcessHome
+    join: Join, home: NodesHome
 ) -> None:
-    home.log = "off"
+    home.set(log="off")
     one, two = join(wait=0.5), join()
     file, handle = make(one, content=b"a" * BLOCK)
     other = two.open(file, READ_WRITE).number
     one.write(handle, 0, b"written")
-    before = one.hub
-    before.cut()  # type: ignore[attr-defined]
+    before = watched(one)
+    before.cut()
     with pytest.raises(OSError, match="not reached"):
         one.release(handle, 0)
-    home.lose(before.node)
-    one.rejoin(home.join_again(before.node))
+    home.lose(before)
+    one.rejoin(home.join_again(before))
     assert two.read(other, 0, 8) == b"writtena"
 
 
@@ -542,9 +539,9 @@ def test_what_was_native_goes_home_ahead_of_who_opens_it(join: Join) -> None:
 
 
 def test_a_block_that_is_quiet_is_pushed_when_the_policy_says_so(
-    join: Join, home: InProcessHome
+    join: Join, home: NodesHome
 ) -> None:
-    home.policy = "predicted"
+    home.set(policy="predicted")
     one, two = join(), join()
     file, writer = make(one, content=b"a" * BLOCK)
     reader = two.open(file, os.O_RDONLY).number

@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 
 from shares.fuse import Session, Window
-from shares.node import ROOT, Buffer, Node
+from shares.node import ROOT, Node
 from shares.protocol import BLOCK, FileId, Push
 from tests.needs import requires
-from tests.shares.node.home import InProcessHome
+from tests.shares.node.conftest import NodesHome, watched
 from tests.waiting import eventually
 
 pytestmark = requires("fuse", "fusermount3")
@@ -47,32 +47,32 @@ class Place:
         return os.open(self.path / name, flags)
 
     def posted(self, kind: type) -> list[object]:
-        return [m for m in self.node.hub.posted if isinstance(m, kind)]  # type: ignore[attr-defined]
+        return [m for m in watched(self.node).posted if isinstance(m, kind)]
 
 
 Mount = Callable[..., Place]
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Iterator[InProcessHome]:
-    made = InProcessHome(tmp_path / "home", policy="write-invalidate")
+def home(tmp_path: Path, patient: None) -> Iterator[NodesHome]:
+    made = NodesHome(tmp_path, policy="write-invalidate")
     yield made
     made.close()
 
 
 @pytest.fixture
-def mount(home: InProcessHome, tmp_path: Path) -> Iterator[Mount]:
+def mount(home: NodesHome, tmp_path: Path) -> Iterator[Mount]:
     places: list[Place] = []
 
     def one(limit: int = 1 << 24, wait: float | None = 10.0) -> Place:
-        hub, windows = home.join(), list[Window]()
+        windows = list[Window]()
 
         def make(descriptor: int, size: int) -> Window:
             windows.append(Window(descriptor, size))
             return windows[-1]
 
-        node = Node(hub, Buffer(tmp_path / f"cache{hub.node}", limit), wait, make)
-        path = tmp_path / f"mounted{hub.node}"
+        node = home.node(limit, wait, make)
+        path = tmp_path / f"mounted{node.hub.node}"
         path.mkdir()
         session = Session(node, path)
         thread = threading.Thread(target=session.run)
@@ -82,10 +82,9 @@ def mount(home: InProcessHome, tmp_path: Path) -> Iterator[Mount]:
 
     yield one
     for place in places:
-        place.node.hub.mend()  # type: ignore[attr-defined]
+        watched(place.node).mend()
         place.session.close()
         place.thread.join()
-        place.node.close()
 
 
 def answers(place: Place, act: Callable[[], object]) -> bool:
@@ -93,6 +92,11 @@ def answers(place: Place, act: Callable[[], object]) -> bool:
     before = place.answered
     act()
     return place.answered > before
+
+
+def logged(home: NodesHome, node: Node) -> int:
+    """How many writes of the node home has been told for its log."""
+    return home.share.sessions[node.hub.node].traffic["in", "Log"]
 
 
 def shared(one: Place, two: Place, content: bytes) -> tuple[int, int]:
@@ -105,9 +109,7 @@ def shared(one: Place, two: Place, content: bytes) -> tuple[int, int]:
     return first, second
 
 
-def test_a_native_file_is_written_and_read_without_asking(
-    mount: Mount, home: InProcessHome
-) -> None:
+def test_a_native_file_is_written_and_read_without_asking(mount: Mount, home: NodesHome) -> None:
     one, two = mount(), mount()
     file = one.open()
     content = random.Random(1).randbytes(10 * BLOCK + 17)
@@ -129,21 +131,21 @@ def test_a_native_file_is_written_and_read_without_asking(
         os.lseek(other.fileno(), BLOCK, os.SEEK_SET)
         assert other.read(1) == b"?"
     os.close(file)
-    assert eventually(lambda: home.tree.read(FileId(2), 0, 2) == b"!" + content[1:2])
+    assert eventually(lambda: home.share.tree.read(FileId(2), 0, 2) == b"!" + content[1:2])
 
 
 def test_a_native_file_of_homes_is_whole_when_all_of_it_is_here(
-    mount: Mount, home: InProcessHome
+    mount: Mount, home: NodesHome
 ) -> None:
     one, two = mount(), mount()
     content = random.Random(2).randbytes(200 * BLOCK)
     (two.path / "file").write_bytes(content)
-    (found,) = home.tree.entries(ROOT)
+    (found,) = home.share.tree.entries(ROOT)
     made = found.attributes.file
     # The kernel does not wait for a release; and then the other node gives the file up.
     assert eventually(lambda: not two.node._uses.of(made).handles)
     file = one.open()
-    assert eventually(lambda: home.directory.native(made) == one.node.hub.node)
+    assert eventually(lambda: home.share.coherence.directory.native(made) == one.node.hub.node)
     os.pread(file, BLOCK, 0)
     assert not one.windows[-1].whole
     assert os.pread(file, len(content), 0) == content
@@ -197,31 +199,31 @@ def test_sizes_and_times_that_another_node_makes_are_seen_at_once(mount: Mount) 
     assert os.fstat(second).st_mtime_ns == 7
 
 
-def test_a_copy_is_not_read_after_the_lease(mount: Mount, home: InProcessHome) -> None:
+def test_a_copy_is_not_read_after_the_lease(mount: Mount, home: NodesHome) -> None:
     """Home went on without the node, which hears nothing of it."""
-    home.lease = 0.9
+    home.begin_again(lease=0.9)
     one, two = mount(), mount(wait=0.3)
     first, second = shared(one, two, b"old" + bytes(BLOCK))
     assert os.pread(second, 3, 0) == b"old"
     assert eventually(lambda: answers(two, lambda: os.pread(second, 3, 0)))
     time.sleep(1.0)  # the lease is home's by now, and goes on
     assert eventually(lambda: answers(two, lambda: os.pread(second, 3, 0)))
-    hub = two.node.hub
-    hub.cut()  # type: ignore[attr-defined]
+    hub = watched(two.node)
+    hub.cut()
     time.sleep(home.lease + 0.1)
-    home.lose(hub.node)
+    home.lose(hub)
     os.pwrite(first, b"new", 0)
     with pytest.raises(OSError, match="Input/output") as caught:
         os.pread(second, 3, 0)
     assert caught.value.errno == errno.EIO
     with pytest.raises(OSError, match="Input/output"):
         os.pwrite(second, b"late", 0)
-    two.node.rejoin(home.join_again(hub.node))
+    two.node.rejoin(home.join_again(hub))
     assert os.pread(second, 3, 0) == b"new"
 
 
 def test_what_was_written_before_the_lease_was_over_is_brought(
-    mount: Mount, home: InProcessHome
+    mount: Mount, home: NodesHome
 ) -> None:
     one, two = mount(), mount()
     first, second = shared(one, two, b"a" * (3 * BLOCK))
@@ -229,39 +231,39 @@ def test_what_was_written_before_the_lease_was_over_is_brought(
     assert answers(one, lambda: os.pwrite(first, b"b" * BLOCK, BLOCK))
     native = one.open("native")
     assert answers(one, lambda: os.pwrite(native, b"n" * 5000, 0))
-    hub = one.node.hub
-    hub.cut()  # type: ignore[attr-defined]
+    hub = watched(one.node)
+    hub.cut()
     assert answers(one, lambda: os.pwrite(first, b"c", BLOCK))
-    home.lose(hub.node)
-    one.node.rejoin(home.join_again(hub.node))
+    home.lose(hub)
+    one.node.rejoin(home.join_again(hub))
     assert os.pread(second, 3, BLOCK - 1) == b"acb"
     assert (two.path / "native").read_bytes() == b"n" * 5000
     os.pwrite(second, b"d", BLOCK)
     assert os.pread(first, 2, BLOCK) == b"db"
 
 
-def test_fsync_brings_home_what_was_written(mount: Mount, home: InProcessHome) -> None:
+def test_fsync_brings_home_what_was_written(mount: Mount, home: NodesHome) -> None:
     one, two = mount(), mount()
     first, second = shared(one, two, b"a" * BLOCK)
     assert answers(one, lambda: os.pwrite(first, b"b", 5))
     os.fsync(first)
-    (found,) = [e.attributes.file for e in home.tree.entries(ROOT)]
-    assert home.tree.read(found, 0, 10) == b"aaaaabaaaa"
+    (found,) = [e.attributes.file for e in home.share.tree.entries(ROOT)]
+    assert home.share.tree.read(found, 0, 10) == b"aaaaabaaaa"
     os.close(second)
     native = one.open("native")
     assert answers(one, lambda: os.write(native, b"n" * 9000))
     os.fsync(native)
-    file = home.tree.lookup(ROOT, b"native").attributes.file
-    assert home.tree.read(file, 0, 9000) == b"n" * 9000
-    assert home.extent(file).size == 9000
+    file = home.share.tree.lookup(ROOT, b"native").attributes.file
+    assert home.share.tree.read(file, 0, 9000) == b"n" * 9000
+    assert home.share.attributes.known([home.share.tree.attributes(file)])[0].size == 9000
 
 
 @pytest.mark.parametrize("policy", ["delayed-update", "write-update", "write-invalidate"])
 def test_pushes_are_those_of_a_node_that_is_asked(
-    mount: Mount, home: InProcessHome, policy: str
+    mount: Mount, home: NodesHome, policy: str
 ) -> None:
     """As often as one node writes a block between two reads of the other one."""
-    home.policy = policy
+    home.set(policy=policy)
     one, two = mount(), mount()
     asking = one.open("asked")
     file, asked = os.fstat(asking).st_ino, one.node.open
@@ -280,37 +282,37 @@ def test_pushes_are_those_of_a_node_that_is_asked(
         by_asking = len(one.posted(Push)) - through_window
         pushes.append((through_window, by_asking))
         assert os.pread(second, 9, 0) == os.pread(other, 9, 0)
-        one.node.hub.posted.clear()  # type: ignore[attr-defined]
+        watched(one.node).posted.clear()
     assert [mine for mine, _ in pushes] == [asked for _, asked in pushes]
     assert any(mine for mine, _ in pushes) == (policy != "write-invalidate")
     assert one.answered > (0 if policy == "write-update" else 10)
 
 
 def test_logged_writes_are_not_answered_before_they_are_logged(
-    mount: Mount, home: InProcessHome
+    mount: Mount, home: NodesHome
 ) -> None:
-    home.log = "sync"
+    home.set(log="sync")
     one, two = mount(), mount()
     first, _ = shared(one, two, b"a" * BLOCK)
     native = one.open("native")
     for turn in range(20):
-        logged = len(home.logged)
+        before = logged(home, one.node)
         os.pwrite(first, b"%d" % turn, 0)
         os.pwrite(native, b"%d" % turn, 0)
-        assert len(home.logged) >= logged + 2
+        assert logged(home, one.node) >= before + 2
         assert os.pread(native, 9, 0) == os.pread(first, 2, 0).strip(b"a")
     assert sum(window.writes for window in one.windows) == 0
     assert answers(one, lambda: os.pread(first, 2, 0))
     assert answers(one, lambda: os.pread(native, 2, 0))
 
 
-def test_what_is_not_logged_yet_is_not_read(mount: Mount, home: InProcessHome) -> None:
-    home.log = "sync"
+def test_what_is_not_logged_yet_is_not_read(mount: Mount, home: NodesHome) -> None:
+    home.set(log="sync")
     one, two = mount(), mount()
     first, _ = shared(one, two, b"old" + bytes(BLOCK))
     assert os.pread(first, 3, 0) == b"old"
     assert answers(one, lambda: os.pread(first, 3, 0))
-    one.node.hub.cut()  # type: ignore[attr-defined]
+    watched(one.node).cut()
     writer = threading.Thread(target=os.pwrite, args=(first, b"new", 0))
     writer.start()
     assert eventually(lambda: one.node.content.unconfirmed == 1)
@@ -319,7 +321,7 @@ def test_what_is_not_logged_yet_is_not_read(mount: Mount, home: InProcessHome) -
     reader.start()
     reader.join(0.5)
     assert not seen
-    one.node.hub.mend()  # type: ignore[attr-defined]
+    watched(one.node).mend()
     for thread in (writer, reader):
         thread.join()
     assert seen == [b"new"]
@@ -339,18 +341,16 @@ def test_a_native_file_that_another_node_opens_is_written_by_asking(mount: Mount
     assert os.pread(second, 3, BLOCK - 1) == b"aba"
 
 
-def test_what_is_written_through_a_window_is_soon_at_home(
-    mount: Mount, home: InProcessHome
-) -> None:
-    home.lease = 0.6
+def test_what_is_written_through_a_window_is_soon_at_home(mount: Mount, home: NodesHome) -> None:
+    home.begin_again(lease=0.6)
     one, two = mount(), mount()
     first, _ = shared(one, two, b"a" * BLOCK + b"tail")
     file = FileId(os.fstat(first).st_ino)
     assert answers(one, lambda: os.pwrite(first, b"b", 7))
-    assert eventually(lambda: home.tree.read(file, 7, 1) == b"b")
+    assert eventually(lambda: home.share.tree.read(file, 7, 1) == b"b")
     os.pwrite(first, b"T", BLOCK)
     assert answers(one, lambda: os.pwrite(first, b"L", BLOCK + 3))
-    assert eventually(lambda: home.tree.read(file, BLOCK, 4) == b"TaiL")
+    assert eventually(lambda: home.share.tree.read(file, BLOCK, 4) == b"TaiL")
 
 
 def test_a_file_as_long_as_homes_log_may_lag_is_written_again_without_asking(

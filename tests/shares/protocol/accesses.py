@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from shares.protocol.messages import FileId
+from shares.protocol.messages import ATTRIBUTES, FileId
 
 Place = tuple[FileId, int]
 VALUE = 12
@@ -22,7 +22,7 @@ class Access:
 
     whole: numbers of the blocks that are overwritten entirely. values: of the blocks read so far.
     failed: nobody knows whether it happened. logs: numbers of blocks by the token of the request
-    that logs what was written to them
+    that logs what was written to them. guessed: other blocks were asked for before block -1 came
     """
 
     file: FileId
@@ -35,7 +35,43 @@ class Access:
     logs: dict[int, int] = field(default_factory=dict)
     values: dict[int, bytes] = field(default_factory=dict)
     failed: bool = False
+    guessed: bool = False
+
+    @property
+    def longer(self) -> bool:
+        """Whether it makes the file longer: block -1 is written with the others, or none is."""
+        return self.writes and len(self.numbers) > 1 and ATTRIBUTES in self.numbers
 
     @property
     def writes(self) -> bool:
         return self.value is not None
+
+
+@dataclass(eq=False)
+class Cut:
+    """What a program has home do to block -1, and to those behind a cut: each of them has `value`
+    after it. To the machines that is what a truncation is, whichever way the size changes.
+
+    first: the first block that home changes; UNCUT for a change of times alone. kept: that block,
+    if a part of it stays: home has to see what it is. saw: what it was. happened: at home
+    """
+
+    value: bytes
+    first: int
+    blocks: int
+    kept: int | None = None
+    before: bytes | None = None
+    happened: bool = False
+
+    @property
+    def discard(self) -> int:
+        """From here on what others have is not wanted."""
+        return self.first if self.kept is None else self.first + 1
+
+    @property
+    def numbers(self) -> list[int]:
+        """Of the blocks that are changed."""
+        return [ATTRIBUTES, *range(min(self.first, self.blocks), self.blocks)]
+
+    def saw(self, value: bytes) -> None:
+        self.before = value

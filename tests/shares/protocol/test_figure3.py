@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 
 from shares.protocol import DelayedUpdate, FileId, WriteInvalidate, WriteUpdate
 from tests.shares.protocol.accesses import VALUE, Access
-from tests.shares.protocol.simulator import SimHome, SimNode
+from tests.shares.protocol.simulated_home import SimHome
+from tests.shares.protocol.simulated_node import SimNode
 from tests.shares.protocol.world import World
 
 FILE = FileId(1)

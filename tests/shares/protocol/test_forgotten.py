@@ -86,7 +86,6 @@ def test_what_waits_behind_a_request_for_a_removed_file_is_answered() -> None:
 def test_an_answer_that_comes_too_late_brings_a_removed_file_not_back() -> None:
     directory = closed_natively()
     ask = asked(directory.take(FILE, 2, 0.0, 0, 0))
-    directory.rejoining(ONE, 0.0)
     directory.lost(ONE, 0.0)
     directory.gave(FILE, 2, 0.0)
     directory.forget(FILE, 0.0)

@@ -8,7 +8,8 @@ import pytest
 
 from shares.protocol import POLICIES, DelayedUpdate, FileId, Policy, Predicted
 from tests.shares.protocol.accesses import VALUE, Access
-from tests.shares.protocol.simulator import SimHome, SimNode
+from tests.shares.protocol.simulated_home import SimHome
+from tests.shares.protocol.simulated_node import SimNode
 from tests.shares.protocol.world import World
 
 FILE = FileId(1)

@@ -19,7 +19,8 @@ from shares.protocol import (
     Predicted,
 )
 from tests.shares.protocol.accesses import VALUE, Access
-from tests.shares.protocol.simulator import SimHome, SimNode
+from tests.shares.protocol.simulated_home import SimHome
+from tests.shares.protocol.simulated_node import SimNode
 from tests.shares.protocol.world import World
 
 FILE = FileId(1)

@@ -61,3 +61,56 @@ class Link:
         at = max(self._world.now + self._delay(), self._arrival, self.stalled)
         self._arrival = at
         self._world.at(at, lambda: None if self.dead else arrive())
+
+    def overtake(self, arrive: Callable[[], None]) -> None:
+        """As a ping: it goes ahead of what was sent before it."""
+        at = max(self._world.now + self._delay(), self.stalled)
+        self._world.at(at, lambda: None if self.dead else arrive())
+
+
+class Process:
+    """A node's process, which may stand still, and end. rate: of its clock, against the world's."""
+
+    def __init__(self, world: World, number: int, rate: float = 1.0) -> None:
+        self.alive = True
+        self.paused_until = 0.0
+        self._world = world
+        self._rate = rate
+        self._ahead = 1000.0 * number
+        self._held: list[Callable[[], None]] = []
+
+    @property
+    def clock(self) -> float:
+        return self._world.now * self._rate + self._ahead
+
+    @property
+    def paused(self) -> bool:
+        return self._world.now < self.paused_until
+
+    def after(self, seconds: float, event: Callable[[], None]) -> None:
+        """By its clock."""
+        self._world.after(seconds / self._rate, lambda: self.receive(event))
+
+    def pause(self, seconds: float) -> None:
+        """It stands still; what arrives waits for it."""
+        self.paused_until = max(self.paused_until, self._world.now + seconds)
+        self._world.after(seconds, self._resume)
+
+    def _resume(self) -> None:
+        if not self.paused:
+            held, self._held = self._held, []
+            for event in held:
+                self.receive(event)
+
+    def receive(self, event: Callable[[], None]) -> None:
+        """Something comes to the process."""
+        if not self.alive:
+            return
+        if self.paused:
+            self._held.append(event)
+        else:
+            event()
+
+    def kill(self) -> None:
+        self.alive = False
+        self._held.clear()

@@ -1,0 +1,331 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""The directory of a share acts: on home's blocks, the write log and the nodes.
+
+A lock is held around each call of the directory and the actions that come of it, so that what goes
+to a node goes in the order in which the directory said it. Content is at most 4 MiB in one
+message, read from and written to the page cache; nothing durable is waited for with the lock held.
+"""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import os
+import queue
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from itertools import groupby
+from time import monotonic, time_ns
+from typing import Any
+
+from shares.home.block_store import BlockStore
+from shares.home.grace import Grace
+from shares.home.grants import ALL, Grants
+from shares.home.group_commit import GroupCommit
+from shares.home.session import NodeSession
+from shares.home.terms import Described
+from shares.node import Attributes, Changes
+from shares.protocol import (
+    ATTRIBUTES,
+    BLOCK,
+    HOME,
+    UNCUT,
+    Action,
+    Carrier,
+    Directory,
+    Done,
+    Fetch,
+    FileId,
+    Flush,
+    Granted,
+    Log,
+    Message,
+    NodeId,
+    Opened,
+    Own,
+    Push,
+    Release,
+    Token,
+    Updated,
+    answer_of_home,
+    content,
+    filled,
+    perform,
+    runs,
+)
+
+LAST_BLOCK = 1 << 50
+"""No file reaches further than the one before."""
+
+Failed = Callable[[OSError], None]
+
+
+class Coherence:
+    """The directory of one share, and the effects of what it wants (`shares.protocol.Effects`).
+    Thread-safe, but for what says "with the lock". What fails raises OSError for a node.
+
+    lock: around `directory`, and `since`: when a block was given to the owner that it has
+    """
+
+    def __init__(
+        self,
+        described: Described,
+        lock: threading.RLock,
+        blocks: BlockStore,
+        commit: GroupCommit,
+        grants: Grants,
+        grace: Grace,
+        sessions: Mapping[NodeId, NodeSession],
+        lost: Callable[[NodeSession, str], None],
+    ) -> None:
+        """sessions: the nodes that are there, changed with the lock. lost: is told of a node that
+        cannot be gone on with, and why."""
+        self.lock = lock
+        # Greater than what any earlier directory of this share has counted to.
+        self.directory = Directory(base=time_ns() // 1000)
+        self.since: dict[tuple[FileId, int], float] = {}
+        self._described, self._blocks, self._commit = described, blocks, commit
+        self._grants, self._grace = grants, grace
+        self._sessions, self._lost = sessions, lost
+        self._tokens = itertools.count(1)
+        self._waiting: dict[Token, tuple[NodeSession | None, Callable[[Any], None]]] = {}
+
+    # What nodes ask.
+
+    def has(self, session: NodeSession) -> bool:
+        """Whether home still goes on with that node."""
+        return self._sessions.get(session.node) is session
+
+    def request(
+        self,
+        session: NodeSession,
+        message: Message,
+        arrived: Callable[[Message], None],
+        failed: Failed,
+    ) -> None:
+        """A node's request about blocks; `arrived` is called in the order of the directory, with
+        the lock held. Never waits."""
+        with self.lock:
+            if not self.has(session):
+                failed(OSError(errno.EIO, "the lease of this node is over"))
+                return
+            if message.first + message.count > LAST_BLOCK:
+                failed(OSError(errno.EFBIG, os.strerror(errno.EFBIG)))
+                return
+            if isinstance(message, Release) and self._grace.awaits(session.node):
+                self._bring(message, arrived, failed)
+                return
+            self._grace.returned(session.node)
+            if self._grace.hold(lambda: self.request(session, message, arrived, failed)):
+                return
+            token = self._expect(self._answering(message, arrived, failed), session)
+            try:
+                self._require(message)
+                perform(self.directory.request(session.node, message, token, monotonic()), self)
+            except ValueError as error:
+                self._settle(token, OSError(errno.EINVAL, str(error)))
+            except OSError as error:  # nothing is to be known of what is no more
+                self._settle(token, error)
+
+    def open(
+        self, session: NodeSession, file: FileId, relaxation: float, *, cut: bool
+    ) -> Callable[[], Opened]:
+        """With the lock. The node opens the file; what waits for the directory's answer, without
+        the lock, and raises OSError where the node is lost before."""
+        done: queue.SimpleQueue[Opened | OSError] = queue.SimpleQueue()
+        token = self._expect(done.put, session)
+        now = monotonic()
+        perform(self.directory.open(session.node, file, token, now, relaxation, cut=cut), self)
+
+        def wait() -> Opened:
+            found = done.get()
+            if isinstance(found, OSError):
+                raise found
+            return found
+
+        return wait
+
+    def close(self, session: NodeSession, file: FileId) -> None:
+        """With the lock. The node has the file open no more; harmless where it had not."""
+        perform(self.directory.close(session.node, file, monotonic()), self)
+
+    def change(self, session: NodeSession, file: FileId, changes: Changes) -> Attributes:
+        """Set size or times of a file, which home takes from every node before. Waits."""
+        first = UNCUT if changes.size is None else changes.size // BLOCK
+        discard = UNCUT if changes.size is None else -(-changes.size // BLOCK)
+        done: queue.SimpleQueue[FileId] = queue.SimpleQueue()
+        with self.lock:
+            token = self._expect(done.put)
+            about = (file, token, monotonic(), first, discard, session.node)
+            perform(self.directory.take(*about), self)
+        done.get()
+        with self.lock:
+            try:
+                changed = self._blocks.change(file, changes)
+            finally:
+                perform(self.directory.gave(file, token, monotonic()), self)
+                grant = self.directory.granted(file, ATTRIBUTES, HOME)
+                self._grants.note(file, ATTRIBUTES, 1, grant)
+                if first < UNCUT:
+                    self._grants.note(file, first, ALL, grant)
+        return changed
+
+    # What home asks itself.
+
+    def fetch_attributes(self, file: FileId) -> None:
+        """Home has the latest block -1 on return. Waits."""
+        done: queue.SimpleQueue[object] = queue.SimpleQueue()
+        with self.lock:
+            token = self._expect(done.put)
+            fetch = Fetch(file, ATTRIBUTES, 1, (0,))
+            perform(self.directory.request(HOME, fetch, token, monotonic()), self)
+        done.get()
+
+    def owner(self, file: FileId) -> NodeId:
+        """With the lock. Who has the latest size and times, of a file that is not native."""
+        record = self.directory.record(file, ATTRIBUTES)
+        return record.owner if record else HOME
+
+    def native(self, file: FileId) -> NodeSession | None:
+        """With the lock. The node whose native file it is."""
+        return self._sessions.get(self.directory.native(file) or HOME)
+
+    def forget(self, file: FileId) -> None:
+        """With the lock. The file is no more."""
+        perform(self.directory.forget(file, monotonic()), self)
+        self._blocks.forget(file)
+
+    def forget_node(self, session: NodeSession, why: str) -> None:
+        """With the lock. The node is no more: what it had is home's, with what the log says."""
+        perform(self.directory.lost(session.node, monotonic(), left=session.left), self)
+        over = [token for token, (who, _) in self._waiting.items() if who is session]
+        for token in over:
+            self._settle(token, OSError(errno.EIO, why))
+
+    def _answering(
+        self, message: Message, arrived: Callable[[Message], None], failed: Failed
+    ) -> Callable[[Message | OSError], None]:
+        """Takes the directory's answer to that request. What home keeps in memory because its disk
+        is full it has, but who gave it had better give no more."""
+        synced = isinstance(message, Log) and self._described().log == "sync"
+
+        def reply(answer: Message | OSError) -> None:
+            if isinstance(answer, OSError):
+                failed(answer)
+            elif synced and isinstance(answer, Done):
+                self._commit.when_durable(lambda: arrived(answer), failed)
+            elif isinstance(message, Push | Flush) and self._blocks.holds(message.file):
+                failed(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+            else:
+                arrived(answer)
+
+        return reply
+
+    def _require(self, message: Message) -> None:
+        """That the file is there of which something is wanted for the first time."""
+        if isinstance(message, Fetch | Own) and not self.directory.knows(message.file):
+            self._blocks.require(message.file)
+
+    def _bring(self, message: Release, arrived: Callable[[Message], None], failed: Failed) -> None:
+        try:
+            for number, block in content(message):
+                if self._grace.takes(message.file, number, message.grant):
+                    self._blocks.store(message.file, number, block)
+                    self._grants.note(message.file, number, 1, message.grant)
+            arrived(Done(message.file, message.first, message.count))
+        except ValueError as error:
+            failed(OSError(errno.EINVAL, str(error)))
+
+    def _answered(self, session: NodeSession, number: int, message: Message) -> None:
+        try:
+            with self.lock:
+                if self.has(session):
+                    now = monotonic()
+                    perform(self.directory.answer(session.node, number, message, now), self)
+        except ValueError as error:
+            self._lost(session, f"it says what cannot be meant: {error}")
+
+    def _expect(self, reply: Callable[[Any], None], session: NodeSession | None = None) -> int:
+        """A token for a request; of a session's, `reply` gets an OSError when that is lost."""
+        token = next(self._tokens)
+        self._waiting[token] = session, reply
+        return token
+
+    def _settle(self, token: Token, answer: object) -> None:
+        if token in self._waiting:
+            self._waiting.pop(token)[1](answer)
+
+    # What the directory wants, with the lock.
+
+    def store(self, node: NodeId, message: Carrier) -> None:
+        for number, block in content(message):
+            self._blocks.store(message.file, number, block)
+            self.since.pop((message.file, number), None)
+        self._note_grants(node, message.file, message.fresh)
+
+    def append(self, node: NodeId, message: Log, token: Token) -> None:
+        """Who waits until it is logged is told where it cannot be."""
+        mode = self._described().log
+        if mode == "off":
+            return
+        try:
+            self._blocks.append(message)
+        except OSError as error:
+            if mode == "sync":
+                self._settle(token, error)
+            return
+        self._note_grants(node, message.file, message.numbers)
+
+    def replay(self, file: FileId, numbers: tuple[int, ...] | None) -> None:
+        self._blocks.replay(file, numbers)
+
+    def reply(self, node: NodeId, token: Token, message: Message) -> None:
+        answer: Message | OSError = message
+        self._note_owned(message)
+        try:
+            if isinstance(message, Carrier):
+                answer = filled(message, self._blocks.block)
+        except OSError as error:
+            answer = error
+        self._settle(token, answer)
+
+    def ask(self, node: NodeId, number: int, message: Message) -> Iterable[Action]:
+        self._note_owned(message)
+        if node == HOME:
+            return self.directory.answer(HOME, number, answer_of_home(message), monotonic())
+        session = self._sessions.get(node)
+        if session is None:
+            return []
+        try:
+            if isinstance(message, Carrier):
+                message = filled(message, self._blocks.block)
+        except OSError:  # the file is no more: nobody has any use for an update of it
+            about = (message.file, message.first, message.count)
+            none = Updated(*about, (False,) * message.count)
+            return self.directory.answer(node, number, none, monotonic())
+        session.ask(
+            message,
+            lambda reply: self._answered(session, number, reply),
+            lambda why: self._lost(session, f"it cannot be asked: {why}"),
+        )
+        return []
+
+    def opened(self, opened: Opened) -> Iterable[Action]:
+        self._settle(opened.token, opened)
+        return []
+
+    def taken(self, token: Token, file: FileId) -> Iterable[Action]:
+        self._settle(token, file)
+        return []
+
+    def _note_grants(self, node: NodeId, file: FileId, numbers: Iterable[int]) -> None:
+        """Home has what the node wrote to these blocks."""
+        granted = [(self.directory.granted(file, number, node), number) for number in numbers]
+        for grant, found in groupby(granted, lambda each: each[0]):
+            for first, count in runs([number for _, number in found]):
+                self._grants.note(file, first, count, grant)
+
+    def _note_owned(self, message: Message) -> None:
+        for number in message.numbers if isinstance(message, Granted) else ():
+            self.since.setdefault((message.file, number), monotonic())

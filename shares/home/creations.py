@@ -1,0 +1,89 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""What home does about files that nodes have made by themselves, in folders of their own."""
+
+from __future__ import annotations
+
+import errno
+from dataclasses import replace
+
+from shares.home.coherence import Coherence
+from shares.home.grace import Grace
+from shares.home.namespace import Namespace
+from shares.home.open_files import OpenFiles
+from shares.home.own_folders import IDS, GivenIds
+from shares.home.promises import Promises
+from shares.home.session import NodeSession
+from shares.home.terms import Described
+from shares.home.tree import Tree
+from shares.node import Made, Making, Opened
+from shares.protocol import FileId
+
+
+class Creations:
+    """Of one share. Thread-safe. Raises OSError."""
+
+    def __init__(
+        self,
+        described: Described,
+        tree: Tree,
+        promises: Promises,
+        grace: Grace,
+        coherence: Coherence,
+        files: OpenFiles,
+        namespace: Namespace,
+    ) -> None:
+        """No node has been given any ids yet."""
+        self._described, self._tree, self._promises = described, tree, promises
+        self._grace, self._coherence = grace, coherence
+        self._files, self._namespace = files, namespace
+        self._ids = GivenIds()
+
+    def node_left(self, session: NodeSession) -> None:
+        """It does not come back with what it has made."""
+        self._ids.left(session.node)
+
+    def give_ids(self, session: NodeSession) -> tuple[FileId, int]:
+        """For files that the node makes by itself. Raises OSError where it is to make none so."""
+        if self._described().log == "sync":
+            raise OSError(errno.EOPNOTSUPP, "what is made in this share is durable before")
+        first = self._tree.take_ids(IDS)
+        self._ids.give(session.node, first, IDS)
+        self._promises.makes_ahead(session)
+        return first, IDS
+
+    def made_ahead(self, session: NodeSession, making: Making) -> tuple[Made, Opened]:
+        """What the node has made in a folder of its own. Waits for nobody: no other one knows of
+        the folder."""
+        if not (
+            self._coherence.has(session)
+            and self._ids.unused(session.node, making.file)
+            and self._promises.made(session, making.folder)
+        ):
+            raise OSError(errno.EACCES, "that is not the node's own folder, or id")
+        entry = self._tree.make(making)
+        opened = self._files.admit(session, making.file, writes=True)
+        self._ids.use(session.node, making.file, opened.grant)
+        made = self._namespace.made(session, making.folder, entry)
+        entry = replace(made.entry, attributes=opened.attributes)
+        return replace(made, entry=entry, own=()), opened
+
+    def made_again(self, session: NodeSession, making: Making) -> int:
+        """What an earlier membership of the node's has perhaps not heard of. Home goes on without a
+        file that others have taken away since, or whose name they have taken."""
+        file, node = making.file, session.node
+        awaited, grant = self._grace.awaits(node), self._ids.used(node, file)
+        if self._tree.has(file) and (awaited or grant is not None):
+            return self._grace.granted(file) if grant is None else grant
+        if not awaited and not self._ids.unused(node, file):
+            raise OSError(errno.ESTALE, "home went on without what was made here")
+        with self._promises.changing(session, (making.folder, making.name)):
+            try:
+                self._tree.make(making)
+            except FileExistsError:
+                if not self._tree.has(file):  # else the last of the earlier one came just now
+                    raise
+            else:
+                self._tree.close_file(file)
+                self._ids.use(node, file, 0)
+        return self._ids.used(node, file) or 0

@@ -1,0 +1,106 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Attributes of a share's files as they are now, wherever that is known, and what is promised of
+them."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterable
+from dataclasses import replace
+
+from shares.home.block_store import BlockStore
+from shares.home.coherence import Coherence
+from shares.home.promises import Promises
+from shares.home.session import NodeSession
+from shares.home.tree import Tree
+from shares.node import Attributes, Changes
+from shares.protocol import HOME, FileId, NodeId
+
+
+class FileAttributes:
+    """Of one share. Thread-safe. Raises OSError."""
+
+    def __init__(
+        self,
+        lease: float,
+        tree: Tree,
+        blocks: BlockStore,
+        promises: Promises,
+        coherence: Coherence,
+    ) -> None:
+        """lease: seconds for which a promise holds"""
+        self.lease = lease
+        self._tree, self._blocks = tree, blocks
+        self._promises, self._coherence = promises, coherence
+
+    def get(self, session: NodeSession, file: FileId) -> Attributes:
+        mark = self._promises.asked(session)
+        self._promises.call_back(session, file)
+        found = self._tree.attributes(file)
+        kept = self._promises.told(session, mark, [file])
+        return self.promised(self.current(session, found), kept)
+
+    def settled(self, session: NodeSession, file: FileId) -> Attributes | None:
+        """Its attributes, where no node has to be asked for them and home can promise them."""
+        mark = self._promises.asked(session)
+        try:
+            found = self._tree.attributes(file)
+        except OSError:  # it has no name any more
+            return None
+        kept = self._promises.told(session, mark, [file])
+        with self._coherence.lock:
+            if file not in kept or self._coherence.owner(file) != HOME:
+                return None
+            return replace(self._blocks.known(found), valid=self.lease)
+
+    def promised(self, now: Attributes, kept: set[FileId]) -> Attributes:
+        """valid: for how long the node may keep them, if it is not called back"""
+        return replace(now, valid=self.lease if now.file in kept else 0.0)
+
+    def current(self, session: NodeSession, attributes: Attributes) -> Attributes:
+        """With the latest size and times, wherever they are."""
+        file = attributes.file
+        with self._coherence.lock:
+            owners = {self._writer(file), self._coherence.owner(file)}
+            if owners <= {HOME, session.node}:
+                return self._blocks.known(attributes)
+        self._coherence.fetch_attributes(file)
+        with self._coherence.lock:
+            return self._blocks.known(attributes)
+
+    def known(self, found: Iterable[Attributes]) -> list[Attributes]:
+        """With size and times as home last had them."""
+        with self._coherence.lock:
+            return [self._blocks.known(each) for each in found]
+
+    def changed(self, attributes: Attributes) -> None:
+        """Mode, owner or names of the file are others."""
+        with self._coherence.lock:
+            self._blocks.changed(attributes)
+
+    def named_otherwise(self, file: FileId) -> None:
+        """A name of the file is gone, or is another: that is a change of its status, or its end."""
+        with self._coherence.lock:
+            try:
+                self._blocks.changed(self._tree.attributes(file))
+            except OSError:
+                self._coherence.forget(file)
+
+    def change(self, session: NodeSession, file: FileId, changes: Changes) -> Attributes:
+        with self._promises.changing(session, (file, None)):
+            changed = self._change(session, file, changes)
+        return self.settled(session, file) or changed
+
+    def _change(self, session: NodeSession, file: FileId, changes: Changes) -> Attributes:
+        times_or_size = (changes.size, changes.accessed, changes.modified) != (None, None, None)
+        if times_or_size and stat.S_ISREG(self._tree.attributes(file).mode):
+            return self._coherence.change(session, file, changes)
+        changed = self._tree.change(file, changes)
+        self.changed(changed)
+        return self.current(session, changed)
+
+    def _writer(self, file: FileId) -> NodeId:
+        """Whose native file it is that may have written it; else home."""
+        native = self._coherence.native(file)
+        return native.node if native and self._promises.writes(native, file) else HOME

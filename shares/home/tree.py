@@ -1,0 +1,600 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""The names, attributes and content of a share, on a folder of home's file system.
+
+Names come from other hosts. Nothing here goes by a path: a folder is opened from the folder above
+it, links are never followed, and what is mounted below the share is not part of it. So no name and
+no link leads out of the share.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import stat
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from shares.home.index import Index
+from shares.home.system_calls import RENAME_EXCHANGE, RENAME_NOREPLACE, Status, rename, status
+from shares.node import ROOT, Attributes, Changes, Entry, Extent, Making, Usage
+from shares.protocol import FileId
+
+FOLDERS_KEPT = 256
+"""Folders that are kept open."""
+
+FILES_KEPT = 128
+"""Files that are kept open beyond those that nodes have open."""
+
+DEEPEST = 1024
+"""Folders one in the other: a deeper one is an index that goes in circles."""
+
+NAME_LIMIT = 255
+
+_PERMISSIONS = 0o7777
+_NOW = -1
+
+
+@dataclass
+class _File:
+    """descriptor: to read, and where home may to write; opened: by how many nodes"""
+
+    descriptor: int
+    opened: int = 0
+
+
+class Tree:
+    """One share. Thread-safe. Whatever fails raises OSError with an errno for a node.
+
+    ESTALE: there is no file of that id any more. EXDEV: what is there is of another file system.
+    """
+
+    def __init__(self, root: Path, index: Path) -> None:
+        """root: the folder; index: a file beside it, made if it is missing.
+
+        Raises OSError, and as `Index` does.
+        """
+        self.path = root
+        self._root = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            first = status(self._root)
+            self._index = Index(index, first)
+        except BaseException:
+            os.close(self._root)
+            raise
+        self._device = first.device
+        self._lock = threading.RLock()
+        self._folders: OrderedDict[FileId, int] = OrderedDict()
+        self._files: OrderedDict[FileId, _File] = OrderedDict()
+
+    def close(self) -> None:
+        """Nothing of it is called after that."""
+        with self._lock:
+            for descriptor in [
+                *self._folders.values(),
+                *(f.descriptor for f in self._files.values()),
+            ]:
+                os.close(descriptor)
+            self._folders.clear()
+            self._files.clear()
+            self._index.close()
+            os.close(self._root)
+
+    def lookup(self, parent: FileId, name: bytes) -> Entry:
+        with self._lock:
+            return self._entry(parent, self._folder(parent), name)
+
+    def attributes(self, file: FileId) -> Attributes:
+        with self._lock, self._at(file) as descriptor:
+            return _attributes(file, status(descriptor))
+
+    def change(self, file: FileId, changes: Changes) -> Attributes:
+        """Several changes are made one after the other; the first that fails ends it."""
+        with self._lock, self._at(file) as descriptor:
+            before = status(descriptor)
+            path = _magic(descriptor)
+            if changes.size is not None:
+                self._resize(file, before, changes.size)
+            if changes.uid is not None or changes.gid is not None:
+                os.chown(path, _or_same(changes.uid), _or_same(changes.gid))
+            if changes.mode is not None:
+                if stat.S_ISLNK(before.mode):
+                    raise _error(errno.EOPNOTSUPP)
+                Path(path).chmod(changes.mode & _PERMISSIONS)
+            if changes.accessed is not None or changes.modified is not None:
+                now = status(descriptor)
+                accessed = _moment(changes.accessed, now.accessed)
+                os.utime(path, ns=(accessed, _moment(changes.modified, now.modified)))
+            return _attributes(file, status(descriptor))
+
+    def read_link(self, file: FileId) -> bytes:
+        with self._lock, self._at(file) as descriptor:
+            if not stat.S_ISLNK(status(descriptor).mode):
+                raise _error(errno.EINVAL)
+            return os.readlink(b"", dir_fd=descriptor)
+
+    def make_folder(self, parent: FileId, name: bytes, mode: int, uid: int, gid: int) -> Entry:
+        with self._lock:
+            folder = self._folder(parent)
+            os.mkdir(_checked(name), mode & 0o777, dir_fd=folder)
+            with self._opened(folder, name) as descriptor:
+                self._own(folder, descriptor, mode, uid, gid)
+            return self._entry(parent, folder, name)
+
+    def make_link(self, parent: FileId, name: bytes, target: bytes, uid: int, gid: int) -> Entry:
+        with self._lock:
+            folder = self._folder(parent)
+            os.symlink(target, _checked(name), dir_fd=folder)
+            with self._opened(folder, name) as descriptor:
+                self._own(folder, descriptor, None, uid, gid)
+            return self._entry(parent, folder, name)
+
+    def link(self, file: FileId, parent: FileId, name: bytes) -> Entry:
+        with self._lock, self._at(file) as descriptor:
+            if stat.S_ISDIR(status(descriptor).mode):
+                raise _error(errno.EPERM)
+            folder = self._folder(parent)
+            # by the name in /proc: linkat(2) of an open file itself needs a privilege
+            os.link(_magic(descriptor), _checked(name), dst_dir_fd=folder, follow_symlinks=True)
+            return self._entry(parent, folder, name)
+
+    def unlink(self, parent: FileId, name: bytes) -> FileId:
+        """The file whose name that was. Its content is there as long as somebody has it open."""
+        with self._lock:
+            folder = self._folder(parent)
+            file = self._known(parent, folder, name)
+            self._keep_open(file)
+            os.unlink(name, dir_fd=folder)
+            self._gone(parent, name, file)
+            return file
+
+    def remove_folder(self, parent: FileId, name: bytes) -> FileId:
+        with self._lock:
+            folder = self._folder(parent)
+            file = self._known(parent, folder, name)
+            os.rmdir(name, dir_fd=folder)
+            self._index.lost(parent, name)
+            self._drop_folder(file)
+            return file
+
+    def rename(
+        self, parent: FileId, name: bytes, new_parent: FileId, new_name: bytes, flags: int
+    ) -> FileId | None:
+        """flags: as renameat2(2)s, RENAME_NOREPLACE and RENAME_EXCHANGE. The file, if any, that
+        was there."""
+        if flags & ~(RENAME_NOREPLACE | RENAME_EXCHANGE):
+            raise _error(errno.EINVAL)
+        with self._lock:
+            folder, new_folder = self._folder(parent), self._folder(new_parent)
+            moved = self._known(parent, folder, name)
+            try:
+                replaced = self._known(new_parent, new_folder, new_name)
+            except FileNotFoundError:
+                replaced = None
+            if replaced is not None and not flags:
+                self._keep_open(replaced)
+            rename(folder, name, new_folder, new_name, flags)
+            if moved == replaced:  # two names of one file: both are still there
+                return None
+            self._index.lost(parent, name)
+            if replaced is not None:
+                if flags & RENAME_EXCHANGE:
+                    self._index.found(parent, name, replaced)
+                else:
+                    self._gone(new_parent, new_name, replaced)
+            self._index.found(new_parent, new_name, moved)
+            return replaced
+
+    def entries(self, folder: FileId, most: int = 0) -> list[Entry]:
+        """Every name but "." and "..", in no order that means anything. most: as for Hub."""
+        with self._lock, self._reading(self._folder(folder)) as descriptor:
+            found = []
+            self._index.begin()
+            try:
+                with os.scandir(descriptor) as listed:
+                    names = [os.fsencode(entry.name) for entry in listed]
+                if 0 < most < len(names):
+                    raise _error(errno.EOVERFLOW)
+                for name in names:
+                    with suppress(FileNotFoundError):
+                        now = status(descriptor, name)
+                        if now.device == self._device:
+                            found.append(self._noted(folder, name, now))
+            finally:
+                self._index.commit()
+            return found
+
+    def usage(self) -> Usage:
+        found = os.fstatvfs(self._root)
+        return Usage(
+            block=found.f_frsize,
+            blocks=found.f_blocks,
+            free=found.f_bfree,
+            available=found.f_bavail,
+            files=found.f_files,
+            files_free=found.f_ffree,
+        )
+
+    def create(
+        self,
+        parent: FileId,
+        name: bytes,
+        mode: int,
+        uid: int,
+        gid: int,
+        exclusive: bool,
+        file: FileId | None = None,
+    ) -> tuple[Entry, bool]:
+        """Make a file and open it, as `open` does; whether it is new. file: its id, if it has."""
+        with self._lock:
+            folder = self._folder(parent)
+            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            try:
+                descriptor = os.open(_checked(name), flags, mode & 0o777, dir_fd=folder)
+            except FileExistsError:
+                if exclusive:
+                    raise
+                entry = self._entry(parent, folder, name)
+                self.open(entry.attributes.file, writes=True)
+                return entry, False
+            try:
+                self._own(folder, descriptor, mode, uid, gid)
+                if file is not None:
+                    self._index.give(file, status(descriptor))
+                entry = self._entry(parent, folder, name)
+            except BaseException:
+                os.close(descriptor)
+                raise
+            self._files[entry.attributes.file] = _File(descriptor, 1)
+            return entry, True
+
+    def make(self, making: Making) -> Entry:
+        """What a node has made ahead, as `create` does it. The folder was changed when the node
+        says, where home may set that."""
+        with self._lock:
+            about = (making.folder, making.name, making.mode, making.uid, making.gid)
+            entry, _ = self.create(*about, exclusive=True, file=making.file)
+            folder = self._folder(making.folder)
+            with suppress(OSError):
+                os.utime(_magic(folder), ns=(status(folder).accessed, making.moment))
+            return entry
+
+    def whose(self, folder: FileId) -> tuple[int | None, int | None]:
+        """User and group of files that are made in the folder; None: who makes them. Raises OSError
+        where home may make none."""
+        with self._lock:
+            descriptor = self._folder(folder)
+            if not os.access(_magic(descriptor), os.W_OK | os.X_OK):
+                raise _error(errno.EACCES)
+            now, root = status(descriptor), os.geteuid() == 0
+            group = now.gid if now.mode & stat.S_ISGID else None if root else os.getegid()
+            return None if root else os.geteuid(), group
+
+    def take_ids(self, count: int) -> FileId:
+        """The first of so many ids, for files that are going to be made."""
+        with self._lock:
+            return self._index.take(count)
+
+    def has(self, file: FileId) -> bool:
+        """Whether there was a file of that id when somebody last looked."""
+        with self._lock:
+            return self._index.has(file)
+
+    def open(self, file: FileId, writes: bool) -> Attributes:
+        """A node has it open until `close`: as long as that, it is there without a name as well."""
+        with self._lock:
+            found = self._file(file)
+            if writes:
+                _require_writable(found.descriptor)
+            found.opened += 1
+            return _attributes(file, status(found.descriptor))
+
+    def close_file(self, file: FileId) -> bool:
+        """One node less; whether the file is no more by that. Harmless for a file that is not
+        open."""
+        with self._lock:
+            found = self._files.get(file)
+            if not found or not found.opened:
+                return False
+            found.opened -= 1
+            gone = not found.opened and status(found.descriptor).links == 0
+            if gone:
+                os.close(self._files.pop(file).descriptor)
+                self._index.forget(file)
+            self._trim()
+            return gone
+
+    def require(self, file: FileId) -> None:
+        """Raise OSError where there is no such file, or it has no content."""
+        with self._lock:
+            self._file(file)
+
+    def read(self, file: FileId, offset: int, size: int) -> bytes:
+        """Fewer bytes than `size` at the end of the file only."""
+        with self._lock:
+            descriptor = self._file(file).descriptor
+            parts = []
+            while size and (part := os.pread(descriptor, size, offset)):
+                parts.append(part)
+                offset, size = offset + len(part), size - len(part)
+            return b"".join(parts)
+
+    def write(self, file: FileId, offset: int, data: bytes) -> None:
+        with self._lock:
+            found = self._file(file)
+            view = memoryview(data)
+            while view:
+                written = os.pwrite(found.descriptor, view, offset)
+                offset, view = offset + written, view[written:]
+
+    def extend(self, file: FileId, extent: Extent) -> None:
+        """Give a file this size and these times."""
+        with self._lock:
+            descriptor = self._file(file).descriptor
+            if status(descriptor).size != extent.size:
+                os.ftruncate(descriptor, extent.size)
+            os.utime(descriptor, ns=(extent.accessed, extent.modified))
+
+    def extent(self, file: FileId) -> Extent:
+        with self._lock:
+            return Extent.of(_attributes(file, status(self._file(file).descriptor)))
+
+    def sync(self, file: FileId) -> None:
+        """Make content, attributes and, of a folder, names durable."""
+        with self._lock:
+            if file in self._files:
+                descriptor = os.dup(self._files[file].descriptor)
+            else:
+                with self._at(file) as found:
+                    if stat.S_IFMT(status(found).mode) not in (stat.S_IFREG, stat.S_IFDIR):
+                        return
+                    descriptor = os.open(_magic(found), os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def place(self, file: FileId) -> bytes | None:
+        """A path of the file below the share, for people to read; None where none is known."""
+        return next(iter(self.paths(file)), None)
+
+    def paths(self, file: FileId) -> list[bytes]:
+        """Where below the share the file was last seen, under each of its names."""
+        with self._lock:
+            places = self._index.places(file) if file != ROOT else []
+            found = [(self._above(parent), name) for parent, name in places]
+            return [b"/".join((*above, name)) for above, name in found if above is not None]
+
+    def _above(self, folder: FileId) -> tuple[bytes, ...] | None:
+        parts: list[bytes] = []
+        while folder != ROOT:
+            places = self._index.places(folder)
+            if not places or len(parts) > DEEPEST:
+                return None
+            folder, name = places[0]
+            parts.append(name)
+        return tuple(reversed(parts))
+
+    def _entry(self, parent: FileId, folder: int, name: bytes) -> Entry:
+        now = status(folder, _checked(name))
+        if now.device != self._device:
+            raise _error(errno.EXDEV, name)
+        return self._noted(parent, name, now)
+
+    def _noted(self, parent: FileId, name: bytes, now: Status) -> Entry:
+        file = self._index.of(now)
+        self._index.found(parent, name, file)
+        return Entry(name, _attributes(file, now))
+
+    def _known(self, parent: FileId, folder: int, name: bytes) -> FileId:
+        return self._entry(parent, folder, name).attributes.file
+
+    def _gone(self, parent: FileId, name: bytes, file: FileId) -> None:
+        """A name of the file was taken away."""
+        self._index.lost(parent, name)
+        found = self._files.get(file)
+        if found is None:
+            self._drop_folder(file)
+        elif status(found.descriptor).links == 0 and not found.opened:
+            os.close(self._files.pop(file).descriptor)
+            self._index.forget(file)
+
+    def _keep_open(self, file: FileId) -> None:
+        """So that it is known afterwards whether that was its last name."""
+        with suppress(OSError):
+            self._file(file)
+
+    def _drop_folder(self, file: FileId) -> None:
+        """A folder, link or special file lost a name: its last, unless it has others."""
+        if file in self._folders:
+            os.close(self._folders.pop(file))
+        if not self._index.places(file):
+            self._index.forget(file)
+
+    def _folder(self, file: FileId) -> int:
+        """A descriptor (O_PATH) of that folder; the tree keeps it. Raises ESTALE, ENOTDIR."""
+        if file == ROOT:
+            return self._root
+        if file in self._folders:
+            self._folders.move_to_end(file)
+            return self._folders[file]
+        with self._at(file) as found:
+            if not stat.S_ISDIR(status(found).mode):
+                raise _error(errno.ENOTDIR)
+            descriptor = os.dup(found)
+        self._folders[file] = descriptor
+        if len(self._folders) > FOLDERS_KEPT:
+            os.close(self._folders.popitem(last=False)[1])
+        return descriptor
+
+    @contextmanager
+    def _at(self, file: FileId) -> Iterator[int]:
+        """A descriptor (O_PATH, or of an open file) of that file, for the time of a block."""
+        if file == ROOT:
+            yield self._root
+        elif file in self._folders:
+            yield self._folders[file]
+        elif file in self._files:
+            yield self._files[file].descriptor
+        else:
+            descriptor = self._find(file)
+            try:
+                yield descriptor
+            finally:
+                os.close(descriptor)
+
+    def _find(self, file: FileId) -> int:
+        """Open (O_PATH) a file by its id alone. Raises ESTALE."""
+        for descriptor in self._climb(file):
+            return descriptor
+        raise _error(errno.ESTALE)
+
+    def _climb(self, file: FileId) -> Iterator[int]:
+        """The file at each place where it was last seen and still is."""
+        for parent, name in self._index.places(file):
+            with suppress(OSError):
+                path = self._chain(parent)
+                if path is None:
+                    continue
+                descriptor = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=path)
+                now = status(descriptor)
+                if now.device == self._device and self._index.matches(file, now):
+                    yield descriptor
+                    return
+                os.close(descriptor)
+
+    def _chain(self, folder: FileId) -> int | None:
+        """A descriptor of a folder, opened from the nearest one above it that is open."""
+        below: list[FileId] = []
+        while folder != ROOT and folder not in self._folders:
+            places = self._index.places(folder)
+            if not places or len(below) > DEEPEST:
+                return None
+            below.append(folder)
+            folder = places[0][0]
+        descriptor = self._root if folder == ROOT else self._folders[folder]
+        for folder in reversed(below):
+            name = self._index.places(folder)[0][1]
+            flags = os.O_PATH | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC
+            descriptor = os.open(name, flags, dir_fd=descriptor)
+            now = status(descriptor)
+            if now.device != self._device or not self._index.matches(folder, now):
+                os.close(descriptor)
+                return None
+            self._folders[folder] = descriptor
+        while len(self._folders) > FOLDERS_KEPT + DEEPEST:
+            os.close(self._folders.popitem(last=False)[1])
+        return descriptor
+
+    def _file(self, file: FileId) -> _File:
+        """The file, open for reading and, if that is allowed, for writing. Raises ESTALE, and
+        EISDIR or EINVAL for what has no content."""
+        if file in self._files:
+            self._files.move_to_end(file)
+            return self._files[file]
+        with self._at(file) as found:
+            mode = status(found).mode
+            if not stat.S_ISREG(mode):
+                raise _error(errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL)
+            try:
+                descriptor = os.open(_magic(found), os.O_RDWR | os.O_CLOEXEC)
+            except OSError as error:
+                if error.errno not in (errno.EACCES, errno.EROFS, errno.EPERM, errno.ETXTBSY):
+                    raise
+                descriptor = os.open(_magic(found), os.O_RDONLY | os.O_CLOEXEC)
+        self._files[file] = _File(descriptor)
+        self._trim()
+        return self._files[file]
+
+    def _trim(self) -> None:
+        idle = [file for file, found in self._files.items() if not found.opened]
+        for file in idle[: max(0, len(idle) - FILES_KEPT)]:
+            os.close(self._files.pop(file).descriptor)
+
+    def _resize(self, file: FileId, now: Status, size: int) -> None:
+        if stat.S_ISDIR(now.mode):
+            raise _error(errno.EISDIR)
+        descriptor = self._file(file).descriptor
+        _require_writable(descriptor)
+        os.ftruncate(descriptor, size)
+
+    def _own(self, folder: int, descriptor: int, mode: int | None, uid: int, gid: int) -> None:
+        """Give a new file to who made it, where home may; home's own umask counts for nothing."""
+        inherits = status(folder).mode & stat.S_ISGID
+        if os.geteuid() == 0:
+            os.chown(_magic(descriptor), uid, -1 if inherits else gid)
+        if mode is not None:
+            keeps = status(descriptor).mode & stat.S_ISGID
+            Path(_magic(descriptor)).chmod((mode & _PERMISSIONS) | keeps)
+
+    @contextmanager
+    def _opened(self, folder: int, name: bytes) -> Iterator[int]:
+        descriptor = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    @contextmanager
+    def _reading(self, folder: int) -> Iterator[int]:
+        descriptor = os.open(b".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+
+def _attributes(file: FileId, now: Status) -> Attributes:
+    return Attributes(
+        file=file,
+        mode=now.mode,
+        links=now.links,
+        uid=now.uid,
+        gid=now.gid,
+        size=now.size,
+        accessed=now.accessed,
+        modified=now.modified,
+        changed=now.changed,
+    )
+
+
+def _checked(name: bytes) -> bytes:
+    """A name that is one. Raises OSError."""
+    if not name or name in (b".", b"..") or b"/" in name or b"\0" in name:
+        raise _error(errno.EINVAL, name)
+    if len(name) > NAME_LIMIT:
+        raise _error(errno.ENAMETOOLONG, name)
+    return name
+
+
+def _magic(descriptor: int) -> str:
+    """A path that stands for an open file, also where it was opened with O_PATH, and for a link
+    itself."""
+    return f"/proc/self/fd/{descriptor}"
+
+
+def _require_writable(descriptor: int) -> None:
+    if fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:
+        raise _error(errno.EACCES)
+
+
+def _or_same(number: int | None) -> int:
+    return -1 if number is None else number
+
+
+def _moment(wanted: int | None, now: int) -> int:
+    if wanted is None:
+        return now
+    return time.time_ns() if wanted == _NOW else wanted
+
+
+def _error(number: int, name: bytes = b"") -> OSError:
+    return (
+        OSError(number, os.strerror(number), name) if name else OSError(number, os.strerror(number))
+    )

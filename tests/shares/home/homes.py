@@ -1,0 +1,214 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""A home with a share, and nodes that reach it in the same process. What they say to each other
+can be held up, and nodes can be cut off."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from satchel.errors import UnavailableError
+from shares.fuse import Session, Window
+from shares.home import LocalCaller, LocalChannel, NodeRecord, Reception, Share, ShareRecord
+from shares.home.channel import Channel
+from shares.node import Buffer, Ends, Membership, Node
+from shares.node import Member as Staying
+
+LEASE = 2.0
+
+
+class Line(Protocol):
+    """The way of one node to its home."""
+
+    def call(self, ends: Ends) -> Any:
+        """As Membership asks for it: wire.Caller, or LocalCaller."""
+        ...
+
+    def cut(self) -> None:
+        """Home and the node do not reach each other any more."""
+        ...
+
+    def mend(self) -> None: ...
+
+
+class LocalLine:
+    """Of a node in this process."""
+
+    def __init__(self, welcome: Callable[[bytes], tuple[bytes, Channel | None, int]]) -> None:
+        self._home = welcome
+        self._up = True
+        self._callers: list[LocalCaller] = []
+
+    def call(self, ends: Ends) -> LocalCaller:
+        self._callers.append(LocalCaller(self._welcome, ends))
+        return self._callers[-1]
+
+    def cut(self) -> None:
+        self._up = False
+        for caller in self._callers:
+            caller.duplex.cut()
+
+    def mend(self) -> None:
+        self._up = True
+
+    def _welcome(self, hello: bytes) -> tuple[bytes, Channel | None, int]:
+        if not self._up:
+            raise UnavailableError("home is not reached")
+        return self._home(hello)
+
+
+@dataclass
+class Member:
+    """A node, and its way to home."""
+
+    membership: Membership
+    node: Node
+    line: Line
+    over: list[str] = field(default_factory=list)
+    gone: bool = False
+
+    def cut_off(self) -> None:
+        """As if its network were gone for good: home hears nothing more of it."""
+        self.gone = True
+        self.line.cut()
+
+    def unreached(self) -> AbstractContextManager[None]:
+        return unreached(self.line)
+
+
+@contextmanager
+def unreached(line: Line) -> Iterator[None]:
+    """Home and the node do not reach each other."""
+    line.cut()
+    try:
+        yield
+    finally:
+        line.mend()
+
+
+class LocalHome:
+    """A home of one share, which can end and begin again."""
+
+    def __init__(self, folder: Path, lease: float = LEASE) -> None:
+        self._folder, self.lease = folder, lease
+        self.root = folder / "shared"
+        self.root.mkdir()
+        self.members: list[Member] = []
+        self.lines: dict[str, Line] = {}  # of those that join again by themselves
+        self.windows: list[Window] = []
+        self._mounted: list[tuple[Session, threading.Thread]] = []
+        self._known: list[NodeRecord] = []
+        self._share: Share | None = None
+        self._record = ShareRecord("photos", str(self.root))
+
+    def add(self, **options: Any) -> Share:
+        self._record = ShareRecord("photos", str(self.root), **options)
+        self._begin()
+        return self.share
+
+    @property
+    def share(self) -> Share:
+        assert self._share is not None
+        return self._share
+
+    def _begin(self) -> None:
+        self._reception = Reception(lambda name: self.share, LocalChannel, self._known, self._keep)
+        self._share = Share(
+            self._record,
+            self._folder / "share",
+            lease=self.lease,
+            awaited=self._reception.known("photos"),
+            gone=self._reception.lost,
+        )
+
+    def _keep(self, nodes: list[NodeRecord]) -> None:
+        self._known = nodes
+
+    def set(self, **terms: Any) -> None:
+        """Policy, relaxation or log are others, for later opens."""
+        self.share.record = replace(self.share.record, **terms)
+
+    def begin_again(self, lease: float | None = None) -> None:
+        self._record = self.share.record
+        self.lease = self.lease if lease is None else lease
+        self.share.close()
+        self._begin()
+
+    def line(self) -> Line:
+        def welcome(hello: bytes) -> tuple[bytes, Channel | None, int]:
+            return self._reception.welcome(hello)  # of the home of that moment
+
+        return LocalLine(welcome)
+
+    def join(
+        self,
+        name: str = "node",
+        token: str = "",
+        wait: float = 5.0,
+        buffer: Buffer | None = None,
+        patience: float = 30.0,
+        ahead: bool = True,
+        line: Line | None = None,
+    ) -> Member:
+        """wait: seconds for which programs wait for home, and an end for what home is to have;
+        patience: for which its calls wait for a connection; ahead: as for Node; line: its way."""
+        over: list[str] = []
+        line = line or self.line()
+        membership = Membership(
+            line.call, "photos", name, token=token, over=over.append, patience=patience
+        )
+        hub = membership.join(60)
+        buffer = buffer or Buffer(self._folder / f"buffer{len(self.members)}", 1 << 24)
+        node = Node(hub, buffer, wait, self._window, ahead=ahead)
+        self.members.append(Member(membership, node, line, over))
+        return self.members[-1]
+
+    def member(self, name: str) -> Staying:
+        """A node that joins again by itself; its test closes it."""
+        buffer = Buffer(self._folder / f"buffer-{name}", 1 << 24)
+        self.lines[name] = self.line()
+        about = (self.lines[name].call, "photos", name, buffer)
+        return Staying(*about, wait=20.0, make=self._window, ahead=True)
+
+    def _window(self, descriptor: int, size: int) -> Window:
+        self.windows.append(Window(descriptor, size))
+        return self.windows[-1]
+
+    @property
+    def answered(self) -> int:
+        """Reads and writes that no node was asked for."""
+        return sum(window.reads + window.writes for window in self.windows)
+
+    def mount(self, node: Node) -> Path:
+        """Where programs reach the node's files by a session of this process."""
+        place = self._folder / f"mounted{len(self._mounted)}"
+        place.mkdir()
+        session = Session(node, place)
+        thread = threading.Thread(target=session.run)
+        thread.start()
+        self._mounted.append((session, thread))
+        return place
+
+    def unmount(self) -> None:
+        for session, thread in self._mounted:
+            session.close()
+            thread.join()
+        self._mounted.clear()
+
+    def close(self) -> None:
+        self.unmount()
+        for member in self.members:
+            if member.gone:  # what it gives back goes nowhere, and that is soon said
+                member.membership.close()
+            member.node.close()
+            member.membership.close()
+        self.end()
+
+    def end(self) -> None:
+        if self._share is not None:
+            self._share.close()

@@ -1,0 +1,100 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""What home makes of blocks and of the write log, on real files."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from shares.home import Tree, WriteLog
+from shares.home.block_store import BlockStore
+from shares.node import ROOT, Changes, Extent
+from shares.protocol import ATTRIBUTES, BLOCK, FileId, Log
+
+
+class World:
+    def __init__(self, folder: Path) -> None:
+        self.root = folder / "shared"
+        self.root.mkdir()
+        (self.root / "file").touch()
+        self.tree = Tree(self.root, folder / "index")
+        self.log = WriteLog(folder / "log")
+        self.content = BlockStore("photos", self.tree, self.log, threading.RLock())
+        self.file: FileId = self.tree.lookup(ROOT, b"file").attributes.file
+        self.tree.open(self.file, writes=True)
+
+    def append(self, offset: int, data: bytes) -> None:
+        self.content.append(Log(self.file, 0, 1, offset, data))
+
+    def store(self, size: int, data: bytes) -> None:
+        """As a node that gives a block and the size of its file: a block is padded."""
+        extent = Extent(size, 0, 0, 0)
+        self.content.store(self.file, ATTRIBUTES, extent.pack())
+        self.content.store(self.file, 0, data.ljust(BLOCK, b"\0"))
+
+    @property
+    def bytes(self) -> bytes:
+        return (self.root / "file").read_bytes()
+
+    def close(self) -> None:
+        self.log.close()
+        self.tree.close()
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    world = World(tmp_path)
+    yield world
+    world.close()
+
+
+@pytest.mark.parametrize("finished", [False, True])
+def test_a_block_that_home_was_given_makes_no_file_longer_when_it_is_replayed(
+    world: World, finished: bool
+) -> None:
+    """It is padded in the log; that made a file of 9 bytes one of 4096."""
+    world.append(0, b"by a node")
+    world.store(9, b"by others")
+    if finished:
+        world.content.finish(world.file)
+    world.content.replay(world.file, None)
+    world.content.finish(world.file)
+    assert world.bytes == b"by others"
+
+
+def test_what_home_was_given_is_not_undone_by_what_the_log_had_behind_it(world: World) -> None:
+    world.append(0, b"longer than")
+    world.store(11, b"short\0\0\0\0\0\0")
+    world.content.replay(world.file, None)
+    world.content.finish(world.file)
+    assert world.bytes == b"short\0\0\0\0\0\0"
+
+
+def test_a_lost_nodes_writes_make_the_file_as_long_as_they_reach(world: World) -> None:
+    world.append(0, b"first")
+    world.append(5, b" second\0")
+    world.content.replay(world.file, None)
+    world.content.finish(world.file)
+    assert world.bytes == b"first second\0"
+    assert world.content.restored.records == 2
+
+
+@pytest.mark.parametrize("size", [0, 3, 5, 8, BLOCK + 9])
+def test_what_was_cut_off_does_not_come_back_when_the_log_is_replayed(
+    world: World, size: int
+) -> None:
+    """The log had all that a node had written to the block that is cut in part."""
+    world.append(0, b"first")
+    world.append(5, b" second")
+    world.content.append(Log(world.file, 1, 1, 0, b"third"))
+    world.store(12, b"first second")
+    world.content.change(world.file, Changes(size=size))
+    cut = b"first second"[:size].ljust(size, b"\0")
+    cut = cut[:BLOCK] + b"third\0\0\0\0" if size > BLOCK else cut
+    world.content.replay(world.file, None)
+    world.content.finish(world.file)
+    assert world.bytes == cut

@@ -1,0 +1,494 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""The content of a node of the simulator: the machine, its buffer, and the accesses that wait.
+
+It does around the machine what `shares.node.content` does.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from math import inf
+
+from shares.protocol import (
+    ATTRIBUTES,
+    Blocks,
+    Carrier,
+    Fetch,
+    FileId,
+    Granted,
+    Invalidate,
+    Keep,
+    Log,
+    Message,
+    Native,
+    Node,
+    Own,
+    Policy,
+    Push,
+    Recall,
+    Refused,
+    Release,
+    Update,
+    runs,
+)
+from tests.shares.protocol.accesses import VALUE, Access, Place
+from tests.shares.protocol.simulated_home import Session, SimHome
+from tests.shares.protocol.world import Process
+
+PINNED = 0.2
+"""Seconds for which an access may keep block -1 while it waits for others."""
+
+
+@dataclass(eq=False)
+class Sent:
+    """A request, and its reply when that has come. at: when it was sent, by the node's clock."""
+
+    message: Message
+    at: float
+    session: Session
+    given: dict[int, int] = field(default_factory=dict)
+    reply: Message | None = None
+
+    @property
+    def over(self) -> bool:
+        return self.reply is not None or self.session.over
+
+    @property
+    def refused(self) -> bool:
+        return isinstance(self.reply, Refused)
+
+
+@dataclass(slots=True)
+class Right:
+    """What a window of the node's may do with a block without the machine. wrote: how often it has
+    written it since the machine was told last."""
+
+    reads: bool = False
+    writes: float = 0
+    wrote: int = 0
+
+
+class SimContent:
+    """The content of a node's files.
+
+    log: "sync", "async" or "off". windows: whether programs read and write by themselves what the
+    machine gives rights to. full: how often content that comes finds no room here
+    """
+
+    def __init__(
+        self,
+        home: SimHome,
+        process: Process,
+        policy: Callable[[], Policy],
+        told: Callable[[Message], None],
+        moved: Callable[[], None],
+        *,
+        log: str = "off",
+        windows: bool = False,
+        full: float = 0.0,
+    ) -> None:
+        """told: the machine has answered that. moved: something has come."""
+        self.machine = Node()
+        self.buffer: dict[Place, bytes] = {}
+        self.waiting: list[Access] = []
+        self.policy = policy()
+        self.bringing = False
+        self.expected: set[FileId] = set()
+        """Files that home is being asked to open, and that were not known here."""
+        self.refused: list[tuple[FileId, int]] = []
+        """What home has not taken of what was written here."""
+        self.session: Session
+        """The membership by whose messages the machine goes."""
+        self._home = home
+        self._world = home.world
+        self._process = process
+        self._told = told
+        self._moved = moved
+        self._log = log
+        self._full = full
+        self._windows = windows and log != "sync"
+        self._leased = -inf
+        self._armed = inf
+        self._rights: defaultdict[FileId, dict[int, Right]] = defaultdict(dict)
+        self._requests: dict[int, Sent] = {}
+        self._token = 0
+        self._unanswered: Counter[FileId] = Counter()
+        self._pinned: dict[FileId, tuple[Access, float]] = {}
+        self._deferred: defaultdict[FileId, list[tuple[Session, int, Message]]] = defaultdict(list)
+
+    @property
+    def clock(self) -> float:
+        return self._process.clock
+
+    # A membership.
+
+    def begin(self, session: Session) -> list[Release]:
+        """It goes by this membership from now on. What it has to bring."""
+        for file in list(self._rights):
+            self.take_back_all(file)
+        self.session, self._leased = session, -inf
+        self._requests.clear()
+        self._unanswered.clear()
+        self._deferred.clear()
+        self._pinned.clear()
+        self.bringing = True
+        return self.machine.reset()
+
+    def brought(self, pending: list[Sent]) -> None:
+        """All of it is answered: what home's log had not confirmed has come with that, or of what
+        is not brought home has content that came after these writes."""
+        refused = {
+            (s.message.file, n)
+            for s in pending
+            if isinstance(s.reply, Refused)
+            for n in s.reply.refused
+        }
+        for access in self.waiting:
+            for number in access.logs.values():
+                access.failed = access.failed or (access.file, number) in refused
+            access.logs.clear()
+        self.bringing = False
+
+    def leased(self, session: Session, sent: float, mark: int | None) -> None:
+        """mark: of a heartbeat; None where a ping was answered."""
+        if session is not self.session:
+            return
+        if self._home.lease < inf:
+            self._leased = max(self._leased, sent + self._home.lease)
+            self.machine.leased(self._leased)
+        if mark is not None:
+            self.machine.confirmed(mark)
+
+    # Messages.
+
+    def request(self, message: Message) -> Sent:
+        self._token += 1
+        token, home, session = self._token, self._home, self.session
+        sent = self._requests[token] = Sent(message, self.clock, session)
+        sent.given = {
+            number: self.machine.block(message.file, number).given
+            for number in getattr(message, "fresh", ())
+        }
+        if isinstance(message, Carrier):
+            self._unanswered[message.file] += 1
+        home.count(message)
+        session.up.send(
+            lambda: home.arrived(
+                session, lambda: home.directory.request(session.id, message, token, home.world.now)
+            )
+        )
+        return sent
+
+    def send(self, message: Carrier) -> Sent:
+        """It is filled, and has its place in the stream."""
+        return self.request(self._filled(message))
+
+    def replied(self, token: int, message: Message) -> None:
+        """Home has answered a request."""
+        sent = self._requests.pop(token, None)
+        if sent is None:
+            return
+        sent.reply, request = message, sent.message
+        match request, message:
+            case Fetch(), Blocks():
+                self._came(request, message, sent)
+            case Own(), Granted():
+                self._came(request, message, sent)
+            case Log(), _:
+                self.machine.log_done(request.file, request.first)
+                self._logged(token, sent.refused)
+            case Carrier(), _:
+                self._unanswered[request.file] -= 1
+                refused = message.refused if isinstance(message, Refused) else ()
+                self.refused += [(request.file, number) for number in refused]
+                for number, given in sent.given.items():
+                    if self.machine.block(request.file, number).given == given:
+                        self.machine.arrived(request.file, number)
+        self.progress()
+
+    def _came(self, request: Fetch | Own, reply: Blocks | Granted, sent: Sent) -> None:
+        self._take_back(request.file, request.numbers, read=True)
+        if isinstance(request, Fetch) and isinstance(reply, Blocks):
+            numbers = self.machine.blocks(request, reply, sent.at)
+        else:
+            assert isinstance(request, Own)
+            assert isinstance(reply, Granted)
+            numbers = self.machine.granted(request, reply, self.clock)
+        if numbers and self._is_full():
+            self.machine.unstored(request, numbers)
+        else:
+            self._stored(reply, numbers)
+        self._go_on(request.file)
+        empty = self.machine.unwritten(request)
+        for release in empty:
+            self.send(release)
+        if empty:
+            self._go_on(request.file)
+
+    def _is_full(self) -> bool:
+        return self._full > 0 and self._world.chance.random() < self._full
+
+    def asked(self, session: Session, number: int, message: Message) -> None:
+        """Home asks."""
+        pinned = self._pinned.get(message.file)
+        if (
+            pinned is not None
+            and isinstance(message, Recall | Invalidate)
+            and message.waited_for
+            and ATTRIBUTES in message.numbers
+            and self._world.now < pinned[1]
+        ):
+            self._deferred[message.file].append((session, number, message))
+            return
+        self._answer(session, number, message)
+
+    def _answer(self, session: Session, number: int, message: Message) -> None:
+        self._withdraw(message)
+        for ahead in self.machine.ahead(message, self.clock):
+            self.send(ahead)
+        answer = self.machine.answer(message, self.clock)
+        if isinstance(message, Update | Granted):
+            kept = getattr(answer, "kept", ())
+            taken = {n for n, k in zip(message.numbers, kept, strict=True) if k}
+            if taken and self._is_full():
+                taken -= self.machine.lose(message.file, taken)
+                answer = replace(answer, kept=tuple(n in taken for n in message.numbers))  # type: ignore[call-arg]
+            else:
+                self._stored(message, taken)
+        filled, home = self._filled(answer), self._home
+        home.count(filled)
+        session.up.send(
+            lambda: home.arrived(
+                session,
+                lambda: home.directory.answer(session.id, number, filled, home.world.now),
+            )
+        )
+        self._told(message)
+        self.progress()
+
+    def _filled(self, message: Message) -> Message:
+        if not isinstance(message, Carrier):
+            return message
+        data = b"".join(self.buffer[message.file, number] for number in message.fresh)
+        return replace(message, data=data)
+
+    def _stored(self, message: Carrier, numbers: Iterable[int]) -> None:
+        wanted = set(numbers)
+        for place, number in enumerate(message.fresh):
+            if number in wanted:
+                value = message.data[place * VALUE : (place + 1) * VALUE]
+                self.buffer[message.file, number] = value
+
+    def _logged(self, token: int, refused: bool) -> None:
+        for access in self.waiting:
+            if access.logs.pop(token, None) is not None:
+                access.failed = access.failed or refused
+
+    def quiet(self, file: FileId) -> bool:
+        """Whether home has answered all content of the file."""
+        return self._unanswered[file] <= 0
+
+    # Windows.
+
+    def _withdraw(self, message: Message) -> None:
+        if isinstance(message, Native):
+            return
+        if not message.count:
+            self.take_back_all(message.file)
+        else:
+            reads_on = isinstance(message, Recall) and message.keep in {Keep.COPY, Keep.LENT}
+            self._take_back(message.file, message.numbers, read=not reads_on)
+
+    def _take_back(self, file: FileId, numbers: Iterable[int], *, read: bool) -> None:
+        for number in numbers:
+            right = self._rights[file].get(number)
+            if right is not None:
+                right.writes, right.reads = 0, right.reads and not read
+        self._absorb(file)
+
+    def take_back_all(self, file: FileId) -> None:
+        self._take_back(file, list(self._rights[file]), read=True)
+
+    def _absorb(self, file: FileId) -> None:
+        """What was written through the window is the machine's."""
+        for number, right in sorted(self._rights[file].items()):
+            if right.wrote:
+                times, right.wrote = right.wrote, 0
+                right.writes = 0
+                self._push(self.machine.did_write(file, number, 1, self.clock, times))
+
+    def _grant(self, file: FileId, number: int) -> None:
+        if self._windows:
+            for rights in self.machine.rights(file, (number,), self.clock):
+                self._rights[file][number] = Right(rights.reads, rights.writes)
+
+    def through_window(self, access: Access) -> bool:
+        """Whether the access is done without the machine."""
+        (number,) = access.numbers if len(access.numbers) == 1 else (-2,)
+        right = self._rights[access.file].get(number)
+        if right is None or self.clock >= self.machine.until(access.file):
+            return False
+        if access.value is None and right.reads:
+            access.values[number] = self.buffer[access.file, number]
+            return True
+        if access.value is not None and right.writes > 0:
+            right.writes -= 1
+            right.wrote += 1
+            self.buffer[access.file, number] = access.value
+            return True
+        return False
+
+    # Accesses.
+
+    def access(self, access: Access) -> None:
+        access.left = list(access.numbers)
+        if self.through_window(access):
+            access.done(access)
+            return
+        self.waiting.append(access)
+        self.progress()
+
+    def progress(self) -> None:
+        """Whatever can be done now is done."""
+        for access in list(self.waiting):
+            self._step(access)
+        self._moved()
+
+    def _go_on(self, file: FileId) -> None:
+        """The accesses that waited for the file, before anything else that came."""
+        for access in list(self.waiting):
+            if access.file == file:
+                self._step(access)
+
+    def _step(self, access: Access) -> None:
+        if access not in self.waiting or self.bringing:
+            return
+        file = access.file
+        if file in self.expected:
+            return
+        if file not in self.machine.files():
+            access.failed = True
+        else:
+            self._absorb(file)
+            self._write(access) if access.writes else self._read(access)
+        if access.failed or (not access.left and not access.logs):
+            self.waiting.remove(access)
+            self._let_go(file, access)
+            for number in access.numbers:
+                self._grant(file, number)
+            access.done(access)
+
+    def _read(self, access: Access) -> None:
+        now = self.clock
+        for number in list(access.left):
+            if self.machine.readable(access.file, number, now):
+                access.values[number] = self.buffer[access.file, number]
+                self.machine.did_read(access.file, number, 1)
+                access.left.remove(number)
+        for first, count in runs(access.left):
+            for request in self.machine.to_read(access.file, first, count, now):
+                self.request(request)
+
+    def _write(self, access: Access) -> None:
+        file, now = access.file, self.clock
+
+        def ready(number: int) -> bool:
+            whole = number in access.whole
+            hollow = self.machine.block(file, number).hollow
+            return (whole or not hollow) and self.machine.writable(file, number, now, whole)
+
+        if not access.longer:
+            self._put(access, [number for number in access.left if ready(number)])
+            self._ask_to_write(access, access.left)
+            return
+        lacking = [number for number in access.left if not ready(number)]
+        if not lacking:
+            self._put(access, list(access.left))
+        elif ATTRIBUTES in lacking:
+            self._ask_to_write(access, [ATTRIBUTES] if access.guessed else lacking)
+            access.guessed = True
+        else:
+            self._pinned.setdefault(file, (access, self._world.now + PINNED))
+            # Of what was granted to be overwritten there is no content but this.
+            for number in access.left:
+                block = self.machine.block(file, number)
+                if number in access.whole and number not in lacking and not block.dirty:
+                    self._put_block(access, number)
+            self._ask_to_write(access, lacking)
+
+    def _ask_to_write(self, access: Access, numbers: list[int]) -> None:
+        for first, count in runs(numbers):
+            asks = self.machine.to_write(access.file, first, count, access.whole, self.clock)
+            for request in asks:
+                self.request(request)
+
+    def _put(self, access: Access, numbers: list[int]) -> None:
+        for number in numbers:
+            self._put_block(access, number)
+            access.left.remove(number)
+
+    def _put_block(self, access: Access, number: int) -> None:
+        assert access.value is not None
+        file = access.file
+        self._take_back(file, (number,), read=self._log == "sync")
+        self.buffer[file, number] = access.value
+        pushes = self.machine.did_write(file, number, 1, self.clock)
+        native = self.machine.native(file)
+        if self._log == "sync":
+            self.machine.log_sent(file, number)
+            self.request(Log(file, number, 1, 0, access.value))
+            access.logs[self._token] = number
+        elif self._log == "async" and not native:
+            self.request(Log(file, number, 1, 0, access.value))
+        self._push(pushes)
+
+    def _push(self, pushes: list[Push]) -> None:
+        """What a write made; and later, by itself, what becomes of it when its blocks are quiet."""
+        for push in pushes:
+            self.send(push)
+        due = self.machine.next_due()
+        if due < self._armed:
+            self._armed = due
+            self._process.after(max(due - self.clock, 0.0), self._due)
+
+    def _due(self) -> None:
+        self._armed = inf
+        self._push(self.machine.due(self.clock))
+
+    def _let_go(self, file: FileId, access: Access | None = None) -> None:
+        """Answer what was held back, if nothing holds it any more."""
+        pinned = self._pinned.get(file)
+        if pinned is not None and pinned[0] is not access and self._world.now < pinned[1]:
+            return
+        self._pinned.pop(file, None)
+        for session, number, message in self._deferred.pop(file, []):
+            self._answer(session, number, message)
+
+    def let_go(self) -> None:
+        """Of all files, now and then."""
+        for file in list(self._pinned):
+            self._let_go(file)
+
+    # What the buffer has no room for, and what home is to have.
+
+    def evict(self, file: FileId, number: int) -> None:
+        """This block goes, if it can."""
+        self._take_back(file, (number,), read=True)
+        for release in self.machine.release(file, number, 1):
+            self.send(release)
+        if not self.machine.needed(file, number):
+            self.buffer.pop((file, number), None)
+
+    def flush(self, file: FileId) -> list[Sent]:
+        self._absorb(file)
+        return [self.send(message) for message in self.machine.flush(file)]
+
+    def trim(self, file: FileId) -> None:
+        """The file was cut: what is behind the last block that has to stay goes."""
+        self._absorb(file)
+        end = self.machine.trim(file)
+        for place in [p for p in self.buffer if p[0] == file and p[1] >= max(end, 0)]:
+            del self.buffer[place]
