@@ -11,9 +11,9 @@ import functools
 import socket
 from pathlib import Path
 
+from guestfiles import MemberHost, Served
 from homeserver.settings import HomeSettings
 from homeserver.shares import ShareShelf
-from replica import MemberHost, Served
 from satchel.errors import NotFoundError
 from shares.node import Buffer, Member
 from wire import Caller

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from chunkstore import Catalog, Store, StoreFull
+from guestfiles import CallHost, ShareHost
 from homeserver import upkeep
-from homeserver.calls import CallKeepers
+from homeserver.call_keepers import CallKeepers
 from homeserver.carry import Carried, Synced, carry, defragment, sync
 from homeserver.guests import HomeShares
 from homeserver.machines import HomeClosing, Machines
@@ -26,7 +27,6 @@ from hypervisor import Driver, MachineSpec
 from images import SIGNATURE_NAMESPACE, BuiltImage, Relocated
 from overlay import Unpacked
 from replay import Log
-from replica import CallHost, ShareHost
 from satchel.errors import (
     ConflictError,
     IntegrityError,

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from chunkstore import Store, TableRoot
+from guestfiles import ShareHost
 from homeserver.records import ServiceRecord
 from hypervisor import Driver, MachineSpec
 from images import BuiltImage, Manifest, Rehearsal
@@ -29,7 +30,6 @@ from replica import (
     Replica,
     ReplicaState,
     Run,
-    ShareHost,
     decode_profile,
     encode_profile,
     encode_working_set,

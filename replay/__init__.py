@@ -13,8 +13,6 @@
 - adapter: what turns requests of a protocol into operations and makes responses comparable
 - raw, normalised: a response as the service sent it, and as replicas compare it
 - diagnosis: where two replicas of one log part, and why
-- shares: what a guest has below /satchel, through a port and a line of their own; share requests:
-  what its kernel asks there; share names: what a request is at every replica
 """
 
 from typing import TYPE_CHECKING
@@ -22,7 +20,7 @@ from typing import TYPE_CHECKING
 from satchel.deferred import deferred
 
 if TYPE_CHECKING:
-    from replay import adapters, share_names, share_requests, shares
+    from replay import adapters
     from replay.adapters import Adapter
     from replay.batch import (
         answers_in,
@@ -63,8 +61,6 @@ if TYPE_CHECKING:
         logs_in,
         scan_segment,
     )
-    from replay.share_requests import ShareMessageInvalid
-    from replay.shares import SharesGone, SharesLine
 else:
     __getattr__ = deferred(__name__)
 
@@ -98,9 +94,6 @@ __all__ = [
     "Response",
     "ServiceNotReady",
     "ServiceTimeout",
-    "ShareMessageInvalid",
-    "SharesGone",
-    "SharesLine",
     "TornEnd",
     "adapters",
     "agent_program",
@@ -113,7 +106,4 @@ __all__ = [
     "logs_in",
     "responses_in",
     "scan_segment",
-    "share_names",
-    "share_requests",
-    "shares",
 ]

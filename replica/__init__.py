@@ -14,15 +14,9 @@ differs between them is who fetches a missing chunk, and that is an argument.
 - profile format: its bytes
 - early answers: what a service says of its answers before they are whole
 - phase: what a machine is at, as the profile tells it apart
-- share host: answers for the shares of guests, wherever their machine runs
-- call: what a guest asks of its shares, with the operation that it was asked in; keeper: has calls
-  done, each once for all replicas
 - recorder: watches what a machine touches, for the profile
 """
 
-from replica import call_messages
-from replica.call_counts import CallName
-from replica.calls import Answered, Call, CallHost, Keeper
 from replica.folder import sweep
 from replica.profile import (
     IDLE,
@@ -50,14 +44,6 @@ from replica.replica import (
     WrongReplicaState,
     was_stopped,
 )
-from replica.shares import (
-    GuestOperations,
-    MemberHost,
-    Served,
-    ShareHost,
-    SharesBusy,
-    SharesUnserved,
-)
 from replica.working_set import BLOCK_LIMIT as WORKING_SET_LIMIT
 from replica.working_set import HASTY_PRESET, Frame, Run, WorkingSetInvalid, directory_size
 from replica.working_set import decode as decode_working_set
@@ -71,15 +57,8 @@ __all__ = [
     "STEADY",
     "WORKING_SET_LIMIT",
     "Access",
-    "Answered",
-    "Call",
-    "CallHost",
-    "CallName",
     "Frame",
     "Frozen",
-    "GuestOperations",
-    "Keeper",
-    "MemberHost",
     "Profile",
     "ProfileInvalid",
     "Recorder",
@@ -88,15 +67,10 @@ __all__ = [
     "ReplicaState",
     "Run",
     "RunKey",
-    "Served",
-    "ShareHost",
-    "SharesBusy",
-    "SharesUnserved",
     "Temperature",
     "WorkingSetInvalid",
     "WrongGuest",
     "WrongReplicaState",
-    "call_messages",
     "decode_profile",
     "decode_working_set",
     "directory_size",

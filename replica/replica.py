@@ -25,6 +25,7 @@ from functools import partial
 from pathlib import Path
 
 from chunkstore import Store, TableRoot
+from guestfiles import GuestShares, ShareHost, SharesUnserved
 from hypervisor import (
     FIRST_BOOT_READ_AHEAD_KIB,
     Boot,
@@ -51,7 +52,6 @@ from replica.early import EarlyAnswers
 from replica.folder import RunFolder
 from replica.phases import Phases
 from replica.profile import IDLE, RESUME
-from replica.shares import GuestShares, ShareHost, SharesUnserved
 from satchel.errors import IntegrityError, SatchelError, StateError, UnavailableError
 from satchel.ids import ZERO_REF, OperationNumber, ReplicaId
 
@@ -67,7 +67,7 @@ ADOPT_SECONDS = 60.0
 """How long the agent of a machine that is taken over may take to answer."""
 
 CALL_COUNTS = "calls"
-"""In a replica's folder: replica.call_counts."""
+"""In a replica's folder: guestfiles.counts."""
 
 STOP_SECONDS = 15.0
 """How long `stop` waits for a checkpoint that writes memory back before it gives that up."""

@@ -26,7 +26,7 @@ import click
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = (
     "satchel", "chunkstore", "console", "hypervisor", "wire", "images", "overlay", "replay",
-    "shares", "replica", "homeserver", "surrogate", "client", "testbed",
+    "shares", "guestfiles", "replica", "homeserver", "surrogate", "client", "testbed",
 )  # fmt: skip
 PROGRAMS = {
     "satchel": "client.cli",

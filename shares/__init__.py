@@ -8,9 +8,10 @@
 
 Packages: protocol (the coherence of blocks as pure state machines), context (what files are opened
 after what), node (a node that acts), home (tree, directory and write log of a share), fuse
-(sessions of kernels with a node), mount (a share as a folder). docs/shares.md tells the whole.
+(sessions of kernels with a node), mount (a share as a folder), preload (a share for programs that
+cannot mount), session (file sessions of applications). docs/shares.md tells the whole.
 """
 
-from shares import context, fuse, home, mount, node, protocol
+from shares import context, fuse, home, mount, node, preload, protocol, session
 
-__all__ = ["context", "fuse", "home", "mount", "node", "protocol"]
+__all__ = ["context", "fuse", "home", "mount", "node", "preload", "protocol", "session"]

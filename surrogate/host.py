@@ -22,10 +22,11 @@ from pathlib import Path
 from typing import NoReturn
 
 from chunkstore import Store
+from guestfiles import ShareHost, SharesUnserved
 from hypervisor import Driver, MachineSpec
 from images import Manifest, blob_root
 from overlay import Volume
-from replica import Replica, ReplicaState, ShareHost, SharesUnserved, sweep
+from replica import Replica, ReplicaState, sweep
 from satchel.errors import (
     CapacityError,
     ConflictError,
@@ -37,8 +38,8 @@ from satchel.errors import (
 from satchel.ids import ReplicaId
 from satchel.names import host_name
 from surrogate.caching import PACK_BYTES, POLICIES, ChunkCache
-from surrogate.calls import guest_calls
 from surrogate.fetching import Exchange, Fetcher, Tally
+from surrogate.guests import guest_calls
 from surrogate.prefetch import Prefetcher
 from surrogate.readahead import Readahead
 from surrogate.settings import SurrogateSettings

@@ -23,15 +23,15 @@ from shares.protocol import (
     Action,
     Blocks,
     Carrier,
-    Directory,
     Engage,
     Fetch,
     FileId,
     Granted,
+    HomeMachine,
     Log,
     Message,
-    Node,
     NodeId,
+    NodeMachine,
     Opened,
     Own,
     Policy,
@@ -71,8 +71,10 @@ class Machines:
     policies: dict[NodeId, Policy]
     engaged: Callable[[NodeId, FileId], None]
     clock: Clock = field(default_factory=Clock)
-    directory: Directory = field(default_factory=Directory)
-    nodes: dict[NodeId, Node] = field(default_factory=lambda: {node: Node() for node in ACROSS})
+    directory: HomeMachine = field(default_factory=HomeMachine)
+    nodes: dict[NodeId, NodeMachine] = field(
+        default_factory=lambda: {node: NodeMachine() for node in ACROSS}
+    )
     sizes: defaultdict[FileId, int] = field(default_factory=lambda: defaultdict(int))
     pending: Counter[tuple[NodeId, FileId]] = field(default_factory=Counter)
     future: int = 0

@@ -12,7 +12,7 @@ write, shared    to own blocks that another node owns or has a copy of
 from __future__ import annotations
 
 from bench.shares.plan import Step
-from shares.protocol import ATTRIBUTES, HOME, Directory, Node, NodeId
+from shares.protocol import ATTRIBUTES, HOME, HomeMachine, NodeId, NodeMachine
 
 OPEN, FIRST, AGAIN, FREE, SHARED = KINDS = (
     "open",
@@ -23,7 +23,9 @@ OPEN, FIRST, AGAIN, FREE, SHARED = KINDS = (
 )
 
 
-def kind(machine: Node, directory: Directory, node: NodeId, step: Step, now: float) -> str | None:
+def kind(
+    machine: NodeMachine, directory: HomeMachine, node: NodeId, step: Step, now: float
+) -> str | None:
     """What the access is going to wait for most; None: for nothing."""
     found = set()
     for number in (ATTRIBUTES, *step.numbers):

@@ -48,10 +48,15 @@ def command(
 
     A replica is brought up there, then the old one is ended. By a hand-over the old one is needed
     until all has come that only its surrogate has: the new replica answers meanwhile, and a bar
-    shows how much is still to come.
+    shows how much is still to come. Mounts of shares here send home what was written, as by
+    `satchel share offloaded`.
     """
     body = {"to": surrogate, "use_media": not without_media, "route": route}
     session = running_session(settings, service)
+    from client.shares import tell_mounts  # which needs what only daemons need
+
+    with suppress(SatchelError):  # home gets it all the same, only later
+        tell_mounts(settings, "offloaded", None, None)
     show(_moved(session, body, quiet=as_json), as_json=as_json)
 
 

@@ -4,12 +4,14 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import Any
 
 import click
 
 from client.settings import ClientSettings
-from client.shares import journals, mounts, share_way
+from client.shares import journals, mounts, run_in_share, share_way, tell_mounts
 from console import json_option, show, size
 from satchel.errors import NotFoundError
 from shares.mount import HomeIsBehind, waits
@@ -30,6 +32,7 @@ WAIT_SECONDS = 30.0
 """Without a connection, until what waits is left for the next time."""
 
 TRAFFIC_COLUMNS = ("share", "message", "messages", "bytes")
+SWITCH_COLUMNS = ("share", "mountpoint", "files", "open")
 HOT_COLUMNS = ("share", "path", "block", "policy", "overwritten", "threshold")
 
 
@@ -138,6 +141,91 @@ def _tell_mounts(found: list[dict[str, Any]]) -> None:
     if hot:
         click.echo("\nblocks that are written most")
         show(hot, as_json=False, columns=HOT_COLUMNS)
+
+
+@command.command("offloaded")
+@click.argument("share", required=False)
+@click.argument("paths", nargs=-1, metavar="[PATH]...")
+@json_option
+@click.pass_obj
+def offloaded(
+    settings: ClientSettings, share: str | None, paths: tuple[str, ...], as_json: bool
+) -> None:
+    """Say that a task went from here to another machine.
+
+    Home has what was written in the files at PATH below SHARE (or in all files) when this returns.
+    Those that no program here has open are closed here, so the task has them alone where it is. No
+    program needs this: it saves the task's first open a wait. `satchel move` does it by itself.
+    """
+    _switch(settings, "offloaded", share, paths, as_json)
+
+
+@command.command("returned")
+@click.argument("share", required=False)
+@click.argument("paths", nargs=-1, metavar="[PATH]...")
+@json_option
+@click.pass_obj
+def returned(
+    settings: ClientSettings, share: str | None, paths: tuple[str, ...], as_json: bool
+) -> None:
+    """Say that a task came back from another machine.
+
+    The files at PATH below SHARE, or all that `satchel share offloaded` closed, are opened here
+    again with the first 64 KiB of each.
+    """
+    _switch(settings, "returned", share, paths, as_json)
+
+
+@command.command("run", context_settings={"allow_interspersed_args": False})
+@click.argument("share")
+@click.option(
+    "--at",
+    "root",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="An empty folder that is the share for the command [default: one of its own].",
+)
+@click.option(
+    "--session",
+    metavar="NAME",
+    help="A name by which this command goes on with the programs of one that was killed. Home has "
+    "each write before the program goes on.",
+)
+@click.argument("words", nargs=-1, metavar="COMMAND...", required=True)
+@click.pass_obj
+def run(
+    settings: ClientSettings,
+    share: str,
+    root: Path | None,
+    session: str | None,
+    words: tuple[str, ...],
+) -> None:
+    """Run COMMAND in SHARE, where nothing can be mounted.
+
+    It needs neither FUSE nor root. COMMAND begins in the share's root, which is SATCHEL_SHARE_ROOT
+    in its environment. A library is preloaded into it and its children, which asks this command for
+    what is below that folder. It has to be linked dynamically to the C library. The exit code is
+    COMMAND's.
+    """
+    words = words[words[0] == "--" :]
+    if not words:
+        raise click.UsageError("say which command")
+    settings.make_folders()
+    with share_way(settings) as way:
+        sys.exit(run_in_share(settings, way, share, root, session, words))
+
+
+def _switch(
+    settings: ClientSettings,
+    event: str,
+    share: str | None,
+    paths: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    told = tell_mounts(settings, event, share, list(paths) or None)
+    if not told:
+        what = "nothing" if share is None else f"no share {share}"
+        raise NotFoundError(f"{what} is mounted here", fix="`satchel mount SHARE DIR`")
+    show(told, as_json=as_json, columns=SWITCH_COLUMNS)
 
 
 def _summary(row: dict[str, Any]) -> dict[str, Any]:

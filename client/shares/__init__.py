@@ -4,10 +4,21 @@
 
 - way: the local socket that leads to where nodes join home's shares, over OpenSSH
 
-Modules: way, mounts (their control sockets, and where they keep what home has not).
+Modules: way, mounts (their control sockets, and where they keep what home has
+not), programs (in a share that is not mounted).
 """
 
-from client.shares.mounts import control, journals, mounts, serve_mount
+from client.shares.mounts import control, journals, mounts, serve_mount, tell_mounts
+from client.shares.programs import run_in_share
 from client.shares.way import ShareWay, share_way
 
-__all__ = ["ShareWay", "control", "journals", "mounts", "serve_mount", "share_way"]
+__all__ = [
+    "ShareWay",
+    "control",
+    "journals",
+    "mounts",
+    "run_in_share",
+    "serve_mount",
+    "share_way",
+    "tell_mounts",
+]

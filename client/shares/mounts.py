@@ -2,24 +2,36 @@
 # SPDX-License-Identifier: Apache-2.0
 """The sockets on which other commands of this client reach its mounts.
 
-GET  /v1/status   what `satchel share status` shows
+GET  /v1/status      what `satchel share status` shows
+POST /v1/offloaded   a task went elsewhere: paths, a list below the share or null for all
+POST /v1/returned    it came back: likewise
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import flask
 
 from client.settings import ClientSettings
-from satchel.errors import SatchelError
+from satchel.errors import SatchelError, UnavailableError, UsageError
+from satchel.typed import Form, Mistyped
 from shares.mount import Journals, MountedShare, mount_key
+from shares.node import Switched
 from wire import HttpClient, Server, install_errors, serve
 
 CONTROL_THREADS = 2
-MAX_BODY = 1 << 16
+MAX_BODY = 1 << 20
+SWITCH_SECONDS = 600.0
+"""For which home may take what was written."""
+
+
+@dataclass(frozen=True)
+class _Paths:
+    paths: list[str] | None
 
 
 def control(settings: ClientSettings, mountpoint: Path) -> Path:
@@ -41,9 +53,46 @@ def serve_mount(settings: ClientSettings, mounted: MountedShare) -> Server:
     def status() -> Any:
         return mounted.status()
 
+    @app.post("/v1/offloaded")
+    def offloaded() -> Any:
+        return _switch(mounted.offloaded)
+
+    @app.post("/v1/returned")
+    def returned() -> Any:
+        return _switch(mounted.returned)
+
     place = control(settings, mounted.mountpoint)
     place.unlink(missing_ok=True)  # a killed mount's: two cannot be at one folder
     return serve(app, place, threads=CONTROL_THREADS, max_body=MAX_BODY)
+
+
+def _switch(switch: Callable[[list[str] | None], Switched]) -> dict[str, Any]:
+    try:
+        said = Form().typed(flask.request.get_json(silent=True), _Paths, "the paths")
+        return asdict(switch(said.paths))
+    except Mistyped as error:
+        raise UsageError("a mount is told paths", why=str(error)) from error
+    except OSError as error:
+        raise UnavailableError("the files are not switched", why=str(error)) from error
+
+
+def tell_mounts(
+    settings: ClientSettings, event: str, share: str | None, paths: list[str] | None
+) -> list[dict[str, Any]]:
+    """Have the mounts of this client, or those of the share, told of a task. event: `offloaded` or
+    `returned`. What each of them did; a mount that does not answer is left out. Raises what the
+    mount says."""
+    told = []
+    for place in sorted(settings.run.glob("mount-*.sock")):
+        client = HttpClient(place, peer="the mount")
+        try:
+            about = client.get_json("/v1/status")
+        except SatchelError:
+            continue  # it was killed
+        if share in (None, about["share"]):
+            done = client.post_json(f"/v1/{event}", {"paths": paths}, timeout=SWITCH_SECONDS)
+            told.append({name: about[name] for name in ("share", "mountpoint")} | done)
+    return told
 
 
 def mounts(settings: ClientSettings) -> Iterator[dict[str, Any]]:

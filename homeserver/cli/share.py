@@ -18,7 +18,7 @@ from satchel.names import host_name
 
 COLUMNS = ("name", "path", "policy", "relaxation", "log", "nodes")
 NODE_COLUMNS = ("node", "name", "connected", "heard", "open_files", "blocks", "behind", "since")
-RULE_COLUMNS = ("glob", "policy", "relaxation")
+RULE_COLUMNS = ("glob", "policy", "relaxation", "mark")
 FILE_COLUMNS = ("path", "owned_blocks", "native")
 POLICY_HELP = (
     "When a writer sends what it wrote to who had the block before: write-invalidate, "
@@ -113,6 +113,12 @@ def add(
     metavar="SECONDS",
     help="How old a copy may be that a read is answered from.",
 )
+@click.option(
+    "--mark",
+    type=click.Choice(["private", "immutable", "none"]),
+    help="Whether they are private to the node that opens them first, or nobody changes them once "
+    "they are written.",
+)
 @click.option("--forget", is_flag=True, help="Have no rule for these files any more.")
 @json_option
 @click.pass_obj
@@ -122,17 +128,20 @@ def set_terms(
     glob: str | None,
     policy: str | None,
     relaxation: float | None,
+    mark: str | None,
     forget: bool,
     as_json: bool,
 ) -> None:
-    """Change policy or relaxation of a share or of files in it.
+    """Change the terms of a share or of files in it.
 
-    It counts for files that are opened from then on; of several rules for a file, the one that was
-    set last.
+    The terms are policy, relaxation and mark. They count for files that are opened from then on; of
+    several rules for a file, the one that was set last.
     """
+    mark = "" if mark == "none" else mark
     body = {"glob": glob, "policy": policy, "relaxation": relaxation, "forget": forget}
-    if not forget and (policy, relaxation) == (None, None):
-        raise UsageError("nothing is to be changed", fix="give --policy or --relaxation")
+    body["mark"] = mark
+    if not forget and (policy, relaxation, mark) == (None, None, None):
+        raise UsageError("nothing is to be changed", fix="give --policy, --relaxation or --mark")
     record = context.daemon().post_json(f"/v1/shares/{name}/terms", body)
     if as_json:
         show(record, as_json=True)

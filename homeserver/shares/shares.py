@@ -14,7 +14,15 @@ from typing import Any
 
 from homeserver.shares.shelf import ShareShelf
 from satchel.errors import ConflictError, NotFoundError, SatchelError, StateError
-from shares.home import NodeRecord, Reception, Share, ShareRecord, share_status
+from shares.home import (
+    LEASES,
+    FaultDetector,
+    NodeRecord,
+    Reception,
+    Share,
+    ShareRecord,
+    share_status,
+)
 from wire import Duplex, Listener
 
 log = logging.getLogger(__name__)
@@ -23,11 +31,18 @@ log = logging.getLogger(__name__)
 class Shares:
     """Thread-safe. Who reaches the socket is the owner, or who the owner's client lets in."""
 
-    def __init__(self, shelf: ShareShelf, socket: Path, lease: float) -> None:
+    def __init__(
+        self,
+        shelf: ShareShelf,
+        socket: Path,
+        lease: float,
+        detector: FaultDetector = LEASES,
+    ) -> None:
         """Open every share and listen. A share that cannot be opened is logged and left out.
 
-        lease: seconds. Raises what Listener does.
+        lease: seconds; detector: says when home goes on without a node. Raises what Listener does.
         """
+        self._detector = detector
         self._shelf = shelf
         self._lease = lease
         self._lock = threading.RLock()
@@ -127,6 +142,7 @@ class Shares:
             lease=self._lease,
             awaited=self._reception.known(record.name),
             gone=self._reception.lost,
+            detector=self._detector,
         )
 
     def _find(self, name: str) -> Share:

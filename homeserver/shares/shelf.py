@@ -40,7 +40,7 @@ class ShareShelf(Shelf[ShareRecord]):
     """The folder of all shares. One process at a time; not thread-safe. A folder that was shared
     stays as it is when its share is removed."""
 
-    kind, record, version, damaged = "share", ShareRecord, 2, ShareDamaged
+    kind, record, version, damaged = "share", ShareRecord, 3, ShareDamaged
     choose = "choose another --name"
 
     def nodes(self) -> list[NodeRecord]:

@@ -51,6 +51,7 @@ const fuse_lowlevel_ops& Calls() {
     AddFileCalls(&made);
     AddFolderCalls(&made);
     AddLockCalls(&made);
+    AddMarkCalls(&made);
     AddNameCalls(&made);
     return made;
   }();

@@ -125,6 +125,7 @@ class Session {
 void AddFileCalls(fuse_lowlevel_ops* calls);
 void AddFolderCalls(fuse_lowlevel_ops* calls);
 void AddLockCalls(fuse_lowlevel_ops* calls);
+void AddMarkCalls(fuse_lowlevel_ops* calls);
 void AddNameCalls(fuse_lowlevel_ops* calls);
 
 }  // namespace satchel

@@ -11,14 +11,16 @@
 Modules: terms (what the owner says of a share), system_calls (that the standard library lacks),
 index (file ids), tree (names, attributes, content), locks, write_log and group_commit (its answers,
 when it is durable), grants (under which content was written), block_store (blocks and the log, as
-home has them), grace (a start), channel, session (a node), promises and own_folders (what nodes
-were told), coherence (the directory acts), file_attributes, open_files, namespace (names),
-creations (files that nodes have made ahead), share (all of these), homehub (what a node asks),
-reception (how nodes join), local_channel (a node in the same process), status.
+home has them), grace (a start), marks (private and immutable files), detector (when a node is
+lost), channel, session (a node), promises and own_folders (what nodes were told), coherence (the
+directory acts), file_attributes, open_files, namespace (names), creations (files that nodes have
+made ahead), share (all of these), homehub (what a node asks), reception (how nodes join),
+local_channel (a node in the same process), status.
 """
 
 from shares.home import grants, write_log
 from shares.home.channel import Arrived, Channel
+from shares.home.detector import LEASES, FaultDetector, LeaseDetector, Suspect
 from shares.home.homehub import HomeHub
 from shares.home.index import ShareIndexDamaged
 from shares.home.local_channel import LocalCaller, LocalChannel
@@ -31,10 +33,13 @@ from shares.home.tree import Tree
 from shares.home.write_log import Lag, WriteLog
 
 __all__ = [
+    "LEASES",
     "Arrived",
     "Channel",
+    "FaultDetector",
     "HomeHub",
     "Lag",
+    "LeaseDetector",
     "LocalCaller",
     "LocalChannel",
     "NodeRecord",
@@ -44,6 +49,7 @@ __all__ = [
     "Share",
     "ShareIndexDamaged",
     "ShareRecord",
+    "Suspect",
     "Terms",
     "Tree",
     "WriteLog",

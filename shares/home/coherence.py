@@ -23,6 +23,7 @@ from shares.home.block_store import BlockStore
 from shares.home.grace import Grace
 from shares.home.grants import ALL, Grants
 from shares.home.group_commit import GroupCommit
+from shares.home.marks import Marks
 from shares.home.session import NodeSession
 from shares.home.terms import Described
 from shares.node import Attributes, Changes
@@ -33,12 +34,12 @@ from shares.protocol import (
     UNCUT,
     Action,
     Carrier,
-    Directory,
     Done,
     Fetch,
     FileId,
     Flush,
     Granted,
+    HomeMachine,
     Log,
     Message,
     NodeId,
@@ -78,16 +79,17 @@ class Coherence:
         grace: Grace,
         sessions: Mapping[NodeId, NodeSession],
         lost: Callable[[NodeSession, str], None],
+        marks: Marks,
     ) -> None:
         """sessions: the nodes that are there, changed with the lock. lost: is told of a node that
         cannot be gone on with, and why."""
         self.lock = lock
         # Greater than what any earlier directory of this share has counted to.
-        self.directory = Directory(base=time_ns() // 1000)
+        self.directory = HomeMachine(base=time_ns() // 1000)
         self.since: dict[tuple[FileId, int], float] = {}
         self._described, self._blocks, self._commit = described, blocks, commit
         self._grants, self._grace = grants, grace
-        self._sessions, self._lost = sessions, lost
+        self._sessions, self._lost, self._marks = sessions, lost, marks
         self._tokens = itertools.count(1)
         self._waiting: dict[Token, tuple[NodeSession | None, Callable[[Any], None]]] = {}
 
@@ -121,7 +123,7 @@ class Coherence:
                 return
             token = self._expect(self._answering(message, arrived, failed), session)
             try:
-                self._require(message)
+                self._require(session, message)
                 perform(self.directory.request(session.node, message, token, monotonic()), self)
             except ValueError as error:
                 self._settle(token, OSError(errno.EINVAL, str(error)))
@@ -222,10 +224,13 @@ class Coherence:
 
         return reply
 
-    def _require(self, message: Message) -> None:
-        """That the file is there of which something is wanted for the first time."""
-        if isinstance(message, Fetch | Own) and not self.directory.knows(message.file):
-            self._blocks.require(message.file)
+    def _require(self, session: NodeSession, message: Message) -> None:
+        """That the file is there of which something is wanted for the first time, and that the node
+        may have it."""
+        if isinstance(message, Fetch | Own):
+            if not self.directory.knows(message.file):
+                self._blocks.require(message.file)
+            self._marks.admit(session.name, message.file, isinstance(message, Own))
 
     def _bring(self, message: Release, arrived: Callable[[Message], None], failed: Failed) -> None:
         try:

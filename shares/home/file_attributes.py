@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from shares.home.block_store import BlockStore
 from shares.home.coherence import Coherence
+from shares.home.marks import Marks
 from shares.home.promises import Promises
 from shares.home.session import NodeSession
 from shares.home.tree import Tree
@@ -28,11 +29,13 @@ class FileAttributes:
         blocks: BlockStore,
         promises: Promises,
         coherence: Coherence,
+        marks: Marks,
     ) -> None:
         """lease: seconds for which a promise holds"""
         self.lease = lease
         self._tree, self._blocks = tree, blocks
         self._promises, self._coherence = promises, coherence
+        self._marks = marks
 
     def get(self, session: NodeSession, file: FileId) -> Attributes:
         mark = self._promises.asked(session)
@@ -63,7 +66,7 @@ class FileAttributes:
         file = attributes.file
         with self._coherence.lock:
             owners = {self._writer(file), self._coherence.owner(file)}
-            if owners <= {HOME, session.node}:
+            if owners <= {HOME, session.node} or self._marks.private(file):
                 return self._blocks.known(attributes)
         self._coherence.fetch_attributes(file)
         with self._coherence.lock:
@@ -95,6 +98,8 @@ class FileAttributes:
     def _change(self, session: NodeSession, file: FileId, changes: Changes) -> Attributes:
         times_or_size = (changes.size, changes.accessed, changes.modified) != (None, None, None)
         if times_or_size and stat.S_ISREG(self._tree.attributes(file).mode):
+            with self._coherence.lock:
+                self._marks.admit(session.name, file, writes=changes.size is not None)
             return self._coherence.change(session, file, changes)
         changed = self._tree.change(file, changes)
         self.changed(changed)

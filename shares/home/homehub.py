@@ -152,6 +152,9 @@ class HomeHub:
     def succeeded(self, seen: list[Succession], told: Callable[[list[Succession]], None]) -> None:
         told(self._share.context.take(seen, SUCCESSIONS))
 
+    def mark(self, file: FileId, mark: str) -> None:
+        self._share.files.mark(self.session, file, mark)
+
     def written(self, file: FileId, told: Callable[[Attributes | None], None]) -> None:
         self._share.files.written(self.session, file)
         told(self._share.attributes.settled(self.session, file))

@@ -10,11 +10,12 @@ from collections.abc import Mapping
 from shares.home.block_store import BlockStore
 from shares.home.coherence import Coherence
 from shares.home.file_attributes import FileAttributes
+from shares.home.marks import Marks
 from shares.home.promises import Promises, Recall
 from shares.home.session import NodeSession
 from shares.home.terms import Described
 from shares.home.tree import Tree
-from shares.node import Changes, Opened
+from shares.node import PRIVATE, Changes, Opened
 from shares.protocol import HOME, FileId, NodeId
 
 
@@ -31,11 +32,13 @@ class OpenFiles:
         coherence: Coherence,
         attributes: FileAttributes,
         sessions: Mapping[NodeId, NodeSession],
+        marks: Marks,
     ) -> None:
         """Nothing is open yet. sessions: the nodes that are there, changed with the lock."""
         self._described, self._tree, self._blocks = described, tree, blocks
         self._promises, self._coherence = promises, coherence
         self._attributes, self._sessions = attributes, sessions
+        self._marks = marks
 
     def open(self, session: NodeSession, file: FileId, writes: bool, cut: bool) -> Opened:
         self._tree.open(file, writes)
@@ -62,29 +65,49 @@ class OpenFiles:
     ) -> Opened:
         """The node has it open in the tree; now in the directory. Waits."""
         with self._coherence.lock:
+            policy, relaxation, rule = self._terms(file)
+            alone = not self._others(session, file)
+            try:
+                mark = self._marks.opened(session.name, file, writes, rule, alone)
+            except OSError:
+                self._tree.close_file(file)
+                raise
             if file in session.opened or not self._coherence.has(session):
                 self._tree.close_file(file)
             else:
                 session.opened.add(file)
             recall = self._promises.writing(session, file) if writes else Recall([])
-            mark = self._promises.asked(session)
-            self._promises.told(session, mark, [file])
-            policy, relaxation = self._terms(file)
+            self._promises.told(session, self._promises.asked(session), [file])
             wait = self._coherence.open(session, file, relaxation, cut=cut)
         try:
             admitted = wait()
         finally:
             recall.wait()
         attributes = self._attributes.current(session, self._tree.attributes(file))
-        terms = (relaxation, policy, self._described().log)
-        return Opened(attributes, admitted.native, *terms, admitted.grant)
+        terms = (relaxation, policy, "off" if mark == PRIVATE else self._described().log)
+        return Opened(attributes, admitted.native, *terms, admitted.grant, mark)
 
-    def _terms(self, file: FileId) -> tuple[str, float]:
-        """Policy and relaxation; of a file with several names, the least of their relaxations."""
+    def mark(self, session: NodeSession, file: FileId, mark: str) -> None:
+        """As Hub.mark."""
+        self._tree.require(file)
+        with self._coherence.lock:
+            opened = [each for each in self._sessions.values() if file in each.opened]
+            writers = [each.name for each in opened if self._promises.writes(each, file)]
+            others = [each.name for each in self._others(session, file)]
+            self._marks.mark(session.name, file, mark, others, writers)
+
+    def _others(self, session: NodeSession, file: FileId) -> list[NodeSession]:
+        """Nodes but that one that have it open."""
+        return [s for s in self._sessions.values() if s is not session and file in s.opened]
+
+    def _terms(self, file: FileId) -> tuple[str, float, str]:
+        """Policy, relaxation and mark; of several names, the one with the least relaxation."""
         record = self._described()
         paths = self._tree.paths(file) if record.rules else []
-        found = [record.terms(os.fsdecode(path)) for path in paths]
-        return min(found, key=lambda terms: terms[1], default=(record.policy, record.relaxation))
+        names = [os.fsdecode(path) for path in paths]
+        found = [(*record.terms(name), record.mark(name)) for name in names]
+        share = (record.policy, record.relaxation, "")
+        return min(found, key=lambda terms: terms[1], default=share)
 
     def close(self, session: NodeSession, file: FileId) -> None:
         with self._coherence.lock:
@@ -121,6 +144,7 @@ class OpenFiles:
             self._finish(file, session)
         if self._tree.close_file(file):
             self._coherence.forget(file)
+            self._marks.forget(file)
 
     def _is_open(self, file: FileId) -> bool:
         return any(file in session.opened for session in self._sessions.values())

@@ -17,11 +17,13 @@ from shares.context import KeptContext
 from shares.home.block_store import BlockStore
 from shares.home.coherence import Coherence
 from shares.home.creations import Creations
+from shares.home.detector import LEASES, MARGIN, FaultDetector
 from shares.home.file_attributes import FileAttributes
 from shares.home.grace import Grace
 from shares.home.grants import Grants
 from shares.home.group_commit import GroupCommit
 from shares.home.locks import Locks
+from shares.home.marks import Marks
 from shares.home.namespace import Namespace
 from shares.home.open_files import OpenFiles
 from shares.home.promises import Promises
@@ -36,9 +38,6 @@ log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 0.25
 """Between looks at leases, and at what can be made durable."""
-
-MARGIN = 1.25
-"""Home waits so much longer than a node until the node's lease is over."""
 
 BROUGHT_LEASES = 16
 """For so many leases home knows under which right what it has was written. A node whose heartbeats
@@ -60,8 +59,10 @@ class Share:
         lease: float,
         awaited: Iterable[NodeId] = (),
         gone: Callable[[NodeSession], None] = lambda session: None,
+        detector: FaultDetector = LEASES,
     ) -> None:
-        """awaited: nodes that were there when home ended; gone: is told of each that is lost.
+        """awaited: nodes that were there when home ended; gone: is told of each that is lost;
+        detector: says when one is.
 
         folder: of the index and the log. What the log has is replayed: an earlier home ended
         before it had the blocks. Raises OSError, and as Tree and WriteLog do."""
@@ -70,7 +71,7 @@ class Share:
         self.sessions: dict[NodeId, NodeSession] = {}
         self._lock = threading.RLock()
         self._taken_over: deque[tuple[float, TakenOver]] = deque(maxlen=LOSSES_KEPT)
-        self._gone = gone
+        self._gone, self._detector = gone, detector
         self._closing = threading.Event()
         self._open_records(folder, awaited)
         self._assemble()
@@ -92,6 +93,7 @@ class Share:
         """The parts, each of those that it needs."""
         tree, described = self.tree, lambda: self.record
         self.locks, self.promises = Locks(), Promises()
+        marks = Marks(tree)
         self.blocks = BlockStore(self.name, tree, self.log, self._lock)
         self.coherence = Coherence(
             described,
@@ -102,10 +104,11 @@ class Share:
             self.grace,
             self.sessions,
             self.lost,
+            marks,
         )
         about = (tree, self.blocks, self.promises, self.coherence)
-        self.attributes = FileAttributes(self.lease, *about)
-        self.files = OpenFiles(described, *about, self.attributes, self.sessions)
+        self.attributes = FileAttributes(self.lease, *about, marks)
+        self.files = OpenFiles(described, *about, self.attributes, self.sessions, marks)
         self.names = Namespace(described, tree, self.promises, self.attributes, self.files)
         self.creations = Creations(
             described, tree, self.promises, self.grace, self.coherence, self.files, self.names
@@ -192,7 +195,7 @@ class Share:
     def _look(self) -> None:
         for session in list(self.sessions.values()):
             with self._lock:
-                why = session.over(self.lease * MARGIN)
+                why = self._detector.over(session, self.lease)
             if why:
                 self.lost(session, why)
         self.grace.look()

@@ -11,6 +11,7 @@ from fnmatch import fnmatchcase
 
 from satchel.errors import NotFoundError, UsageError
 from satchel.names import check_name
+from shares.node import IMMUTABLE, PRIVATE
 from shares.protocol import POLICIES
 
 LOGS = ("sync", "async", "off")
@@ -22,11 +23,13 @@ RULE_LIMIT = 1000
 @dataclass(frozen=True)
 class PathRule:
     """What files are treated by whose path below the share is like `glob`: `*` and `?` stand for
-    slashes too. policy, relaxation: None is what others say of the file."""
+    slashes too. policy, relaxation: None is what others say of the file. mark: `private`: each of
+    these files is private to the node that opens it first; `immutable`: it is written once"""
 
     glob: str
     policy: str | None = None
     relaxation: float | None = None
+    mark: str | None = None
 
     def __post_init__(self) -> None:
         if not self.glob or self.glob.startswith("/"):
@@ -34,6 +37,8 @@ class PathRule:
                 f"no path of a share is like {self.glob!r}", fix="give it without a / ahead"
             )
         _check_terms(self.policy, self.relaxation)
+        if self.mark not in {None, "", PRIVATE, IMMUTABLE}:
+            raise UsageError(f"no mark {self.mark}", why=f"there are {PRIVATE} and {IMMUTABLE}")
 
 
 @dataclass(frozen=True)
@@ -59,6 +64,11 @@ class ShareRecord:
         if len(self.rules) > RULE_LIMIT:
             raise UsageError(f"a share has at most {RULE_LIMIT} rules")
 
+    def mark(self, path: str) -> str:
+        """The mark of the file with that path: PRIVATE, IMMUTABLE or ""."""
+        found = [rule.mark for rule in self.rules if fnmatchcase(path, rule.glob)]
+        return next((mark for mark in reversed(found) if mark is not None), "")
+
     def terms(self, path: str) -> tuple[str, float]:
         """Policy and relaxation of the file with that path below the share."""
         policy, relaxation = self.policy, self.relaxation
@@ -69,10 +79,16 @@ class ShareRecord:
         return policy, relaxation
 
     def with_terms(
-        self, glob: str | None, policy: str | None, relaxation: float | None
+        self,
+        glob: str | None,
+        policy: str | None,
+        relaxation: float | None,
+        mark: str | None = None,
     ) -> ShareRecord:
         """With other terms for the share, or for files like `glob`: what is None stays as it is. A
         rule that is changed is the last of the rules. Raises UsageError."""
+        if glob is None and mark is not None:
+            raise UsageError("a share has no mark", fix="say which files, with --path GLOB")
         if glob is None:
             policy = self.policy if policy is None else policy
             relaxation = self.relaxation if relaxation is None else relaxation
@@ -80,7 +96,7 @@ class ShareRecord:
         before = next((rule for rule in self.rules if rule.glob == glob), PathRule(glob))
         policy = before.policy if policy is None else policy
         relaxation = before.relaxation if relaxation is None else relaxation
-        rule = PathRule(glob, policy, relaxation)
+        rule = PathRule(glob, policy, relaxation, before.mark if mark is None else mark)
         return replace(self, rules=(*self.without(glob).rules, rule))
 
     def without(self, glob: str) -> ShareRecord:
@@ -101,12 +117,13 @@ class Terms:
     policy: str | None = None
     relaxation: float | None = None
     forget: bool = False
+    mark: str | None = None
 
     def change(self, record: ShareRecord) -> ShareRecord:
         """Raises UsageError."""
         if not self.forget:
-            return record.with_terms(self.glob, self.policy, self.relaxation)
-        if self.glob is None or (self.policy, self.relaxation) != (None, None):
+            return record.with_terms(self.glob, self.policy, self.relaxation, self.mark)
+        if self.glob is None or (self.policy, self.relaxation, self.mark) != (None,) * 3:
             raise UsageError("forget a rule, or change it", fix="give --path GLOB --forget alone")
         if not any(rule.glob == self.glob for rule in record.rules):
             raise NotFoundError(f"share {record.name} has no rule for {self.glob}")

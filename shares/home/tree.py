@@ -16,10 +16,11 @@ import stat
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from shares.home.index import Index
 from shares.home.system_calls import RENAME_EXCHANGE, RENAME_NOREPLACE, Status, rename, status
@@ -37,8 +38,8 @@ DEEPEST = 1024
 
 NAME_LIMIT = 255
 
-_PERMISSIONS = 0o7777
-_NOW = -1
+_PERMISSIONS, _NOW = 0o7777, -1
+T = TypeVar("T")
 
 
 @dataclass
@@ -102,7 +103,7 @@ class Tree:
             if changes.size is not None:
                 self._resize(file, before, changes.size)
             if changes.uid is not None or changes.gid is not None:
-                os.chown(path, _or_same(changes.uid), _or_same(changes.gid))
+                os.chown(path, *(-1 if n is None else n for n in (changes.uid, changes.gid)))
             if changes.mode is not None:
                 if stat.S_ISLNK(before.mode):
                     raise _error(errno.EOPNOTSUPP)
@@ -112,6 +113,11 @@ class Tree:
                 accessed = _moment(changes.accessed, now.accessed)
                 os.utime(path, ns=(accessed, _moment(changes.modified, now.modified)))
             return _attributes(file, status(descriptor))
+
+    def at(self, file: FileId, act: Callable[[str], T]) -> T:
+        """What `act` returns, of a path that leads to the file while it runs."""
+        with self._lock, self._at(file) as descriptor:
+            return act(_magic(descriptor))
 
     def read_link(self, file: FileId) -> bytes:
         with self._lock, self._at(file) as descriptor:
@@ -584,17 +590,9 @@ def _require_writable(descriptor: int) -> None:
         raise _error(errno.EACCES)
 
 
-def _or_same(number: int | None) -> int:
-    return -1 if number is None else number
-
-
 def _moment(wanted: int | None, now: int) -> int:
-    if wanted is None:
-        return now
-    return time.time_ns() if wanted == _NOW else wanted
+    return now if wanted is None else time.time_ns() if wanted == _NOW else wanted
 
 
 def _error(number: int, name: bytes = b"") -> OSError:
-    return (
-        OSError(number, os.strerror(number), name) if name else OSError(number, os.strerror(number))
-    )
+    return OSError(number, os.strerror(number), *([name] if name else []))

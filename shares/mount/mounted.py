@@ -24,6 +24,7 @@ from shares.node.left import read_left
 from shares.node.losses import TakenOver
 from shares.node.member import Member
 from shares.node.membership import Caller, Ends
+from shares.node.offloading import Offloading, Switched
 
 log = logging.getLogger(__name__)
 
@@ -67,6 +68,7 @@ class MountedShare:
             self._locks.enter_context(claimed(self._folder))
             try:
                 self._member = self._join(call, name, home, limit, wait, ahead=ahead)
+                self._offloading = Offloading(self._member.node)
                 self._session = self._mount()
             except BaseException:
                 shutil.rmtree(self._folder, ignore_errors=True)
@@ -151,6 +153,14 @@ class MountedShare:
         earlier = [path for each in recovered for path in each["conflicts"]]
         told = {"recovered": recovered, "conflicts": [*earlier, *self._conflicts]}
         return where | self._member.node.status() | told
+
+    def offloaded(self, paths: list[str] | None) -> Switched:
+        """A task of this machine's went elsewhere: as Offloading has it. Raises OSError."""
+        return self._offloading.offloaded(paths)
+
+    def returned(self, paths: list[str] | None) -> Switched:
+        """It came back."""
+        return self._offloading.returned(paths)
 
     def _tell(self, lost: TakenOver) -> None:
         told = f"home went on without {lost.name} (node {lost.node}): {lost.why}"

@@ -20,9 +20,11 @@ from shares.node import codec, losses
 from shares.node.buffer import Buffer
 from shares.node.codec import encode
 from shares.node.extent import BLOCK, Extent
-from shares.node.files import RawFile, find, open_file
+from shares.node.files import RawFile, find, open_file, open_handle
 from shares.node.hub import (
+    IMMUTABLE,
     OPENED_AHEAD,
+    PRIVATE,
     SUCCESSIONS,
     Hub,
     Lease,
@@ -37,6 +39,7 @@ from shares.node.marks import Marks
 from shares.node.member import Member
 from shares.node.membership import Caller, Ends, Join, Joined, LeaseOver, Membership
 from shares.node.node import IDLE_SECONDS, WRITTEN_SECONDS, Node
+from shares.node.offloading import Offloading, Switched
 from shares.node.opening import AHEAD_OF_OPEN
 from shares.node.operations import (
     EVERYTHING,
@@ -60,8 +63,10 @@ __all__ = [
     "FLOCK",
     "IDLE_FILES",
     "IDLE_SECONDS",
+    "IMMUTABLE",
     "LOSSES_KEPT",
     "OPENED_AHEAD",
+    "PRIVATE",
     "ROOT",
     "SUCCESSIONS",
     "WRITTEN_SECONDS",
@@ -87,12 +92,14 @@ __all__ = [
     "Member",
     "Membership",
     "Node",
+    "Offloading",
     "Opened",
     "Operations",
     "OwnFolder",
     "RawFile",
     "RemoteHub",
     "Restored",
+    "Switched",
     "TakenOver",
     "Unmade",
     "Usage",
@@ -102,4 +109,5 @@ __all__ = [
     "find",
     "losses",
     "open_file",
+    "open_handle",
 ]

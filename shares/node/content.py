@@ -36,6 +36,7 @@ from shares.node.journal import Journal
 from shares.node.lag import LAG_BYTES, Replies, file_status, settle, traffic_status
 from shares.node.opening import Opening
 from shares.node.pages import Pages
+from shares.node.relaxed import OldCopies
 from shares.node.sending import LOOK_SECONDS, Sender
 from shares.node.settling import FLUSHED, Settling
 from shares.node.windows import Make, Windows
@@ -53,7 +54,7 @@ from shares.protocol import (
     Keep,
     Message,
     Native,
-    Node,
+    NodeMachine,
     Own,
     Policy,
     Recall,
@@ -100,7 +101,7 @@ class Content(Opening, Settling):
         self._let_close = engaged
         self._buffer = buffer
         self._wait = wait
-        self._machine = Node()
+        self._machine = NodeMachine()
         self._policies: dict[str, Policy] = {}
         self._opened_with: dict[FileId, str] = {}
         self._files: dict[FileId, OpenFile] = {}
@@ -115,6 +116,7 @@ class Content(Opening, Settling):
         self._sender = Sender(*sending)
         self._windows = Windows(make, self._machine, buffer, journal)
         self._copies = Copies(self._machine, buffer, self._windows, self._sender, journal)
+        self.old = OldCopies(self._changed, self._machine, self._copies, self._windows)
         self.pages = Pages(self._changed, self._machine, self._windows, self._answer)
 
     # Memberships.
@@ -128,6 +130,7 @@ class Content(Opening, Settling):
                 self._copies.take_back_all(file)
                 file.complete = False
                 self.pages.forget(file)
+            self.old.clear()
             releases = self._machine.reset()
             self._deferred.clear()
             self.pages.reset()
@@ -177,6 +180,7 @@ class Content(Opening, Settling):
                 self.pages.forget(file)
                 for access in file.waiting:
                     access.error = why
+            self.old.clear()
             lost = sum(len(message.fresh) for message in self._machine.reset())
             self._deferred.clear()
             self.pages.reset()
@@ -242,6 +246,7 @@ class Content(Opening, Settling):
     def cut(self, file: OpenFile, extent: Extent) -> None:
         """Home has made the file shorter. What was here behind the cut it took before."""
         with self._changed:
+            self.old.forget(file.file)
             if file.extent_came and self._machine.native(file.file):
                 file.extent = extent
             self._windows.withdraw_whole(file)
@@ -260,9 +265,8 @@ class Content(Opening, Settling):
         with self._changed:
             self._windows.withdraw_whole(file)
             self._copies.absorb(file)
-            name, machine = file.file, self._machine
-            kept = (number for number in machine.numbers(name) if machine.needed(name, number))
-            return self._buffer.shrink(name, (max(kept, default=-1) + 1) * BLOCK, TRIMMED)
+            end = self._machine.trim(file.file)
+            return self._buffer.shrink(file.file, end * BLOCK, TRIMMED)
 
     def _perform(self, access: Access) -> None:
         file = access.file
@@ -484,6 +488,7 @@ class Content(Opening, Settling):
 
     def _answer(self, message: Message, reply: Reply) -> None:
         self._take_back(message)
+        self.old.keep(self._files.get(message.file), message)
         now = clock.now()
         for flush in self._machine.ahead(message, now):
             self._sender.send(flush)
@@ -554,17 +559,6 @@ class Content(Opening, Settling):
         """A heartbeat is due."""
         with self._changed:
             self.pages.look(self._files.values())
-
-    def beating(self) -> int:
-        """A heartbeat is about to be sent: a word for `leased`."""
-        with self._changed:
-            return 0 if self._bringing else self._machine.mark()
-
-    def heard(self, sent: float) -> None:
-        """Home's answer to the heartbeat of that time is next in the stream."""
-        with self._changed:
-            self._machine.heard(sent)
-            self._windows.heard()
 
     def leased(self, hub: Hub, until: float, mark: int = 0) -> bool:
         """That home has heard this node: strong copies are good until then, what was given before

@@ -23,7 +23,7 @@ from shares.protocol import (
     Invalidate,
     Log,
     Message,
-    Node,
+    NodeMachine,
     Recalled,
     filled,
 )
@@ -40,7 +40,7 @@ class Copies:
 
     def __init__(
         self,
-        machine: Node,
+        machine: NodeMachine,
         buffer: Buffer,
         windows: Windows,
         sender: Sender,

@@ -16,7 +16,7 @@ from functools import partial
 
 from shares.node.access import OpenFile
 from shares.node.hub import Hub, Made, Making, Opened, OwnFolder
-from shares.node.naming import NAME_LIMIT, checked, uncached
+from shares.node.naming import NAME_LIMIT, checked
 from shares.node.operations import Attributes, Changes, Entry, Handle
 from shares.node.statics import Statics
 from shares.node.uses import Use
@@ -100,7 +100,7 @@ class Creating(Statics):
         self._last.used(file, parent, name)
         if flags & os.O_TRUNC:
             self.change(file, Changes(size=0), None)
-        return uncached(entry), self._handle(file, flags, new)
+        return self._as_here(entry), self._handle(file, flags, new)
 
     # Ahead of home.
 

@@ -18,7 +18,9 @@ import stat
 from typing import IO, TYPE_CHECKING, Any
 
 from satchel.files import new_mode
+from shares.node.filemarks import LONGEST, PRIVATE_NAME
 from shares.node.handles import reads_from, writes_to
+from shares.node.node import Node
 from shares.node.operations import ROOT, Changes, Operations
 from shares.protocol import FileId
 
@@ -49,9 +51,19 @@ def open_file(
     encoding: str | None = None,
     errors: str | None = None,
     newline: str | None = None,
+    *,
+    relaxation: float | None = None,
+    private: bool = False,
 ) -> IO[Any]:
-    """As the built-in `open`, below the share's root, with line buffering for nobody. Raises
-    OSError, and ValueError for a mode that is none."""
+    """As the built-in `open`, below the share's root, with line buffering for nobody.
+
+    relaxation: seconds for which what this file object reads may be behind what other nodes write;
+    0: it reads the latest, whatever the share says; None: as the share says. It counts for this
+    file object alone. Python's own buffer may be as old as the last read that filled it.
+
+    private: no other node may open the file from now on; EBUSY where one has it open.
+
+    Raises OSError, and ValueError for a mode or a relaxation that is none."""
     letters = set(mode)
     kind = letters & set(_FLAGS)
     if len(kind) != 1 or letters - set("rwaxb+t") or len(mode) != len(letters):
@@ -59,7 +71,11 @@ def open_file(
     binary = "b" in letters
     if (binary and encoding is not None) or (not binary and buffering == 0):
         raise ValueError("binary files have no encoding, text files need a buffer")
-    raw = RawFile(node, path, _flags(kind.pop(), updates="+" in letters))
+    if relaxation is not None and not 0 <= relaxation <= LONGEST:
+        raise ValueError(f"a relaxation is seconds, from 0 to {LONGEST:.0f}: {relaxation}")
+    raw = RawFile(node, path, _flags(kind.pop(), updates="+" in letters), relaxation)
+    if private:
+        raw.make_private()
     if buffering == 0:
         return raw  # type: ignore[return-value]
     size = buffering if buffering > 1 else io.DEFAULT_BUFFER_SIZE
@@ -86,13 +102,23 @@ class RawFile(io.RawIOBase):
     name: its path below the share's root
     """
 
-    def __init__(self, node: Operations, path: str | bytes, flags: int) -> None:
-        """flags: as of open(2). Raises OSError."""
+    def __init__(
+        self,
+        node: Operations,
+        path: str | bytes,
+        flags: int,
+        relaxation: float | None = None,
+    ) -> None:
+        """flags: as of open(2); relaxation: as for open_file, of a node that has it. Raises
+        OSError, UnsupportedOperation where there is no such node."""
+        self._relaxed = _relaxed(node, relaxation)
         self.name = path
         self._node = node
         self._flags = flags
         self._position = 0
-        self._file, self._handle = _opened(node, path, flags)
+        self._file, self._handle = open_handle(node, path, flags)
+        if self._relaxed is not None:
+            self._relaxed.watch(self._file, True)
         if flags & os.O_APPEND:
             self._position = self._size()
 
@@ -108,7 +134,10 @@ class RawFile(io.RawIOBase):
     def readinto(self, buffer: WriteableBuffer) -> int:
         self._require(self.readable())
         view = memoryview(buffer).cast("B")
-        data = self._node.read(self._handle, self._position, len(view))
+        if self._relaxed is None:
+            data = self._node.read(self._handle, self._position, len(view))
+        else:
+            data = self._relaxed.read(self._handle, self._position, len(view))
         view[: len(data)] = data
         self._position += len(data)
         return len(data)
@@ -144,11 +173,22 @@ class RawFile(io.RawIOBase):
         self._require(not self.closed)
         self._node.sync(self._handle, data_only=False)
 
+    def make_private(self) -> None:
+        """No other node may open it, until `make_shared`. Raises OSError: EBUSY where one has it
+        open."""
+        _node(self._node).set_mark(self._file, PRIVATE_NAME, b"1")
+
+    def make_shared(self) -> None:
+        """Every node may open it again, and sees what was written to it."""
+        _node(self._node).set_mark(self._file, PRIVATE_NAME, None)
+
     def close(self) -> None:
         if not self.closed:
             try:
                 super().close()
             finally:
+                if self._relaxed is not None:
+                    self._relaxed.watch(self._file, False)
                 self._node.release(self._handle, 0)
 
     def _size(self) -> int:
@@ -161,7 +201,32 @@ class RawFile(io.RawIOBase):
             raise io.UnsupportedOperation("not opened for that")
 
 
-def _opened(node: Operations, path: str | bytes, flags: int) -> tuple[FileId, int]:
+class _Relaxed:
+    """Reads of one handle that may be old."""
+
+    def __init__(self, node: Node, seconds: float) -> None:
+        self._node, self._seconds = node, seconds
+
+    def watch(self, file: FileId, watched: bool) -> None:
+        self._node.content.old.watch(file, watched)
+
+    def read(self, handle: int, offset: int, size: int) -> bytes:
+        return self._node.read_relaxed(handle, offset, size, self._seconds)
+
+
+def _relaxed(node: Operations, relaxation: float | None) -> _Relaxed | None:
+    return None if relaxation is None else _Relaxed(_node(node), relaxation)
+
+
+def _node(tree: Operations) -> Node:
+    if not isinstance(tree, Node):
+        raise io.UnsupportedOperation("only a node of a share has that")
+    return tree
+
+
+def open_handle(node: Operations, path: str | bytes, flags: int) -> tuple[FileId, int]:
+    """As open(2), below the share's root: the file, and a handle that the caller releases. Links
+    are not followed. Raises OSError."""
     *folders, name = _names(path) or [b""]
     parent = find(node, b"/".join(folders))
     try:

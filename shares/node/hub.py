@@ -17,6 +17,12 @@ from shares.node.losses import TakenOver
 from shares.node.operations import Attributes, Changes, Entry, LockKind, Usage
 from shares.protocol import FileId, Message, NodeId
 
+PRIVATE = "private"
+"""The mark of a file that nodes of one name may open and no others."""
+
+IMMUTABLE = "immutable"
+"""The mark of a file that nobody may open to write."""
+
 OPENED_AHEAD = 64
 """Files of one `open_all`."""
 
@@ -35,6 +41,7 @@ class Opened:
     grant: the number under which a native file is written; else the last such number of the file.
     Engage and Native have one too: those of the same or a greater one, handled before this, are
     later than this
+    mark: PRIVATE, IMMUTABLE or ""
     """
 
     attributes: Attributes
@@ -43,6 +50,7 @@ class Opened:
     policy: str
     log: str = "async"
     grant: int = 0
+    mark: str = ""
 
 
 @dataclass(frozen=True)
@@ -246,6 +254,12 @@ class Hub(Protocol):
     def open(self, file: FileId, writes: bool, cut: bool) -> Opened:
         """A node opens a file once, however many handles its programs have; again when it is the
         first time that one of them may write. cut: it is made empty before, as by `change`."""
+        ...
+
+    def mark(self, file: FileId, mark: str) -> None:
+        """Mark a file, or with "" take its mark away. Raises EBUSY for PRIVATE where another node
+        has it open, and for IMMUTABLE where any has it open to write; EACCES where it is private to
+        another."""
         ...
 
     def open_all(self, files: list[FileId]) -> list[Opened | None]:

@@ -324,7 +324,9 @@ class Journal:
         if self._making or self._aside:
             return True
         files = [file for file, known in list(self._files.items()) if known.marked]
-        return any(waiting(self.blocks, file) is not None for file in files)
+        # Where nothing waits, the buffer's folder is emptied in the end.
+        there = (file for file in files if written_path(self.blocks, file).exists())
+        return any(waiting(self.blocks, file) is not None for file in there)
 
     # What home refused.
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from shares.node.hub import Hub
-from shares.protocol import BLOCK, Done, FileId, Log, Message, Node, Refused
+from shares.protocol import BLOCK, Done, FileId, Log, Message, NodeMachine, Refused
 
 LAG_BYTES = 16 << 20
 """What a node has written and home neither has nor has logged, with the log policy `async`; of a
@@ -76,7 +76,7 @@ def settle(logs: Iterable[tuple[Log, Replies]], pending: list[Replies]) -> None:
             replies.append(Done(*about))
 
 
-def file_status(machine: Node, file: FileId, now: float, sent: float) -> dict[str, Any]:
+def file_status(machine: NodeMachine, file: FileId, now: float, sent: float) -> dict[str, Any]:
     """What there is to say of a file's blocks here. sent: since when home has not answered what it
     was sent; inf: it has."""
     numbered = [(n, machine.block(file, n)) for n in machine.numbers(file) if n >= 0]

@@ -31,7 +31,7 @@ from shares.node import codec
 from shares.node.remote import RemoteHub
 from shares.protocol import NodeId
 
-VERSION = 8
+VERSION = 10
 
 PATIENCE_SECONDS = 30.0
 """Without a connection, until a call fails."""

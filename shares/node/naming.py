@@ -89,8 +89,15 @@ class Naming(ABC):
             self._names.learn(mark, parent, name, None)
             raise
         self._names.learn(mark, parent, name, entry)
-        if self.is_open(entry.attributes.file):
-            return Entry(name, self.attributes(entry.attributes.file, None))
+        return self._as_here(entry)
+
+    def _as_here(self, entry: Entry) -> Entry:
+        """What home says of a name, for the kernel. Home does not know the size of a file that is
+        open here, and the kernel goes by the size that it is told last."""
+        file = entry.attributes.file
+        if self.is_open(file):
+            with suppress(OSError):
+                return Entry(entry.name, self.attributes(file, None))
         return uncached(entry)
 
     def _listed(self, folder: FileId) -> dict[bytes, FileId] | None:
@@ -142,7 +149,7 @@ class Naming(ABC):
             if file is not None:
                 self.learn_static(latest, made.entry.attributes)
             self._ahead.take(own, made.own)
-            return uncached(made.entry)
+        return self._as_here(made.entry)
 
     def unlink(self, parent: FileId, name: bytes) -> None:
         self._unmake(parent, name, lambda: self.hub.unlink(parent, checked(name)))
@@ -211,7 +218,7 @@ class Naming(ABC):
         mark = self._names.mark()
         found = self.ask(lambda hub: hub.entries(folder, 0))
         self._names.learn_folder(mark, folder, found)
-        return [uncached(entry) for entry in found]
+        return [self._as_here(entry) for entry in found]
 
 
 def uncached(entry: Entry) -> Entry:

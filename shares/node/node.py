@@ -18,26 +18,26 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
-from math import inf
 from typing import Any, TypeVar
 
-from shares.node import clock
 from shares.node.access import OpenFile
 from shares.node.buffer import Buffer
 from shares.node.content import Content
 from shares.node.creating import Creating
 from shares.node.extent import Extent
+from shares.node.filemarks import FileMarks
 from shares.node.foresight import Foresight
 from shares.node.handles import appends, file_of, number, writes_to
-from shares.node.hub import Hub, Lease, Opened
+from shares.node.heartbeat import Heartbeat
+from shares.node.hub import Hub, Opened
 from shares.node.journal import Journal
 from shares.node.losses import Losses, TakenOver
 from shares.node.operations import (
     FLOCK,
+    ROOT,
     Attributes,
     Changes,
     Handle,
-    LockKind,
     Usage,
 )
 from shares.node.statics import changes_nothing
@@ -47,19 +47,12 @@ from shares.protocol import FileId
 
 log = logging.getLogger(__name__)
 
-WHOLE_FILE = (0, (1 << 63) - 1)
 LOOK_SECONDS = 0.05
 
 T = TypeVar("T")
 
 WRITE_BACK_SECONDS = 5.0
 """How long a native file's writes may be here alone, where writes are logged at all."""
-
-FIRST_LEASE = 3.0
-"""Seconds, until home has told."""
-
-SHORTEST = 0.1
-"""Seconds of relaxation for which heartbeats are still made more frequent."""
 
 IDLE_SECONDS = 30.0
 """For how long a file rests at most: it is not closed when its last handle is."""
@@ -97,12 +90,11 @@ class Node(Creating):
         self._over: OSError | None = None
         self.content = Content(hub, buffer, wait, make, self._engaged, journal)
         self._uses = Uses()
+        self.marks = FileMarks(self.content.old.watch)
         self._losses = Losses(lost)
+        self._heartbeat = Heartbeat(lambda: self._hub, self.content, self._names, self._losses)
         self._numbers = itertools.count(1)
         self._ended = threading.Event()
-        self._relaxation = inf
-        self._lease: tuple[Hub, float] | None = None  # which has told it; seconds
-        self._beats: Hub | None = None  # which has not answered yet
         self._look = threading.Event()
         hub.listen(self.content.answer, self._stale, self._disown)
         self._makes = ahead
@@ -110,10 +102,11 @@ class Node(Creating):
         about = (self._uses, self.content, self._names, lambda: self.hub, self._opened_ahead)
         self._foresight = Foresight(*about) if ahead else None
         self._threads = [
-            threading.Thread(target=target, name=name, daemon=True)
-            for target, name in ((self._beat, "heartbeat"), (self._write_back, "write back"))
+            threading.Thread(target=self._heartbeat.run, args=(self._ended,), name="heartbeat"),
+            threading.Thread(target=self._write_back, name="write back"),
         ]
         for thread in self._threads:
+            thread.daemon = True
             thread.start()
 
     def close(self) -> None:
@@ -196,7 +189,7 @@ class Node(Creating):
         finally:
             if self.content.goes_by(hub):  # else there is a later membership already
                 self._go_on(hub)
-        self._heartbeat()  # home need not wait for what is not here
+        self._heartbeat.beat()  # home need not wait for what is not here
 
     def _go_on(self, hub: Hub) -> None:
         self._hub = hub
@@ -320,6 +313,7 @@ class Node(Creating):
         use.file = self.content.opened(file, opened, hub)
         self._set_static(use.file, mark, opened.attributes)
         self._note_terms(opened)
+        self.marks.opened(file, opened.relaxation, opened.mark)
         use.writes = writes
         return use.file
 
@@ -328,7 +322,7 @@ class Node(Creating):
 
     def _note_terms(self, opened: Opened) -> None:
         if opened.relaxation:
-            self._relaxation = max(opened.relaxation, SHORTEST)
+            self._heartbeat.relaxed(opened.relaxation)
 
     def open(self, file: FileId, flags: int) -> Handle:
         writes = writes_to(flags)
@@ -386,7 +380,20 @@ class Node(Creating):
                 self._end(file, use)
 
     def read(self, handle: int, offset: int, size: int) -> bytes:
+        seconds = self.marks.relaxation(file_of(handle))
+        return self.read_relaxed(handle, offset, size, seconds)
+
+    def read_relaxed(self, handle: int, offset: int, size: int, seconds: float | None) -> bytes:
+        """As `read`. seconds: how old the content may be; None: as the share has it, and less than
+        that: the latest."""
         with self._using(handle) as file:
+            if seconds is not None and seconds < self.marks.terms(file.file):
+                self.hub.attributes(ROOT)  # what home said before it answered this is heeded
+                self.content.old.drop_stale(file)
+            elif seconds:
+                old = self.content.old.read(file, offset, size, seconds)
+                if old is not None:
+                    return old
             return self.content.read(file, offset, size)
 
     def write(self, handle: int, offset: int, data: bytes) -> int:
@@ -444,6 +451,8 @@ class Node(Creating):
             if use.wanted or use.file is None:
                 return
             use.locked = False
+            if self.marks.stays(file) and not use.leaves:
+                return
             self._uses.rests(file, use)
             self.content.pages.unmapped(use.file)
             if use.writes:
@@ -469,6 +478,25 @@ class Node(Creating):
         with use.lock:
             if use.file is not None and not use.wanted:
                 self._close(file, use)
+
+    def opened_files(self) -> list[FileId]:
+        """Those that programs have open, and those that stay open for the next program."""
+        return [file for file, use in self._uses.all() if use.file is not None]
+
+    def give_up(self, file: FileId) -> bool:
+        """Home has, on return, what was written to the file here. Whether the file is closed: no
+        program here has it open. Raises OSError."""
+        self._await_made(file)
+        use = self._uses.of(file)
+        with use.lock:
+            if use.file is None:
+                return True
+            if not use.wanted:
+                self._close(file, use)
+                return True
+            self.content.note_times(use.file)
+            self.content.sync(use.file)
+            return False
 
     def _written(self, file: FileId, use: Use) -> None:
         """Other nodes may remember its size and times again."""
@@ -498,73 +526,39 @@ class Node(Creating):
         self.content.give_back(file)
         self._uses.closed(file, use)
         self.content.closed(file)
+        self.marks.closed(file)
         self._names.closed(file)
         if self._foresight is not None:
             self._foresight.dropped(file)
         mark = self._names.mark()
 
+        hub = self._hub
+
         def closed(attributes: Attributes | None) -> None:
+            if self.content.goes_by(hub):
+                self.content.closed_at_home(file)
             if attributes is not None and attributes.file == file:
                 self._names.learn_attributes(mark, attributes)
 
-        self._hub.close(file, closed)
+        hub.close(file, closed)
         use.said = next(self._numbers)
 
-    # Locks.
-
-    def get_lock(
-        self, handle: int, owner: int, start: int, end: int, kind: LockKind
-    ) -> tuple[int, int, LockKind, int] | None:
-        return self.hub.get_lock(file_of(handle), owner, start, end, kind)
-
-    def set_lock(
-        self, handle: int, owner: int, start: int, end: int, kind: LockKind, pid: int, wait: bool
-    ) -> None:
-        self._uses.of(file_of(handle)).locked = True
-        self.hub.set_lock(file_of(handle), owner, start, end, kind, pid, wait)
-
-    def set_file_lock(self, handle: int, owner: int, kind: LockKind, wait: bool) -> None:
-        self._uses.of(file_of(handle)).locked = True
-        self.hub.set_lock(file_of(handle), owner + FLOCK, *WHOLE_FILE, kind, 0, wait)
+    def set_mark(self, file: FileId, name: bytes, value: bytes | None) -> None:
+        mark = self.marks.set(file, name, value)
+        if mark is None:
+            return
+        self._await_made(file)
+        use = self._uses.of(file)
+        with use.lock:
+            if use.file is not None:
+                self.content.settle(file)
+                if not use.wanted:
+                    self._close(file, use)
+            self.hub.mark(file, mark)
+            if use.file is not None:
+                self._open(file, use, writes=use.writes)
 
     # Threads.
-
-    def _beat(self) -> None:
-        while True:
-            self._heartbeat()
-            self.content.look_at_pages()
-            lease = self._lease[1] if self._lease else FIRST_LEASE
-            if self._ended.wait(min(lease, self._relaxation) / 3):
-                return
-
-    def _heartbeat(self) -> None:
-        """Behind content that is on its way it may take longer than a lease until home answers: a
-        ping tells whether home hears this node, and nothing else."""
-        hub = self._hub
-        if self._lease is not None and self._lease[0] is hub:
-            hub.ping(partial(self._pinged, hub, clock.now() + self._lease[1]))
-        if self._beats is hub:
-            return
-        self.content.collect()
-        self._beats = hub
-        sent, mark = clock.now(), self.content.beating()
-        hub.beat(self._losses.latest, partial(self._beaten, hub, sent, mark))
-
-    def _pinged(self, hub: Hub, until: float) -> None:
-        if self.content.leased(hub, until):
-            self._names.leased(until)
-
-    def _beaten(self, hub: Hub, sent: float, mark: int, lease: Lease | None) -> None:
-        if self._beats is hub:
-            self._beats = None
-        if lease is None:
-            return
-        until = sent + lease.seconds
-        self.content.heard(sent)
-        if self.content.leased(hub, until, mark):
-            self._lease = hub, lease.seconds
-            self._names.leased(until)
-        self._losses.heard(lease.taken_over)
 
     def _write_back(self) -> None:
         while not self._ended.is_set():
@@ -579,6 +573,8 @@ class Node(Creating):
 
     def _look_after(self, file: FileId, use: Use) -> None:
         idle = use.idle()
+        if self.marks.stays(file) and not use.leaves:
+            return
         if idle > IDLE_SECONDS:
             self._close_idle(file)
         elif idle > WRITTEN_SECONDS and use.writes:

@@ -21,7 +21,7 @@ from shares.node.journal import Journal
 from shares.node.operations import Attributes, Window
 from shares.node.sending import Sender
 from shares.node.windows import Windows
-from shares.protocol import ATTRIBUTES, BLOCK, POLICIES, DelayedUpdate, FileId, Node, Policy
+from shares.protocol import ATTRIBUTES, BLOCK, POLICIES, DelayedUpdate, FileId, NodeMachine, Policy
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ class Opening(ABC):
     _sender: Sender
     _journal: Journal | None
     _under_way: Counter[FileId]
-    _machine: Node
+    _machine: NodeMachine
     _windows: Windows
     _copies: Copies
     _files: dict[FileId, OpenFile]

@@ -196,3 +196,11 @@ class Operations(Protocol):
     def set_file_lock(self, handle: int, owner: int, kind: LockKind, wait: bool) -> None:
         """flock(2)."""
         ...
+
+
+class Marked(Protocol):
+    """What a tree may have besides. A session answers ENOTSUP for one that has it not."""
+
+    def set_mark(self, file: FileId, name: bytes, value: bytes | None) -> None:
+        """setxattr(2); None: removexattr(2). Raises ENOTSUP for a name that says nothing."""
+        ...

@@ -46,7 +46,7 @@ from shares.protocol import (
     Invalidate,
     Keep,
     Message,
-    Node,
+    NodeMachine,
     Recall,
     Update,
 )
@@ -85,7 +85,7 @@ class Pages:
     def __init__(
         self,
         lock: threading.Condition,
-        machine: Node,
+        machine: NodeMachine,
         windows: Windows,
         answer: Callable[[Message, Reply], None],
     ) -> None:

@@ -31,8 +31,8 @@ from shares.node.hub import Hub
 from shares.node.journal_records import MountNote
 from shares.node.left import Left, LeftFile
 from shares.node.membership import Caller, Ends, Membership
-from shares.node.node import Node as ActingNode
-from shares.protocol import ATTRIBUTES, FileId, Message, Node, Release, filled, runs
+from shares.node.node import Node
+from shares.protocol import ATTRIBUTES, FileId, Message, NodeMachine, Release, filled, runs
 from shares.protocol import Refused as Refusal
 
 log = logging.getLogger(__name__)
@@ -111,7 +111,7 @@ class Recovery:
 
     def _bring(self, hub: Hub) -> list[Refused]:
         """What home does not take of it. Raises OSError."""
-        machine = Node()
+        machine = NodeMachine()
         hub.listen(
             lambda message, reply: reply(machine.answer(message, clock.now())),
             lambda file, name: None,
@@ -178,7 +178,7 @@ class Recovery:
         ]
         if not refused:
             return
-        node = ActingNode(hub, Buffer(left.folder / COPIES), self._wait)
+        node = Node(hub, Buffer(left.folder / COPIES), self._wait)
         try:
             conflicts = Conflicts(node, left.note.name)
             for each in refused:

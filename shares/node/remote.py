@@ -39,6 +39,7 @@ CALLS = frozenset(
         "make_again",
         "make_folder",
         "make_link",
+        "mark",
         "open",
         "open_all",
         "read_link",
@@ -247,6 +248,9 @@ class RemoteHub:
 
     def open(self, file: FileId, writes: bool, cut: bool) -> Opened:
         return self._call("open", file, writes, cut)  # type: ignore[no-any-return]
+
+    def mark(self, file: FileId, mark: str) -> None:
+        self._call("mark", file, mark)
 
     def open_all(self, files: list[FileId]) -> list[Opened | None]:
         return self._call("open_all", files)  # type: ignore[no-any-return]

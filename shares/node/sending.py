@@ -28,7 +28,7 @@ from shares.protocol import (
     Flush,
     Log,
     Message,
-    Node,
+    NodeMachine,
     Push,
     Refused,
     Release,
@@ -50,7 +50,7 @@ class Sender:
     def __init__(
         self,
         changed: threading.Condition,
-        machine: Node,
+        machine: NodeMachine,
         block: Callable[[FileId, int], bytes],
         go_on: Callable[[FileId], None],
         hub: Hub,
@@ -225,7 +225,7 @@ class Sender:
             if reply.errno != errno.ENOSPC:
                 self._failures[file] = reply
 
-    def push(self, pushes: Iterable[Push]) -> None:
+    def push(self, pushes: Iterable[Push | Flush]) -> None:
         """What a write made; and later, by itself, what becomes of it when its blocks are quiet."""
         for push in pushes:
             self.send(push)

@@ -24,7 +24,7 @@ from shares.node.journal import Journal
 from shares.node.operations import Attributes
 from shares.node.sending import Sender
 from shares.node.windows import Windows
-from shares.protocol import ATTRIBUTES, FileId, Node
+from shares.protocol import ATTRIBUTES, FileId, NodeMachine
 
 ON_THIS_DISK = "home is not reached; what was written is durable on this disk"
 
@@ -36,7 +36,7 @@ class Settling(ABC):
     """The part of Content that is about what home has not. Thread-safe. Raises OSError."""
 
     _changed: threading.Condition
-    _machine: Node
+    _machine: NodeMachine
     _buffer: Buffer
     _sender: Sender
     _journal: Journal | None
@@ -45,6 +45,7 @@ class Settling(ABC):
     _files: dict[FileId, OpenFile]
     _opened_with: dict[FileId, str]
     _under_way: Counter[FileId]
+    _bringing: bool
 
     @abstractmethod
     def extent(self, file: OpenFile) -> Extent:
@@ -189,6 +190,11 @@ class Settling(ABC):
             else:
                 self._forget(file)
 
+    def closed_at_home(self, file: FileId) -> None:
+        """Home has answered that it is closed."""
+        with self._changed:
+            self._machine.closed(file)
+
     def _forget(self, file: FileId) -> None:
         """Nothing of it is kept."""
         self._machine.forget(file)
@@ -217,6 +223,17 @@ class Settling(ABC):
         if extent.dirty or extent.given or any(self._machine.needed(file, n) for n in numbers):
             return
         self._forget(file)
+
+    def beating(self) -> int:
+        """A heartbeat is about to be sent: a word for `leased`."""
+        with self._changed:
+            return 0 if self._bringing else self._machine.mark()
+
+    def heard(self, sent: float) -> None:
+        """Home's answer to the heartbeat of that time is next in the stream."""
+        with self._changed:
+            self._machine.heard(sent)
+            self._windows.heard()
 
     def collect(self) -> None:
         """What was written through windows is on its way to home, where writes that ask are on

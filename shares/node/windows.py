@@ -23,7 +23,7 @@ from shares.node.buffer import Buffer
 from shares.node.journal import Journal
 from shares.node.lag import LAG_BYTES
 from shares.node.operations import Window
-from shares.protocol import ATTRIBUTES, BLOCK, FileId, Node, Rights
+from shares.protocol import ATTRIBUTES, BLOCK, FileId, NodeMachine, Rights
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ class Windows:
     """Of one node. With the lock of its content held."""
 
     def __init__(
-        self, make: Make | None, machine: Node, buffer: Buffer, journal: Journal | None
+        self, make: Make | None, machine: NodeMachine, buffer: Buffer, journal: Journal | None
     ) -> None:
         """make: None for a node whose programs ask for everything."""
         self._make = make
@@ -147,14 +147,15 @@ class Windows:
         window = file.granted
         if window is None or not window.take_written():
             return None
-        native = self._machine.native(file.file)
+        native, whole = self._machine.native(file.file), file.complete
         runs: list[tuple[int, int, int]] = []
         for first, count in window.take_dirty():
-            if native:
+            if native and whole:
                 runs.append((first, count, 1))
                 continue
             self._stop_counted(file, window, range(first, first + count))
-            for number, times in enumerate(window.take_counts(first, count), first):
+            for number, counted in enumerate(window.take_counts(first, count), first):
+                times = max(counted, native)
                 if runs and runs[-1][0] + runs[-1][1] == number and runs[-1][2] == times:
                     runs[-1] = (runs[-1][0], runs[-1][1] + 1, times)
                 else:
@@ -247,13 +248,15 @@ class Windows:
         window.allow(writes=writes, fresh=fresh)
 
     def _complete(self, file: OpenFile, now: float) -> bool:
-        """Whether the node alone has the file, and all of it is here."""
+        """Whether the node alone has the file, all of it is here, and the policy need not know how
+        often which block is written."""
         if not self._machine.native(file.file):
             return False
         blocks = -(-file.extent.size // BLOCK)
         if not file.complete and now >= file.verify:
             file.verify = now + VERIFY_SECONDS * (blocks // 65536 + (blocks > AROUND))
             found = self._machine.rights(file.file, range(blocks), now)
-            file.complete = sum(rights.count for rights in found) == blocks
+            counted = any(rights.writes < inf for rights in found)
+            file.complete = sum(rights.count for rights in found) == blocks and not counted
         # What comes in answer to a request would be put over what is written meanwhile.
         return file.complete and not self._machine.asking(file.file)

@@ -9,16 +9,16 @@
 - version: counts how often content of a block came home
 
 Both sides:  messages, policies (when to push), predicted (one that learns)
-A node:      node (its machine), files and state (what it knows of a file and of a block), requests
-             (what it asks home for), answers (to what home asks), rights (what may be done before
-             the machine is asked)
-Home:        directory (its machine), records (what it knows), questions (whom a request makes it
-             ask), replies (what the records become by them), actions (what it wants to be done),
-             effects (the loop that has them done)
+A node:      node_machine; node_files and node_blocks (what it knows of a file and of a block),
+             node_requests (what it asks home for), node_answers (to what home asks), node_rights
+             (what may be done before the machine is asked)
+Home:        home_machine; home_records (what it knows), home_questions (whom a request makes it
+             ask), home_transitions (what the records become by the answers), home_actions (what it
+             wants to be done), home_effects (the loop that has them done)
 docs/shares.md tells the whole.
 """
 
-from shares.protocol.actions import (
+from shares.protocol.home_actions import (
     Action,
     Append,
     Ask,
@@ -29,10 +29,11 @@ from shares.protocol.actions import (
     Taken,
     Token,
 )
-from shares.protocol.directory import (
-    Directory,
+from shares.protocol.home_effects import Effects, answer_of_home, perform
+from shares.protocol.home_machine import (
+    HomeMachine,
 )
-from shares.protocol.effects import Effects, answer_of_home, perform
+from shares.protocol.home_records import Record
 from shares.protocol.messages import (
     ATTRIBUTES,
     BLOCK,
@@ -67,9 +68,13 @@ from shares.protocol.messages import (
     filled,
     runs,
 )
-from shares.protocol.node import (
-    Node,
+from shares.protocol.node_blocks import (
+    Block,
 )
+from shares.protocol.node_machine import (
+    NodeMachine,
+)
+from shares.protocol.node_rights import Rights
 from shares.protocol.policies import (
     POLICIES,
     Decision,
@@ -81,11 +86,6 @@ from shares.protocol.policies import (
     WriteUpdate,
 )
 from shares.protocol.predicted import Predicted
-from shares.protocol.records import Record
-from shares.protocol.rights import Rights
-from shares.protocol.state import (
-    Block,
-)
 
 __all__ = [
     "ATTRIBUTES",
@@ -102,7 +102,6 @@ __all__ = [
     "Carrier",
     "Decision",
     "DelayedUpdate",
-    "Directory",
     "Done",
     "Effects",
     "Engage",
@@ -112,14 +111,15 @@ __all__ = [
     "Flush",
     "Future",
     "Granted",
+    "HomeMachine",
     "Invalidate",
     "Invalidated",
     "Keep",
     "Log",
     "Message",
     "Native",
-    "Node",
     "NodeId",
+    "NodeMachine",
     "Opened",
     "Optimal",
     "Own",

@@ -58,7 +58,11 @@ from satchel.errors import IntegrityError
 from satchel.ids import ChunkRef, OperationNumber
 from satchel.settings import SettingsError, load
 from shares.node.codec import decode, encode
+from shares.preload.messages import unpack as preload_request
 from shares.protocol import FileId, Flush, Log
+from shares.session.records import File, Head, Written
+from shares.session.records import pack_all as pack_session
+from shares.session.records import unpack as unpack_session
 from surrogate.settings import SurrogateSettings
 from tests.chunkstore.test_page_changes import GOLDEN as PAGE_CHANGES
 from tests.chunkstore.test_page_changes import SMALL as CHANGED
@@ -140,6 +144,9 @@ SENT = Flush(FileId(7), 3, 2, (3, 4), b"a".ljust(4096, b"\0") + bytes(4096))
 SENT_COMPRESSED = Flush(FileId(7), 3, 1, (3,), b"words\n" * 682 + b"more")
 LOGGED = Log(FileId(7), 3, 1, 904, b"new\0")
 
+SESSION = pack_session([Head(1, b"editor"), File(3, 7, 2, 11, b"notes"), Written(2, 3, 5, b"x")])
+PRELOADED = bytes.fromhex("04" + "00" * 27 + "01000000" + "01000000") + b"a"
+
 PARSERS = [
     Parser("json", loads, (RemoteProtocolError,), b'{"a":[1,2.5,null,"\\ud800x"]}'),
     *(
@@ -170,6 +177,8 @@ PARSERS = [
         encode_responses(RESPONSES),
     ),
     Parser("agent-frames", lambda data: list(FrameReader().feed(data)), (), FRAME.encode()),
+    Parser("session", lambda d: list(unpack_session(d)), (IntegrityError,), SESSION),
+    Parser("preload", preload_request, (IntegrityError,), PRELOADED),
     Parser("client.toml", settings_of(ClientSettings), (SettingsError,), TOML),
     Parser("home.toml", settings_of(HomeSettings), (SettingsError,), b"settle = false\n"),
     Parser("surrogate.toml", settings_of(SurrogateSettings), (SettingsError,), b'name = "a"\n'),

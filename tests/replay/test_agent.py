@@ -466,3 +466,8 @@ def test_a_recipe_may_have_its_own_environment(short_path: Path) -> None:
         seen = short_path / "seen"
         assert eventually(lambda: seen.exists() and "PWD=" in seen.read_text())
         assert "TZ=Europe/Berlin" in seen.read_text().splitlines()
+
+
+def test_a_guest_without_shares_has_no_host_for_them(channel: AgentChannel) -> None:
+    with pytest.raises(AgentFailed, match="no shares"):
+        channel.attach_shares(bytes(16))

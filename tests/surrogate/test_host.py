@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from chunkstore import BlockState, StoreLocked, TableRoot
+from guestfiles import SharesUnserved
 from hypervisor import MachineUnsupported
 from images import ManifestUnsupported
 from replica import (
@@ -22,7 +23,6 @@ from replica import (
     Profile,
     ReplicaState,
     Run,
-    SharesUnserved,
     WrongReplicaState,
     encode_profile,
     encode_working_set,

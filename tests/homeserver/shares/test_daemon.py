@@ -92,7 +92,7 @@ def test_some_files_of_a_share_have_terms_of_their_own(daemon: Daemon) -> None:
     program.json("share", "add", daemon.shared)
     program.json("share", "set", "photos", "--policy", "write-invalidate")
     found = program.json("share", "set", "photos", "--path", "cache/*", "--relaxation", "2")
-    rule = {"glob": "cache/*", "policy": None, "relaxation": 2.0}
+    rule = {"glob": "cache/*", "policy": None, "relaxation": 2.0, "mark": None}
     assert (found["policy"], found["rules"]) == ("write-invalidate", [rule])
     daemon.end()
     daemon.begin()

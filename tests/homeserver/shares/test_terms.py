@@ -22,7 +22,7 @@ from tests.shares.history import INITIAL, Operation, check, check_staleness
 
 GOLDEN = b"""\
 {
-  "version": 2,
+  "version": 3,
   "name": "photos",
   "path": "/srv/photos",
   "policy": "delayed-update",
@@ -32,11 +32,15 @@ GOLDEN = b"""\
     {
       "glob": "cache/*",
       "policy": null,
-      "relaxation": 1.5
+      "relaxation": 1.5,
+      "mark": "private"
     }
   ]
 }
 """
+SECOND = GOLDEN.replace(b'"version": 3', b'"version": 2').replace(
+    b',\n      "mark": "private"', b""
+)
 FIRST = b"""\
 {
   "version": 1,
@@ -47,7 +51,7 @@ FIRST = b"""\
   "log": "async"
 }
 """
-RECORD = ShareRecord("photos", "/srv/photos", rules=(PathRule("cache/*", None, 1.5),))
+RECORD = ShareRecord("photos", "/srv/photos", rules=(PathRule("cache/*", None, 1.5, "private"),))
 
 SECONDS = 4.0
 BOUND = 1.0
@@ -75,17 +79,24 @@ def test_a_description_of_the_first_version_has_no_rules(shelf: ShareShelf) -> N
     assert shelf.get("photos") == ShareRecord("photos", "/srv/photos")
 
 
+def test_a_rule_of_the_second_version_has_no_mark(shelf: ShareShelf) -> None:
+    write(shelf, SECOND)
+    rules = (PathRule("cache/*", None, 1.5),)
+    assert shelf.get("photos") == ShareRecord("photos", "/srv/photos", rules=rules)
+
+
 @pytest.mark.parametrize(
     "data",
     [
         GOLDEN[:-5],
+        GOLDEN.replace(b'"private"', b'"secret"'),
         b"[]",
         GOLDEN.replace(b"1.5", b"-1.5"),
         GOLDEN.replace(b"1.5", b"NaN"),
         GOLDEN.replace(b'"cache/*"', b'"/cache/*"'),
         GOLDEN.replace(b"null", b'"never"'),
         GOLDEN.replace(b'"log": "async",', b""),
-        FIRST.replace(b'"version": 1', b'"version": 2'),
+        FIRST.replace(b'"version": 1', b'"version": 3'),
         FIRST.replace(b'"version": 1', b'"version": true'),
     ],
 )
@@ -96,8 +107,8 @@ def test_a_damaged_description_is_refused(shelf: ShareShelf, data: bytes) -> Non
 
 
 def test_a_newer_description_is_refused(shelf: ShareShelf) -> None:
-    write(shelf, json.dumps({**json.loads(GOLDEN), "version": 3}).encode())
-    with pytest.raises(UnsupportedError, match="version 3"):
+    write(shelf, json.dumps({**json.loads(GOLDEN), "version": 4}).encode())
+    with pytest.raises(UnsupportedError, match="version 4"):
         shelf.get("photos")
 
 

@@ -108,7 +108,7 @@ def test_home_remembers_nothing_of_files_that_all_have_closed(
 ) -> None:
     """It kept a record of each file that was ever opened, until it ended."""
     monkeypatch.setattr("shares.node.uses.IDLE_FILES", 2)
-    monkeypatch.setattr("shares.protocol.directory.RESTING", 20)
+    monkeypatch.setattr("shares.protocol.home_machine.RESTING", 20)
     share = home.add()
     one, two = home.join("one").node, home.join("two").node
     for turn in range(200):

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from shares.home import share_status
-from shares.home.share import MARGIN
+from shares.home.detector import MARGIN
 from shares.node import ROOT, Buffer, Changes, LockKind, Node, content
 from shares.protocol import BLOCK, HOME, Action, FileId
 from tests.shares.home.homes import LEASE, LocalHome, unreached

@@ -192,7 +192,7 @@ class World:
     def mount(self, name: str = "laptop", *, wait: float = 3.0, direct: bool = False) -> Served:
         """direct: not by the link, and as another machine, with a state of its own."""
         path = self.direct if direct else self.link.path
-        state = self.folder / "other" if direct else self.state
+        state = self.folder / "state-of-others" if direct else self.state
         self.served.append(Served(path, self.folder / name, state, wait))
         return self.served[-1]
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""A process that mounts a share whose home is on this machine: SOCKET MOUNTPOINT CACHE WAIT."""
+"""A process that mounts a share of a home on this machine: SOCKET MOUNTPOINT CACHE WAIT LIMIT."""
 
 from __future__ import annotations
 
@@ -19,25 +19,32 @@ SHARE = "files"
 READY = "mounted"
 
 
-def main(socket: str, mountpoint: str, cache: str, wait: str) -> None:
+def main(socket: str, mountpoint: str, cache: str, wait: str, limit: str) -> None:
     logging.basicConfig(level=logging.INFO)
     call = partial(Caller, Path(socket))
     name = Path(mountpoint).name
     about = (call, SHARE, name, Path(mountpoint), Path(cache))
-    mounted = MountedShare(*about, limit=1 << 26, wait=float(wait), ahead=True)
+    mounted = MountedShare(*about, limit=int(limit), wait=float(wait), ahead=True)
     signal.signal(signal.SIGTERM, lambda *_: mounted.stop())
     print(READY, flush=True)
     mounted.run()
 
 
 class MountProcess:
-    """Such a process. say: where it logs"""
+    """Such a process. limit: bytes of its buffer"""
 
-    def __init__(self, socket: Path, mountpoint: Path, cache: Path, wait: float = 20.0) -> None:
+    def __init__(
+        self,
+        socket: Path,
+        mountpoint: Path,
+        cache: Path,
+        wait: float = 20.0,
+        limit: int = 1 << 26,
+    ) -> None:
         self.mountpoint = mountpoint
         mountpoint.mkdir(exist_ok=True)
         self._log = (mountpoint.parent / f"{mountpoint.name}.log").open("ab")
-        arguments = [str(socket), str(mountpoint), str(cache), str(wait)]
+        arguments = [str(socket), str(mountpoint), str(cache), str(wait), str(limit)]
         self.process = subprocess.Popen(
             [sys.executable, "-m", __name__, *arguments],
             stdout=subprocess.PIPE,

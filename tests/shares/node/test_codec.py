@@ -226,6 +226,9 @@ def test_golden_bytes_of_opens_and_closes() -> None:
     hub.written(FILE, lambda _: None)
     hub.close(FILE, lambda _: None)
     assert said == [b'\x40["open", 7, true, false]', b'\x40["written", 7]', b'\x40["close", 7]']
+    opened = codec.encode_result(Opened(ATTRIBUTES, True, 0.0, "optimal", "off", 3, "private"))
+    assert opened.endswith(b'true, 0.0, "optimal", "off", 3, "private"]')
+    assert codec.encode_call("mark", [FILE, "private"]) == b'\x40["mark", 7, "private"]'
     said.clear()
     making = Making(FILE, FileId(3), b"a", 0o644, 1, 2, 9)
     hub.ids(lambda first, count: None)

@@ -114,7 +114,7 @@ class Program:
 def ask(program: str, path: Path) -> list[str]:
     """The words that it says. In a process of its own: Python keeps its lock while it touches what
     is mapped, and home is in the process of the tests."""
-    argv = ["timeout", str(SECONDS), PYTHON, "-c", program, path]
+    argv = ["timeout", str(SECONDS), PYTHON, "-c", program, str(path)]
     return subprocess.run(argv, capture_output=True, text=True, check=True).stdout.split()
 
 

@@ -4,13 +4,13 @@
 
 from __future__ import annotations
 
-from shares.protocol import Ask, Directory, Engaged, FileId, NodeId, Opened
+from shares.protocol import Ask, Engaged, FileId, HomeMachine, NodeId, Opened
 
 FILE = FileId(1)
 ONE, TWO = NodeId(1), NodeId(2)
 
 
-def both_open(directory: Directory) -> None:
+def both_open(directory: HomeMachine) -> None:
     """ONE has opened it, then TWO; ONE has written nothing."""
     (opened,) = directory.open(ONE, FILE, 1, 0.0)
     assert isinstance(opened, Opened)

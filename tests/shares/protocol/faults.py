@@ -32,12 +32,13 @@ class Plan:
 
     log: the log policy. With "sync" nothing may be lost that was written; else what a killed node
     had not given, and what home has refused. files: there from the beginning; makes: how often a
-    program makes one ahead instead of opening one; removes: how often it takes one away that was
-    made. holds: accesses for which a program keeps a file open, on average; closes: how often the
-    file is closed at home after it. attributes: whether block -1 is used like the others. late:
-    whether calls and their answers may be overtaken by messages; ahead: whether content is asked
-    for with opens; cuts: how often a file is cut instead of an access, and with an open. longer:
-    how many of the writes are of block -1 as well. windows, full: as for SimContent
+    program makes one ahead instead of opening one, which is not done with "sync"; removes: how
+    often it takes one away that was made. writes: how many of the accesses. holds: accesses for
+    which a program keeps a file open, on average; closes: how often the file is closed at home
+    after it. attributes: whether block -1 is used like the others. late: whether calls and their
+    answers may be overtaken by messages; ahead: whether content is asked for with opens; cuts: how
+    often a file is cut instead of an access, and with an open. longer: how many of the writes are
+    of block -1 as well. windows, full: as for SimContent
     """
 
     seed: int = 1
@@ -52,6 +53,7 @@ class Plan:
     between: float = 0.4
     lease: float = 0.5
     relaxation: float = 0.0
+    writes: float = 0.5
     holds: float = 8.0
     closes: float = 0.1
     evicts: float = 0.05
@@ -335,14 +337,15 @@ class _Program:
     def act(self, file: FileId) -> None:
         plan, chance = self.plan, self.chance
         number = chance.randrange(ATTRIBUTES if plan.attributes else 0, plan.blocks)
-        if number >= 0 and chance.random() < plan.evicts:
+        pending = self.node.uses[file].pending  # all of such a file stays in the buffer
+        if number >= 0 and not pending and chance.random() < plan.evicts:
             self.node.content.evict(file, number)
         if chance.random() < plan.evicts:
             self.node.content.flush(file)
         if chance.random() < plan.cuts:
             self.cut(file)
             return
-        writes = chance.random() < 0.5
+        writes = chance.random() < plan.writes
         if writes and not self.node.uses[file].writes:
             self.leave(file)
             self.soon()

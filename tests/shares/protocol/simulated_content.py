@@ -18,13 +18,14 @@ from shares.protocol import (
     Carrier,
     Fetch,
     FileId,
+    Flush,
     Granted,
     Invalidate,
     Keep,
     Log,
     Message,
     Native,
-    Node,
+    NodeMachine,
     Own,
     Policy,
     Push,
@@ -91,7 +92,7 @@ class SimContent:
         full: float = 0.0,
     ) -> None:
         """told: the machine has answered that. moved: something has come."""
-        self.machine = Node()
+        self.machine = NodeMachine()
         self.buffer: dict[Place, bytes] = {}
         self.waiting: list[Access] = []
         self.policy = policy()
@@ -445,7 +446,7 @@ class SimContent:
             self.request(Log(file, number, 1, 0, access.value))
         self._push(pushes)
 
-    def _push(self, pushes: list[Push]) -> None:
+    def _push(self, pushes: Iterable[Push | Flush]) -> None:
         """What a write made; and later, by itself, what becomes of it when its blocks are quiet."""
         for push in pushes:
             self.send(push)

@@ -20,9 +20,9 @@ from shares.protocol import (
     HOME,
     Action,
     Carrier,
-    Directory,
     Fetch,
     FileId,
+    HomeMachine,
     Log,
     Message,
     Native,
@@ -75,7 +75,7 @@ class SimHome:
     ) -> None:
         self.world = world
         self.late = late
-        self.directory = Directory()
+        self.directory = HomeMachine()
         self.files: defaultdict[Place, bytes] = defaultdict(lambda: NOTHING)
         self.log: dict[Place, bytes] = {}
         self.messages: Counter[str] = Counter()

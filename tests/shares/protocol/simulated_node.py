@@ -10,12 +10,12 @@ yields until it may go on.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from shares.protocol import Engage, FileId, Message, Node, NodeId, Opened, Policy
+from shares.protocol import Action, Engage, FileId, Message, NodeId, NodeMachine, Opened, Policy
 from tests.shares.protocol.accesses import Access, Cut
 from tests.shares.protocol.simulated_content import Sent, SimContent
 from tests.shares.protocol.simulated_home import Session, SimHome
@@ -94,7 +94,7 @@ class SimNode:
         from when it has begun to bring what it had."""
 
     @property
-    def machine(self) -> Node:
+    def machine(self) -> NodeMachine:
         return self.content.machine
 
     @property
@@ -351,7 +351,10 @@ class SimNode:
         if call.found is None:
             yield lambda: not machine.asking(file) or not self.connected
             if file in expected and not machine.asking(file):
-                self._say_closed(file)
+                session = self.session
+                session.up.send(
+                    lambda: self.home.arrived(session, lambda: self.home.close(session, file))
+                )
         else:
             self._opened(file, call.session, *call.found)
             use.open, use.writes = True, writes
@@ -496,7 +499,17 @@ class SimNode:
 
     def _say_closed(self, file: FileId) -> None:
         session, home = self.session, self.home
-        session.up.send(lambda: home.arrived(session, lambda: home.close(session, file)))
+
+        def closed() -> None:
+            if session is self.content.session:
+                self.machine.closed(file)
+
+        def arrived() -> Iterable[Action]:
+            found = list(home.close(session, file))
+            session.down.send(lambda: self.receive(closed))
+            return found
+
+        session.up.send(lambda: home.arrived(session, arrived))
 
     def leave(self, then: Callable[[], None]) -> None:
         """It ends in an orderly way; no program uses a file any more. What home does not take of

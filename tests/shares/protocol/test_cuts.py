@@ -11,12 +11,12 @@ from shares.protocol import (
     Action,
     Ask,
     Blocks,
-    Directory,
     Done,
     Engage,
     Engaged,
     Fetch,
     Granted,
+    HomeMachine,
     Invalidate,
     Invalidated,
     Keep,
@@ -37,13 +37,13 @@ from shares.protocol import (
 from tests.shares.protocol.both import FILE, ONE, TWO, both_open
 
 
-def opened(directory: Directory, node: NodeId) -> Opened:
+def opened(directory: HomeMachine, node: NodeId) -> Opened:
     (action,) = directory.open(node, FILE, 1, 0.0)
     assert isinstance(action, Opened)
     return action
 
 
-def cut(directory: Directory, block: int) -> list[Action]:
+def cut(directory: HomeMachine, block: int) -> list[Action]:
     return directory.take(FILE, 2, 0.0, block, block)
 
 
@@ -54,7 +54,7 @@ def replied(actions: list[Action]) -> object:
 
 
 def test_a_native_files_user_is_told_what_nobody_wants() -> None:
-    directory = Directory()
+    directory = HomeMachine()
     native = opened(directory, ONE)
     assert native.native
     (asked,) = cut(directory, 3)
@@ -66,7 +66,7 @@ def test_a_native_files_user_is_told_what_nobody_wants() -> None:
 
 def test_with_relaxation_a_cut_waits_for_the_copies_of_who_wants_it_alone() -> None:
     """The other one's grow old from then on. It waited for both."""
-    directory = Directory()
+    directory = HomeMachine()
     both_open(directory)
     directory.open(ONE, FILE, 3, 0.0, 5.0)
     for node in (ONE, TWO):
@@ -83,7 +83,7 @@ def test_with_relaxation_a_cut_waits_for_the_copies_of_who_wants_it_alone() -> N
 
 def test_what_a_lost_node_wrote_behind_a_cut_comes_too_late() -> None:
     """Blocks that nobody had asked for were taken from it under its old grant, after the cut."""
-    directory = Directory()
+    directory = HomeMachine()
     grant = opened(directory, ONE).grant
     directory.lost(ONE, 0.0)
     assert cut(directory, 3) == [Taken(2, FILE)]
@@ -94,7 +94,7 @@ def test_what_a_lost_node_wrote_behind_a_cut_comes_too_late() -> None:
 
 def test_versions_before_a_cut_are_never_given_again() -> None:
     """A copy of before would be taken for the latest by the node that has it."""
-    directory = Directory()
+    directory = HomeMachine()
     grant = opened(directory, ONE).grant
     for turn in range(5):
         directory.request(ONE, Release(FILE, 7, 1, (7,), bytes(BLOCK), grant), turn, 0.0)
@@ -114,7 +114,7 @@ def test_versions_before_a_cut_are_never_given_again() -> None:
 
 
 def test_a_file_that_one_node_alone_has_open_is_native_again_after_a_cut() -> None:
-    directory = Directory()
+    directory = HomeMachine()
     before = opened(directory, ONE).grant
     (asked,) = cut(directory, 3)
     assert isinstance(asked, Ask)
@@ -128,7 +128,7 @@ def test_a_file_that_one_node_alone_has_open_is_native_again_after_a_cut() -> No
 
 def test_what_a_native_node_asks_for_waits_for_its_answer_to_engage() -> None:
     """It was granted as to the native node; with the answer home took the block for a copy."""
-    directory = Directory()
+    directory = HomeMachine()
     opened(directory, ONE)
     (asked,) = directory.request(HOME, Fetch(FILE, ATTRIBUTES, 1, (0,)), 2, 0.0)
     assert isinstance(asked, Ask)
@@ -141,14 +141,14 @@ def test_what_a_native_node_asks_for_waits_for_its_answer_to_engage() -> None:
 
 
 def test_a_file_that_two_nodes_have_open_is_nobodys_after_a_cut() -> None:
-    directory = Directory()
+    directory = HomeMachine()
     both_open(directory)
     assert cut(directory, 3) == [Taken(2, FILE)]
     assert directory.gave(FILE, 2, 0.0) == []
     assert directory.native(FILE) is None
 
 
-def both_open_one_writes(directory: Directory, blocks: int) -> int:
+def both_open_one_writes(directory: HomeMachine, blocks: int) -> int:
     """Both have the file open, ONE owns it all: the grant of that."""
     both_open(directory)
     versions = (0,) * (blocks + 1)
@@ -159,7 +159,7 @@ def both_open_one_writes(directory: Directory, blocks: int) -> int:
     return granted.grant
 
 
-def taken(directory: Directory, actions: list[Action]) -> list[Message]:
+def taken(directory: HomeMachine, actions: list[Action]) -> list[Message]:
     """What the owner was asked, who has written all of it; home has what it wanted then."""
     found: list[Message] = []
     for ask in actions:
@@ -178,7 +178,7 @@ def taken(directory: Directory, actions: list[Action]) -> list[Message]:
 
 def test_a_cut_asks_for_block_1_the_partial_block_and_what_is_cut() -> None:
     """It asked for all of the file."""
-    directory = Directory()
+    directory = HomeMachine()
     both_open_one_writes(directory, 10)
     asked = taken(directory, directory.take(FILE, 2, 0.0, 5, 6))
     assert [(type(ask), *ask.numbers) for ask in asked] == [
@@ -191,7 +191,7 @@ def test_a_cut_asks_for_block_1_the_partial_block_and_what_is_cut() -> None:
 
 
 def test_who_has_had_a_file_cut_owns_where_it_ends() -> None:
-    directory = Directory()
+    directory = HomeMachine()
     both_open_one_writes(directory, 10)
     asks = directory.take(FILE, 2, 0.0, 5, 6, TWO)
     for ask in asks:
@@ -215,7 +215,7 @@ def test_who_has_had_a_file_cut_owns_where_it_ends() -> None:
 
 
 def test_where_a_file_was_cut_is_given_to_nobody_where_another_waits_for_it() -> None:
-    directory = Directory()
+    directory = HomeMachine()
     both_open(directory)
     assert directory.take(FILE, 2, 0.0, 0, 0, TWO) == [Taken(2, FILE)]
     directory.request(ONE, Fetch(FILE, ATTRIBUTES, 2, (0, 0)), 5, 0.0)
@@ -225,7 +225,7 @@ def test_where_a_file_was_cut_is_given_to_nobody_where_another_waits_for_it() ->
 
 
 def test_a_change_of_times_asks_for_block_1() -> None:
-    directory = Directory()
+    directory = HomeMachine()
     both_open_one_writes(directory, 10)
     actions = directory.take(FILE, 2, 0.0)
     (ask,) = [action.message for action in actions if isinstance(action, Ask)]
@@ -237,7 +237,7 @@ def test_a_change_of_times_asks_for_block_1() -> None:
 
 def test_what_a_lost_node_wrote_before_a_cut_is_taken() -> None:
     """Nobody has written there since."""
-    directory = Directory()
+    directory = HomeMachine()
     grant = both_open_one_writes(directory, 10)
     taken(directory, directory.take(FILE, 2, 0.0, 5, 6))
     directory.lost(ONE, 0.0)

@@ -11,13 +11,13 @@ from shares.protocol import (
     Action,
     Ask,
     Blocks,
-    Directory,
     Done,
     Engage,
     Engaged,
     Fetch,
     FileId,
     Granted,
+    HomeMachine,
     Opened,
     Own,
     Push,
@@ -30,8 +30,8 @@ from shares.protocol import (
 from tests.shares.protocol.both import FILE, ONE, TWO, both_open
 
 
-def closed_natively() -> Directory:
-    directory = Directory()
+def closed_natively() -> HomeMachine:
+    directory = HomeMachine()
     (opened,) = directory.open(ONE, FILE, 1, 0.0)
     assert isinstance(opened, Opened)
     assert opened.native
@@ -68,7 +68,7 @@ def test_a_cut_of_a_removed_file_does_not_wait_for_a_lost_node() -> None:
 
 
 def test_what_waits_behind_a_request_for_a_removed_file_is_answered() -> None:
-    directory = Directory()
+    directory = HomeMachine()
     both_open(directory)
     directory.request(ONE, Own(FILE, 0, 1, (0,), True), 3, 0.0)
     recall = asked(directory.request(TWO, Fetch(FILE, 0, 1, (0,)), 4, 0.0))
@@ -95,7 +95,7 @@ def test_an_answer_that_comes_too_late_brings_a_removed_file_not_back() -> None:
 
 def test_of_a_file_that_all_have_closed_nothing_stays_and_its_numbers_only_grow() -> None:
     """Home kept a record of each file that was ever opened."""
-    directory, grants, versions = Directory(), [], []
+    directory, grants, versions = HomeMachine(), [], []
     for _ in range(3):
         (opened,) = directory.open(ONE, FILE, 1, 0.0)
         assert isinstance(opened, Opened)
@@ -123,7 +123,7 @@ def test_of_a_file_that_all_have_closed_nothing_stays_and_its_numbers_only_grow(
 
 
 def test_what_a_lost_node_may_bring_is_known_until_another_has_the_file_alone() -> None:
-    directory = Directory()
+    directory = HomeMachine()
     both_open(directory)
     (reply,) = directory.request(ONE, Own(FILE, 0, 1, (0,), True), 3, 0.0)
     assert isinstance(reply, Reply) and isinstance(reply.message, Granted)
@@ -145,8 +145,8 @@ def test_what_a_lost_node_may_bring_is_known_until_another_has_the_file_alone() 
 def test_of_files_that_rest_where_they_were_alone_the_oldest_are_asked_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("shares.protocol.directory.RESTING", 10)
-    directory = Directory()
+    monkeypatch.setattr("shares.protocol.home_machine.RESTING", 10)
+    directory = HomeMachine()
     for number in range(10_000):
         directory.open(ONE, FileId(number), 1, 0.0)
         for ask in directory.close(ONE, FileId(number), 0.0):

@@ -11,11 +11,11 @@ from shares.protocol import (
     Ask,
     Blocks,
     DelayedUpdate,
-    Directory,
     Engaged,
     Fetch,
     Granted,
-    Node,
+    HomeMachine,
+    NodeMachine,
     Own,
     Push,
     Reply,
@@ -27,7 +27,7 @@ from tests.shares.protocol.both import FILE, ONE, TWO, both_open
 
 def test_an_update_of_before_is_declined_by_who_expects_the_file() -> None:
     """Home counted the node among the sharers no more, and never called the copy back."""
-    node = Node()
+    node = NodeMachine()
     node.expect(FILE, DelayedUpdate())
     (asked,) = node.to_read(FILE, 0, 1, 0.0)
     late = Update(FILE, ATTRIBUTES, 1, (ATTRIBUTES,), bytes(BLOCK), (3,))
@@ -41,7 +41,7 @@ def test_an_update_of_before_is_declined_by_who_expects_the_file() -> None:
 
 def test_what_is_said_to_an_update_of_before_does_not_count() -> None:
     """It was taken for the answer to the one after it: home forgot who had a copy."""
-    directory = Directory()
+    directory = HomeMachine()
     both_open(directory)
 
     def pushed() -> Ask:

@@ -12,7 +12,7 @@ from shares.protocol import (
     Fetch,
     FileId,
     Granted,
-    Node,
+    NodeMachine,
     Own,
     Release,
 )
@@ -22,13 +22,13 @@ COPY = Blocks(FILE, 0, 1, (0,), b"", (5,), (False,))
 GRANT = Granted(FILE, 0, 1, (0,), b"", (5,), (False,), (False,), 7)
 
 
-def opened() -> Node:
-    node = Node()
+def opened() -> NodeMachine:
+    node = NodeMachine()
     node.open(FILE, DelayedUpdate(), False)
     return node
 
 
-def asked(node: Node) -> tuple[Fetch, Own]:
+def asked(node: NodeMachine) -> tuple[Fetch, Own]:
     """To read a block, and then to write it."""
     (fetch,) = node.to_read(FILE, 0, 1, 0.0)
     (own,) = node.to_write(FILE, 0, 1, range(0), 0.0)
@@ -71,7 +71,7 @@ def test_a_grant_that_finds_no_room_is_given_back_when_the_copy_has_come() -> No
 
 def test_what_a_cut_made_the_buffer_drop_is_asked_for_with_its_content() -> None:
     """Home was told a version of what was here no more, sent nothing, and zeros were read."""
-    node = Node()
+    node = NodeMachine()
     node.open(FILE, DelayedUpdate(), True, 0.0, 3)
     (fetch,) = node.to_read(FILE, 0, 1, 0.0)
     node.blocks(fetch, COPY, 0.0)

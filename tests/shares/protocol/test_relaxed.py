@@ -14,7 +14,7 @@ from shares.protocol import (
     Invalidate,
     Keep,
     Native,
-    Node,
+    NodeMachine,
     Own,
     Predicted,
 )
@@ -96,7 +96,7 @@ def test_what_nobody_writes_any_more_is_shared_again() -> None:
 
 def test_an_old_copy_is_not_what_a_native_file_is_written_on() -> None:
     """A write to a part of it would bring back what somebody else had overwritten."""
-    node = Node()
+    node = NodeMachine()
     node.open(FILE, DelayedUpdate(), False, 5.0)
     node.heard(0.0)
     (fetch,) = node.to_read(FILE, 0, 1, 0.0)
@@ -124,7 +124,7 @@ def test_who_reads_without_relaxation_is_lent_nothing() -> None:
 
 def test_what_may_be_pushed_is_not_written_without_asking() -> None:
     """Rights were without an end under relaxation, from when nothing was pushed then."""
-    node = Node()
+    node = NodeMachine()
     node.open(FILE, Predicted(), False, 5.0)
     node.heard(0.0)
     (own,) = node.to_write(FILE, 0, 2, range(2), 0.0)

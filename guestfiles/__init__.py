@@ -1,0 +1,58 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""The files that guests have below /satchel: what they ask, and who does it for all replicas.
+
+- line: the host's end of a guest's port for its shares
+- share host: answers for the shares of guests, wherever their machine runs
+- call: what a guest's kernel asks of its shares, with the operation in which it asked
+- digest: what a request is at every replica of a service
+- keeper: has each call of a service done once, for all its replicas
+- performer: the one session by which a keeper has calls done
+- record: the calls that were done, with their replies, for as long as the operations are logged
+- distant keeper: the way from a guest at a surrogate to home's keeper
+
+docs/shares.md, Replicas. Modules: kernel (requests of a guest's kernel, checked), digests, line,
+counts (how often a guest asked the same), calls (the calls of one guest), host (who answers for a
+guest, and how long), keeper, performer, record, messages (what a surrogate and home's keeper say
+to each other), distant.
+"""
+
+from guestfiles import messages
+from guestfiles.calls import Answered, Call, CallHost, Keeper
+from guestfiles.counts import CallName
+from guestfiles.distant import DistantKeeper
+from guestfiles.host import (
+    GuestOperations,
+    GuestShares,
+    MemberHost,
+    Served,
+    ShareHost,
+    SharesBusy,
+    SharesUnserved,
+)
+from guestfiles.keeper import CallKeeper
+from guestfiles.kernel import ShareMessageInvalid
+from guestfiles.line import SharesGone, SharesLine
+from guestfiles.record import CallRecord
+
+__all__ = [
+    "Answered",
+    "Call",
+    "CallHost",
+    "CallKeeper",
+    "CallName",
+    "CallRecord",
+    "DistantKeeper",
+    "GuestOperations",
+    "GuestShares",
+    "Keeper",
+    "MemberHost",
+    "Served",
+    "ShareHost",
+    "ShareMessageInvalid",
+    "SharesBusy",
+    "SharesGone",
+    "SharesLine",
+    "SharesUnserved",
+    "messages",
+]

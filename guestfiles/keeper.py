@@ -1,0 +1,412 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""The keeper of one service: each call of its guests is done here once, and its reply recorded.
+
+Replicas ask in any order and at any time. The first that asks a call has it done, the others get
+the reply. Home's own replica decides what an operation consists of: when it has finished one, a
+call of it that nobody has made is of a replica that has parted from it, and fails.
+"""
+
+from __future__ import annotations
+
+import errno
+import functools
+import logging
+import os
+import socket
+import struct
+import threading
+from collections import Counter
+from collections.abc import Callable
+
+from guestfiles.calls import Answered, Call, Keeper
+from guestfiles.counts import CallName
+from guestfiles.digests import RELEASING, changes
+from guestfiles.host import Served
+from guestfiles.kernel import IN_HEADER, OUT_HEADER, SILENT, Opcode, Request, error_reply
+from guestfiles.messages import Done
+from guestfiles.performer import Performer
+from guestfiles.record import CallRecord
+from satchel.errors import SatchelError
+
+logger = logging.getLogger(__name__)
+
+INIT_SECONDS = 30.0
+"""How long a session may take to answer FUSE_INIT."""
+
+TOLD_OPERATIONS = 64
+"""How many operations ahead of what a replica asks it is told what home's has asked."""
+
+TOLD_BYTES = 256 << 10
+"""What is told of one operation at most. The rest is asked for."""
+
+ASKED_BYTES = 1 << 30
+"""Of an operation, of requests and what they may be answered, that surrogates may ask before home's
+replica does: a stranger does not fill home's disk."""
+
+BEHIND = 4096
+"""Operations that a replica may be behind the log's beginning and still find its calls."""
+
+_BY_HANDLE = 1 << 6
+"""Of a SETATTR: it says the handle."""
+
+_OPENING = (Opcode.OPEN, Opcode.OPENDIR)
+
+
+class CallKeeper:
+    """See the module. Thread-safe."""
+
+    def __init__(
+        self,
+        service: str,
+        record: CallRecord,
+        serve: Callable[[socket.socket], Served],
+        last_logged: Callable[[], int],
+    ) -> None:
+        """Takes over the record. serve: as ShareHost.serve, for one session of the service, which
+        there is while anybody asks."""
+        self._service = service
+        self._record = record
+        self._serve = serve
+        self._last_logged = last_logged
+        self._life = threading.Lock()  # of the session; its beginning and end take a while
+        self._lines: set[_Line] = set()
+        self._performer: Performer | None = None
+        self._first: tuple[bytes, bytes] | None = None  # FUSE_INIT and its reply
+        self._lock = threading.Lock()  # of what follows
+        self._cut = self._unlogged = 0
+        self._under_way: dict[CallName, list[Answered]] = {}
+        self._numbers: dict[CallName, int] = {}
+        self._ahead: list[tuple[_Line, CallName, Request, Answered]] = []
+        self._asked_bytes: Counter[int] = Counter()  # by operation
+
+    def at_home(self) -> Keeper:
+        """For home's own replica: what it has finished is over, and it may change the share between
+        operations."""
+        return _Line(self, trusted=True, earlier=self._record.finished)
+
+    def elsewhere(self, tell: Callable[[list[Done]], None] = lambda done: None) -> Keeper:
+        """For a replica at a surrogate. tell: given, before it asks, what home's replica has asked;
+        never waits."""
+        return _Line(self, trusted=False, earlier=0, tell=tell)
+
+    def copy(self) -> Keeper:
+        """For a copy of a replica, which executes operations once more and must not touch anything:
+        it is given what was done."""
+        return _Line(self, trusted=False, earlier=0, copy=True)
+
+    def logged(self) -> None:
+        """The log has more operations: what surrogates ask in them is done."""
+        with self._lock:
+            last = self._last_logged()
+            ready = [asked for asked in self._ahead if asked[1].operation <= last]
+            self._ahead = [asked for asked in self._ahead if asked[1].operation > last]
+        for asked in ready:
+            self.once(*asked)
+
+    def cut(self, operation: int) -> None:
+        """The log has operations up to that one no more. What the log had before that is kept, and
+        what replicas that are behind have not asked for."""
+        with self._lock:
+            before, self._unlogged = self._unlogged, max(self._unlogged, operation)
+            behind = [line.asked - 1 for line in tuple(self._lines) if not line.trusted]
+            self._cut = max(self._cut, min([before, *behind]), before - BEHIND)
+            cut = self._cut
+        self._record.cut(cut)
+
+    def close(self) -> None:
+        """End the session; the record is durable on return."""
+        with self._life:
+            self._lines.clear()
+            self._end()
+        self._record.close()
+
+    def begin(self, line: _Line, request: Request) -> bytes:
+        """FUSE_INIT: the same words have the same reply. Home's guest says which they are, also
+        where a stranger has said others before."""
+        body = request.message[IN_HEADER.size :]
+        with self._life:
+            self._lines.add(line)
+            if line.trusted and self._first is not None and self._first[0] != body:
+                logger.warning("the shares of %s were begun in other words", self._service)
+                self._end()
+            if self._performer is None:
+                try:
+                    self._performer = Performer(self._serve)
+                except (SatchelError, OSError) as error:
+                    logger.warning("the shares of %s: %s", self._service, error)
+                    return error_reply(0, errno.EIO)
+            if self._first is None:
+                self._first = body, _wait_for(self._performer, request)
+            if self._first[0] != body:
+                return error_reply(0, errno.EPROTO)
+            return self._first[1]
+
+    def leave(self, line: _Line) -> None:
+        """The session ends with the last one who asks."""
+        with self._lock:
+            self._ahead = [waiting for waiting in self._ahead if waiting[0] is not line]
+        with self._life:
+            self._lines.discard(line)
+            if not self._lines:
+                self._end()
+
+    def finished(self, operation: int) -> None:
+        try:
+            self._record.finish(operation)
+        except OSError as error:
+            logger.error("the record of calls of %s: %s", self._service, error)
+        with self._lock:
+            for number in [number for number in self._asked_bytes if number <= operation]:
+                del self._asked_bytes[number]
+        for line in tuple(self._lines):
+            line.send_ahead()
+
+    def ahead_of(self, asked: int, told: int) -> tuple[int, list[Done]]:
+        """What a replica that asks in that operation is going to ask, as far as home's has asked it
+        and nothing was told of: up to which operation that is, and the calls."""
+        last = min(self._record.finished, asked + TOLD_OPERATIONS)
+        done: list[Done] = []
+        for operation in range(max(asked, told + 1), last + 1):
+            size = 0
+            for name in self._record.of(operation, TOLD_BYTES):
+                reply = self._found(name)
+                if reply is not None and (size := size + len(reply)) <= TOLD_BYTES:
+                    done.append(Done(name, reply))
+        return max(last, told), done
+
+    def perform(self, request: Request, answered: Answered) -> int:
+        """Have it done, whether it was or not, and record nothing."""
+        performer = self._performer
+        if performer is None:
+            answered(error_reply(0, errno.EIO))
+            return 0
+        return performer.perform(request, answered)
+
+    def once(self, line: _Line, name: CallName, request: Request, answered: Answered) -> None:
+        """Have a call of an operation done, unless it was. What a surrogate asks waits until the
+        operation is logged: one that is lost with its client has changed nothing."""
+        with self._lock:
+            if not line.trusted and name.operation > self._last_logged():
+                self._ahead.append((line, name, request, answered))
+                return
+            reply = self._found(name)
+            if reply is None and name in self._under_way:
+                self._under_way[name].append(answered)
+                return
+            if reply is None and (why := self._refused(line, name)):
+                logger.warning("%s, operation %d: %s", self._service, name.operation, why)
+                reply = error_reply(0, errno.EIO)
+            if reply is None:
+                self._under_way[name] = [answered]
+                if not line.trusted:
+                    self._asked_bytes[name.operation] += request.cost
+        if reply is not None:
+            answered(reply)
+            return
+        number = self.perform(request, functools.partial(self._done, name, request))
+        with self._lock:
+            if name in self._under_way:
+                self._numbers[name] = number
+
+    def interrupt(self, name: CallName) -> None:
+        with self._lock:
+            number = self._numbers.get(name)
+        performer = self._performer
+        if number and performer:
+            performer.interrupt(number)
+
+    def _found(self, name: CallName) -> bytes | None:
+        try:
+            return self._record.find(name)
+        except (SatchelError, OSError) as error:
+            logger.error("the record of calls of %s: %s", self._service, error)
+            return error_reply(0, errno.EIO)
+
+    def _refused(self, line: _Line, name: CallName) -> str:
+        """Why a call that was not done is not done now; empty: it is."""
+        finished = line.earlier if line.trusted else self._record.finished
+        if name.operation <= max(finished, self._cut):
+            return "a replica asks what no other one has asked in it"
+        if line.copy:
+            return "a copy asks what nobody has asked"
+        if not line.trusted and self._asked_bytes[name.operation] > ASKED_BYTES:
+            return "surrogates ask more than they may before home's replica does"
+        if self._performer is None:
+            return "it is asked before the session has begun, or after its end"
+        return ""
+
+    def _done(self, name: CallName, request: Request, reply: bytes) -> None:
+        """What is in the record is not done again. So what was written is at home before: a session
+        that ends with this process takes its node's copies along."""
+        performer = self._performer
+        handle = _written(request)
+        if performer is None or handle is None or OUT_HEADER.unpack_from(reply)[1]:
+            self._add(name, reply, durable=_lasting(request))
+            return
+        sync = _request(Opcode.FSYNC, request, struct.pack("<QII", handle, 0, 0))
+        performer.perform(sync, lambda synced: self._synced(name, reply, synced), follows=True)
+
+    def _synced(self, name: CallName, reply: bytes, synced: bytes) -> None:
+        _, error, _ = OUT_HEADER.unpack_from(synced)
+        self._add(name, error_reply(0, -error) if error else reply, durable=True)
+
+    def _add(self, name: CallName, reply: bytes, *, durable: bool) -> None:
+        try:
+            self._record.add(name, reply, durable=durable)
+        except OSError as error:
+            logger.error("the record of calls of %s: %s", self._service, error)
+            reply = error_reply(0, errno.EIO)
+        with self._lock:
+            waiting = self._under_way.pop(name, [])
+            self._numbers.pop(name, None)
+        for answered in waiting:
+            answered(reply)
+
+    def _end(self) -> None:
+        """With `_life` held."""
+        performer, self._performer = self._performer, None
+        self._first = None
+        if performer:
+            performer.close()
+        with self._lock:
+            self._under_way.clear()
+            self._numbers.clear()
+
+
+class _Line:
+    """One replica. See Keeper."""
+
+    def __init__(
+        self,
+        keeper: CallKeeper,
+        *,
+        trusted: bool,
+        earlier: int,
+        copy: bool = False,
+        tell: Callable[[list[Done]], None] = lambda done: None,
+    ) -> None:
+        """copy: has nothing done. tell: as for CallKeeper.elsewhere. earlier: what this replica may
+        have executed in an earlier life: whatever is not in the record of that was not asked
+        then."""
+        self.trusted = trusted
+        self.copy = copy
+        self.earlier = earlier
+        self._keeper = keeper
+        self._tell = tell
+        self._lock = threading.Lock()
+        self.asked = self._told = 0
+        self._open: Counter[int] = Counter()
+
+    def ask(self, call: Call, answered: Answered) -> None:
+        request = call.request
+        if code := request.refusal():
+            answered(error_reply(0, code))
+        elif request.opcode == Opcode.INIT:
+            answered(self._keeper.begin(self, request))
+        elif request.opcode in SILENT or request.opcode == Opcode.DESTROY:
+            answered(error_reply(0, 0))
+        elif request.opcode in RELEASING:
+            self._release(request, answered)
+        elif call.name:
+            self._keeper.once(self, call.name, request, answered)
+            if not self.trusted:
+                self.asked = max(self.asked, call.name.operation)
+                self.send_ahead()
+        else:
+            self._at_once(request, answered)
+
+    def send_ahead(self) -> None:
+        """Tell the replica what it is going to ask."""
+        if self.trusted or not self.asked:
+            return
+        with self._lock:  # what is told is told in order
+            self._told, done = self._keeper.ahead_of(self.asked, self._told)
+            if done:
+                self._tell(done)
+
+    def interrupt(self, call: Call) -> None:
+        if call.name and self.trusted:  # all are interrupted, or none
+            self._keeper.interrupt(call.name)
+
+    def finished(self, operation: int) -> None:
+        if self.trusted:
+            self._keeper.finished(operation)
+
+    def close(self) -> None:
+        self._keeper.leave(self)
+
+    def _at_once(self, request: Request, answered: Answered) -> None:
+        """What is part of no operation has no name that replicas share: reads are done for each of
+        them, changes for home's alone."""
+        if self.trusted:
+            self._keeper.perform(request, answered)
+        elif changes(request):
+            answered(error_reply(0, errno.EROFS))
+        elif request.opcode == Opcode.FLUSH:
+            answered(error_reply(0, 0))  # it would give up home's locks
+        elif request.opcode in _OPENING:
+            self._keeper.perform(request, functools.partial(self._opened, answered))
+        else:
+            self._keeper.perform(request, answered)
+
+    def _opened(self, answered: Answered, reply: bytes) -> None:
+        _, error, _ = OUT_HEADER.unpack_from(reply)
+        if not error:
+            with self._lock:
+                self._open[_handle(reply[OUT_HEADER.size :])] += 1
+        answered(reply)
+
+    def _release(self, request: Request, answered: Answered) -> None:
+        """A handle that was opened once for all is given up once: by home's replica."""
+        handle = _handle(request.message[IN_HEADER.size :])
+        with self._lock:
+            mine = self._open[handle] > 0
+            self._open[handle] -= mine
+            self._open += Counter()  # without those that are zero
+        if self.trusted or mine:
+            self._keeper.perform(request, lambda reply: None)
+        answered(error_reply(0, 0))
+
+
+def _handle(body: bytes | memoryview) -> int:
+    """What both fuse_open_out and fuse_release_in begin with."""
+    return int(struct.unpack_from("<Q", body)[0])
+
+
+def _written(request: Request) -> int | None:
+    """The handle through which a request writes to a file that is open; None where it does not."""
+    body = memoryview(request.message)[IN_HEADER.size :]
+    if request.opcode == Opcode.WRITE:
+        return _handle(body)
+    if request.opcode == Opcode.SETATTR:
+        valid, _, handle = struct.unpack_from("<IIQ", body)
+        return int(handle) if valid & _BY_HANDLE else None
+    return None
+
+
+def _lasting(request: Request) -> bool:
+    """Whether it must not be done twice after a power cut. An open alone may be."""
+    if request.opcode == Opcode.OPEN:
+        (flags,) = struct.unpack_from("<I", request.message, IN_HEADER.size)
+        return bool(flags & os.O_TRUNC)
+    return changes(request)
+
+
+def _request(opcode: Opcode, of: Request, body: bytes) -> Request:
+    """Another request about the same file."""
+    _, _, _, *rest = IN_HEADER.unpack_from(of.message)
+    header = IN_HEADER.pack(IN_HEADER.size + len(body), opcode, 0, *rest)
+    return Request(opcode, 0, header + body)
+
+
+def _wait_for(performer: Performer, request: Request) -> bytes:
+    found: list[bytes] = []
+    done = threading.Event()
+
+    def answered(reply: bytes) -> None:
+        found.append(reply)
+        done.set()
+
+    performer.perform(request, answered)
+    return found[0] if done.wait(INIT_SECONDS) else error_reply(0, errno.EIO)

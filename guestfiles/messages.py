@@ -1,0 +1,135 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a surrogate says to home's keeper, as bytes. docs/formats/call-messages.md.
+
+hello      JSON: version, replica, conversation, received; in return received, or refused
+asked      kind (4), count (4), operation (8), FUSE request; the reply is one of FUSE, number 0
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from guestfiles.calls import Call
+from guestfiles.counts import CallName
+from guestfiles.digests import call_digest
+from guestfiles.kernel import MESSAGE_LIMIT, OUT_HEADER, Request, ShareMessageInvalid
+from satchel.errors import IntegrityError
+from satchel.names import check_name
+
+VERSION = 2
+
+COUNT_LIMIT = 1 << 31
+
+_HEAD = struct.Struct("<IIQ")
+_ASKED = 1
+_DONE = struct.Struct("<QII32s")
+
+
+@dataclass(frozen=True)
+class CallHello:
+    """A surrogate's hello. conversation: a word for it; received: frames it has taken in it."""
+
+    replica: str
+    conversation: str
+    received: int
+
+    def pack(self) -> bytes:
+        return json.dumps({"version": VERSION, **asdict(self)}).encode()
+
+    @classmethod
+    def unpack(cls, hello: bytes) -> CallHello:
+        """Raises IntegrityError, BadName."""
+        values = _object(hello)
+        version = values.pop("version", None)
+        types = {"replica": str, "conversation": str, "received": int}
+        if version != VERSION or {key: type(value) for key, value in values.items()} != types:
+            raise IntegrityError("a hello is none", why=f"it is of version {str(version)[:20]}")
+        made = cls(**values)
+        check_name(made.replica, "replica")
+        check_name(made.conversation, "conversation")
+        if not 0 <= made.received < 1 << 63:
+            raise IntegrityError("a hello is none", why="it has taken a number of frames")
+        return made
+
+
+def welcome(received: int) -> bytes:
+    """Home's hello. received: frames that it has taken in the conversation."""
+    return json.dumps({"received": received}).encode()
+
+
+def refusal(why: str) -> bytes:
+    """Home's hello to a conversation that it does not go on with."""
+    return json.dumps({"refused": why[:200]}).encode()
+
+
+def welcomed(hello: bytes) -> int:
+    """What `welcome` was given. Raises IntegrityError where it was refused, or is no hello."""
+    received = _object(hello).get("received")
+    if type(received) is not int or not 0 <= received < 1 << 63:
+        why = str(_object(hello).get("refused", ""))[:200]
+        raise IntegrityError("home does not go on with the calls of a guest", why=why)
+    return received
+
+
+def encode_call(call: Call) -> bytes:
+    operation, count = (call.name.operation, call.name.count) if call.name else (0, 0)
+    return _HEAD.pack(_ASKED, count, operation) + call.request.message
+
+
+def decode_call(payload: bytes) -> Call:
+    """Raises ShareMessageInvalid."""
+    if not _HEAD.size <= len(payload) <= _HEAD.size + MESSAGE_LIMIT:
+        raise ShareMessageInvalid(f"a call has {len(payload)} bytes")
+    kind, count, operation = _HEAD.unpack_from(payload)
+    if kind != _ASKED or count >= COUNT_LIMIT:
+        raise ShareMessageInvalid(f"a call is of kind {kind} and has the count {count}")
+    request = Request.parse(payload[_HEAD.size :])
+    named = operation and not request.refusal()
+    return Call(request, CallName(operation, count, call_digest(request)) if named else None)
+
+
+@dataclass(frozen=True)
+class Done:
+    """A call that was done, and the reply."""
+
+    name: CallName
+    reply: bytes
+
+
+def encode_done(calls: Sequence[Done]) -> bytes:
+    return b"".join(
+        _DONE.pack(call.name.operation, call.name.count, len(call.reply), call.name.digest)
+        + call.reply
+        for call in calls
+    )
+
+
+def decode_done(payload: bytes) -> list[Done]:
+    """Raises ShareMessageInvalid."""
+    found, at = [], 0
+    while at < len(payload):
+        if len(payload) - at < _DONE.size:
+            raise ShareMessageInvalid("what home has done ends early")
+        operation, count, length, digest = _DONE.unpack_from(payload, at)
+        at += _DONE.size
+        reply = payload[at : at + length]
+        if not OUT_HEADER.size <= length <= MESSAGE_LIMIT or len(reply) < length:
+            raise ShareMessageInvalid(f"what home has done has a reply of {length} bytes")
+        found.append(Done(CallName(operation, count, digest), reply))
+        at += length
+    return found
+
+
+def _object(data: bytes) -> dict[str, Any]:
+    try:
+        values = json.loads(data)
+    except ValueError as error:
+        raise IntegrityError("a hello is none", why=str(error)) from error
+    if not isinstance(values, dict):
+        raise IntegrityError("a hello is none", why="it is no object")
+    return values

@@ -1,0 +1,122 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""The one FUSE session of a service, by which the calls of all its replicas are done.
+
+To the session this is a kernel that mounts: it numbers requests anew and gives the replies back to
+whoever asked.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import logging
+import queue
+import socket
+import struct
+import threading
+from collections.abc import Callable
+
+from guestfiles.host import Served
+from guestfiles.kernel import IN_HEADER, INTERRUPT_BIT, OUT_HEADER, Opcode, Request
+from guestfiles.line import Pieces
+
+logger = logging.getLogger(__name__)
+
+CLOSE_SECONDS = 20.0
+"""How long `close` waits for what is under way. Who waits for a lock is not waited for."""
+
+_LOCK_WAITS = (Opcode.SETLKW,)
+
+
+class Performer:
+    """See the module. Thread-safe."""
+
+    def __init__(self, serve: Callable[[socket.socket], Served]) -> None:
+        """serve: as ShareHost.serve. Raises what it does."""
+        self._near, self._far = socket.socketpair()
+        try:
+            self._served = serve(self._far)
+        except BaseException:
+            self._near.close()
+            self._far.close()
+            raise
+        self._numbers = itertools.count(2, 2)
+        self._changed = threading.Condition()
+        self._under_way: dict[int, tuple[int, Callable[[bytes], None]]] = {}
+        self._closing = False
+        self._requests: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._threads = [
+            threading.Thread(target=work, name=f"perform {end}", daemon=True)
+            for end, work in (("in", self._receive), ("out", self._send))
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def perform(
+        self, request: Request, answered: Callable[[bytes], None], *, follows: bool = False
+    ) -> int:
+        """Have it done. answered: is given the reply, with the number 0, on one thread for all; it
+        is not called when `close` comes first. follows: it belongs to a request whose reply has
+        just been given, and is done even when `close` waits. Returns what `interrupt` is given."""
+        with self._changed:
+            number = next(self._numbers)
+            if self._closing and not follows:
+                return number
+            self._under_way[number] = request.opcode, answered
+        length, opcode, _, *rest = IN_HEADER.unpack_from(request.message)
+        header = IN_HEADER.pack(length, opcode, number, *rest)
+        self._requests.put(header + request.message[IN_HEADER.size :])
+        return number
+
+    def interrupt(self, number: int) -> None:
+        """Who waits for that reply does not want to wait any longer."""
+        with self._changed:
+            if number not in self._under_way:
+                return
+        size = IN_HEADER.size + 8
+        header = IN_HEADER.pack(size, Opcode.INTERRUPT, number | INTERRUPT_BIT, 0, 0, 0, 0, 0)
+        self._requests.put(header + struct.pack("<Q", number))
+
+    def close(self) -> None:
+        """Returns when nothing is done any more; the replies to what was done have been given."""
+        with self._changed:
+            self._closing = True
+            if not self._changed.wait_for(self._settled, CLOSE_SECONDS):
+                logger.warning("calls of a guest end without an answer")
+            self._under_way.clear()
+        self._requests.put(None)
+        self._served.close()
+        for end in (self._near, self._far):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+        for thread in self._threads:
+            thread.join()
+        self._near.close()
+        self._far.close()
+
+    def _settled(self) -> bool:
+        return all(opcode in _LOCK_WAITS for opcode, _ in self._under_way.values())
+
+    def _send(self) -> None:
+        with contextlib.suppress(OSError):
+            while (message := self._requests.get()) is not None:
+                self._near.sendall(message)
+
+    def _receive(self) -> None:
+        stream = Pieces(self._near)
+        with contextlib.suppress(OSError, EOFError):
+            while True:
+                length, error, number = OUT_HEADER.unpack(stream.take(OUT_HEADER.size))
+                body = stream.take(length - OUT_HEADER.size)
+                with self._changed:
+                    found = self._under_way.get(number)
+                if found is None:
+                    continue
+                try:
+                    found[1](OUT_HEADER.pack(length, error, 0) + body)
+                except Exception:
+                    logger.exception("a call of a guest")
+                with self._changed:
+                    self._under_way.pop(number, None)
+                    self._changed.notify_all()

@@ -1,0 +1,135 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""The socket of one service at which replicas at surrogates reach its keeper.
+
+A client lends it to a surrogate, and no other service's: who reaches it may do what a guest of that
+service may, and nothing else. A surrogate is a stranger, so all that it says is checked.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+from guestfiles import CallKeeper, Keeper
+from guestfiles.messages import CallHello, decode_call, encode_done, refusal, welcome
+from satchel.backlog import Backlog
+from satchel.errors import SatchelError
+from wire import Duplex, Listener, Reply
+
+logger = logging.getLogger(__name__)
+
+CONVERSATIONS = 16
+"""Replicas that may ask at once."""
+
+GONE_SECONDS = 120.0
+"""For how long a replica that is not connected is waited for. After that it begins anew, and asks
+again what it has no answer to."""
+
+UNDER_WAY = 4096
+"""Calls of one replica that may have no answer yet."""
+
+UNDER_WAY_BYTES = 64 << 20
+"""Bytes of these and of their replies: what is asked in an operation that is not logged is kept."""
+
+_LOOK_SECONDS = 10.0
+
+
+@dataclass
+class _Guest:
+    """One replica. silent: how often it was looked at without a connection."""
+
+    conversation: str
+    keeper: Keeper
+    duplex: Duplex
+    backlog: Backlog
+    silent: int = 0
+
+
+class CallDoor:
+    """See the module. Thread-safe."""
+
+    def __init__(self, path: Path, keeper: CallKeeper) -> None:
+        """Listen. The keeper stays the caller's. Raises what Listener does."""
+        self._keeper = keeper
+        self._lock = threading.Lock()
+        self._guests: dict[str, _Guest] = {}  # by conversation, the oldest first
+        self._closing = threading.Event()
+        self._listener = Listener(path, self._welcome)
+        self._thread = threading.Thread(target=self._look, name=f"at {path.name}", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """End every conversation."""
+        self._closing.set()
+        self._thread.join()
+        self._listener.close()
+        with self._lock:
+            guests, self._guests = list(self._guests.values()), {}
+        for guest in guests:
+            self._end(guest, "home is being stopped")
+
+    def _welcome(self, hello: bytes) -> tuple[bytes, Duplex | None, int]:
+        try:
+            said = CallHello.unpack(hello)
+        except SatchelError as error:
+            return refusal(str(error)), None, 0
+        surplus = None
+        with self._lock:
+            if self._closing.is_set():
+                return refusal("home is being stopped"), None, 0
+            guest = self._guests.get(said.conversation)
+            if guest is None and said.received:
+                return refusal("home does not know this conversation"), None, 0
+            if guest is None:
+                guest = self._guests[said.conversation] = self._begin(said)
+                if len(self._guests) > CONVERSATIONS:
+                    surplus = self._guests.pop(next(iter(self._guests)))
+        if surplus:
+            self._end(surplus, "too many replicas ask")
+        return welcome(guest.duplex.pause()), guest.duplex, said.received
+
+    def _begin(self, said: CallHello) -> _Guest:
+        duplex = Duplex(said.replica, lambda payload, reply: self._arrived(guest, payload, reply))
+        keeper = self._keeper.elsewhere(lambda done: duplex.post(encode_done(done)))
+        backlog = Backlog(UNDER_WAY, UNDER_WAY_BYTES)
+        guest = _Guest(said.conversation, keeper, duplex, backlog)
+        return guest
+
+    def _arrived(self, guest: _Guest, payload: bytes, reply: Reply | None) -> None:
+        """Raises SatchelError for what is no message; the other side is told."""
+        call = decode_call(payload)
+        if reply:
+            cost = call.request.cost
+            if not guest.backlog.asked(cost):
+                guest.duplex.end("it asks too much at once")
+                return
+            guest.keeper.ask(call, functools.partial(self._answered, guest, reply, cost))
+
+    @staticmethod
+    def _answered(guest: _Guest, reply: Reply, cost: int, answer: bytes) -> None:
+        guest.backlog.answered(cost)
+        reply(answer)
+
+    def _look(self) -> None:
+        """Give up those that do not come back."""
+        while not self._closing.wait(_LOOK_SECONDS):
+            with self._lock:
+                for guest in self._guests.values():
+                    guest.silent = 0 if guest.duplex.connected else guest.silent + 1
+                gone = [
+                    guest
+                    for guest in self._guests.values()
+                    if guest.silent * _LOOK_SECONDS > GONE_SECONDS or guest.duplex.ended
+                ]
+                for guest in gone:
+                    del self._guests[guest.conversation]
+            for guest in gone:
+                self._end(guest, "nothing is heard of it")
+
+    def _end(self, guest: _Guest, why: str) -> None:
+        guest.duplex.end(why)
+        guest.keeper.close()

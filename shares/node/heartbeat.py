@@ -1,0 +1,77 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""A node's heartbeats: home hears that it is there, and how long strong copies are good follows."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from functools import partial
+from math import inf
+
+from shares.node import clock
+from shares.node.content import Content
+from shares.node.hub import Hub, Lease
+from shares.node.losses import Losses
+from shares.node.names import Names
+
+FIRST_LEASE = 3.0
+"""Seconds, until home has told."""
+
+SHORTEST = 0.1
+"""Seconds of relaxation for which heartbeats are still made more frequent."""
+
+
+class Heartbeat:
+    """Of one node. hub: home at the moment. `run` is one thread's; the rest is thread-safe."""
+
+    def __init__(
+        self, hub: Callable[[], Hub], content: Content, names: Names, losses: Losses
+    ) -> None:
+        self._hub = hub
+        self._content, self._names, self._losses = content, names, losses
+        self._relaxation = inf
+        self._lease: tuple[Hub, float] | None = None  # which has told it; seconds
+        self._beats: Hub | None = None  # which has not answered yet
+
+    def relaxed(self, seconds: float) -> None:
+        """Copies that may be so old count by heartbeats."""
+        self._relaxation = max(seconds, SHORTEST)
+
+    def run(self, ended: threading.Event) -> None:
+        """Beat until then."""
+        while True:
+            self.beat()
+            self._content.look_at_pages()
+            lease = self._lease[1] if self._lease else FIRST_LEASE
+            if ended.wait(min(lease, self._relaxation) / 3):
+                return
+
+    def beat(self) -> None:
+        """Behind content that is on its way it may take longer than a lease until home answers: a
+        ping tells whether home hears this node, and nothing else."""
+        hub = self._hub()
+        if self._lease is not None and self._lease[0] is hub:
+            hub.ping(partial(self._pinged, hub, clock.now() + self._lease[1]))
+        if self._beats is hub:
+            return
+        self._content.collect()
+        self._beats = hub
+        sent, mark = clock.now(), self._content.beating()
+        hub.beat(self._losses.latest, partial(self._beaten, hub, sent, mark))
+
+    def _pinged(self, hub: Hub, until: float) -> None:
+        if self._content.leased(hub, until):
+            self._names.leased(until)
+
+    def _beaten(self, hub: Hub, sent: float, mark: int, lease: Lease | None) -> None:
+        if self._beats is hub:
+            self._beats = None
+        if lease is None:
+            return
+        until = sent + lease.seconds
+        self._content.heard(sent)
+        if self._content.leased(hub, until, mark):
+            self._lease = hub, lease.seconds
+            self._names.leased(until)
+        self._losses.heard(lease.taken_over)

@@ -1,0 +1,206 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""What home's machine knows of blocks and files, and the requests that wait for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import inf
+
+from shares.protocol.home_actions import Token
+from shares.protocol.messages import ATTRIBUTES, HOME, UNCUT, Fetch, FileId, NodeId, Own, Update
+
+NOBODY: frozenset[NodeId] = frozenset()
+
+
+@dataclass(slots=True)
+class Record:
+    """What is known of a block.
+
+    owner: HOME where home's content is the latest. sharers: who has a copy, the owner left out.
+    readers: who had one when the owner became it. pusher: who pushed the latest content, and used:
+    whether another one has read that. used_before: with relaxation, whether a copy was read before
+    it was last said to grow old; seized: the owner was lost, and nobody has used the block
+    since. known: when the owner gave its content last, for status pages. grant: the number of the
+    latest right to write; content of an older one is never taken
+    """
+
+    version: int
+    grant: int = 0
+    owner: NodeId = HOME
+    sharers: frozenset[NodeId] = NOBODY
+    readers: frozenset[NodeId] = NOBODY
+    pusher: NodeId | None = None
+    used: bool = False
+    used_before: bool = False
+    seized: bool = False
+    known: float = -inf
+
+
+@dataclass(frozen=True)
+class Opening:
+    """The request to open a file: about all of its blocks. cut: home has just made it empty for
+    this."""
+
+    cut: bool = False
+
+
+@dataclass(frozen=True)
+class Taking:
+    """Home's own request: for block -1, and those from `first` on. discard: from which block on
+    nobody's content is wanted any more. by: for which node."""
+
+    first: int
+    discard: int
+    by: NodeId = HOME
+
+    def takes(self, number: int) -> bool:
+        return number == ATTRIBUTES or number >= self.first
+
+
+@dataclass(eq=False)
+class Request:
+    """lent: blocks whose content came for this, while their owner stays the owner."""
+
+    node: NodeId
+    token: Token
+    file: FileId
+    first: int
+    end: float
+    wants: Fetch | Own | Opening | Taking
+    asks: set[int] = field(default_factory=set)
+    started: bool = False
+    taken: bool = False
+    alive: bool = True
+    lent: set[int] = field(default_factory=set)
+
+    def overlaps(self, first: int, end: float) -> bool:
+        return self.first < end and first < self.end
+
+
+@dataclass(slots=True)
+class FileRecord:
+    """What is known of a file. grant: the number of the latest right to write all of it, natively
+    or as home, which cuts; native_grant: of the former. brings: a node was lost that had it open,
+    and may bring what it wrote under a grant that is known here. over: it is no more, and only
+    requests keep this."""
+
+    base: int
+    relaxation: float = 0.0
+    blocks: dict[int, Record] = field(default_factory=dict)
+    queue: list[Request] = field(default_factory=list)
+    open: set[NodeId] = field(default_factory=set)
+    native: NodeId | None = None
+    grant: int = 0
+    native_grant: int = 0
+    seized: bool = False
+    brings: bool = False
+    over: bool = False
+
+    @property
+    def rests(self) -> bool:
+        """Whether the node that had it alone has closed it, and nobody has asked for it since."""
+        return self.native is not None and self.native not in self.open and not self.queue
+
+    @property
+    def idle(self) -> bool:
+        """Whether no node has anything of it, or may bring any of it, so that all is as of a file
+        that was never opened, but for numbers."""
+        if self.open or self.native is not None or self.seized or self.brings:
+            return False
+        return all(r.owner == HOME and not r.sharers and not r.seized for r in self.blocks.values())
+
+    @property
+    def newest(self) -> int:
+        """The latest version of any block."""
+        return max((record.version for record in self.blocks.values()), default=self.base)
+
+    def record(self, number: int) -> Record:
+        found = self.blocks.get(number)
+        if found is None:
+            found = self.blocks[number] = Record(self.base, seized=self.seized)
+        return found
+
+    def look(self, number: int) -> Record:
+        """The same, for who changes nothing of what is not known yet: that is not remembered."""
+        return self.blocks.get(number) or Record(self.base, seized=self.seized)
+
+    def takes(self, number: int, grant: int) -> bool:
+        """Whether content that was written under this grant is the latest."""
+        record = self.blocks.get(number)
+        if record is None:
+            return grant == self.grant
+        if grant == record.grant:
+            # An owner that became the only user later may still have what it wrote as the owner.
+            return self.native_grant <= grant or record.owner != HOME
+        return grant == self.grant > record.grant
+
+    def changed(self, taken: Taking, grant: int) -> None:
+        """Home has changed the blocks that it took: nothing that was written before is the latest.
+        grant: a number that nobody writes under. Of what was cut off nothing is known any more, but
+        that its versions have been."""
+        kept: dict[int, Record] = {}
+        for number, record in self.blocks.items():
+            if number >= taken.discard:
+                self.base = max(self.base, record.version)
+                continue
+            kept[number] = record
+            if taken.takes(number):
+                record.version += 1
+                record.grant = grant
+        self.blocks = kept
+        if taken.first < UNCUT:
+            self.grant, self.seized = grant, False
+
+    def alone(self, node: NodeId) -> bool:
+        """Whether no other node has anything of it."""
+        return all(
+            record.owner in {HOME, node} and record.sharers <= {node}
+            for record in self.blocks.values()
+        )
+
+    def lose(self, node: NodeId, left: bool) -> tuple[int, ...] | None:
+        """The node is no more; left: for good. Of which blocks home goes on with what the log
+        says; None: of all that it has."""
+        alone, seized = self.native == node, []
+        self.brings |= not left and (alone or node in self.open)
+        if alone:
+            self.native, self.seized, self.base = None, not left, self.base + 2
+            for record in self.blocks.values():
+                record.version, record.seized = record.version + 2, not left
+        for number, record in self.blocks.items():
+            if record.owner == node:
+                # 2, because the lost owner may have counted what it gave as 1.
+                record.owner, record.version = HOME, record.version + 2
+                record.seized = not left
+                seized.append(number)
+            record.sharers -= {node}
+            record.readers -= {node}
+        self.open.discard(node)
+        for request in self.queue:
+            request.alive = request.alive and request.node != node
+        self.queue = [request for request in self.queue if request.alive or request.started]
+        return None if alone else tuple(sorted(seized))
+
+    def drop(self, node: NodeId) -> None:
+        """The node has nothing of it any more."""
+        for record in self.blocks.values():
+            record.sharers -= {node}
+            record.readers -= {node}
+            if record.owner == node:
+                record.owner = HOME
+
+    def update(self, file: FileId, first: int, count: int) -> Update:
+        numbers = tuple(range(first, first + count))
+        versions = tuple(self.record(number).version for number in numbers)
+        return Update(file, first, count, numbers, versions=versions)
+
+    def free(self, number: int, node: NodeId, opening: Request | None) -> bool:
+        """Whether no other node has the block, or waits for it. opening: is not counted."""
+        record = self.record(number)
+        waits = any(r is not opening and r.overlaps(number, number + 1) for r in self.queue)
+        return record.owner == HOME and record.sharers <= {node} and not waits
+
+    def busy(self, first: int, end: float) -> bool:
+        """Whether a request for these blocks is under way or waits."""
+        return any(request.overlaps(first, end) for request in self.queue)
