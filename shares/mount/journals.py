@@ -162,4 +162,4 @@ def lines(recovered: Recovered) -> Iterator[str]:
         name = path.decode(errors="replace")
         yield f"others have changed a file meanwhile: what was written at {where} is kept as {name}"
     for file, why in recovered.failed.items():
-        yield f"{file} cannot be read and stays where it is: {why}"
+        yield f"{file} cannot be read, and its journal is put aside: {why}"

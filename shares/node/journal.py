@@ -109,9 +109,12 @@ class Journal:
         self.refused = threading.Event()
 
     def mounted(self, note: MountNote) -> None:
-        """Home has taken the node in. Raises OSError."""
+        """Home has taken the node in. Durable on return. Raises OSError."""
         self._note = note
         self._record(MOUNT, FileId(0), data=note.pack())
+        self._records.sync()
+        for folder in (self.folder, self.folder.parent):
+            sync_folder(folder)
 
     # What is written.
 

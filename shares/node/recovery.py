@@ -54,7 +54,7 @@ class RecoveryStopped(UnavailableError):
 @dataclass
 class Recovered:
     """What has become of a journal. files, size: what home has now; conflicts: paths of conflict
-    copies; failed: files that are still in the journal, and why"""
+    copies; failed: files that cannot be read, and why: the journal is put aside with them"""
 
     note: MountNote
     files: int = 0
@@ -82,9 +82,9 @@ class Recovery:
         self._left, self._call, self._wait = left, call, wait
 
     def run(self) -> Recovered:
-        """Send it home. What is at home on return is durable there, and the journal is removed
-        unless something of it has failed. Raises RecoveryStopped, and what Membership.join does;
-        the journal is as it was then."""
+        """Send it home. What is at home on return is durable there, and the journal is removed, or
+        put aside where something of it cannot be read. Raises RecoveryStopped, and what
+        Membership.join does; the journal is as it was then."""
         left, recovered = self._left, Recovered(self._left.note)
         note = left.note
         membership = Membership(
@@ -105,7 +105,9 @@ class Recovery:
         recovered.files, recovered.size = left.count, left.size
         for path, why in left.unreadable.items():
             recovered.failed[str(path)] = why
-        if not recovered.failed:
+        if recovered.failed:
+            put_aside(left.folder, "; ".join(recovered.failed.values()))  # it is sent once
+        else:
             shutil.rmtree(left.folder, ignore_errors=True)
         return recovered
 
