@@ -86,10 +86,11 @@ class Foresight:
                 if fresh.hot(edge.before) is None:
                     fresh.add(edge)
 
-    def close(self) -> None:
-        """End the thread."""
+    def close(self, hub: Hub) -> None:
+        """End the thread, and tell home the rest."""
         self._wanted.put(None)
         self._thread.join()
+        self.tell(hub, now=True)
 
     def status(self) -> dict[str, Any]:
         """For status pages: files opened ahead that were used, and that were not."""

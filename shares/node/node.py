@@ -99,8 +99,9 @@ class Node(Creating):
         hub.listen(self.content.answer, self._stale, self._disown)
         self._makes = ahead
         self._want_ids()
-        about = (self._uses, self.content, self._names, lambda: self.hub, self._opened_ahead)
-        self._foresight = Foresight(*about) if ahead else None
+        about = (self._uses, self.content, self._names, lambda: self.hub)
+        admit = partial(self._opened, writes=False)
+        self._foresight = Foresight(*about, admit) if ahead else None
         self._threads = [
             threading.Thread(target=self._heartbeat.run, args=(self._ended,), name="heartbeat"),
             threading.Thread(target=self._write_back, name="write back"),
@@ -119,8 +120,7 @@ class Node(Creating):
         for thread in self._threads:
             thread.join()
         if self._foresight is not None:
-            self._foresight.close()
-            self._foresight.tell(self._hub, now=True)
+            self._foresight.close(self._hub)
         with suppress(OSError):
             self._await_made(None)
         self._note_unmade()
@@ -316,9 +316,6 @@ class Node(Creating):
         self.marks.opened(file, opened.relaxation, opened.mark)
         use.writes = writes
         return use.file
-
-    def _opened_ahead(self, file: FileId, use: Use, opened: Opened, hub: Hub, mark: int) -> None:
-        self._opened(file, use, opened, hub, mark, writes=False)
 
     def _note_terms(self, opened: Opened) -> None:
         if opened.relaxation:

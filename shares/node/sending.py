@@ -225,7 +225,7 @@ class Sender:
             if reply.errno != errno.ENOSPC:
                 self._failures[file] = reply
 
-    def push(self, pushes: Iterable[Push | Flush]) -> None:
+    def push(self, pushes: Iterable[Push]) -> None:
         """What a write made; and later, by itself, what becomes of it when its blocks are quiet."""
         for push in pushes:
             self.send(push)

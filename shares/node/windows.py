@@ -147,15 +147,14 @@ class Windows:
         window = file.granted
         if window is None or not window.take_written():
             return None
-        native, whole = self._machine.native(file.file), file.complete
+        native = self._machine.native(file.file)
         runs: list[tuple[int, int, int]] = []
         for first, count in window.take_dirty():
-            if native and whole:
+            if native:
                 runs.append((first, count, 1))
                 continue
             self._stop_counted(file, window, range(first, first + count))
-            for number, counted in enumerate(window.take_counts(first, count), first):
-                times = max(counted, native)
+            for number, times in enumerate(window.take_counts(first, count), first):
                 if runs and runs[-1][0] + runs[-1][1] == number and runs[-1][2] == times:
                     runs[-1] = (runs[-1][0], runs[-1][1] + 1, times)
                 else:
@@ -248,15 +247,13 @@ class Windows:
         window.allow(writes=writes, fresh=fresh)
 
     def _complete(self, file: OpenFile, now: float) -> bool:
-        """Whether the node alone has the file, all of it is here, and the policy need not know how
-        often which block is written."""
+        """Whether the node alone has the file, and all of it is here."""
         if not self._machine.native(file.file):
             return False
         blocks = -(-file.extent.size // BLOCK)
         if not file.complete and now >= file.verify:
             file.verify = now + VERIFY_SECONDS * (blocks // 65536 + (blocks > AROUND))
             found = self._machine.rights(file.file, range(blocks), now)
-            counted = any(rights.writes < inf for rights in found)
-            file.complete = sum(rights.count for rights in found) == blocks and not counted
+            file.complete = sum(rights.count for rights in found) == blocks
         # What comes in answer to a request would be put over what is written meanwhile.
         return file.complete and not self._machine.asking(file.file)

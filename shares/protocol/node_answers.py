@@ -72,7 +72,6 @@ def recall(
             if message.use and not block.untouched:
                 block.threshold = block.overwritten
                 known.policy.asked(message.file, number, block, now)
-                block.overwritten, block.untouched = 0, True
             given(message.file, number)
         if message.keep is Keep.STALE and known.relaxation:
             # An owner has the latest as long as its lease goes on.
@@ -120,9 +119,6 @@ def engage(known: File | None, message: Engage) -> Engaged:
         block.wanted = False
         if block.dirty:
             block.grant = known.grant
-        elif not block.untouched:
-            # Home has it, and cannot tell who reads it there: who opens a file uses it.
-            block.threshold, block.overwritten, block.untouched = block.overwritten, 0, True
         if not block.dirty and not known.opened:
             block.valid = False
             continue

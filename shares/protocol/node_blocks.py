@@ -61,27 +61,6 @@ class Block:
         return self.owned and self.dirty and self.wanted
 
     @property
-    def counted(self) -> bool:
-        """Whether it was written since others used it last, or they have used it before."""
-        return self.threshold is not None or not self.untouched
-
-    @property
-    def writes(self) -> int:
-        """Since others used it last; the first one among them."""
-        return self.overwritten + (not self.untouched)
-
-    def written(self, times: int) -> None:
-        """A program here has written it so often. The first write of an owner does not count."""
-        self.overwritten += times - self.untouched if times else 0
-        self.untouched = self.untouched and not times
-
-    def forgotten(self) -> Block:
-        """The same block, of which nothing but these counts is known."""
-        return Block(
-            overwritten=self.overwritten, threshold=self.threshold, untouched=self.untouched
-        )
-
-    @property
     def blank(self) -> bool:
         """Whether it is as one of which nothing was ever known: a copy that was given up."""
         busy = self.fetching or self.owning or self.logging or self.given

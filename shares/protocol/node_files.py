@@ -57,18 +57,14 @@ class File:
     def cut(self, first: int) -> None:
         """The file ends before that block: what is here from it on is no content of the file. What
         is asked for is still waited for."""
-        kept = {number: block for number, block in self.blocks.items() if number < first}
+        kept = [number for number in self.blocks if number < first]
         if len(kept) == len(self.blocks):
             return
         for number, block in self.blocks.items():
-            if number < first:
-                continue
-            if block.fetching or block.owning or block.logging:
+            if number >= first and (block.fetching or block.owning or block.logging):
                 block.valid, block.dirty, block.version, block.given = False, False, 0, 0
-                kept[number] = block
-            elif block.counted:
-                kept[number] = block.forgotten()
-        self.blocks = defaultdict(Block, kept)
+                kept.append(number)
+        self.blocks = defaultdict(Block, {number: self.blocks[number] for number in kept})
 
     def about(self, message: Message) -> Iterable[tuple[int, Block]]:
         """The blocks of the message's that anything is known of."""

@@ -24,7 +24,6 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Iterable
 from math import inf
 
-from shares.protocol.history import History
 from shares.protocol.messages import (
     ATTRIBUTES,
     UNCUT,
@@ -63,7 +62,6 @@ class NodeMachine:
 
     def __init__(self) -> None:
         self._files: dict[FileId, File] = {}
-        self._history = History()
         self._leased = inf
         self._heard = -inf
         self._gave = 0
@@ -82,8 +80,7 @@ class NodeMachine:
         """Home is about to be asked to open the file. Of one that is not known here content may be
         asked for before that (`to_read`), and what home says of it counts, but no program has it
         before `open`; `forget` it where home does not open it."""
-        if file not in self._files:
-            self._begin(file, File(policy, False, 0.0, expected=True))
+        self._files.setdefault(file, File(policy, False, 0.0, expected=True))
 
     def make(self, file: FileId, policy: Policy) -> None:
         """This node has made the file by itself, and no other one knows of it: it is native, before
@@ -110,8 +107,7 @@ class NodeMachine:
             self._told.clear()
 
     def overtaken(self, file: FileId, native: bool, grant: int) -> bool:
-        """Whether home's answer to an open was overtaken: Native or Engage, which home said after
-        it, was handled here before."""
+        """Whether Native or Engage was handled here that home said after its answer to an open."""
         said = Told(grant, not native)
         return self._latest(file, said) != said
 
@@ -133,7 +129,7 @@ class NodeMachine:
         known = self._files.get(file)
         relaxation *= 1 - DRIFT
         if known is None:
-            self._begin(file, File(policy, not ended, relaxation, grant))
+            self._files[file] = File(policy, not ended, relaxation, grant)
         else:
             known.grant = grant
             known.policy, known.native, known.relaxation = policy, not ended, relaxation
@@ -155,12 +151,8 @@ class NodeMachine:
         known = self._files.get(file)
         if known is not None and known.native:
             known.opened = False
-        else:
-            self.forget(file)
-
-    def _begin(self, file: FileId, new: File) -> None:
-        self._history.recall(file, new.blocks)
-        self._files[file] = new
+        elif known is not None:
+            del self._files[file]
 
     def closed(self, file: FileId) -> None:
         """Home has answered that, and all that it said before has been handled here."""
@@ -174,9 +166,8 @@ class NodeMachine:
             known.opened = not kept
 
     def forget(self, file: FileId) -> None:
-        """The file is no more, or is not opened. The counts of its blocks are kept."""
-        if file in self._files:
-            self._history.keep(file, self._files.pop(file).blocks)
+        """The file is no more, or is not opened."""
+        self._files.pop(file, None)
 
     def native(self, file: FileId) -> bool:
         known = self._files.get(file)
@@ -307,32 +298,30 @@ class NodeMachine:
 
     def did_write(
         self, file: FileId, first: int, count: int, now: float, times: int = 1
-    ) -> list[Push | Flush]:
+    ) -> list[Push]:
         """A program has written these blocks here, so often, which were writable; 0 times where
-        that was counted before. What the policy wants to be pushed, and of a native file to be at
-        home; to the machine that is done, so it must be filled and sent at once."""
+        that was counted before. The pushes that the policy wants; to the machine they are done, so
+        they must be filled and sent at once."""
         known = self._files[file]
         known.since = min(known.since, now)
         found: dict[Decision, list[int]] = defaultdict(list)
-        ahead: list[int] = []
         for number in range(first, first + count):
             block = known.blocks[number]
             block.valid = block.dirty = block.mine = block.used = True
             block.hollow = False
             block.expires = inf
-            block.written(times)
             if known.native:
                 block.shared, block.grant = False, known.grant
-                if known.policy.reached(block):
-                    ahead.append(number)
                 continue
+            block.overwritten += times - block.untouched
+            block.untouched = False
             # A reply that is on its way would replace what was pushed by what home had before.
             if self._pushable(known, block):
                 found[known.policy.wrote(file, number, block, now)].append(number)
             self._later.pop((file, number), None)
         for number in found[Decision.LATER]:
             self._later[file, number] = now + QUIET
-        return [*self._flushes(file, ahead), *self._pushes(file, found)]
+        return self._pushes(file, found)
 
     def rights(self, file: FileId, numbers: Iterable[int], now: float) -> list[Rights]:
         """What may be done with these blocks, ascending numbers, until `until`."""
@@ -353,7 +342,9 @@ class NodeMachine:
 
     def due(self, now: float) -> list[Push]:
         """The pushes of blocks that are quiet since their last write, as those of `did_write`."""
-        asked: dict[FileId, dict[Decision, list[int]]] = defaultdict(lambda: defaultdict(list))
+        asked: defaultdict[FileId, dict[Decision, list[int]]] = defaultdict(
+            lambda: defaultdict(list)
+        )
         while self.next_due() <= now:
             file, number = next(iter(self._later))
             del self._later[file, number]
@@ -362,15 +353,17 @@ class NodeMachine:
                 continue
             block = known.blocks[number]
             if self._pushable(known, block):
-                asked[file][known.policy.quiet(file, number, block, now)].append(number)
+                decision = known.policy.quiet(file, number, block, now)
+                asked[file][decision].append(number)
         return [push for file, found in asked.items() for push in self._pushes(file, found)]
 
     def _pushes(self, file: FileId, found: dict[Decision, list[int]]) -> list[Push]:
-        return [
-            self._push(file, start, length, decision is Decision.PUSH_TO_EVERYONE)
-            for decision in (Decision.PUSH, Decision.PUSH_TO_EVERYONE)
-            for start, length in runs(sorted(found[decision]))
-        ]
+        pushes = []
+        for decision in (Decision.PUSH, Decision.PUSH_TO_EVERYONE):
+            everyone = decision is Decision.PUSH_TO_EVERYONE
+            for start, length in runs(sorted(found[decision])):
+                pushes.append(self._push(file, start, length, everyone))
+        return pushes
 
     def _push(self, file: FileId, first: int, count: int, everyone: bool) -> Push:
         for number in range(first, first + count):
@@ -432,8 +425,9 @@ class NodeMachine:
 
     def failed(self, request: Fetch | Own) -> None:
         """The request will not be answered: home refused it, or the connection is gone."""
-        if request.file in self._files:
-            failed(self._files[request.file], request)
+        known = self._files.get(request.file)
+        if known is not None:
+            failed(known, request)
 
     def lose(self, file: FileId, numbers: Iterable[int]) -> set[int]:
         """Of an Update or a Granted that `answer` took, content that is not to be had here after
@@ -445,8 +439,7 @@ class NodeMachine:
         return {number for number, block in lost if not (block.fetching or block.owning)}
 
     def log_sent(self, file: FileId, number: int) -> None:
-        """A write to the block is on its way to home's log; until log_done nobody reads it here,
-        because it would be lost with this node."""
+        """Until log_done nobody reads the block here: what was written would be lost with this node."""
         self._files[file].blocks[number].logging += 1
 
     def log_done(self, file: FileId, number: int) -> None:
@@ -506,9 +499,12 @@ class NodeMachine:
         opened = isinstance(message, Engage) and message.cut == UNCUT
         if known is None or not known.native or not opened:
             return []
-        file, blocks, policy = message.file, known.blocks, known.policy
-        wanted = [n for n in self._dirty(file) if policy.engaged(file, n, blocks[n], now)]
-        return self._flushes(file, wanted)
+        wanted = [
+            number
+            for number in self._dirty(message.file)
+            if known.policy.engaged(message.file, number, known.blocks[number], now)
+        ]
+        return self._flushes(message.file, wanted)
 
     def _along(self, message: Recall, known: File) -> list[Push]:
         asked = [n for n in message.numbers if n in known.blocks and known.blocks[n].dirty]
@@ -532,8 +528,7 @@ class NodeMachine:
     # Giving back.
 
     def flush(self, file: FileId, limit: int | None = None) -> list[Flush]:
-        """What home has to have for a sync, of at most so many blocks. To be filled and sent at
-        once."""
+        """What home has to have for a sync, `limit` blocks at most. To be filled and sent at once."""
         written = self._dirty(file)
         if written and len(written[:limit]) == len(written):
             self._files[file].since = inf

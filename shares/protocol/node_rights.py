@@ -46,10 +46,7 @@ def rights(
         reads = owned or not relaxed or block.expires == inf
         writes: float = 0
         if (native or owned) and not (block.fetching or block.owning):
-            if native:
-                writes = policy.unreached(block)
-            else:
-                writes = inf if relaxed and block.wanted else policy.unasked(block)
+            writes = inf if native or (relaxed and block.wanted) else policy.unasked(block)
         last = found[-1] if found else None
         if last and (last.first + last.count, last.reads, last.writes) == (number, reads, writes):
             found[-1] = Rights(last.first, last.count + 1, reads, writes)

@@ -65,15 +65,6 @@ class Policy(Protocol):
         """What it had decided LATER about was not written since, for QUIET seconds."""
         ...
 
-    def reached(self, block: Block) -> bool:
-        """The block of a file that this node uses alone was written. Whether home is to have the
-        content now."""
-        ...
-
-    def unreached(self, block: Block) -> float:
-        """How often the block of such a file may be written before `reached` would be true."""
-        ...
-
     def engaged(self, file: FileId, number: int, block: Block, now: float) -> bool:
         """Another node opens the file, which this one used alone, and wrote this block of. Whether
         home is to have the content ahead of the open's answer."""
@@ -108,12 +99,6 @@ class _Unmoved:
 
     def quiet(self, file: FileId, number: int, block: Block, now: float) -> Decision:
         return Decision.KEEP
-
-    def reached(self, block: Block) -> bool:
-        return False
-
-    def unreached(self, block: Block) -> float:
-        return inf
 
     def engaged(self, file: FileId, number: int, block: Block, now: float) -> bool:
         return False
@@ -161,22 +146,6 @@ AHEAD = 128
 going to use it. The rest is asked for as it is read."""
 
 
-def reached(block: Block) -> bool:
-    """The paper's rule, for a block of a file that nobody else has open: the counter begins anew
-    when home has the content."""
-    if block.threshold is None or block.writes <= block.threshold:
-        return False
-    block.overwritten, block.untouched = 0, True
-    return True
-
-
-def unreached(block: Block) -> float:
-    """How often the block may be written before the counter is at the threshold."""
-    if block.threshold is None:
-        return inf
-    return max(0, block.threshold - block.writes)
-
-
 class DelayedUpdate(_Unmoved):
     """Pushes when the counter of overwrites reaches the threshold. Content that was written while
     nobody else had the file open has neither; it goes home when somebody opens it."""
@@ -184,22 +153,18 @@ class DelayedUpdate(_Unmoved):
     name = "delayed-update"
 
     def wrote(self, file: FileId, number: int, block: Block, now: float) -> Decision:
-        if block.threshold is None or block.overwritten < block.threshold:
-            return Decision.KEEP
-        # Others who had it before the file was cut or closed are not among its readers any more.
-        return Decision.PUSH if block.wanted else Decision.PUSH_TO_EVERYONE
-
-    def reached(self, block: Block) -> bool:
-        return reached(block)
-
-    def unreached(self, block: Block) -> float:
-        return unreached(block)
+        if block.wanted and block.threshold is not None and block.overwritten >= block.threshold:
+            return Decision.PUSH
+        return Decision.KEEP
 
     def engaged(self, file: FileId, number: int, block: Block, now: float) -> bool:
         return number < AHEAD
 
     def unasked(self, block: Block) -> float:
-        return unreached(block)
+        if not block.wanted or block.threshold is None:
+            return inf
+        # The first write of an owner does not count.
+        return max(0, block.threshold - block.overwritten - (not block.untouched))
 
 
 Future = Callable[[FileId, int], bool]

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from shares.protocol.messages import ATTRIBUTES, FileId
 from shares.protocol.node_blocks import Block
-from shares.protocol.policies import AHEAD, ALONG, POLICIES, QUIET, Decision, reached, unreached
+from shares.protocol.policies import AHEAD, ALONG, POLICIES, QUIET, Decision
 
 LIMIT = 16
 """Answers that a context remembers, so that a pattern that changes is learned anew."""
@@ -96,12 +96,6 @@ class Predicted:
         contexts = self._quiet_contexts(file, number, block)
         self._open[file, number] = (*self._open.get((file, number), ()), *contexts)
         return Decision.PUSH_TO_EVERYONE if self._likely(contexts) else Decision.KEEP
-
-    def reached(self, block: Block) -> bool:
-        return reached(block)
-
-    def unreached(self, block: Block) -> float:
-        return unreached(block)
 
     def engaged(self, file: FileId, number: int, block: Block, now: float) -> bool:
         return number < AHEAD

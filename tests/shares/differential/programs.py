@@ -77,7 +77,6 @@ WEIGHTS = {
     "ftruncate": 7,
     "fstat": 6,
     "fsync": 3,
-    "fallocate": 4,
     "copy": 4,
     "truncate": 10,
     "stat": 6,

@@ -15,7 +15,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from homeserver.shares import ShareRecord, Shares, ShareShelf
+from homeserver.shares import Shares, ShareShelf
+from shares.home import ShareRecord
 from tests.shares.differential.player import Outcome
 from tests.shares.differential.programs import FIRST_MOUNT, WORKERS, Call, Program
 from tests.shares.node.mounted import SHARE, MountProcess

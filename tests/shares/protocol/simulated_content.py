@@ -18,7 +18,6 @@ from shares.protocol import (
     Carrier,
     Fetch,
     FileId,
-    Flush,
     Granted,
     Invalidate,
     Keep,
@@ -446,7 +445,7 @@ class SimContent:
             self.request(Log(file, number, 1, 0, access.value))
         self._push(pushes)
 
-    def _push(self, pushes: Iterable[Push | Flush]) -> None:
+    def _push(self, pushes: list[Push]) -> None:
         """What a write made; and later, by itself, what becomes of it when its blocks are quiet."""
         for push in pushes:
             self.send(push)

@@ -248,7 +248,6 @@ MUTATIONS = {
         "if True:",
         replace(
             RELAXED,
-            operations=4000,  # at 1,200 one seed of eight met it
             relaxation=0.1,
             threads=1,
             files=1,
