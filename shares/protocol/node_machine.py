@@ -439,7 +439,7 @@ class NodeMachine:
         return {number for number, block in lost if not (block.fetching or block.owning)}
 
     def log_sent(self, file: FileId, number: int) -> None:
-        """Until log_done nobody reads the block here: what was written would be lost with this node."""
+        """Until log_done nobody reads the block here: it may be lost with this node."""
         self._files[file].blocks[number].logging += 1
 
     def log_done(self, file: FileId, number: int) -> None:
@@ -528,7 +528,7 @@ class NodeMachine:
     # Giving back.
 
     def flush(self, file: FileId, limit: int | None = None) -> list[Flush]:
-        """What home has to have for a sync, `limit` blocks at most. To be filled and sent at once."""
+        """What home has to have for a sync, `limit` blocks at most. To be filled, sent at once."""
         written = self._dirty(file)
         if written and len(written[:limit]) == len(written):
             self._files[file].since = inf
