@@ -78,7 +78,7 @@ def test_an_application_that_is_killed_finds_offsets_and_writes(
         if code == 0:
             break
         told = max(told, at - 1)
-    assert kills == 6
+    assert kills > 3, "too few were killed before they were done"
     assert (home.root / "log").read_bytes() == lines(LINES)
     assert not (tmp_path / "app.session").exists()
 
