@@ -1,11 +1,12 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""A file that grows by records: what home notes while it works, and reads again when it begins.
+"""A file that grows by records: what a program notes while it works, and reads again later.
 
 header    magic (8), version (4), zero (4)
 record    CRC-32 of the rest (4), length of the data (4), fields as the format has them, data
 
-All integers are little-endian. The write log of a share and the record of calls are such files.
+All integers are little-endian. The write log of a share, the record of calls and the journal of a
+mount are such files.
 """
 
 from __future__ import annotations

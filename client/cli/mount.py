@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from client.settings import ClientSettings
-from client.shares import serve_mount, share_way
+from client.shares import journals, serve_mount, share_way
 from shares.mount import (
     MountedShare,
     Ready,
@@ -48,7 +48,9 @@ def command(
     """Mount SHARE of home's at DIR.
 
     Until Ctrl-C or `fusermount3 -u DIR`. SHARE can be left out where home has one only. Needs no
-    root. Whatever home has not yet when it is unmounted is sent before the command ends. In the
+    root. What an earlier mount of SHARE could not send is sent first. What home has not yet at the
+    end is sent before the command ends. Where home is not reached it stays in a journal, in the
+    folder `shares` of the setting `state`: the command says so and ends with exit code 8. In the
     background it logs to `mount.log` in the folder of the setting `state`.
     """
     if len(names) > 2:
@@ -65,7 +67,8 @@ def command(
                 way.choose(share),
                 settings.client_name,
                 mountpoint,
-                settings.data / "shares",
+                journals(settings).root,
+                home=journals(settings).home,
                 limit=limit,
                 wait=wait or None,
                 ahead=True,

@@ -11,12 +11,26 @@ from typing import Any
 import click
 
 from client.settings import ClientSettings
-from client.shares import mounts, run_in_share, share_way, tell_mounts
+from client.shares import journals, mounts, run_in_share, share_way, tell_mounts
 from console import json_option, show, size
 from satchel.errors import NotFoundError
+from shares.mount import HomeIsBehind, waits
 from shares.node import losses
 
-COLUMNS = ("share", "mountpoint", "home", "files", "blocks", "behind", "since", "buffered")
+COLUMNS = (
+    "share",
+    "mountpoint",
+    "home",
+    "files",
+    "blocks",
+    "behind",
+    "since",
+    "buffered",
+    "conflicts",
+)
+WAIT_SECONDS = 30.0
+"""Without a connection, until what waits is left for the next time."""
+
 TRAFFIC_COLUMNS = ("share", "message", "messages", "bytes")
 SWITCH_COLUMNS = ("share", "mountpoint", "files", "open")
 HOT_COLUMNS = ("share", "path", "block", "policy", "overwritten", "threshold")
@@ -36,6 +50,34 @@ def ls(settings: ClientSettings, as_json: bool) -> None:
         show([{"share": name} for name in way.shares], as_json=as_json, columns=("share",))
 
 
+@command.command("recover")
+@click.argument("share", required=False)
+@json_option
+@click.pass_obj
+def recover(settings: ClientSettings, share: str | None, as_json: bool) -> None:
+    """Send home what mounts of SHARE, or of all shares, have left.
+
+    A mount that was killed, or was unmounted without home, keeps what home has not in a journal.
+    What others have changed meanwhile becomes a conflict copy beside the file. Mounts that are
+    there are not touched. Ends with exit code 8 where something still waits.
+    """
+    kept = journals(settings)
+    names = sorted({left.note.share for left in kept.left(share)})
+    done = []
+    if names:
+        with share_way(settings) as way:
+            for name in names:
+                told = (lambda line: None) if as_json else click.echo
+                done += kept.recover(name, way.call, WAIT_SECONDS, told)
+    rows = [each.status() for each in done]
+    if as_json:
+        show(rows, as_json=True)
+    elif not names:
+        click.echo("nothing waits for home")
+    for left in kept.left(share):
+        raise HomeIsBehind(waits(left), fix="try again when home is reached")
+
+
 @command.command("status")
 @click.argument("share", required=False)
 @json_option
@@ -45,10 +87,15 @@ def status(settings: ClientSettings, share: str | None, as_json: bool) -> None:
 
     How far home is behind them (blocks, bytes, and since when at most), what they said to it, which
     nodes home has gone on without and what it wrote into files from their write logs, and which
-    blocks are written most, with the policy and what it has learned of each. What other nodes have
-    tells `satchel-home share status`.
+    blocks are written most, with the policy and what it has learned of each. Mounts that have ended
+    are listed as long as home does not have all that was written there, and conflict copies that
+    were made by mounts that are there. What other nodes have tells `satchel-home share status`.
     """
-    found = [row for row in mounts(settings) if share in (None, row["share"])]
+    waiting = [row | {"home": "unmounted"} for row in journals(settings).status()]
+    found = [row for row in (*mounts(settings), *waiting) if share in (None, row["share"])]
+    damaged = journals(settings).damaged()
+    for path in damaged:
+        click.echo(f"{path} is a journal that could not be read", err=True)
     if not found:
         what = "nothing" if share is None else f"no share {share}"
         raise NotFoundError(f"{what} is mounted here", fix="`satchel mount SHARE DIR`")
@@ -56,6 +103,22 @@ def status(settings: ClientSettings, share: str | None, as_json: bool) -> None:
         show(found, as_json=True)
         return
     show([_summary(row) for row in found], as_json=False, columns=COLUMNS)
+    _tell_mounts([row for row in found if "traffic" in row])
+    for row in found:
+        if "folder" in row:
+            click.echo(
+                f"\n{row['files']} files of {row['mountpoint']} wait in {row['folder']}; "
+                f"`satchel share recover {row['share']}` sends them"
+            )
+
+
+def _tell_mounts(found: list[dict[str, Any]]) -> None:
+    conflicts = [
+        {"share": row["share"], "conflict_copy": path} for row in found for path in row["conflicts"]
+    ]
+    if conflicts:
+        click.echo("\nfiles that others have changed meanwhile, and what was written here")
+        show(conflicts, as_json=False, columns=("share", "conflict_copy"))
     click.echo()
     traffic = [
         {"share": row["share"], "message": kind} | counts
@@ -166,6 +229,9 @@ def _switch(
 
 
 def _summary(row: dict[str, Any]) -> dict[str, Any]:
+    if "folder" in row:
+        since = f"{row['seconds']:.1f} s"
+        return row | {"behind": size(row["bytes"]), "since": since, "buffered": 0, "conflicts": 0}
     files = row["files"]
     return {
         "share": row["share"],
@@ -176,6 +242,7 @@ def _summary(row: dict[str, Any]) -> dict[str, Any]:
         "behind": size(sum(file["home_is_behind_bytes"] for file in files)),
         "since": f"{max((file['home_is_behind_seconds'] for file in files), default=0):.1f} s",
         "buffered": row["buffered_blocks"],
+        "conflicts": len(row["conflicts"]),
     }
 
 

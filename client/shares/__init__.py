@@ -4,16 +4,18 @@
 
 - way: the local socket that leads to where nodes join home's shares, over OpenSSH
 
-Modules: way, mounts (their control sockets), programs (in a share that is not mounted).
+Modules: way, mounts (their control sockets, and where they keep what home has
+not), programs (in a share that is not mounted).
 """
 
-from client.shares.mounts import control, mounts, serve_mount, tell_mounts
+from client.shares.mounts import control, journals, mounts, serve_mount, tell_mounts
 from client.shares.programs import run_in_share
 from client.shares.way import ShareWay, share_way
 
 __all__ = [
     "ShareWay",
     "control",
+    "journals",
     "mounts",
     "run_in_share",
     "serve_mount",

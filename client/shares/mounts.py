@@ -19,7 +19,7 @@ import flask
 from client.settings import ClientSettings
 from satchel.errors import SatchelError, UnavailableError, UsageError
 from satchel.typed import Form, Mistyped
-from shares.mount import MountedShare, mount_key
+from shares.mount import Journals, MountedShare, mount_key
 from shares.node import Switched
 from wire import HttpClient, Server, install_errors, serve
 
@@ -37,6 +37,11 @@ class _Paths:
 def control(settings: ClientSettings, mountpoint: Path) -> Path:
     """Where the mount at that folder answers."""
     return settings.run / f"mount-{mount_key(mountpoint)}.sock"
+
+
+def journals(settings: ClientSettings) -> Journals:
+    """What this client's mounts keep until home has it."""
+    return Journals(settings.state / "shares", settings.home.destination)
 
 
 def serve_mount(settings: ClientSettings, mounted: MountedShare) -> Server:

@@ -82,6 +82,9 @@ void init_window(py::module_& m) {
       .def("revoke_all", &Window::RevokeAll, py::kw_only(), py::arg("read") = true, free)
       .def("resize", &Window::Resize, py::arg("size"), free)
       .def("unsure", &Window::Unsure, free)
+      .def(
+          "mark_in", [](Window& w, int fd) { w.MarkIn(Duplicate(fd)); }, py::arg("fd"))
+      .def("generation", &Window::Generation, py::arg("generation"))
       .def("until", &Until, py::arg("seconds"))
       .def("allow", &Allow, py::kw_only(), py::arg("writes"), py::arg("fresh"))
       .def("take_written", &Window::TakeWritten)

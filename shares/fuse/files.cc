@@ -162,8 +162,10 @@ std::optional<ssize_t> WriteThrough(Window* window, fuse_bufvec* data, off_t off
   to.buf[0].fd = window->fd();
   to.buf[0].pos = offset;
   const ssize_t written = fuse_buf_copy(&to, data, static_cast<fuse_buf_copy_flags>(0));
-  if (written > 0) pass.Wrote(static_cast<uint64_t>(offset), static_cast<size_t>(written));
-  return written;
+  if (written <= 0) return written;
+  const int error = pass.Note(static_cast<uint64_t>(offset), static_cast<size_t>(written));
+  pass.Wrote(static_cast<uint64_t>(offset), static_cast<size_t>(written));
+  return error == 0 ? written : -error;
 }
 
 // As WriteThrough, by Python.

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shares/fuse/window.h"
 
+#include <errno.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -40,6 +41,20 @@ bool IsRange(uint64_t offset, uint64_t size) {
   return size <= kMost && offset <= kMost - size;
 }
 
+// 0 or an errno.
+int WriteAll(int fd, const void* data, size_t size, uint64_t offset) {
+  const char* from = static_cast<const char*>(data);
+  while (size > 0) {
+    const ssize_t written = pwrite(fd, from, size, static_cast<off_t>(offset));
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return errno;
+    from += written;
+    offset += static_cast<uint64_t>(written);
+    size -= static_cast<size_t>(written);
+  }
+  return 0;
+}
+
 }  // namespace
 
 Window::Window(int fd, uint64_t size) : fd_(fd), size_(size), table_(nullptr) {}
@@ -47,6 +62,38 @@ Window::Window(int fd, uint64_t size) : fd_(fd), size_(size), table_(nullptr) {}
 Window::~Window() {
   delete table_.load();
   close(fd_);
+  const MutexLock lock(&marking_);
+  if (marks_fd_ >= 0) close(marks_fd_);
+}
+
+void Window::MarkIn(int fd) {
+  const MutexLock lock(&marking_);
+  if (marks_fd_ >= 0) close(marks_fd_);
+  marks_fd_ = fd;
+  marked_size_ = size_.load();
+}
+
+// The generation is taken with the lock, so of two writes to a block the later one is not marked
+// with the older generation.
+int Window::NoteMarks(uint64_t offset, uint64_t size) {
+  constexpr size_t kAtOnce = 512;
+  const MutexLock lock(&marking_);
+  if (marks_fd_ < 0) return 0;
+  const uint64_t generation = generation_.load();
+  uint64_t marks[kAtOnce];
+  std::fill(std::begin(marks), std::end(marks), generation);
+  uint64_t block = offset / kBlockSize;
+  for (const uint64_t last = EndBlock(offset, size); block < last;) {
+    const uint64_t count = std::min<uint64_t>(last - block, kAtOnce);
+    const int error = WriteAll(marks_fd_, marks, count * 8, kMarks + (block + 1) * 8);
+    if (error != 0) return error;
+    block += count;
+  }
+  const uint64_t end = offset + size;
+  if (end <= marked_size_) return 0;
+  const int error = WriteAll(marks_fd_, &end, 8, kMarkedSize);
+  if (error == 0) marked_size_ = end;
+  return error;
 }
 
 Window::Chunk* Window::ChunkOf(const Table* table, uint64_t block) {
@@ -182,6 +229,10 @@ void Window::RevokeAll(bool read) {
 }
 
 void Window::Resize(uint64_t size) {
+  {
+    const MutexLock lock(&marking_);
+    marked_size_ = size;
+  }
   size_ = size;
   exact_ = true;
   WaitForAnswers();

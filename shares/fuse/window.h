@@ -46,6 +46,11 @@ class Window {
 
   using Run = std::pair<uint64_t, uint64_t>;  // first block, how many
 
+  // Of the file with marks (docs/formats/mount-journal.md): where the size that writes made is, and
+  // the generations, 8 bytes for each block, that of block -1 first.
+  static constexpr uint64_t kMarkedSize = 24;
+  static constexpr uint64_t kMarks = 128;
+
   // Owns `fd`. `size` is the file's, in bytes. Nothing may be read or written yet.
   Window(int fd, uint64_t size);
   ~Window();
@@ -82,10 +87,17 @@ class Window {
   // All three return when no answer that began before is under way.
   void Revoke(uint64_t first, uint64_t count, bool read) EXCLUDES(mutex_, waiting_);
   void RevokeAll(bool read) EXCLUDES(mutex_, waiting_);  // the whole file and every block
-  void Resize(uint64_t size) EXCLUDES(mutex_, waiting_);
+  void Resize(uint64_t size) EXCLUDES(mutex_, waiting_, marking_);
   // The file may be longer than `size` meanwhile: reads that reach beyond it are asked, until the
   // next Resize.
   void Unsure() EXCLUDES(mutex_, waiting_);
+
+  // Owns `fd`: from now on each write notes in that file which blocks it was about, with the
+  // generation of the moment. Before the first write is granted.
+  void MarkIn(int fd) EXCLUDES(marking_);
+  // Who is about to read content for home begins a new one: what is marked with an older one was
+  // written before.
+  void Generation(uint64_t generation) { generation_ = generation; }
 
   // Counted since the last grant or reset.
   std::vector<uint64_t> Counts(uint64_t first, uint64_t count, bool reset) EXCLUDES(mutex_);
@@ -110,6 +122,9 @@ class Window {
     // The same of a page of a mapping, which never makes a file longer.
     bool MayWritePage(uint64_t offset, size_t size);
     void Wrote(uint64_t offset, size_t size);
+    // After the bytes and before Wrote: what was written is found again when this process is
+    // killed. 0 or an errno.
+    int Note(uint64_t offset, size_t size) { return window_->NoteMarks(offset, size); }
 
    private:
     bool MayGrow(uint64_t offset, size_t size, bool append);
@@ -141,6 +156,7 @@ class Window {
   static bool CountWrite(std::atomic<uint64_t>* word);
   static void UncountWrite(std::atomic<uint64_t>* word);
   bool Prepare(uint64_t first, uint64_t count) REQUIRES(mutex_);
+  int NoteMarks(uint64_t offset, uint64_t size) EXCLUDES(marking_);
   template <typename Act>
   void ForEach(uint64_t first, uint64_t count, const Act& act) REQUIRES(mutex_);
 
@@ -156,6 +172,11 @@ class Window {
   std::atomic<uint64_t> modified_{0};
   std::atomic<uint64_t> reads_{0};
   std::atomic<uint64_t> writes_{0};
+
+  std::atomic<uint64_t> generation_{1};
+  Mutex marking_;  // so that marks never become older
+  int marks_fd_ GUARDED_BY(marking_) = -1;
+  uint64_t marked_size_ GUARDED_BY(marking_) = 0;
 
   Mutex mutex_;  // who changes rights; answers never take it
   std::atomic<Table*> table_;

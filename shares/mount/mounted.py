@@ -10,12 +10,17 @@ import logging
 import os
 import shutil
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from satchel.errors import ConflictError, NotFoundError
 from shares.fuse import Session, SessionOptions, Window
+from shares.mount.journals import Journals, behind, claimed
 from shares.node.buffer import Buffer
+from shares.node.journal import Journal
+from shares.node.journal_records import MountNote, this_boot
+from shares.node.left import read_left
 from shares.node.losses import TakenOver
 from shares.node.member import Member
 from shares.node.membership import Caller, Ends
@@ -25,7 +30,10 @@ log = logging.getLogger(__name__)
 
 
 class MountedShare:
-    """One share at one mountpoint. `run` serves it; `stop` ends that, from any thread."""
+    """One share at one mountpoint. `run` serves it; `stop` ends that, from any thread.
+
+    recovered: what became of what earlier mounts of the share had left
+    """
 
     def __init__(
         self,
@@ -33,62 +41,118 @@ class MountedShare:
         share: str,
         name: str,
         mountpoint: Path,
-        cache: Path,
+        state: Path,
         *,
+        home: str = "",
         limit: int | None = None,
         wait: float | None = 30.0,
         ahead: bool = False,
     ) -> None:
-        """Join the share and mount it. call, name: as for Membership; cache: where folders with
-        content of mounts are; limit: bytes of a buffer; wait: seconds for a home that is not
-        reached; ahead: as for Node. Raises ConflictError for a mountpoint in use, NotFoundError for
-        one that is not there, and what Membership.join and Session do; nothing is left then.
+        """Send home what earlier mounts of the share have left, join the share and mount it.
+
+        call, name: as for Membership; state: where the journals of mounts are; home: a word for
+        home; limit: bytes of a buffer; wait: seconds for a home that is not reached; ahead: as for
+        Node. Raises ConflictError for a mountpoint in use, NotFoundError for one that is not there,
+        and what Membership.join and Session do; nothing is left then.
         """
         if not os.path.lexists(mountpoint):
             raise NotFoundError(f"no folder {mountpoint} to mount at", fix=f"mkdir {mountpoint}")
         self.share, self.mountpoint = share, mountpoint
-        self._folder = cache / mount_key(mountpoint)
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._lock = (self._folder / "lock").open("a")
+        self._conflicts: list[str] = []
+        self._locks = ExitStack()
+        journals = Journals(state, home)
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            self._lock.close()
-            raise ConflictError(f"a share is mounted at {mountpoint} already") from error
-        try:
-            buffer = Buffer(self._folder / "blocks", limit)
-            self._member = Member(
-                call, share, name, buffer, wait=wait, make=Window, lost=self._tell, ahead=ahead
-            )
-            self._offloading = Offloading(self._member.node)
+            self._lock(state)
+            self.recovered = journals.recover(share, call, wait, log.warning)
+            self._folder = journals.new(mount_key(mountpoint))
+            self._locks.enter_context(claimed(self._folder))
             try:
-                options = SessionOptions(name=f"satchel:{share}")
-                self._session = Session(self._member.node, mountpoint, options)
-                self._member.node.content.pages.serve(self._session.invalidate)
+                self._member = self._join(call, name, home, limit, wait, ahead=ahead)
+                self._offloading = Offloading(self._member.node)
+                self._session = self._mount()
             except BaseException:
-                self._member.close()
+                shutil.rmtree(self._folder, ignore_errors=True)
                 raise
         except BaseException:
-            self._put_away()
+            self._locks.close()
+            raise
+
+    def _lock(self, state: Path) -> None:
+        state.mkdir(parents=True, exist_ok=True, mode=0o700)
+        lock = (state / f"{mount_key(self.mountpoint)}.lock").open("a")
+        self._locks.callback(lock.close)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise ConflictError(f"a share is mounted at {self.mountpoint} already") from error
+
+    def _join(
+        self,
+        call: Callable[[Ends], Caller],
+        name: str,
+        home: str,
+        limit: int | None,
+        wait: float | None,
+        *,
+        ahead: bool,
+    ) -> Member:
+        journal = Journal(self._folder)
+        member = Member(
+            call,
+            self.share,
+            name,
+            Buffer(journal.blocks, limit),
+            wait=wait,
+            make=Window,
+            lost=self._tell,
+            ahead=ahead,
+            journal=journal,
+            kept=self._note_conflict,
+        )
+        place, boot = str(self.mountpoint), this_boot()
+        journal.mounted(MountNote(self.share, place, home, name, member.token, boot))
+        return member
+
+    def _mount(self) -> Session:
+        try:
+            options = SessionOptions(name=f"satchel:{self.share}")
+            session = Session(self._member.node, self.mountpoint, options)
+            self._member.node.content.pages.serve(session.invalidate)
+            return session
+        except BaseException:
+            self._member.close()
             raise
 
     def run(self) -> None:
         """Serve until `stop`, or until somebody unmounts it (`fusermount3 -u`); then give back what
-        is here alone, and leave the share."""
+        is here alone, and leave the share. Raises HomeIsBehind where home is not reached for that:
+        what it has not is kept, for the next mount to send."""
+        left = None
         try:
             self._session.run()
         finally:
             self._session.close()
-            self._member.close()
-            self._put_away()
+            try:
+                if self._member.close():
+                    left = read_left(self._folder)
+                else:
+                    shutil.rmtree(self._folder, ignore_errors=True)
+            finally:
+                self._locks.close()
+        if left is not None:
+            raise behind(left)
 
     def stop(self) -> None:
         self._session.stop()
 
     def status(self) -> dict[str, Any]:
-        """The node's, with the share and the mountpoint."""
+        """The node's, with the share and the mountpoint. conflicts: paths of conflict copies that
+        were made since it was mounted, and before that of what earlier mounts had left."""
         where = {"share": self.share, "mountpoint": str(self.mountpoint)}
-        return where | self._member.node.status()
+        recovered = [each.status() for each in self.recovered]
+        earlier = [path for each in recovered for path in each["conflicts"]]
+        told = {"recovered": recovered, "conflicts": [*earlier, *self._conflicts]}
+        return where | self._member.node.status() | told
 
     def offloaded(self, paths: list[str] | None) -> Switched:
         """A task of this machine's went elsewhere: as Offloading has it. Raises OSError."""
@@ -102,9 +166,11 @@ class MountedShare:
         told = f"home went on without {lost.name} (node {lost.node}): {lost.why}"
         log.warning("the share %s: %s; %s", self.share, told, lost.restored)
 
-    def _put_away(self) -> None:
-        shutil.rmtree(self._folder, ignore_errors=True)
-        self._lock.close()
+    def _note_conflict(self, path: bytes) -> None:
+        name = path.decode(errors="replace")
+        told = "others have changed a file meanwhile: what was written here is kept as"
+        log.warning("the share %s: %s %s", self.share, told, name)
+        self._conflicts.append(name)
 
 
 def mount_key(mountpoint: Path) -> str:

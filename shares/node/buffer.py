@@ -42,11 +42,13 @@ class Buffer:
         for old in folder.iterdir():
             old.unlink()
 
-    def close(self) -> None:
-        """Let go of every file, and remove them."""
+    def close(self, *, keep: bool = False) -> None:
+        """Let go of every file, and remove them. keep: they stay, for who reads the journal."""
         for descriptor in self._files.values():
             os.close(descriptor)
         self._files.clear()
+        if keep:
+            return
         for path in self._folder.iterdir():
             path.unlink()
 

@@ -32,6 +32,7 @@ from shares.node.buffer import Buffer
 from shares.node.copies import Copies
 from shares.node.extent import Extent
 from shares.node.hub import Hub
+from shares.node.journal import Journal
 from shares.node.lag import LAG_BYTES, Replies, file_status, settle, traffic_status
 from shares.node.opening import Opening
 from shares.node.pages import Pages
@@ -62,7 +63,6 @@ from shares.protocol import (
     Update,
     Updated,
     content,
-    filled,
     runs,
 )
 
@@ -95,6 +95,7 @@ class Content(Opening, Settling):
         wait: float | None = 30.0,
         make: Make | None = None,
         engaged: Callable[[FileId, bool], None] = lambda file, kept: None,
+        journal: Journal | None = None,
     ) -> None:
         self._hub = hub
         self._let_close = engaged
@@ -110,9 +111,11 @@ class Content(Opening, Settling):
         self._bringing = False
         self._leased = -inf  # by this membership
         self._changed = threading.Condition()
-        self._sender = Sender(self._changed, self._machine, self._block, self._go_on, hub, wait)
-        self._windows = Windows(make, self._machine, buffer)
-        self._copies = Copies(self._machine, buffer, self._windows, self._sender)
+        self._journal = journal
+        sending = (self._changed, self._machine, self._block, self._go_on, hub, wait, journal)
+        self._sender = Sender(*sending)
+        self._windows = Windows(make, self._machine, buffer, journal)
+        self._copies = Copies(self._machine, buffer, self._windows, self._sender, journal)
         self.old = OldCopies(self._changed, self._machine, self._copies, self._windows)
         self.pages = Pages(self._changed, self._machine, self._windows, self._answer)
 
@@ -136,6 +139,8 @@ class Content(Opening, Settling):
                 file.extent_came, file.pinned, file.pinned_until = False, None, 0.0
                 file.kept, file.answered = False, file.spoken
             logs = self._sender.begin(hub)
+            if self._journal is not None:
+                self._journal.rejoined()
             self._bringing = True
         pending: list[Replies] = []
         try:
@@ -184,11 +189,19 @@ class Content(Opening, Settling):
         if lost:
             log.error("%d blocks that were written here are perhaps not at home", lost)
 
+    def limit_wait(self, seconds: float) -> None:
+        """For a home that is not reached nobody waits longer any more."""
+        with self._changed:
+            self._wait = seconds if self._wait is None else min(self._wait, seconds)
+            self._sender.limit_wait(self._wait)
+
     def close(self) -> None:
-        """Empty the buffer, while home may still say that it has let go of the last files."""
+        """Empty the buffer, but not where something in the journal waits for home."""
         self.pages.close()
         with self._changed:
-            self._buffer.close()
+            for file in self._files.values():
+                self._copies.take_back_all(file)
+            self._buffer.close(keep=self._journal is not None and self._journal.waits)
 
     # Accesses.
 
@@ -244,6 +257,10 @@ class Content(Opening, Settling):
             self.old.forget(file.file)
             if file.extent_came and self._machine.native(file.file):
                 file.extent = extent
+            self._windows.withdraw_whole(file)
+            self._copies.absorb(file)
+            if self._journal is not None:
+                self._journal.cut(file.file, file.extent if file.extent_came else extent, extent)
         began = time.monotonic()
         while self._trim(file):
             held = time.monotonic() - began
@@ -483,11 +500,11 @@ class Content(Opening, Settling):
         now = clock.now()
         for flush in self._machine.ahead(message, now):
             self._sender.send(flush)
-        answer = self._machine.answer(message, now)
+        answer = self._copies.answer(message, now)
         if isinstance(message, Update | Granted) and isinstance(answer, Updated):
             answer = self._kept(message, answer)
         if isinstance(answer, Recalled):
-            answer = filled(answer, self._block)
+            answer = self._copies.given(answer, self._files.get(message.file), self._block)
         file = self._files.get(message.file)
         if isinstance(message, Engage):
             self._engaged(message.file)
@@ -551,17 +568,6 @@ class Content(Opening, Settling):
         with self._changed:
             self.pages.look(self._files.values())
 
-    def beating(self) -> int:
-        """A heartbeat is about to be sent: a word for `leased`."""
-        with self._changed:
-            return 0 if self._bringing else self._machine.mark()
-
-    def heard(self, sent: float) -> None:
-        """Home's answer to the heartbeat of that time is next in the stream."""
-        with self._changed:
-            self._machine.heard(sent)
-            self._windows.heard()
-
     def leased(self, hub: Hub, until: float, mark: int = 0) -> bool:
         """That home has heard this node: strong copies are good until then, what was given before
         the mark is at home. Whether this is still the membership that it is about."""
@@ -571,6 +577,8 @@ class Content(Opening, Settling):
             self._leased = max(self._leased, until)
             self._machine.leased(self._leased)
             self._machine.confirmed(mark)
+            if self._journal is not None:
+                self._journal.confirmed(mark)
             self._windows.heard()
             return True
 
@@ -581,7 +589,7 @@ class Content(Opening, Settling):
             for window in self._windows.files():
                 self._copies.absorb(window)
             files = [
-                file_status(self._machine, file, clock.now())
+                file_status(self._machine, file, clock.now(), self._sender.since(file))
                 | {"open": file in self._files, "policy": self._opened_with.get(file, "")}
                 for file in self._machine.files()
             ]

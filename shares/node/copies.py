@@ -5,15 +5,28 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 from shares.node import clock
 from shares.node.access import OpenFile
 from shares.node.buffer import Buffer
 from shares.node.extent import Extent
+from shares.node.journal import Journal
 from shares.node.lag import Replies
 from shares.node.sending import Sender
 from shares.node.windows import Windows
-from shares.protocol import ATTRIBUTES, BLOCK, Log, NodeMachine
+from shares.protocol import (
+    ATTRIBUTES,
+    BLOCK,
+    Engage,
+    FileId,
+    Invalidate,
+    Log,
+    Message,
+    NodeMachine,
+    Recalled,
+    filled,
+)
 
 EXTENT_BYTES = 40
 
@@ -26,12 +39,18 @@ class Copies:
     """
 
     def __init__(
-        self, machine: NodeMachine, buffer: Buffer, windows: Windows, sender: Sender
+        self,
+        machine: NodeMachine,
+        buffer: Buffer,
+        windows: Windows,
+        sender: Sender,
+        journal: Journal | None,
     ) -> None:
         self._machine = machine
         self._buffer = buffer
         self._windows = windows
         self._sender = sender
+        self._journal = journal
         self.logs: list[Replies] = []
 
     def readable(self, file: OpenFile, number: int) -> bool:
@@ -70,6 +89,7 @@ class Copies:
         native = self._machine.native(file.file)
         (self._buffer.keep if native else self._buffer.used)(file.file, range(first, end))
         pushes = self._machine.did_write(file.file, first, end - first, clock.now())
+        self._note(file, range(first, end), native)
         if native:
             file.behind += len(data)
         if self._logs(file, native):
@@ -79,6 +99,22 @@ class Copies:
                 piece = data[start - offset : stop - offset]
                 self._log(file, number, start - number * BLOCK, piece)
         self._sender.push(pushes)
+
+    def _note(self, file: OpenFile, numbers: range, native: bool) -> None:
+        """In the journal, before the program is told that it is written. Raises OSError."""
+        journal, name = self._journal, file.file
+        if journal is None:
+            return
+        if numbers == range(ATTRIBUTES, 0):
+            whole = file.granted is not None and file.granted.whole
+            journal.sized(name, file.extent, grows=whole)
+        else:
+            journal.begin(name, file.extent)
+        if native:
+            journal.native(name, self._machine.block(name, numbers.start).grant)
+        else:
+            journal.granted(name, {n: self._machine.block(name, n).grant for n in numbers})
+        journal.wrote(name, numbers.start, len(numbers))
 
     def _torn(self, file: OpenFile, blocks: range) -> None:
         """Of what was to be written there a part may be: what is here of these blocks is the latest
@@ -94,6 +130,7 @@ class Copies:
         self._windows.resized(file)
         native = self._machine.native(file.file)
         pushes = self._machine.did_write(file.file, ATTRIBUTES, 1, clock.now(), times)
+        self._note(file, range(ATTRIBUTES, 0), native)
         if logged and self._logs(file, native):
             self._log(file, ATTRIBUTES, 0, extent.pack()[:EXTENT_BYTES])
         self._sender.push(pushes)
@@ -142,6 +179,31 @@ class Copies:
         else:
             file.touched = max(file.touched, when)
         self._sender.push(pushes)
+
+    # What home asks.
+
+    def answer(self, message: Message, now: float) -> Message:
+        """The machine's. What was written to blocks that another node cuts off does not wait in the
+        journal any more."""
+        machine, over = self._machine, []
+        if isinstance(message, Engage):
+            over = [n for n in machine.numbers(message.file) if n >= message.cut]
+        elif isinstance(message, Invalidate) and message.waited_for:
+            over = [n for n in message.numbers if machine.block(message.file, n).owned]
+        answer = machine.answer(message, now)
+        if self._journal is not None and over:
+            self._journal.discarded(message.file, over)
+        return answer
+
+    def given(
+        self, answer: Recalled, file: OpenFile | None, block: Callable[[FileId, int], bytes]
+    ) -> Recalled:
+        """With its content, which home has when it has answered a heartbeat that comes after."""
+        if self._journal is not None and file is not None and answer.fresh:
+            generation = self._journal.giving(file.file, answer.fresh, file.extent)
+            mark = self._machine.mark()
+            self._journal.recalled(mark, file.file, answer.fresh, generation)
+        return filled(answer, block)
 
     @staticmethod
     def _logs(file: OpenFile, native: bool) -> bool:

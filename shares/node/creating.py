@@ -97,6 +97,7 @@ class Creating(Statics):
                     new = self._opened(file, use, opened, hub, mark, writes=True)
                 self._used(file, use)
             self._ahead.take(own, made.own)
+        self._last.used(file, parent, name)
         if flags & os.O_TRUNC:
             self.change(file, Changes(size=0), None)
         return self._as_here(entry), self._handle(file, flags, new)
@@ -119,7 +120,10 @@ class Creating(Statics):
                 return None
             moment, mark = claimed
             making = Making(file, parent, name, mode & PERMISSIONS, uid, gid, moment)
+            if self._last.journal is not None:
+                self._last.journal.making(making)
             self._ahead.made(making)
+            self._last.used(file, parent, name)
             attributes = new_attributes(making, own)
             with self._uses.locked(file) as use:
                 opened = use.file = self.content.make(file, attributes)

@@ -76,10 +76,12 @@ def settle(logs: Iterable[tuple[Log, Replies]], pending: list[Replies]) -> None:
             replies.append(Done(*about))
 
 
-def file_status(machine: NodeMachine, file: FileId, now: float) -> dict[str, Any]:
-    """What there is to say of a file's blocks here."""
+def file_status(machine: NodeMachine, file: FileId, now: float, sent: float) -> dict[str, Any]:
+    """What there is to say of a file's blocks here. sent: since when home has not answered what it
+    was sent; inf: it has."""
     numbered = [(n, machine.block(file, n)) for n in machine.numbers(file) if n >= 0]
-    behind, seconds = machine.behind(file, now)
+    _, seconds = machine.behind(file, now)
+    behind = sum(block.dirty or block.given > 0 for _, block in numbered)
     hot = sorted(numbered, key=lambda item: -item[1].overwritten)[:HOT]
     return {
         "file": file,
@@ -88,7 +90,7 @@ def file_status(machine: NodeMachine, file: FileId, now: float) -> dict[str, Any
         "owned": sum(block.owned for _, block in numbered),
         "home_is_behind_blocks": behind,
         "home_is_behind_bytes": behind * BLOCK,
-        "home_is_behind_seconds": seconds,
+        "home_is_behind_seconds": max(seconds, now - sent) if behind else 0.0,
         "hot": [
             {"block": n, "overwritten": b.overwritten, "threshold": b.threshold}
             for n, b in hot

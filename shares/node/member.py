@@ -12,6 +12,8 @@ from contextlib import suppress
 
 from satchel.errors import NotFoundError, SatchelError
 from shares.node.buffer import Buffer
+from shares.node.conflicts import Conflicts, of_aside
+from shares.node.journal import Journal
 from shares.node.losses import TakenOver
 from shares.node.membership import Caller, Ends, Membership
 from shares.node.node import Node
@@ -21,6 +23,7 @@ log = logging.getLogger(__name__)
 
 JOIN_SECONDS = 20.0
 RETRY_SECONDS = 1.0
+AGAIN_SECONDS = 5.0
 
 
 class Member:
@@ -41,25 +44,65 @@ class Member:
         make: Make | None = None,
         lost: Callable[[TakenOver], None] = lambda lost: None,
         ahead: bool = False,
+        journal: Journal | None = None,
+        kept: Callable[[bytes], None] = lambda path: None,
     ) -> None:
-        """Join. call: as for Membership; wait, make, lost, ahead: as for Node. Raises what
-        Membership.join does."""
+        """Join. call: as for Membership; wait, make, lost, ahead, journal: as for Node; kept: is
+        told the path of each conflict copy. Raises what Membership.join does."""
         self.share = share
         self._call, self._name, self._wait = call, name, wait
         self._closed = threading.Event()
         self._membership = Membership(call, share, name, patience=wait)
         hub = self._membership.join(JOIN_SECONDS)
-        self.node = Node(hub, buffer, wait, make, lost, ahead=ahead)
+        self._journal, self._kept = journal, kept
+        self.node = Node(hub, buffer, wait, make, lost, ahead=ahead, journal=journal)
         self._membership.over = self._over
+        if journal is not None:
+            threading.Thread(target=self._keep_refused, name="conflicts", daemon=True).start()
 
-    def close(self) -> None:
-        """Give back what the node has, and leave."""
-        if self._membership.connected:
+    @property
+    def token(self) -> str:
+        """What home knows the node by."""
+        return self._membership.token
+
+    def close(self) -> bool:
+        """Give back what the node has, and leave. Whether something waits in the journal: then it
+        is durable there, and the node has not left."""
+        if self._journal is not None or self._membership.connected:
             self.node.close()
         self._closed.set()
-        with suppress(OSError):
-            self._membership.hub.leave()
+        waits = self._journal is not None and self._journal.waits
+        if not waits:
+            with suppress(OSError):
+                self._membership.hub.leave()
         self._membership.close()
+        if self._journal is not None:
+            self._journal.refused.set()
+            self._journal.close(keep=waits)
+        return waits
+
+    def _keep_refused(self) -> None:
+        """What home refuses is kept beside the file. What fails is tried again, and stays in the
+        journal till then."""
+        journal = self._journal
+        assert journal is not None
+        conflicts = Conflicts(self.node, self._name)
+        while not self._closed.is_set():
+            journal.refused.wait()
+            journal.refused.clear()
+            for aside in journal.asides():
+                if self._closed.is_set():
+                    return
+                try:
+                    path = conflicts.settle(of_aside(aside))
+                    journal.copied(aside)
+                except OSError as error:
+                    log.warning("the share %s: no conflict copy yet: %s", self.share, error)
+                    journal.refused.set()
+                    self._closed.wait(AGAIN_SECONDS)
+                    break
+                if path is not None:
+                    self._kept(path)
 
     def _over(self, why: str) -> None:
         if self._closed.is_set():

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from shares.node.hub import Hub, Made, Unmade
+from shares.node.last_names import LastNames
 from shares.node.made_ahead import MadeAhead
 from shares.node.names import Names
 from shares.node.operations import Attributes, Entry
@@ -34,6 +35,7 @@ class Naming(ABC):
     def __init__(self) -> None:
         self._names = Names()
         self._ahead = MadeAhead()
+        self._last = LastNames()
 
     @property
     @abstractmethod
@@ -61,6 +63,11 @@ class Naming(ABC):
         """They were these, as home said, at that mark of names."""
 
     def lookup(self, parent: FileId, name: bytes) -> Entry:
+        entry = self._looked_up(parent, name)
+        self._last.used(entry.attributes.file, parent, name)
+        return entry
+
+    def _looked_up(self, parent: FileId, name: bytes) -> Entry:
         wanted = checked(name)
         known, file = self._names.find(parent, name)
         if known and file is None:
@@ -153,9 +160,11 @@ class Naming(ABC):
 
     def _unmake(self, parent: FileId, name: bytes, unmake: Callable[[], Unmade]) -> None:
         mark, file = self._names.mark(), self._names.named(parent, name)
+        left_by = self._last.leaves(parent, name)
         try:
             unmade = unmake()
         except OSError:
+            self._last.stays(left_by, parent, name)
             self._names.changed(parent, name, file)
             self.forget_static(file)
             raise
@@ -171,11 +180,13 @@ class Naming(ABC):
     ) -> None:
         mark, replaced = self._names.mark(), self._names.named(new_parent, new_name)
         moved = self._names.named(parent, name)
+        left_by = self._last.leaves(new_parent, new_name)
         with self._ahead.asking(parent, new_parent, replaced) as own:
             try:
                 names = parent, checked(name), new_parent, checked(new_name)
                 now, made = self.hub.rename(*names, flags)
             except OSError:
+                self._last.stays(left_by, new_parent, new_name)
                 self._names.changed(parent, name, moved, replaced)
                 self._names.changed(new_parent, new_name)
                 for file in (replaced, moved):
@@ -183,6 +194,7 @@ class Naming(ABC):
                 raise
             old, new = (parent, name, now), (new_parent, new_name, made)
             exchanged = bool(flags & EXCHANGE)
+            self._last.moved(old[:2], new[:2], exchanged=exchanged)
             latest = self._names.moved(mark, old, new, moved, replaced, exchanged=exchanged)
             self.forget_static(replaced)
             if moved != made.entry.attributes.file:

@@ -30,6 +30,7 @@ from shares.node.foresight import Foresight
 from shares.node.handles import appends, file_of, number, writes_to
 from shares.node.heartbeat import Heartbeat
 from shares.node.hub import Hub, Opened
+from shares.node.journal import Journal
 from shares.node.losses import Losses, TakenOver
 from shares.node.operations import (
     FLOCK,
@@ -37,7 +38,6 @@ from shares.node.operations import (
     Attributes,
     Changes,
     Handle,
-    LockKind,
     Usage,
 )
 from shares.node.statics import changes_nothing
@@ -47,7 +47,6 @@ from shares.protocol import FileId
 
 log = logging.getLogger(__name__)
 
-WHOLE_FILE = (0, (1 << 63) - 1)
 LOOK_SECONDS = 0.05
 
 T = TypeVar("T")
@@ -57,6 +56,9 @@ WRITE_BACK_SECONDS = 5.0
 
 IDLE_SECONDS = 30.0
 """For how long a file rests at most: it is not closed when its last handle is."""
+
+CLOSE_SECONDS = 5.0
+"""For which a node that ends waits for a home that is not reached."""
 
 WRITTEN_SECONDS = 2.0
 """For how long such a one may be written again without asking."""
@@ -74,17 +76,19 @@ class Node(Creating):
         lost: Callable[[TakenOver], None] = lambda lost: None,
         *,
         ahead: bool = False,
+        journal: Journal | None = None,
     ) -> None:
         """Begins to listen at once. wait, make: as for Content; lost: is told of each node that
         home goes on without; ahead: files are made before home has made them, where no other node
-        knows the folder."""
+        knows the folder. journal: has what home has not, after the end of this process"""
         super().__init__()
+        self._last.note_in(journal)
         self._hub = hub
         self._wait = wait
         self._joined = threading.Event()
         self._joined.set()
         self._over: OSError | None = None
-        self.content = Content(hub, buffer, wait, make, self._engaged)
+        self.content = Content(hub, buffer, wait, make, self._engaged, journal)
         self._uses = Uses()
         self.marks = FileMarks(self.content.old.watch)
         self._losses = Losses(lost)
@@ -111,6 +115,8 @@ class Node(Creating):
         caller's."""
         self._ended.set()
         self._look.set()
+        self._wait = CLOSE_SECONDS if self._wait is None else min(self._wait, CLOSE_SECONDS)
+        self.content.limit_wait(self._wait)
         for thread in self._threads:
             thread.join()
         if self._foresight is not None:
@@ -122,6 +128,8 @@ class Node(Creating):
             with suppress(OSError), use.lock:
                 if use.file is not None:
                     self._close(file, use)
+            if not self._hub.connected:
+                break  # each of the others would wait as long
         self.content.close()
 
     @property
@@ -410,9 +418,10 @@ class Node(Creating):
     def sync(self, handle: int, data_only: bool) -> None:
         del data_only
         with self._using(handle) as file:
-            self._await_made(file.file)
-            self.content.sync(file)
-            self.hub.sync(file.file)
+            with self.content.else_here(file):
+                self._await_made(file.file)
+                self.content.sync(file)
+                self.hub.sync(file.file)
             self.content.raise_failure(file)
 
     def release(self, handle: int, lock_owner: int) -> None:
@@ -545,23 +554,6 @@ class Node(Creating):
             self.hub.mark(file, mark)
             if use.file is not None:
                 self._open(file, use, writes=use.writes)
-
-    # Locks.
-
-    def get_lock(
-        self, handle: int, owner: int, start: int, end: int, kind: LockKind
-    ) -> tuple[int, int, LockKind, int] | None:
-        return self.hub.get_lock(file_of(handle), owner, start, end, kind)
-
-    def set_lock(
-        self, handle: int, owner: int, start: int, end: int, kind: LockKind, pid: int, wait: bool
-    ) -> None:
-        self._uses.of(file_of(handle)).locked = True
-        self.hub.set_lock(file_of(handle), owner, start, end, kind, pid, wait)
-
-    def set_file_lock(self, handle: int, owner: int, kind: LockKind, wait: bool) -> None:
-        self._uses.of(file_of(handle)).locked = True
-        self.hub.set_lock(file_of(handle), owner + FLOCK, *WHOLE_FILE, kind, 0, wait)
 
     # Threads.
 

@@ -17,6 +17,7 @@ from shares.node.buffer import Buffer
 from shares.node.copies import Copies
 from shares.node.extent import Extent
 from shares.node.hub import Hub, Opened
+from shares.node.journal import Journal
 from shares.node.operations import Attributes, Window
 from shares.node.sending import Sender
 from shares.node.windows import Windows
@@ -34,6 +35,7 @@ class Opening(ABC):
     _changed: threading.Condition
     _hub: Hub
     _sender: Sender
+    _journal: Journal | None
     _under_way: Counter[FileId]
     _machine: NodeMachine
     _windows: Windows
@@ -47,6 +49,10 @@ class Opening(ABC):
     @abstractmethod
     def _ask(self, file: OpenFile, need: Need) -> None:
         """Have home asked for these blocks, as far as they are not here."""
+
+    @abstractmethod
+    def _block(self, file: FileId, number: int) -> bytes:
+        """Its content here."""
 
     @contextmanager
     def opening(self, file: FileId | None = None) -> Iterator[None]:
@@ -127,6 +133,8 @@ class Opening(ABC):
             known.extent_came = native or known.extent_came
             known.attributes, known.log = opened.attributes, opened.log
             known.kept = known.closed = False
+            if self._journal is not None:
+                self._journal.opened(file, Extent.of(opened.attributes))
             return known
 
     def make(self, file: FileId, attributes: Attributes) -> OpenFile:
@@ -143,6 +151,8 @@ class Opening(ABC):
         with self._changed:
             kept = self._files[file].kept
             self._machine.made(file, opened.grant)
+            if self._journal is not None:
+                self._journal.made(file, opened.grant)
             known = self.opened(file, opened, hub)
             if kept:
                 known.kept = True
@@ -153,6 +163,8 @@ class Opening(ABC):
         """Home has made it, in this membership or in one before, and goes by this grant."""
         with self._changed:
             self._machine.made(file, grant)
+            if self._journal is not None:
+                self._journal.made(file, grant)
 
     def refuse(self, file: FileId, why: OSError) -> None:
         """Home has not made it: nothing is to be had of it any more. Every access raises why."""
@@ -161,11 +173,18 @@ class Opening(ABC):
             if known is None:
                 return
             self._copies.take_back_all(known)
+            if self._journal is not None:
+                here = [n for n in self._machine.numbers(file) if self._written(file, n)]
+                self._journal.unmade(file, {n: self._block(file, n) for n in here})
             known.refused, known.complete, known.extent_came = why, False, False
             self._machine.forget(file)
             for access in known.waiting:
                 access.error = why
             self._changed.notify_all()
+
+    def _written(self, file: FileId, number: int) -> bool:
+        block = self._machine.block(file, number)
+        return block.dirty or block.given > 0
 
     def _policy(self, name: str) -> Policy:
         if name not in POLICIES:

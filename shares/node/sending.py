@@ -16,9 +16,14 @@ from collections.abc import Callable, Iterable
 from math import inf
 
 from shares.node import clock
+from shares.node.extent import Extent
 from shares.node.hub import Hub
+from shares.node.journal import Journal
 from shares.node.lag import LAG_BYTES, Lag, Replies
 from shares.protocol import (
+    ATTRIBUTES,
+    Carrier,
+    Done,
     FileId,
     Flush,
     Log,
@@ -27,6 +32,7 @@ from shares.protocol import (
     Push,
     Refused,
     Release,
+    content,
     filled,
 )
 
@@ -49,6 +55,7 @@ class Sender:
         go_on: Callable[[FileId], None],
         hub: Hub,
         wait: float | None,
+        journal: Journal | None = None,
     ) -> None:
         """changed: the lock, told when something came. block: the content of a block; go_on: has
         the accesses to a file look again; wait: as for Content."""
@@ -58,6 +65,7 @@ class Sender:
         self._go_on = go_on
         self._hub = hub
         self._wait = wait
+        self._journal = journal
         self._logs: dict[int, tuple[Log, Replies]] = {}
         self._lag = Lag(changed)
         self.traffic: Counter[str] = Counter()
@@ -65,6 +73,7 @@ class Sender:
         self._timer: threading.Timer | None = None
         self._going = 0
         self._unanswered: Counter[FileId] = Counter()
+        self._unanswered_since: dict[FileId, float] = {}
         self._failures: dict[FileId, OSError] = {}
         self._over: OSError | None = None
 
@@ -74,6 +83,7 @@ class Sender:
         logs, self._logs = self._logs, {}
         self._going = 0
         self._unanswered.clear()
+        self._unanswered_since.clear()
         self._lag.begin()
         return list(logs.values())
 
@@ -100,6 +110,14 @@ class Sender:
         """Whether not too much content is on its way to home."""
         return self._going <= LAG_BYTES
 
+    def limit_wait(self, seconds: float) -> None:
+        """So long is waited at most for a home that is not reached."""
+        self._wait = seconds
+
+    def since(self, file: FileId) -> float:
+        """When the first content was sent that home has not answered, by the clock; inf: all is."""
+        return self._unanswered_since.get(file, inf)
+
     def quiet(self, file: FileId) -> bool:
         """Whether home has answered all content of the file."""
         return self._unanswered[file] <= 0
@@ -123,6 +141,7 @@ class Sender:
             return
         file, number = message.file, message.first
         self._machine.log_sent(file, number)
+        generation = self._giving(file, (number,))
         replies: Replies = []
         to.append(replies)
         self._logs[id(replies)] = (message, replies)
@@ -134,6 +153,8 @@ class Sender:
                     return  # what the node brings to its next membership says what became of it
                 self._logs.pop(id(replies), None)
                 replies.append(reply)
+                if isinstance(reply, Done):
+                    self._at_home(file, (number,), generation)
                 self._machine.log_done(file, number)
                 self._go_on(file)
 
@@ -141,6 +162,7 @@ class Sender:
 
     def send(self, message: Push | Flush | Release) -> Replies:
         """Fill and post it. What is returned gets the reply when that has come."""
+        generation = self._giving(message.file, message.fresh)
         message, hub = filled(message, self._block), self._hub
         file = message.file
         given = {number: self._machine.block(file, number).given for number in message.fresh}
@@ -148,19 +170,23 @@ class Sender:
         self.count(message)
         self._going += len(message.data)
         self._unanswered[file] += 1
+        self._unanswered_since.setdefault(file, clock.now())
 
         def replied(reply: Message | OSError) -> None:
             with self._changed:
                 replies.append(reply)
                 if isinstance(reply, Refused):
                     log.warning("home went on without blocks %s of %s", reply.refused, reply.file)
+                    self._set_aside(message, reply.refused)
                 if hub is self._hub:
                     self._going -= len(message.data)
                     self._unanswered[file] -= 1
                     if not self._unanswered[file]:
                         del self._unanswered[file]
+                        del self._unanswered_since[file]
                     self._note_failure(reply, file)
                 if hub is self._hub and not isinstance(reply, OSError):
+                    self._at_home(file, message.fresh, generation)
                     for number, sent in given.items():
                         if self._machine.block(file, number).given == sent:
                             self._machine.arrived(file, number)
@@ -168,6 +194,26 @@ class Sender:
 
         hub.post(message, replied, replied)
         return replies
+
+    def _giving(self, file: FileId, numbers: tuple[int, ...]) -> int:
+        if self._journal is None:
+            return 0
+        sized = ATTRIBUTES in numbers
+        extent = Extent.unpack(self._block(file, ATTRIBUTES)) if sized else None
+        return self._journal.giving(file, numbers, extent)
+
+    def _at_home(self, file: FileId, numbers: tuple[int, ...], generation: int) -> None:
+        if self._journal is not None:
+            try:
+                self._journal.at_home(file, numbers, generation)
+            except OSError as error:
+                log.error("the journal: %s; content of %s may be sent again", error, file)
+
+    def _set_aside(self, message: Carrier, refused: tuple[int, ...]) -> None:
+        """It counts as at home when it is kept beside the file's content there."""
+        if self._journal is not None:
+            blocks = {number: data for number, data in content(message) if number in refused}
+            self._journal.set_aside(message.file, blocks)
 
     def _note_failure(self, reply: Message | OSError, file: FileId) -> None:
         """Where home is not reached it is brought to the next membership. What its disk has no room

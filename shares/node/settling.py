@@ -9,18 +9,24 @@ after it. At most LAG_BYTES are on their way so; who closes another file waits t
 
 from __future__ import annotations
 
+import errno
 import threading
 from abc import ABC, abstractmethod
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from shares.node.access import OpenFile
 from shares.node.buffer import Buffer
 from shares.node.copies import Copies
-from shares.node.extent import Extent
+from shares.node.extent import BLOCK, Extent
+from shares.node.journal import Journal
 from shares.node.operations import Attributes
 from shares.node.sending import Sender
 from shares.node.windows import Windows
 from shares.protocol import ATTRIBUTES, FileId, NodeMachine
+
+ON_THIS_DISK = "home is not reached; what was written is durable on this disk"
 
 FLUSHED = 4096
 """Blocks that are given to home before its answer is waited for."""
@@ -33,11 +39,13 @@ class Settling(ABC):
     _machine: NodeMachine
     _buffer: Buffer
     _sender: Sender
+    _journal: Journal | None
     _windows: Windows
     _copies: Copies
     _files: dict[FileId, OpenFile]
     _opened_with: dict[FileId, str]
     _under_way: Counter[FileId]
+    _bringing: bool
 
     @abstractmethod
     def extent(self, file: OpenFile) -> Extent:
@@ -115,8 +123,28 @@ class Settling(ABC):
         self._sender.wait_until(lambda: file.answered >= file.spoken or not self._sender.connected)
 
     def await_room(self) -> None:
-        """Until not too much of what was closed is on its way. Raises OSError(EIO)."""
-        self._sender.wait_until(self._sender.room)
+        """Until not too much of what was closed is on its way. Raises OSError(EIO), but not where
+        the journal has it: then it waits there for a home that is not reached."""
+        journaled = self._journal is not None
+        self._sender.wait_until(
+            lambda: self._sender.room() or (journaled and not self._sender.connected)
+        )
+
+    @contextmanager
+    def else_here(self, file: OpenFile) -> Iterator[None]:
+        """Within this home is to have the file durable. Where it is not reached for that, what was
+        written is durable on this disk, if there is a journal. Raises OSError: ENOLINK then."""
+        try:
+            yield
+        except OSError as error:
+            reached = error.errno != errno.EIO or self._sender.connected
+            if reached or self._journal is None:
+                raise
+            name = file.file
+            with self._changed:
+                self._copies.absorb(file)
+                self._journal.sync(name, lambda n: self._buffer.read(name, n * BLOCK, BLOCK))
+            raise OSError(errno.ENOLINK, ON_THIS_DISK) from error
 
     def raise_failure(self, file: OpenFile) -> None:
         """What home answered to content that nobody waited for. Raises OSError, once."""
@@ -171,6 +199,8 @@ class Settling(ABC):
         """Nothing of it is kept."""
         self._machine.forget(file)
         self._buffer.forget(file)
+        if self._journal is not None:
+            self._journal.forget(file)
         del self._files[file]
         self._opened_with.pop(file, None)
         self._under_way.pop(file, None)
@@ -193,6 +223,17 @@ class Settling(ABC):
         if extent.dirty or extent.given or any(self._machine.needed(file, n) for n in numbers):
             return
         self._forget(file)
+
+    def beating(self) -> int:
+        """A heartbeat is about to be sent: a word for `leased`."""
+        with self._changed:
+            return 0 if self._bringing else self._machine.mark()
+
+    def heard(self, sent: float) -> None:
+        """Home's answer to the heartbeat of that time is next in the stream."""
+        with self._changed:
+            self._machine.heard(sent)
+            self._windows.heard()
 
     def collect(self) -> None:
         """What was written through windows is on its way to home, where writes that ask are on

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
 """Attributes of files that are open at a node, as far as block -1 has not got them, and what
-becomes of such a file when home calls them back."""
+becomes of such a file when home calls them back; and locks, which are home's."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ from dataclasses import replace
 
 from shares.node.access import OpenFile
 from shares.node.content import Content
+from shares.node.handles import file_of
 from shares.node.naming import Naming
-from shares.node.operations import EVERYTHING, Attributes, Changes
+from shares.node.operations import EVERYTHING, FLOCK, Attributes, Changes, LockKind
 from shares.node.uses import Uses
 from shares.protocol import FileId
+
+WHOLE_FILE = (0, (1 << 63) - 1)
 
 
 class Statics(Naming):
@@ -84,6 +87,23 @@ class Statics(Naming):
         opened.attributes = now if self._names.steady(mark, opened.file) else None
         if not self._names.steady(mark, opened.file):
             opened.attributes = None
+
+    # Locks.
+
+    def get_lock(
+        self, handle: int, owner: int, start: int, end: int, kind: LockKind
+    ) -> tuple[int, int, LockKind, int] | None:
+        return self.hub.get_lock(file_of(handle), owner, start, end, kind)
+
+    def set_lock(
+        self, handle: int, owner: int, start: int, end: int, kind: LockKind, pid: int, wait: bool
+    ) -> None:
+        self._uses.of(file_of(handle)).locked = True
+        self.hub.set_lock(file_of(handle), owner, start, end, kind, pid, wait)
+
+    def set_file_lock(self, handle: int, owner: int, kind: LockKind, wait: bool) -> None:
+        self._uses.of(file_of(handle)).locked = True
+        self.hub.set_lock(file_of(handle), owner + FLOCK, *WHOLE_FILE, kind, 0, wait)
 
 
 def changes_nothing(known: Attributes | None, changes: Changes) -> bool:

@@ -11,17 +11,21 @@ asks for it, and with each heartbeat.
 
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import inf
 
 from shares.node import clock
 from shares.node.access import OpenFile
 from shares.node.buffer import Buffer
+from shares.node.journal import Journal
 from shares.node.lag import LAG_BYTES
 from shares.node.operations import Window
-from shares.protocol import ATTRIBUTES, BLOCK, FileId, NodeMachine
+from shares.protocol import ATTRIBUTES, BLOCK, FileId, NodeMachine, Rights
+
+log = logging.getLogger(__name__)
 
 AROUND = 64
 """Blocks that are looked at together when something is granted."""
@@ -53,11 +57,14 @@ class Taken:
 class Windows:
     """Of one node. With the lock of its content held."""
 
-    def __init__(self, make: Make | None, machine: NodeMachine, buffer: Buffer) -> None:
+    def __init__(
+        self, make: Make | None, machine: NodeMachine, buffer: Buffer, journal: Journal | None
+    ) -> None:
         """make: None for a node whose programs ask for everything."""
         self._make = make
         self._machine = machine
         self._buffer = buffer
+        self._journal = journal
         self._open: dict[FileId, OpenFile] = {}
 
     def of(self, file: OpenFile) -> Window | None:
@@ -76,6 +83,8 @@ class Windows:
         if file.granted is not None:
             file.granted.revoke_all()
             file.granted = None
+            if self._journal is not None:
+                self._journal.unwatch(file.file)
             del self._open[file.file]
 
     def heard(self) -> None:
@@ -184,6 +193,7 @@ class Windows:
             return
         now = clock.now()
         self.allow(file)
+        writes = file.log != "sync"
         if window.whole or not self._machine.readable(file.file, ATTRIBUTES, now):
             return
         if not window.exact or window.size != file.extent.size:
@@ -191,14 +201,35 @@ class Windows:
         if self._complete(file, now):
             # What is behind the end is to be zeros when the file gets longer.
             os.ftruncate(self._buffer.descriptor(file.file), file.extent.size)
-            window.grant_whole(write=file.log != "sync")
+            window.grant_whole(write=writes and self._journaled(file, window, ()))
             return
         end = -(-file.extent.size // BLOCK)
         first, stop = blocks.start // AROUND * AROUND, -(-blocks.stop // AROUND) * AROUND
         around = range(first, min(stop, end) if blocks else first)
-        for rights in self._machine.rights(file.file, around, now):
-            writes = 0 if file.log == "sync" else int(min(rights.writes, UNLIMITED))
-            window.grant(rights.first, rights.count, read=rights.reads, writes=writes)
+        found = self._machine.rights(file.file, around, now)
+        if writes and any(rights.writes for rights in found):
+            writes = self._journaled(file, window, found)
+        for rights in found:
+            limit = int(min(rights.writes, UNLIMITED)) if writes else 0
+            window.grant(rights.first, rights.count, read=rights.reads, writes=limit)
+
+    def _journaled(self, file: OpenFile, window: Window, found: Iterable[Rights]) -> bool:
+        """What is written through the window is found again when this process is killed; where that
+        cannot be, programs ask. found: () for all of a native file."""
+        journal, name = self._journal, file.file
+        if journal is None:
+            return True
+        try:
+            journal.watch(name, window, file.extent)
+            if self._machine.native(name):
+                journal.native(name, self._machine.native_grant(name))
+            else:
+                written = (n for r in found if r.writes for n in range(r.first, r.first + r.count))
+                journal.granted(name, {n: self._machine.block(name, n).grant for n in written})
+        except OSError as error:
+            log.warning("file %s is not written through a window: %s", name, error)
+            return False
+        return True
 
     def allow(self, file: OpenFile) -> None:
         """How much may be written until the node is asked: by what home's log may lag behind, and

@@ -107,8 +107,7 @@ class NodeMachine:
             self._told.clear()
 
     def overtaken(self, file: FileId, native: bool, grant: int) -> bool:
-        """Whether home's answer to an open was overtaken: Native or Engage, which home said after
-        it, was handled here before."""
+        """Whether Native or Engage was handled here that home said after its answer to an open."""
         said = Told(grant, not native)
         return self._latest(file, said) != said
 
@@ -174,6 +173,10 @@ class NodeMachine:
         known = self._files.get(file)
         return known is not None and known.native
 
+    def native_grant(self, file: FileId) -> int:
+        """Under which a native file is written; 0 where home has not made it yet."""
+        return self._files[file].grant
+
     def relaxed(self, file: FileId) -> bool:
         """Whether copies of it may be old."""
         known = self._files.get(file)
@@ -185,8 +188,7 @@ class NodeMachine:
         return known.blocks.get(number, Block()) if known else Block()
 
     def behind(self, file: FileId, now: float) -> tuple[int, float]:
-        """How many blocks of content home has not got as they are here, and since how many seconds
-        at most."""
+        """How many blocks were written since home was given them, and since how many seconds."""
         written = sum(number >= 0 for number in self._dirty(file))
         return written, now - self._files[file].since if written else 0.0
 
@@ -437,8 +439,7 @@ class NodeMachine:
         return {number for number, block in lost if not (block.fetching or block.owning)}
 
     def log_sent(self, file: FileId, number: int) -> None:
-        """A write to the block is on its way to home's log; until log_done nobody reads it here,
-        because it would be lost with this node."""
+        """Until log_done nobody reads the block here: it may be lost with this node."""
         self._files[file].blocks[number].logging += 1
 
     def log_done(self, file: FileId, number: int) -> None:
@@ -527,8 +528,7 @@ class NodeMachine:
     # Giving back.
 
     def flush(self, file: FileId, limit: int | None = None) -> list[Flush]:
-        """What home has to have for a sync, of at most so many blocks. To be filled and sent at
-        once."""
+        """What home has to have for a sync, `limit` blocks at most. To be filled, sent at once."""
         written = self._dirty(file)
         if written and len(written[:limit]) == len(written):
             self._files[file].since = inf

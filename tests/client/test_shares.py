@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from satchel.errors import NotFoundError, UsageError
+from satchel.errors import NotFoundError, UnavailableError, UsageError
 from testbed.roles import client_settings
 from testbed.sshd import Sshd
 from tests.client.commands import SATCHEL, Commands
@@ -107,7 +107,7 @@ def test_a_share_is_mounted_twice_and_is_one_tree(owner: Owner) -> None:
     assert "connected" in shown.stdout
     owner.unmounts(one)
     assert (root / "f").stat().st_size == 45000
-    assert len(list((owner.folder / "data/shares").iterdir())) == 1
+    assert len(list((owner.folder / "state/shares").glob("*/journal"))) == 1
 
 
 def test_files_that_are_written_most_are_named(owner: Owner) -> None:
@@ -172,6 +172,34 @@ def test_a_mount_tells_which_node_home_went_on_without(owner: Owner) -> None:
     said = (owner.folder / "state/mount.log").read_text()
     assert said.count("home went on without") == 1
     assert "its write log had 1 blocks of 1 files" in said
+
+
+def test_what_an_unmount_without_home_leaves_is_told_and_recovered(owner: Owner) -> None:
+    root, place = owner.add("photos"), owner.folder / "one"
+    place.mkdir()
+    words = ["--config", str(owner.config), "mount", "photos", str(place)]
+    with subprocess.Popen([SATCHEL, *words], stderr=subprocess.PIPE, text=True) as mount:
+        assert eventually(lambda: os.path.ismount(place), 60)
+        written = os.open(place / "file", os.O_WRONLY | os.O_CREAT, 0o644)
+        os.fsync(written)
+        port = owner.sshd.port
+        owner.sshd.stop()
+        os.write(written, bytes(50_000))
+        os.close(written)
+        subprocess.run(["fusermount3", "-u", place], check=True, timeout=30)
+        _, said = mount.communicate(timeout=120)
+    assert mount.returncode == UnavailableError.exit_code
+    assert "1 files, 50000 bytes" in said
+    assert "satchel share recover photos" in said
+    (row,) = owner.status()
+    assert (row["mountpoint"], row["files"], row["bytes"]) == (str(place), 1, 50_000)
+    assert "unmounted" in owner.types("share", "status").stdout
+    owner.reach_home(port)
+    recovered = owner.types("share", "recover", "photos")
+    assert recovered.returncode == 0, recovered.stderr
+    assert "home has 1 files, 50000 bytes" in recovered.stdout
+    assert (root / "file").read_bytes() == bytes(50_000)
+    assert "nothing waits" in owner.types("share", "recover").stdout
 
 
 def test_what_cannot_be_mounted_is_said(owner: Owner) -> None:

@@ -49,6 +49,13 @@ class Window:
         """The file may be longer by now: reads beyond its size are asked until the next resize.
         Returns as resize."""
 
+    def mark_in(self, fd: int) -> None:
+        """From now on each write notes in that file, which is duplicated, which blocks it was
+        about, and the file's size where it made that longer: docs/formats/mount-journal.md."""
+
+    def generation(self, generation: int) -> None:
+        """What is marked from now on is marked with that number."""
+
     def until(self, seconds: float) -> None:
         """All rights end at that time of CLOCK_BOOTTIME, unless this is called again; inf, as at
         first: they do not."""
