@@ -225,18 +225,14 @@ class Content(Opening, Settling):
         return access.result
 
     def read(self, file: OpenFile, offset: int, size: int, *, pages: bool = False) -> bytes:
-        """pages: for the kernel to keep. What a small buffer cannot hold at once is read in parts:
-        the blocks of a part push those of another one out."""
+        """pages: for the kernel to keep. In parts that the buffer can hold, or the blocks of one
+        would push out those of another."""
         most = max(1, self._copies.ahead_limit()) * BLOCK
-        parts: list[bytes] = []
-        while size > 0:
-            access = Read(file, offset, min(size, most), pages=pages)
-            self._perform(access)
-            parts.append(access.result)
-            offset, size = offset + most, size - most
-            if len(access.result) < most:
-                break
-        return b"".join(parts)
+        access = Read(file, offset, min(size, most), pages=pages)
+        self._perform(access)
+        if size <= most or len(access.result) < most:
+            return access.result
+        return access.result + self.read(file, offset + most, size - most, pages=pages)
 
     def write(self, file: OpenFile, offset: int | None, data: bytes, *, pages: bool = False) -> int:
         """offset: None to append. pages: of the kernel's, so what is behind the end is dropped."""

@@ -68,7 +68,7 @@ class Naming(ABC):
         return entry
 
     def _looked_up(self, parent: FileId, name: bytes) -> Entry:
-        wanted = checked(name)
+        checked(name)
         known, file = self._names.find(parent, name)
         if known and file is None:
             raise FileNotFoundError(errno.ENOENT, "no such name")
@@ -84,7 +84,7 @@ class Naming(ABC):
                 return Entry(name, self.attributes(listed[name], None))
         mark = self._names.mark()
         try:
-            entry = self.ask(lambda hub: hub.lookup(parent, wanted))
+            entry = self.ask(lambda hub: hub.lookup(parent, name))
         except FileNotFoundError:
             self._names.learn(mark, parent, name, None)
             raise
