@@ -60,6 +60,19 @@ class Heartbeat:
         sent, mark = clock.now(), self._content.beating()
         hub.beat(self._losses.latest, partial(self._beaten, hub, sent, mark))
 
+    def confirm(self, seconds: float) -> None:
+        """Beat once more, and wait so long at most until home has answered: then it has all that
+        was said before, and the journal knows."""
+        hub, answered = self._hub(), threading.Event()
+        sent, mark = clock.now(), self._content.beating()
+
+        def heard(lease: Lease | None) -> None:
+            self._beaten(hub, sent, mark, lease)
+            answered.set()
+
+        hub.beat(self._losses.latest, heard)
+        answered.wait(seconds)
+
     def _pinged(self, hub: Hub, until: float) -> None:
         if self._content.leased(hub, until):
             self._names.leased(until)

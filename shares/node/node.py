@@ -130,6 +130,8 @@ class Node(Creating):
                     self._close(file, use)
             if not self._hub.connected:
                 break  # each of the others would wait as long
+        if self._hub.connected:
+            self._heartbeat.confirm(CLOSE_SECONDS)
         self.content.close()
 
     @property
