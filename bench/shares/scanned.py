@@ -25,7 +25,6 @@ from homeserver.shares import Shares, ShareShelf
 from shares.home import ShareRecord
 
 FOLDERS, EACH = 20, 50
-FEW = 10
 SIZE = 2000
 
 STATUS_SECONDS = 8.0

@@ -40,7 +40,7 @@ class Forecast:
     """
 
     def __init__(self, successors: Successors | None = None) -> None:
-        self.successors = successors or Successors()
+        self.successors = Successors() if successors is None else successors
         self.ahead: OrderedDict[FileId, None] = OrderedDict()
         self.used = self.vain = 0
         self._scans = Scans()

@@ -16,9 +16,10 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from functools import partial
 from typing import Any
 
-from shares.context import Forecast, Succession, Successors
+from shares.context import Forecast, Succession
 from shares.node.content import Content
 from shares.node.hub import OPENED_AHEAD, Hub, Opened
 from shares.node.names import Names
@@ -48,7 +49,7 @@ class Foresight:
         self._uses, self._content, self._names = uses, content, names
         self._hub, self._admit = hub, admit
         self._lock = threading.Lock()
-        self._forecast = Forecast(Successors())
+        self._forecast = Forecast()
         self._told = 0.0
         self._wanted: queue.SimpleQueue[list[FileId] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="foresight", daemon=True)
@@ -57,7 +58,7 @@ class Foresight:
     def opened(self, file: FileId, *, writes: bool) -> None:
         """A program opens the file."""
         with self._lock:
-            listing = lambda: self._names.siblings(file)  # noqa: E731
+            listing = partial(self._names.siblings, file)
             found = self._forecast.opened(file, listing, writes=writes)
             for each in found:
                 self._forecast.fetched(each)

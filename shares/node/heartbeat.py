@@ -57,21 +57,24 @@ class Heartbeat:
             return
         self._content.collect()
         self._beats = hub
-        sent, mark = clock.now(), self._content.beating()
-        hub.beat(self._losses.latest, partial(self._beaten, hub, sent, mark))
+        self._send(hub)
 
     def confirm(self, seconds: float) -> None:
         """Beat once more, and wait so long at most until home has answered: then it has all that
         was said before, and the journal knows."""
-        hub, answered = self._hub(), threading.Event()
+        answered = threading.Event()
+        self._send(self._hub(), answered.set)
+        answered.wait(seconds)
+
+    def _send(self, hub: Hub, told: Callable[[], object] = lambda: None) -> None:
+        """told: is called when home has answered, or will not."""
         sent, mark = clock.now(), self._content.beating()
 
         def heard(lease: Lease | None) -> None:
             self._beaten(hub, sent, mark, lease)
-            answered.set()
+            told()
 
         hub.beat(self._losses.latest, heard)
-        answered.wait(seconds)
 
     def _pinged(self, hub: Hub, until: float) -> None:
         if self._content.leased(hub, until):
