@@ -120,6 +120,8 @@ def _add_devices(devices: ET.Element, spec: MachineSpec, wiring: Wiring, emulato
     ports = {argv.AGENT_PORT: wiring.agent_socket}
     if spec.shares:
         ports[argv.SHARES_PORT] = wiring.shares_socket
+    if spec.streams:
+        ports[argv.STREAMS_PORT] = wiring.streams_socket
     kind = {"model": "virtio-non-transitional", "ports": str(1 + len(ports))}
     serial = _add(devices, "controller", type="virtio-serial", index="0", **kind)
     _add_address(serial, argv.SERIAL_SLOT)
@@ -152,9 +154,11 @@ def _add_arguments(root: ET.Element, spec: MachineSpec, wiring: Wiring, boot: Bo
     monitor = str(wiring.run_dir / FOLDER / MONITOR).replace(",", ",,")
     channel = f"socket,id=satchel,path={monitor},server=on,wait=off"
     arguments = ["-chardev", channel, "-mon", "chardev=satchel,mode=control"]
-    whole = argv.command(
-        spec, wiring, boot, monitor_fd=0, agent_fd=0, shares_fd=0 if spec.shares else None
-    )
+    fds = {
+        "shares_fd": 0 if spec.shares else None,
+        "streams_fd": 0 if spec.streams else None,
+    }
+    whole = argv.command(spec, wiring, boot, monitor_fd=0, agent_fd=0, **fds)
     for option, value in itertools.pairwise(whole):
         if option in _TAKEN:
             arguments += [option, value]

@@ -71,6 +71,9 @@ class LibvirtDriver:
             found.append(f"a libvirt that answers ({error.why or error})")
         return found
 
+    def lacks(self, accelerator: str) -> str:
+        return self._host.lacks(accelerator)
+
     def check(self, spec: MachineSpec) -> None:
         self._host.check(spec)
         if lacking := self.lacking():
@@ -179,7 +182,8 @@ def _found(wiring: Wiring) -> QemuMachine:
 
 def _clear(wiring: Wiring) -> None:
     """Remove what a failed start leaves."""
-    for path in (wiring.agent_socket, wiring.shares_socket, wiring.run_dir / argv.PID_FILE):
+    sockets = (wiring.agent_socket, wiring.shares_socket, wiring.streams_socket)
+    for path in (*sockets, wiring.run_dir / argv.PID_FILE):
         path.unlink(missing_ok=True)
     shutil.rmtree(wiring.run_dir / FOLDER, ignore_errors=True)
 

@@ -157,7 +157,9 @@ class QemuMachine:
         self._end()
         if self._monitor is not None:
             self._monitor.close()
-        ports = (self.wiring.agent_socket.name, self.wiring.shares_socket.name)
+        wiring = self.wiring
+        sockets = (wiring.agent_socket, wiring.shares_socket, wiring.streams_socket)
+        ports = [socket.name for socket in sockets]
         for name in (MONITOR_SOCKET, MIGRATION_SOCKET):
             (self._channels / name).unlink(missing_ok=True)
         for name in (*ports, PID_FILE):
