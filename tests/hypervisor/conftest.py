@@ -17,7 +17,6 @@ from tests.leftovers import SHORT_PREFIX
 from tests.needs import lacking
 
 NEEDS = ("qemu-system-x86_64", "nbdkit", "busybox", "apt-get")
-LIBVIRT_NEEDS = ("root", "libvirtd", "virtlogd", "virsh", "nsenter", "libvirt")
 
 
 @pytest.fixture(scope="session")
@@ -54,21 +53,6 @@ def qemu_site(checkpoint: Path, short_path: Path) -> Iterator[QemuSite]:
     site = QemuSite(short_path, checkpoint)
     yield site
     site.close()
-
-
-@pytest.fixture(scope="session")
-def libvirtd() -> Iterator[Libvirtd]:
-    """A libvirt of the tests' own, one in a run."""
-    if reasons := [reason for need in LIBVIRT_NEEDS if (reason := lacking(need))]:
-        pytest.skip("; ".join(reasons))
-    folder = Path(tempfile.mkdtemp(prefix=SHORT_PREFIX))
-    libvirt = Libvirtd(folder)
-    try:
-        libvirt.start()
-        yield libvirt
-    finally:
-        libvirt.stop()
-    shutil.rmtree(folder)
 
 
 @pytest.fixture

@@ -8,14 +8,24 @@ that is there but useless, libvirt would wait for it when it asks QEMU what it c
 """
 
 import os
+import shutil
 import signal
 import subprocess
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 from hypervisor.libvirt import LibvirtDriver
 from hypervisor.libvirt.daemon import Daemon
 from hypervisor.libvirt.tools import installed
+from tests.leftovers import SHORT_PREFIX
+from tests.needs import lacking
 from tests.waiting import eventually
+
+LIBVIRT = ("root", "libvirtd", "virtlogd", "virsh", "nsenter", "libvirt")
+"""What a test with this daemon needs: `requires(*LIBVIRT)`."""
 
 _PLACES = {
     "etc": "/etc/libvirt",
@@ -40,7 +50,7 @@ mkdir dev/pts dev/shm
 mount --rbind /dev/pts dev/pts; mount --rbind /dev/shm dev/shm
 ln -s /proc/self/fd dev/fd; umount -l /dev; mount --move dev /dev
 {binds}
-exec virtlogd
+exec virtlogd --pid-file {folder}/virtlogd.pid
 """
 
 
@@ -54,13 +64,23 @@ class Libvirtd:
             (folder / name).mkdir()
         for name, text in _CONFIGURATION.items():
             (folder / "etc" / name).write_text(text)
+        # Mounts of RAM below `runs` must appear in the daemon's namespace, which begins as a copy.
+        self.runs.mkdir()
+        for options in (["--bind", str(self.runs)], ["--make-shared"]):
+            subprocess.run(["mount", *options, str(self.runs)], check=True)
         binds = "\n".join(
             f"mkdir -p {to}; mount --bind {name} {to}" for name, to in _PLACES.items()
         )
         script = _ENTER.format(folder=folder, devices=" ".join(_DEVICES), binds=binds)
         self._log = (folder / "libvirt.out").open("wb")
+        self._pid_file = str(folder / "libvirtd.pid")
         self._daemon: subprocess.Popen[bytes] | None = None
         self._holder = self._popen("unshare", "--mount", "sh", "-c", script)
+
+    @property
+    def runs(self) -> Path:
+        """Run folders of machines whose RAM is mounted are below it."""
+        return self._folder / "r"
 
     @property
     def uri(self) -> str:
@@ -91,7 +111,7 @@ class Libvirtd:
         """Start the daemon, and wait until it answers."""
         assert eventually((self._folder / "run" / "virtlogd-sock").exists), self.said()
         within = ["nsenter", f"--mount=/proc/{self._holder.pid}/ns/mnt"]
-        self._daemon = self._popen(*within, "/usr/sbin/libvirtd")
+        self._daemon = self._popen(*within, "/usr/sbin/libvirtd", "--pid-file", self._pid_file)
         assert eventually(self._answers), self.said()
 
     def kill(self) -> None:
@@ -108,6 +128,7 @@ class Libvirtd:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+        subprocess.run(["umount", "--lazy", str(self.runs)], check=True)
         self._log.close()
 
     def said(self) -> str:
@@ -126,3 +147,18 @@ class Libvirtd:
             stderr=self._log,
             env={**os.environ, "PATH": path},
         )
+
+
+@pytest.fixture(scope="session")
+def libvirtd() -> Iterator[Libvirtd]:
+    """A libvirt of the tests' own, one in a run."""
+    if reasons := [reason for need in LIBVIRT if (reason := lacking(need))]:
+        pytest.skip("; ".join(reasons))
+    folder = Path(tempfile.mkdtemp(prefix=SHORT_PREFIX))
+    libvirt = Libvirtd(folder)
+    try:
+        libvirt.start()
+        yield libvirt
+    finally:
+        libvirt.stop()
+    shutil.rmtree(folder)

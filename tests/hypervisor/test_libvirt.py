@@ -23,12 +23,11 @@ from hypervisor import (
 from hypervisor.choice import choose_driver
 from hypervisor.libvirt.daemon import Daemon
 from tests.conftest import requires
-from tests.hypervisor.conftest import LIBVIRT_NEEDS
-from tests.hypervisor.libvirtd import Libvirtd
+from tests.hypervisor.libvirtd import LIBVIRT, Libvirtd
 from tests.hypervisor.site import SPEC, Lines, QemuSite, copy_sparse, open_files
 from tests.waiting import eventually
 
-pytestmark = [requires("qemu-system-x86_64", "nbdkit", *LIBVIRT_NEEDS), pytest.mark.machine]
+pytestmark = [requires("qemu-system-x86_64", "nbdkit", *LIBVIRT), pytest.mark.machine]
 
 REPOSITORY = Path(__file__).parents[2]
 
