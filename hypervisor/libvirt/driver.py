@@ -32,6 +32,8 @@ from satchel.process import Process, printable_tail
 
 logger = logging.getLogger(__name__)
 
+BOOT_FILES = ("kernel", "initrd")
+
 _PROBE = MachineSpec(memory_mib=16, disks=())
 
 OVERHEAD_MIB = 320
@@ -91,6 +93,8 @@ class LibvirtDriver:
             self._create(spec, wiring, boot)
             machine = _found(wiring)
             machine.begin(incoming=boot is None)
+            for path in (wiring.run_dir / name for name in BOOT_FILES):
+                path.unlink(missing_ok=True)  # QEMU has read them
         except BaseException as error:
             with contextlib.suppress(SatchelError):
                 self._daemon.destroy(who.uuid)
@@ -150,8 +154,8 @@ class LibvirtDriver:
         given += [wiring.ram]
         if boot is not None:
             boot = Boot(
-                _copied(boot.kernel, run / "kernel"),
-                _copied(boot.initrd, run / "initrd"),
+                _copied(boot.kernel, run / BOOT_FILES[0]),
+                _copied(boot.initrd, run / BOOT_FILES[1]),
                 boot.cmdline,
             )
             given += [boot.kernel, boot.initrd]

@@ -16,6 +16,7 @@ from hypervisor import (
     Boot,
     DeviceStateRefused,
     LibvirtDriver,
+    Machine,
     MachineFailed,
     MachineState,
     QemuDriver,
@@ -34,6 +35,11 @@ REPOSITORY = Path(__file__).parents[2]
 
 def named(site: QemuSite, name: str) -> None:
     site.wiring = dataclasses.replace(site.wiring, name=name)
+
+
+def read(machine: Machine, name: str) -> str:
+    """A file about the machine's process in /proc."""
+    return Path(f"/proc/{machine.pid}/{name}").read_text()
 
 
 def listed(libvirtd: Libvirtd) -> dict[str, str]:
@@ -88,6 +94,10 @@ def test_the_process_is_confined(libvirt_site: QemuSite, short_path: Path) -> No
     assert int(status["CapEff"], 16) == int(status["CapPrm"], 16) == 0
     assert status["NoNewPrivs"] == "1"
     assert status["Seccomp_filters"] == "2"
+    groups = dict(line.split(":", 2)[1:] for line in read(machine, "cgroup").splitlines())
+    if groups.get("memory", "/") != "/":  # where libvirt finds version 1; 2: test_apparmor.py
+        limit = Path("/sys/fs/cgroup/memory", groups["memory"][1:], "memory.limit_in_bytes")
+        assert int(limit.read_text()) == (SPEC.memory_mib + 320) << 20
     namespace = Path(f"/proc/{machine.pid}/ns/mnt").readlink()
     assert namespace != Path("/proc/self/ns/mnt").readlink()
     assert short_path.stat().st_uid == 0
