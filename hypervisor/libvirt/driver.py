@@ -9,7 +9,6 @@ import dataclasses
 import logging
 import os
 import shutil
-import tempfile
 from pathlib import Path
 
 from hypervisor.libvirt.access import group_of_kvm, let_in
@@ -116,16 +115,16 @@ class LibvirtDriver:
     def probe(self) -> str:
         """Start a small machine and end it; what went wrong, empty if nothing did. So everything
         that libvirt does for a machine was done once: its user, its labels, its log."""
-        self._run.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with tempfile.TemporaryDirectory(prefix="probe-", dir=self._run) as folder:
-            run = Path(folder)
-            ram = run / "ram"
-            with ram.open("wb") as file:
+        run = self._run / "probe"  # always the same: what one that was killed leaves is found
+        run.mkdir(parents=True, exist_ok=True, mode=0o700)
+        try:
+            with (run / "ram").open("wb") as file:
                 file.truncate(_PROBE.memory_bytes)
-            try:
-                self.start(_PROBE, Wiring(run, ram), None).stop()
-            except SatchelError as error:
-                return f"{error}: {error.why}".splitlines()[0]
+            self.start(_PROBE, Wiring(run, run / "ram"), None).stop()
+        except SatchelError as error:
+            return f"{error}: {error.why}".splitlines()[0]
+        finally:
+            shutil.rmtree(run, ignore_errors=True)
         return ""
 
     def _create(self, spec: MachineSpec, wiring: Wiring, boot: Boot | None) -> None:

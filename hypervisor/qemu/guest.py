@@ -67,8 +67,8 @@ class QemuMachine:
     """See hypervisor.Machine. The driver makes it, and calls `begin` or `join` once."""
 
     def __init__(self, wiring: Wiring, process: Process, channels: Path | None = None) -> None:
-        """channels: the folder of the sockets between QEMU and us, where it is not the run folder:
-        of a QEMU with a user of its own, who may make files only there."""
+        """channels: the folder of the sockets that QEMU makes, where it is not the run folder: of a
+        QEMU with a user of its own, who may make files only there."""
         self.wiring = wiring
         self._channels = channels or wiring.run_dir
         self._process = process
@@ -116,7 +116,7 @@ class QemuMachine:
             socket.unlink(missing_ok=True)
             with self._talking("load"):
                 self._execute("migrate-incoming", {"uri": f"unix:{socket}"})
-                send(socket, stream, LOAD_SECONDS)
+                send(socket, stream, LOAD_SECONDS, self.pid)
                 self._await("inmigrate", LOAD_SECONDS)
                 self._become(MachineState.PAUSED)
             socket.unlink(missing_ok=True)
@@ -162,7 +162,7 @@ class QemuMachine:
         ports = [socket.name for socket in sockets]
         for name in (MONITOR_SOCKET, MIGRATION_SOCKET):
             (self._channels / name).unlink(missing_ok=True)
-        for name in (*ports, PID_FILE):
+        for name in (*ports, MIGRATION_SOCKET, PID_FILE):
             (self.wiring.run_dir / name).unlink(missing_ok=True)
 
     def failure(self) -> str | None:
@@ -237,7 +237,7 @@ class QemuMachine:
             self._leave(MachineState.RUNNING, MachineState.PAUSED)
 
     def _migrate(self) -> bytes:
-        path = self._channels / MIGRATION_SOCKET
+        path = self.wiring.run_dir / MIGRATION_SOCKET
         try:
             with listening(path) as server:
                 path.chmod(0o666)  # for QEMU's user; the folder lets nobody else in

@@ -5,6 +5,7 @@ tests' own; the checkpoint that they resume is that of a machine of the driver `
 
 import dataclasses
 import os
+import socket
 import stat
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from hypervisor import (
 )
 from hypervisor.choice import choose_driver
 from hypervisor.libvirt.daemon import Daemon
+from hypervisor.qemu.stream import StreamBroken, send
 from tests.conftest import requires
 from tests.hypervisor.libvirtd import LIBVIRT, Libvirtd
 from tests.hypervisor.site import SPEC, Lines, QemuSite, copy_sparse, open_files
@@ -229,3 +231,18 @@ def test_auto_takes_qemu_where_no_libvirt_answers(short_path: Path) -> None:
     driver, line = choose_driver("auto", short_path, LibvirtDriver(short_path, nobody))
     assert isinstance(driver, QemuDriver)
     assert "a libvirt that answers" in line
+
+
+def test_a_device_state_is_sent_to_the_machine_alone(
+    libvirt_site: QemuSite, short_path: Path
+) -> None:
+    """The machine's user may put anything in the place of the socket that QEMU listens at."""
+    other = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    other.bind(str(short_path / "other"))
+    other.listen()
+    with pytest.raises(StreamBroken, match="somebody else listens"):
+        send(short_path / "other", b"a stranger's", 30, libvirt_site.start(None).pid)
+    other.settimeout(30)
+    with other.accept()[0] as connection:
+        assert connection.recv(4096) == b""
+    other.close()
