@@ -73,7 +73,7 @@ class RamMount:
         mountpoint.mkdir(exist_ok=True)
         pid_file = _pid_file(mountpoint)
         pid_file.unlink(missing_ok=True)
-        command = ["nbdfuse", "-P", str(pid_file), "-o", _mount_options()]
+        command = ["nbdfuse", "-P", str(pid_file), *_mount_options()]
         command += [str(mountpoint / _FILE), uri]
         nbdfuse = None
         try:
@@ -138,9 +138,9 @@ class RamMount:
         _remove(self._mountpoint)
 
 
-def _mount_options() -> str:
+def _mount_options() -> list[str]:
     """As root, machines may have users of their own. Who cannot enter the folder sees no mount."""
-    return "kernel_cache,allow_other" if os.geteuid() == 0 else "kernel_cache"
+    return ["-o", "kernel_cache", *(["-o", "allow_other"] if os.geteuid() == 0 else [])]
 
 
 def _pid_file(mountpoint: Path) -> Path:
