@@ -183,11 +183,19 @@ def test_a_machine_without_its_owner_is_adopted(
     assert eventually(lambda: not listed(libvirtd))
 
 
-def test_a_domain_that_virsh_destroys_has_failed(
+def test_an_operator_suspends_resumes_and_destroys(
     libvirt_site: QemuSite, libvirtd: Libvirtd
 ) -> None:
     machine = libvirt_site.running()
     (name,) = listed(libvirtd)
+    agent = Lines(machine)
+    libvirtd.virsh("suspend", name)
+    agent.ask("count")
+    with pytest.raises(TimeoutError):
+        agent.answer(seconds=0.3)
+    libvirtd.virsh("resume", name)
+    assert agent.answer() == "2"
+    agent.close()
     libvirtd.virsh("destroy", name)
     assert eventually(lambda: machine.state is MachineState.FAILED)
     with pytest.raises(MachineFailed):
