@@ -42,7 +42,6 @@ _CONFIGURATION = {
 }
 _ENTER = """
 set -e
-mount --make-rslave /
 cd {folder}
 mkdir dev; mount -t tmpfs -o mode=755 dev dev
 for name in {devices}; do [ ! -e /dev/$name ] || cp -a /dev/$name dev/; done
@@ -75,7 +74,8 @@ class Libvirtd:
         self._log = (folder / "libvirt.out").open("wb")
         self._pid_file = str(folder / "libvirtd.pid")
         self._daemon: subprocess.Popen[bytes] | None = None
-        self._holder = self._popen("unshare", "--mount", "sh", "-c", script)
+        unshare = ("unshare", "--mount", "--propagation", "slave")
+        self._holder = self._popen(*unshare, "sh", "-c", script)
 
     @property
     def runs(self) -> Path:
