@@ -7,8 +7,8 @@ The kernel comes from the package sources that this host is configured with, and
 
 import fcntl
 import gzip
+import lzma
 import os
-import shutil
 import subprocess
 import tempfile
 from pathlib import Path
@@ -52,8 +52,12 @@ def _fetch_kernel() -> None:
         root = Path(folder, "root")
         (CACHE / "modules").mkdir(exist_ok=True)
         for name in MODULES:
-            (module,) = root.rglob(f"{name}.ko")
-            shutil.copy(module, CACHE / "modules")
+            (module,) = root.rglob(f"{name}.ko*")
+            content = module.read_bytes()
+            packed = module.suffix == ".xz"  # since Debian 13
+            (CACHE / "modules" / f"{name}.ko").write_bytes(
+                lzma.decompress(content) if packed else content
+            )
         (kernel,) = (root / "boot").glob("vmlinuz-*")
         kernel.rename(CACHE / "vmlinuz")
 
