@@ -63,7 +63,9 @@ def kernel_files(packages: Path, modules: Sequence[str] = MODULES, init: str = I
 
     modules: what `init`, a BusyBox script, finds in /modules, in the order of /modules/order.
     """
-    wanted = re.compile(r"\./(boot/vmlinuz-.*|(usr/)?bin/busybox|(usr/)?lib/modules/.*\.ko(\.xz)?)")
+    wanted = re.compile(
+        r"\./(boot/vmlinuz-.*|(usr/)?bin/busybox|(usr/)?lib/modules/.*(\.ko(\.xz)?|/modules\.builtin))"
+    )
     found: dict[str, bytes] = {}
     with tarfile.open(packages) as tar:
         for member in tar:
@@ -108,12 +110,14 @@ def _short_name(path: str) -> str:
 
 
 def _loaded(found: dict[str, bytes], wanted: Sequence[str]) -> dict[str, bytes]:
-    """The modules and what they depend on, each after what it needs. Since Debian 13 they are
-    compressed in the package, and are not here: BusyBox's insmod does not know how."""
+    """The modules and what they depend on, each after what it needs, without those that are part of
+    the kernel. Since Debian 13 they are compressed in the package, and are not here: BusyBox's
+    insmod does not know how."""
     order: dict[str, bytes] = {}
+    builtin = {_short_name(line) for line in found.get("modules.builtin", b"").decode().split()}
 
     def visit(name: str) -> None:
-        if name in order:
+        if name in order or f"{name}.ko" in builtin:
             return
         packed = found.get(f"{name}.ko.xz")
         content = found[f"{name}.ko"] if packed is None else lzma.decompress(packed)

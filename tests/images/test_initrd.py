@@ -59,6 +59,19 @@ def test_modules_that_are_compressed_are_not_in_the_archive(tmp_path: Path) -> N
     assert kernel_files(packages(tmp_path / "packed", packed=True)) == plain
 
 
+def test_modules_that_are_part_of_the_kernel_are_not_in_the_archive(tmp_path: Path) -> None:
+    """As virtio_pci is in Debian 13."""
+    path = packages(tmp_path / "tar", lacking="virtio_ring")
+    builtin = b"kernel/drivers/virtio/virtio_ring.ko\nkernel/drivers/virtio/virtio-pci.ko\n"
+    with tarfile.open(path, "a") as tar:
+        member = tarfile.TarInfo("./usr/lib/modules/6.12/modules.builtin")
+        member.size = len(builtin)
+        tar.addfile(member, io.BytesIO(builtin))
+    initrd = kernel_files(path).initrd
+    assert b"virtio_blk.ko" in initrd
+    assert b"virtio_pci.ko" not in initrd
+
+
 def test_a_module_comes_after_what_it_needs(tmp_path: Path) -> None:
     initrd = kernel_files(packages(tmp_path / "tar")).initrd
     at = initrd.index(b"modules/order\0")
