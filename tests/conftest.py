@@ -8,6 +8,7 @@
 - long tests are marked `nightly` and run with --nightly only
 - an unexpected skip fails in CI and with --nightly (tests/skips.py)
 - what the run leaves behind fails it (tests/leftovers.py)
+- Hypothesis does not mind that the machine is slow
 - a test that hangs where no signal reaches it is ended (tests/watchdog.py)
 """
 
@@ -17,6 +18,7 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.leftovers import SHORT_PREFIX, _nothing_left_over
 from tests.machines import notes_checkpoint
@@ -32,6 +34,9 @@ __all__ = [
     "requires",
     "short_path",
 ]
+
+settings.register_profile("slow", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("slow")
 
 
 @pytest.fixture

@@ -446,10 +446,9 @@ class Content(Opening, Settling):
         if not self._buffer.full:
             return
         self._windows.note_used()
-        open_files = self._files.values()
-        awaited = {(f.file, n) for f in open_files for access in f.waiting for n in access.blocks}
         surplus: defaultdict[FileId, list[int]] = defaultdict(list)
-        for file, number in self._buffer.surplus(awaited):
+        waits = [access for file in self._files.values() for access in file.waiting]
+        for file, number in self._buffer.surplus({(a.file.file, n) for a in waits for n in a.blocks}):
             surplus[file].append(number)
         for file, numbers in surplus.items():
             for first, count in runs(sorted(numbers)):
@@ -593,10 +592,9 @@ class Content(Opening, Settling):
                 | {"open": file in self._files, "policy": self._opened_with.get(file, "")}
                 for file in self._machine.files()
             ]
-            sender = self._sender
             return {
                 "connected": self._hub.connected,
-                "traffic": traffic_status(sender.traffic, sender.bytes),
+                "traffic": traffic_status(self._sender.traffic, self._sender.bytes),
                 "files": files,
                 "buffered_blocks": self._buffer.blocks,
             }
