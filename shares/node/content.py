@@ -448,7 +448,8 @@ class Content(Opening, Settling):
         self._windows.note_used()
         surplus: defaultdict[FileId, list[int]] = defaultdict(list)
         waits = [access for file in self._files.values() for access in file.waiting]
-        for file, number in self._buffer.surplus({(a.file.file, n) for a in waits for n in a.blocks}):
+        awaited = {(wait.file.file, number) for wait in waits for number in wait.blocks}
+        for file, number in self._buffer.surplus(awaited):
             surplus[file].append(number)
         for file, numbers in surplus.items():
             for first, count in runs(sorted(numbers)):
@@ -587,14 +588,13 @@ class Content(Opening, Settling):
         with self._changed:
             for window in self._windows.files():
                 self._copies.absorb(window)
-            files = [
-                file_status(self._machine, file, clock.now(), self._sender.since(file))
-                | {"open": file in self._files, "policy": self._opened_with.get(file, "")}
-                for file in self._machine.files()
-            ]
             return {
                 "connected": self._hub.connected,
                 "traffic": traffic_status(self._sender.traffic, self._sender.bytes),
-                "files": files,
+                "files": [
+                    file_status(self._machine, file, clock.now(), self._sender.since(file))
+                    | {"open": file in self._files, "policy": self._opened_with.get(file, "")}
+                    for file in self._machine.files()
+                ],
                 "buffered_blocks": self._buffer.blocks,
             }
