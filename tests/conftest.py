@@ -3,6 +3,7 @@
 """What all tests share.
 
 - `requires(...)`: what a test needs of the machine, a mark (tests/needs.py)
+- `libvirtd`: a real libvirt of the run's own (tests/hypervisor/libvirtd.py)
 - `notes_checkpoint`: a real machine, booted once in a run (tests/machines.py)
 - `short_path`: a folder with a path short enough for sockets in it
 - long tests are marked `nightly` and run with --nightly only
@@ -20,6 +21,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.hypervisor.libvirtd import libvirtd
 from tests.leftovers import SHORT_PREFIX, _nothing_left_over
 from tests.machines import notes_checkpoint
 from tests.needs import requires
@@ -30,6 +32,7 @@ __all__ = [
     "_nothing_left_over",
     "_watchdog",
     "_watched",
+    "libvirtd",
     "notes_checkpoint",
     "requires",
     "short_path",
