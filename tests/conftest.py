@@ -9,6 +9,7 @@
 - long tests are marked `nightly` and run with --nightly only
 - an unexpected skip fails in CI and with --nightly (tests/skips.py)
 - what the run leaves behind fails it (tests/leftovers.py)
+- Hypothesis does not mind that the machine is slow
 - a test that hangs where no signal reaches it is ended (tests/watchdog.py)
 """
 
@@ -18,6 +19,7 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.hypervisor.libvirtd import libvirtd
 from tests.leftovers import SHORT_PREFIX, _nothing_left_over
@@ -35,6 +37,9 @@ __all__ = [
     "requires",
     "short_path",
 ]
+
+settings.register_profile("slow", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("slow")
 
 
 @pytest.fixture
