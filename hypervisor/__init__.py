@@ -20,6 +20,8 @@ from satchel.deferred import deferred
 if TYPE_CHECKING:
     from hypervisor.fake import FakeDriver, FakeGuest, FakeMachine
     from hypervisor.machine import (
+        CONFINED_FILES,
+        LAUNCHER,
         Boot,
         DeviceStateRefused,
         Driver,
@@ -34,12 +36,15 @@ if TYPE_CHECKING:
         Wiring,
     )
     from hypervisor.qemu import QemuDriver
-    from hypervisor.ram import FIRST_BOOT_READ_AHEAD_KIB, RamMount, RamMountFailed
+    from hypervisor.ram import FIRST_BOOT_READ_AHEAD_KIB, READY, RamMount, RamMountFailed
 else:
     __getattr__ = deferred(__name__)
 
 __all__ = [
+    "CONFINED_FILES",
     "FIRST_BOOT_READ_AHEAD_KIB",
+    "LAUNCHER",
+    "READY",
     "Boot",
     "DeviceStateRefused",
     "Driver",

@@ -25,7 +25,7 @@ import click
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = (
-    "satchel", "chunkstore", "console", "hypervisor", "wire", "images", "overlay", "replay",
+    "satchel", "cell", "chunkstore", "console", "hypervisor", "wire", "images", "overlay", "replay",
     "shares", "guestfiles", "replica", "homeserver", "surrogate", "client", "testbed",
 )  # fmt: skip
 PROGRAMS = {

@@ -24,13 +24,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hypervisor.machine import Boot, MachineSpec, Wiring
+from hypervisor.machine import PID_FILE, Boot, MachineSpec, Wiring
 from satchel.errors import UsageError
 
 BINARY = "qemu-system-x86_64"
 AGENT_PORT = "org.satchel.agent"
 SHARES_PORT = "org.satchel.shares"
-PID_FILE = "qemu.pid"
 SANDBOX = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"
 TRANSLATION_CACHE_MIB = 256
 """Host memory that TCG may fill with translated code; QEMU's own default is 1 GiB."""

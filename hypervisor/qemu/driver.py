@@ -8,11 +8,14 @@ import contextlib
 import dataclasses
 import fcntl
 import os
+import socket
 import struct
 import sys
 from pathlib import Path
 
 from hypervisor.machine import (
+    LAUNCHER,
+    PID_FILE,
     Boot,
     MachineFailed,
     MachineSpec,
@@ -20,8 +23,8 @@ from hypervisor.machine import (
     Wiring,
     check_wiring,
 )
-from hypervisor.qemu import abilities, argv, launch
-from hypervisor.qemu.guest import MONITOR_SOCKET, OUTPUT, QemuMachine
+from hypervisor.qemu import abilities, argv
+from hypervisor.qemu.guest import MONITOR_SOCKET, OUTPUT, Incoming, QemuMachine
 from hypervisor.qemu.stream import listening
 from satchel.process import Process
 
@@ -44,7 +47,7 @@ class QemuDriver:
         check_wiring(spec, wiring)
         machine = None
         try:
-            machine = QemuMachine(wiring, _launch(spec, wiring, boot))
+            machine = _launch(spec, wiring, boot)
             machine.begin(incoming=boot is None)
         except BaseException:
             if machine is not None:
@@ -54,7 +57,7 @@ class QemuDriver:
 
     def adopt(self, spec: MachineSpec, wiring: Wiring) -> QemuMachine:
         wiring = _absolute(wiring)
-        pid = _lock_holder(wiring.run_dir / argv.PID_FILE)
+        pid = _lock_holder(wiring.run_dir / PID_FILE)
         process = Process.find(pid, wiring.run_dir / OUTPUT) if pid else None
         if process is None:
             raise MachineFailed(f"no machine runs in {wiring.run_dir}", fix="start another one")
@@ -63,22 +66,39 @@ class QemuDriver:
         return machine
 
 
-def _launch(spec: MachineSpec, wiring: Wiring, boot: Boot | None) -> Process:
+def _launch(spec: MachineSpec, wiring: Wiring, boot: Boot | None) -> QemuMachine:
     paths = {"monitor_fd": wiring.run_dir / MONITOR_SOCKET, "agent_fd": wiring.agent_socket}
     if spec.shares:
         paths["shares_fd"] = wiring.shares_socket
     try:
         with contextlib.ExitStack() as stack:
             fds = {name: stack.enter_context(listening(paths[name])).fileno() for name in paths}
-            inherited = tuple(fds.values())
+            incoming = _channel(stack) if wiring.room.confined and boot is None else None
+            inherited = (*fds.values(), *([incoming.theirs] if incoming else []))
+            for path in paths.values():
+                wiring.room.give(path)
             command = argv.command(spec, wiring, boot, **fds)
-            launcher = (sys.executable, "-I", "-S", launch.__file__, "--")
-            output = wiring.run_dir / OUTPUT
-            return Process.start(command, output, launcher=launcher, inherited=inherited)
+            launcher = (sys.executable, "-I", "-S", str(LAUNCHER), "--")
+            process = wiring.room.start(
+                command,
+                wiring.run_dir / OUTPUT,
+                launcher=launcher,
+                inherited=inherited,
+                machine=True,
+            )
+            return QemuMachine(wiring, process, incoming)
     except BaseException:
         for path in paths.values():
             path.unlink(missing_ok=True)
         raise
+
+
+def _channel(stack: contextlib.ExitStack) -> Incoming:
+    """A way for a device state into a machine that can make no socket. Their end lives as long as
+    the stack, and in the machine."""
+    ours, theirs = socket.socketpair()
+    stack.enter_context(theirs)
+    return Incoming(ours, theirs.fileno())
 
 
 def _absolute(wiring: Wiring) -> Wiring:

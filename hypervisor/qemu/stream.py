@@ -59,10 +59,21 @@ def receive(server: socket.socket, seconds: float, alive: Callable[[], bool]) ->
 
 def send(path: Path, data: bytes, seconds: float) -> None:
     """Connect, send everything and close. Raises StreamBroken."""
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.settimeout(seconds)
+        connection.connect(bytes(path))
+    except OSError as error:
+        connection.close()
+        raise StreamBroken(str(error)) from error
+    send_all(connection, data, seconds)
+
+
+def send_all(connection: socket.socket, data: bytes, seconds: float) -> None:
+    """Send everything and close. Raises StreamBroken."""
+    try:
+        with connection:
             connection.settimeout(seconds)
-            connection.connect(bytes(path))
             connection.sendall(data)
     except OSError as error:
         raise StreamBroken(str(error)) from error
