@@ -117,7 +117,8 @@ class Cells:
     ) -> Room:
         """A room for the machine of that folder; the host itself where there are no cells.
 
-        readable, writable, mounted: see Plan. memory: bytes of the guest. volumes: bytes of the largest one. Raises CellFailed.
+        readable, writable, mounted: see Plan. memory: bytes of the guest. volumes: bytes of the
+        largest one. Raises CellFailed.
         """
         if self.reason:
             return HOST

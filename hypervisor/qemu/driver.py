@@ -14,7 +14,6 @@ import sys
 from pathlib import Path
 
 from hypervisor.machine import (
-    LAUNCHER,
     PID_FILE,
     Boot,
     MachineFailed,
@@ -23,7 +22,7 @@ from hypervisor.machine import (
     Wiring,
     check_wiring,
 )
-from hypervisor.qemu import abilities, argv
+from hypervisor.qemu import abilities, argv, launch
 from hypervisor.qemu.guest import MONITOR_SOCKET, OUTPUT, Incoming, QemuMachine
 from hypervisor.qemu.stream import listening
 from satchel.process import Process
@@ -78,7 +77,7 @@ def _launch(spec: MachineSpec, wiring: Wiring, boot: Boot | None) -> QemuMachine
             for path in paths.values():
                 wiring.room.give(path)
             command = argv.command(spec, wiring, boot, **fds)
-            launcher = (sys.executable, "-I", "-S", str(LAUNCHER), "--")
+            launcher = (sys.executable, "-I", "-S", launch.__file__, "--")
             process = wiring.room.start(
                 command,
                 wiring.run_dir / OUTPUT,
