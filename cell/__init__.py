@@ -14,6 +14,6 @@ keeps out.
 """
 
 from cell.cells import CellImpossible, Cells, Setting, left
-from cell.room import Cell, CellFailed
+from cell.room import Cell, CellFailed, Seen
 
-__all__ = ["Cell", "CellFailed", "CellImpossible", "Cells", "Setting", "left"]
+__all__ = ["Cell", "CellFailed", "CellImpossible", "Cells", "Seen", "Setting", "left"]

@@ -4,18 +4,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import os
 import secrets
 import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, Protocol
 
 from cell import groups
-from cell.room import Cell, CellFailed, Plan
+from cell.room import Cell, CellFailed, Plan, Seen
 from satchel.errors import UnsupportedError
 from satchel.rooms import HOST, Room
 
@@ -105,20 +105,15 @@ class Cells:
 
     def room(
         self,
-        folder: Path,
+        seen: Seen,
         *,
-        readable: Sequence[Path],
-        writable: Sequence[Path],
-        mounted: Path,
         memory: int,
-        volumes: int,
         processors: int,
         kvm: bool,
     ) -> Room:
-        """A room for the machine of that folder; the host itself where there are no cells.
+        """A room for a machine; the host itself where there are no cells.
 
-        readable, writable, mounted: see Plan. memory: bytes of the guest. volumes: bytes of the
-        largest one. Raises CellFailed.
+        memory: bytes of the guest. processors, kvm: what the machine has. Raises CellFailed.
         """
         if self.reason:
             return HOST
@@ -130,15 +125,13 @@ class Cells:
             "helpers": share(memory + MEMORY_SPARE, HELPER_PROCESSORS, TASKS["helpers"]),
         }
         device = Path("/dev/kvm")
+        largest = max((path.stat().st_size for path in seen.volumes), default=0)
         return Cell.make(
             Plan(
-                folder=folder,
-                readable=[*readable, *programs()],
-                writable=writable,
-                mounted=mounted,
+                seen=dataclasses.replace(seen, readable=[*seen.readable, *programs()]),
                 uid=_pooled() if os.geteuid() == 0 else None,
                 devices=[device] if kvm and device.exists() else [],
-                file_limit=volumes + (volumes >> 8) + (1 << 20),
+                file_limit=largest + (1 << 20),
                 shares=shares,
             )
         )
@@ -158,7 +151,7 @@ def lacking() -> str:
             folder = Path(name)
             share = groups.Share(1 << 30, 2, 64)
             uid = _pooled() if os.geteuid() == 0 else None
-            plan = Plan(folder, [], [], None, uid, [], 1 << 20, dict.fromkeys(groups.PARTS, share))
+            plan = Plan(Seen(folder), uid, [], 1 << 20, dict.fromkeys(groups.PARTS, share))
             cell = Cell.make(plan)
             try:
                 done = cell.run(["/usr/bin/true"])

@@ -13,8 +13,9 @@ the kernel has it, a seccomp filter. Then it becomes the program.
 
 ORDER is JSON: room, a pidfd of the cell's first process; report; uid and gid inside; groups that
 are kept (/dev/kvm); tasks, the files of control groups to join; fuse, a folder to mount, or null;
-listener, a listening socket, or null; writable, the files that may be written; limits, by name as
-in `resource`; threads_only, whether it may make no processes.
+listener, a listening socket, or null; writable, the files that may be written, and volumes, those
+that may be, and not made shorter; limits, by name as in `resource`; threads_only, whether it may
+make no processes.
 
 Exit status 120: something here failed; the reason is on stderr. 127: no such program.
 """
@@ -130,6 +131,8 @@ class _Seccomp:
                 self.deny("clone", errno.EPERM, (0, self.MASKED_EQUAL, 1 << bit, 1 << bit))
         self.deny("ioctl", errno.EPERM, (1, self.MASKED_EQUAL, 0xFFFFFFFF, 0x5412))  # TIOCSTI
         if threads_only:
+            self.deny("truncate")
+            self.deny("ftruncate")
             self.deny("clone", errno.EPERM, (0, self.MASKED_EQUAL, _CLONE_THREAD, 0))
             self.deny("fork")
             self.deny("vfork")
@@ -149,7 +152,7 @@ class _Landlock:
     CHANGES = WRITE_FILE | 0x1FF0
     """And remove and make anything."""
 
-    def __init__(self, writable: list[str]) -> None:
+    def __init__(self, writable: list[str], volumes: list[str]) -> None:
         try:
             version = _syscall(self.CREATE, 0, 0, 1)
         except OSError:
@@ -162,9 +165,10 @@ class _Landlock:
         attributes = (ctypes.c_uint64 * len(fields))(*fields)
         size = ctypes.sizeof(attributes)
         self._rules = _syscall(self.CREATE, ctypes.byref(attributes), size, 0)
-        access = self.WRITE_FILE | (handled & self.TRUNCATE)
         for path in writable:
-            self._allow(path, access)
+            self._allow(path, self.WRITE_FILE | (handled & self.TRUNCATE))
+        for path in volumes:
+            self._allow(path, self.WRITE_FILE)
 
     def _allow(self, path: str, access: int) -> None:
         try:
@@ -239,7 +243,7 @@ def _become(order: dict[str, Any], argv: list[str]) -> None:
         value = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         resource.setrlimit(getattr(resource, name), (value, value))
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    seccomp, landlock = _Seccomp(), _Landlock(order["writable"])
+    seccomp, landlock = _Seccomp(), _Landlock(order["writable"], order["volumes"])
     seccomp.prepare(order["threads_only"])
     _drop_rights(uid, gid)
     landlock.load()

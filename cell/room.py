@@ -62,20 +62,37 @@ class CellFailed(UnavailableError):
 
 
 @dataclass(frozen=True)
+class Seen:
+    """What the processes of a replica see of the host.
+
+    folder: the replica's own, as it is; nothing in it can be changed but what follows.
+    readable: other files and folders.
+    machine, helpers: files that exist already and that processes of that part may write.
+    volumes: the same, for helpers, who cannot make them shorter: others have them mapped.
+    mounted: a folder where a helper serves files that may be written; None: nowhere.
+    """
+
+    folder: Path
+    readable: Sequence[Path] = ()
+    machine: Sequence[Path] = ()
+    helpers: Sequence[Path] = ()
+    volumes: Sequence[Path] = ()
+    mounted: Path | None = None
+
+    @property
+    def writable(self) -> list[Path]:
+        return [*self.machine, *self.helpers, *self.volumes]
+
+
+@dataclass(frozen=True)
 class Plan:
     """What a cell is made of.
 
-    folder: the replica's own, which is seen as it is; nothing in it can be changed but `writable`.
-    readable: other files and folders that are seen, and writable: files that exist already.
-    mounted: a folder where a helper serves files that may be written; it need not exist yet.
     uid: outside, of a pool; None: ours. devices: beside those that every cell has, with the groups
     that open them. file_limit: bytes of the largest file that helpers write. shares: see Share.
     """
 
-    folder: Path
-    readable: Sequence[Path]
-    writable: Sequence[Path]
-    mounted: Path | None
+    seen: Seen
     uid: int | None
     devices: Sequence[Path]
     file_limit: int
@@ -105,7 +122,7 @@ class Cell:
     @classmethod
     def make(cls, plan: Plan) -> Cell:
         """Raises CellFailed, and leaves nothing behind then."""
-        folder = plan.folder.absolute()
+        folder = plan.seen.folder.absolute()
         _hand_over(plan)
         held = groups.make(f"{folder.name}-{os.getpid()}", plan.shares)
         try:
@@ -188,6 +205,7 @@ class Cell:
 
     def _order(self, machine: bool, listener: int | None, fuse: Path | None) -> dict[str, Any]:
         record = self._record
+        part = "machine" if machine else "helpers"
         limits = {
             "RLIMIT_CORE": 0,
             "RLIMIT_NOFILE": DESCRIPTOR_LIMIT,
@@ -201,10 +219,11 @@ class Cell:
             "uid": INSIDE,
             "gid": INSIDE,
             "groups": record["supplementary"],
-            "tasks": self.groups.tasks("machine" if machine else "helpers"),
+            "tasks": self.groups.tasks(part),
             "fuse": str(fuse) if fuse else None,
             "listener": listener,
-            "writable": record["writable"],
+            "writable": record["writable"][part],
+            "volumes": [] if machine else record["volumes"],
             "limits": limits,
             "threads_only": not machine,
         }
@@ -320,23 +339,30 @@ def _until_closed(descriptor: int, seconds: float, stop: bytes | None = None) ->
 def _hand_over(plan: Plan) -> None:
     if plan.uid is None:
         return
-    for path in (plan.folder, *plan.writable):
+    for path in (plan.seen.folder, *plan.seen.writable):
         owned(path, plan.uid)
 
 
 def _record(plan: Plan, held: groups.Groups) -> dict[str, Any]:
-    writable = [*plan.writable, *plan.devices, Path("/dev/null"), Path("/dev/fuse")]
-    if plan.mounted is not None:
-        writable.append(plan.mounted)
+    seen = plan.seen
+    mounted = [seen.mounted] if seen.mounted else []
     return {
         "version": 1,
         "uid": os.geteuid() if plan.uid is None else plan.uid,
         "supplementary": _groups(plan.devices) if plan.uid is not None else [],
-        "writable": [str(path.absolute()) for path in writable],
+        "writable": {
+            "machine": _names(seen.machine, mounted, plan.devices, [Path("/dev/null")]),
+            "helpers": _names(seen.helpers, mounted, [Path("/dev/null"), Path("/dev/fuse")]),
+        },
+        "volumes": _names(seen.volumes),
         "file_limit": plan.file_limit,
         "groups": {part: [str(path) for path in paths] for part, paths in held.folders.items()},
         "controllers": list(held.controllers),
     }
+
+
+def _names(*paths: Sequence[Path]) -> list[str]:
+    return [str(path.absolute()) for some in paths for path in some]
 
 
 def _groups(devices: Sequence[Path]) -> list[int]:
@@ -346,8 +372,8 @@ def _groups(devices: Sequence[Path]) -> list[int]:
 def _command(plan: Plan, folder: Path, inform: int) -> list[str]:
     """Bubblewrap with its arguments, by way of stage.py where it is to be another user."""
     bound = [("--ro-bind", folder)]
-    bound += [("--ro-bind", path.absolute()) for path in plan.readable]
-    bound += [("--bind", path.absolute()) for path in plan.writable]
+    bound += [("--ro-bind", path.absolute()) for path in plan.seen.readable]
+    bound += [("--bind", path.absolute()) for path in plan.seen.writable]
     arguments: list[str] = []
     for number, (option, path) in enumerate(bound):
         source = path if plan.uid is None else Path(stage.STAGE) / str(number)

@@ -4,9 +4,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from cell import Seen
 from chunkstore import Store, TableRoot
 from hypervisor import CONFINED_FILES, LAUNCHER, READY, RamMount, Wiring
 from overlay import PLUGIN, Resolver, Unpacked, Volume, VolumeServer, create_volume, open_volume
@@ -50,21 +51,28 @@ class Attachment:
         *,
         read_ahead_kib: int = 0,
         unpacked: Unpacked | None = None,
-        into: Callable[[Sequence[Path], Sequence[Path]], Room] = lambda readable, writable: HOST,
+        into: Callable[[Seen], Room] = lambda seen: HOST,
     ) -> Attachment:
         """Attach the volumes named by `roots` (one of them RAM) in the existing folder `run_dir`.
 
         Nothing is fetched: blocks are absent until `resolver` is asked for them.
         `read_ahead_kib`: see `RamMount.mount`; `unpacked`: see `VolumeServer.start`.
-        `into`: makes the room in which the processes of this machine run, of what they must be
-        able to read there beside the folder, and to write; the attachment owns it.
+        `into`: makes the room in which the processes of this machine run, of what they must see
+        there; the attachment owns it.
         Leaves no process, mount or socket behind when it raises, only files.
         """
         volumes = {name: create_volume(run_dir, name, root) for name, root in roots.items()}
         (run_dir / MEMORY).mkdir(exist_ok=True)
-        own = [run_dir / name for name in (*CONFINED_FILES, MEMORY + READY)]
-        written = [path for one in volumes.values() for path in (one.map_path, one.overlay)]
-        room = into([store.packs_path, PLUGIN, LAUNCHER], [*own, *written])
+        room = into(
+            Seen(
+                run_dir,
+                readable=[store.packs_path, PLUGIN, LAUNCHER],
+                machine=[run_dir / name for name in CONFINED_FILES],
+                helpers=[run_dir / (MEMORY + READY)],
+                volumes=[path for one in volumes.values() for path in (one.map_path, one.overlay)],
+                mounted=run_dir / MEMORY,
+            )
+        )
         try:
             server = VolumeServer.start(
                 run_dir,

@@ -19,12 +19,12 @@ import enum
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from cell import Cells, left
+from cell import Cells, Seen, left
 from chunkstore import Store, TableRoot
 from guestfiles import GuestShares, ShareHost, SharesUnserved
 from hypervisor import (
@@ -48,7 +48,7 @@ from replay import (
     ServiceTimeout,
     adapters,
 )
-from replica.attachment import MEMORY, RAM, Attachment
+from replica.attachment import RAM, Attachment
 from replica.early import EarlyAnswers
 from replica.folder import RunFolder
 from replica.phases import Phases
@@ -411,18 +411,15 @@ class Replica:
         self._require(ReplicaState.STARTING)
         return self._machine
 
-    def _room(self, boot: Boot | None, readable: Sequence[Path], writable: Sequence[Path]) -> Room:
+    def _room(self, boot: Boot | None, seen: Seen) -> Room:
         if self._cells is None:
             return HOST
-        for path in writable:
+        for path in (*seen.machine, *seen.helpers):
             path.touch(mode=0o600)
+        started = [boot.kernel, boot.initrd] if boot else []
         return self._cells.room(
-            self._run_dir,
-            readable=[*readable, *([boot.kernel, boot.initrd] if boot else [])],
-            writable=writable,
-            mounted=self._run_dir / MEMORY,
+            dataclasses.replace(seen, readable=[*seen.readable, *started]),
             memory=self.spec.memory_bytes,
-            volumes=max(path.stat().st_size for path in writable),
             processors=self.spec.vcpus,
             kvm=self.spec.accelerator == "kvm",
         )
