@@ -5,7 +5,12 @@
 Bubblewrap makes the namespaces and the files that are seen, and runs a shell that does nothing: the
 cell's first process, whose end is the end of all others. It is told to stay only once its number is
 on disk. A daemon that dies before leaves it at the end of its input, and it ends: at no moment is
-there a cell that nobody knows of.
+there a cell that nobody knows of. Bubblewrap has both ends of the pipe in which it says that
+number: were we gone when it does, and no reader left, it would die of that, and its child wait for
+it for ever.
+
+The kernel ends a first process only when whoever started the others has been told of their end. So
+ours are waited for with it.
 """
 
 from __future__ import annotations
@@ -18,6 +23,7 @@ import select
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -113,6 +119,8 @@ class Cell:
         bubblewrap: subprocess.Popen[bytes] | None = None,
     ) -> None:
         self._folder = folder
+        self._started: list[Process] = []
+        self._starting = threading.Lock()
         self._bubblewrap = bubblewrap
         self._record = record
         self._first = first
@@ -170,11 +178,14 @@ class Cell:
             keep = [*inherited, *([listener] if listener is not None else [])]
             child = self._enter([*launcher, *command], order, keep, file.fileno(), output)
         try:
-            return Process(child.pid, command, output, child)
+            process = Process(child.pid, command, output, child)
         except OSError:
             child.kill()
             child.wait()
             raise
+        with self._starting:
+            self._started = [*(one for one in self._started if not one.ended()), process]
+        return process
 
     def run(self, command: Sequence[str]) -> subprocess.CompletedProcess[str]:
         output, write = os.pipe()
@@ -195,6 +206,10 @@ class Cell:
 
     def end(self) -> None:
         self._first.signal(signal.SIGKILL)
+        with self._starting:
+            deadline = time.monotonic() + END_SECONDS
+            for process in self._started:
+                process.ended(max(0.0, deadline - time.monotonic()))
         if not self._first.ended(END_SECONDS):
             logger.error("a cell does not end: %s", self._first.report())
         elif self._bubblewrap is not None:
@@ -279,7 +294,7 @@ def _open(plan: Plan, folder: Path, held: groups.Groups) -> Cell:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                pass_fds=(inform,),
+                pass_fds=(inform, informed),
                 start_new_session=True,
             )
     except OSError as error:

@@ -48,8 +48,12 @@ VCPU_LIMIT = 16
 DISK_LIMIT = 8
 
 PID_FILE = "qemu.pid"
+LOCK_FILE = "qemu.lock"
+"""What is locked by a machine's process in a confined room, instead of its pid file: the number that
+it writes there is one of that room."""
+
 CONSOLE_LOG = "console.log"
-CONFINED_FILES = (PID_FILE, CONSOLE_LOG)
+CONFINED_FILES = (LOCK_FILE, CONSOLE_LOG)
 """What a machine's process writes in its folder, beside what it sends."""
 
 LAUNCHER = Path(__file__).parent / "qemu" / "launch.py"

@@ -24,7 +24,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hypervisor.machine import PID_FILE, Boot, MachineSpec, Wiring
+from hypervisor.machine import LOCK_FILE, PID_FILE, Boot, MachineSpec, Wiring
 from satchel.errors import UsageError
 
 BINARY = "qemu-system-x86_64"
@@ -67,7 +67,7 @@ def command(
 
 
 def _process(wiring: Wiring) -> list[str]:
-    pid_file = str(wiring.run_dir / PID_FILE)
+    pid_file = str(wiring.run_dir / (LOCK_FILE if wiring.room.confined else PID_FILE))
     return [BINARY, "-nodefaults", "-no-user-config", "-sandbox", SANDBOX, "-pidfile", pid_file]
 
 

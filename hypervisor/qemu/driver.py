@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 from hypervisor.machine import (
+    LOCK_FILE,
     PID_FILE,
     Boot,
     MachineFailed,
@@ -56,7 +57,7 @@ class QemuDriver:
 
     def adopt(self, spec: MachineSpec, wiring: Wiring) -> QemuMachine:
         wiring = _absolute(wiring)
-        pid = _lock_holder(wiring.run_dir / PID_FILE)
+        pid = _lock_holder(wiring.run_dir / (LOCK_FILE if wiring.room.confined else PID_FILE))
         process = Process.find(pid, wiring.run_dir / OUTPUT) if pid else None
         if process is None:
             raise MachineFailed(f"no machine runs in {wiring.run_dir}", fix="start another one")
@@ -85,7 +86,10 @@ def _launch(spec: MachineSpec, wiring: Wiring, boot: Boot | None) -> QemuMachine
                 inherited=inherited,
                 machine=True,
             )
-            return QemuMachine(wiring, process, incoming)
+            machine = QemuMachine(wiring, process, incoming)
+            if wiring.room.confined:
+                (wiring.run_dir / PID_FILE).write_text(f"{process.pid}\n", encoding="ascii")
+            return machine
     except BaseException:
         for path in paths.values():
             path.unlink(missing_ok=True)

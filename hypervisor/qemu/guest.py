@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from hypervisor.machine import (
+    LOCK_FILE,
     PID_FILE,
     DeviceStateRefused,
     MachineFailed,
@@ -173,7 +174,7 @@ class QemuMachine:
         if self._monitor is not None:
             self._monitor.close()
         ports = (self.wiring.agent_socket.name, self.wiring.shares_socket.name)
-        for name in (MONITOR_SOCKET, MIGRATION_SOCKET, *ports, PID_FILE):
+        for name in (MONITOR_SOCKET, MIGRATION_SOCKET, *ports, PID_FILE, LOCK_FILE):
             (self.wiring.run_dir / name).unlink(missing_ok=True)
 
     def failure(self) -> str | None:

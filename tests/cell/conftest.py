@@ -83,6 +83,19 @@ class Site:
         self._decoys.close()
 
 
+def processes_of(folder: Path) -> list[str]:
+    """Processes whose arguments name the folder."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_bytes()
+        except OSError:
+            continue
+        if bytes(folder) in words:
+            found.append(words.decode(errors="replace"))
+    return found
+
+
 @pytest.fixture
 def site(short_path: Path) -> Iterator[Site]:
     made = Site(short_path)

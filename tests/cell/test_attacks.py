@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from satchel.rooms import HOST
-from tests.cell.conftest import ATTACKER, GUEST_MEMORY, Site
+from tests.cell.conftest import ATTACKER, GUEST_MEMORY, Site, processes_of
 from tests.needs import requires
 from tests.waiting import eventually
 
@@ -68,22 +68,9 @@ def test_a_fork_bomb_has_an_end_and_goes_with_the_cell(site: Site) -> None:
     assert bomb.ended(120.0)
     assert 0 < int((site.folder / "forks.log").read_text()) <= 512
     site.cell.end()
-    assert eventually(lambda: not _of(site.folder))
+    assert eventually(lambda: not processes_of(site.folder))
 
 
 def test_a_file_of_the_cell_has_a_largest_size(site: Site) -> None:
     assert int(site.attack("file", machine=False)) <= 3 * MIB
     assert site.own.stat().st_size <= 3 * MIB
-
-
-def _of(folder: Path) -> list[str]:
-    """Processes whose arguments name the folder."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            words = path.read_bytes()
-        except OSError:
-            continue
-        if bytes(folder) in words:
-            found.append(words.decode(errors="replace"))
-    return found
