@@ -49,8 +49,8 @@ DISK_LIMIT = 8
 
 PID_FILE = "qemu.pid"
 LOCK_FILE = "qemu.lock"
-"""What is locked by a machine's process in a confined room, instead of its pid file: the number that
-it writes there is one of that room."""
+"""What a machine's process locks in a confined room, instead of its pid file: the number that it
+writes there is one of that room."""
 
 CONSOLE_LOG = "console.log"
 CONFINED_FILES = (LOCK_FILE, CONSOLE_LOG)

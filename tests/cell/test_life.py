@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -40,7 +41,7 @@ def test_no_starter_that_is_killed_leaves_anything(short_path: Path) -> None:
             assert starter.stdout.readline() == b"running\n"
             time.sleep(random.Random(seed).uniform(0.0, 0.4))
             starter.send_signal(signal.SIGKILL)
-        assert eventually(lambda: nothing_left(run / str(seed))), (seed, processes_of(run))
+        assert eventually(partial(nothing_left, run / str(seed))), (seed, processes_of(run))
 
 
 def test_a_program_ends_as_it_would_elsewhere(site: Site) -> None:
