@@ -20,6 +20,7 @@ guest has changed it. What would spoil that, and what is done about it:
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import subprocess
 import time
@@ -88,7 +89,8 @@ class RamMount:
         pid_file.unlink(missing_ok=True)
         ready = mountpoint.with_name(mountpoint.name + READY) if room.confined else pid_file
         file = _MOUNTED if room.confined else mountpoint
-        command = ["nbdfuse", "-P", str(ready), "-o", "kernel_cache", str(file / _FILE), uri]
+        command = ["nbdfuse", "-P", str(ready), *_mount_options(room)]
+        command += [str(file / _FILE), uri]
         nbdfuse = None
         try:
             fuse = mountpoint if room.confined else None
@@ -150,6 +152,13 @@ class RamMount:
         if not self._room.confined:  # else the mount goes with the room
             _detach(self._mountpoint)
         _remove(self._mountpoint)
+
+
+def _mount_options(room: Room) -> list[str]:
+    """As root, machines may have users of their own. Who cannot enter the folder sees no mount. In
+    a confined room they have nbdfuse's."""
+    others = os.geteuid() == 0 and not room.confined
+    return ["-o", "kernel_cache", *(["-o", "allow_other"] if others else [])]
 
 
 def _pid_file(mountpoint: Path) -> Path:

@@ -117,10 +117,10 @@ class Attachment:
             raise
         return cls(run_dir, server, mount, volumes, room)
 
-    def wiring(self) -> Wiring:
-        """What a driver needs in order to connect a machine to these volumes."""
+    def wiring(self, name: str) -> Wiring:
+        """What a driver needs in order to connect the machine of that name to these volumes."""
         disks = {name: self._server.uri(name) for name in self.volumes if name != RAM}
-        return Wiring(self._run_dir, self._mount.file, disks, self._room)
+        return Wiring(self._run_dir, self._mount.file, disks, name, self._room)
 
     def flush(self) -> None:
         """Have the map of the memory show what the machine has written to it; it goes on. Raises

@@ -34,6 +34,8 @@ class SurrogateSettings:
                        they run with this program's rights
     cell_off_as_root:  run as root without cells, too. Whoever breaks out of a guest is root then
     max_volume_gib:    a stranger's machine has no disk larger than that
+    driver:            what makes the machines: `qemu`, `libvirt`, or `auto`, which takes libvirt
+                       where its daemon answers and has just started a small machine, and says which
     threads:           requests answered at once
     operation_seconds: how long one operation may take in the guest; a replica's first one, which
                        waits for most of the blocks, has an hour
@@ -59,6 +61,7 @@ class SurrogateSettings:
     cell: Literal["auto", "off"] = "auto"
     cell_off_as_root: bool = False
     max_volume_gib: int = 64
+    driver: Literal["auto", "qemu", "libvirt"] = "auto"
     threads: int = 16
     operation_seconds: float = 300.0
     readahead_blocks: int = 32

@@ -37,6 +37,9 @@ class QemuDriver:
 
     name = "qemu"
 
+    def lacks(self, accelerator: str) -> str:
+        return abilities.lacks_accelerator(accelerator)
+
     def check(self, spec: MachineSpec) -> None:
         if lacking := abilities.lacking(spec):
             raise MachineUnsupported(lacking)
@@ -57,7 +60,7 @@ class QemuDriver:
 
     def adopt(self, spec: MachineSpec, wiring: Wiring) -> QemuMachine:
         wiring = _absolute(wiring)
-        pid = _lock_holder(wiring.run_dir / (LOCK_FILE if wiring.room.confined else PID_FILE))
+        pid = lock_holder(wiring.run_dir / (LOCK_FILE if wiring.room.confined else PID_FILE))
         process = Process.find(pid, wiring.run_dir / OUTPUT) if pid else None
         if process is None:
             raise MachineFailed(f"no machine runs in {wiring.run_dir}", fix="start another one")
@@ -70,6 +73,8 @@ def _launch(spec: MachineSpec, wiring: Wiring, boot: Boot | None) -> QemuMachine
     paths = {"monitor_fd": wiring.run_dir / MONITOR_SOCKET, "agent_fd": wiring.agent_socket}
     if spec.shares:
         paths["shares_fd"] = wiring.shares_socket
+    if spec.streams:
+        paths["streams_fd"] = wiring.streams_socket
     try:
         with contextlib.ExitStack() as stack:
             fds = {name: stack.enter_context(listening(paths[name])).fileno() for name in paths}
@@ -86,7 +91,7 @@ def _launch(spec: MachineSpec, wiring: Wiring, boot: Boot | None) -> QemuMachine
                 inherited=inherited,
                 machine=True,
             )
-            machine = QemuMachine(wiring, process, incoming)
+            machine = QemuMachine(wiring, process, incoming=incoming)
             if wiring.room.confined:
                 (wiring.run_dir / PID_FILE).write_text(f"{process.pid}\n", encoding="ascii")
             return machine
@@ -115,7 +120,7 @@ def _absolute_boot(boot: Boot | None) -> Boot | None:
     return dataclasses.replace(boot, kernel=boot.kernel.absolute(), initrd=boot.initrd.absolute())
 
 
-def _lock_holder(path: Path) -> int:
+def lock_holder(path: Path) -> int:
     """The process that holds a lock on that file, as QEMU does while it lives; 0: none."""
     try:
         with path.open("rb") as file:
