@@ -11,6 +11,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
+from cell import Cells
 from chunkstore import Catalog, Store, StoreFull
 from guestfiles import CallHost, ShareHost
 from homeserver import upkeep
@@ -55,11 +56,13 @@ class Home:
         """Open the home at `settings.data`, which `init` has made, and clear what one that was
         killed left running.
 
-        Raises NotFoundError where there is none and StoreLocked where another process has it.
+        Raises NotFoundError where there is none, StoreLocked where another process has it, and
+        CellImpossible.
         """
         if not settings.identity.exists():
             raise NotFoundError(f"no home at {settings.data}", fix="`satchel-home init` makes one")
         self.settings = settings
+        self.cells = Cells.of(settings, driver)
         self._identity = Identity.open(settings.identity)
         self.store = Store.open(settings.store, level=0)
         self._shelf = ServiceShelf(settings.services)
@@ -78,6 +81,7 @@ class Home:
             Unpacked(settings.store, settings.unpacked_mib << 20),
             self._share_host,
             self._share_copy,
+            self.cells,
         )
         self._lock = threading.RLock()
         self._carrying = threading.Lock()

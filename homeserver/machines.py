@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from cell import Cells
 from chunkstore import Store, TableRoot
 from guestfiles import ShareHost
 from homeserver.records import ServiceRecord
@@ -90,15 +91,17 @@ class Machines:
         unpacked: Unpacked,
         shares: Callable[[str], ShareHost] | None = None,
         copies: Callable[[str], ShareHost | None] | None = None,
+        cells: Cells | None = None,
     ) -> None:
         """Clears what a home that was killed left in `run_dir`. unpacked: of `store`, closed with
         this. shares: who answers for those of a service's guest; copies: who does for one that must
-        not touch anything."""
+        not touch anything. cells: in which the machines run, if they do."""
         sweep(run_dir)
         self._shares, self._copies = shares, copies
         self._store = store
         self._unpacked = unpacked
         self._driver = driver
+        self._cells = cells
         self._run_dir = run_dir
         self._images = images
         self._lock = threading.Lock()
@@ -228,6 +231,7 @@ class Machines:
             stateful=adapter["stateful"],
             shares=shares(service) if shares else None,
             unpacked=self._unpacked,
+            cells=self._cells,
         )
         with self._lock:
             if self._closing:

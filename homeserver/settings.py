@@ -37,7 +37,12 @@ class HomeSettings:
     settle:            compress the store in the background, with what nobody else needs of the
                        processor; `satchel-home settle` does it at once
     unpacked_mib:      blocks of settled content that machines have read are kept for the next that
-        reads them, at most so many and a sixteenth of what is free; gone when the daemon ends
+        reads them, at most so many and a sixteenth of what is free; gone when the daemon ends.
+        Machines in cells share none of it
+    cell:              `auto`: each machine runs in a cell, wherever this host can make one; `off`:
+                       they run with this program's rights
+    cell_off_as_root:  run as root without cells, too. Whoever breaks out of a guest is root then,
+                       and has the owner's key
     """
 
     data: Path = field(default_factory=lambda: data_dir() / "home")
@@ -56,6 +61,8 @@ class HomeSettings:
     share_lease_seconds: float = 10.0
     settle: bool = True
     unpacked_mib: int = 1024
+    cell: Literal["auto", "off"] = "auto"
+    cell_off_as_root: bool = False
 
     def __post_init__(self) -> None:
         positive = ("keep_checkpoints", "threads", "operation_seconds", "lease_seconds")

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from hypervisor.fake import FakeDriver, FakeGuest, FakeMachine
     from hypervisor.libvirt import LibvirtDriver
     from hypervisor.machine import (
+        CONFINED_FILES,
+        LAUNCHER,
         Boot,
         DeviceStateRefused,
         Driver,
@@ -36,12 +38,15 @@ if TYPE_CHECKING:
         Wiring,
     )
     from hypervisor.qemu import QemuDriver
-    from hypervisor.ram import FIRST_BOOT_READ_AHEAD_KIB, RamMount, RamMountFailed
+    from hypervisor.ram import FIRST_BOOT_READ_AHEAD_KIB, READY, RamMount, RamMountFailed
 else:
     __getattr__ = deferred(__name__)
 
 __all__ = [
+    "CONFINED_FILES",
     "FIRST_BOOT_READ_AHEAD_KIB",
+    "LAUNCHER",
+    "READY",
     "Boot",
     "DeviceStateRefused",
     "Driver",

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from cell import Cells, Seen, left
 from chunkstore import Store, TableRoot
 from guestfiles import GuestShares, ShareHost, SharesUnserved
 from hypervisor import (
@@ -54,6 +55,7 @@ from replica.phases import Phases
 from replica.profile import IDLE, RESUME
 from satchel.errors import IntegrityError, SatchelError, StateError, UnavailableError
 from satchel.ids import ZERO_REF, OperationNumber, ReplicaId
+from satchel.rooms import HOST, Room
 
 logger = logging.getLogger(__name__)
 
@@ -135,10 +137,12 @@ class Replica:
         stateful: bool,
         shares: ShareHost | None = None,
         unpacked: Unpacked | None = None,
+        cells: Cells | None = None,
     ) -> None:
         """Nothing is started. `run_dir` is made by a start and gone after `stop`; it belongs to
         this replica alone, and its path is short. shares: answers for those of the guest; a machine
         that has some does not start without. unpacked: what is kept of `store`'s settled content.
+        cells: makes the room in which its processes run; without, they run on the host as they are.
         Raises UnsupportedError for the adapter."""
         self.id = replica_id
         self.spec = spec
@@ -160,6 +164,7 @@ class Replica:
         self._machine: Machine | None = None
         self._agent: AgentChannel | None = None
         self._unpacked = unpacked
+        self._cells = cells
         self._share_host = shares
         self._shares: GuestShares | None = None
 
@@ -251,7 +256,8 @@ class Replica:
             self._check_shares()
             folder = RunFolder(self._run_dir, left=True)
             try:
-                self._attachment = Attachment.adopt(self._run_dir, frozen.volumes, resolver)
+                room = left(self._run_dir)
+                self._attachment = Attachment.adopt(self._run_dir, frozen.volumes, resolver, room)
                 for volume in self._attachment.volumes.values():
                     # From here on the store takes nothing away that the map leads to.
                     self._store.resolve(volume.root, volume.map, 0, 1)
@@ -397,12 +403,26 @@ class Replica:
             resolver,
             read_ahead_kib=FIRST_BOOT_READ_AHEAD_KIB if boot else 0,
             unpacked=self._unpacked,
+            into=partial(self._room, boot),
         )
         attached(self._attachment.volumes)
         self._require(ReplicaState.STARTING)
         self._machine = self._driver.start(self.spec, self._attachment.wiring(self.id), boot)
         self._require(ReplicaState.STARTING)
         return self._machine
+
+    def _room(self, boot: Boot | None, seen: Seen) -> Room:
+        if self._cells is None:
+            return HOST
+        for path in (*seen.machine, *seen.helpers):
+            path.touch(mode=0o600)
+        started = [boot.kernel, boot.initrd] if boot else []
+        return self._cells.room(
+            dataclasses.replace(seen, readable=[*seen.readable, *started]),
+            memory=self.spec.memory_bytes,
+            processors=self.spec.vcpus,
+            kvm=self.spec.accelerator == "kvm",
+        )
 
     def _greet(self, seconds: float) -> None:
         assert self._machine is not None

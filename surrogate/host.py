@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from caching import POLICIES
+from cell import Cells
 from chunkstore import Store
 from guestfiles import ShareHost, SharesUnserved
 from hypervisor import Driver, MachineSpec
@@ -115,8 +116,9 @@ class Host:
     """
 
     def __init__(self, settings: SurrogateSettings, driver: Driver) -> None:
-        """Raises StoreLocked where another process has the data folder."""
+        """Raises StoreLocked where another process has the data folder, CellImpossible."""
         self.settings = settings
+        self.cells = Cells.of(settings, driver)
         self.name = settings.name or host_name()
         self._driver = driver
         if not settings.store.exists():
@@ -178,6 +180,7 @@ class Host:
             replicas=tuple(tenant.status() for tenant in tenants),
             site=tuple(self.site.names()),
             cache=self.cache,
+            cell=self.cells.text if self.cells else "",
         )
 
     def tenants(self) -> list[Tenant]:
@@ -195,9 +198,9 @@ class Host:
     def create(self, request: CreateReplica) -> Tenant:
         """Admit a replica and begin to resume it.
 
-        Raises NotAdmitted, UnsupportedError for a machine that this host cannot or may not run,
-        ConflictError for an id in use, NotWanted for one that was to be removed already,
-        NotForwarded, and what a malformed manifest raises.
+        Raises NotAdmitted, also for volumes that are too large, UnsupportedError for a machine that
+        this host cannot or may not run, ConflictError for an id in use, NotWanted for one that was
+        to be removed already, NotForwarded, and what a malformed manifest raises.
         """
         wanted = Wanted.by(request, self._forwarded)
         spec = wanted.spec
@@ -209,6 +212,7 @@ class Host:
                 else "without numbered operations replicas would change home's files twice",
                 fix="use it at home: `satchel run` without --at",
             )
+        _check_volumes(wanted.manifest, self.settings.max_volume_gib, self.name)
         self._driver.check(spec)
         if spec.accelerator != "kvm" and not self.settings.allow_emulation:
             raise UnsupportedError(
@@ -317,6 +321,7 @@ class Host:
             adapter=manifest.adapter["kind"],
             stateful=manifest.adapter["stateful"],
             shares=wanted.shares,
+            cells=self.cells,
         )
         sources = forwarded(wanted.places)
         fetcher = Fetcher(self.store, sources, self.settings.readahead_blocks, self._exchange)
@@ -452,6 +457,16 @@ def _readahead(
         replica.phases.begun,
         lambda: prefetcher is None or prefetcher.remaining == 0,
     )
+
+
+def _check_volumes(manifest: Manifest, most_gib: int, host: str) -> None:
+    for name, root in sorted(manifest.volumes.items()):
+        if root.size > most_gib << 30:
+            raise NotAdmitted(
+                f"{host} takes no volume as large as {name} of {manifest.service}",
+                why=f"it has {root.size} bytes, and {most_gib} GiB are the most here",
+                fix="its operator may raise max-volume-gib",
+            )
 
 
 def _used_mib(tenants: Iterable[Tenant]) -> int:

@@ -317,7 +317,7 @@ class CacheNumbers(Message):
 class HostStatus(Message):
     """A host that runs replicas. forwarded: the folder in which it accepts the sockets that a
     client forwards to it, empty where it accepts none. site: names of the sources that it has
-    itself, media plugged in there and peers."""
+    itself, media plugged in there and peers. cell: whether machines are shut in, for people."""
 
     name: str
     version: str
@@ -327,6 +327,7 @@ class HostStatus(Message):
     forwarded: str = ""
     site: tuple[str, ...] = ()
     cache: CacheNumbers = field(default_factory=CacheNumbers)
+    cell: str = ""
 
     def __post_init__(self) -> None:
         check_name(self.name, "host name")

@@ -16,6 +16,7 @@ from hypervisor.libvirt.daemon import Daemon, LibvirtUnavailable, Limits
 from hypervisor.libvirt.domain import FOLDER, Identity, domain_xml
 from hypervisor.libvirt.tools import installed
 from hypervisor.machine import (
+    PID_FILE,
     Boot,
     MachineFailed,
     MachineSpec,
@@ -146,7 +147,7 @@ class LibvirtDriver:
                 folder.chmod(folder.stat().st_mode & 0o7777 | 0o011)
         let_in(run, uid)
         (run / FOLDER).mkdir(exist_ok=True)
-        given = [run / FOLDER, run / OUTPUT, run / argv.PID_FILE]
+        given = [run / FOLDER, run / OUTPUT, run / PID_FILE]
         for path in given[1:]:
             path.unlink(missing_ok=True)
             path.touch(0o600, exist_ok=False)
@@ -174,7 +175,7 @@ def _copied(source: Path, target: Path) -> Path:
 
 def _found(wiring: Wiring) -> QemuMachine:
     """The machine whose QEMU holds the lock there. Raises MachineFailed."""
-    pid = lock_holder(wiring.run_dir / argv.PID_FILE)
+    pid = lock_holder(wiring.run_dir / PID_FILE)
     process = Process.find(pid, wiring.run_dir / OUTPUT) if pid else None
     if process is None:
         raise MachineFailed(f"no machine runs in {wiring.run_dir}", fix="start another one")
@@ -184,7 +185,7 @@ def _found(wiring: Wiring) -> QemuMachine:
 def _clear(wiring: Wiring) -> None:
     """Remove what a failed start leaves."""
     sockets = (wiring.agent_socket, wiring.shares_socket, wiring.streams_socket)
-    for path in (*sockets, wiring.run_dir / argv.PID_FILE):
+    for path in (*sockets, wiring.run_dir / PID_FILE):
         path.unlink(missing_ok=True)
     shutil.rmtree(wiring.run_dir / FOLDER, ignore_errors=True)
 
