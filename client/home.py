@@ -84,6 +84,10 @@ class HomeService:
         manifest, signature = (str(text).encode() for text in texts)
         return manifest, signature
 
+    def launch(self) -> None:
+        """Have home's replica run, from the newest checkpoint if it does not. Raises as home."""
+        self.link.http.post_json(f"{self._path}/launch", {}, timeout=CHECKPOINT_SECONDS)
+
     def take_checkpoint(self) -> None:
         """Have home take one now. Raises as home does."""
         body = {"media": ""}
