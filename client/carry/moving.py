@@ -126,8 +126,7 @@ class Mover:
             place.end()
             return
         gone = not place.link.answers()
-        if not gone:
-            place.end()
+        if not gone and place.end():
             self._leftovers.forget(place.endpoint.replica)
         for name in (place.name, chunks_link(place.name)):
             self._links.drop(name, gone=gone)

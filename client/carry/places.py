@@ -70,8 +70,8 @@ class Place(Protocol):
     def lives(self) -> bool | None:
         """Whether it can go on, as it says; None where it says nothing."""
 
-    def end(self) -> None:
-        """End it. Never fails."""
+    def end(self) -> bool:
+        """End it; whether that is known to have happened. Never fails."""
 
 
 class _Leader:
@@ -137,9 +137,11 @@ class AtHome(_Leader):
             return False
         return True
 
-    def end(self) -> None:
+    def end(self) -> bool:
         with contextlib.suppress(SatchelError):
             self.link.http.post_json(f"{self.path}/stop", {})
+            return True
+        return False
 
 
 class AtSurrogate(_Leader):
@@ -167,6 +169,8 @@ class AtSurrogate(_Leader):
             return False
         return status.state == "ready"
 
-    def end(self) -> None:
+    def end(self) -> bool:
         with contextlib.suppress(SatchelError):
             self.endpoint.remove()
+            return True
+        return False

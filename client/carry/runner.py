@@ -14,7 +14,7 @@ import dataclasses
 import logging
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -46,6 +46,12 @@ QUIET_SECONDS = 1.0
 
 HUNG_SECONDS = 8.0
 """How long a leader may be silent whose host answers: it may only be busy."""
+
+UNREACHED_SECONDS = 1.5
+"""How long nobody may be let in at a leader's host that answers: its sshd may be starting."""
+
+AGAIN_SECONDS = 0.1
+"""After an attempt to reach a leader's streams, until the next."""
 
 CLAIM_SECONDS = 15.0
 SETTLE_SECONDS = 120.0
@@ -293,7 +299,7 @@ class CarryRunner:
             if not self._shipping.wait(SETTLE_SECONDS) or self._shipping.kept == kept:
                 why = self._shipping.failure or "it takes too long"
                 raise UnavailableError("home does not get the last delta", why=why)
-            self._home.launch()
+            self._home.relaunch()
         except BaseException:
             leader.go_on()
             raise
@@ -324,9 +330,9 @@ class CarryRunner:
                 self._look()
             except SatchelError as error:
                 logger.info("%s", error)
-                self._closing.wait(LOOK_SECONDS / 2)
             finally:
                 self._changing.release()
+            self._closing.wait(AGAIN_SECONDS)
 
     def _look(self) -> None:
         """See whether the leader is there, and whether its streams are reached."""
@@ -365,7 +371,12 @@ class CarryRunner:
         elif silent_seconds > HUNG_SECONDS:
             self._fall_back(f"it says nothing for {silent_seconds:.0f} s")
         else:
-            self._leader.link.connect()
+            try:
+                self._leader.link.connect()
+            except UnavailableError as error:
+                if silent_seconds < UNREACHED_SECONDS:
+                    raise
+                self._fall_back(str(error))
 
     def _fall_back(self, why: str) -> None:
         """Home goes on from its newest copy; not while home is out of reach as well."""
@@ -376,7 +387,7 @@ class CarryRunner:
         self._shipping.drop()
         copy = self._shipping.copy
         self.relay.begin_anew()
-        self._home.launch()
+        self._home.relaunch()
         self._origin = self._newest()
         self._lead(AtHome(self._home), self._origin.volumes)
         loss = Loss(
@@ -397,23 +408,14 @@ class CarryRunner:
         while not self._closing.wait(LOOK_SECONDS):
             if time.monotonic() - self._frozen < self.behind:
                 continue
-            with self._turn() as mine:
-                if not mine or self._leader.name == HOME or self._shipping.waiting:
+            with self._changing:
+                if self.ending or self._leader.name == HOME or self._shipping.waiting:
                     continue
                 try:
                     self._copy()
                 except SatchelError as error:
                     self._frozen = time.monotonic()
                     logger.warning("no copy of %s: %s", self.service, error)
-
-    @contextlib.contextmanager
-    def _turn(self) -> Iterator[bool]:
-        mine = self._changing.acquire(blocking=False)
-        try:
-            yield mine
-        finally:
-            if mine:
-                self._changing.release()
 
     def _copy(self) -> None:
         """Have home get what has changed since it has been sent anything."""
