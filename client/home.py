@@ -89,8 +89,8 @@ class HomeService:
         self.link.http.post_json(f"{self._path}/launch", {}, timeout=CHECKPOINT_SECONDS)
 
     def relaunch(self) -> None:
-        """Have home's replica go on from the newest checkpoint, whatever it is doing. Raises as home
-        does."""
+        """Have home's replica go on from the newest checkpoint, whatever it is doing. Raises as
+        home does."""
         self.link.http.post_json(f"{self._path}/stop", {}, timeout=CHECKPOINT_SECONDS)
         self.launch()
 

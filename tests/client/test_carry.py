@@ -62,8 +62,8 @@ class Kept:
     def __init__(self, folder: Path) -> None:
         self.world = World(folder)
         self.home, self.spots = self.world.home, self.world.spots
-        for place in (self.home, *self.spots.values()):
-            place.driver.guest = Remembering
+        for driver in (self.home.driver, *(spot.driver for spot in self.spots.values())):
+            driver.guest = Remembering
         fake_image(folder / "h" / "images", SERVICE, stateful=True)
         path = folder / "h" / "images" / SERVICE / "image.json"
         image = json.loads(path.read_text())

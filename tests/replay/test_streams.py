@@ -37,6 +37,9 @@ from tests.waiting import PATIENCE_SECONDS, eventually
 
 WAITS = PATIENCE_SECONDS
 
+BUFFER = 256 << 10
+"""What kernels keep of a program's connection, so that it is the same on every machine."""
+
 
 class Echo(socketserver.BaseRequestHandler):
     """Sends back what it gets, and ends when the program does."""
@@ -100,8 +103,11 @@ class Guest:
     def stream(self, port: int) -> socket.socket:
         """A program's end of a TCP connection whose other end the relay has."""
         with socket.create_server(("127.0.0.1", 0)) as listener:
-            program = socket.create_connection(listener.getsockname())
+            program = socket.socket()
+            program.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER)
+            program.connect(listener.getsockname())
             local, _ = listener.accept()
+            local.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER)
         program.settimeout(WAITS)
         self.relay.adopt(local, port)
         return program
@@ -262,10 +268,10 @@ class Hostile:
     def hears(self, kind: Record) -> tuple[int, int, bytes]:
         """The next record of that kind: stream, position, payload."""
         while True:
-            for index, (found, *rest) in enumerate(self._records):
+            for index, (found, stream, position, payload) in enumerate(self._records):
                 if found is kind:
                     del self._records[: index + 1]
-                    return rest[0], rest[1], rest[2]
+                    return stream, position, payload
             data = self.carrier.recv(1 << 16)
             if not data:
                 raise EOFError
