@@ -101,6 +101,11 @@ class DeltaMaker:
         self._digest = made.digest
         return made
 
+    def again(self, since: Mapping[str, TableRoot], frozen: Frozen) -> MadeDelta:
+        """The delta to a freeze that was made before; nothing is frozen. Raises as `make`."""
+        with self._making:
+            return self._made(since, frozen)
+
     def piece(self, digest: str, offset: int, length: int) -> bytes:
         """Bytes of the newest delta, fewer where it ends. Raises DeltaGone."""
         with self._making:

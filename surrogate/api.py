@@ -9,7 +9,8 @@ POST   /v1/replicas/R/operations    log records in, response records out
 POST   /v1/replicas/R/reads         the same for requests that change nothing and do not count
 POST   /v1/replicas/R/hand-over     HandedOver: freeze it, so that it can go on elsewhere too
 GET    /v1/replicas/R/streams       socket: where the streams of its guest are reached here
-POST   /v1/replicas/R/delta         since: tables, hold: DeltaOffer of what changed since then
+POST   /v1/replicas/R/delta         since: tables, hold: DeltaOffer of what changed since then;
+                                    at: another freeze than one now, its tables and device_state
 GET    /v1/replicas/R/delta/DIGEST?offset=N&length=L  a piece of that delta
 POST   /v1/replicas/R/go-on         the end of hold
 POST   /v1/replicas/R/more?go=1     a delta for one that stands by; go: the last one
@@ -29,7 +30,7 @@ from typing import Any
 import flask
 
 from replay import decode_operations, encode_answers, encode_responses
-from replica import tables_of
+from replica import Frozen, tables_of
 from satchel.errors import NotFoundError, UsageError
 from surrogate.host import Host
 from surrogate.metrics import CONTENT_TYPE, exposition
@@ -135,6 +136,13 @@ def _carrying(host: Host) -> flask.Blueprint:
             raise UsageError("a delta needs a JSON object with since: tables, hold: bool")
         tenant, since = host.tenant(replica), tables_of(fields.get("since"))
         tenant.touch()
+        if "at" in fields:
+            roots = tables_of(fields["at"])
+            device = roots.pop("device_state", None)
+            if device is None:
+                raise UsageError("a freeze has tables and a device_state")
+            frozen = Frozen(tenant.replica.last, device, roots)
+            return tenant.deltas.again(since, frozen).offer(hold=False)
         return tenant.deltas.make(since, hold=hold).offer(hold=hold)
 
     @routes.get("/delta/<digest>")

@@ -214,7 +214,9 @@ class Tenant:
         path.write_bytes(self._request.to_bytes())
 
     def _stands_by(self) -> bool:
-        return self.standby is not None and self.standby.stands
+        """Whether deltas are waited for, and nothing is fetched ahead any more."""
+        fetched = self._prefetcher is None or self._prefetcher.done
+        return self.standby is not None and self.standby.stands and fetched
 
     def stop(self) -> None:
         """End the replica; leaves no process, mount or socket. Harmless the second time.

@@ -46,7 +46,8 @@ state."""
 @dataclass(frozen=True)
 class Gone:
     """A move that was made. held_seconds: from the last freeze until the new replica ran;
-    paused_seconds: of that, the freeze; deltas: bytes of each, in order."""
+    paused_seconds: of that, the freeze; stalled_seconds: until then the new one stood still for
+    blocks, all its waits together; deltas: bytes of each, in order."""
 
     surrogate: str
     replica: ReplicaId
@@ -54,6 +55,7 @@ class Gone:
     held_seconds: float
     paused_seconds: float
     deltas: tuple[int, ...]
+    stalled_seconds: float = 0.0
     fetched_bytes: dict[str, int] = field(default_factory=dict)
 
 
@@ -182,6 +184,7 @@ def hand_over(leader: Place, place: AtSurrogate, tables: Mapping[str, TableRoot]
         "held_seconds": time.monotonic() - held,
         "paused_seconds": last.offer.paused_seconds,
         "deltas": tuple(sizes),
+        "stalled_seconds": status.stalls.seconds,
         "fetched_bytes": status.fetched_bytes,
     }
 
@@ -201,7 +204,7 @@ def _await_standing(endpoint: SurrogateEndpoint, wanted: Callable[[], None]) -> 
         status = endpoint.status()
         if status.error is not None:
             raise status.error.to_error()
-        if status.state == "standby" and status.independent and status.quiet_seconds == 0:
+        if status.state == "standby" and status.independent:
             return
         if status.state not in ("starting", "standby"):
             what = f"the replica at {endpoint.name} does not stand by"

@@ -11,12 +11,13 @@ import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 from urllib.parse import urlencode
 
 from chunkstore import TableRoot
 from client.endpoints import HOME, SurrogateEndpoint
 from client.home import HomeService
+from images import Manifest
 from replica import tables_of
 from satchel.errors import IntegrityError, SatchelError, UnavailableError
 from wire import DeltaOffer, HandedOver, Link, ReplicaStatus
@@ -84,7 +85,10 @@ class _Leader:
         self._door: Path | None = None
 
     def delta(self, since: Mapping[str, TableRoot], *, hold: bool = False) -> Offered:
-        body = {"since": {name: root.to_json() for name, root in since.items()}, "hold": hold}
+        return self._ask(since, {"hold": hold})
+
+    def _ask(self, since: Mapping[str, TableRoot], more: dict[str, Any]) -> Offered:
+        body = {"since": {name: root.to_json() for name, root in since.items()}} | more
         answer = self.link.http.post_json(f"{self.path}/delta", body, timeout=DELTA_SECONDS)
         offer = DeltaOffer.from_json(answer)
         try:
@@ -152,7 +156,14 @@ class AtSurrogate(_Leader):
         self.endpoint = endpoint
 
     def hand_over(self) -> HandedOver:
+        """A first freeze, for a move."""
         return self.endpoint.hand_over()
+
+    def delta_to(self, since: Mapping[str, TableRoot], frozen: Manifest) -> Offered:
+        """The delta from one freeze of this replica to another one; it is not frozen for that."""
+        at = {name: root.to_json() for name, root in frozen.volumes.items()}
+        at["device_state"] = frozen.device_state.to_json()
+        return self._ask(since, {"at": at})
 
     def more(self, data: bytes, *, go: bool = False) -> ReplicaStatus:
         """A delta for one that stands by; `go`: its last one, returns when it runs."""

@@ -14,13 +14,12 @@ import dataclasses
 import logging
 import threading
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from chunkstore import Media, TableRoot
+from chunkstore import Media
 from client.carry.moving import Gone, Mover, hand_over
 from client.carry.places import AtHome, AtSurrogate, Place
 from client.carry.shipping import Shipping
@@ -127,7 +126,6 @@ class CarryRunner:
         quiet = lambda: self.relay.counts().quiet_seconds  # noqa: E731
         signers = self.settings.allowed_signers
         self._shipping = Shipping(self._home, bulk, signers, self._origin, quiet)
-        self._base: Mapping[str, TableRoot] = self._origin.volumes
         sources = Sources(self.settings, self._links, self._chunks, Foreground())
         parts = (self.settings, self.service, self._links, self._home, sources, self._leftovers)
         self._mover = Mover(*parts)
@@ -166,6 +164,19 @@ class CarryRunner:
             local = served["local"] if self._fronts else port or served["local"]
             self._fronts.append(TcpPort(self.relay, served["port"], local))
         return self._fronts
+
+    @property
+    def port(self) -> int:
+        """Where programs reach the first of its ports."""
+        return self._fronts[0].port
+
+    def copy_now(self) -> None:
+        """Have home get a copy now, and wait for it. Raises UnavailableError where it does not."""
+        with self._changing:
+            if self._leader.name != HOME and self._shipping.wait(SETTLE_SECONDS):
+                self._copy()
+        if not self._shipping.wait(SETTLE_SECONDS) or self._shipping.failure:
+            raise UnavailableError("home has no new copy", why=self._shipping.failure or "")
 
     def move(self, surrogate: str) -> Gone:
         """Have a replica at that surrogate lead, or home's with the name `home`. Raises
@@ -270,28 +281,40 @@ class CarryRunner:
         leader = self._leader
         place, begun = self._mover.stand_by(leader, self._origin, surrogate, self._require_open)
         try:
-            if leader.name == HOME:
-                self._shipping.have(begun, time.time())
-            else:
-                self._copy()
+            self._have_home_get(leader, begun)
             took = hand_over(leader, place, begun.volumes)
         except BaseException:
             self._mover.put_away(place)
             raise
-        self._lead(place, begun.volumes)
+        self._lead(place)
         if leader.name == HOME:
             self._origin = begun
         self._mover.put_away(leader)
         seconds = time.monotonic() - began
         return Gone(surrogate, place.endpoint.replica, seconds, **took)
 
+    def _have_home_get(self, leader: Place, begun: Manifest) -> None:
+        """What a move begins with is what later deltas are since, so home has to have that very
+        state. A home that is out of reach gets it later."""
+        if not isinstance(leader, AtSurrogate):
+            self._shipping.have(begun, time.time())
+            return
+        if self._shipping.wait(SETTLE_SECONDS):
+            offered = leader.delta_to(self.manifest.volumes, begun)
+            self._shipping.send(offered, leader.fetch(offered), time.time())
+        if not self._shipping.wait(SETTLE_SECONDS):
+            logger.warning("home has no copy of %s yet: %s", self.service, self._shipping.failure)
+
     def _go_home(self, began: float) -> Gone:
         leader = self._leader
         assert isinstance(leader, AtSurrogate)
-        self._copy()
-        self._shipping.wait(SETTLE_SECONDS)
+        if self._shipping.wait(SETTLE_SECONDS):
+            self._copy()
+        if not self._shipping.wait(SETTLE_SECONDS):
+            why = self._shipping.failure or "it takes too long"
+            raise UnavailableError("home does not get what it lacks", why=why)
         held, at = time.monotonic(), time.time()
-        offered = leader.delta(self._base, hold=True)
+        offered = leader.delta(self.manifest.volumes, hold=True)
         try:
             data = offered.data or leader.fetch(offered)
             kept = self._shipping.kept
@@ -305,14 +328,14 @@ class CarryRunner:
             raise
         took = time.monotonic() - held
         self._origin = self.manifest
-        self._lead(AtHome(self._home), self.manifest.volumes)
+        self._lead(AtHome(self._home))
         self._mover.put_away(leader)
         sizes, paused = (offered.offer.size,), offered.offer.paused_seconds
         replica, seconds = leader.endpoint.replica, time.monotonic() - began
         return Gone(HOME, replica, seconds, took, paused, sizes)
 
-    def _lead(self, place: Place, base: Mapping[str, TableRoot]) -> None:
-        self._leader, self._base, self._unheard = place, base, None
+    def _lead(self, place: Place) -> None:
+        self._leader, self._unheard = place, None
         self._frozen = time.monotonic()
         try:
             self.relay.attach(place.carrier())
@@ -389,7 +412,7 @@ class CarryRunner:
         self.relay.begin_anew()
         self._home.relaunch()
         self._origin = self._newest()
-        self._lead(AtHome(self._home), self._origin.volumes)
+        self._lead(AtHome(self._home))
         loss = Loss(
             leader.name,
             _moment(copy.at),
@@ -418,12 +441,11 @@ class CarryRunner:
                     logger.warning("no copy of %s: %s", self.service, error)
 
     def _copy(self) -> None:
-        """Have home get what has changed since it has been sent anything."""
+        """Have home get what has changed since its copy. Nothing is on its way there."""
         self._frozen, at = time.monotonic(), time.time()
-        offered = self._leader.delta(self._base)
+        offered = self._leader.delta(self.manifest.volumes)
         self._paused = offered.offer.paused_seconds
         self._shipping.send(offered, self._leader.fetch(offered), at)
-        self._base = offered.tables
 
 
 def _moment(seconds: float) -> str:

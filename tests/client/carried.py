@@ -9,7 +9,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -88,20 +88,20 @@ class CarriedWorld:
             allowed_signers=signers,
         )
         self.settings.make_folders()
-        self._closing: list[Callable[[], None]] = []
+        self.sessions: list[CarryRunner] = []
 
     def session(self, **settings: Any) -> CarryRunner:
         """A session that has started, with its fronts."""
         changed = dataclasses.replace(self.settings, **settings)
         made = CarryRunner(changed, self.service, media=None)
-        self._closing.append(made.close)
+        self.sessions.append(made)
         made.start()
         made.open_fronts(0)
         return made
 
     def close(self) -> None:
-        for close in reversed(self._closing):
-            close()
+        for session in self.sessions:
+            session.close()
         for spot in self.spots.values():
             spot.close()
         self.home.close()
