@@ -11,6 +11,7 @@ GET    /v1/services/S/checkpoint                  the newest manifest and its si
 POST   /v1/services/S/checkpoint                  take one; media: PATH to carry it
 POST   /v1/services/S/lease                       client, take_over
 DELETE /v1/services/S/lease/CLIENT                give it back
+GET    /v1/services/S/streams and the like, for carried services: homeserver/carried_api.py
 GET    /v1/services/S/operations?after=N&limit=M  log records
 POST   /v1/services/S/operations                  log records in, response records out
 POST   /v1/services/S/reads                       the same for what changes nothing
@@ -43,6 +44,7 @@ import flask
 from flask.json.provider import DefaultJSONProvider
 
 from chunkstore import answering_places
+from homeserver.carried_api import carried_routes
 from homeserver.home import Home
 from homeserver.records import CheckpointNotFound
 from homeserver.service import Service
@@ -84,6 +86,7 @@ def home_app(home: Home, shares: Shares | None = None, works: Works | None = Non
     app.register_blueprint(_checkpoints(home, works))
     app.register_blueprint(_upkeep(home, works))
     app.register_blueprint(_works(works))
+    app.register_blueprint(carried_routes(home))
     if shares:
         app.register_blueprint(_shares(shares))
     return app

@@ -25,6 +25,7 @@ from overlay import Unpacked, local_resolver
 from replay import Adapter, Operation, adapters
 from replica import (
     Access,
+    DeltaMaker,
     Frozen,
     Profile,
     Recorder,
@@ -144,6 +145,14 @@ class Machines:
             replica.resume(frozen, recorder, self._store.read, timeout=RESUME_SECONDS)
 
         return Prepared(replica, recorder, start, manifest.adapter)
+
+    def deltas(self, replica: Replica) -> DeltaMaker:
+        """What makes deltas of a running replica."""
+
+        def freeze(hold: bool) -> Frozen:
+            return replica.checkpoint(hold=hold)
+
+        return DeltaMaker(self._store, freeze, replica.go_on, replica.run_dir)
 
     def learn(
         self, record: ServiceRecord, prepared: Prepared, frozen: Frozen, before: Manifest | None

@@ -17,9 +17,10 @@ import contextlib
 import dataclasses
 import enum
 import logging
+import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -49,6 +50,7 @@ from replay import (
     adapters,
 )
 from replica.attachment import RAM, Attachment
+from replica.door import StreamDoor
 from replica.early import EarlyAnswers
 from replica.folder import RunFolder
 from replica.phases import Phases
@@ -167,6 +169,7 @@ class Replica:
         self._cells = cells
         self._share_host = shares
         self._shares: GuestShares | None = None
+        self._door: StreamDoor | None = None
 
     @property
     def state(self) -> ReplicaState:
@@ -192,6 +195,11 @@ class Replica:
     def stood_still(self) -> float:
         """Seconds, for all checkpoints so far, and for those that failed."""
         return self._stood_still
+
+    @property
+    def door(self) -> Path | None:
+        """Where clients get to the guest's streams; None where there are none, or no machine."""
+        return self._door.path if self._door else None
 
     def failure(self) -> str | None:
         """Why it is FAILED; None when it is not, or was stopped before it failed."""
@@ -303,12 +311,12 @@ class Replica:
             payload = self._exchange(agent.read, operation, timeout)
             return Response(operation.number, self._adapter.normalise(payload, operation))
 
-    def checkpoint(self) -> Frozen:
+    def checkpoint(self, *, hold: bool = False) -> Frozen:
         """Freeze the machine between two operations, store what changed, and let it go on.
 
-        Everything that the result names is durable in the store on return. Raises
-        WrongReplicaState, ReplicaFailed, and what the store raises: then the machine goes on, and
-        so does the replica.
+        Everything that the result names is durable in the store on return. hold: the machine stands
+        still until `go_on`, unless this raises. Raises WrongReplicaState, ReplicaFailed, and what
+        the store raises: then the machine goes on, and so does the replica.
         """
         with self._guarded(MachineFailed, RamMountFailed) as (agent, machine):
             with self._settled(agent):
@@ -319,10 +327,30 @@ class Replica:
                 except BaseException:
                     machine.resume()
                     raise
+                if hold:
+                    return frozen
                 machine.resume()
             assert self._attachment is not None
             self._attachment.give_back()
             return frozen
+
+    def go_on(self) -> None:
+        """The end of a `checkpoint` that holds. Harmless where there was none."""
+        with self._guarded(MachineFailed) as (_, machine):
+            if machine.state is MachineState.PAUSED:
+                machine.resume()
+
+    def sizes(self) -> dict[str, int]:
+        """Blocks of each volume of a machine that is started. Raises StateError without one."""
+        if self._attachment is None:
+            raise WrongReplicaState(self.id, self._state, ReplicaState.STARTING)
+        return {name: volume.blocks for name, volume in self._attachment.volumes.items()}
+
+    def write(self, blocks: Iterable[tuple[str, int, bytes]]) -> None:
+        """Put content in the place of blocks of a machine that is started and not loaded yet: by
+        volume and number. Raises OSError, KeyError for a volume that there is not."""
+        assert self._attachment is not None
+        self._attachment.write(blocks)
 
     def flush(self) -> None:
         """Have the map of its memory show what the machine has written so far, which the kernel
@@ -433,6 +461,11 @@ class Replica:
             path = self._machine.wiring.shares_socket
             counts = self._run_dir / CALL_COUNTS
             self._shares = GuestShares.attach(path, self._agent, self._share_host, counts)
+        if self.spec.streams:
+            self._agent.hello(seconds)
+            self._agent.waken(time.time_ns(), secrets.token_bytes(32))
+            door, port = self._run_dir / "door.sock", self._machine.wiring.streams_socket
+            self._door = StreamDoor(door, port, self._agent.attach_streams)
         self._last = self._agent.wait_ready(seconds).last
 
     def _check_shares(self) -> None:
@@ -544,6 +577,7 @@ class Replica:
         """Put away what there is; harmless the second time. Called with the lock."""
         agent, self._agent = self._agent, None
         shares, self._shares = self._shares, None
+        door, self._door = self._door, None
         machine, self._machine = self._machine, None
         attachment, self._attachment = self._attachment, None
         folder, self._folder = self._folder, None
@@ -553,6 +587,8 @@ class Replica:
             self._end(machine.stop)
         if shares:
             self._end(shares.close)
+        if door:
+            self._end(door.close)
         if attachment:
             self._end(attachment.close)
         if folder:
