@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import closing
 
 import click
@@ -29,6 +30,7 @@ def command(context: Context, launches: tuple[str, ...], as_json: bool) -> None:
     settings.run.mkdir(parents=True, exist_ok=True, mode=0o700)
     home = Home(settings, QemuDriver())
     try:
+        print(f"this host {home.offer}", file=sys.stderr, flush=True)
         shelf = ShareShelf(settings.shares)
         with (
             closing(Shares(shelf, settings.share_socket, settings.share_lease_seconds)) as shares,
