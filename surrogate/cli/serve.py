@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import queue
 import signal
+import sys
 
 import click
 
@@ -33,6 +34,7 @@ def command(settings: SurrogateSettings, as_json: bool) -> None:
     signal.signal(signal.SIGHUP, lambda *_: leave.put(None))
     host = Host(settings, QemuDriver())
     try:
+        print(f"this host {host.says()}", file=sys.stderr, flush=True)
         with contextlib.ExitStack() as stack:
             app = surrogate_app(host)
             threads, place = settings.threads, settings.socket
