@@ -7,7 +7,7 @@
 - boot: a first start, from a kernel
 - device state: all of a paused machine but its RAM and disks; some hundred kilobytes
 - wiring: the RAM file and the disks' NBD addresses that a machine is attached to on this host
-- driver: what makes machines: `qemu`, and its twin in memory, `fake`
+- driver: what makes machines: `qemu`, `libvirt`, and their twin in memory, `fake`
 - placement: under which accelerator a machine runs on a host; offer: what a host can run
 - RAM mount: a RAM volume, served over NBD, as the file that a machine maps
 
@@ -19,7 +19,9 @@ from typing import TYPE_CHECKING
 from satchel.deferred import deferred
 
 if TYPE_CHECKING:
+    from hypervisor.choice import choose_driver
     from hypervisor.fake import FakeDriver, FakeGuest, FakeMachine
+    from hypervisor.libvirt import LibvirtDriver
     from hypervisor.machine import (
         Boot,
         DeviceStateRefused,
@@ -50,6 +52,7 @@ __all__ = [
     "FakeDriver",
     "FakeGuest",
     "FakeMachine",
+    "LibvirtDriver",
     "Machine",
     "MachineFailed",
     "MachineSpec",
@@ -63,5 +66,6 @@ __all__ = [
     "RamMountFailed",
     "SpecInvalid",
     "Wiring",
+    "choose_driver",
     "place",
 ]
