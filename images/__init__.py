@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     )
     from images.raw import DiskImageInvalid, raw_view
     from images.recipe import (
+        MEMORY_MIB,
+        VCPUS,
         Recipe,
         RecipeInvalid,
         RecipeNotFound,
@@ -51,8 +53,10 @@ else:
     __getattr__ = deferred(__name__)
 
 __all__ = [
+    "MEMORY_MIB",
     "PHRASES",
     "SIGNATURE_NAMESPACE",
+    "VCPUS",
     "BuiltImage",
     "DiskImageInvalid",
     "ImageDamaged",

@@ -339,7 +339,9 @@ class CacheNumbers(Message):
 class HostStatus(Message):
     """A host that runs replicas. forwarded: the folder in which it accepts the sockets that a
     client forwards to it, empty where it accepts none. site: names of the sources that it has
-    itself, media plugged in there and peers. cell: whether machines are shut in, for people."""
+    itself, media plugged in there and peers. cell: whether machines are shut in, for people. runs:
+    the accelerators under which it runs strangers' machines, the fastest first; lacking: what it
+    lacks for each that does not work there."""
 
     name: str
     version: str
@@ -350,6 +352,8 @@ class HostStatus(Message):
     site: tuple[str, ...] = ()
     cache: CacheNumbers = field(default_factory=CacheNumbers)
     cell: str = ""
+    runs: tuple[str, ...] = ()
+    lacking: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_name(self.name, "host name")

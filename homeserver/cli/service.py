@@ -9,7 +9,8 @@ import click
 from console import json_option, show
 from homeserver.cli.context import Context
 
-SERVED = ("name", "image", "state", "checkpoint", "last_logged", "last_executed", "client")
+STATE = ("name", "image", "state", "accelerator", "checkpoint")
+SERVED = (*STATE, "last_logged", "last_executed", "client")
 COLUMNS = (*SERVED, "failure")
 
 
@@ -21,11 +22,34 @@ def command() -> None:
 @command.command("add")
 @click.argument("name")
 @click.option("--image", help="A built image [default: the one of the same name].")
+@click.option(
+    "--accelerator",
+    type=click.Choice(["auto", "kvm", "tcg"]),
+    help="What it runs under at home; auto: KVM where it works, else emulation (tcg) "
+    "[default: as home.toml or the recipe says].",
+)
+@click.option("--vcpus", type=int, help="Processors that it has [default: as above].")
+@click.option("--memory-mib", type=int, help="Memory that it has [default: as above].")
 @json_option
 @click.pass_obj
-def add(context: Context, name: str, image: str | None, as_json: bool) -> None:
-    """Add a service NAME of a built image. `launch` starts it."""
-    context.daemon().post_json("/v1/services", {"name": name, "image": image or name})
+def add(
+    context: Context,
+    name: str,
+    image: str | None,
+    accelerator: str | None,
+    vcpus: int | None,
+    memory_mib: int | None,
+    as_json: bool,
+) -> None:
+    """Add a service NAME of a built image. `launch` starts it.
+
+    Processors and memory are those of its first boot, and stay. The accelerator may be another one
+    wherever its checkpoint goes on.
+    """
+    wish = {"accelerator": accelerator, "vcpus": vcpus, "memory_mib": memory_mib}
+    machine = {key: value for key, value in wish.items() if value is not None}
+    new = {"name": name, "image": image or name, "machine": machine}
+    context.daemon().post_json("/v1/services", new)
     show({"added": name}, as_json=as_json)
 
 
