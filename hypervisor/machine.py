@@ -117,6 +117,10 @@ _ARROWS = {
 }
 
 
+_OPTIONAL = frozenset({"shares", "streams"})
+"""Fields of a spec that stand in its JSON only where they are true."""
+
+
 @dataclass(frozen=True)
 class MachineSpec:
     """What a checkpoint asks of a host. Travels in manifests, so every value is checked.
@@ -125,7 +129,8 @@ class MachineSpec:
     machine_type: a versioned q35. cpu_model: a named model with its version, never "host".
     accelerator: "tcg" or "kvm"; part of the spec because guests see the difference.
     shares: whether the guest has the port `org.satchel.shares`; in JSON it is there only where it
-        is true, so a spec without it is what it was before there were shares.
+        is true, so a spec without it is what it was before there were shares. streams: likewise,
+        the port `org.satchel.streams`.
     Raises SpecInvalid.
     """
 
@@ -136,6 +141,7 @@ class MachineSpec:
     vcpus: int = 1
     accelerator: str = "tcg"
     shares: bool = False
+    streams: bool = False
 
     def __post_init__(self) -> None:
         _check_number("memory_mib", self.memory_mib, 16, MEMORY_LIMIT_MIB)
@@ -144,8 +150,9 @@ class MachineSpec:
         _check_name("cpu_model", self.cpu_model, _CPU_MODEL, CPU_MODEL)
         if self.accelerator not in _ACCELERATORS:
             raise SpecInvalid("accelerator", f"it is none of {', '.join(_ACCELERATORS)}")
-        if not isinstance(self.shares, bool):
-            raise SpecInvalid("shares", "it is neither true nor false")
+        for name in _OPTIONAL:
+            if not isinstance(getattr(self, name), bool):
+                raise SpecInvalid(name, "it is neither true nor false")
         if not isinstance(self.disks, tuple) or len(self.disks) > DISK_LIMIT:
             raise SpecInvalid("disks", f"it is not a list of at most {DISK_LIMIT} names")
         for name in self.disks:
@@ -161,9 +168,7 @@ class MachineSpec:
     def to_json(self) -> dict[str, Any]:
         """The fields by name, in JSON types."""
         value = {**dataclasses.asdict(self), "disks": list(self.disks)}
-        if not self.shares:
-            del value["shares"]
-        return value
+        return {key: v for key, v in value.items() if key not in _OPTIONAL or v}
 
     @classmethod
     def from_json(cls, value: object) -> MachineSpec:
@@ -173,11 +178,12 @@ class MachineSpec:
         """
         if not isinstance(value, dict):
             raise SpecInvalid("", "it is not a JSON object")
-        names = {field.name for field in dataclasses.fields(cls)} - {"shares"}
-        if set(value) - {"shares"} != names:
+        names = {field.name for field in dataclasses.fields(cls)} - _OPTIONAL
+        if set(value) - _OPTIONAL != names:
             raise SpecInvalid("", f"its fields are not {', '.join(sorted(names))}")
-        if value.get("shares", True) is not True:
-            raise SpecInvalid("shares", "where it stands, it is true")
+        for name in sorted(_OPTIONAL & set(value)):
+            if value[name] is not True:
+                raise SpecInvalid(name, "where it stands, it is true")
         disks = value["disks"]
         return cls(**{**value, "disks": tuple(disks) if isinstance(disks, list) else disks})
 
@@ -213,6 +219,11 @@ class Wiring:
     def shares_socket(self) -> Path:
         """The host's end of the guest's port `org.satchel.shares`, if the spec has shares."""
         return self.run_dir / "shares.sock"
+
+    @property
+    def streams_socket(self) -> Path:
+        """The host's end of the guest's port `org.satchel.streams`, if the spec has streams."""
+        return self.run_dir / "streams.sock"
 
     @property
     def console_log(self) -> Path:

@@ -44,6 +44,8 @@ WORKING_SET_LIMIT = 512 << 20
 PROFILE_LIMIT = 256 << 10
 LIST_LIMIT = 64
 STRING_LIMIT = 200
+PORT_LIMIT = (1 << 16) - 1
+BEHIND_LIMIT = 86400
 _DIGITS_LIMIT = 20
 
 _FIELDS = (
@@ -193,7 +195,9 @@ def _machine(value: object) -> MachineSpec:
 
 def _adapter(value: object) -> dict[str, Any]:
     adapter = _object("adapter", value)
-    _exactly("adapter", adapter, _ADAPTER_FIELDS)
+    if "carry" in adapter:
+        _carry(adapter["carry"])
+    _exactly("adapter", adapter, (*_ADAPTER_FIELDS, *(["carry"] if "carry" in adapter else [])))
     for key, kind in _ADAPTER_FIELDS.items():
         if type(adapter[key]) is not kind:
             raise ManifestInvalid(f"adapter.{key}", f"it is no {kind.__name__}")
@@ -207,6 +211,23 @@ def _adapter(value: object) -> dict[str, Any]:
             if ".." in _matching(f"adapter.{key}", path, _PATH).split("/"):
                 raise ManifestInvalid(f"adapter.{key}", "a path leads upwards")
     return adapter
+
+
+def _carry(value: object) -> None:
+    """What the manifest of a carried service says, and that of no other one."""
+    carry = _object("adapter.carry", value)
+    _exactly("adapter.carry", carry, ("behind", "ports"))
+    _number("adapter.carry.behind", carry["behind"], BEHIND_LIMIT)
+    ports = carry["ports"]
+    if not isinstance(ports, list) or not 1 <= len(ports) <= LIST_LIMIT:
+        raise ManifestInvalid("adapter.carry.ports", f"they are not 1 to {LIST_LIMIT}")
+    for port in ports:
+        fields = _object("adapter.carry.ports", port)
+        _exactly("adapter.carry.ports", fields, ("front", "port", "local"))
+        _matching("adapter.carry.ports.front", fields["front"], NAME)
+        for key, least in (("port", 1), ("local", 0)):
+            if _number(f"adapter.carry.ports.{key}", fields[key], PORT_LIMIT) < least:
+                raise ManifestInvalid(f"adapter.carry.ports.{key}", "it is no port")
 
 
 def _volumes(value: object, spec: MachineSpec) -> dict[str, TableRoot]:

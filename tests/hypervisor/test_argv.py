@@ -27,8 +27,9 @@ BOOT = Boot(Path("/boot/vmlinuz"), Path("/boot/initrd"), "console=ttyS0 root=/de
 
 
 def command(boot: Boot | None = None, spec: MachineSpec = SPEC) -> list[str]:
-    shares_fd = 9 if spec.shares else None
-    return argv.command(spec, WIRING, boot, monitor_fd=7, agent_fd=8, shares_fd=shares_fd)
+    fds = {"monitor_fd": 7, "agent_fd": 8}
+    more = {"shares_fd": 9 if spec.shares else None, "streams_fd": 10 if spec.streams else None}
+    return argv.command(spec, WIRING, boot, **fds, **more)
 
 
 def values(option: str, arguments: list[str]) -> list[str]:
@@ -91,6 +92,14 @@ def test_a_machine_with_shares_has_one_more_port_and_another_machine_is_as_befor
     assert (ports[1][2]["id"], ports[1][2]["nr"]) == ("shares-port", 2)
     sockets = values("-chardev", command(spec=dataclasses.replace(SPEC, shares=True)))
     assert "socket,id=shares,fd=9,server=on,wait=off" in sockets
+
+
+def test_a_machine_with_streams_has_a_port_for_them_behind_that_of_shares() -> None:
+    for shares in (False, True):
+        arguments = command(spec=dataclasses.replace(SPEC, shares=shares, streams=True))
+        ports = [one for one in devices(arguments) if one["driver"] == "virtserialport"]
+        assert (ports[-1]["name"], ports[-1]["nr"]) == ("org.satchel.streams", 2 + shares)
+        assert "socket,id=streams,fd=10,server=on,wait=off" in values("-chardev", arguments)
 
 
 def test_disks_come_in_the_order_of_the_spec_at_fixed_addresses() -> None:

@@ -28,6 +28,7 @@ HOSTILE: list[tuple[str, list[Any]]] = [
     ("cpu_model", ["host", "max", "base", "Westmere", "Westmere-v1,+vmx", "help", "?", "", 1]),
     ("cpu_model", ["Westmere-v1\n", "-v1", "A" * 40 + "-v1", {"Westmere-v1": 1}]),
     ("shares", [False, None, 1, "true", []]),
+    ("streams", [False, None, 1, "true", []]),
     ("accelerator", ["", "xen", "tcg,tb-size=99999", "TCG", None, ["tcg"], {}]),
 ]
 
@@ -62,13 +63,14 @@ def test_every_field_must_be_there(field: str) -> None:
         MachineSpec.from_json({name: value for name, value in GOOD.items() if name != field})
 
 
-def test_a_spec_has_shares_in_json_only_where_it_has_them() -> None:
-    spec = MachineSpec.from_json({**GOOD, "shares": True})
-    assert spec.shares
-    assert spec.to_json() == {**GOOD, "shares": True}
-    assert not MachineSpec.from_json(GOOD).shares
+@pytest.mark.parametrize("name", ["shares", "streams"])
+def test_a_spec_has_a_port_in_json_only_where_it_has_it(name: str) -> None:
+    spec = MachineSpec.from_json({**GOOD, name: True})
+    assert getattr(spec, name)
+    assert spec.to_json() == {**GOOD, name: True}
+    assert not getattr(MachineSpec.from_json(GOOD), name)
     with pytest.raises(SpecInvalid):
-        MachineSpec(512, ("disk0",), shares=1)  # type: ignore[arg-type]
+        MachineSpec(512, ("disk0",), **{name: 1})  # type: ignore[arg-type]
 
 
 def test_a_spec_made_here_is_checked_too() -> None:

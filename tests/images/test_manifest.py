@@ -93,6 +93,41 @@ def test_bytes_and_json_give_the_same_manifest() -> None:
     assert Manifest.from_json(manifest().to_json()).id == manifest().id
 
 
+CARRY = {"behind": 30, "ports": [{"front": "tcp", "port": 6379, "local": 0}]}
+
+
+def test_a_carried_service_has_its_ports_in_its_manifest() -> None:
+    original = manifest()
+    carried = dataclasses.replace(original, adapter={**original.adapter, "carry": CARRY})
+    assert Manifest.from_bytes(carried.to_bytes()) == carried
+    line = b'{"adapter":{"carry":{"behind":30,"ports":[{"front":"tcp","local":0,"port":6379}]},'
+    assert carried.to_bytes().startswith(line + b'"kind":"http"')
+
+
+@pytest.mark.parametrize(
+    "carry",
+    [
+        None,
+        {},
+        {**CARRY, "more": 1},
+        {**CARRY, "behind": -1},
+        {**CARRY, "behind": "30"},
+        {**CARRY, "ports": []},
+        {**CARRY, "ports": {"front": "tcp"}},
+        {**CARRY, "ports": [{"front": "tcp", "port": 0, "local": 0}]},
+        {**CARRY, "ports": [{"front": "tcp", "port": 1, "local": 65536}]},
+        {**CARRY, "ports": [{"front": "../x", "port": 1, "local": 0}]},
+        {**CARRY, "ports": [{"front": "tcp", "port": 1}]},
+        {**CARRY, "ports": [{"front": "tcp", "port": 1, "local": 0}] * 65},
+    ],
+)
+def test_ports_that_cannot_be_meant_are_refused(carry: object) -> None:
+    value = manifest().to_json()
+    value["adapter"]["carry"] = carry
+    with pytest.raises(ManifestInvalid, match=r"adapter\.carry"):
+        Manifest.from_json(value)
+
+
 def test_roots_are_in_the_order_of_need() -> None:
     rehearsed = dataclasses.replace(manifest(), working_set=root(4, 8192))
     assert [each.size for each in manifest().roots()] == [290816, 1 << 30, 256 << 20]
