@@ -5,6 +5,8 @@
 - recipe: what a service's guest is made of: Debian packages, files, a command, an adapter
 - layer: what Debian contributes to images, kept so that the next build needs no network
 - image: a bootable disk with its kernel and initial RAM disk, made from a recipe on this host
+- container: an image of a container, whose layers take the place of Debian packages
+- target: what a person asks to have built
 - manifest: what a checkpoint consists of, in canonical bytes that the owner signs
 - relocation: which checkpoints media have, and that what a resume reads first lies in one piece
 - raw: any disk image as a raw file
@@ -20,7 +22,9 @@ from satchel.deferred import deferred
 
 if TYPE_CHECKING:
     from images.builder import BuiltImage, ImageDamaged, ImageNotBuilt, build
+    from images.containers import ContainerInvalid, ContainerRefused
     from images.initrd import KernelFiles, debian_kernel
+    from images.layers import LayerInvalid
     from images.manifest import (
         SIGNATURE_NAMESPACE,
         Manifest,
@@ -46,6 +50,7 @@ if TYPE_CHECKING:
         roots_on,
     )
     from images.sources import SourcesMissing
+    from images.targets import changed, target
     from images.utterances import PHRASES, speak
 else:
     __getattr__ = deferred(__name__)
@@ -54,10 +59,13 @@ __all__ = [
     "PHRASES",
     "SIGNATURE_NAMESPACE",
     "BuiltImage",
+    "ContainerInvalid",
+    "ContainerRefused",
     "DiskImageInvalid",
     "ImageDamaged",
     "ImageNotBuilt",
     "KernelFiles",
+    "LayerInvalid",
     "Manifest",
     "ManifestInvalid",
     "ManifestUnsupported",
@@ -70,6 +78,7 @@ __all__ = [
     "SourcesMissing",
     "blob_root",
     "build",
+    "changed",
     "checkpoints_on",
     "debian_kernel",
     "raw_view",
@@ -79,4 +88,5 @@ __all__ = [
     "relocate",
     "roots_on",
     "speak",
+    "target",
 ]

@@ -81,22 +81,29 @@ class Container:
 
         Raises RecipeInvalid, and UsageError for an image that runs nothing.
         """
-        said, default = self.settings, Recipe()
+        said = self.settings
+        default = {field.name: field.default for field in dataclasses.fields(Recipe)}
         if not recipe.command and not said.command:
             raise UsageError(
                 f"the image of {recipe.name} runs nothing by itself",
                 why="it has neither an entry point nor a command",
                 fix="give one: --set command=...",
             )
+        command = f"exec {shlex.join(said.command)}"
+        if not recipe.command and "\n" in command:
+            raise UsageError(
+                f"the command of {recipe.name} has more than one line",
+                fix="write a recipe with a command, which runs a script of its files/",
+            )
         changes: dict[str, Any] = {
-            "command": f"exec {shlex.join(said.command)}",
+            "command": command,
             "user": said.user,
             "workdir": said.workdir.rstrip("/"),
             "port": said.ports[0] if said.ports else 0,
             "state": tuple(volume.rstrip("/") for volume in said.volumes),
         }
         for key, value in changes.items():
-            if not value or getattr(recipe, key) != getattr(default, key):
+            if not value or getattr(recipe, key) != default[key]:
                 changes[key] = getattr(recipe, key)
         changes["environment"] = (*said.environment, *recipe.environment)
         return dataclasses.replace(recipe, **changes)
@@ -246,4 +253,3 @@ def _zstd(file: IO[bytes]) -> Iterator[IO[bytes]]:
         process.kill()
         process.stdout.close()
         process.wait()
-

@@ -19,7 +19,7 @@ import tarfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, Any, cast
 
 from images.tree import Entry, Kind, Tree, attributes
 from satchel.errors import CapacityError, IntegrityError
@@ -61,9 +61,9 @@ class Layers:
         reader = _Forward(stream)
         own: set[str] = set()
         try:
-            with tarfile.open(fileobj=reader, mode="r:") as archive:
+            with tarfile.open(fileobj=cast("IO[bytes]", reader), mode="r:") as archive:
                 for member in archive:
-                    archive.members.clear()  # a list of all of them is of no use here
+                    cast(Any, archive).members.clear()  # a list of all of them is of no use here
                     if next(self._numbers) >= ENTRIES_LIMIT:
                         raise _hostile("there are too many files", name)
                     self._count(member)
@@ -146,8 +146,9 @@ class Layers:
                 self._children[folder].discard(name)
 
     def _resolved(self, parts: list[str]) -> str:
-        """A path of which all but the last name is followed through links, never out of the tree."""
-        todo, done, links = parts[:-1][::-1], [], 0
+        """A path; all but its last name is followed through links, never out of the tree."""
+        done: list[str] = []
+        todo, links = parts[:-1][::-1], 0
         while todo:
             name = todo.pop()
             if name == "..":

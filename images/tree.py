@@ -114,10 +114,14 @@ def file_entry(path: Path, modified: int) -> Entry:
 
 
 def with_folders(tree: Mapping[str, Entry], modified: int) -> Tree:
-    """The same entries, and before them the folders that they are in and that are not there."""
-    parents = {parent for path in tree for parent in _parents(path)}
-    missing = sorted(parents - set(tree))
-    return {**{path: Entry(Kind.FOLDER, modified=modified) for path in missing}, **tree}
+    """The same entries, each after the folders that it is in, also those that were not there."""
+    placed: Tree = {}
+    for path, entry in tree.items():
+        for parent in reversed(list(_parents(path))):
+            if parent not in placed:
+                placed[parent] = tree.get(parent, Entry(Kind.FOLDER, modified=modified))
+        placed[path] = entry
+    return placed
 
 
 def base_first(tree: Mapping[str, Entry], base: Mapping[str, bytes]) -> Tree:

@@ -20,44 +20,54 @@ def command() -> None:
 
 
 @command.command("build")
-@click.argument("name")
+@click.argument("target")
+@click.option("--name", default="", help="What the image of a container is called.")
+@click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="Change a recipe's key.")
 @click.option("--fresh", is_flag=True, help="Ask Debian again for newer packages.")
 @json_option
 @click.pass_obj
-def build(context: Context, name: str, fresh: bool, as_json: bool) -> None:
-    """Build the image NAME, unless it is there and up to date."""
-    recipe = images.Recipe.find(name)
+def build(
+    context: Context, target: str, name: str, changes: tuple[str, ...], fresh: bool, as_json: bool
+) -> None:
+    """Build the image of TARGET, unless it is there and up to date.
+
+    TARGET is a shipped recipe's name, a folder with recipe.toml or with a Dockerfile, or the image
+    of a container: oci:FOLDER, oci-archive:FILE, docker-archive:FILE, docker://REPOSITORY.
+    """
+    recipe = images.changed(images.target(target, name), changes)
     adapters.for_kind(recipe.adapter_kind)  # rather now than when its first machine starts
-    with bar(f"build {name}", quiet=as_json, steps=True) as progress:
+    with bar(f"build {recipe.name}", quiet=as_json, steps=True) as progress:
         image = images.build(
             recipe,
-            context.settings.images / name,
+            context.settings.images / recipe.name,
             agent=agent_program(),
             fresh=fresh,
             progress=progress,
         )
-    show(
-        {"name": name, "disk": str(image.disk), "size": image.disk.stat().st_size}, as_json=as_json
-    )
+    row = {"name": recipe.name, "disk": str(image.disk), "size": image.disk.stat().st_size}
+    show({**row, "port": image.recipe.port}, as_json=as_json)
 
 
 @command.command("ls")
 @json_option
 @click.pass_obj
 def ls(context: Context, as_json: bool) -> None:
-    """List the recipes, and which of them are built."""
-    rows = []
-    for recipe in images.recipes():
-        built = _built(context.settings.images / recipe.name)
-        rows.append({"name": recipe.name, "title": recipe.title, "built": built})
+    """List the recipes that come with Satchel and your own images, and which of them are built."""
+    shipped = {recipe.name: recipe.title for recipe in images.recipes()}
+    folder, rows = context.settings.images, []
+    own = {path.parent.name for path in folder.glob("*/image.json")} - set(shipped)
+    for name in (*shipped, *sorted(own)):
+        image = _built(folder / name)
+        built = image if isinstance(image, str) else "yes"
+        title = shipped.get(name) or ("" if isinstance(image, str) else image.recipe.title)
+        rows.append({"name": name, "title": title, "built": built})
     show(rows, as_json=as_json)
 
 
-def _built(folder: Path) -> str:
+def _built(folder: Path) -> images.BuiltImage | str:
     try:
-        images.BuiltImage.load(folder)
+        return images.BuiltImage.load(folder)
     except images.ImageNotBuilt:
         return "no"
     except images.ImageDamaged:
         return "damaged"
-    return "yes"
