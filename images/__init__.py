@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         ManifestUnsupported,
         blob_root,
     )
+    from images.preloaded import NEEDS, preloaded
     from images.raw import DiskImageInvalid, raw_view
     from images.recipe import (
         Recipe,
@@ -56,6 +57,7 @@ else:
     __getattr__ = deferred(__name__)
 
 __all__ = [
+    "NEEDS",
     "PHRASES",
     "SIGNATURE_NAMESPACE",
     "BuiltImage",
@@ -81,6 +83,7 @@ __all__ = [
     "changed",
     "checkpoints_on",
     "debian_kernel",
+    "preloaded",
     "raw_view",
     "read_first",
     "read_manifest",

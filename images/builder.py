@@ -326,7 +326,7 @@ class _Build:
             for path in (image.disk, image.kernel, image.initrd):
                 (scratch / path.name.split("-")[0]).replace(path)
         sync_folder(self.folder)
-        write_durably(self.folder / _MANIFEST, _manifest(image))
+        write_manifest(self.folder, image)
         _remove_others(self.folder, image)
         self.steps.step(self.steps.total)
         return BuiltImage.load(self.folder)
@@ -369,6 +369,11 @@ class _Build:
         if self.container and self.recipe.workdir not in (*tree, "/"):
             tree[self.recipe.workdir] = Entry(Kind.FOLDER, 0o755, user.uid, user.gid, now)
         return with_folders(tree, now)
+
+
+def write_manifest(folder: Path, image: BuiltImage) -> None:
+    """Say that `folder` has that image, complete; durable on return."""
+    write_durably(folder / _MANIFEST, _manifest(image))
 
 
 def _manifest(image: BuiltImage) -> bytes:

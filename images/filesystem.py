@@ -57,6 +57,31 @@ def write_ext4(disk: Path, size: int, tree: Mapping[str, Entry], scratch: Path, 
     _run(["e2fsck", "-f", "-n", str(disk)], now)
 
 
+def read_file(disk: Path, path: str) -> bytes:
+    """What is in a file of a disk that `write_ext4` has made; empty where there is none."""
+    return _run(["debugfs", "-R", f"cat {_quoted(path)}", str(disk)], 0).encode()
+
+
+def replace_file(disk: Path, path: str, content: Path) -> None:
+    """Give a file of such a disk, root's and 0644, the content of a file of this host."""
+    parent, name = path.rsplit("/", 1)
+    commands = [f"cd {_quoted(parent or '/')}", f"rm {_quoted(name)}"]
+    commands.append(f"write {_quoted(str(content))} {_quoted(name)}")
+    commands.append(f"set_inode_field {_quoted(path)} mode 0100644")
+    script = content.with_suffix(".debugfs")
+    script.write_text("".join(f"{command}\n" for command in commands), encoding="utf-8")
+    try:
+        _run(["debugfs", "-w", "-f", str(script), str(disk)], 0)
+        _run(["e2fsck", "-f", "-n", str(disk)], 0)
+    finally:
+        script.unlink()
+
+
+def copy_sparse(disk: Path, target: Path) -> None:
+    """The same content in a new file; zeros take no room there."""
+    _run(["cp", "--sparse=always", str(disk), str(target)], 0)
+
+
 def _commands(tree: Mapping[str, Entry], values: Path) -> Iterator[str]:
     """What debugfs is told. It makes things in the folder that it is in, by their bare name.
 
@@ -107,7 +132,8 @@ def _quoted(text: str) -> str:
     return f'"{text}"'
 
 
-def _run(argv: list[str], now: int) -> None:
+def _run(argv: list[str], now: int) -> str:
+    """What it printed."""
     path = f"{os.environ.get('PATH', os.defpath)}:{_SBIN}"
     environment = {"PATH": path, "LC_ALL": "C.UTF-8", "E2FSPROGS_FAKE_TIME": str(now)}
     try:
@@ -126,7 +152,7 @@ def _run(argv: list[str], now: int) -> None:
         ) from error
     complaints = [row for row in done.stderr.splitlines() if not row.startswith(f"{argv[0]} 1.")]
     if done.returncode == 0 and (not complaints or argv[0] == "e2fsck"):
-        return
+        return done.stdout
     why = "\n".join([*done.stdout.splitlines()[-5:], *complaints[:10]])
     if "No free space" in why or "Could not allocate" in why:
         fix = "give the recipe a larger disk-mib"

@@ -252,6 +252,11 @@ class Recipe:
             said["carry"] = {"behind": self.behind, "ports": ports}
         return said
 
+    def preload(self) -> tuple[str, ...]:
+        """What the environment says where the service needs something of the log."""
+        stands = f"SATCHEL_STANDS={' '.join(self.needs)}"
+        return (f"LD_PRELOAD={PRELOAD_PATH}", stands) if self.needs else ()
+
     def service_file(self, account: str = "", home: str = "") -> str:
         """The guest's /etc/satchel/service, which its agent reads. account: who runs it, in the
         agent's words; home: that one's, where the agent cannot tell."""
@@ -262,9 +267,7 @@ class Recipe:
             lines += [f"shares={SHARES_PATH}"]
         if self.carried:
             lines += [f"streams={' '.join(str(port.port) for port in self.served())}"]
-        if self.needs:
-            stands = f"SATCHEL_STANDS={' '.join(self.needs)}"
-            lines += [f"environment=LD_PRELOAD={PRELOAD_PATH}", f"environment={stands}"]
+        lines += [f"environment={pair}" for pair in self.preload()]
         lines += [f"environment={pair}" for pair in self.environment]
         return "".join(f"{line}\n" for line in lines)
 

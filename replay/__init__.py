@@ -41,7 +41,7 @@ if TYPE_CHECKING:
         ServiceNotReady,
         ServiceTimeout,
     )
-    from replay.diagnosis import Cause, Difference, examine
+    from replay.diagnosis import Cause, Difference, examine, explain
     from replay.log import Durability, Log, LogBusy, LogState, OperationsCut, TornEnd
     from replay.operations import (
         MAX_PAYLOAD,
@@ -103,6 +103,7 @@ __all__ = [
     "encode_operations",
     "encode_responses",
     "examine",
+    "explain",
     "logs_in",
     "responses_in",
     "scan_segment",

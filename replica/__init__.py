@@ -36,6 +36,7 @@ from replica.profile_format import decode as decode_profile
 from replica.profile_format import encode as encode_profile
 from replica.recorder import Recorder
 from replica.replica import (
+    BOOT_SECONDS,
     Frozen,
     Replica,
     ReplicaFailed,
@@ -50,6 +51,7 @@ from replica.working_set import decode as decode_working_set
 from replica.working_set import encode as encode_working_set
 
 __all__ = [
+    "BOOT_SECONDS",
     "HASTY_PRESET",
     "IDLE",
     "RESUME",

@@ -54,6 +54,7 @@ from replica.phases import Phases
 from replica.profile import IDLE, RESUME
 from satchel.errors import IntegrityError, SatchelError, StateError, UnavailableError
 from satchel.ids import ZERO_REF, OperationNumber, ReplicaId
+from satchel.process import printable_tail
 
 logger = logging.getLogger(__name__)
 
@@ -193,15 +194,28 @@ class Replica:
         _ = self.state
         return self._failure
 
-    def boot(self, disks: Mapping[str, TableRoot], boot: Boot, resolver: Resolver) -> None:
-        """Start from a kernel, with empty memory; returns once the service answers.
+    def boot(
+        self,
+        disks: Mapping[str, TableRoot],
+        boot: Boot,
+        resolver: Resolver,
+        *,
+        timeout: float = BOOT_SECONDS,
+    ) -> None:
+        """Start from a kernel, with empty memory; returns once the service answers, within
+        `timeout` seconds.
 
-        Raises as `resume` does.
+        Raises as `resume` does; of a service that does not answer, with what its console said.
         """
         roots = {RAM: TableRoot(ref=ZERO_REF, size=self.spec.memory_bytes), **disks}
         with self._starting():
-            self._attach(roots, resolver, boot)
-            self._greet(BOOT_SECONDS)
+            machine = self._attach(roots, resolver, boot)
+            try:
+                self._greet(timeout)
+            except ServiceNotReady as error:
+                said = printable_tail(machine.wiring.console_log) or "nothing"
+                why = f"{error.why}; its console said:\n{said}\n"
+                raise ServiceNotReady(error.what, why=why) from error
 
     def resume(
         self,

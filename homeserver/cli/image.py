@@ -12,6 +12,12 @@ import images
 from console import bar, json_option, show
 from homeserver.cli.context import Context
 from replay import adapters, agent_program
+from satchel.names import check_name
+
+START_SECONDS = 300.0
+
+NEEDS_MORE, MUST_BE_CARRIED = 20, 21
+"""Exit statuses of `try`, beyond those of errors."""
 
 
 @click.group("image")
@@ -46,6 +52,39 @@ def build(
         )
     row = {"name": recipe.name, "disk": str(image.disk), "size": image.disk.stat().st_size}
     show({**row, "port": image.recipe.port}, as_json=as_json)
+
+
+@command.command("try")
+@click.argument("name")
+@click.option(
+    "--seconds",
+    type=click.FloatRange(min=1),
+    default=START_SECONDS,
+    show_default=True,
+    help="How long the service may take until it listens.",
+)
+@json_option
+@click.pass_context
+def attempt(click_context: click.Context, name: str, seconds: float, as_json: bool) -> None:
+    """Boot the built image NAME twice, play its recipe's requests, and say whether it replays.
+
+    Exit status: 0 if it is as its recipe says (replay, or carry by its contract), 20 if it replays
+    once the recipe has the `needs` that are shown, 21 if it has to be carried, and as for any
+    command after an error: 8 with the console's last words if the service does not listen.
+    """
+    from homeserver.trial import Trial, to_json
+    from hypervisor import QemuDriver
+
+    context: Context = click_context.obj
+    folder = context.settings.images / check_name(name, "image")
+    with bar(f"try {name}", quiet=as_json, steps=True) as progress:
+        trial = Trial(folder, QemuDriver(), timeout=seconds, progress=progress)
+        verdict = trial.verdict()
+    show({"name": name, **to_json(verdict)}, as_json=as_json)
+    if verdict.contract != trial.image.recipe.contract:
+        click_context.exit(MUST_BE_CARRIED)
+    if verdict.needs:
+        click_context.exit(NEEDS_MORE)
 
 
 @command.command("ls")
