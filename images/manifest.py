@@ -25,8 +25,11 @@ from satchel.errors import IntegrityError, SatchelError, UnsupportedError
 from satchel.ids import BLOCK_SIZE, CheckpointId, OperationNumber
 from satchel.names import NAME
 
-VERSION = 2
-"""1: without a profile. 2: with one."""
+VERSION = 3
+"""1: without a profile. 2: with one. 3: `machine` says whether it is portable."""
+
+READ_VERSIONS = (2, 3)
+"""A manifest of version 2 is one whose machine does not say whether it is portable; it is not."""
 
 SIGNATURE_NAMESPACE = "satchel-checkpoint"
 """What `ssh-keygen -Y` signs a manifest as."""
@@ -94,6 +97,11 @@ class Manifest:
     profile: TableRoot | None = None
 
     @property
+    def version(self) -> int:
+        """Of the format: VERSION, but for a manifest that was read and is older."""
+        return VERSION if "portable" in self.machine else READ_VERSIONS[0]
+
+    @property
     def id(self) -> CheckpointId:
         """The first 16 hex digits of the SHA-256 of the canonical bytes."""
         return CheckpointId(hashlib.sha256(self.to_bytes()).hexdigest()[:16])
@@ -117,7 +125,7 @@ class Manifest:
     def to_json(self) -> dict[str, Any]:
         """The manifest in JSON types."""
         return {
-            "version": VERSION,
+            "version": self.version,
             "algorithms": ALGORITHMS,
             "service": self.service,
             "parent": self.parent,
@@ -163,15 +171,16 @@ class Manifest:
         version = fields.get("version")
         if type(version) is not int or version < 1:
             raise ManifestInvalid("version", "it is no version number")
-        if version != VERSION or fields.get("algorithms") != ALGORITHMS:
+        if version not in READ_VERSIONS or fields.get("algorithms") != ALGORITHMS:
             fix = "take a new checkpoint" if version < VERSION else "install a newer Satchel"
+            known = " or ".join(map(str, READ_VERSIONS))
             raise ManifestUnsupported(
                 f"cannot read a manifest of version {str(version)[:_DIGITS_LIMIT]}",
-                why=f"this Satchel knows version {VERSION} with {ALGORITHMS['chunk']}",
+                why=f"this Satchel knows version {known} with {ALGORITHMS['chunk']}",
                 fix=fix,
             )
         _exactly("", fields, _FIELDS)
-        spec = _machine(fields["machine"])
+        spec = _machine(fields["machine"], version)
         return cls(
             service=_matching("service", fields["service"], NAME),
             parent=_parent(fields["parent"]),
@@ -186,7 +195,9 @@ class Manifest:
         )
 
 
-def _machine(value: object) -> MachineSpec:
+def _machine(value: object, version: int) -> MachineSpec:
+    if isinstance(value, dict) and ("portable" in value) != (version == VERSION):
+        raise ManifestInvalid("machine.portable", f"in version {version} it has no such place")
     try:
         return MachineSpec.from_json(value)
     except SatchelError as error:

@@ -37,6 +37,11 @@ SANDBOX = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=de
 TRANSLATION_CACHE_MIB = 256
 """Host memory that TCG may fill with translated code; QEMU's own default is 1 GiB."""
 
+PORTABLE_CPU = ("vme=off", "x2apic=off", "kvm=off", "tcg-cpuid=off")
+"""What the CPU of a portable machine does without: `vme`, which some hosts lack; `x2apic`, which
+KVM adds by itself; and what either accelerator tells a guest about itself, so that no guest uses a
+clock or another help that the other accelerator does not have."""
+
 _FIRST_DISK_SLOT = 3
 _PORTS = {"agent": AGENT_PORT, "shares": SHARES_PORT, "streams": STREAMS_PORT}
 
@@ -84,12 +89,16 @@ def _board(spec: MachineSpec) -> list[str]:
     return [
         *("-machine", f"{spec.machine_type},memory-backend=ram,{off}"),
         *("-accel", tcg if spec.accelerator == "tcg" else spec.accelerator),
-        *("-cpu", f"{spec.cpu_model},enforce=on"),
+        *("-cpu", _cpu(spec)),
         *("-smp", str(spec.vcpus)),
         *("-rtc", "base=utc,clock=vm"),
         *("-display", "none"),
         "-no-reboot",
     ]
+
+
+def _cpu(spec: MachineSpec) -> str:
+    return ",".join((spec.cpu_model, *(PORTABLE_CPU if spec.portable else ()), "enforce=on"))
 
 
 def _ram(spec: MachineSpec, wiring: Wiring) -> list[str]:

@@ -34,6 +34,9 @@ class QemuDriver:
 
     name = "qemu"
 
+    def lacks(self, accelerator: str) -> str:
+        return abilities.lacks_accelerator(accelerator)
+
     def check(self, spec: MachineSpec) -> None:
         if lacking := abilities.lacking(spec):
             raise MachineUnsupported(lacking)

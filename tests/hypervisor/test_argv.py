@@ -27,9 +27,15 @@ BOOT = Boot(Path("/boot/vmlinuz"), Path("/boot/initrd"), "console=ttyS0 root=/de
 
 
 def command(boot: Boot | None = None, spec: MachineSpec = SPEC) -> list[str]:
-    fds = {"monitor_fd": 7, "agent_fd": 8}
-    more = {"shares_fd": 9 if spec.shares else None, "streams_fd": 10 if spec.streams else None}
-    return argv.command(spec, WIRING, boot, **fds, **more)
+    return argv.command(
+        spec,
+        WIRING,
+        boot,
+        monitor_fd=7,
+        agent_fd=8,
+        shares_fd=9 if spec.shares else None,
+        streams_fd=10 if spec.streams else None,
+    )
 
 
 def values(option: str, arguments: list[str]) -> list[str]:
@@ -127,7 +133,15 @@ def test_a_comma_in_a_path_stays_in_the_path() -> None:
 
 
 def test_a_cpu_that_lacks_a_feature_is_refused_by_qemu() -> None:
-    assert values("-cpu", command()) == ["Westmere-v1,enforce=on"]
+    plain = dataclasses.replace(SPEC, portable=False)
+    assert values("-cpu", command(spec=plain)) == ["Westmere-v1,enforce=on"]
+    assert values("-cpu", command())[0].endswith(",enforce=on")
+
+
+def test_a_portable_cpu_has_nothing_that_one_accelerator_adds() -> None:
+    off = "vme=off,x2apic=off,kvm=off,tcg-cpuid=off"
+    for spec in (SPEC, SPEC.under("kvm")):
+        assert values("-cpu", command(spec=spec)) == [f"Westmere-v1,{off},enforce=on"]
 
 
 def test_kvm_only_where_the_spec_says_so() -> None:
