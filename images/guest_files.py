@@ -16,6 +16,7 @@ from images.recipe import SHIPPED, Recipe
 from images.tree import Entry, Kind, Tree, file_entry
 from satchel.errors import UsageError
 
+ROOT = "root"
 BUSYBOX_PATH = "/usr/lib/satchel/busybox"
 
 
@@ -36,12 +37,14 @@ class Account:
         found = next(
             (row for row in _rows(tree, "/etc/passwd", 6) if user in (row[0], row[2])), None
         )
+        if found is None and user == ROOT:
+            user = "0"  # an image of one program has no table of accounts
         if found is None and not user.isdecimal():
             raise UsageError(f"recipe {recipe.name}: no user {user} in the image")
         uid, gid = (int(found[2]), int(found[3])) if found else (int(user), 0)
         if group:
             gid = _group(tree, recipe, group)
-        if not group and not user.isdecimal():
+        elif found and not user.isdecimal():
             return cls(user, uid, gid, "")
         return cls(f"{uid}:{gid}", uid, gid, found[5] if found else "/")
 
