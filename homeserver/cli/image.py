@@ -35,7 +35,7 @@ def command() -> None:
 def build(
     context: Context, target: str, name: str, changes: tuple[str, ...], fresh: bool, as_json: bool
 ) -> None:
-    """Build the image of TARGET, unless it is there and up to date.
+    """Build the image of TARGET, unless it is up to date.
 
     TARGET is a shipped recipe's name, a folder with recipe.toml or with a Dockerfile, or the image
     of a container: oci:FOLDER, oci-archive:FILE, docker-archive:FILE, docker://REPOSITORY.
@@ -66,7 +66,9 @@ def build(
 @json_option
 @click.pass_context
 def attempt(click_context: click.Context, name: str, seconds: float, as_json: bool) -> None:
-    """Boot the built image NAME twice, play its recipe's requests, and say whether it replays.
+    """Try whether the service of the image NAME replays.
+
+    The image is booted twice, and both machines execute the recipe's requests.
 
     Exit status: 0 if it is as its recipe says (replay, or carry by its contract), 20 if it replays
     once the recipe has the `needs` that are shown, 21 if it has to be carried, and as for any
@@ -91,7 +93,7 @@ def attempt(click_context: click.Context, name: str, seconds: float, as_json: bo
 @json_option
 @click.pass_obj
 def ls(context: Context, as_json: bool) -> None:
-    """List the recipes that come with Satchel and your own images, and which of them are built."""
+    """List Satchel's recipes and your own images."""
     shipped = {recipe.name: recipe.title for recipe in images.recipes()}
     folder, rows = context.settings.images, []
     own = {path.parent.name for path in folder.glob("*/image.json")} - set(shipped)

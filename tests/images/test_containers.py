@@ -98,7 +98,7 @@ def test_a_container_becomes_an_image_with_all_that_is_easily_lost(tmp_path: Pat
 @requires("mmdebstrap", "apt-get", "debugfs")
 def test_a_program_without_a_shell_gets_one_and_images_share_their_layers(tmp_path: Path) -> None:
     one = LayerTar(tmp_path / "one.tar")
-    one.file("data", bytes(range(256)) * 40_000)
+    one.file("data", bytes(range(256)) * 8_000)
     shared = one.close()
     made = []
     for name in ("a", "b"):
@@ -145,3 +145,31 @@ def test_a_host_without_skopeo_is_told_its_package(
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UnsupportedError, match="install the Debian package skopeo"):
         fetched("oci:app", tmp_path / "scratch")
+
+
+@pytest.mark.nightly
+@requires("buildah")
+def test_a_folder_with_a_dockerfile_is_built_once(tmp_path: Path) -> None:
+    """From an image beside it, without a registry."""
+    context = tmp_path / "context"
+    web_image(context)
+    (context / "page").write_text("page\n")
+    (context / "Dockerfile").write_text(
+        "FROM oci:oci:app\nUSER 0\nRUN mkdir /made && cat /srv/new.html > /made/copy\n"
+        "COPY page /srv/page.html\nUSER web\nEXPOSE 9000\n"
+    )
+    keys = []
+    for name in ("one", "two"):
+        scratch = tmp_path / name
+        scratch.mkdir()
+        container = fetch(str(context), Path("/"), scratch, tmp_path / "storage")
+        keys.append(container.key)
+        (scratch / "contents").mkdir()
+        tree = container.tree(scratch / "contents", 64 << 20, ("/dev", "/run"))
+        assert {"/srv/page.html", "/made/copy", "/srv/new.html"} <= set(tree)
+        made = tree["/made/copy"].content
+        assert made is not None
+        assert made.read_bytes() == b"new\n"
+        assert container.settings.user == "web"
+        assert container.settings.ports == (8000, 9000)
+    assert keys[0] == keys[1]
