@@ -113,6 +113,26 @@ def test_a_program_without_a_shell_gets_one_and_images_share_their_layers(tmp_pa
 
 
 @requires("mmdebstrap", "apt-get", "debugfs")
+def test_a_recipe_may_be_of_a_container_beside_it_and_has_the_last_word(tmp_path: Path) -> None:
+    folder = tmp_path / "web"
+    (folder / "files" / "srv").mkdir(parents=True)
+    (folder / "files" / "srv" / "index.html").write_text("the recipe's\n")
+    web_image(folder)
+    (folder / "recipe.toml").write_text(
+        'name = "web"\ncontainer = "oci:oci:app"\nport = 8001\nuser = "web"\n'
+        'command = "exec /bin/httpd -f -p 8001"\nenvironment = ["WORD=another"]\n'
+    )
+    built_image("notes")
+    layers = cache_folder() / "layers"
+    image = build(target(str(folder)), tmp_path / "made", agent=agent_program(), layers=layers)
+    assert debugfs(image, "cat /srv/index.html") == "the recipe's\n"
+    assert debugfs(image, "cat /srv/same.html") == "hello\n"
+    lines = debugfs(image, "cat /etc/satchel/service").splitlines()
+    assert {"command=exec /bin/httpd -f -p 8001", "port=8001", "user=web"} <= set(lines)
+    assert lines.index("environment=WORD=two words") < lines.index("environment=WORD=another")
+
+
+@requires("mmdebstrap", "apt-get", "debugfs")
 def test_a_hostile_layer_ends_the_build_and_leaves_nothing(tmp_path: Path) -> None:
     layer = LayerTar(tmp_path / "hostile.tar")
     layer.device("sda")
