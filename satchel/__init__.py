@@ -32,5 +32,6 @@ __all__ = [
     "record_file",
     "retention",
     "settings",
+    "toml_lines",
     "typed",
 ]
