@@ -227,11 +227,13 @@ class Wiring:
     run_dir: an existing private folder of this machine alone, with a short path: sockets are
         made in it. ram: the file that is the guest's RAM, spec.memory_bytes long, all zero at
         a first boot. disks: disk name -> NBD URI on a Unix socket (nbd+unix:///NAME?socket=PATH).
+        name: what the host's tools may call the machine; empty: they have its run folder's name.
     """
 
     run_dir: Path
     ram: Path
     disks: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    name: str = ""
 
     @property
     def agent_socket(self) -> Path:

@@ -57,7 +57,7 @@ class QemuDriver:
 
     def adopt(self, spec: MachineSpec, wiring: Wiring) -> QemuMachine:
         wiring = _absolute(wiring)
-        pid = _lock_holder(wiring.run_dir / argv.PID_FILE)
+        pid = lock_holder(wiring.run_dir / argv.PID_FILE)
         process = Process.find(pid, wiring.run_dir / OUTPUT) if pid else None
         if process is None:
             raise MachineFailed(f"no machine runs in {wiring.run_dir}", fix="start another one")
@@ -97,7 +97,7 @@ def _absolute_boot(boot: Boot | None) -> Boot | None:
     return dataclasses.replace(boot, kernel=boot.kernel.absolute(), initrd=boot.initrd.absolute())
 
 
-def _lock_holder(path: Path) -> int:
+def lock_holder(path: Path) -> int:
     """The process that holds a lock on that file, as QEMU does while it lives; 0: none."""
     try:
         with path.open("rb") as file:

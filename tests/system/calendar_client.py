@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A CalDAV client of its own process: python-caldav as Debian has it, run by Debian's Python.
 
-    calendar_client.py PORT make              a calendar
-    calendar_client.py PORT add DAY TITLE     an event on that day of March 2026
-    calendar_client.py PORT list              the titles of all events, sorted, a line each
+calendar_client.py PORT make              a calendar
+calendar_client.py PORT add DAY TITLE     an event on that day of March 2026
+calendar_client.py PORT list              the titles of all events, sorted, a line each
 """
 
 import sys
@@ -14,10 +14,11 @@ import caldav  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
 
 def main(port: str, action: str, *words: str) -> None:
-    client = caldav.DAVClient(f"http://127.0.0.1:{port}/me/")
-    calendar = caldav.Calendar(client=client, url=f"http://127.0.0.1:{port}/me/work/")
+    own = f"http://127.0.0.1:{port}/me/"
+    client = caldav.DAVClient(own)
+    calendar = caldav.Calendar(client=client, url=f"{own}work/")
     if action == "make":
-        client.mkcol("http://127.0.0.1:%s/me/" % port, "")
+        client.mkcol(own, "")
         client.mkcalendar(calendar.url, "")
     elif action == "add":
         day = int(words[0])
@@ -29,7 +30,9 @@ def main(port: str, action: str, *words: str) -> None:
         )
     else:
         found = calendar.date_search(datetime(2026, 3, 1), datetime(2026, 4, 1))
-        print("\n".join(sorted(str(event.vobject_instance.vevent.summary.value) for event in found)))
+        print(
+            "\n".join(sorted(str(event.vobject_instance.vevent.summary.value) for event in found))
+        )
 
 
 main(*sys.argv[1:])
