@@ -32,7 +32,7 @@ if TYPE_CHECKING:
         ManifestUnsupported,
         blob_root,
     )
-    from images.preloaded import NEEDS, preloaded
+    from images.preloading import NEEDS, preloaded
     from images.raw import DiskImageInvalid, raw_view
     from images.recipe import (
         Recipe,
