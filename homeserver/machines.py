@@ -25,6 +25,7 @@ from images import BuiltImage, Manifest, Recipe, Rehearsal
 from overlay import Unpacked, local_resolver
 from replay import Adapter, Operation, adapters
 from replica import (
+    BOOT_SECONDS,
     Access,
     DeltaMaker,
     Frozen,
@@ -117,9 +118,9 @@ class Machines:
         """Within it no prune takes what is made, until it has a name. See Store.making."""
         return self._store.making()
 
-    def first_boot(self, record: ServiceRecord) -> Prepared:
-        """Of the service's image as it is now. Raises ImageNotBuilt, ImageDamaged,
-        MachineUnsupported."""
+    def first_boot(self, record: ServiceRecord, *, timeout: float = BOOT_SECONDS) -> Prepared:
+        """Of the service's image as it is now; its start may take `timeout` seconds. Raises
+        ImageNotBuilt, ImageDamaged, MachineUnsupported."""
         image = self._image(record)
         recipe = image.recipe
         adapter = recipe.adapter()
@@ -130,7 +131,7 @@ class Machines:
 
         def start() -> None:
             disk = self._store.import_file(image.disk)
-            replica.boot({SYSTEM_DISK: disk}, image.boot(spec), recorder)
+            replica.boot({SYSTEM_DISK: disk}, image.boot(spec), recorder, timeout=timeout)
 
         return Prepared(replica, recorder, start, adapter)
 
@@ -210,7 +211,10 @@ class Machines:
             while requests and time.monotonic() < until:
                 for request in requests:
                     number = OperationNumber(copy.last + 1)
-                    copy.execute(_operation(adapter, request, number), REQUEST_SECONDS)
+                    operation = operation_of(
+                        adapter, request, number, time_ns=time.time_ns(), seed=0
+                    )
+                    copy.execute(operation, REQUEST_SECONDS)
             return recorder.take()
         except SatchelError as error:
             logger.warning("no working set of %s: %s", record.name, error)
@@ -293,7 +297,9 @@ def _content(store: Store, frozen: Frozen, run: Run) -> bytes:
     return store.read(frozen.volumes[run.volume], start, length)
 
 
-def _operation(adapter: Adapter, request: Rehearsal, number: OperationNumber) -> Operation:
-    now, seed = time.time_ns(), 0
-    payload = adapter.request(request, number=number, time_ns=now, seed=seed)
-    return Operation(number, now, seed, payload)
+def operation_of(
+    adapter: Adapter, request: Rehearsal, number: OperationNumber, *, time_ns: int, seed: int
+) -> Operation:
+    """The operation that a recipe's request is. Raises what the adapter raises."""
+    payload = adapter.request(request, number=number, time_ns=time_ns, seed=seed)
+    return Operation(number, time_ns, seed, payload)

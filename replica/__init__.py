@@ -42,9 +42,9 @@ from replica.profile_format import ProfileInvalid
 from replica.profile_format import decode as decode_profile
 from replica.profile_format import encode as encode_profile
 from replica.recorder import Recorder
-from replica.replica import (
+from replica.replica import BOOT_SECONDS, Replica
+from replica.states import (
     Frozen,
-    Replica,
     ReplicaFailed,
     ReplicaState,
     WrongGuest,
@@ -57,6 +57,7 @@ from replica.working_set import decode as decode_working_set
 from replica.working_set import encode as encode_working_set
 
 __all__ = [
+    "BOOT_SECONDS",
     "HASTY_PRESET",
     "IDLE",
     "RESUME",

@@ -15,13 +15,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import enum
 import logging
 import secrets
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -55,8 +53,17 @@ from replica.early import EarlyAnswers
 from replica.folder import RunFolder
 from replica.phases import Phases
 from replica.profile import IDLE, RESUME
-from satchel.errors import IntegrityError, SatchelError, StateError, UnavailableError
+from replica.states import (
+    Frozen,
+    ReplicaFailed,
+    ReplicaState,
+    WrongGuest,
+    WrongReplicaState,
+    was_stopped,
+)
+from satchel.errors import SatchelError
 from satchel.ids import ZERO_REF, OperationNumber, ReplicaId
+from satchel.process import printable_tail
 from satchel.rooms import HOST, Room
 
 logger = logging.getLogger(__name__)
@@ -78,50 +85,6 @@ STOP_SECONDS = 15.0
 
 _SILENT = (AgentGone, AgentTimeout, ServiceNotReady)
 """Errors of a guest that does not execute operations any more."""
-
-
-class ReplicaState(enum.Enum):
-    """See the table at the top."""
-
-    STARTING = "starting"
-    READY = "ready"
-    FAILED = "failed"
-    STOPPED = "stopped"
-
-
-class WrongReplicaState(StateError):
-    """The replica is not in the state that the call needs."""
-
-    def __init__(self, replica: ReplicaId, state: ReplicaState, required: ReplicaState) -> None:
-        super().__init__(f"replica {replica} is {state.value}", why=f"must be {required.value}")
-        self.state = state
-        self.required = required
-
-
-class ReplicaFailed(UnavailableError):
-    """The machine ended or its agent went silent; the replica cannot go on."""
-
-
-def was_stopped(replica: ReplicaId) -> ReplicaFailed:
-    """What calls hear that a stop ends."""
-    return ReplicaFailed(f"replica {replica} cannot go on", why="it was stopped")
-
-
-class WrongGuest(IntegrityError):
-    """A resumed guest is not at the operation that its checkpoint names."""
-
-
-@dataclass(frozen=True)
-class Frozen:
-    """A machine as it was between two operations: what a manifest is made of.
-
-    paused_seconds: how long it stood still for that; of no meaning to a resume.
-    """
-
-    operation: OperationNumber
-    device_state: TableRoot
-    volumes: Mapping[str, TableRoot]
-    paused_seconds: float = 0.0
 
 
 class Replica:
@@ -206,15 +169,28 @@ class Replica:
         _ = self.state
         return self._failure
 
-    def boot(self, disks: Mapping[str, TableRoot], boot: Boot, resolver: Resolver) -> None:
-        """Start from a kernel, with empty memory; returns once the service answers.
+    def boot(
+        self,
+        disks: Mapping[str, TableRoot],
+        boot: Boot,
+        resolver: Resolver,
+        *,
+        timeout: float = BOOT_SECONDS,
+    ) -> None:
+        """Start from a kernel, with empty memory; returns once the service answers, within
+        `timeout` seconds.
 
-        Raises as `resume` does.
+        Raises as `resume` does; of a service that does not answer, with what its console said.
         """
         roots = {RAM: TableRoot(ref=ZERO_REF, size=self.spec.memory_bytes), **disks}
         with self._starting():
-            self._attach(roots, resolver, boot)
-            self._greet(BOOT_SECONDS)
+            machine = self._attach(roots, resolver, boot)
+            try:
+                self._greet(timeout)
+            except ServiceNotReady as error:
+                said = printable_tail(machine.wiring.console_log) or "nothing"
+                why = f"{error.why}; its console said:\n{said}\n"
+                raise ServiceNotReady(error.what, why=why) from error
 
     def resume(
         self,
