@@ -172,11 +172,13 @@ class SimNode:
             self._made_before(file, call.found)
         for use in self.uses.values():
             use.kept = False
-        pending = [self.content.send(release) for release in self.content.begin(session)]
-        yield lambda: session.over or all(sent.over for sent in pending)
+        releases, logs = self.content.begin(session)
+        pending = [self.content.send(release) for release in releases]
+        yield lambda: all(sent.over for sent in pending)
+        self.content.settled(session, logs, pending)
         if session.over:
+            self.content.progress()
             return
-        self.content.brought(pending)
         self.session, self.joined = session, True
         for file, use in list(self.uses.items()):
             yield from self._locked(use)
