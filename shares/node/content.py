@@ -22,6 +22,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from math import inf
 from typing import Any
 
@@ -248,15 +249,17 @@ class Content(Opening, Settling):
         return access.result
 
     def cut(self, file: OpenFile, extent: Extent) -> None:
-        """Home has made the file shorter. What was here behind the cut it took before."""
+        """Home has made the file shorter, and said that it is so since. What was here behind the
+        cut it took before, with size and times: what is here of those by now is later."""
+        name = file.file
         with self._changed:
-            self.old.forget(file.file)
-            if file.extent_came and self._machine.native(file.file):
-                file.extent = extent
+            self.old.forget(name)
             self._windows.withdraw_whole(file)
             self._copies.absorb(file)
             if self._journal is not None:
-                self._journal.cut(file.file, file.extent if file.extent_came else extent, extent)
+                latest = file.extent_came or self._machine.block(name, ATTRIBUTES).valid
+                now = file.extent if latest else extent
+                self._journal.cut(name, now, extent, partial(self._written_here, name))
         began = time.monotonic()
         while self._trim(file):
             held = time.monotonic() - began

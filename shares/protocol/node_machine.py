@@ -519,9 +519,9 @@ class NodeMachine:
         return [self._push(message.file, first, count, False) for first, count in runs(others)]
 
     def _pushable(self, known: File, block: Block) -> bool:
-        """A reply that is on its way would replace what was pushed by what home had before. What is
-        lent is not pushed: its owner would have to ask for it again."""
-        if known.relaxation and block.lends:
+        """A reply that is on its way would replace what was pushed by what home had before. With
+        relaxation nothing is: readers have copies that grow old, and ask for later ones."""
+        if known.relaxation:
             return False
         return block.owned and not (block.hollow or block.fetching or block.owning)
 
