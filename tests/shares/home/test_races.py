@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from shares.home.session import NodeSession
 from shares.node import ROOT, Buffer, Changes, Extent, Membership, Node
 from shares.node.journal import Journal
 from shares.node.journal_records import MountNote, this_boot
@@ -39,7 +40,8 @@ def test_what_home_opens_for_a_node_that_is_gone_is_not_that_nodes(
     file, handle = made(here, b"content")
     here.release(handle, 0)
     here._close_idle(file)
-    real, ended = share.tree.open, []
+    real = share.tree.open
+    ended: list[NodeSession] = []
 
     def opens(number: FileId, writes: bool) -> None:
         real(number, writes)
@@ -48,7 +50,7 @@ def test_what_home_opens_for_a_node_that_is_gone_is_not_that_nodes(
             share.lost(ended[0], "for the test")
 
     monkeypatch.setattr(share.tree, "open", opens)
-    with pytest.raises(OSError) as caught:  # noqa: PT011
+    with pytest.raises(OSError) as caught:
         gone.node.open(file, os.O_RDONLY)
     assert caught.value.errno == errno.EIO
     assert here.read(here.open(file, os.O_RDWR).number, 0, 100) == b"content"
@@ -114,5 +116,5 @@ def test_after_a_kill_home_is_not_given_again_what_it_had_before_a_cut(
         Recovery(left, line.call, 10.0).run()
     wanted = b"a" * BLOCK + b"b" * 100
     assert here.read(other, 0, 4 * BLOCK) == wanted.ljust(3 * BLOCK, b"\0")
-    assert os.listdir(home.root) == ["f"], "others have not changed it"
+    assert [path.name for path in home.root.iterdir()] == ["f"], "others have not changed it"
     node.close()
