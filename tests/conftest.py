@@ -47,6 +47,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Files with real machines come first: of two at a time a long one is not the last."""
+    first = {item.path for item in items if item.get_closest_marker("machine")}
+    items.sort(key=lambda item: item.path not in first)
     if config.getoption("--nightly"):
         return
     nightly = [item for item in items if item.get_closest_marker("nightly")]

@@ -34,6 +34,9 @@ class QemuDriver:
 
     name = "qemu"
 
+    def lacks(self, accelerator: str) -> str:
+        return abilities.lacks_accelerator(accelerator)
+
     def check(self, spec: MachineSpec) -> None:
         if lacking := abilities.lacking(spec):
             raise MachineUnsupported(lacking)
@@ -67,6 +70,8 @@ def _launch(spec: MachineSpec, wiring: Wiring, boot: Boot | None) -> Process:
     paths = {"monitor_fd": wiring.run_dir / MONITOR_SOCKET, "agent_fd": wiring.agent_socket}
     if spec.shares:
         paths["shares_fd"] = wiring.shares_socket
+    if spec.streams:
+        paths["streams_fd"] = wiring.streams_socket
     try:
         with contextlib.ExitStack() as stack:
             fds = {name: stack.enter_context(listening(paths[name])).fileno() for name in paths}

@@ -154,7 +154,9 @@ class QemuMachine:
         self._end()
         if self._monitor is not None:
             self._monitor.close()
-        ports = (self.wiring.agent_socket.name, self.wiring.shares_socket.name)
+        wiring = self.wiring
+        sockets = (wiring.agent_socket, wiring.shares_socket, wiring.streams_socket)
+        ports = [socket.name for socket in sockets]
         for name in (MONITOR_SOCKET, MIGRATION_SOCKET, *ports, PID_FILE):
             (self.wiring.run_dir / name).unlink(missing_ok=True)
 

@@ -10,7 +10,14 @@ from pathlib import Path
 from tests.repository import tree
 
 SOURCES = (".py", ".pyi", ".cc", ".c", ".h", ".sh", ".cmake", ".toml")
-SOURCE_NAMES = ("CMakeLists.txt", "Vagrantfile", "packages.txt", ".importlinter", ".clang-format")
+SOURCE_NAMES = (
+    "CMakeLists.txt",
+    "Vagrantfile",
+    "packages.txt",
+    "test-packages.txt",
+    ".importlinter",
+    ".clang-format",
+)
 NO_HEADER = {Path("pyproject.toml")}
 FILE_LINES = 600
 FUNCTION_LINES = 70
