@@ -249,8 +249,8 @@ class Content(Opening, Settling):
         return access.result
 
     def cut(self, file: OpenFile, extent: Extent) -> None:
-        """Home has made the file shorter, and said that it is so since. What was here behind the
-        cut it took before, with size and times: what is here of those by now is later."""
+        """Home has made the file shorter. What was here behind the cut it took before, with size
+        and times: what is here of those by now is later."""
         name = file.file
         with self._changed:
             self.old.forget(name)
@@ -258,13 +258,13 @@ class Content(Opening, Settling):
             self._copies.absorb(file)
             if self._journal is not None:
                 latest = file.extent_came or self._machine.block(name, ATTRIBUTES).valid
-                now = file.extent if latest else extent
-                self._journal.cut(name, now, extent, partial(self._written_here, name))
-        began = time.monotonic()
-        while self._trim(file):
-            held = time.monotonic() - began
-            time.sleep(max(PAUSE_SECONDS, held / 10))
+                about = (file.extent if latest else extent, extent)
+                self._journal.cut(name, *about, partial(self._written_here, name))
+        while True:
             began = time.monotonic()
+            if not self._trim(file):
+                return
+            time.sleep(max(PAUSE_SECONDS, (time.monotonic() - began) / 10))
 
     def _trim(self, file: OpenFile) -> bool:
         """Give back a part of what the buffer has behind the last block that has to stay; whether
@@ -559,8 +559,6 @@ class Content(Opening, Settling):
         file.pinned, file.pinned_until = None, 0.0
         for message, reply in self._deferred.pop(file.file, []):
             self._answer_without_pages(message, reply)
-
-    # Leases, numbers.
 
     def look_at_pages(self) -> None:
         """A heartbeat is due."""
