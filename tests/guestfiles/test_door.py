@@ -51,7 +51,7 @@ class Stranger:
         self.caller = Caller(path, self)
 
     def greet(self, received: int) -> bytes:
-        said = {"version": 2, "replica": "x", "conversation": "c-1", "received": received}
+        said = {"version": 3, "replica": "x", "conversation": "c-1", "received": received}
         return self.hello or json.dumps(said).encode()
 
     def welcomed(self, hello: bytes) -> int:
