@@ -15,6 +15,7 @@ import os
 import struct
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import Callable
 from enum import Enum
 
@@ -37,6 +38,11 @@ AGAIN_SECONDS = 10.0
 
 REFUSED_SECONDS = 0.5
 """After home has refused one, because its own replica was as far."""
+
+REST_SECONDS = 10.0
+"""For which a file that was written stays open for the next who writes it."""
+
+REST_FILES = 64
 
 YIELD_SECONDS = 20.0
 """For which a surrogate that is to yield waits until home has all that it did."""
@@ -140,6 +146,8 @@ class EdgeKeeper:
             self._state = State.YIELDS
             node = self._node
             done = self._changed.wait_for(lambda: self._under_way == 0, seconds)
+        if node is not None:
+            node.release_rested()
         settled = node is not None and done and node.settler.drain(seconds)
         if not settled:
             self._lost("home does not get what was done here")
@@ -258,7 +266,7 @@ class EdgeKeeper:
     def _release(self, call: Call, answered: Answered) -> None:
         node = self._node
         if node is not None:
-            node.perform(call.request, lambda reply: None)
+            node.release(call.request, rests=self._state is State.LEADS)
         self._distant.ask(call, answered)
 
     # Yielding.
@@ -311,6 +319,9 @@ class _Node:
         self.perform = self._performer.perform
         self.settler = Settler(self.gate, distant.say, self.perform, lost)
         self._writes: dict[int, int] = {}  # the last handle of each file that writes
+        self._lock = threading.Lock()
+        self._rests: OrderedDict[int, tuple[float, Request]] = OrderedDict()
+        self._timer: threading.Timer | None = None
         self.perform(init, lambda reply: None)
 
     def handle_of(self, request: Request) -> int | None:
@@ -326,7 +337,51 @@ class _Node:
             self._writes[file] = file << 8 | os.O_RDWR
         return self._writes.get(file)
 
+    def release(self, request: Request, *, rests: bool) -> None:
+        """Of a handle. rests: for a while, where it writes: whoever writes the file next opens it
+        without asking home."""
+        (handle,) = struct.unpack_from("<Q", request.message, IN_HEADER.size)
+        over = [request]
+        if rests and request.opcode == Opcode.RELEASE and handle & os.O_ACCMODE != os.O_RDONLY:
+            with self._lock:
+                _, before = self._rests.pop(request.file, (0.0, None))
+                self._rests[request.file] = time.monotonic(), request
+                over = [before] if before else []
+                if len(self._rests) > REST_FILES:
+                    over.append(self._rests.popitem(last=False)[1][1])
+                self._look_later()
+        for each in over:
+            self.perform(each, lambda reply: None)
+
+    def release_rested(self, least: float = 0.0) -> None:
+        """Those that rest for so many seconds."""
+        with self._lock:
+            before = time.monotonic() - least
+            over = [r for since, r in self._rests.values() if since <= before]
+            for request in over:
+                del self._rests[request.file]
+        for request in over:
+            self.perform(request, lambda reply: None)
+
+    def _look_later(self) -> None:
+        if self._timer is None:
+            self._timer = threading.Timer(REST_SECONDS, self._look)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def _look(self) -> None:
+        self.release_rested(REST_SECONDS)
+        with self._lock:
+            self._timer = None
+            if self._rests:
+                self._look_later()
+
     def end(self) -> None:
+        with self._lock:
+            timer, self._timer = self._timer, None
+            self._rests.clear()
+        if timer:
+            timer.cancel()
         self.settler.close()
         self._performer.close()
 

@@ -22,7 +22,7 @@ from satchel.errors import IntegrityError, SatchelError
 from shares.home import Arrived, Channel, Reply
 from shares.node import Join, Joined, codec
 from shares.protocol import Engaged, Fetch, Recalled
-from wire import Duplex, Listener
+from wire import Duplex, Ended, Listener
 
 logger = logging.getLogger(__name__)
 
@@ -48,10 +48,6 @@ READING = frozenset(
 
 CONVERSATIONS = 8
 """Nodes of one grant at a time: a surrogate may have several replicas, while one moves."""
-
-
-class ChangesRefused(IntegrityError):
-    """A node that may only read says what would change a share."""
 
 
 class NodeDoor:
@@ -90,7 +86,8 @@ class NodeDoor:
                 surplus = self._tokens.pop(next(iter(self._tokens)))
         if surplus is not None:
             self._shares.end_node(self._grant.share, surplus, "too many nodes of one grant")
-        return answer, channel.duplex if isinstance(channel, _Reading) else _duplex(channel), taken
+        assert isinstance(channel, Duplex)
+        return answer, channel, taken
 
     def _admit(self, join: Join) -> Join:
         """Raises OSError."""
@@ -106,31 +103,12 @@ class NodeDoor:
         return Duplex(name, arrived) if self._grant.writable else _Reading(name, arrived)
 
 
-class _Reading:
-    """A channel of a node that may only read. See shares.home.Channel."""
+class _Reading(Duplex):
+    """A conversation with a node that may only read."""
 
     def __init__(self, name: str, arrived: Arrived) -> None:
-        self._arrived = arrived
-        self.duplex = Duplex(name, self._checked)
-        self.name = name
-
-    @property
-    def heard(self) -> float:
-        return self.duplex.heard
-
-    @property
-    def connected(self) -> bool:
-        return self.duplex.connected
-
-    @property
-    def ended(self) -> str | None:
-        return self.duplex.ended
-
-    def pause(self) -> int:
-        return self.duplex.pause()
-
-    def end(self, why: str) -> None:
-        self.duplex.end(why)
+        super().__init__(name, self._checked)
+        self._take = arrived
 
     def post(
         self,
@@ -140,23 +118,26 @@ class _Reading:
     ) -> None:
         def came(reply: bytes) -> None:
             if _gives(reply):
-                self._end("it gives content, and may only read")
+                why = "it gives content, and may only read"
+                self._refuse(why)
+                if failed:
+                    failed(Ended(f"the conversation with {self.name} is over", why=why))
             elif arrived:
                 arrived(reply)
 
-        self.duplex.post(payload, came if arrived else None, failed)
+        super().post(payload, came if arrived else None, failed)
 
     def _checked(self, payload: bytes, reply: Reply | None) -> None:
         if may_read(payload):
-            self._arrived(payload, reply)
+            self._take(payload, reply)
         elif reply and codec.is_call(payload):
             reply(codec.encode_refusal(OSError(errno.EROFS, "the grant is to read")))
         else:
-            self._end("it changes content, and may only read")
+            self._refuse("it changes content, and may only read")
 
-    def _end(self, why: str) -> None:
+    def _refuse(self, why: str) -> None:
         logger.warning("%s: %s", self.name, why)
-        self.duplex.end(why)
+        self.end(why)
 
 
 def may_read(payload: bytes) -> bool:
@@ -179,8 +160,3 @@ def _gives(reply: bytes) -> bool:
     if isinstance(message, Engaged):
         return bool(message.owned)
     return isinstance(message, Recalled) and bool(message.fresh)
-
-
-def _duplex(channel: Channel) -> Duplex:
-    assert isinstance(channel, Duplex)
-    return channel
