@@ -14,6 +14,7 @@ from guestfiles.counts import CallName
 from guestfiles.kernel import error_reply
 from guestfiles.messages import Done, Lead, Told, encode
 from homeserver.edge import ShareGrant
+from satchel.errors import NotFoundError, SatchelError
 from satchel.paths import edge_sockets
 from shares.home import ShareRecord
 from shares.node import Entry, Join, Joined, codec
@@ -344,7 +345,6 @@ def test_words_that_cannot_be_meant_are_refused(home: Home, edges: Edges) -> Non
 
 
 def test_a_grant_needs_the_services_own_share(home: Home, edges: Edges) -> None:
-    from satchel.errors import NotFoundError
 
     with pytest.raises(NotFoundError):
         edges.doors.grant(ShareGrant("nothing", "files", "near", writable=True))
