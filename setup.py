@@ -27,6 +27,7 @@ class NativeBuild(build_ext):
             "-DCMAKE_BUILD_TYPE=RelWithDebInfo",
             f"-DPython_EXECUTABLE={sys.executable}",
             f"-Dpybind11_DIR={pybind11.get_cmake_dir()}",
+            f"-DSATCHEL_TESTS={os.environ.get('SATCHEL_TESTS', '0')}",
         ]  # fmt: skip
         subprocess.run(configure, check=True)
         jobs = str(os.cpu_count() or 1)

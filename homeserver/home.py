@@ -110,7 +110,7 @@ class Home:
         Raises BadName, ConflictError, ImageNotBuilt, ImageDamaged.
         """
         built = BuiltImage.load(self.settings.images / check_name(image, "image"))
-        record = ServiceRecord(name, image, written_now(), built.recipe.stateful)
+        record = ServiceRecord(name, image, written_now(), built.recipe.logged)
         with self._lock:
             self._shelf.add(record)
 

@@ -114,7 +114,9 @@ class Machines:
         image = self._image(record)
         recipe = image.recipe
         adapter = recipe.adapter()
-        spec = MachineSpec(recipe.memory_mib, (SYSTEM_DISK,), shares=recipe.shares)
+        spec = MachineSpec(
+            recipe.memory_mib, (SYSTEM_DISK,), shares=recipe.shares, streams=recipe.carried
+        )
         replica = self._new(record.name, spec, adapter, self._shares)
 
         recorder = self._recorder(replica)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from satchel.paths import SHARE_SOCKET, cache_dir, data_dir, runtime_dir
 from satchel.retention import Policy
@@ -26,6 +27,8 @@ class HomeSettings:
     keep_weekly:       the same for weeks
     keep_monthly:      the same for months
     keep_yearly:       the same for years
+    driver:            what makes the machines: `qemu`, `libvirt`, or `auto`, which takes libvirt
+        where its daemon answers and has just started a small machine, and says which it takes
     threads:           requests answered at once
     operation_seconds: how long one operation may take in the guest
     lease_seconds:     after how long without a word a client no longer holds its service
@@ -46,6 +49,7 @@ class HomeSettings:
     keep_weekly: int = 0
     keep_monthly: int = 0
     keep_yearly: int = 0
+    driver: Literal["auto", "qemu", "libvirt"] = "auto"
     threads: int = 16
     operation_seconds: float = 300.0
     lease_seconds: float = 60.0

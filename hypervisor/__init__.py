@@ -7,7 +7,7 @@
 - boot: a first start, from a kernel
 - device state: all of a paused machine but its RAM and disks; some hundred kilobytes
 - wiring: the RAM file and the disks' NBD addresses that a machine is attached to on this host
-- driver: what makes machines: `qemu`, and its twin in memory, `fake`
+- driver: what makes machines: `qemu`, `libvirt`, and their twin in memory, `fake`
 - RAM mount: a RAM volume, served over NBD, as the file that a machine maps
 
 A checkpoint of a machine is: pause, save, RamMount.sync, keep what the volumes hold now, resume.
@@ -18,7 +18,9 @@ from typing import TYPE_CHECKING
 from satchel.deferred import deferred
 
 if TYPE_CHECKING:
+    from hypervisor.choice import choose_driver
     from hypervisor.fake import FakeDriver, FakeGuest, FakeMachine
+    from hypervisor.libvirt import LibvirtDriver
     from hypervisor.machine import (
         Boot,
         DeviceStateRefused,
@@ -46,6 +48,7 @@ __all__ = [
     "FakeDriver",
     "FakeGuest",
     "FakeMachine",
+    "LibvirtDriver",
     "Machine",
     "MachineFailed",
     "MachineSpec",
@@ -58,4 +61,5 @@ __all__ = [
     "RamMountFailed",
     "SpecInvalid",
     "Wiring",
+    "choose_driver",
 ]

@@ -65,19 +65,31 @@ class FakeDriver:
 
     guest: makes the guest of a new machine; a test may have others made from some moment on.
     lacking: what check() finds that this host lacks, so that a test can have an unable host.
+    accelerators: those that this host has.
     machines: all that were started, in order, so that a test can break one (FakeMachine.crash).
     """
 
     name = "fake"
 
-    def __init__(self, guest: Callable[[], FakeGuest], *, lacking: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        guest: Callable[[], FakeGuest],
+        *,
+        lacking: tuple[str, ...] = (),
+        accelerators: tuple[str, ...] = ("tcg",),
+    ) -> None:
         self.guest = guest
         self.lacking = lacking
+        self.accelerators = accelerators
         self.machines: list[FakeMachine] = []
 
+    def lacks(self, accelerator: str) -> str:
+        return "" if accelerator in self.accelerators else f"{accelerator} in this test"
+
     def check(self, spec: MachineSpec) -> None:
-        lacking = (*self.lacking, *(["a guest that mounts shares"] if spec.shares else []))
-        if lacking:
+        accelerator = self.lacks(spec.accelerator)
+        shares = "a guest that mounts shares" if spec.shares else ""
+        if lacking := [one for one in (*self.lacking, accelerator, shares) if one]:
             raise MachineUnsupported(lacking)
 
     def start(self, spec: MachineSpec, wiring: Wiring, boot: Boot | None) -> FakeMachine:
@@ -197,7 +209,10 @@ class FakeMachine:
 
     def _recall(self, device_state: bytes) -> bytes:
         state = json.loads(device_state)
-        if MachineSpec.from_json(state["spec"]) != self._spec:
+        saved = MachineSpec.from_json(state["spec"])
+        if self._spec.accelerator not in saved.accelerators:
+            raise ValueError(f"it is of a machine under {saved.accelerator}")
+        if saved.under(self._spec.accelerator) != self._spec:
             raise ValueError("it is of another machine spec")
         memory = self._memory()
         if hashlib.sha256(memory).hexdigest() != state["memory"]:

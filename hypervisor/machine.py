@@ -34,8 +34,13 @@ from satchel.errors import (
 )
 from satchel.names import NAME
 
-MACHINE_TYPE = "pc-q35-7.2"
-"""The machine type of new machines. Versioned, because checkpoints travel."""
+MACHINE_TYPE = "pc-q35-5.1"
+"""The machine type of new machines. Versioned, because checkpoints travel. QEMU 7.2 and 10 have it,
+and it is the newest without a device `kvmclock` in every machine under KVM, which emulation
+refuses in a device state."""
+
+PORTABLE_TYPE = (5, 1)
+"""The newest version of q35 of which a portable machine can be: see MACHINE_TYPE."""
 
 CPU_MODEL = "Westmere-v1"
 """The CPU model of new machines: the newest one of which TCG in QEMU 7.2 has every feature, and
@@ -50,7 +55,8 @@ _MACHINE_TYPE = re.compile(r"pc-q35-[0-9]{1,2}\.[0-9]{1,2}", re.ASCII)
 _CPU_MODEL = re.compile(
     r"[A-Za-z][A-Za-z0-9_]{1,30}(-[A-Za-z0-9]{1,20}){0,3}-v[0-9]{1,2}", re.ASCII
 )
-_ACCELERATORS = ("tcg", "kvm")
+ACCELERATORS = ("kvm", "tcg")
+"""The faster one first. kvm: hardware virtualisation; tcg: QEMU's emulation."""
 
 
 class SpecInvalid(UsageError):
@@ -117,15 +123,23 @@ _ARROWS = {
 }
 
 
+_OPTIONAL = frozenset({"shares", "streams"})
+"""Fields of a spec that stand in its JSON only where they are true."""
+
+
 @dataclass(frozen=True)
 class MachineSpec:
     """What a checkpoint asks of a host. Travels in manifests, so every value is checked.
 
     memory_mib: MiB of guest RAM. disks: volume names; the order is vda, vdb ... in the guest.
     machine_type: a versioned q35. cpu_model: a named model with its version, never "host".
-    accelerator: "tcg" or "kvm"; part of the spec because guests see the difference.
+    accelerator: "tcg" or "kvm": what the machine runs under, or ran under when it was saved.
+    portable: whether it may go on under the other accelerator too. Its CPU has no feature that one
+        of both lacks or shows otherwise, so that it costs time under KVM: docs/decisions.md. In
+        JSON of before there were portable machines it is missing, and false.
     shares: whether the guest has the port `org.satchel.shares`; in JSON it is there only where it
-        is true, so a spec without it is what it was before there were shares.
+        is true, so a spec without it is what it was before there were shares. streams: likewise,
+        the port `org.satchel.streams`.
     Raises SpecInvalid.
     """
 
@@ -135,17 +149,19 @@ class MachineSpec:
     cpu_model: str = CPU_MODEL
     vcpus: int = 1
     accelerator: str = "tcg"
+    portable: bool = True
     shares: bool = False
+    streams: bool = False
 
     def __post_init__(self) -> None:
         _check_number("memory_mib", self.memory_mib, 16, MEMORY_LIMIT_MIB)
         _check_number("vcpus", self.vcpus, 1, VCPU_LIMIT)
-        _check_name("machine_type", self.machine_type, _MACHINE_TYPE, "pc-q35-7.2")
+        _check_name("machine_type", self.machine_type, _MACHINE_TYPE, MACHINE_TYPE)
         _check_name("cpu_model", self.cpu_model, _CPU_MODEL, CPU_MODEL)
-        if self.accelerator not in _ACCELERATORS:
-            raise SpecInvalid("accelerator", f"it is none of {', '.join(_ACCELERATORS)}")
-        if not isinstance(self.shares, bool):
-            raise SpecInvalid("shares", "it is neither true nor false")
+        if self.accelerator not in ACCELERATORS:
+            raise SpecInvalid("accelerator", f"it is none of {', '.join(ACCELERATORS)}")
+        for name in {"portable", *_OPTIONAL}:
+            _check_flag(name, getattr(self, name))
         if not isinstance(self.disks, tuple) or len(self.disks) > DISK_LIMIT:
             raise SpecInvalid("disks", f"it is not a list of at most {DISK_LIMIT} names")
         for name in self.disks:
@@ -158,26 +174,39 @@ class MachineSpec:
         """Bytes of guest RAM, and the exact size of the RAM file."""
         return self.memory_mib << 20
 
+    @property
+    def accelerators(self) -> tuple[str, ...]:
+        """Those under which it can go on, the fastest first."""
+        version = tuple(int(part) for part in self.machine_type.split("-")[-1].split("."))
+        both = self.portable and version <= PORTABLE_TYPE
+        return ACCELERATORS if both else (self.accelerator,)
+
+    def under(self, accelerator: str) -> MachineSpec:
+        """The same machine where it runs under that one of `accelerators`."""
+        assert accelerator in self.accelerators, f"{accelerator} is none of {self.accelerators}"
+        return dataclasses.replace(self, accelerator=accelerator)
+
     def to_json(self) -> dict[str, Any]:
         """The fields by name, in JSON types."""
         value = {**dataclasses.asdict(self), "disks": list(self.disks)}
-        if not self.shares:
-            del value["shares"]
-        return value
+        return {key: v for key, v in value.items() if key not in _OPTIONAL or v}
 
     @classmethod
     def from_json(cls, value: object) -> MachineSpec:
-        """The other way round, from anybody: all fields, no other ones, all checked.
+        """The other way round, from anybody: all fields, no other ones, all checked. Without
+        `portable`, which older ones lack, the machine is not.
 
         Raises SpecInvalid.
         """
         if not isinstance(value, dict):
             raise SpecInvalid("", "it is not a JSON object")
-        names = {field.name for field in dataclasses.fields(cls)} - {"shares"}
-        if set(value) - {"shares"} != names:
+        value = {"portable": False, **value}
+        names = {field.name for field in dataclasses.fields(cls)} - _OPTIONAL
+        if set(value) - _OPTIONAL != names:
             raise SpecInvalid("", f"its fields are not {', '.join(sorted(names))}")
-        if value.get("shares", True) is not True:
-            raise SpecInvalid("shares", "where it stands, it is true")
+        for name in sorted(_OPTIONAL & set(value)):
+            if value[name] is not True:
+                raise SpecInvalid(name, "where it stands, it is true")
         disks = value["disks"]
         return cls(**{**value, "disks": tuple(disks) if isinstance(disks, list) else disks})
 
@@ -198,11 +227,13 @@ class Wiring:
     run_dir: an existing private folder of this machine alone, with a short path: sockets are
         made in it. ram: the file that is the guest's RAM, spec.memory_bytes long, all zero at
         a first boot. disks: disk name -> NBD URI on a Unix socket (nbd+unix:///NAME?socket=PATH).
+        name: what the host's tools may call the machine; empty: they have its run folder's name.
     """
 
     run_dir: Path
     ram: Path
     disks: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    name: str = ""
 
     @property
     def agent_socket(self) -> Path:
@@ -213,6 +244,11 @@ class Wiring:
     def shares_socket(self) -> Path:
         """The host's end of the guest's port `org.satchel.shares`, if the spec has shares."""
         return self.run_dir / "shares.sock"
+
+    @property
+    def streams_socket(self) -> Path:
+        """The host's end of the guest's port `org.satchel.streams`, if the spec has streams."""
+        return self.run_dir / "streams.sock"
 
     @property
     def console_log(self) -> Path:
@@ -278,8 +314,15 @@ class Driver(Protocol):
     def name(self) -> str:
         """For settings and reports."""
 
+    def lacks(self, accelerator: str) -> str:
+        """What this host lacks for that one of ACCELERATORS, one clause; empty if it works here.
+
+        The first answer may take some seconds, within a limit, also where a guest would hang.
+        """
+
     def check(self, spec: MachineSpec) -> None:
-        """Raise MachineUnsupported, naming all that is lacking, if this host cannot run it."""
+        """Raise MachineUnsupported, naming all that is lacking, if this host cannot run it under
+        the accelerator that the spec names."""
 
     def start(self, spec: MachineSpec, wiring: Wiring, boot: Boot | None) -> Machine:
         """A machine that is RUNNING, from a first boot; or, without boot, INCOMING.
@@ -327,6 +370,11 @@ def check_wiring(spec: MachineSpec, wiring: Wiring) -> None:
 def _check_number(field: str, value: object, least: int, most: int) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
         raise SpecInvalid(field, f"it is not a whole number from {least} to {most}")
+
+
+def _check_flag(field: str, value: object) -> None:
+    if not isinstance(value, bool):
+        raise SpecInvalid(field, "it is neither true nor false")
 
 
 def _check_name(field: str, value: object, pattern: re.Pattern[str], example: str) -> None:

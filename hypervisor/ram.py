@@ -20,6 +20,7 @@ guest has changed it. What would spoil that, and what is done about it:
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import subprocess
 import time
@@ -72,7 +73,7 @@ class RamMount:
         mountpoint.mkdir(exist_ok=True)
         pid_file = _pid_file(mountpoint)
         pid_file.unlink(missing_ok=True)
-        command = ["nbdfuse", "-P", str(pid_file), "-o", "kernel_cache"]
+        command = ["nbdfuse", "-P", str(pid_file), *_mount_options()]
         command += [str(mountpoint / _FILE), uri]
         nbdfuse = None
         try:
@@ -135,6 +136,11 @@ class RamMount:
         _end(self._nbdfuse)
         _detach(self._mountpoint)
         _remove(self._mountpoint)
+
+
+def _mount_options() -> list[str]:
+    """As root, machines may have users of their own. Who cannot enter the folder sees no mount."""
+    return ["-o", "kernel_cache", *(["-o", "allow_other"] if os.geteuid() == 0 else [])]
 
 
 def _pid_file(mountpoint: Path) -> Path:

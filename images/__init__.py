@@ -29,7 +29,14 @@ if TYPE_CHECKING:
         blob_root,
     )
     from images.raw import DiskImageInvalid, raw_view
-    from images.recipe import Recipe, RecipeInvalid, RecipeNotFound, Rehearsal, recipes
+    from images.recipe import (
+        Recipe,
+        RecipeInvalid,
+        RecipeNotFound,
+        Rehearsal,
+        ServedPort,
+        recipes,
+    )
     from images.relocation import (
         Relocated,
         checkpoints_on,
@@ -59,6 +66,7 @@ __all__ = [
     "RecipeNotFound",
     "Rehearsal",
     "Relocated",
+    "ServedPort",
     "SourcesMissing",
     "blob_root",
     "build",

@@ -8,6 +8,7 @@ It is needed at home alone, for the first boot of an image.
 
 from __future__ import annotations
 
+import lzma
 import re
 import tarfile
 import tempfile
@@ -62,7 +63,9 @@ def kernel_files(packages: Path, modules: Sequence[str] = MODULES, init: str = I
 
     modules: what `init`, a BusyBox script, finds in /modules, in the order of /modules/order.
     """
-    wanted = re.compile(r"\./(boot/vmlinuz-.*|(usr/)?bin/busybox|(usr/)?lib/modules/.*\.ko)")
+    wanted = re.compile(
+        r"\./(boot/vmlinuz-.*|(usr/)?bin/busybox|(usr/)?lib/modules/.*(\.ko(\.xz)?|/modules\.builtin))"
+    )
     found: dict[str, bytes] = {}
     with tarfile.open(packages) as tar:
         for member in tar:
@@ -70,10 +73,10 @@ def kernel_files(packages: Path, modules: Sequence[str] = MODULES, init: str = I
                 file = tar.extractfile(member)
                 assert file is not None
                 found[_short_name(member.name)] = file.read()
-    order = _load_order(found, modules)
+    loaded = _loaded(found, modules)
     entries = [("bin/busybox", 0o100755, found["busybox"]), ("init", 0o100755, init.encode())]
-    entries += [(f"modules/{name}.ko", 0o100644, found[f"{name}.ko"]) for name in order]
-    names = "".join(f"{name}.ko\n" for name in order)
+    entries += [(f"modules/{name}.ko", 0o100644, content) for name, content in loaded.items()]
+    names = "".join(f"{name}.ko\n" for name in loaded)
     entries.append(("modules/order", 0o100644, names.encode()))
     return KernelFiles(found["vmlinuz"], initial_ram_disk(entries))
 
@@ -106,16 +109,21 @@ def _short_name(path: str) -> str:
     return "vmlinuz" if name.startswith("vmlinuz-") else name.replace("-", "_")
 
 
-def _load_order(found: dict[str, bytes], wanted: Sequence[str]) -> list[str]:
-    """The modules and what they depend on, each after what it needs."""
-    order: dict[str, None] = {}
+def _loaded(found: dict[str, bytes], wanted: Sequence[str]) -> dict[str, bytes]:
+    """The modules and what they depend on, each after what it needs, without those that are part of
+    the kernel. Since Debian 13 they are compressed in the package, and are not here: BusyBox's
+    insmod does not know how."""
+    order: dict[str, bytes] = {}
+    builtin = {_short_name(line) for line in found.get("modules.builtin", b"").decode().split()}
 
     def visit(name: str) -> None:
-        if name in order:
+        if name in order or f"{name}.ko" in builtin:
             return
-        for needed in _depends(found[f"{name}.ko"]):
+        packed = found.get(f"{name}.ko.xz")
+        content = found[f"{name}.ko"] if packed is None else lzma.decompress(packed)
+        for needed in _depends(content):
             visit(needed)
-        order[name] = None
+        order[name] = content
 
     try:
         found["vmlinuz"], found["busybox"]
@@ -125,7 +133,7 @@ def _load_order(found: dict[str, bytes], wanted: Sequence[str]) -> list[str]:
         raise UnsupportedError(
             "cannot make an initial RAM disk", why=f"Debian's packages lack {error.args[0]}"
         ) from error
-    return list(order)
+    return order
 
 
 def _depends(module: bytes) -> Iterator[str]:

@@ -25,8 +25,11 @@ from satchel.errors import IntegrityError, SatchelError, UnsupportedError
 from satchel.ids import BLOCK_SIZE, CheckpointId, OperationNumber
 from satchel.names import NAME
 
-VERSION = 2
-"""1: without a profile. 2: with one."""
+VERSION = 3
+"""1: without a profile. 2: with one. 3: `machine` says whether it is portable."""
+
+READ_VERSIONS = (2, 3)
+"""A manifest of version 2 is one whose machine does not say whether it is portable; it is not."""
 
 SIGNATURE_NAMESPACE = "satchel-checkpoint"
 """What `ssh-keygen -Y` signs a manifest as."""
@@ -44,6 +47,8 @@ WORKING_SET_LIMIT = 512 << 20
 PROFILE_LIMIT = 256 << 10
 LIST_LIMIT = 64
 STRING_LIMIT = 200
+PORT_LIMIT = (1 << 16) - 1
+BEHIND_LIMIT = 86400
 _DIGITS_LIMIT = 20
 
 _FIELDS = (
@@ -92,6 +97,11 @@ class Manifest:
     profile: TableRoot | None = None
 
     @property
+    def version(self) -> int:
+        """Of the format: VERSION, but for a manifest that was read and is older."""
+        return VERSION if "portable" in self.machine else READ_VERSIONS[0]
+
+    @property
     def id(self) -> CheckpointId:
         """The first 16 hex digits of the SHA-256 of the canonical bytes."""
         return CheckpointId(hashlib.sha256(self.to_bytes()).hexdigest()[:16])
@@ -115,7 +125,7 @@ class Manifest:
     def to_json(self) -> dict[str, Any]:
         """The manifest in JSON types."""
         return {
-            "version": VERSION,
+            "version": self.version,
             "algorithms": ALGORITHMS,
             "service": self.service,
             "parent": self.parent,
@@ -161,15 +171,16 @@ class Manifest:
         version = fields.get("version")
         if type(version) is not int or version < 1:
             raise ManifestInvalid("version", "it is no version number")
-        if version != VERSION or fields.get("algorithms") != ALGORITHMS:
+        if version not in READ_VERSIONS or fields.get("algorithms") != ALGORITHMS:
             fix = "take a new checkpoint" if version < VERSION else "install a newer Satchel"
+            known = " or ".join(map(str, READ_VERSIONS))
             raise ManifestUnsupported(
                 f"cannot read a manifest of version {str(version)[:_DIGITS_LIMIT]}",
-                why=f"this Satchel knows version {VERSION} with {ALGORITHMS['chunk']}",
+                why=f"this Satchel knows version {known} with {ALGORITHMS['chunk']}",
                 fix=fix,
             )
         _exactly("", fields, _FIELDS)
-        spec = _machine(fields["machine"])
+        spec = _machine(fields["machine"], version)
         return cls(
             service=_matching("service", fields["service"], NAME),
             parent=_parent(fields["parent"]),
@@ -184,7 +195,9 @@ class Manifest:
         )
 
 
-def _machine(value: object) -> MachineSpec:
+def _machine(value: object, version: int) -> MachineSpec:
+    if isinstance(value, dict) and ("portable" in value) != (version == VERSION):
+        raise ManifestInvalid("machine.portable", f"in version {version} it has no such place")
     try:
         return MachineSpec.from_json(value)
     except SatchelError as error:
@@ -193,7 +206,9 @@ def _machine(value: object) -> MachineSpec:
 
 def _adapter(value: object) -> dict[str, Any]:
     adapter = _object("adapter", value)
-    _exactly("adapter", adapter, _ADAPTER_FIELDS)
+    if "carry" in adapter:
+        _carry(adapter["carry"])
+    _exactly("adapter", adapter, (*_ADAPTER_FIELDS, *(["carry"] if "carry" in adapter else [])))
     for key, kind in _ADAPTER_FIELDS.items():
         if type(adapter[key]) is not kind:
             raise ManifestInvalid(f"adapter.{key}", f"it is no {kind.__name__}")
@@ -207,6 +222,23 @@ def _adapter(value: object) -> dict[str, Any]:
             if ".." in _matching(f"adapter.{key}", path, _PATH).split("/"):
                 raise ManifestInvalid(f"adapter.{key}", "a path leads upwards")
     return adapter
+
+
+def _carry(value: object) -> None:
+    """What the manifest of a carried service says, and that of no other one."""
+    carry = _object("adapter.carry", value)
+    _exactly("adapter.carry", carry, ("behind", "ports"))
+    _number("adapter.carry.behind", carry["behind"], BEHIND_LIMIT)
+    ports = carry["ports"]
+    if not isinstance(ports, list) or not 1 <= len(ports) <= LIST_LIMIT:
+        raise ManifestInvalid("adapter.carry.ports", f"they are not 1 to {LIST_LIMIT}")
+    for port in ports:
+        fields = _object("adapter.carry.ports", port)
+        _exactly("adapter.carry.ports", fields, ("front", "port", "local"))
+        _matching("adapter.carry.ports.front", fields["front"], NAME)
+        for key, least in (("port", 1), ("local", 0)):
+            if _number(f"adapter.carry.ports.{key}", fields[key], PORT_LIMIT) < least:
+                raise ManifestInvalid(f"adapter.carry.ports.{key}", "it is no port")
 
 
 def _volumes(value: object, spec: MachineSpec) -> dict[str, TableRoot]:

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from images.utterances import speak
 from satchel import settings
@@ -29,6 +29,13 @@ MOMENT_PATH = "/run/satchel/moment"
 """Where the guest's agent says which operation is under way: replay/agent/moment.h."""
 PRELOAD_PATH = "/usr/lib/satchel/moment.so"
 """What gives a program time and randomness from there: replay/agent/preload.cc."""
+
+PORTS_LIMIT = 16
+FRONTS = ("tcp",)
+"""What a carried service's ports may be offered as."""
+
+BEHIND_SECONDS = (1, 86400)
+"""How far the copies of a carried service may be behind."""
 
 SHARES_PATH = "/satchel"
 """Where the shares are in a guest whose recipe asks for them."""
@@ -76,6 +83,20 @@ class Rehearsal:
 
 
 @dataclass(frozen=True)
+class ServedPort:
+    """A port of a carried service.
+
+    front: what programs on the client's device are offered, by the name of a front in
+    client.fronts: `tcp`; port: on 127.0.0.1 in the guest; local: on the client's device by
+    default, 0 for a free one
+    """
+
+    front: str = "tcp"
+    port: int = 0
+    local: int = 0
+
+
+@dataclass(frozen=True)
 class Recipe:
     """A recipe as it was read. In the file, keys have - for _. Raises RecipeInvalid.
 
@@ -97,6 +118,10 @@ class Recipe:
                   draws follows from the operation's seed
     adapter_kind: what the port speaks, by the name of an adapter in `replay.adapters`
     stateful:     False: an operation's answer depends on that operation alone
+    contract:     `replay`: each replica executes each operation; `carry`: one replica leads, which
+                  need not be deterministic, and programs have streams to its ports
+    behind:       of a carried service: the seconds by which its copies may be behind
+    ports:        of a carried service; by default `port` alone, with the front `tcp`
     state:        folders that belong to `user`; their content is the service's state
     shares:       whether the owner's shares are below /satchel in the guest
     read_only:    HTTP paths at and below which GET and HEAD change nothing that an answer shows;
@@ -120,6 +145,9 @@ class Recipe:
     needs: tuple[str, ...] = ()
     adapter_kind: str = "http"
     stateful: bool = True
+    contract: Literal["replay", "carry"] = "replay"
+    behind: int = 30
+    ports: tuple[ServedPort, ...] = ()
     state: tuple[str, ...] = ()
     read_only: tuple[str, ...] = ()
     shares: bool = False
@@ -180,15 +208,35 @@ class Recipe:
             key.update(f"{guest_path}\0{program}\0{content}\n".encode())
         return key.hexdigest()
 
+    @property
+    def carried(self) -> bool:
+        """Whether its contract is `carry`."""
+        return self.contract == "carry"
+
+    @property
+    def logged(self) -> bool:
+        """Whether there is a log of what it executes."""
+        return self.stateful and not self.carried
+
+    def served(self) -> tuple[ServedPort, ...]:
+        """The ports of a carried service; of others, none."""
+        if not self.carried:
+            return ()
+        return self.ports or (ServedPort(port=self.port),)
+
     def adapter(self) -> dict[str, Any]:
-        """What a manifest says about operations."""
-        return {
+        """What a manifest says about operations, or streams."""
+        said: dict[str, Any] = {
             "kind": self.adapter_kind,
             "port": self.port,
-            "stateful": self.stateful,
+            "stateful": self.logged,
             "state": list(self.state),
             "read_only": list(self.read_only),
         }
+        if self.carried:
+            ports = [dataclasses.asdict(port) for port in self.served()]
+            said["carry"] = {"behind": self.behind, "ports": ports}
+        return said
 
     def service_file(self) -> str:
         """The guest's /etc/satchel/service, which its agent reads."""
@@ -196,6 +244,8 @@ class Recipe:
         lines += [f"workdir={self.workdir}", f"moment={MOMENT_PATH}"]
         if self.shares:
             lines += [f"shares={SHARES_PATH}"]
+        if self.carried:
+            lines += [f"streams={' '.join(str(port.port) for port in self.served())}"]
         if self.needs:
             stands = f"SATCHEL_STANDS={' '.join(self.needs)}"
             lines += [f"environment=LD_PRELOAD={PRELOAD_PATH}", f"environment={stands}"]
@@ -220,7 +270,29 @@ def recipes() -> list[Recipe]:
     return [recipe for recipe in found if recipe.command]
 
 
+def _carry_faults(recipe: Recipe) -> Iterator[tuple[str, str]]:
+    """Faults of what only a carried service has."""
+    if recipe.ports and not recipe.carried:
+        yield "ports", 'they need contract = "carry"'
+    if recipe.carried and (recipe.needs or recipe.shares):
+        yield (
+            "contract",
+            "a carried service has neither needs nor shares",
+        )
+    low, high = BEHIND_SECONDS
+    if not low <= recipe.behind <= high:
+        yield "behind", f"{recipe.behind} is not between {low} and {high}"
+    if len(recipe.ports) > PORTS_LIMIT or len({p.port for p in recipe.ports}) < len(recipe.ports):
+        yield "ports", f"they are more than {PORTS_LIMIT}, or one stands twice"
+    for port in recipe.ports:
+        if port.front not in FRONTS:
+            yield "ports", f"there is no front {port.front[:80]!r}: {', '.join(FRONTS)}"
+        if not (1 <= port.port <= PORT_LIMIT and 0 <= port.local <= PORT_LIMIT):
+            yield "ports", f"{port.port} or {port.local} is no port"
+
+
 def _faults(recipe: Recipe) -> Iterator[tuple[str, str]]:
+    yield from _carry_faults(recipe)
     if not NAME.fullmatch(recipe.name):
         yield "name", f"{recipe.name[:80]!r} is not a name of a-z, 0-9 and -"
     if recipe.extends and not NAME.fullmatch(recipe.extends):

@@ -79,10 +79,10 @@ class Attachment:
             raise
         return cls(run_dir, server, mount, volumes)
 
-    def wiring(self) -> Wiring:
-        """What a driver needs in order to connect a machine to these volumes."""
+    def wiring(self, name: str) -> Wiring:
+        """What a driver needs in order to connect the machine of that name to these volumes."""
         disks = {name: self._server.uri(name) for name in self.volumes if name != RAM}
-        return Wiring(run_dir=self._run_dir, ram=self._mount.file, disks=disks)
+        return Wiring(run_dir=self._run_dir, ram=self._mount.file, disks=disks, name=name)
 
     def flush(self) -> None:
         """Have the map of the memory show what the machine has written to it; it goes on. Raises

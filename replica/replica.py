@@ -256,7 +256,7 @@ class Replica:
                     # From here on the store takes nothing away that the map leads to.
                     self._store.resolve(volume.root, volume.map, 0, 1)
                 attached(self._attachment.volumes)
-                self._machine = self._driver.adopt(self.spec, self._attachment.wiring())
+                self._machine = self._driver.adopt(self.spec, self._attachment.wiring(self.id))
                 if self._machine.state is not MachineState.RUNNING:
                     why = f"its machine is {self._machine.state.value}"
                     raise ReplicaFailed(f"replica {self.id} cannot be taken over", why=why)
@@ -400,7 +400,7 @@ class Replica:
         )
         attached(self._attachment.volumes)
         self._require(ReplicaState.STARTING)
-        self._machine = self._driver.start(self.spec, self._attachment.wiring(), boot)
+        self._machine = self._driver.start(self.spec, self._attachment.wiring(self.id), boot)
         self._require(ReplicaState.STARTING)
         return self._machine
 

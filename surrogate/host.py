@@ -21,6 +21,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import NoReturn
 
+from caching import POLICIES
 from chunkstore import Store
 from guestfiles import ShareHost, SharesUnserved
 from hypervisor import Driver, MachineSpec
@@ -37,7 +38,7 @@ from satchel.errors import (
 )
 from satchel.ids import ReplicaId
 from satchel.names import host_name
-from surrogate.caching import PACK_BYTES, POLICIES, ChunkCache
+from surrogate.chunk_cache import PACK_BYTES, ChunkCache
 from surrogate.fetching import Exchange, Fetcher, Tally
 from surrogate.guests import guest_shares
 from surrogate.prefetch import Prefetcher

@@ -30,6 +30,8 @@ class SurrogateSettings:
                        ago; `three-queues` finds more wherever a service is resumed again
     allow_emulation:   run strangers' machines without hardware virtualisation (TCG). QEMU gives
                        no isolation from a hostile guest then, so it is off unless you say so
+    driver:            what makes the machines: `qemu`, `libvirt`, or `auto`, which takes libvirt
+                       where its daemon answers and has just started a small machine, and says which
     threads:           requests answered at once
     operation_seconds: how long one operation may take in the guest; a replica's first one, which
                        waits for most of the blocks, has an hour
@@ -52,6 +54,7 @@ class SurrogateSettings:
     cache_mib: int = 0
     cache_policy: Literal["three-queues", "lru"] = "three-queues"
     allow_emulation: bool = False
+    driver: Literal["auto", "qemu", "libvirt"] = "auto"
     threads: int = 16
     operation_seconds: float = 300.0
     readahead_blocks: int = 32

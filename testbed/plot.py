@@ -18,6 +18,7 @@ from satchel.errors import NotFoundError, UsageError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 COLUMNS = ("iteration", "operation", "seconds", "leader", "mode")
 
@@ -85,6 +86,7 @@ def response_times(files: Sequence[Path], output: Path) -> None:
     for place, (title, series) in enumerate(drawn.items(), start=1):
         axes = figure.add_subplot(len(drawn), 1, place)
         _draw_panel(axes, title, series, colours)
+    _draw_legend(figure, colours)
     figure.savefig(output)
 
 
@@ -106,17 +108,22 @@ def _draw_panel(
         _draw_series(axes, mode, samples, colours[mode])
     _mark_takeovers(axes, series, colours)
     _dress(axes, title, [sample.seconds for samples in series.values() for sample in samples])
-    for fill, label in ((INK, "a surrogate answered first"), ("white", "home answered first")):
-        axes.scatter([], [], s=26, c=fill, edgecolors=INK, linewidths=1.1, label=label)
-    axes.legend(
-        loc="lower center",
-        bbox_to_anchor=(0.5, 1.0),
-        ncols=2 + len(series),
-        frameon=False,
-        fontsize=8,
-        labelcolor=INK,
-        handletextpad=0.5,
-        columnspacing=1.4,
+
+
+def _draw_legend(figure: Figure, colours: Mapping[str, str]) -> None:
+    """For all panels: the modes above them, and below what the marks mean."""
+    from matplotlib.lines import Line2D
+
+    modes = [Line2D([], [], color=colour, label=mode) for mode, colour in colours.items()]
+    marks = [
+        Line2D([], [], linestyle="", marker="o", color=INK, markerfacecolor=fill, label=label)
+        for fill, label in ((INK, "a surrogate answered first"), ("white", "home answered first"))
+    ]
+    figure.legend(
+        handles=modes, loc="outside upper center", ncols=len(modes), frameon=False, fontsize=8
+    )
+    figure.legend(
+        handles=marks, loc="outside lower center", ncols=len(marks), frameon=False, fontsize=8
     )
 
 
@@ -165,7 +172,7 @@ def _dress(axes: Axes, title: str, seconds: Sequence[float]) -> None:
         axes.yaxis.set_minor_locator(NullLocator())
     else:
         axes.set_ylim(0, high * ROOM)
-    axes.set_title(title, loc="left", fontsize=11, color=INK, fontweight="bold", pad=24)
+    axes.set_title(title, loc="left", fontsize=11, color=INK, fontweight="bold")
     axes.set_xlabel("iteration", color=INK, fontsize=9)
     axes.set_ylabel("response time (s)", color=INK, fontsize=9)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))

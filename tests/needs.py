@@ -7,8 +7,8 @@
 
     pytestmark = requires("root")        # a whole file
 
-A need is the name of a program, or one of: root, netns, fuse, mappings, lmdb, loop, tun, userns,
-kvm. What is lacking is the reason of the skip. In CI and with --nightly a skip that
+A need is the name of a program, or one of: root, netns, fuse, mappings, lmdb, libvirt, loop, tun,
+userns, kvm. What is lacking is the reason of the skip. In CI and with --nightly a skip that
 tests/expected-skips.txt does not name fails.
 """
 
@@ -80,6 +80,10 @@ _CAPABILITIES: dict[str, tuple[Callable[[], bool], str]] = {
     "lmdb": (
         lambda: _succeeds("/usr/bin/python3", "-c", "import lmdb"),
         "Debian's package python3-lmdb is missing",
+    ),
+    "libvirt": (
+        lambda: _succeeds("/usr/bin/python3", "-c", "import libvirt"),
+        "Debian's package python3-libvirt is missing",
     ),
     "loop": (_has_loop, "there is no free loop device"),
     "tun": (lambda: _opens("/dev/net/tun"), "/dev/net/tun cannot be opened"),

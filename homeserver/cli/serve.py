@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import closing
 
 import click
@@ -15,7 +16,7 @@ from homeserver.edge import EdgeDoors, GrantShelf
 from homeserver.home import Home
 from homeserver.shares import Shares, ShareShelf
 from homeserver.work import Works
-from hypervisor import QemuDriver
+from hypervisor import choose_driver
 from wire import serve
 
 
@@ -28,7 +29,9 @@ def command(context: Context, launches: tuple[str, ...], as_json: bool) -> None:
     context.require_own_store()
     settings = context.settings
     settings.run.mkdir(parents=True, exist_ok=True, mode=0o700)
-    home = Home(settings, QemuDriver())
+    driver, line = choose_driver(settings.driver, settings.run)
+    print(line, file=sys.stderr, flush=True)
+    home = Home(settings, driver)
     try:
         shelf = ShareShelf(settings.shares)
         with (

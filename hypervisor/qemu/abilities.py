@@ -14,7 +14,7 @@ from typing import Any
 
 from hypervisor.machine import MachineSpec
 from hypervisor.qemu import kvm
-from hypervisor.qemu.argv import BINARY
+from hypervisor.qemu.argv import BINARY, PORTABLE_CPU
 
 _QUESTIONS = ("qmp_capabilities", "query-machines", "query-cpu-definitions", "quit")
 _ASK_SECONDS = 30.0
@@ -30,20 +30,27 @@ class Abilities:
 
 def lacking(spec: MachineSpec) -> list[str]:
     """All that this host lacks for that machine, one clause each; empty if it can run it."""
-    if shutil.which(BINARY) is None:
-        return [BINARY]
-    if spec.accelerator == "kvm" and (reason := kvm.lacking()):
+    if reason := lacks_accelerator(spec.accelerator):
         return [reason]
     abilities = ask(spec.accelerator)
     found = []
     if spec.machine_type not in abilities.machines:
         found.append(f"a QEMU with the machine type {spec.machine_type}")
     features = abilities.cpus.get(spec.cpu_model)
+    if features and spec.portable:
+        features = tuple(one for one in features if f"{one}=off" not in PORTABLE_CPU)
     if features is None:
         found.append(f"a QEMU with the CPU model {spec.cpu_model}")
     elif features:
         found.append(f"the features {', '.join(features)} of the CPU model {spec.cpu_model}")
     return found
+
+
+def lacks_accelerator(accelerator: str) -> str:
+    """See Driver.lacks."""
+    if shutil.which(BINARY) is None:
+        return BINARY
+    return kvm.lacking() if accelerator == "kvm" else ""
 
 
 @functools.cache

@@ -8,9 +8,10 @@ checkpoint is: changing one makes every older checkpoint unusable.
 
 - RAM is the object `ram`.
 - The console is COM1. 02.0 is the virtio-serial controller with port 1 `org.satchel.agent` and, in
-  a machine with shares, port 2 `org.satchel.shares`; 03.0 onwards are the disks in the order of
-  the spec. There is no other device that could be left out: no network, display, USB, SATA, SMBus,
-  and no source of random numbers.
+  a machine with shares, port 2 `org.satchel.shares`, then, in one with streams,
+  `org.satchel.streams`; 03.0 onwards are the disks in the order of the spec. There is no other
+  device that could be left out: no network, display, USB, SATA, SMBus, and no source of random
+  numbers.
 - A first boot with -kernel puts the option ROM linuxboot_dma.bin among the RAM blocks. A resumed
   machine has no kernel file and gets the same ROM by name.
 - The real-time clock runs with the machine, not with the host: it stands still in a checkpoint.
@@ -30,13 +31,20 @@ from satchel.errors import UsageError
 BINARY = "qemu-system-x86_64"
 AGENT_PORT = "org.satchel.agent"
 SHARES_PORT = "org.satchel.shares"
+STREAMS_PORT = "org.satchel.streams"
 PID_FILE = "qemu.pid"
 SANDBOX = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"
 TRANSLATION_CACHE_MIB = 256
 """Host memory that TCG may fill with translated code; QEMU's own default is 1 GiB."""
 
-_FIRST_DISK_SLOT = 3
-_PORTS = {"agent": AGENT_PORT, "shares": SHARES_PORT}
+PORTABLE_CPU = ("vme=off", "x2apic=off", "kvm=off", "tcg-cpuid=off")
+"""What the CPU of a portable machine does without: `vme`, which some hosts lack; `x2apic`, which
+KVM adds by itself; and what either accelerator tells a guest about itself, so that no guest uses a
+clock or another help that the other accelerator does not have."""
+
+SERIAL_SLOT = 2
+FIRST_DISK_SLOT = 3
+_PORTS = {"agent": AGENT_PORT, "shares": SHARES_PORT, "streams": STREAMS_PORT}
 
 
 def command(
@@ -47,21 +55,25 @@ def command(
     monitor_fd: int,
     agent_fd: int,
     shares_fd: int | None = None,
+    streams_fd: int | None = None,
 ) -> list[str]:
     """The whole command line. The machine stands still until it is told to run.
 
     The wiring has passed check_wiring, and its paths are absolute. monitor_fd, agent_fd,
-    shares_fd: listening Unix sockets that the process inherits, the last one if and only if the
-    spec has shares. Raises UsageError for a disk that is not NBD on a Unix socket.
+    shares_fd, streams_fd: listening Unix sockets that the process inherits, the last two if and
+    only if the spec has shares and streams. Raises UsageError for a disk that is not NBD on a Unix
+    socket.
     """
     assert (shares_fd is not None) == spec.shares
+    assert (streams_fd is not None) == spec.streams
+    sockets = {"agent": agent_fd, "shares": shares_fd, "streams": streams_fd}
     return [
         *_process(wiring),
         *_board(spec),
         *_ram(spec, wiring),
         *_monitor(monitor_fd),
         *_console(wiring),
-        *_ports({"agent": agent_fd} | ({"shares": shares_fd} if shares_fd is not None else {})),
+        *_ports({name: fd for name, fd in sockets.items() if fd is not None}),
         *(argument for index in range(len(spec.disks)) for argument in _disk(spec, wiring, index)),
         *_start(boot),
     ]
@@ -78,12 +90,16 @@ def _board(spec: MachineSpec) -> list[str]:
     return [
         *("-machine", f"{spec.machine_type},memory-backend=ram,{off}"),
         *("-accel", tcg if spec.accelerator == "tcg" else spec.accelerator),
-        *("-cpu", f"{spec.cpu_model},enforce=on"),
+        *("-cpu", _cpu(spec)),
         *("-smp", str(spec.vcpus)),
         *("-rtc", "base=utc,clock=vm"),
         *("-display", "none"),
         "-no-reboot",
     ]
+
+
+def _cpu(spec: MachineSpec) -> str:
+    return ",".join((spec.cpu_model, *(PORTABLE_CPU if spec.portable else ()), "enforce=on"))
 
 
 def _ram(spec: MachineSpec, wiring: Wiring) -> list[str]:
@@ -111,7 +127,9 @@ def _console(wiring: Wiring) -> list[str]:
 
 
 def _ports(sockets: Mapping[str, int]) -> list[str]:
-    controller = _virtio("virtio-serial-pci", "serial", 2) | {"max_ports": 1 + len(sockets)}
+    controller = _virtio("virtio-serial-pci", "serial", SERIAL_SLOT) | {
+        "max_ports": 1 + len(sockets)
+    }
     arguments = ["-device", _json(controller)]
     for number, (name, fd) in enumerate(sockets.items(), start=1):
         port = {"driver": "virtserialport", "id": f"{name}-port", "bus": "serial.0", "nr": number}
@@ -130,7 +148,7 @@ def _disk(spec: MachineSpec, wiring: Wiring, index: int) -> list[str]:
         "export": export,
         "discard": "unmap",
     }
-    device = _virtio("virtio-blk-pci", f"disk{index}", _FIRST_DISK_SLOT + index)
+    device = _virtio("virtio-blk-pci", f"disk{index}", FIRST_DISK_SLOT + index)
     stop = {"werror": "stop", "rerror": "stop"}
     device |= {"drive": f"node{index}", "serial": spec.disks[index][:20], **stop}
     return ["-blockdev", _json(node), "-device", _json(device)]

@@ -34,6 +34,9 @@ class QemuDriver:
 
     name = "qemu"
 
+    def lacks(self, accelerator: str) -> str:
+        return abilities.lacks_accelerator(accelerator)
+
     def check(self, spec: MachineSpec) -> None:
         if lacking := abilities.lacking(spec):
             raise MachineUnsupported(lacking)
@@ -54,7 +57,7 @@ class QemuDriver:
 
     def adopt(self, spec: MachineSpec, wiring: Wiring) -> QemuMachine:
         wiring = _absolute(wiring)
-        pid = _lock_holder(wiring.run_dir / argv.PID_FILE)
+        pid = lock_holder(wiring.run_dir / argv.PID_FILE)
         process = Process.find(pid, wiring.run_dir / OUTPUT) if pid else None
         if process is None:
             raise MachineFailed(f"no machine runs in {wiring.run_dir}", fix="start another one")
@@ -67,6 +70,8 @@ def _launch(spec: MachineSpec, wiring: Wiring, boot: Boot | None) -> Process:
     paths = {"monitor_fd": wiring.run_dir / MONITOR_SOCKET, "agent_fd": wiring.agent_socket}
     if spec.shares:
         paths["shares_fd"] = wiring.shares_socket
+    if spec.streams:
+        paths["streams_fd"] = wiring.streams_socket
     try:
         with contextlib.ExitStack() as stack:
             fds = {name: stack.enter_context(listening(paths[name])).fileno() for name in paths}
@@ -92,7 +97,7 @@ def _absolute_boot(boot: Boot | None) -> Boot | None:
     return dataclasses.replace(boot, kernel=boot.kernel.absolute(), initrd=boot.initrd.absolute())
 
 
-def _lock_holder(path: Path) -> int:
+def lock_holder(path: Path) -> int:
     """The process that holds a lock on that file, as QEMU does while it lives; 0: none."""
     try:
         with path.open("rb") as file:

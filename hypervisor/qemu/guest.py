@@ -66,8 +66,11 @@ _LIVING = (MachineState.INCOMING, MachineState.RUNNING, MachineState.PAUSED)
 class QemuMachine:
     """See hypervisor.Machine. The driver makes it, and calls `begin` or `join` once."""
 
-    def __init__(self, wiring: Wiring, process: Process) -> None:
+    def __init__(self, wiring: Wiring, process: Process, channels: Path | None = None) -> None:
+        """channels: the folder of the sockets that QEMU makes, where it is not the run folder: of a
+        QEMU with a user of its own, who may make files only there."""
         self.wiring = wiring
+        self._channels = channels or wiring.run_dir
         self._process = process
         self._turn = threading.Lock()
         self._changing = threading.RLock()
@@ -109,11 +112,11 @@ class QemuMachine:
         with self._turn:
             check_call(self, "load", MachineState.INCOMING)
             stream = device_state.read_bytes()
-            socket = self.wiring.run_dir / MIGRATION_SOCKET
+            socket = self._channels / MIGRATION_SOCKET
             socket.unlink(missing_ok=True)
             with self._talking("load"):
                 self._execute("migrate-incoming", {"uri": f"unix:{socket}"})
-                send(socket, stream, LOAD_SECONDS)
+                send(socket, stream, LOAD_SECONDS, self.pid)
                 self._await("inmigrate", LOAD_SECONDS)
                 self._become(MachineState.PAUSED)
             socket.unlink(missing_ok=True)
@@ -154,8 +157,12 @@ class QemuMachine:
         self._end()
         if self._monitor is not None:
             self._monitor.close()
-        ports = (self.wiring.agent_socket.name, self.wiring.shares_socket.name)
-        for name in (MONITOR_SOCKET, MIGRATION_SOCKET, *ports, PID_FILE):
+        wiring = self.wiring
+        sockets = (wiring.agent_socket, wiring.shares_socket, wiring.streams_socket)
+        ports = [socket.name for socket in sockets]
+        for name in (MONITOR_SOCKET, MIGRATION_SOCKET):
+            (self._channels / name).unlink(missing_ok=True)
+        for name in (*ports, MIGRATION_SOCKET, PID_FILE):
             (self.wiring.run_dir / name).unlink(missing_ok=True)
 
     def failure(self) -> str | None:
@@ -211,7 +218,7 @@ class QemuMachine:
         return f"QEMU {ending}\n{self._process.report()}\nconsole: {console or '(none)'}"
 
     def _connect(self, seconds: float) -> None:
-        self._monitor = Monitor(self.wiring.run_dir / MONITOR_SOCKET, self._on_event, seconds)
+        self._monitor = Monitor(self._channels / MONITOR_SOCKET, self._on_event, seconds)
         self._execute("migrate-set-capabilities", {"capabilities": _CAPABILITIES})
 
     def _execute(
@@ -233,6 +240,7 @@ class QemuMachine:
         path = self.wiring.run_dir / MIGRATION_SOCKET
         try:
             with listening(path) as server:
+                path.chmod(0o666)  # for QEMU's user; the folder lets nobody else in
                 self._execute("migrate", {"uri": f"unix:{path}"})
                 stream = receive(server, SAVE_SECONDS, lambda: not self._process.ended())
         finally:

@@ -7,11 +7,12 @@ from __future__ import annotations
 import contextlib
 import queue
 import signal
+import sys
 
 import click
 
 from console import json_option, serve_until_signal, show
-from hypervisor import QemuDriver
+from hypervisor import choose_driver
 from surrogate.api import MAX_BODY, surrogate_app
 from surrogate.host import Host
 from surrogate.settings import SurrogateSettings
@@ -31,7 +32,9 @@ def command(settings: SurrogateSettings, as_json: bool) -> None:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     leave: queue.SimpleQueue[None] = queue.SimpleQueue()
     signal.signal(signal.SIGHUP, lambda *_: leave.put(None))
-    host = Host(settings, QemuDriver())
+    driver, line = choose_driver(settings.driver, settings.run)
+    print(line, file=sys.stderr, flush=True)
+    host = Host(settings, driver)
     try:
         with contextlib.ExitStack() as stack:
             app = surrogate_app(host)

@@ -166,10 +166,13 @@ class LineGuest:
 
 
 class QemuSite:
-    """checkpoint: a folder with `ram` and `device-state` of SPEC, booted and ready; or None."""
+    """checkpoint: a folder with `ram` and `device-state` of SPEC, booted and ready; or None.
 
-    def __init__(self, folder: Path, checkpoint: Path | None) -> None:
-        self.driver: Driver = QemuDriver()
+    driver: of machines that are QEMU processes, whoever starts them.
+    """
+
+    def __init__(self, folder: Path, checkpoint: Path | None, driver: Driver | None = None) -> None:
+        self.driver = driver or QemuDriver()
         self._checkpoint = checkpoint
         self._machines: list[Machine] = []
         disk, ram = folder / "disk", folder / "ram"

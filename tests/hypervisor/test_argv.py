@@ -27,8 +27,15 @@ BOOT = Boot(Path("/boot/vmlinuz"), Path("/boot/initrd"), "console=ttyS0 root=/de
 
 
 def command(boot: Boot | None = None, spec: MachineSpec = SPEC) -> list[str]:
-    shares_fd = 9 if spec.shares else None
-    return argv.command(spec, WIRING, boot, monitor_fd=7, agent_fd=8, shares_fd=shares_fd)
+    return argv.command(
+        spec,
+        WIRING,
+        boot,
+        monitor_fd=7,
+        agent_fd=8,
+        shares_fd=9 if spec.shares else None,
+        streams_fd=10 if spec.streams else None,
+    )
 
 
 def values(option: str, arguments: list[str]) -> list[str]:
@@ -93,6 +100,14 @@ def test_a_machine_with_shares_has_one_more_port_and_another_machine_is_as_befor
     assert "socket,id=shares,fd=9,server=on,wait=off" in sockets
 
 
+def test_a_machine_with_streams_has_a_port_for_them_behind_that_of_shares() -> None:
+    for shares in (False, True):
+        arguments = command(spec=dataclasses.replace(SPEC, shares=shares, streams=True))
+        ports = [one for one in devices(arguments) if one["driver"] == "virtserialport"]
+        assert (ports[-1]["name"], ports[-1]["nr"]) == ("org.satchel.streams", 2 + shares)
+        assert "socket,id=streams,fd=10,server=on,wait=off" in values("-chardev", arguments)
+
+
 def test_disks_come_in_the_order_of_the_spec_at_fixed_addresses() -> None:
     arguments = command()
     disks = [one for one in devices(arguments) if one["driver"] == "virtio-blk-pci"]
@@ -118,7 +133,15 @@ def test_a_comma_in_a_path_stays_in_the_path() -> None:
 
 
 def test_a_cpu_that_lacks_a_feature_is_refused_by_qemu() -> None:
-    assert values("-cpu", command()) == ["Westmere-v1,enforce=on"]
+    plain = dataclasses.replace(SPEC, portable=False)
+    assert values("-cpu", command(spec=plain)) == ["Westmere-v1,enforce=on"]
+    assert values("-cpu", command())[0].endswith(",enforce=on")
+
+
+def test_a_portable_cpu_has_nothing_that_one_accelerator_adds() -> None:
+    off = "vme=off,x2apic=off,kvm=off,tcg-cpuid=off"
+    for spec in (SPEC, SPEC.under("kvm")):
+        assert values("-cpu", command(spec=spec)) == [f"Westmere-v1,{off},enforce=on"]
 
 
 def test_kvm_only_where_the_spec_says_so() -> None:

@@ -12,10 +12,11 @@ from hypervisor import MachineSpec, SpecInvalid
 GOOD: dict[str, Any] = {
     "memory_mib": 512,
     "disks": ["disk0", "data-1"],
-    "machine_type": "pc-q35-7.2",
+    "machine_type": "pc-q35-5.1",
     "cpu_model": "Westmere-v1",
     "vcpus": 1,
     "accelerator": "tcg",
+    "portable": True,
 }
 
 HOSTILE: list[tuple[str, list[Any]]] = [
@@ -28,6 +29,8 @@ HOSTILE: list[tuple[str, list[Any]]] = [
     ("cpu_model", ["host", "max", "base", "Westmere", "Westmere-v1,+vmx", "help", "?", "", 1]),
     ("cpu_model", ["Westmere-v1\n", "-v1", "A" * 40 + "-v1", {"Westmere-v1": 1}]),
     ("shares", [False, None, 1, "true", []]),
+    ("portable", [None, 0, 1, "true", []]),
+    ("streams", [False, None, 1, "true", []]),
     ("accelerator", ["", "xen", "tcg,tb-size=99999", "TCG", None, ["tcg"], {}]),
 ]
 
@@ -56,19 +59,42 @@ def test_what_is_not_a_spec_is_refused(value: object) -> None:
         MachineSpec.from_json(value)
 
 
-@pytest.mark.parametrize("field", sorted(GOOD))
+@pytest.mark.parametrize("field", sorted(GOOD.keys() - {"portable"}))
 def test_every_field_must_be_there(field: str) -> None:
     with pytest.raises(SpecInvalid):
         MachineSpec.from_json({name: value for name, value in GOOD.items() if name != field})
 
 
-def test_a_spec_has_shares_in_json_only_where_it_has_them() -> None:
-    spec = MachineSpec.from_json({**GOOD, "shares": True})
-    assert spec.shares
-    assert spec.to_json() == {**GOOD, "shares": True}
-    assert not MachineSpec.from_json(GOOD).shares
+@pytest.mark.parametrize("name", ["shares", "streams"])
+def test_a_spec_has_a_port_in_json_only_where_it_has_it(name: str) -> None:
+    spec = MachineSpec.from_json({**GOOD, name: True})
+    assert getattr(spec, name)
+    assert spec.to_json() == {**GOOD, name: True}
+    assert not getattr(MachineSpec.from_json(GOOD), name)
     with pytest.raises(SpecInvalid):
-        MachineSpec(512, ("disk0",), shares=1)  # type: ignore[arg-type]
+        MachineSpec(512, ("disk0",), **{name: 1})  # type: ignore[arg-type]
+
+
+def test_a_portable_machine_goes_on_under_both_accelerators_and_another_under_its_own() -> None:
+    spec = MachineSpec(512, ("disk0",))
+    assert spec.accelerators == ("kvm", "tcg")
+    assert spec.under("kvm").under("tcg") == spec
+    fixed = MachineSpec(512, ("disk0",), accelerator="kvm", portable=False)
+    assert fixed.accelerators == ("kvm",)
+    with pytest.raises(AssertionError):
+        fixed.under("tcg")
+
+
+def test_a_spec_of_before_there_were_portable_machines_is_not() -> None:
+    old = {name: value for name, value in GOOD.items() if name != "portable"}
+    assert not MachineSpec.from_json({**old, "machine_type": "pc-q35-7.2"}).portable
+
+
+def test_a_machine_type_with_a_clock_of_kvm_s_is_not_portable_whatever_it_says() -> None:
+    for kind in ("pc-q35-5.2", "pc-q35-7.2", "pc-q35-10.0"):
+        spec = MachineSpec(512, ("disk0",), machine_type=kind, accelerator="kvm")
+        assert spec.accelerators == ("kvm",)
+    assert len(MachineSpec(512, (), machine_type="pc-q35-4.2").accelerators) == 2
 
 
 def test_a_spec_made_here_is_checked_too() -> None:

@@ -3,6 +3,7 @@
 """The initial RAM disk: its archive, and the order in which modules are loaded."""
 
 import io
+import lzma
 import subprocess
 import tarfile
 from pathlib import Path
@@ -23,11 +24,15 @@ MODULES = {
 }
 
 
-def packages(path: Path, lacking: str = "") -> Path:
+def packages(path: Path, lacking: str = "", *, packed: bool = False) -> Path:
     files = {"./boot/vmlinuz-6.1": b"kernel", "./bin/busybox": b"busybox"}
     for name, depends in MODULES.items():
         module = b"\x7fELF\0license=GPL\0depends=" + depends + b"\0name=x\0"
-        files[f"./lib/modules/6.1/kernel/{name}"] = module
+        place = f"./lib/modules/6.1/kernel/{name}"
+        if packed:
+            files[place + ".xz"] = lzma.compress(module)
+        else:
+            files[place] = module
     with tarfile.open(path, "w") as tar:
         for name, content in files.items():
             if not lacking or lacking not in name:
@@ -46,6 +51,25 @@ def test_busybox_reads_the_archive(tmp_path: Path) -> None:
     ).stdout.decode()
     assert {"init", "dev/console", "bin/busybox", "modules/virtio_pci.ko"} <= set(names.split())
     assert "unwanted" not in names
+
+
+def test_modules_that_are_compressed_are_not_in_the_archive(tmp_path: Path) -> None:
+    """As in Debian 13. BusyBox's insmod does not know what that is."""
+    plain = kernel_files(packages(tmp_path / "tar"))
+    assert kernel_files(packages(tmp_path / "packed", packed=True)) == plain
+
+
+def test_modules_that_are_part_of_the_kernel_are_not_in_the_archive(tmp_path: Path) -> None:
+    """As virtio_pci is in Debian 13."""
+    path = packages(tmp_path / "tar", lacking="virtio_ring")
+    builtin = b"kernel/drivers/virtio/virtio_ring.ko\nkernel/drivers/virtio/virtio-pci.ko\n"
+    with tarfile.open(path, "a") as tar:
+        member = tarfile.TarInfo("./usr/lib/modules/6.12/modules.builtin")
+        member.size = len(builtin)
+        tar.addfile(member, io.BytesIO(builtin))
+    initrd = kernel_files(path).initrd
+    assert b"virtio_blk.ko" in initrd
+    assert b"virtio_pci.ko" not in initrd
 
 
 def test_a_module_comes_after_what_it_needs(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from chunkstore import TableRoot
+from hypervisor import MachineSpec
 from images import Manifest, ManifestInvalid, ManifestUnsupported
 from images.manifest import SIZE_LIMIT
 from satchel.errors import SatchelError
@@ -23,15 +24,23 @@ GOLDEN = (
     b'"device_state":{"sha1":"0101010101010101010101010101010101010101",'
     b'"sha256":"0101010101010101010101010101010101010101010101010101010101010101","size":290816},'
     b'"machine":{"accelerator":"tcg","cpu_model":"Westmere-v1","disks":["disk0"],'
-    b'"machine_type":"pc-q35-7.2","memory_mib":256,"vcpus":1},"operation":30,'
-    b'"parent":"0123456789abcdef","profile":null,"service":"notes","version":2,'
+    b'"machine_type":"pc-q35-5.1","memory_mib":256,"portable":true,"vcpus":1},"operation":30,'
+    b'"parent":"0123456789abcdef","profile":null,"service":"notes","version":3,'
     b'"volumes":{"disk0":{"sha1":"0202020202020202020202020202020202020202",'
     b'"sha256":"0202020202020202020202020202020202020202020202020202020202020202",'
     b'"size":1073741824},"ram":{"sha1":"0303030303030303030303030303030303030303",'
     b'"sha256":"0303030303030303030303030303030303030303030303030303030303030303",'
     b'"size":268435456}},"working_set":null}\n'
 )
-GOLDEN_ID = "8134cbe504d75a38"
+GOLDEN_ID = "0109251f745c0da6"
+
+OLD = (
+    GOLDEN.replace(b'"machine_type":"pc-q35-5.1"', b'"machine_type":"pc-q35-7.2"')
+    .replace(b'"portable":true,', b"")
+    .replace(b'"version":3', b'"version":2')
+)
+OLD_ID = "8134cbe504d75a38"
+"""What Satchel wrote before machines were portable, and still reads."""
 
 
 def root(byte: int, size: int) -> TableRoot:
@@ -47,10 +56,11 @@ def manifest() -> Manifest:
         machine={
             "memory_mib": 256,
             "disks": ["disk0"],
-            "machine_type": "pc-q35-7.2",
+            "machine_type": "pc-q35-5.1",
             "cpu_model": "Westmere-v1",
             "vcpus": 1,
             "accelerator": "tcg",
+            "portable": True,
         },
         adapter={
             "kind": "http",
@@ -93,6 +103,53 @@ def test_bytes_and_json_give_the_same_manifest() -> None:
     assert Manifest.from_json(manifest().to_json()).id == manifest().id
 
 
+def test_a_manifest_of_before_machines_were_portable_is_read_and_written_as_it_is() -> None:
+    old = Manifest.from_bytes(OLD)
+    assert (old.id, old.to_bytes()) == (OLD_ID, OLD)
+    assert Manifest.from_json(old.to_json()) == old
+    spec = MachineSpec.from_json(old.machine)
+    assert not spec.portable
+    assert spec.accelerators == ("tcg",)
+    again = dataclasses.replace(old, machine=spec.to_json())
+    assert again.to_json()["version"] == 3
+    assert Manifest.from_bytes(again.to_bytes()) == again
+
+
+CARRY = {"behind": 30, "ports": [{"front": "tcp", "port": 6379, "local": 0}]}
+
+
+def test_a_carried_service_has_its_ports_in_its_manifest() -> None:
+    original = manifest()
+    carried = dataclasses.replace(original, adapter={**original.adapter, "carry": CARRY})
+    assert Manifest.from_bytes(carried.to_bytes()) == carried
+    line = b'{"adapter":{"carry":{"behind":30,"ports":[{"front":"tcp","local":0,"port":6379}]},'
+    assert carried.to_bytes().startswith(line + b'"kind":"http"')
+
+
+@pytest.mark.parametrize(
+    "carry",
+    [
+        None,
+        {},
+        {**CARRY, "more": 1},
+        {**CARRY, "behind": -1},
+        {**CARRY, "behind": "30"},
+        {**CARRY, "ports": []},
+        {**CARRY, "ports": {"front": "tcp"}},
+        {**CARRY, "ports": [{"front": "tcp", "port": 0, "local": 0}]},
+        {**CARRY, "ports": [{"front": "tcp", "port": 1, "local": 65536}]},
+        {**CARRY, "ports": [{"front": "../x", "port": 1, "local": 0}]},
+        {**CARRY, "ports": [{"front": "tcp", "port": 1}]},
+        {**CARRY, "ports": [{"front": "tcp", "port": 1, "local": 0}] * 65},
+    ],
+)
+def test_ports_that_cannot_be_meant_are_refused(carry: object) -> None:
+    value = manifest().to_json()
+    value["adapter"]["carry"] = carry
+    with pytest.raises(ManifestInvalid, match=r"adapter\.carry"):
+        Manifest.from_json(value)
+
+
 def test_roots_are_in_the_order_of_need() -> None:
     rehearsed = dataclasses.replace(manifest(), working_set=root(4, 8192))
     assert [each.size for each in manifest().roots()] == [290816, 1 << 30, 256 << 20]
@@ -124,6 +181,9 @@ def test_roots_are_in_the_order_of_need() -> None:
         (changed("machine", "cpu_model", to="host"), "machine"),
         (changed("machine", "memory_mib", to=1 << 70), "machine"),
         (changed("machine", "extra", to=1), "machine"),
+        (changed("machine", "portable", to=1), "machine"),
+        (removed("machine", "portable"), "machine.portable"),
+        (changed("version", to=2), "machine.portable"),
         (changed("adapter", "kind", to="../http"), "adapter.kind"),
         (changed("adapter", "port", to=0), "adapter.port"),
         (changed("adapter", "port", to=True), "adapter.port"),
@@ -178,7 +238,7 @@ def test_a_hostile_value_is_refused_by_its_field(
         GOLDEN.replace(b'"port":8080', b'"port":NaN'),
         GOLDEN.replace(b'"port":8080', b'"port":1e999'),
         GOLDEN.replace(b'"port":8080', b'"port":' + b"9" * 5000),
-        GOLDEN.replace(b'"version":2', b'"version":2,"version":2'),
+        GOLDEN.replace(b'"version":3', b'"version":3,"version":3'),
         GOLDEN.replace(b"notes", b"n\\u006ftes"),
         b"[" * 60_000,
         b'{"a":' * 10_000,
@@ -194,7 +254,7 @@ def test_bytes_that_are_not_canonical_are_refused(data: bytes) -> None:
     "change",
     [
         changed("version", to=1),
-        changed("version", to=3),
+        changed("version", to=4),
         changed("version", to=10**19),
         changed("algorithms", "chunk", to="blake3"),
         removed("algorithms"),

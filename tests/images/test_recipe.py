@@ -49,6 +49,24 @@ def test_json_gives_the_same_recipe_without_its_folder() -> None:
     assert copy.adapter() == recipe.adapter()
 
 
+def test_a_carried_service_says_so_to_its_agent_and_in_its_manifests(tmp_path: Path) -> None:
+    text = 'name = "thing"\ncontract = "carry"\nbehind = 5\nport = 5432\n'
+    recipe = Recipe.load(write(tmp_path, text))
+    assert not recipe.logged
+    assert "streams=5432" in recipe.service_file().splitlines()
+    ports = [{"front": "tcp", "port": 5432, "local": 0}]
+    assert recipe.adapter()["carry"] == {"behind": 5, "ports": ports}
+    assert recipe.adapter()["stateful"] is False
+    two = Recipe.load(
+        write(tmp_path, text + "ports = [{ port = 22 }, { port = 80, local = 8080 }]")
+    )
+    assert "streams=22 80" in two.service_file().splitlines()
+    assert Recipe.from_json(two.to_json()).adapter() == two.adapter()
+    assert "carry" not in Recipe.find("notes").adapter()
+    with pytest.raises(SettingsError, match="contract must be one of replay, carry"):
+        Recipe.load(write(tmp_path, 'name = "thing"\ncontract = "loan"'))
+
+
 @pytest.mark.parametrize("name", ["base", "nothing", "../notes", "", "a" * 500])
 def test_what_is_no_service_is_not_found(name: str) -> None:
     with pytest.raises(RecipeNotFound, match="there are: desktop, files, notes, redis, speech"):
@@ -73,6 +91,13 @@ def test_what_is_no_service_is_not_found(name: str) -> None:
         ('name = "thing"\nneeds = ["luck"]', "needs"),
         ('name = "thing"\nextends = "../base"', "extends"),
         ('name = "thing"\nadapter-kind = "X 11"', "adapter-kind"),
+        ('name = "thing"\nports = [{ port = 80 }]', "ports"),
+        ('name = "thing"\ncontract = "carry"\nports = [{ port = 0 }]', "ports"),
+        ('name = "thing"\ncontract = "carry"\nports = [{ port = 1, front = "udp" }]', "ports"),
+        ('name = "thing"\ncontract = "carry"\nports = [{ port = 1 }, { port = 1 }]', "ports"),
+        ('name = "thing"\ncontract = "carry"\nbehind = 0', "behind"),
+        ('name = "thing"\ncontract = "carry"\nneeds = ["time"]', "contract"),
+        ('name = "thing"\ncontract = "carry"\nshares = true', "contract"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_by_its_key(tmp_path: Path, line: str, key: str) -> None:

@@ -40,7 +40,8 @@ def test_bootstrap_leaves_an_environment_alone_that_is_a_link(tmp_path: Path) ->
     environment.mkdir()
     (environment / "kept").touch()
     (other / "scripts").mkdir(parents=True)
-    for name in ("pyproject.toml", "setup.py", "scripts/bootstrap", "scripts/packages.txt"):
+    lists = ("scripts/packages.txt", "scripts/test-packages.txt")
+    for name in ("pyproject.toml", "setup.py", "scripts/bootstrap", *lists):
         shutil.copy(tree.ROOT / name, other / name)
     (other / ".venv").symlink_to(environment)
     run = subprocess.run(

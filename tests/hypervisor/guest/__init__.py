@@ -7,8 +7,8 @@ The kernel comes from the package sources that this host is configured with, and
 
 import fcntl
 import gzip
+import lzma
 import os
-import shutil
 import subprocess
 import tempfile
 from pathlib import Path
@@ -52,10 +52,17 @@ def _fetch_kernel() -> None:
         root = Path(folder, "root")
         (CACHE / "modules").mkdir(exist_ok=True)
         for name in MODULES:
-            (module,) = root.rglob(f"{name}.ko")
-            shutil.copy(module, CACHE / "modules")
+            (CACHE / "modules" / f"{name}.ko").write_bytes(_module(root, name))
         (kernel,) = (root / "boot").glob("vmlinuz-*")
         kernel.rename(CACHE / "vmlinuz")
+
+
+def _module(root: Path, name: str) -> bytes:
+    """Empty where it is part of the kernel, as some are since Debian 13; insmod refuses it then."""
+    if not (found := list(root.rglob(f"{name}.ko*"))):
+        return b""
+    content = found[0].read_bytes()
+    return lzma.decompress(content) if found[0].suffix == ".xz" else content
 
 
 def _make_initrd() -> None:

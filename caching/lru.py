@@ -7,14 +7,14 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Container
 
-from surrogate.caching.policy import Key, Queue, take
+from caching.policy import Key, Queue, take
 
 
 class Lru:
     """See the module. What was asked for is normal; nothing is high."""
 
     def __init__(self, capacity: int) -> None:
-        """capacity: chunks, about; of no meaning here."""
+        """capacity: keys, about; of no meaning here."""
         self._low: OrderedDict[Key, None] = OrderedDict()
         self._normal: OrderedDict[Key, None] = OrderedDict()
 
@@ -30,6 +30,10 @@ class Lru:
     def brought(self, key: Key) -> None:
         if key not in self._normal:
             self._low.setdefault(key)
+
+    def removed(self, key: Key) -> None:
+        self._low.pop(key, None)
+        self._normal.pop(key, None)
 
     def victims(self, count: int, pinned: Container[Key] = ()) -> list[Key]:
         found = take(self._low, count, pinned)

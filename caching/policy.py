@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which chunks of a cache are given up next: what a policy is."""
+"""What of a cache is given up next: what a policy is."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Key = Hashable
 
 
 class Queue(enum.Enum):
-    """Why a chunk is here, the last to be given up first."""
+    """Why a key is here, the last to be given up first."""
 
     HIGH = "high"
     NORMAL = "normal"
@@ -29,22 +29,26 @@ class Policy(Protocol):
     """
 
     def touched(self, key: Key) -> Queue | None:
-        """Somebody has asked for a chunk: it is here now. Where it was before; None: it was not
+        """Somebody has asked for it: it is here now. Where it was before; None: it was not
         here."""
 
     def brought(self, key: Key) -> None:
-        """A chunk is here that nobody has asked for yet. Nothing if it was here before."""
+        """It is here, and nobody has asked for it yet. Nothing if it was here before."""
+
+    def removed(self, key: Key) -> None:
+        """It is not here any more, for another reason than want of room. Nothing if it was not
+        here."""
 
     def victims(self, count: int, pinned: Container[Key] = ()) -> list[Key]:
-        """At most `count` chunks that are given up: they are not here any more. Never one that is
+        """At most `count` keys that are given up: they are not here any more. Never one that is
         pinned."""
 
     def counts(self) -> dict[Queue, int]:
-        """How many chunks are in each queue."""
+        """How many keys are in each queue."""
 
 
 MakePolicy = Callable[[int], Policy]
-"""From how many chunks there is room for, about."""
+"""From how many keys there is room for, about."""
 
 
 def take(

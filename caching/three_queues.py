@@ -1,21 +1,21 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""Three queues, as in CAFIO (Lee et al.), by how often a chunk was asked for.
+"""Three queues, as in CAFIO (Lee et al.), by how often something was asked for.
 
     high     asked for again: the last to go, and of it first what was asked for only twice, then
              three times
     normal   asked for once
     low      nobody has asked for it: what was brought ahead; goes first, in the order of arrival
 
-How often is also known of chunks that are not here any more: of the last GHOSTS times as many as
+How often is also known of keys that are not here any more: of the last GHOSTS times as many as
 the cache holds, at most MOST_GHOSTS. CAFIO forgets it, and so takes each round of a loop that is
 longer than the cache for the first.
 
-Of chunks that were asked for equally often, most of them once or twice, either end of a queue may
+Of keys that were asked for equally often, most of them once or twice, either end of a queue may
 be the right one to take from. Of a loop that is longer than the cache a part has to stay, so what
 was asked for last goes; where what is used changes, what was asked for longest ago; where it moves
 on steadily, also what was asked for often before that. That is decided by trial, as in set duelling
-(Qureshi et al., ISCA 2007): three small caches see a sample of the chunks, each goes one of the
+(Qureshi et al., ISCA 2007): three small caches see a sample of the keys, each goes one of the
 WAYS always, and what had more hits lately is done.
 """
 
@@ -25,7 +25,7 @@ from collections import OrderedDict
 from collections.abc import Container
 from typing import NamedTuple
 
-from surrogate.caching.policy import Key, Queue, take
+from caching.policy import Key, Queue, take
 
 OFTEN = 4
 """Being asked for more often than that counts no more."""
@@ -34,7 +34,7 @@ GHOSTS = 8
 MOST_GHOSTS = 1 << 19
 
 SAMPLE_PART = 8
-"""One of so many chunks takes part in the trials, or fewer: a trial's cache has MOST_TRIED."""
+"""One of so many keys takes part in the trials, or fewer: a trial's cache has MOST_TRIED."""
 
 MOST_TRIED = 4096
 
@@ -63,14 +63,14 @@ WAYS = (
 """The last one has to be clearly better: it gives up what comes again after a while."""
 
 _QUEUES = (Queue.LOW, Queue.NORMAL, *[Queue.HIGH] * (OFTEN - 1))
-"""By how often a chunk was asked for."""
+"""By how often something was asked for."""
 
 
 class ThreeQueues:
     """See the module."""
 
     def __init__(self, capacity: int) -> None:
-        """capacity: how many chunks there is room for, about."""
+        """capacity: how many keys there is room for, about."""
         self._queues = _Queues(capacity)
         self._part = max(SAMPLE_PART, capacity // MOST_TRIED)
         tried = max(1, capacity // self._part)
@@ -87,6 +87,9 @@ class ThreeQueues:
 
     def brought(self, key: Key) -> None:
         self._queues.brought(key)
+
+    def removed(self, key: Key) -> None:
+        self._queues.removed(key)
 
     def victims(self, count: int, pinned: Container[Key] = ()) -> list[Key]:
         return self._queues.victims(count, self._best.way, pinned)
@@ -127,6 +130,12 @@ class _Queues:
         if key not in self._asked:
             self._asked[key] = 0
             self._orders[0][key] = None
+
+    def removed(self, key: Key) -> None:
+        often = self._asked.pop(key, None)
+        if often is not None:
+            del self._orders[often][key]
+            self._when.pop(key, None)
 
     def victims(self, count: int, way: Way, pinned: Container[Key] = ()) -> list[Key]:
         found: list[Key] = []

@@ -26,11 +26,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from caching import MakePolicy, Queue
 from chunkstore import Store
 from overlay import Volume
 from satchel.errors import CapacityError, SatchelError, StateError
 from satchel.ids import ZERO_REF, ChunkRef
-from surrogate.caching.policy import MakePolicy, Queue
 from wire import CacheNumbers
 
 logger = logging.getLogger(__name__)
