@@ -52,6 +52,9 @@ BEHIND = 4096
 _BY_HANDLE = 1 << 6
 """Of a SETATTR: it says the handle."""
 
+_OPEN_OUT = 16
+"""Bytes of a fuse_open_out, with which the reply to a CREATE ends."""
+
 _OPENING = (Opcode.OPEN, Opcode.OPENDIR)
 
 
@@ -348,6 +351,11 @@ class CallKeeper:
         """What is in the record is not done again. So what was written is at home before: a session
         that ends with this process takes its node's copies along."""
         performer = self._performer
+        if performer and self._leading and request.opcode == Opcode.CREATE and len(reply) > 32:
+            # Who leads has it open from now on, alone: home's node is not to keep it.
+            (made,) = struct.unpack_from("<Q", reply, len(reply) - _OPEN_OUT)
+            body = struct.pack("<QIIQ", made, 0, 0, 0)
+            performer.perform(_request(Opcode.RELEASE, request, body), lambda reply: None)
         handle = _written(request)
         if performer is None or handle is None or OUT_HEADER.unpack_from(reply)[1]:
             self._add(name, reply, durable=_lasting(request))

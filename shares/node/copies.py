@@ -141,7 +141,7 @@ class Copies:
     def cut(self, file: OpenFile, size: int) -> bool:
         """Make a native file shorter without asking home; whether that could be. Not what is in a
         journal, whose records know cuts by home alone, and not much at once."""
-        native = self._machine.native(file.file) and file.extent_came
+        native = self._machine.native(file.file)
         if not native or self._journal is not None or file.log == "sync" or file.paged:
             return False
         self._windows.withdraw_whole(file)
