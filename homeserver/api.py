@@ -32,6 +32,10 @@ GET    /v1/shares                                 every share
 POST   /v1/shares                                 add one: name, path, policy, relaxation, log
 GET    /v1/shares/S                               who has what of it, and how far who is behind
 DELETE /v1/shares/S                               share it no more
+GET    /v1/share-grants                           who may use shares at surrogates
+POST   /v1/share-grants                           grant: share, service, surrogate, writable
+DELETE /v1/share-grants/S/SERVICE/SURROGATE       take it back
+GET    /v1/share-grants/SERVICE/SURROGATE         what a client lends there: share, writable, log
 """
 
 from __future__ import annotations
@@ -46,6 +50,7 @@ from flask.json.provider import DefaultJSONProvider
 
 from chunkstore import answering_places
 from homeserver.carried_api import carried_routes
+from homeserver.edge import EdgeDoors, ShareGrant
 from homeserver.home import Home
 from homeserver.records import CheckpointNotFound, NewService
 from homeserver.service import Service
@@ -74,7 +79,12 @@ CLIENT_HEADER = "X-Satchel-Client"
 NUMBER_LIMIT = (1 << 63) - 1
 
 
-def home_app(home: Home, shares: Shares | None = None, works: Works | None = None) -> flask.Flask:
+def home_app(
+    home: Home,
+    shares: Shares | None = None,
+    works: Works | None = None,
+    edges: EdgeDoors | None = None,
+) -> flask.Flask:
     """The application of `home`. Requests are answered in the server's threads. Who ends the
     server closes `works` first."""
     app = flask.Flask("satchel-home", static_folder=None)
@@ -95,6 +105,8 @@ def home_app(home: Home, shares: Shares | None = None, works: Works | None = Non
 
     if shares:
         app.register_blueprint(_shares(shares))
+    if edges:
+        app.register_blueprint(_grants(edges))
     return app
 
 
@@ -187,6 +199,31 @@ def _shares(shares: Shares) -> flask.Blueprint:
     def remove(name: str) -> Any:
         shares.remove(name)
         return {}
+
+    return routes
+
+
+def _grants(edges: EdgeDoors) -> flask.Blueprint:
+    routes = flask.Blueprint("grants", __name__, url_prefix="/v1/share-grants")
+
+    @routes.get("")
+    def every() -> Any:
+        return [asdict(grant) for grant in edges.grants()]
+
+    @routes.post("")
+    def grant() -> Any:
+        fields = _fields(share=str, service=str, surrogate=str, writable=bool)
+        edges.grant(ShareGrant(**fields))
+        return {}
+
+    @routes.delete("/<share>/<service>/<surrogate>")
+    def revoke(share: str, service: str, surrogate: str) -> Any:
+        edges.revoke(share, service, surrogate)
+        return {}
+
+    @routes.get("/<service>/<surrogate>")
+    def about(service: str, surrogate: str) -> Any:
+        return edges.about(service, surrogate)
 
     return routes
 

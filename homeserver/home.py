@@ -14,7 +14,7 @@ from typing import Any
 
 from cell import Cells
 from chunkstore import Catalog, Store, StoreFull
-from guestfiles import CallHost, ShareHost
+from guestfiles import CallHost, CallKeeper, ShareHost
 from homeserver import upkeep
 from homeserver.call_keepers import CallKeepers
 from homeserver.carry import Carried, Synced, carry, defragment, sync
@@ -129,6 +129,16 @@ class Home:
             self._calls.drop(name)
             del self._services[name]
             self._shelf.remove(name)
+
+    def keeper(self, service: str) -> CallKeeper:
+        """Has the calls of its guests done. Raises as `service`, and as CallKeepers.of."""
+        self.service(service)
+        return self._calls.of(service)
+
+    def share_of(self, service: str) -> str:
+        """The share of its guest. Raises NotFoundError where no service or no share is meant."""
+        self._shelf.get(service)
+        return HomeShares(self.settings, service).share()
 
     def service(self, name: str) -> Service:
         """The live service of that name. Raises NotFoundError, BadName, RecordDamaged, LogCorrupt,

@@ -107,6 +107,11 @@ class HomeSettings:
         return self.socket.with_name(SHARE_SOCKET)
 
     @property
+    def share_grants(self) -> Path:
+        """Which surrogates may use shares, for which services."""
+        return self.data / "share-grants.json"
+
+    @property
     def shares(self) -> Path:
         return self.data / "shares"
 

@@ -42,7 +42,7 @@ from satchel.ids import ReplicaId
 from satchel.names import host_name
 from surrogate.chunk_cache import PACK_BYTES, ChunkCache
 from surrogate.fetching import Exchange, Fetcher, Tally
-from surrogate.guests import guest_calls
+from surrogate.guests import guest_shares
 from surrogate.prefetch import Prefetcher
 from surrogate.readahead import Readahead
 from surrogate.settings import SurrogateSettings
@@ -96,16 +96,16 @@ class Wanted:
     shares: ShareHost | None
 
     @classmethod
-    def by(cls, request: CreateReplica, place: Callable[[str], Path]) -> Wanted:
-        """place: where a socket is here that the request names. Raises what a malformed manifest
-        raises."""
+    def by(cls, request: CreateReplica, place: Callable[[str], Path], nodes: Path) -> Wanted:
+        """place: where a socket is here that the request names; nodes: a folder for what nodes of
+        shares keep. Raises what a malformed manifest raises."""
         manifest, calls = Manifest.from_json(request.manifest), request.calls
         return cls(
             request,
             manifest,
             MachineSpec.from_json(manifest.machine),
             [(source.name, place(source.socket)) for source in request.sources],
-            guest_calls(place(calls.socket), request.replica) if calls else None,
+            guest_shares(request, place, nodes) if calls else None,
         )
 
 
@@ -216,7 +216,7 @@ class Host:
         this host cannot or may not run, ConflictError for an id in use, NotWanted for one that was
         to be removed already, NotForwarded, and what a malformed manifest raises.
         """
-        wanted = Wanted.by(request, self._forwarded)
+        wanted = Wanted.by(request, self._forwarded, self._nodes)
         spec = wanted.spec
         if spec.shares and (request.calls is None or not wanted.manifest.adapter["stateful"]):
             raise SharesUnserved(
@@ -287,7 +287,7 @@ class Host:
         """Begin to fetch what a replica would need, without one; of the oldest such requests all
         but STAGED_KEPT are forgotten. Raises ConflictError, NotForwarded, and what a malformed
         manifest raises."""
-        wanted = Wanted.by(request, self._forwarded)
+        wanted = Wanted.by(request, self._forwarded, self._nodes)
         sources = forwarded(wanted.places)
         with self._lock:
             if self._closing.is_set():
@@ -381,7 +381,9 @@ class Host:
         begun = []
         for path in sorted(self._replicas_dir.glob(f"*/{REQUEST}")):
             try:
-                wanted = Wanted.by(CreateReplica.from_bytes(path.read_bytes()), self._left)
+                wanted = Wanted.by(
+                    CreateReplica.from_bytes(path.read_bytes()), self._left, self._nodes
+                )
             except (SatchelError, OSError) as error:
                 logger.warning("%s: %s", path, error)
                 continue
@@ -393,6 +395,10 @@ class Host:
                 self._tenants[tenant.id] = tenant
             else:
                 tenant.stop()
+
+    @property
+    def _nodes(self) -> Path:
+        return self.settings.run / "nodes"
 
     @property
     def _replicas_dir(self) -> Path:

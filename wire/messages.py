@@ -88,12 +88,30 @@ class SourceAddress(Message):
 
 
 @dataclass(frozen=True)
+class EdgeShare(Message):
+    """What home has granted of a share to a replica's guest at a surrogate. node, calls: forwarded
+    sockets at which home meets its node of the share, and answers for the guest; log: the share's
+    log policy."""
+
+    share: str
+    writable: bool
+    log: str
+    node: SourceAddress
+    calls: SourceAddress
+
+    def __post_init__(self) -> None:
+        check_name(self.share, "share")
+        check_name(self.log, "log policy")
+
+
+@dataclass(frozen=True)
 class CreateReplica(Message):
     """The client asks a surrogate for a replica. `manifest` is the checkpoint manifest's JSON
     object, checked by the part that owns that format. changed: of a machine that was handed over,
     the blob of the blocks that the manifest's working set does not know; pages, touched: as
     HandedOver says. calls: for a machine with shares, the forwarded socket at which home answers
-    for them. standby: the machine is made ready, and runs when its last delta has come."""
+    for them. standby: the machine is made ready, and runs when its last delta has come. edge: where
+    calls are done here, by a node of the share."""
 
     replica: ReplicaId
     service: str
@@ -104,6 +122,7 @@ class CreateReplica(Message):
     touched: dict[str, tuple[int, ...]] = field(default_factory=dict)
     calls: SourceAddress | None = None
     standby: bool = False
+    edge: EdgeShare | None = None
 
     def __post_init__(self) -> None:
         check_name(self.replica, "replica id")

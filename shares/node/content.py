@@ -449,12 +449,10 @@ class Content(Opening, Settling):
         if not self._buffer.full:
             return
         self._windows.note_used()
-        surplus: defaultdict[FileId, list[int]] = defaultdict(list)
-        waits = [access for file in self._files.values() for access in file.waiting]
-        awaited = {(wait.file.file, number) for wait in waits for number in wait.blocks}
-        for file, number in self._buffer.surplus(awaited):
-            surplus[file].append(number)
-        for file, numbers in surplus.items():
+        pinned = {
+            (file, n) for file, of in self._files.items() for a in of.waiting for n in a.blocks
+        }
+        for file, numbers in self._buffer.surplus(pinned).items():
             for first, count in runs(sorted(numbers)):
                 self._evict_run(file, first, count)
             self._forget_evicted(file)
