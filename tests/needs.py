@@ -7,8 +7,8 @@
 
     pytestmark = requires("root")        # a whole file
 
-A need is the name of a program, or one of: root, netns, fuse, mappings, lmdb, caldav, libvirt, loop, tun,
-userns, kvm. What is lacking is the reason of the skip. In CI and with --nightly a skip that
+A need is the name of a program, or one of: root, netns, fuse, mappings, lmdb, caldav, libvirt, loop,
+tun, userns, kvm. What is lacking is the reason of the skip. In CI and with --nightly a skip that
 tests/expected-skips.txt does not name fails.
 """
 
@@ -79,7 +79,7 @@ _CAPABILITIES: dict[str, tuple[Callable[[], bool], str]] = {
     "mappings": (_maps_mounts, "the kernel is older than 6.6: no shared mappings on mounts"),
     "caldav": (
         lambda: _succeeds("/usr/bin/python3", "-c", "import caldav"),
-        "there is no python3-caldav",
+        "Debian's package python3-caldav is missing",
     ),
     "lmdb": (
         lambda: _succeeds("/usr/bin/python3", "-c", "import lmdb"),
