@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from homeserver.machines import Machines
+from homeserver.machines import Prepared
 from images import Manifest
 from replay import Difference, Operation, Response, adapters, examine
 from replica import Replica
@@ -59,19 +59,20 @@ class Copy:
 def diagnose(
     manifests: Sequence[Manifest],
     log_after: Callable[[OperationNumber], Sequence[Operation]],
-    machines: Machines,
+    resume: Callable[[Manifest], Prepared],
     progress: Progress = silent,
 ) -> dict[str, Any]:
     """What examining a log has shown, from the first of the checkpoints that it leads on from.
 
     manifests: the oldest first. log_after: its operations after a number, none where it begins
-    later. Raises NothingToExamine, and what resuming and executing raise.
+    later. resume: a machine that is not started. Raises NothingToExamine, and what resuming and
+    executing raise.
     """
     manifest, operations = _choose(manifests, log_after)
 
     @contextmanager
     def fresh() -> Iterator[Copy]:
-        prepared = machines.resume(manifest)
+        prepared = resume(manifest)
         try:
             prepared.start()
             yield Copy(prepared.replica)

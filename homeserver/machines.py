@@ -18,8 +18,9 @@ from typing import Any
 from chunkstore import Store, TableRoot
 from guestfiles import ShareHost
 from homeserver.records import ServiceRecord
-from hypervisor import Driver, MachineSpec
-from images import BuiltImage, Manifest, Rehearsal
+from homeserver.wishes import MachineWish
+from hypervisor import AUTO, Driver, MachineSpec, place
+from images import BuiltImage, Manifest, Recipe, Rehearsal
 from overlay import Unpacked, local_resolver
 from replay import Adapter, Operation, adapters
 from replica import (
@@ -89,12 +90,13 @@ class Machines:
         run_dir: Path,
         images: Path,
         unpacked: Unpacked,
+        wish: MachineWish,
         shares: Callable[[str], ShareHost] | None = None,
         copies: Callable[[str], ShareHost | None] | None = None,
     ) -> None:
         """Clears what a home that was killed left in `run_dir`. unpacked: of `store`, closed with
-        this. shares: who answers for those of a service's guest; copies: who does for one that must
-        not touch anything."""
+        this. wish: of every machine here. shares: who answers for those of a service's guest;
+        copies: who does for one that must not touch anything."""
         sweep(run_dir)
         self._shares, self._copies = shares, copies
         self._store = store
@@ -102,6 +104,7 @@ class Machines:
         self._driver = driver
         self._run_dir = run_dir
         self._images = images
+        self._wish = wish
         self._lock = threading.Lock()
         self._closing = False
         self._replicas: list[Replica] = []
@@ -112,27 +115,29 @@ class Machines:
 
     def first_boot(self, record: ServiceRecord, *, timeout: float = BOOT_SECONDS) -> Prepared:
         """Of the service's image as it is now; its start may take `timeout` seconds. Raises
-        ImageNotBuilt, ImageDamaged."""
+        ImageNotBuilt, ImageDamaged, MachineUnsupported."""
         image = self._image(record)
         recipe = image.recipe
         adapter = recipe.adapter()
-        spec = MachineSpec(
-            recipe.memory_mib, (SYSTEM_DISK,), shares=recipe.shares, streams=recipe.carried
-        )
+        spec = self._spec(record, recipe)
         replica = self._new(record.name, spec, adapter, self._shares)
 
         recorder = self._recorder(replica)
 
         def start() -> None:
             disk = self._store.import_file(image.disk)
-            replica.boot({SYSTEM_DISK: disk}, image.boot(), recorder, timeout=timeout)
+            replica.boot({SYSTEM_DISK: disk}, image.boot(spec), recorder, timeout=timeout)
 
         return Prepared(replica, recorder, start, adapter)
 
-    def resume(self, manifest: Manifest, *, performs: bool = False) -> Prepared:
+    def resume(
+        self, manifest: Manifest, record: ServiceRecord, *, performs: bool = False
+    ) -> Prepared:
         """From a checkpoint, for which the image is not needed any more. performs: it is home's one
-        replica of that service, and may do what its guest asks of shares."""
-        spec = MachineSpec.from_json(manifest.machine)
+        replica of that service, and may do what its guest asks of shares. Raises
+        MachineUnsupported."""
+        wish = self._wish_for(record).accelerator or AUTO
+        spec = place(self._driver, MachineSpec.from_json(manifest.machine), wish)
         shares = self._shares if performs else self._copies
         replica = self._new(manifest.service, spec, manifest.adapter, shares)
         frozen = Frozen(manifest.operation, manifest.device_state, manifest.volumes)
@@ -240,6 +245,23 @@ class Machines:
             going = [r for r in self._replicas if r.state is not ReplicaState.STOPPED]
             self._replicas = [*going, replica]
         return replica
+
+    def _spec(self, record: ServiceRecord, recipe: Recipe) -> MachineSpec:
+        """Of a machine that boots. One that is not portable is of the accelerator that it boots
+        under."""
+        wish = self._wish_for(record)
+        wanted = wish.accelerator or recipe.accelerator
+        spec = MachineSpec(
+            wish.memory_mib or recipe.memory_mib,
+            (SYSTEM_DISK,),
+            vcpus=wish.vcpus or recipe.vcpus,
+            shares=recipe.shares,
+            streams=recipe.carried,
+        )
+        return replace(place(self._driver, spec, wanted), portable=recipe.portable)
+
+    def _wish_for(self, record: ServiceRecord) -> MachineWish:
+        return record.machine.over(self._wish)
 
     def _image(self, record: ServiceRecord) -> BuiltImage:
         return BuiltImage.load(self._images / record.image)

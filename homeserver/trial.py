@@ -28,6 +28,7 @@ from chunkstore import Store
 from homeserver.doctor import EXCERPT_BYTES, Copy, excerpt
 from homeserver.machines import Machines, operation_of
 from homeserver.records import ServiceRecord
+from homeserver.wishes import MachineWish
 from hypervisor import Driver
 from images import NEEDS, BuiltImage, Rehearsal, preloaded
 from overlay import Unpacked
@@ -75,10 +76,18 @@ class Trial:
     """Of one built image. It has a store of its own and leaves nothing."""
 
     def __init__(
-        self, folder: Path, driver: Driver, *, timeout: float, progress: Progress = silent
+        self,
+        folder: Path,
+        driver: Driver,
+        wish: MachineWish,
+        *,
+        timeout: float,
+        progress: Progress = silent,
     ) -> None:
-        """folder: the image's. timeout: seconds until its service has to listen. progress: in
-        steps of a boot or a request. Raises ImageNotBuilt, ImageDamaged."""
+        """folder: the image's. wish: what the home wishes of every machine. timeout: seconds until
+        its service has to listen. progress: in steps of a boot or a request. Raises ImageNotBuilt,
+        ImageDamaged."""
+        self._wish = wish
         self.image = BuiltImage.load(folder)
         self._folder, self._driver, self._timeout = folder, driver, timeout
         self._progress, self._done = progress, 0
@@ -148,7 +157,8 @@ class Trial:
             tempfile.TemporaryDirectory(prefix="satchel-try-") as run,
         ):
             unpacked = Unpacked(scratch, UNPACKED_BYTES)
-            machines = Machines(store, self._driver, Path(run), folder.parent, unpacked)
+            images = folder.parent
+            machines = Machines(store, self._driver, Path(run), images, unpacked, self._wish)
             try:
                 prepared = machines.first_boot(record, timeout=self._timeout)
                 prepared.start()

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from images.preloading import NEEDS, preloaded
     from images.raw import DiskImageInvalid, raw_view
     from images.recipe import (
+        MEMORY_MIB,
+        VCPUS,
         Recipe,
         RecipeInvalid,
         RecipeNotFound,
@@ -57,9 +59,11 @@ else:
     __getattr__ = deferred(__name__)
 
 __all__ = [
+    "MEMORY_MIB",
     "NEEDS",
     "PHRASES",
     "SIGNATURE_NAMESPACE",
+    "VCPUS",
     "BuiltImage",
     "ContainerInvalid",
     "ContainerRefused",

@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hypervisor import Boot
+from hypervisor import Boot, MachineSpec
 from images import debian
 from images.containers import Container, fetch
 from images.debian import SOURCE_DATE_EPOCH
@@ -64,11 +64,15 @@ CMDLINE = " ".join(
         "console=ttyS0 quiet panic=-1",
         "root=/dev/vda rw rootfstype=ext4 rootflags=noatime",
         "init_on_free=1 transparent_hugepage=never sysctl.vm.compaction_proactiveness=0 nokaslr",
-        "clocksource=hpet tsc=unstable no_timer_check mitigations=off nowatchdog audit=0",
+        "no_timer_check mitigations=off nowatchdog audit=0",
         f"init={AGENT_PATH}",
     )
 )
 """The kernel's command line of every image; docs/formats/image.md says why each word is there."""
+
+TRAVELLING_CLOCK = "clocksource=hpet tsc=unstable"
+"""What a machine has on it too that may go on where the time stamp counter runs at another speed:
+one that is emulated, or that is portable."""
 
 FREE_BYTES = 2 << 30
 """What a build wants free; it uses about half."""
@@ -100,9 +104,11 @@ class BuiltImage:
     cmdline: str
     key: str
 
-    def boot(self) -> Boot:
-        """What a machine is started with."""
-        return Boot(self.kernel, self.initrd, self.cmdline)
+    def boot(self, spec: MachineSpec) -> Boot:
+        """What that machine is started with."""
+        travels = spec.portable or spec.accelerator == "tcg"
+        words = (self.cmdline, TRAVELLING_CLOCK) if travels else (self.cmdline,)
+        return Boot(self.kernel, self.initrd, " ".join(words))
 
     @classmethod
     def load(cls, folder: Path) -> BuiltImage:

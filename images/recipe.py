@@ -41,6 +41,7 @@ SHARES_PATH = "/satchel"
 """Where the shares are in a guest whose recipe asks for them."""
 
 MEMORY_MIB = (64, 16 * 1024)
+VCPUS = (1, 16)
 DISK_MIB = (1024, 256 * 1024)
 
 _PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]+")
@@ -113,6 +114,11 @@ class Recipe:
     packages:     Debian packages; what they depend on comes along, what they recommend does not
     exclude:      paths that stay out of the image, with all that is below them
     memory_mib:   MiB of RAM that the service is measured to need
+    vcpus:        processors that the guest sees
+    accelerator:  what its machine runs under at home: `kvm`, `tcg` (emulation), or `auto`, KVM
+                  where it works and else emulation
+    portable:     whether a checkpoint of it goes on under another accelerator too; a machine that
+                  does not tells the time faster under KVM
     disk_mib:     MiB of the disk as the guest sees it; on the host it is sparse
     command:      what the agent runs by /bin/sh -c and keeps alive; it listens once it is warm
     port:         the TCP port on 127.0.0.1 that takes operations
@@ -144,6 +150,9 @@ class Recipe:
     packages: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     memory_mib: int = 256
+    vcpus: int = 1
+    accelerator: Literal["auto", "kvm", "tcg"] = "auto"
+    portable: bool = True
     disk_mib: int = 1024
     command: str = ""
     port: int = 8080
@@ -329,6 +338,7 @@ def _faults(recipe: Recipe) -> Iterator[tuple[str, str]]:
     for key, value, low, high in (
         ("port", recipe.port, 1, PORT_LIMIT),
         ("memory-mib", recipe.memory_mib, *MEMORY_MIB),
+        ("vcpus", recipe.vcpus, *VCPUS),
         ("disk-mib", recipe.disk_mib, *DISK_MIB),
     ):
         if not low <= value <= high:

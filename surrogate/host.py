@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import logging
 import os
 import secrets
@@ -24,7 +25,7 @@ from typing import NoReturn
 from caching import POLICIES
 from chunkstore import Store
 from guestfiles import ShareHost, SharesUnserved
-from hypervisor import Driver, MachineSpec
+from hypervisor import Driver, MachineSpec, Offer, place
 from images import Manifest, blob_root
 from overlay import Volume
 from replica import Replica, ReplicaState, sweep
@@ -178,7 +179,20 @@ class Host:
             replicas=tuple(tenant.status() for tenant in tenants),
             site=tuple(self.site.names()),
             cache=self.cache,
+            runs=self._runs(),
+            lacking=self.offer.lacking,
         )
+
+    def says(self) -> str:
+        """One line for people: what this host runs of strangers' machines, and why not more."""
+        if self.offer.accelerators and not self._runs():
+            return f"{self.offer}; strangers' may not be emulated here: it runs none"
+        return str(self.offer)
+
+    def _runs(self) -> tuple[str, ...]:
+        """Accelerators under which strangers' machines run here."""
+        allowed = ("kvm", "tcg") if self.settings.allow_emulation else ("kvm",)
+        return tuple(name for name in self.offer.accelerators if name in allowed)
 
     def tenants(self) -> list[Tenant]:
         with self._lock:
@@ -209,13 +223,7 @@ class Host:
                 else "without numbered operations replicas would change home's files twice",
                 fix="use it at home: `satchel run` without --at",
             )
-        self._driver.check(spec)
-        if spec.accelerator != "kvm" and not self.settings.allow_emulation:
-            raise UnsupportedError(
-                f"{self.name} does not run machines without hardware virtualisation",
-                why="QEMU's emulation gives no isolation from a hostile guest",
-                fix="its operator may set allow-emulation = true",
-            )
+        wanted = dataclasses.replace(wanted, spec=self.placed(spec))
         if _free_mib(self.settings.data) < self.settings.disk_mib:
             self._cache.look()
         with self._lock:
@@ -229,6 +237,30 @@ class Host:
             folder = self._replicas_dir / secrets.token_hex(3)
             tenant = self._tenants[request.replica] = self._begin(wanted, folder)
         return tenant
+
+    def placed(self, spec: MachineSpec) -> MachineSpec:
+        """The machine under the accelerator that a stranger's runs under here. Raises
+        MachineUnsupported, and UnsupportedError where it could only be emulated and may not be."""
+        placed = place(self._driver, spec)
+        if placed.accelerator == "kvm" or self.settings.allow_emulation:
+            return placed
+        why = "QEMU's emulation gives no isolation from a hostile guest"
+        if "kvm" not in spec.accelerators:
+            what = "its machine is not portable, and was emulated"
+            fix = "have it booted anew with a portable recipe, or under KVM"
+        else:
+            what = f"this host lacks {self._driver.lacks('kvm') or 'a KVM for this machine'}"
+            fix = "use a host with KVM"
+        raise UnsupportedError(
+            f"{self.name} does not run machines without hardware virtualisation",
+            why=f"{what}; {why}",
+            fix=f"{fix}; or its operator may set allow-emulation = true",
+        )
+
+    @functools.cached_property
+    def offer(self) -> Offer:
+        """What this host can run, whoever may."""
+        return Offer.of(self._driver)
 
     def remove(self, replica: str) -> None:
         """End a replica. Its memory counts until nothing is left of it.

@@ -317,7 +317,8 @@ class CacheNumbers(Message):
 class HostStatus(Message):
     """A host that runs replicas. forwarded: the folder in which it accepts the sockets that a
     client forwards to it, empty where it accepts none. site: names of the sources that it has
-    itself, media plugged in there and peers."""
+    itself, media plugged in there and peers. runs: the accelerators under which it runs strangers'
+    machines, the fastest first; lacking: what it lacks for each that does not work there."""
 
     name: str
     version: str
@@ -327,6 +328,8 @@ class HostStatus(Message):
     forwarded: str = ""
     site: tuple[str, ...] = ()
     cache: CacheNumbers = field(default_factory=CacheNumbers)
+    runs: tuple[str, ...] = ()
+    lacking: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_name(self.name, "host name")

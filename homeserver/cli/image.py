@@ -80,7 +80,8 @@ def attempt(click_context: click.Context, name: str, seconds: float, as_json: bo
     context: Context = click_context.obj
     folder = context.settings.images / check_name(name, "image")
     with bar(f"try {name}", quiet=as_json, steps=True) as progress:
-        trial = Trial(folder, QemuDriver(), timeout=seconds, progress=progress)
+        wish = context.settings.machine
+        trial = Trial(folder, QemuDriver(), wish, timeout=seconds, progress=progress)
         verdict = trial.verdict()
     show({"name": name, **to_json(verdict)}, as_json=as_json)
     if verdict.contract != trial.image.recipe.contract:

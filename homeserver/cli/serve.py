@@ -32,6 +32,7 @@ def command(context: Context, launches: tuple[str, ...], as_json: bool) -> None:
     print(line, file=sys.stderr, flush=True)
     home = Home(settings, driver)
     try:
+        print(f"this host {home.offer}", file=sys.stderr, flush=True)
         shelf = ShareShelf(settings.shares)
         with (
             closing(Shares(shelf, settings.share_socket, settings.share_lease_seconds)) as shares,
