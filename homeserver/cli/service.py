@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from typing import Any
 
 import click
 
@@ -67,7 +68,7 @@ def add(
     show({"added": name}, as_json=as_json)
 
 
-def _changed(changes: Sequence[str]) -> dict[str, object]:
+def _changed(changes: Sequence[str]) -> dict[str, Any]:
     """What `--set` says of the machine. Raises SettingsError, WishInvalid."""
     from homeserver.wishes import ANYTHING  # the other commands get by without it
 
