@@ -29,7 +29,7 @@ from chunkstore import Store
 from homeserver.doctor import EXCERPT_BYTES, Copy, excerpt
 from homeserver.machines import Machines, operation_of
 from homeserver.records import ServiceRecord
-from homeserver.wishes import ANYTHING
+from homeserver.wishes import MachineWish
 from hypervisor import Driver
 from images import NEEDS, BuiltImage, Rehearsal, preloaded
 from overlay import Unpacked
@@ -80,14 +80,16 @@ class Trial:
         self,
         folder: Path,
         driver: Driver,
+        wish: MachineWish,
         *,
         cells: Cells | None = None,
         timeout: float,
         progress: Progress = silent,
     ) -> None:
-        """folder: the image's. cells: in which its machines run, if they do. timeout: seconds until
-        its service has to listen. progress: in steps of a boot or a request. Raises ImageNotBuilt,
-        ImageDamaged."""
+        """folder: the image's. wish: what the home wishes of every machine. cells: in which they
+        run, if they do. timeout: seconds until its service has to listen. progress: in steps of a
+        boot or a request. Raises ImageNotBuilt, ImageDamaged."""
+        self._wish = wish
         self.image = BuiltImage.load(folder)
         self._folder, self._driver, self._timeout = folder, driver, timeout
         self._cells = cells
@@ -164,7 +166,7 @@ class Trial:
                 Path(run),
                 folder.parent,
                 unpacked,
-                ANYTHING,
+                self._wish,
                 cells=self._cells,
             )
             try:

@@ -51,7 +51,7 @@ from satchel.errors import CapacityError, IntegrityError, NotFoundError, UsageEr
 from satchel.files import sync_folder, write_durably
 from satchel.progress import Progress, silent
 
-BUILDER_VERSION = 1
+BUILDER_VERSION = 2
 """Raised when the same recipe gives another image."""
 
 AGENT_PATH = "/usr/bin/satchel-agent"

@@ -50,13 +50,7 @@ def target(text: str, name: str = "") -> Recipe:
 def changed(recipe: Recipe, changes: Sequence[str]) -> Recipe:
     """The recipe with keys changed, each as KEY=VALUE. Raises UsageError, SettingsError and
     RecipeInvalid."""
-    texts: dict[str, str] = {}
-    for change in changes:
-        key, separator, value = change.partition("=")
-        if not separator:
-            raise UsageError(f"{change[:80]!r} is no change", fix="write KEY=VALUE")
-        texts[key] = value
-    return settings.changed(recipe, texts, "--set")
+    return settings.changed(recipe, changes, "--set")
 
 
 def _contained(reference: str, name: str) -> Recipe:

@@ -15,7 +15,7 @@ import difflib
 import math
 import tomllib
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -54,14 +54,18 @@ def place(path: Path, key: str) -> str:
     return _Source(path, key_lines(path.read_text(encoding="utf-8"))).place(key)
 
 
-def changed(settings: T, texts: Mapping[str, str], source: str) -> T:
-    """The same settings with other values, each written as in TOML or, a string, bare.
+def changed(settings: T, changes: Sequence[str], source: str) -> T:
+    """The same settings with other values: each change is KEY=VALUE, the value as in TOML or, where
+    a string is wanted, bare.
 
-    source: what errors name. Raises SettingsError.
+    source: what errors name. Raises SettingsError, UsageError.
     """
     hints, said = typing.get_type_hints(type(settings)), _Source(Path(source), {})
     new: dict[str, Any] = {}
-    for key, text in texts.items():
+    for change in changes:
+        key, separator, text = change.partition("=")
+        if not separator:
+            raise UsageError(f"{source}: {change[:80]!r} is no change", fix="write KEY=VALUE")
         name, value = key.replace("-", "_"), _value(text)
         if name not in hints:
             raise _unknown(said, key, list(hints))

@@ -81,9 +81,9 @@ def attempt(click_context: click.Context, name: str, seconds: float, as_json: bo
     context: Context = click_context.obj
     folder = context.settings.images / check_name(name, "image")
     with bar(f"try {name}", quiet=as_json, steps=True) as progress:
-        driver = QemuDriver()
+        driver, wish = QemuDriver(), context.settings.machine
         cells = Cells.of(context.settings, driver)
-        trial = Trial(folder, driver, cells=cells, timeout=seconds, progress=progress)
+        trial = Trial(folder, driver, wish, cells=cells, timeout=seconds, progress=progress)
         verdict = trial.verdict()
     show({"name": name, **to_json(verdict)}, as_json=as_json)
     if verdict.contract != trial.image.recipe.contract:
