@@ -124,7 +124,7 @@ class LibvirtDriver:
                 file.truncate(_PROBE.memory_bytes)
             self.start(_PROBE, Wiring(run, run / "ram"), None).stop()
         except SatchelError as error:
-            return f"{error}: {error.why}".splitlines()[0]
+            return "; ".join(str(error).splitlines())
         finally:
             shutil.rmtree(run, ignore_errors=True)
         return ""

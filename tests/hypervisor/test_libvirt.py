@@ -27,7 +27,7 @@ from hypervisor.libvirt.daemon import Daemon
 from hypervisor.libvirt.domain import Identity
 from hypervisor.qemu.stream import StreamBroken, send
 from tests.conftest import requires
-from tests.hypervisor.libvirtd import LIBVIRT, Libvirtd
+from tests.hypervisor.libvirtd import LIBVIRT, PATIENCE, Libvirtd
 from tests.hypervisor.site import SPEC, Lines, QemuSite, copy_sparse, open_files
 from tests.waiting import eventually
 
@@ -87,6 +87,22 @@ def test_a_machine_moves_between_the_drivers(
     assert int(agent("count")) == count + 1
     assert agent("read") == "something"
     agent.close()
+
+
+def test_a_first_boot_from_files_that_only_root_can_read(
+    libvirt_site: QemuSite, boot_files: Boot, short_path: Path
+) -> None:
+    files = {name: short_path / f"private-{name}" for name in ("kernel", "initrd")}
+    for name, path in files.items():
+        path.write_bytes(getattr(boot_files, name).read_bytes())
+        path.chmod(0o600)
+    machine = libvirt_site.start(Boot(files["kernel"], files["initrd"], boot_files.cmdline))
+    agent = Lines(machine)
+    agent.ask("count")
+    assert agent.answer(PATIENCE) == "1"
+    agent.close()
+    assert not [name for name in files if (short_path / name).exists()]
+    assert all(path.stat().st_uid == 0 for path in files.values())
 
 
 def test_the_process_is_confined(libvirt_site: QemuSite, short_path: Path) -> None:
