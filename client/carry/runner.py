@@ -222,6 +222,7 @@ class CarryRunner:
             "delta_failure": self._shipping.failure,
             "streams": dataclasses.asdict(counts),
             "losses": [str(loss) for loss in self._losses],
+            "lost_seconds": [round(loss.seconds, 1) for loss in self._losses],
             "moves": [dataclasses.asdict(move) for move in self._moves],
             "replicas": [row],
             "first_responses": {},
