@@ -91,7 +91,8 @@ class _Stream:
 
 @dataclass(frozen=True)
 class StreamCounts:
-    """What a relay has done so far. quiet_seconds: since bytes last went either way."""
+    """What a relay has done so far. quiet_seconds: since bytes last went either way. carried: there
+    is a carrier; attached: and the guest has greeted over it."""
 
     open: int
     opened: int
@@ -99,6 +100,7 @@ class StreamCounts:
     sent_bytes: int
     received_bytes: int
     quiet_seconds: float
+    carried: bool
     attached: bool
 
 
@@ -157,6 +159,7 @@ class StreamRelay:
             sent_bytes=self._sent,
             received_bytes=self._received,
             quiet_seconds=time.monotonic() - self._moved,
+            carried=self._carrier is not None,
             attached=self._greeted,
         )
 

@@ -161,8 +161,9 @@ class Replica:
 
     @property
     def door(self) -> Path | None:
-        """Where clients get to the guest's streams; None where there are none, or no machine."""
-        return self._door.path if self._door else None
+        """Where clients get to the guest's streams once the replica is ready; None where its guest
+        has none."""
+        return self._run_dir / "door.sock" if self.spec.streams else None
 
     def failure(self) -> str | None:
         """Why it is FAILED; None when it is not, or was stopped before it failed."""
@@ -440,8 +441,9 @@ class Replica:
         if self.spec.streams:
             self._agent.hello(seconds)
             self._agent.waken(time.time_ns(), secrets.token_bytes(32))
-            door, port = self._run_dir / "door.sock", self._machine.wiring.streams_socket
-            self._door = StreamDoor(door, port, self._agent.attach_streams)
+            assert self.door is not None
+            port = self._machine.wiring.streams_socket
+            self._door = StreamDoor(self.door, port, self._agent.attach_streams)
         self._last = self._agent.wait_ready(seconds).last
 
     def _check_shares(self) -> None:

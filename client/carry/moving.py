@@ -117,6 +117,7 @@ class Mover:
         try:
             link.http.post_json("/v1/replicas", request.to_json())
             _await_standing(endpoint, wanted)
+            place.look_for_door()
         except BaseException:
             self.put_away(place)
             raise

@@ -111,12 +111,17 @@ class _Leader:
     def go_on(self) -> None:
         self.link.http.post_json(f"{self.path}/go-on", {})
 
-    def carrier(self) -> socket.socket:
+    def look_for_door(self) -> None:
+        """Have the way to its streams, before somebody waits for that. Raises DoorClosed."""
         if self._door is None:
             there = self.link.http.get_json(f"{self.path}/streams").get("socket")
             if not isinstance(there, str):
                 raise DoorClosed(f"{self.name} does not say where its streams are")
             self._door = self.link.reach(f"{CARRIER}-{Path(there).parent.name[-12:]}", there)
+
+    def carrier(self) -> socket.socket:
+        self.look_for_door()
+        assert self._door is not None
         carrier = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             carrier.connect(bytes(self._door))

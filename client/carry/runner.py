@@ -49,6 +49,9 @@ HUNG_SECONDS = 8.0
 UNREACHED_SECONDS = 1.5
 """How long nobody may be let in at a leader's host that answers: its sshd may be starting."""
 
+ATTACH_SECONDS = 15.0
+"""How long a guest may take to greet over a new carrier, until another one is made."""
+
 AGAIN_SECONDS = 0.1
 """After an attempt to reach a leader's streams, until the next."""
 
@@ -107,7 +110,7 @@ class CarryRunner:
         self._losses: list[Loss] = []
         self._moves: list[Gone] = []
         self._unheard: float | None = None
-        self._looked = self._claimed = self._frozen = time.monotonic()
+        self._looked = self._claimed = self._frozen = self._attached_at = time.monotonic()
         self._threads: list[threading.Thread] = []
         self._paused = 0.0
         self._started = False
@@ -131,7 +134,7 @@ class CarryRunner:
         self._mover = Mover(*parts)
         self._leader: Place = AtHome(self._home)
         self._started = True
-        self.relay.attach(self._leader.carrier())
+        self._reach()
         for name, work in (("leader", self._watch), ("copies", self._make_copies)):
             thread = threading.Thread(target=work, name=f"{name} of {self.service}", daemon=True)
             thread.start()
@@ -222,6 +225,7 @@ class CarryRunner:
             "delta_failure": self._shipping.failure,
             "streams": dataclasses.asdict(counts),
             "losses": [str(loss) for loss in self._losses],
+            "lost_seconds": [round(loss.seconds, 1) for loss in self._losses],
             "moves": [dataclasses.asdict(move) for move in self._moves],
             "replicas": [row],
             "first_responses": {},
@@ -338,10 +342,15 @@ class CarryRunner:
         self._leader, self._unheard = place, None
         self._frozen = time.monotonic()
         try:
-            self.relay.attach(place.carrier())
+            self._reach()
         except SatchelError as error:
             logger.warning("%s", error)
             self._attention.set()
+
+    def _reach(self) -> None:
+        """Have the streams go to who leads."""
+        self._attached_at = time.monotonic()
+        self.relay.attach(self._leader.carrier())
 
     def _watch(self) -> None:
         while not self._closing.is_set():
@@ -373,8 +382,9 @@ class CarryRunner:
         lives = self._leader.lives()
         if lives:
             self._unheard = None
-            if not counts.attached:
-                self.relay.attach(self._leader.carrier())
+            waits = counts.carried and now - self._attached_at < ATTACH_SECONDS
+            if not counts.attached and not waits:
+                self._reach()
             return
         self._unheard = self._unheard or now
         self._judge(lives, now - self._unheard)
@@ -385,7 +395,7 @@ class CarryRunner:
             self._leader.link.connect()
             if lives is False:
                 self._home.launch()
-            self.relay.attach(self._leader.carrier())
+            self._reach()
             return
         if lives is False:
             self._fall_back("its machine cannot go on")

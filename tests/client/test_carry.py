@@ -9,6 +9,7 @@ Streams are tests/replay/test_streams.py's, real guests tests/client/test_carrie
 import dataclasses
 import json
 import shutil
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,12 +23,14 @@ from client.runner import Carried, Runner
 from images import Manifest
 from replay.frames import REPLY_BIT, Frame, FrameType
 from replica import Replica
-from satchel.errors import StateError, UsageError
+from satchel.errors import AccessError, StateError, UnsupportedError, UsageError
 from satchel.ids import CheckpointId
+from testbed.roles import client_settings
+from tests.client.commands import SATCHEL, Commands
 from tests.client.world import World, fake_image
 from tests.leftovers import SHORT_PREFIX
 from tests.scripted import ScriptedGuest
-from tests.waiting import eventually
+from tests.waiting import PATIENCE_SECONDS, eventually
 
 SERVICE = "kept"
 
@@ -230,6 +233,46 @@ def test_a_session_that_ends_brings_the_service_home(kept: Kept) -> None:
     session.close()
     assert kept.word("home") == "the last word"
     assert kept.spots["a"].replicas() == []
+
+
+def test_commands_use_it_as_any_service(kept: Kept) -> None:
+    settings = kept.world.settings
+    peers = {"home": settings.home}
+    for name, peer in settings.surrogates.items():
+        peers[f"surrogates.{name}"] = dataclasses.replace(peer, trusted=name == "b")
+    config = kept.world.folder / "client.toml"
+    where = {name: getattr(settings, name) for name in ("run", "data", "state", "allowed_signers")}
+    config.write_text(client_settings(peers, **where))
+    satchel = Commands(config)
+    words = [SATCHEL, "--config", config, "run", SERVICE, "--at", "b"]
+    with (kept.world.folder / "session.log").open("wb") as log:
+        session = subprocess.Popen(words, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+    try:
+        check_commands(kept, satchel)
+        assert session.wait(PATIENCE_SECONDS) == 0
+    finally:
+        session.kill()
+        session.wait()
+    assert "tcp://127.0.0.1:" in (kept.world.folder / "session.log").read_text()
+    assert kept.word("home") == "by commands"
+
+
+def check_commands(kept: Kept, satchel: Commands) -> None:
+    """Of a session that was told to go to b, until it has ended."""
+
+    def at_b() -> bool:
+        done = satchel.types("status", SERVICE, "--json")
+        return done.returncode == 0 and json.loads(done.stdout)["leader"] == "b"
+
+    assert eventually(at_b)
+    assert "leader" in satchel.types("status", SERVICE).stdout
+    refused = satchel.types("move", SERVICE, "--to", "a")
+    assert refused.returncode == AccessError.exit_code
+    assert "trusted = true" in refused.stderr
+    kept.says("b", "by commands")
+    assert satchel.sees("move", SERVICE, "--to", "home")["surrogate"] == "home"
+    assert satchel.types("plan", SERVICE).returncode == UnsupportedError.exit_code
+    assert satchel.sees("stop", SERVICE) == {"stopped": SERVICE}
 
 
 def test_another_kind_of_session_says_that_it_is_carried(kept: Kept) -> None:
