@@ -15,6 +15,7 @@ from satchel.errors import NotFoundError, UsageError
 
 BENCHES = {
     "cache": "bench.cache",
+    "cell": "bench.cells",
     "fetch": "bench.fetch.figures",
     "link": "bench.link",
     "move": "bench.move",

@@ -201,6 +201,16 @@ def test_a_host_without_disk_admits_nobody(short_path: Path) -> None:
         site.close()
 
 
+def test_a_volume_larger_than_the_operator_allows_is_not_admitted(site: Site) -> None:
+    request = site.request()
+    size = request.manifest["volumes"]["disk0"]["size"]
+    assert size < 64 << 30
+    request.manifest["volumes"]["disk0"]["size"] = (64 << 30) + 4096
+    with pytest.raises(NotAdmitted, match="max-volume-gib"):
+        site.host.create(request)
+    assert site.host.tenants() == []
+
+
 def test_a_full_disk_is_first_of_all_emptied_of_the_cache(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
