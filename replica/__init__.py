@@ -17,6 +17,7 @@ differs between them is who fetches a missing chunk, and that is an argument.
 - recorder: watches what a machine touches, for the profile
 """
 
+from replica.attachment import RAM
 from replica.folder import sweep
 from replica.profile import (
     IDLE,
@@ -52,6 +53,7 @@ from replica.working_set import encode as encode_working_set
 __all__ = [
     "HASTY_PRESET",
     "IDLE",
+    "RAM",
     "RESUME",
     "RUN_BLOCKS",
     "STEADY",
