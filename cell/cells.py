@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import logging
 import os
 import secrets
@@ -92,7 +93,7 @@ class Cells:
             return None
         return cls(settings.cell, root_may_do_without=settings.cell_off_as_root)
 
-    @property
+    @functools.cached_property
     def text(self) -> str:
         """For people: whether there are cells, and what limits them."""
         if self.reason:
@@ -108,12 +109,14 @@ class Cells:
         seen: Seen,
         *,
         memory: int,
+        written: int = 0,
         processors: int,
         kvm: bool,
     ) -> Room:
         """A room for a machine; the host itself where there are no cells.
 
-        memory: bytes of the guest. processors, kvm: what the machine has. Raises CellFailed.
+        memory: bytes of the guest. written: what its helpers may hold of what it writes to disks,
+        where the folder is in memory. processors, kvm: what the machine has. Raises CellFailed.
         """
         if self.reason:
             return HOST
@@ -122,7 +125,7 @@ class Cells:
             "machine": share(
                 memory + MEMORY_SPARE, processors + OVERHEAD_PROCESSORS, TASKS["machine"]
             ),
-            "helpers": share(memory + MEMORY_SPARE, HELPER_PROCESSORS, TASKS["helpers"]),
+            "helpers": share(memory + written + MEMORY_SPARE, HELPER_PROCESSORS, TASKS["helpers"]),
         }
         device = Path("/dev/kvm")
         largest = max((path.stat().st_size for path in seen.volumes), default=0)

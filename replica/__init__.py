@@ -19,6 +19,7 @@ differs between them is who fetches a missing chunk, and that is an argument.
 - recorder: watches what a machine touches, for the profile
 """
 
+from replica.attachment import RAM
 from replica.delta import Delta, DeltaInvalid
 from replica.delta import between as delta_between
 from replica.delta import decode as decode_delta
@@ -60,6 +61,7 @@ __all__ = [
     "BOOT_SECONDS",
     "HASTY_PRESET",
     "IDLE",
+    "RAM",
     "RESUME",
     "RUN_BLOCKS",
     "STEADY",

@@ -80,6 +80,9 @@ ADOPT_SECONDS = 60.0
 CALL_COUNTS = "calls"
 """In a replica's folder: guestfiles.counts."""
 
+OVERLAY_BYTES = 4 << 30
+"""What may be written to a machine's disks between two checkpoints, where they are in memory."""
+
 STOP_SECONDS = 15.0
 """How long `stop` waits for a checkpoint that writes memory back before it gives that up."""
 
@@ -103,11 +106,13 @@ class Replica:
         shares: ShareHost | None = None,
         unpacked: Unpacked | None = None,
         cells: Cells | None = None,
+        overlay_bytes: int = OVERLAY_BYTES,
     ) -> None:
         """Nothing is started. `run_dir` is made by a start and gone after `stop`; it belongs to
         this replica alone, and its path is short. shares: answers for those of the guest; a machine
         that has some does not start without. unpacked: what is kept of `store`'s settled content.
         cells: makes the room in which its processes run; without, they run on the host as they are.
+        overlay_bytes: what may be written to its disks, where its folder is in memory.
         Raises UnsupportedError for the adapter."""
         self.id = replica_id
         self.spec = spec
@@ -130,6 +135,7 @@ class Replica:
         self._agent: AgentChannel | None = None
         self._unpacked = unpacked
         self._cells = cells
+        self._overlay_bytes = overlay_bytes
         self._share_host = shares
         self._shares: GuestShares | None = None
         self._door: StreamDoor | None = None
@@ -425,6 +431,7 @@ class Replica:
         return self._cells.room(
             dataclasses.replace(seen, readable=[*seen.readable, *started]),
             memory=self.spec.memory_bytes,
+            written=self._overlay_bytes,
             processors=self.spec.vcpus,
             kvm=self.spec.accelerator == "kvm",
         )

@@ -14,6 +14,7 @@ import shutil
 import socket
 import stat
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -55,6 +56,8 @@ from wire import CacheNumbers, CreateReplica, ForesightNumbers, HostStatus, Spac
 logger = logging.getLogger(__name__)
 
 HOUSEKEEPING_SECONDS = 30.0
+WRITTEN_SECONDS = 2.0
+"""How often it is looked how much machines have written to their disks."""
 
 TAKE_OVER_SECONDS = 90.0
 
@@ -354,6 +357,7 @@ class Host:
             stateful=manifest.adapter["stateful"],
             shares=wanted.shares,
             cells=self.cells,
+            overlay_bytes=self.settings.overlay_mib << 20,
         )
         sources = forwarded(wanted.places)
         fetcher = Fetcher(self.store, sources, self.settings.readahead_blocks, self._exchange)
@@ -455,12 +459,24 @@ class Host:
         return self.settings.forwarded / Path(path).name
 
     def _keep_house(self) -> None:
-        while not self._closing.wait(HOUSEKEEPING_SECONDS):
+        swept = time.monotonic()
+        while not self._closing.wait(WRITTEN_SECONDS):
             try:
-                self._end_idle()
-                self._clear_forwarded()
+                self._end_overfull()
+                if time.monotonic() - swept > HOUSEKEEPING_SECONDS:
+                    swept = time.monotonic()
+                    self._end_idle()
+                    self._clear_forwarded()
             except (SatchelError, OSError) as error:
                 logger.warning("housekeeping: %s", error)
+
+    def _end_overfull(self) -> None:
+        limit = self.settings.overlay_mib << 20
+        for tenant in self.tenants():
+            if tenant.written > limit:
+                logger.warning("replica %s: its disks are written full, ended", tenant.id)
+                with contextlib.suppress(NotFoundError):
+                    self.remove(tenant.id)
 
     def _end_idle(self) -> None:
         for tenant in self.tenants():

@@ -34,6 +34,8 @@ class SurrogateSettings:
                        they run with this program's rights
     cell_off_as_root:  run as root without cells, too. Whoever breaks out of a guest is root then
     max_volume_gib:    a stranger's machine has no disk larger than that
+    overlay_mib:       what a machine may have written to its disks here; one that has more is
+                       ended, and no other
     driver:            what makes the machines: `qemu`, `libvirt`, or `auto`, which takes libvirt
                        where its daemon answers and has just started a small machine, and says which
     threads:           requests answered at once
@@ -61,6 +63,7 @@ class SurrogateSettings:
     cell: Literal["auto", "off"] = "auto"
     cell_off_as_root: bool = False
     max_volume_gib: int = 64
+    overlay_mib: int = 4096
     driver: Literal["auto", "qemu", "libvirt"] = "auto"
     threads: int = 16
     operation_seconds: float = 300.0
@@ -79,6 +82,7 @@ class SurrogateSettings:
                 "readahead_blocks",
                 "idle_minutes",
                 "max_volume_gib",
+                "overlay_mib",
             ),
             not_negative=("memory_mib", "disk_mib", "cache_mib"),
         )

@@ -21,7 +21,7 @@ from tests.waiting import eventually
 
 pytestmark = [requires("bwrap", "userns")]
 
-KILLS = 8
+KILLS = 5
 
 
 def nothing_left(run: Path) -> bool:
