@@ -244,7 +244,7 @@ def test_commands_use_it_as_any_service(kept: Kept) -> None:
     where = {name: getattr(settings, name) for name in ("run", "data", "state", "allowed_signers")}
     config.write_text(client_settings(peers, **where))
     satchel = Commands(config)
-    words = [SATCHEL, "--config", config, "run", SERVICE, "--at", "b"]
+    words = [str(SATCHEL), "--config", str(config), "run", SERVICE, "--at", "b"]
     with (kept.world.folder / "session.log").open("wb") as log:
         session = subprocess.Popen(words, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
     try:
