@@ -20,6 +20,7 @@ OPERATIONS = 3
 """In each generation."""
 
 
+@pytest.mark.nightly
 @requires(*MACHINE, *LIBVIRT)
 @pytest.mark.machine
 def test_generations_under_both_drivers_are_as_one(
