@@ -21,8 +21,8 @@ from typing import Any
 from bench.cafio import Cafio
 from bench.harness import Figure, figure
 from bench.recording import HELD_OUT, TRAINING, Recording, recordings
+from caching import Policy, ThreeQueues
 from satchel.errors import UnsupportedError
-from surrogate import Policy, ThreeQueues
 
 PART = 4
 """A cache holds one of so many of the chunks that are asked for."""

@@ -8,7 +8,7 @@ import itertools
 from collections import OrderedDict
 from collections.abc import Container
 
-from surrogate import Key, Queue, take
+from caching import Key, Queue, take
 
 HIGH_PART = 1 / 3
 SAMPLE = 64
@@ -47,6 +47,12 @@ class Cafio:
         if key not in self._came:
             self._came[key], self._hits[key] = self._now, 0
             self._queues[Queue.LOW][key] = None
+
+    def removed(self, key: Key) -> None:
+        if self._came.pop(key, None) is not None:
+            del self._hits[key]
+            for queue in self._queues.values():
+                queue.pop(key, None)
 
     def victims(self, count: int, pinned: Container[Key] = ()) -> list[Key]:
         found: list[Key] = []

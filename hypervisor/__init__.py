@@ -7,7 +7,8 @@
 - boot: a first start, from a kernel
 - device state: all of a paused machine but its RAM and disks; some hundred kilobytes
 - wiring: the RAM file and the disks' NBD addresses that a machine is attached to on this host
-- driver: what makes machines: `qemu`, and its twin in memory, `fake`
+- driver: what makes machines: `qemu`, `libvirt`, and their twin in memory, `fake`
+- placement: under which accelerator a machine runs on a host; offer: what a host can run
 - RAM mount: a RAM volume, served over NBD, as the file that a machine maps
 
 A checkpoint of a machine is: pause, save, RamMount.sync, keep what the volumes hold now, resume.
@@ -18,8 +19,12 @@ from typing import TYPE_CHECKING
 from satchel.deferred import deferred
 
 if TYPE_CHECKING:
+    from hypervisor.choice import choose_driver
     from hypervisor.fake import FakeDriver, FakeGuest, FakeMachine
+    from hypervisor.libvirt import LibvirtDriver
     from hypervisor.machine import (
+        CONFINED_FILES,
+        LAUNCHER,
         Boot,
         DeviceStateRefused,
         Driver,
@@ -33,19 +38,26 @@ if TYPE_CHECKING:
         SpecInvalid,
         Wiring,
     )
+    from hypervisor.placement import AUTO, WISHES, Offer, place
     from hypervisor.qemu import QemuDriver
-    from hypervisor.ram import FIRST_BOOT_READ_AHEAD_KIB, RamMount, RamMountFailed
+    from hypervisor.ram import FIRST_BOOT_READ_AHEAD_KIB, READY, RamMount, RamMountFailed
 else:
     __getattr__ = deferred(__name__)
 
 __all__ = [
+    "AUTO",
+    "CONFINED_FILES",
     "FIRST_BOOT_READ_AHEAD_KIB",
+    "LAUNCHER",
+    "READY",
+    "WISHES",
     "Boot",
     "DeviceStateRefused",
     "Driver",
     "FakeDriver",
     "FakeGuest",
     "FakeMachine",
+    "LibvirtDriver",
     "Machine",
     "MachineFailed",
     "MachineSpec",
@@ -53,9 +65,12 @@ __all__ = [
     "MachineStateError",
     "MachineStuck",
     "MachineUnsupported",
+    "Offer",
     "QemuDriver",
     "RamMount",
     "RamMountFailed",
     "SpecInvalid",
     "Wiring",
+    "choose_driver",
+    "place",
 ]

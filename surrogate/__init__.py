@@ -6,7 +6,7 @@ A surrogate holds no key to a home or a client. What it fetches of theirs comes 
 sockets that the client forwarded to it, and what it may ask there is limited to chunks whose
 SHA-256 it knows.
 
-- caching: which chunks are kept where not all can be
+- chunk_cache: which chunks a host keeps
 - fetching: from which source each chunk comes, and what is done about one that lies or dies
 - sources: the kinds of sources
 - prefetch: a checkpoint's working set, fetched ahead of the machine
@@ -25,13 +25,6 @@ from satchel.deferred import deferred
 
 if TYPE_CHECKING:
     from surrogate.api import surrogate_app
-    from surrogate.caching import (
-        Key,
-        Policy,
-        Queue,
-        ThreeQueues,
-        take,
-    )
     from surrogate.fetching import Coverage, Fetcher, Prior, Source
     from surrogate.host import Host
     from surrogate.prefetch import Coming, Prefetcher
@@ -46,19 +39,14 @@ __all__ = [
     "Coverage",
     "Fetcher",
     "Host",
-    "Key",
     "MediaSource",
-    "Policy",
     "Prefetcher",
     "Prior",
-    "Queue",
     "Readahead",
     "SocketSource",
     "Source",
     "StoreSource",
     "SurrogateSettings",
-    "ThreeQueues",
     "forwarded",
     "surrogate_app",
-    "take",
 ]

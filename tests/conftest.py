@@ -3,11 +3,13 @@
 """What all tests share.
 
 - `requires(...)`: what a test needs of the machine, a mark (tests/needs.py)
+- `libvirtd`: a real libvirt of the run's own (tests/hypervisor/libvirtd.py)
 - `notes_checkpoint`: a real machine, booted once in a run (tests/machines.py)
 - `short_path`: a folder with a path short enough for sockets in it
 - long tests are marked `nightly` and run with --nightly only
 - an unexpected skip fails in CI and with --nightly (tests/skips.py)
 - what the run leaves behind fails it (tests/leftovers.py)
+- Hypothesis does not mind that the machine is slow
 - a test that hangs where no signal reaches it is ended (tests/watchdog.py)
 """
 
@@ -17,7 +19,9 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
+from tests.hypervisor.libvirtd import libvirtd
 from tests.leftovers import SHORT_PREFIX, _nothing_left_over
 from tests.machines import notes_checkpoint
 from tests.needs import requires
@@ -28,10 +32,14 @@ __all__ = [
     "_nothing_left_over",
     "_watchdog",
     "_watched",
+    "libvirtd",
     "notes_checkpoint",
     "requires",
     "short_path",
 ]
+
+settings.register_profile("slow", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("slow")
 
 
 @pytest.fixture

@@ -25,14 +25,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hypervisor.machine import Boot, MachineSpec, Wiring
+from hypervisor.machine import LOCK_FILE, PID_FILE, Boot, MachineSpec, Wiring
 from satchel.errors import UsageError
 
 BINARY = "qemu-system-x86_64"
 AGENT_PORT = "org.satchel.agent"
 SHARES_PORT = "org.satchel.shares"
 STREAMS_PORT = "org.satchel.streams"
-PID_FILE = "qemu.pid"
 SANDBOX = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"
 TRANSLATION_CACHE_MIB = 256
 """Host memory that TCG may fill with translated code; QEMU's own default is 1 GiB."""
@@ -42,7 +41,8 @@ PORTABLE_CPU = ("vme=off", "x2apic=off", "kvm=off", "tcg-cpuid=off")
 KVM adds by itself; and what either accelerator tells a guest about itself, so that no guest uses a
 clock or another help that the other accelerator does not have."""
 
-_FIRST_DISK_SLOT = 3
+SERIAL_SLOT = 2
+FIRST_DISK_SLOT = 3
 _PORTS = {"agent": AGENT_PORT, "shares": SHARES_PORT, "streams": STREAMS_PORT}
 
 
@@ -79,7 +79,7 @@ def command(
 
 
 def _process(wiring: Wiring) -> list[str]:
-    pid_file = str(wiring.run_dir / PID_FILE)
+    pid_file = str(wiring.run_dir / (LOCK_FILE if wiring.room.confined else PID_FILE))
     return [BINARY, "-nodefaults", "-no-user-config", "-sandbox", SANDBOX, "-pidfile", pid_file]
 
 
@@ -126,7 +126,9 @@ def _console(wiring: Wiring) -> list[str]:
 
 
 def _ports(sockets: Mapping[str, int]) -> list[str]:
-    controller = _virtio("virtio-serial-pci", "serial", 2) | {"max_ports": 1 + len(sockets)}
+    controller = _virtio("virtio-serial-pci", "serial", SERIAL_SLOT) | {
+        "max_ports": 1 + len(sockets)
+    }
     arguments = ["-device", _json(controller)]
     for number, (name, fd) in enumerate(sockets.items(), start=1):
         port = {"driver": "virtserialport", "id": f"{name}-port", "bus": "serial.0", "nr": number}
@@ -145,7 +147,7 @@ def _disk(spec: MachineSpec, wiring: Wiring, index: int) -> list[str]:
         "export": export,
         "discard": "unmap",
     }
-    device = _virtio("virtio-blk-pci", f"disk{index}", _FIRST_DISK_SLOT + index)
+    device = _virtio("virtio-blk-pci", f"disk{index}", FIRST_DISK_SLOT + index)
     stop = {"werror": "stop", "rerror": "stop"}
     device |= {"drive": f"node{index}", "serial": spec.disks[index][:20], **stop}
     return ["-blockdev", _json(node), "-device", _json(device)]

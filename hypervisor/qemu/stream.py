@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import struct
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,6 +19,8 @@ DEVICE_STATE_LIMIT = 64 << 20
 """Bytes of a device state at most; QEMU's ROMs and devices make about 300 KB."""
 
 _SLICE_SECONDS = 0.2
+_PEER = struct.Struct("3i")
+"""struct ucred of unix(7): process, user, group."""
 
 T = TypeVar("T")
 
@@ -57,12 +60,31 @@ def receive(server: socket.socket, seconds: float, alive: Callable[[], bool]) ->
     return bytes(pieces)
 
 
-def send(path: Path, data: bytes, seconds: float) -> None:
-    """Connect, send everything and close. Raises StreamBroken."""
+def send(path: Path, data: bytes, seconds: float, peer: int) -> None:
+    """Connect, send everything and close. Raises StreamBroken.
+
+    peer: the process that must listen there. Where another user may make files, the path may lead
+    anywhere, and what is sent may be a stranger's.
+    """
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.settimeout(seconds)
+        connection.connect(bytes(path))
+        found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
+    except OSError as error:
+        connection.close()
+        raise StreamBroken(str(error)) from error
+    if _PEER.unpack(found)[0] != peer:
+        connection.close()
+        raise StreamBroken(f"somebody else listens at {path}")
+    send_all(connection, data, seconds)
+
+
+def send_all(connection: socket.socket, data: bytes, seconds: float) -> None:
+    """Send everything and close. Raises StreamBroken."""
+    try:
+        with connection:
             connection.settimeout(seconds)
-            connection.connect(bytes(path))
             connection.sendall(data)
     except OSError as error:
         raise StreamBroken(str(error)) from error

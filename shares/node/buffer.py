@@ -2,19 +2,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where a node keeps the content of blocks: one sparse file for each file of the share.
 
-What can be had from home again is bounded, and the least recently used of it goes first. What the
-node alone has (blocks that it owns and has written, native files that are open) is kept, whatever
-it takes.
+What can be had from home again is bounded. What of it goes first is decided as for the chunks of a
+surrogate, by three queues (CAFIO; `caching.three_queues`): what nobody has read yet, then what was
+read once, and last what is read again and again. What the node alone has (blocks that it owns and
+has written, native files that are open) is kept, whatever it takes.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
-from collections import OrderedDict
-from collections.abc import Iterator
+from collections import OrderedDict, defaultdict
+from collections.abc import Container, Iterable
 from pathlib import Path
 
+from caching import Key, MakePolicy, ThreeQueues
 from shares.node.extent import BLOCK
 from shares.protocol import FileId
 
@@ -30,14 +32,20 @@ class Buffer:
     folder: is made, and emptied of what an earlier buffer left; nobody else uses it
     limit:  bytes of what home has as well; by default the machine's memory / 32. As an attribute
             it is in blocks
+    make:   what decides which of them go
     """
 
-    def __init__(self, folder: Path, limit: int | None = None) -> None:
+    def __init__(
+        self, folder: Path, limit: int | None = None, make: MakePolicy = ThreeQueues
+    ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
         self.limit = (limit if limit is not None else memory() // MEMORY_SHARE) // BLOCK
         self._files: OrderedDict[FileId, int] = OrderedDict()
-        self._recent: OrderedDict[tuple[FileId, int], None] = OrderedDict()
+        self._policy = make(max(1, self.limit))
+        self._here: defaultdict[FileId, set[int]] = defaultdict(set)
+        self._count = 0
+        self._latest: tuple[FileId, range] | None = None
         self._libc = ctypes.CDLL(None, use_errno=True)
         for old in folder.iterdir():
             old.unlink()
@@ -81,17 +89,14 @@ class Buffer:
         descriptor = self.descriptor(file)
         if count is None:
             os.ftruncate(descriptor, min(first * BLOCK, os.fstat(descriptor).st_size))
-            gone = [key for key in self._recent if key[0] == file and key[1] >= first]
-            for key in gone:
-                del self._recent[key]
+            self._leave(file, [number for number in self._here[file] if number >= first])
             return
         place = ctypes.c_int64(first * BLOCK), ctypes.c_int64(count * BLOCK)
         if self._libc.fallocate(descriptor, KEEP_SIZE | PUNCH_HOLE, *place):
             # Not every file system has holes; zeros are as true, and take room.
             for block in range(first, first + count):
                 self.write(file, block * BLOCK, bytes(BLOCK))
-        for block in range(first, first + count):
-            self._recent.pop((file, block), None)
+        self._leave(file, range(first, first + count))
 
     def shrink(self, file: FileId, size: int, most: int) -> bool:
         """Have zeros from `size` on, but give back `most` bytes at once; whether there is more."""
@@ -106,38 +111,68 @@ class Buffer:
         if file in self._files:
             os.close(self._files.pop(file))
         (self._folder / f"{file:016x}").unlink(missing_ok=True)
-        for key in [key for key in self._recent if key[0] == file]:
-            del self._recent[key]
+        self._leave(file, list(self._here[file]))
+
+    def brought(self, file: FileId, blocks: range) -> None:
+        """These have content that home has as well, and no program has read it yet."""
+        for number in blocks:
+            self._policy.brought((file, number))
+            self._enter(file, number)
 
     def used(self, file: FileId, blocks: range) -> None:
-        """These have content that home has as well, and were used just now."""
-        for block in blocks:
-            key = (file, block)
-            self._recent[key] = None
-            self._recent.move_to_end(key)
+        """These have content that home has as well, and were used just now. A program that goes
+        through the same blocks in several calls, one right after the other, uses them once."""
+        if self._latest == (file, blocks):
+            return
+        self._latest = file, blocks
+        for number in blocks:
+            self._policy.touched((file, number))
+            self._enter(file, number)
 
     def keep(self, file: FileId, blocks: range) -> None:
         """These are the node's alone from now on, and stay."""
-        for block in blocks:
-            self._recent.pop((file, block), None)
+        self._leave(file, blocks)
 
-    def surplus(self) -> Iterator[tuple[FileId, int]]:
-        """What has to go, the least recently used first; in batches, so that a full buffer is not
-        at its limit with each block. Who takes one drops it."""
-        if len(self._recent) > self.limit:
-            excess = len(self._recent) - self.limit + min(BATCH, self.limit // 8)
-            for key, _ in zip(list(self._recent), range(excess), strict=False):
-                yield key
+    def surplus(self, pinned: Container[Key] = ()) -> dict[FileId, list[int]]:
+        """What has to go, by file, as the policy says; in batches, so that a full buffer is not at
+        its limit with each block. Whoever takes them drops them, or says that one is `brought` all
+        the same. pinned: what does not go."""
+        if not self.full:
+            return {}
+        excess = self._count - self.limit + min(BATCH, self.limit // 8)
+        found: list[tuple[FileId, int]] = self._policy.victims(excess, pinned)  # type: ignore[assignment]
+        surplus: defaultdict[FileId, list[int]] = defaultdict(list)
+        for file, number in found:
+            self._here[file].discard(number)
+            surplus[file].append(number)
+        self._count -= len(found)
+        return surplus
 
     @property
     def full(self) -> bool:
         """Whether there is a surplus."""
-        return len(self._recent) > self.limit
+        return self._count > self.limit
 
     @property
     def blocks(self) -> int:
         """How many are here that home has as well."""
-        return len(self._recent)
+        return self._count
+
+    def _enter(self, file: FileId, number: int) -> None:
+        if number not in self._here[file]:
+            self._here[file].add(number)
+            self._count += 1
+
+    def _leave(self, file: FileId, numbers: Iterable[int]) -> None:
+        """They are not what home has as well, any more."""
+        here = self._here[file]
+        for number in here.intersection(numbers):
+            self._policy.removed((file, number))
+            here.discard(number)
+            self._count -= 1
+        if not here:
+            del self._here[file]
+        self._latest = None
 
 
 def memory() -> int:

@@ -369,7 +369,7 @@ class Content(Opening, Settling):
                 file.extent = Extent.unpack(data)
             else:
                 self._buffer.write(message.file, number * BLOCK, data)
-                self._buffer.used(message.file, range(number, number + 1))
+                self._buffer.brought(message.file, range(number, number + 1))
 
     def _came(self, hub: Hub, request: Fetch | Own, reply: Message, sent: float) -> None:
         with self._changed:
@@ -446,12 +446,13 @@ class Content(Opening, Settling):
         self._changed.notify_all()
 
     def _evict(self) -> None:
-        if self._buffer.full:
-            self._windows.note_used()
-        surplus: defaultdict[FileId, list[int]] = defaultdict(list)
-        for file, number in self._buffer.surplus():
-            surplus[file].append(number)
-        for file, numbers in surplus.items():
+        if not self._buffer.full:
+            return
+        self._windows.note_used()
+        pinned = {
+            (file, n) for file, of in self._files.items() for a in of.waiting for n in a.blocks
+        }
+        for file, numbers in self._buffer.surplus(pinned).items():
             for first, count in runs(sorted(numbers)):
                 self._evict_run(file, first, count)
             self._forget_evicted(file)
@@ -464,6 +465,7 @@ class Content(Opening, Settling):
             self.pages.forget(known, range(max(0, first), first + count))
         for message in self._machine.release(file, first, count):
             self._sender.send(message)
+        self._buffer.brought(file, range(first, first + count))
         unneeded = [n for n in range(first, first + count) if not self._machine.needed(file, n)]
         for start, length in runs(unneeded):
             self._buffer.drop(file, start, length)
@@ -585,15 +587,13 @@ class Content(Opening, Settling):
         with self._changed:
             for window in self._windows.files():
                 self._copies.absorb(window)
-            files = [
-                file_status(self._machine, file, clock.now(), self._sender.since(file))
-                | {"open": file in self._files, "policy": self._opened_with.get(file, "")}
-                for file in self._machine.files()
-            ]
-            sender = self._sender
             return {
                 "connected": self._hub.connected,
-                "traffic": traffic_status(sender.traffic, sender.bytes),
-                "files": files,
+                "traffic": traffic_status(self._sender.traffic, self._sender.bytes),
+                "files": [
+                    file_status(self._machine, file, clock.now(), self._sender.since(file))
+                    | {"open": file in self._files, "policy": self._opened_with.get(file, "")}
+                    for file in self._machine.files()
+                ],
                 "buffered_blocks": self._buffer.blocks,
             }

@@ -264,7 +264,8 @@ class Node(Creating):
         if owned != Changes() and not same:
             self._changed_at_home(file, opened, owned)
         size, now = changes.size, time.time_ns()
-        if size is not None and size < self.content.extent(opened).size:
+        shorter = size is not None and size < self.content.extent(opened).size
+        if size is not None and shorter and not self.content.cut_here(opened, size):
             found = self.hub.change(file, Changes(size=size))
             self.content.cut(opened, Extent.of(found))
         accessed = now if changes.accessed == -1 else changes.accessed

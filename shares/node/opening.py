@@ -137,6 +137,11 @@ class Opening(ABC):
                 self._journal.opened(file, Extent.of(opened.attributes))
             return known
 
+    def cut_here(self, file: OpenFile, size: int) -> bool:
+        """Make a native file shorter without asking home; whether that could be."""
+        with self._changed:
+            return self._copies.cut(file, size)
+
     def make(self, file: FileId, attributes: Attributes) -> OpenFile:
         """This node has made the file, and no other one knows of it: it is native. `made` or
         `refuse` follows when home has answered; it is not closed before."""

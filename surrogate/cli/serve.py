@@ -7,11 +7,12 @@ from __future__ import annotations
 import contextlib
 import queue
 import signal
+import sys
 
 import click
 
 from console import json_option, serve_until_signal, show
-from hypervisor import QemuDriver
+from hypervisor import choose_driver
 from surrogate.api import MAX_BODY, surrogate_app
 from surrogate.host import Host
 from surrogate.settings import SurrogateSettings
@@ -31,8 +32,11 @@ def command(settings: SurrogateSettings, as_json: bool) -> None:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     leave: queue.SimpleQueue[None] = queue.SimpleQueue()
     signal.signal(signal.SIGHUP, lambda *_: leave.put(None))
-    host = Host(settings, QemuDriver())
+    driver, line = choose_driver(settings.driver, settings.run)
+    print(line, file=sys.stderr, flush=True)
+    host = Host(settings, driver)
     try:
+        print(f"this host {host.says()}", file=sys.stderr, flush=True)
         with contextlib.ExitStack() as stack:
             app = surrogate_app(host)
             threads, place = settings.threads, settings.socket
@@ -43,6 +47,8 @@ def command(settings: SurrogateSettings, as_json: bool) -> None:
                 stack.enter_context(serve(peers, place, threads=threads, max_body=PEER_MAX_BODY))
             if as_json:
                 show({"name": host.name, "socket": str(settings.socket)}, as_json=True)
+            elif host.cells:
+                click.echo(f"cells: {host.cells.text}")
             serve_until_signal(f"surrogate {host.name} answers at {settings.socket}", leave)
             host.leave()
     finally:

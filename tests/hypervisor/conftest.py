@@ -11,6 +11,7 @@ import pytest
 
 from hypervisor import Boot
 from tests.hypervisor.guest import make_guest
+from tests.hypervisor.libvirtd import Libvirtd
 from tests.hypervisor.site import FakeSite, Lines, QemuSite, Site
 from tests.leftovers import SHORT_PREFIX
 from tests.needs import lacking
@@ -54,11 +55,22 @@ def qemu_site(checkpoint: Path, short_path: Path) -> Iterator[QemuSite]:
     site.close()
 
 
-@pytest.fixture(params=["fake", pytest.param("qemu", marks=pytest.mark.machine)])
+@pytest.fixture
+def libvirt_site(checkpoint: Path, libvirtd: Libvirtd, short_path: Path) -> Iterator[QemuSite]:
+    """Its machines are domains; the checkpoint is that of a machine of the driver `qemu`."""
+    site = QemuSite(short_path, checkpoint, libvirtd.driver(short_path))
+    yield site
+    site.close()
+
+
+MACHINES = {"qemu": [pytest.mark.machine], "libvirt": [pytest.mark.machine, pytest.mark.nightly]}
+
+
+@pytest.fixture(params=["fake", *(pytest.param(n, marks=m) for n, m in MACHINES.items())])
 def site(request: pytest.FixtureRequest, short_path: Path) -> Iterator[Site]:
     """What every driver's machines must do, each test asks of all of them."""
-    if request.param == "qemu":
-        yield request.getfixturevalue("qemu_site")
+    if request.param in MACHINES:
+        yield request.getfixturevalue(f"{request.param}_site")
         return
     fake = FakeSite(short_path)
     yield fake

@@ -6,8 +6,9 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
+from cell import Cells
 from chunkstore import Store
-from hypervisor import QemuDriver
+from hypervisor import Driver, QemuDriver
 from overlay import Resolver, local_resolver
 from replica import Frozen, Replica
 from satchel.ids import ReplicaId
@@ -21,16 +22,19 @@ def resumed(
     run_dir: Path,
     frozen: Frozen | None = None,
     resolver: Resolver | None = None,
+    driver: Driver | None = None,
 ) -> Iterator[Replica]:
-    """A replica that goes on from `frozen`, by default from the shared checkpoint."""
+    """A replica that goes on from `frozen`, by default from the shared checkpoint
+    and under the driver `qemu`."""
     replica = Replica(
         ReplicaId(f"notes-{run_dir.name}"),
         notes.spec,
         store,
-        QemuDriver(),
+        driver or QemuDriver(),
         run_dir,
         adapter=notes.manifest.adapter["kind"],
         stateful=True,
+        cells=Cells(),
     )
     try:
         replica.resume(frozen or notes.frozen, resolver or local_resolver(store), store.read)

@@ -16,7 +16,7 @@ from tests.chunkstore.content import noise
 from tests.chunkstore.mounts import tmpfs
 from tests.needs import requires
 from tests.surrogate.sources import StoreSource, flipped
-from tests.surrogate.test_caching import fill
+from tests.surrogate.test_chunk_cache import fill
 
 pytestmark = requires("root", "mount")
 

@@ -1,0 +1,49 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Which driver makes the machines of this host."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+from hypervisor.libvirt import LibvirtDriver
+from hypervisor.machine import Driver, MachineUnsupported
+from hypervisor.qemu import QemuDriver
+
+PROBE_SECONDS = 60.0
+"""How long libvirt may take for a small machine, before `auto` does without it."""
+
+
+def choose_driver(
+    setting: str, run: Path, libvirt: LibvirtDriver | None = None
+) -> tuple[Driver, str]:
+    """The driver, and one line that says which and why.
+
+    setting: "qemu", "libvirt", or "auto": libvirt, where its daemon answers and has started and
+    ended a small machine just now. run: the folder below which machines have theirs. libvirt: the
+    driver to try, by default that of this host's daemon.
+    Raises MachineUnsupported where "libvirt" is wanted and cannot be had.
+    """
+    if setting == "qemu":
+        return QemuDriver(), "machines are processes of QEMU, as the settings say"
+    domains = libvirt or LibvirtDriver(run)
+    reason = ", ".join(domains.lacking()) or _probe(domains)
+    if not reason:
+        return domains, "machines are domains of libvirt: see `virsh list`"
+    if setting == "libvirt":
+        raise MachineUnsupported([f"what machines under libvirt need: {reason}"])
+    return QemuDriver(), f"machines are processes of QEMU; for libvirt there lacks {reason}"
+
+
+def _probe(domains: LibvirtDriver) -> str:
+    """Within PROBE_SECONDS; a call that hangs in libvirt is left to itself."""
+    found = [f"a libvirt that starts a machine within {PROBE_SECONDS:g} s"]
+
+    def probe() -> None:
+        found[0] = domains.probe()
+
+    thread = threading.Thread(target=probe, name="libvirt probe", daemon=True)
+    thread.start()
+    thread.join(PROBE_SECONDS)
+    return found[0]

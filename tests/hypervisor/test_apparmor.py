@@ -1,0 +1,57 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""AppArmor around domains of ours, with the rules of docs/libvirt.md.
+
+Under Debian's kernel, because few machines that tests run on have AppArmor."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from testbed import debian_kernel
+from tests.hypervisor.libvirtd import LIBVIRT
+from tests.hypervisor.site import SPEC
+from tests.needs import requires
+
+pytestmark = [
+    pytest.mark.nightly,
+    pytest.mark.timeout(1800),
+    requires(*LIBVIRT, "aa-exec", "apparmor_parser", "mmdebstrap", "nbdkit", "nbdfuse"),
+]
+
+AS_ROOT_OF_ITS_NAMESPACE = """
+cd /new && /bin/busybox mount --move . / &&
+exec /bin/busybox chroot . /bin/sh -c 'cd "$0" && exec "$@"' "$0" "$@"
+"""
+"""AppArmor names files from the root of the mount namespace, and the testbed only changes roots."""
+
+
+def test_a_domain_is_confined_by_its_label(checkpoint: Path, tmp_path: Path) -> None:
+    checkpoint.chmod(0o755)
+    program = [sys.executable, "-m", "tests.hypervisor.under_apparmor", str(checkpoint)]
+    enter = ["nsenter", "--mount=/proc/self/ns/mnt", "/bin/busybox", "sh", "-c"]
+    argv = [*enter, AS_ROOT_OF_ITS_NAMESPACE, str(Path.cwd())]
+    with (tmp_path / "said").open("wb") as said:
+        status = debian_kernel.run(
+            [*argv, "env", f"PYTHONPATH={Path.cwd()}", *program],
+            seconds=1500,
+            output=said.fileno(),
+        )
+    text = (tmp_path / "said").read_text(errors="replace")
+    assert status == 0, text[-4000:]
+    (line,) = [line for line in text.splitlines() if line.startswith("{")]
+    found = json.loads(line)
+    assert found["lacking"] == []
+    assert found["without rules"]
+    assert found["with rules"] == ""
+    assert found["label"].startswith("libvirt-")
+    assert found["mode"] == "(enforce)"
+    assert found["uid"] > 0x70000000
+    assert int(found["memory"]) == (SPEC.memory_mib + 320) << 20
+    assert found["count"] == "2"
+    assert found["reads its kernel"] is True
+    assert found["reads its own file elsewhere"] is False
+    assert found["reads passwords"] is False
+    assert found["saved"] > 100_000
