@@ -141,7 +141,7 @@ class Guest:
             about = (handle, 0, len(data), 2, 8, os.O_WRONLY, 0)
             self.ask(Opcode.WRITE, struct.pack("<QQIIQII", *about) + data, file, operation)
             self._close(file, handle, operation)
-            self.calls.finished(operation)  # type: ignore[arg-type]
+            self.calls.finished(operation)
 
     def get(self, name: str, size: int, operation: int) -> bytes:
         with self._lock:
@@ -151,7 +151,7 @@ class Guest:
             body = struct.pack("<QQIIQII", handle, 0, size, 2, 8, os.O_RDONLY, 0)
             data = self.ask(Opcode.READ, body, file, operation)
             self._close(file, handle, operation)
-            self.calls.finished(operation)  # type: ignore[arg-type]
+            self.calls.finished(operation)
             return data
 
     def _lookup(self, name: str, operation: int) -> int:
@@ -229,7 +229,7 @@ class World:
             self.log(operation)
             with contextlib.suppress(FileNotFoundError):
                 guest.ask(Opcode.LOOKUP, b"nothing\0", ROOT, operation)
-            guest.calls.finished(operation)  # type: ignore[arg-type]
+            guest.calls.finished(operation)
             operation += 1
         return operation + 1
 
