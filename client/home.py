@@ -98,6 +98,16 @@ class HomeService:
         manifest, signature = (str(text).encode() for text in texts)
         return manifest, signature
 
+    def launch(self) -> None:
+        """Have home's replica run, from the newest checkpoint if it does not. Raises as home."""
+        self.link.http.post_json(f"{self._path}/launch", {}, timeout=CHECKPOINT_SECONDS)
+
+    def relaunch(self) -> None:
+        """Have home's replica go on from the newest checkpoint, whatever it is doing. Raises as
+        home does."""
+        self.link.http.post_json(f"{self._path}/stop", {}, timeout=CHECKPOINT_SECONDS)
+        self.launch()
+
     def take_checkpoint(self) -> None:
         """Have home take one now. Raises as home does."""
         body = {"media": ""}

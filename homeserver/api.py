@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Home over HTTP. Who reaches the socket is the owner: OpenSSH has seen to that.
 
+GET    /v1/status                                 what this host can run, and what runs
 GET    /v1/services                               every service
-POST   /v1/services                               add one: name, image
+POST   /v1/services                               add one: name, image, machine
 GET    /v1/services/S                             ServiceStatus
 DELETE /v1/services/S                             forget it
 POST   /v1/services/S/launch | stop               the first-class replica
@@ -11,6 +12,7 @@ GET    /v1/services/S/checkpoint                  the newest manifest and its si
 POST   /v1/services/S/checkpoint                  take one; media: PATH to carry it
 POST   /v1/services/S/lease                       client, take_over
 DELETE /v1/services/S/lease/CLIENT                give it back
+GET    /v1/services/S/streams and the like, for carried services: homeserver/carried_api.py
 GET    /v1/services/S/operations?after=N&limit=M  log records
 POST   /v1/services/S/operations                  log records in, response records out
 POST   /v1/services/S/reads                       the same for what changes nothing
@@ -47,9 +49,10 @@ import flask
 from flask.json.provider import DefaultJSONProvider
 
 from chunkstore import answering_places
+from homeserver.carried_api import carried_routes
 from homeserver.edge import EdgeDoors, ShareGrant
 from homeserver.home import Home
-from homeserver.records import CheckpointNotFound
+from homeserver.records import CheckpointNotFound, NewService
 from homeserver.service import Service
 from homeserver.shares import Shares
 from homeserver.work import Works
@@ -94,6 +97,12 @@ def home_app(
     app.register_blueprint(_checkpoints(home, works))
     app.register_blueprint(_upkeep(home, works))
     app.register_blueprint(_works(works))
+    app.register_blueprint(carried_routes(home))
+
+    @app.get("/v1/status")
+    def status() -> Any:
+        return home.status()
+
     if shares:
         app.register_blueprint(_shares(shares))
     if edges:
@@ -248,8 +257,12 @@ def _services(home: Home) -> flask.Blueprint:
 
     @routes.post("")
     def add() -> Any:
-        fields = _fields(name=str, image=str)
-        home.add_service(fields["name"], fields["image"])
+        try:
+            new = Form().typed(flask.request.get_json(silent=True), NewService, "the service")
+        except (Mistyped, RecursionError) as error:
+            what = "needs a JSON object with name: str, image: str, and perhaps machine"
+            raise UsageError(f"{flask.request.path} {what}", why=str(error)) from error
+        home.add_service(new.name, new.image, new.machine)
         return {}
 
     @routes.get("/<name>")

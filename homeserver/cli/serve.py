@@ -33,6 +33,7 @@ def command(context: Context, launches: tuple[str, ...], as_json: bool) -> None:
     print(line, file=sys.stderr, flush=True)
     home = Home(settings, driver)
     try:
+        print(f"this host {home.offer}", file=sys.stderr, flush=True)
         shelf = ShareShelf(settings.shares)
         with (
             closing(Shares(shelf, settings.share_socket, settings.share_lease_seconds)) as shares,
@@ -51,6 +52,8 @@ def command(context: Context, launches: tuple[str, ...], as_json: bool) -> None:
             ):
                 if as_json:
                     show({"socket": str(settings.socket)}, as_json=True)
+                elif home.cells:
+                    click.echo(f"cells: {home.cells.text}")
                 serve_until_signal(f"home server answers at {settings.socket}")
     finally:
         for path in (settings.socket, settings.share_socket):

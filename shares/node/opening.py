@@ -191,6 +191,10 @@ class Opening(ABC):
         block = self._machine.block(file, number)
         return block.dirty or block.given > 0
 
+    def _written_here(self, file: FileId, number: int) -> bool:
+        """Whether the block has content that home may not have, and that is the latest."""
+        return self._machine.block(file, number).valid and self._written(file, number)
+
     def _policy(self, name: str) -> Policy:
         if name not in POLICIES:
             log.warning("home's policy %s is not known here", name)
