@@ -9,6 +9,7 @@ when the new one has caught up.
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from client.checkpoints import candidates, choose
 from client.comparison import Divergence
 from client.ending import Ending, Unsent
 from client.endpoints import HOME, HomeEndpoint
+from client.fits import Fit, fits
 from client.home import HomeService
 from client.journal import Journal
 from client.planner import Plan
@@ -200,6 +202,10 @@ class Runner:
         replicas = self._parts.replicas
         media = use_media and replicas.manifest.id in self._on_media
         return replicas.planner.plan(surrogate, replicas.manifest, media=media, route=route)
+
+    def fits(self, surrogates: Sequence[str]) -> list[Fit]:
+        """Which of them can run the machine, as they say themselves. See client.fits."""
+        return fits(self.settings, self.manifest.machine, surrogates)
 
     def drop(self, surrogate: str) -> None:
         """See `Replicas.drop`."""

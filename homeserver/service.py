@@ -28,6 +28,7 @@ from homeserver.machines import Learnt, Machines, Prepared
 from homeserver.records import CheckpointShelf, ServiceRecord
 from homeserver.retention import Verdict, require_policy
 from homeserver.settings import HomeSettings
+from hypervisor import MachineUnsupported
 from images import SIGNATURE_NAMESPACE, Manifest
 from replay import Early, Log, Operation, OperationGap, OperationsCut, Response
 from replica import DeltaMaker, Frozen, Replica, ReplicaFailed, ReplicaState
@@ -82,7 +83,8 @@ class LogFollower(Protocol):
 class ServiceView:
     """What others may know of a service at one moment.
 
-    state: that of its replica, or `down`, or `failed` when a replica could not go on.
+    state: that of its replica, or `down`, or `failed` when a replica could not go on. accelerator:
+    what its machine runs under, where it runs.
     """
 
     name: str
@@ -94,6 +96,7 @@ class ServiceView:
     last_executed: int = 0
     client: str | None = None
     failure: str | None = None
+    accelerator: str = ""
 
 
 @dataclass(frozen=True)
@@ -166,6 +169,7 @@ class Service:
             last_executed=prepared.replica.last if prepared else 0,
             client=self.lease.holder,
             failure=self._failure,
+            accelerator=prepared.replica.spec.accelerator if prepared else "",
         )
 
     def launch(self) -> None:
@@ -180,11 +184,9 @@ class Service:
                 return
             self._drop()
             latest = self.shelf.latest()
+            self._start(self._prepare(latest))
             if latest is None:
-                self._start(self._machines.first_boot(self.record))
                 self.checkpoint()
-            else:
-                self._start(self._machines.resume(latest, performs=True))
 
     def stop(self) -> None:
         """End the replica, even one that is starting. The log and the checkpoints stay."""
@@ -370,7 +372,10 @@ class Service:
                 return list(self._log.read(number)) if self._log else ()
             return ()
 
-        return diagnose(self.shelf.all(), log_after, self._machines, progress)
+        def fresh(manifest: Manifest) -> Prepared:
+            return self._machines.resume(manifest, self.record)
+
+        return diagnose(self.shelf.all(), log_after, fresh, progress)
 
     def replica(self) -> Replica:
         """The running replica. Raises NotLaunched, ReplicaFailed."""
@@ -439,6 +444,15 @@ class Service:
         if prepared.replica.state is ReplicaState.STARTING:
             raise UnavailableError(f"service {self.name} is starting", fix="ask again later")
         return prepared
+
+    def _prepare(self, latest: Manifest | None) -> Prepared:
+        try:
+            if latest is None:
+                return self._machines.first_boot(self.record)
+            return self._machines.resume(latest, self.record, performs=True)
+        except MachineUnsupported as error:
+            self._failure = str(error)
+            raise
 
     def _start(self, prepared: Prepared) -> None:
         self._failure = None

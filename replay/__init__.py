@@ -43,7 +43,7 @@ if TYPE_CHECKING:
         ServiceNotReady,
         ServiceTimeout,
     )
-    from replay.diagnosis import Cause, Difference, examine
+    from replay.diagnosis import Cause, Difference, examine, explain
     from replay.log import Durability, Log, LogBusy, LogState, OperationsCut, TornEnd
     from replay.operations import (
         MAX_PAYLOAD,
@@ -110,6 +110,7 @@ __all__ = [
     "encode_operations",
     "encode_responses",
     "examine",
+    "explain",
     "logs_in",
     "responses_in",
     "scan_segment",

@@ -19,6 +19,7 @@ differs between them is who fetches a missing chunk, and that is an argument.
 - recorder: watches what a machine touches, for the profile
 """
 
+from replica.attachment import RAM
 from replica.delta import Delta, DeltaInvalid
 from replica.delta import between as delta_between
 from replica.delta import decode as decode_delta
@@ -42,9 +43,9 @@ from replica.profile_format import ProfileInvalid
 from replica.profile_format import decode as decode_profile
 from replica.profile_format import encode as encode_profile
 from replica.recorder import Recorder
-from replica.replica import (
+from replica.replica import BOOT_SECONDS, Replica
+from replica.states import (
     Frozen,
-    Replica,
     ReplicaFailed,
     ReplicaState,
     WrongGuest,
@@ -57,8 +58,10 @@ from replica.working_set import decode as decode_working_set
 from replica.working_set import encode as encode_working_set
 
 __all__ = [
+    "BOOT_SECONDS",
     "HASTY_PRESET",
     "IDLE",
+    "RAM",
     "RESUME",
     "RUN_BLOCKS",
     "STEADY",

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from chunkstore import Store, TableRoot, difference
-from replica.replica import Frozen
+from replica.states import Frozen
 from replica.working_set import Run
 from satchel.errors import IntegrityError
 from satchel.ids import BLOCK_SIZE

@@ -16,7 +16,7 @@ from typing import Any
 
 from chunkstore import Store, TableRoot
 from replica.delta import between
-from replica.replica import Frozen
+from replica.states import Frozen
 from satchel.errors import NotFoundError, SatchelError, UsageError
 
 logger = logging.getLogger(__name__)

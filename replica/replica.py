@@ -15,16 +15,15 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import enum
 import logging
 import secrets
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from cell import Cells, Seen, left
 from chunkstore import Store, TableRoot
 from guestfiles import GuestShares, ShareHost, SharesUnserved
 from hypervisor import (
@@ -54,8 +53,18 @@ from replica.early import EarlyAnswers
 from replica.folder import RunFolder
 from replica.phases import Phases
 from replica.profile import IDLE, RESUME
-from satchel.errors import IntegrityError, SatchelError, StateError, UnavailableError
+from replica.states import (
+    Frozen,
+    ReplicaFailed,
+    ReplicaState,
+    WrongGuest,
+    WrongReplicaState,
+    was_stopped,
+)
+from satchel.errors import SatchelError
 from satchel.ids import ZERO_REF, OperationNumber, ReplicaId
+from satchel.process import printable_tail
+from satchel.rooms import HOST, Room
 
 logger = logging.getLogger(__name__)
 
@@ -71,55 +80,14 @@ ADOPT_SECONDS = 60.0
 CALL_COUNTS = "calls"
 """In a replica's folder: guestfiles.counts."""
 
+OVERLAY_BYTES = 4 << 30
+"""What may be written to a machine's disks between two checkpoints, where they are in memory."""
+
 STOP_SECONDS = 15.0
 """How long `stop` waits for a checkpoint that writes memory back before it gives that up."""
 
 _SILENT = (AgentGone, AgentTimeout, ServiceNotReady)
 """Errors of a guest that does not execute operations any more."""
-
-
-class ReplicaState(enum.Enum):
-    """See the table at the top."""
-
-    STARTING = "starting"
-    READY = "ready"
-    FAILED = "failed"
-    STOPPED = "stopped"
-
-
-class WrongReplicaState(StateError):
-    """The replica is not in the state that the call needs."""
-
-    def __init__(self, replica: ReplicaId, state: ReplicaState, required: ReplicaState) -> None:
-        super().__init__(f"replica {replica} is {state.value}", why=f"must be {required.value}")
-        self.state = state
-        self.required = required
-
-
-class ReplicaFailed(UnavailableError):
-    """The machine ended or its agent went silent; the replica cannot go on."""
-
-
-def was_stopped(replica: ReplicaId) -> ReplicaFailed:
-    """What calls hear that a stop ends."""
-    return ReplicaFailed(f"replica {replica} cannot go on", why="it was stopped")
-
-
-class WrongGuest(IntegrityError):
-    """A resumed guest is not at the operation that its checkpoint names."""
-
-
-@dataclass(frozen=True)
-class Frozen:
-    """A machine as it was between two operations: what a manifest is made of.
-
-    paused_seconds: how long it stood still for that; of no meaning to a resume.
-    """
-
-    operation: OperationNumber
-    device_state: TableRoot
-    volumes: Mapping[str, TableRoot]
-    paused_seconds: float = 0.0
 
 
 class Replica:
@@ -137,10 +105,14 @@ class Replica:
         stateful: bool,
         shares: ShareHost | None = None,
         unpacked: Unpacked | None = None,
+        cells: Cells | None = None,
+        overlay_bytes: int = OVERLAY_BYTES,
     ) -> None:
         """Nothing is started. `run_dir` is made by a start and gone after `stop`; it belongs to
         this replica alone, and its path is short. shares: answers for those of the guest; a machine
         that has some does not start without. unpacked: what is kept of `store`'s settled content.
+        cells: makes the room in which its processes run; without, they run on the host as they are.
+        overlay_bytes: what may be written to its disks, where its folder is in memory.
         Raises UnsupportedError for the adapter."""
         self.id = replica_id
         self.spec = spec
@@ -162,6 +134,8 @@ class Replica:
         self._machine: Machine | None = None
         self._agent: AgentChannel | None = None
         self._unpacked = unpacked
+        self._cells = cells
+        self._overlay_bytes = overlay_bytes
         self._share_host = shares
         self._shares: GuestShares | None = None
         self._door: StreamDoor | None = None
@@ -202,15 +176,28 @@ class Replica:
         _ = self.state
         return self._failure
 
-    def boot(self, disks: Mapping[str, TableRoot], boot: Boot, resolver: Resolver) -> None:
-        """Start from a kernel, with empty memory; returns once the service answers.
+    def boot(
+        self,
+        disks: Mapping[str, TableRoot],
+        boot: Boot,
+        resolver: Resolver,
+        *,
+        timeout: float = BOOT_SECONDS,
+    ) -> None:
+        """Start from a kernel, with empty memory; returns once the service answers, within
+        `timeout` seconds.
 
-        Raises as `resume` does.
+        Raises as `resume` does; of a service that does not answer, with what its console said.
         """
         roots = {RAM: TableRoot(ref=ZERO_REF, size=self.spec.memory_bytes), **disks}
         with self._starting():
-            self._attach(roots, resolver, boot)
-            self._greet(BOOT_SECONDS)
+            machine = self._attach(roots, resolver, boot)
+            try:
+                self._greet(timeout)
+            except ServiceNotReady as error:
+                said = printable_tail(machine.wiring.console_log) or "nothing"
+                why = f"{error.why}; its console said:\n{said}\n"
+                raise ServiceNotReady(error.what, why=why) from error
 
     def resume(
         self,
@@ -260,7 +247,8 @@ class Replica:
             self._check_shares()
             folder = RunFolder(self._run_dir, left=True)
             try:
-                self._attachment = Attachment.adopt(self._run_dir, frozen.volumes, resolver)
+                room = left(self._run_dir)
+                self._attachment = Attachment.adopt(self._run_dir, frozen.volumes, resolver, room)
                 for volume in self._attachment.volumes.values():
                     # From here on the store takes nothing away that the map leads to.
                     self._store.resolve(volume.root, volume.map, 0, 1)
@@ -426,12 +414,27 @@ class Replica:
             resolver,
             read_ahead_kib=FIRST_BOOT_READ_AHEAD_KIB if boot else 0,
             unpacked=self._unpacked,
+            into=partial(self._room, boot),
         )
         attached(self._attachment.volumes)
         self._require(ReplicaState.STARTING)
         self._machine = self._driver.start(self.spec, self._attachment.wiring(self.id), boot)
         self._require(ReplicaState.STARTING)
         return self._machine
+
+    def _room(self, boot: Boot | None, seen: Seen) -> Room:
+        if self._cells is None:
+            return HOST
+        for path in (*seen.machine, *seen.helpers):
+            path.touch(mode=0o600)
+        started = [boot.kernel, boot.initrd] if boot else []
+        return self._cells.room(
+            dataclasses.replace(seen, readable=[*seen.readable, *started]),
+            memory=self.spec.memory_bytes,
+            written=self._overlay_bytes,
+            processors=self.spec.vcpus,
+            kvm=self.spec.accelerator == "kvm",
+        )
 
     def _greet(self, seconds: float) -> None:
         assert self._machine is not None

@@ -3,6 +3,7 @@
 """A surrogate over HTTP. Who reaches the socket may log in here: OpenSSH has seen to that.
 
 GET    /v1/status                   HostStatus
+POST   /v1/fits                     a machine spec: the accelerator it would run under, or why not
 POST   /v1/replicas                 CreateReplica: admit one and begin to resume it
 GET    /v1/replicas/R?wait=SECONDS  ReplicaStatus, once it is ready or failed or time is up
 POST   /v1/replicas/R/operations    log records in, response records out
@@ -29,6 +30,7 @@ from typing import Any
 
 import flask
 
+from hypervisor import MachineSpec
 from replay import decode_operations, encode_answers, encode_responses
 from replica import Frozen, tables_of
 from satchel.errors import NotFoundError, UsageError
@@ -59,6 +61,11 @@ def surrogate_app(host: Host) -> flask.Flask:
     @app.get("/v1/status")
     def status() -> Any:
         return host.status().to_json()
+
+    @app.post("/v1/fits")
+    def fits() -> Any:
+        spec = MachineSpec.from_json(flask.request.get_json(silent=True))
+        return {"accelerator": host.placed(spec).accelerator}
 
     @app.get("/metrics")
     def metrics() -> Any:

@@ -16,7 +16,15 @@ from chunkstore import Foresight, Store, TableRoot
 from images import Manifest
 from overlay import ReadAbandoned, Volume
 from replay import Operation, Response
-from replica import Frozen, Replica, ReplicaFailed, ReplicaState, WrongReplicaState, was_stopped
+from replica import (
+    RAM,
+    Frozen,
+    Replica,
+    ReplicaFailed,
+    ReplicaState,
+    WrongReplicaState,
+    was_stopped,
+)
 from satchel.errors import ROOTS, CapacityError, SatchelError, StateError, UnavailableError
 from satchel.ids import ReplicaId
 from surrogate.carried import Standby, delta_maker, frozen_at
@@ -106,6 +114,16 @@ class Tenant:
     def volumes(self) -> tuple[Volume, ...]:
         """Those of the replica, also of one that has ended."""
         return self._volumes
+
+    @property
+    def written(self) -> int:
+        """Bytes that its machine's disks take here, by what was written to them."""
+        found = 0
+        for volume in self._volumes:
+            if volume.name != RAM:
+                with contextlib.suppress(OSError):
+                    found += volume.overlay.stat().st_blocks * 512
+        return found
 
     def status(self) -> ReplicaStatus:
         """The replica now, with what it fetched by source."""

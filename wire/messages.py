@@ -88,12 +88,30 @@ class SourceAddress(Message):
 
 
 @dataclass(frozen=True)
+class EdgeShare(Message):
+    """What home has granted of a share to a replica's guest at a surrogate. node, calls: forwarded
+    sockets at which home meets its node of the share, and answers for the guest; log: the share's
+    log policy."""
+
+    share: str
+    writable: bool
+    log: str
+    node: SourceAddress
+    calls: SourceAddress
+
+    def __post_init__(self) -> None:
+        check_name(self.share, "share")
+        check_name(self.log, "log policy")
+
+
+@dataclass(frozen=True)
 class CreateReplica(Message):
     """The client asks a surrogate for a replica. `manifest` is the checkpoint manifest's JSON
     object, checked by the part that owns that format. changed: of a machine that was handed over,
     the blob of the blocks that the manifest's working set does not know; pages, touched: as
     HandedOver says. calls: for a machine with shares, the forwarded socket at which home answers
-    for them. standby: the machine is made ready, and runs when its last delta has come."""
+    for them. standby: the machine is made ready, and runs when its last delta has come. edge: where
+    calls are done here, by a node of the share."""
 
     replica: ReplicaId
     service: str
@@ -104,6 +122,7 @@ class CreateReplica(Message):
     touched: dict[str, tuple[int, ...]] = field(default_factory=dict)
     calls: SourceAddress | None = None
     standby: bool = False
+    edge: EdgeShare | None = None
 
     def __post_init__(self) -> None:
         check_name(self.replica, "replica id")
@@ -339,7 +358,9 @@ class CacheNumbers(Message):
 class HostStatus(Message):
     """A host that runs replicas. forwarded: the folder in which it accepts the sockets that a
     client forwards to it, empty where it accepts none. site: names of the sources that it has
-    itself, media plugged in there and peers."""
+    itself, media plugged in there and peers. cell: whether machines are shut in, for people. runs:
+    the accelerators under which it runs strangers' machines, the fastest first; lacking: what it
+    lacks for each that does not work there."""
 
     name: str
     version: str
@@ -349,6 +370,9 @@ class HostStatus(Message):
     forwarded: str = ""
     site: tuple[str, ...] = ()
     cache: CacheNumbers = field(default_factory=CacheNumbers)
+    cell: str = ""
+    runs: tuple[str, ...] = ()
+    lacking: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_name(self.name, "host name")

@@ -36,6 +36,7 @@ def command(settings: SurrogateSettings, as_json: bool) -> None:
     print(line, file=sys.stderr, flush=True)
     host = Host(settings, driver)
     try:
+        print(f"this host {host.says()}", file=sys.stderr, flush=True)
         with contextlib.ExitStack() as stack:
             app = surrogate_app(host)
             threads, place = settings.threads, settings.socket
@@ -46,6 +47,8 @@ def command(settings: SurrogateSettings, as_json: bool) -> None:
                 stack.enter_context(serve(peers, place, threads=threads, max_body=PEER_MAX_BODY))
             if as_json:
                 show({"name": host.name, "socket": str(settings.socket)}, as_json=True)
+            elif host.cells:
+                click.echo(f"cells: {host.cells.text}")
             serve_until_signal(f"surrogate {host.name} answers at {settings.socket}", leave)
             host.leave()
     finally:
