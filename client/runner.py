@@ -33,7 +33,7 @@ from client.settings import ClientSettings
 from client.sources import Sources
 from images import Manifest
 from replay.adapters import EARLY
-from satchel.errors import SatchelError, StateError, UnavailableError
+from satchel.errors import SatchelError, StateError, UnavailableError, UnsupportedError
 from satchel.ids import CheckpointId
 from satchel.names import check_name
 from satchel.progress import Progress, silent
@@ -60,6 +60,13 @@ class _Started:
     replicas: Replicas
     quarantine: Quarantine
     prestager: Prestager
+
+
+class Carried(UnsupportedError):
+    """A service that is carried has another kind of session: client.carry."""
+
+    def __init__(self, service: str) -> None:
+        super().__init__(f"{service} is carried", why="its operations are not replayed")
 
 
 class Runner:
@@ -104,7 +111,8 @@ class Runner:
         Without home the medium must have a checkpoint, without media home must have one. A home
         that cannot be reached takes part when it can. Raises MediaNotFound, NotFoundError,
         AccessError for a wrong key or a manifest that the owner did not sign, ConflictError when
-        another client holds the service or has used it, JournalGap; `close` is due all the same.
+        another client holds the service or has used it, JournalGap, Carried; `close` is due all the
+        same.
         """
         if self.media is None:
             self.settings.require_home(otherwise="; or name media that have a checkpoint")
@@ -112,6 +120,8 @@ class Runner:
             self._chunks = Media.open(self.media)
         reached = self._reach_home(take_over)
         found = candidates(self.service, self._chunks, reached, self.settings.allowed_signers)
+        if "carry" in found[0].manifest.adapter:
+            raise Carried(self.service)
         self._on_media = {c.manifest.id for c in found if c.place != HOME}
         stateful = bool(found[0].manifest.adapter["stateful"])
         self._session = Session(

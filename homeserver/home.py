@@ -12,8 +12,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from cell import Cells
 from chunkstore import Catalog, Store, StoreFull
-from guestfiles import CallHost, ShareHost
+from guestfiles import CallHost, CallKeeper, ShareHost
 from homeserver import upkeep
 from homeserver.call_keepers import CallKeepers
 from homeserver.carry import Carried, Synced, carry, defragment, sync
@@ -57,11 +58,13 @@ class Home:
         """Open the home at `settings.data`, which `init` has made, and clear what one that was
         killed left running.
 
-        Raises NotFoundError where there is none and StoreLocked where another process has it.
+        Raises NotFoundError where there is none, StoreLocked where another process has it, and
+        CellImpossible.
         """
         if not settings.identity.exists():
             raise NotFoundError(f"no home at {settings.data}", fix="`satchel-home init` makes one")
         self.settings = settings
+        self.cells = Cells.of(settings, driver)
         self._identity = Identity.open(settings.identity)
         self.store = Store.open(settings.store, level=0)
         self._shelf = ServiceShelf(settings.services)
@@ -82,6 +85,7 @@ class Home:
             settings.machine,
             self._share_host,
             self._share_copy,
+            self.cells,
         )
         self._lock = threading.RLock()
         self._carrying = threading.Lock()
@@ -125,6 +129,16 @@ class Home:
             self._calls.drop(name)
             del self._services[name]
             self._shelf.remove(name)
+
+    def keeper(self, service: str) -> CallKeeper:
+        """Has the calls of its guests done. Raises as `service`, and as CallKeepers.of."""
+        self.service(service)
+        return self._calls.of(service)
+
+    def share_of(self, service: str) -> str:
+        """The share of its guest. Raises NotFoundError where no service or no share is meant."""
+        self._shelf.get(service)
+        return HomeShares(self.settings, service).share()
 
     def service(self, name: str) -> Service:
         """The live service of that name. Raises NotFoundError, BadName, RecordDamaged, LogCorrupt,

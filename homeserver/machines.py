@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from cell import Cells
 from chunkstore import Store, TableRoot
 from guestfiles import ShareHost
 from homeserver.records import ServiceRecord
@@ -26,6 +27,7 @@ from replay import Adapter, Operation, adapters
 from replica import (
     BOOT_SECONDS,
     Access,
+    DeltaMaker,
     Frozen,
     Profile,
     Recorder,
@@ -93,15 +95,18 @@ class Machines:
         wish: MachineWish,
         shares: Callable[[str], ShareHost] | None = None,
         copies: Callable[[str], ShareHost | None] | None = None,
+        cells: Cells | None = None,
     ) -> None:
         """Clears what a home that was killed left in `run_dir`. unpacked: of `store`, closed with
         this. wish: of every machine here. shares: who answers for those of a service's guest;
-        copies: who does for one that must not touch anything."""
+        copies: who does for one that must not touch anything. cells: in which the machines run, if
+        they do."""
         sweep(run_dir)
         self._shares, self._copies = shares, copies
         self._store = store
         self._unpacked = unpacked
         self._driver = driver
+        self._cells = cells
         self._run_dir = run_dir
         self._images = images
         self._wish = wish
@@ -148,6 +153,14 @@ class Machines:
             replica.resume(frozen, recorder, self._store.read, timeout=RESUME_SECONDS)
 
         return Prepared(replica, recorder, start, manifest.adapter)
+
+    def deltas(self, replica: Replica) -> DeltaMaker:
+        """What makes deltas of a running replica."""
+
+        def freeze(hold: bool) -> Frozen:
+            return replica.checkpoint(hold=hold)
+
+        return DeltaMaker(self._store, freeze, replica.go_on, replica.run_dir)
 
     def learn(
         self, record: ServiceRecord, prepared: Prepared, frozen: Frozen, before: Manifest | None
@@ -238,6 +251,7 @@ class Machines:
             stateful=adapter["stateful"],
             shares=shares(service) if shares else None,
             unpacked=self._unpacked,
+            cells=self._cells,
         )
         with self._lock:
             if self._closing:

@@ -38,7 +38,12 @@ class HomeSettings:
     settle:            compress the store in the background, with what nobody else needs of the
                        processor; `satchel-home settle` does it at once
     unpacked_mib:      blocks of settled content that machines have read are kept for the next that
-        reads them, at most so many and a sixteenth of what is free; gone when the daemon ends
+        reads them, at most so many and a sixteenth of what is free; gone when the daemon ends.
+        Machines in cells share none of it
+    cell:              `auto`: each machine runs in a cell, wherever this host can make one; `off`:
+                       they run with this program's rights
+    cell_off_as_root:  run as root without cells, too. Whoever breaks out of a guest is root then,
+                       and has the owner's key
     accelerator:       what machines run under here, whatever recipes say: `kvm`, `tcg` (emulation),
         or `auto`, KVM where it works and else emulation; empty: as the recipe says
     vcpus:             processors of a machine at its first boot; 0: as the recipe says
@@ -61,6 +66,8 @@ class HomeSettings:
     share_lease_seconds: float = 10.0
     settle: bool = True
     unpacked_mib: int = 1024
+    cell: Literal["auto", "off"] = "auto"
+    cell_off_as_root: bool = False
     accelerator: Literal["", "auto", "kvm", "tcg"] = ""
     vcpus: int = 0
     memory_mib: int = 0
@@ -98,6 +105,11 @@ class HomeSettings:
     def share_socket(self) -> Path:
         """Where nodes join shares: beside the daemon's, so that who knows that one knows this."""
         return self.socket.with_name(SHARE_SOCKET)
+
+    @property
+    def share_grants(self) -> Path:
+        """Which surrogates may use shares, for which services."""
+        return self.data / "share-grants.json"
 
     @property
     def shares(self) -> Path:

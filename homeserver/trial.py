@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cell import Cells
 from chunkstore import Store
 from homeserver.doctor import EXCERPT_BYTES, Copy, excerpt
 from homeserver.machines import Machines, operation_of
@@ -81,15 +82,17 @@ class Trial:
         driver: Driver,
         wish: MachineWish,
         *,
+        cells: Cells | None = None,
         timeout: float,
         progress: Progress = silent,
     ) -> None:
-        """folder: the image's. wish: what the home wishes of every machine. timeout: seconds until
-        its service has to listen. progress: in steps of a boot or a request. Raises ImageNotBuilt,
-        ImageDamaged."""
+        """folder: the image's. wish: what the home wishes of every machine. cells: in which they
+        run, if they do. timeout: seconds until its service has to listen. progress: in steps of a
+        boot or a request. Raises ImageNotBuilt, ImageDamaged."""
         self._wish = wish
         self.image = BuiltImage.load(folder)
         self._folder, self._driver, self._timeout = folder, driver, timeout
+        self._cells = cells
         self._progress, self._done = progress, 0
         self._operations = _operations(self.image)
 
@@ -157,8 +160,15 @@ class Trial:
             tempfile.TemporaryDirectory(prefix="satchel-try-") as run,
         ):
             unpacked = Unpacked(scratch, UNPACKED_BYTES)
-            images = folder.parent
-            machines = Machines(store, self._driver, Path(run), images, unpacked, self._wish)
+            machines = Machines(
+                store,
+                self._driver,
+                Path(run),
+                folder.parent,
+                unpacked,
+                self._wish,
+                cells=self._cells,
+            )
             try:
                 prepared = machines.first_boot(record, timeout=self._timeout)
                 prepared.start()

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from hypervisor.fake import FakeDriver, FakeGuest, FakeMachine
     from hypervisor.libvirt import LibvirtDriver
     from hypervisor.machine import (
+        CONFINED_FILES,
+        LAUNCHER,
         Boot,
         DeviceStateRefused,
         Driver,
@@ -38,13 +40,16 @@ if TYPE_CHECKING:
     )
     from hypervisor.placement import AUTO, WISHES, Offer, place
     from hypervisor.qemu import QemuDriver
-    from hypervisor.ram import FIRST_BOOT_READ_AHEAD_KIB, RamMount, RamMountFailed
+    from hypervisor.ram import FIRST_BOOT_READ_AHEAD_KIB, READY, RamMount, RamMountFailed
 else:
     __getattr__ = deferred(__name__)
 
 __all__ = [
     "AUTO",
+    "CONFINED_FILES",
     "FIRST_BOOT_READ_AHEAD_KIB",
+    "LAUNCHER",
+    "READY",
     "WISHES",
     "Boot",
     "DeviceStateRefused",

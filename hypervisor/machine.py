@@ -33,6 +33,7 @@ from satchel.errors import (
     UsageError,
 )
 from satchel.names import NAME
+from satchel.rooms import HOST, Room
 
 MACHINE_TYPE = "pc-q35-5.1"
 """The machine type of new machines. Versioned, because checkpoints travel. QEMU 7.2 and 10 have it,
@@ -50,6 +51,18 @@ RDRAND and no RDSEED: replicas cannot draw different numbers from them."""
 MEMORY_LIMIT_MIB = 64 * 1024
 VCPU_LIMIT = 16
 DISK_LIMIT = 8
+
+PID_FILE = "qemu.pid"
+LOCK_FILE = "qemu.lock"
+"""What a machine's process locks in a confined room, instead of its pid file: the number that it
+writes there is one of that room."""
+
+CONSOLE_LOG = "console.log"
+CONFINED_FILES = (LOCK_FILE, CONSOLE_LOG)
+"""What a machine's process writes in its folder, beside what it sends."""
+
+LAUNCHER = Path(__file__).parent / "qemu" / "launch.py"
+"""A program of ours by which a machine's process starts: a confined room must show it."""
 
 _MACHINE_TYPE = re.compile(r"pc-q35-[0-9]{1,2}\.[0-9]{1,2}", re.ASCII)
 _CPU_MODEL = re.compile(
@@ -228,6 +241,8 @@ class Wiring:
     run_dir: an existing private folder of this machine alone, with a short path: sockets are
         made in it. ram: the file that is the guest's RAM, spec.memory_bytes long, all zero at
         a first boot. disks: disk name -> NBD URI on a Unix socket (nbd+unix:///NAME?socket=PATH).
+    room: where the machine's process runs. In a confined one only its programs see the RAM file,
+        and CONFINED_FILES exist in run_dir and may be written.
         name: what the host's tools may call the machine; empty: they have its run folder's name.
     """
 
@@ -235,6 +250,7 @@ class Wiring:
     ram: Path
     disks: Mapping[str, str] = dataclasses.field(default_factory=dict)
     name: str = ""
+    room: Room = HOST
 
     @property
     def agent_socket(self) -> Path:
@@ -254,7 +270,7 @@ class Wiring:
     @property
     def console_log(self) -> Path:
         """What the guest wrote to its serial console, up to a limit."""
-        return self.run_dir / "console.log"
+        return self.run_dir / CONSOLE_LOG
 
 
 class Machine(Protocol):
@@ -359,6 +375,8 @@ def check_wiring(spec: MachineSpec, wiring: Wiring) -> None:
     if set(wiring.disks) != set(spec.disks):
         why = f"wired: {sorted(wiring.disks)}, wanted: {sorted(spec.disks)}"
         raise UsageError("the wiring's disks are not those of the machine spec", why=why)
+    if wiring.room.confined:  # it cannot be seen from here; QEMU refuses one that is too short
+        return
     try:
         size = wiring.ram.stat().st_size
     except OSError as error:

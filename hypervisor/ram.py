@@ -28,9 +28,13 @@ from pathlib import Path
 
 from satchel.errors import UnavailableError
 from satchel.process import Process
+from satchel.rooms import HOST, Room
 
 FIRST_BOOT_READ_AHEAD_KIB = 128
 """What the kernel itself would take. Without it a first boot takes about twice as long."""
+
+READY = ".ready"
+"""MOUNTPOINT.ready: nbdfuse fills it, in a confined room, when it serves."""
 
 MOUNT_SECONDS = 30.0
 UNMOUNT_SECONDS = 20.0
@@ -40,6 +44,8 @@ _GRACE_SECONDS = 0.5
 _END_SECONDS = 5.0
 _POLL_SECONDS = 0.005
 _FILE = "ram"
+_MOUNTED = Path("/dev/fd/9")
+"""What nbdfuse calls a mount that satchel.rooms made for it."""
 _TUNING = {"strict_limit": "0", "max_ratio": "100"}
 
 
@@ -55,47 +61,63 @@ class RamMount:
     Beside the mount point lie MOUNTPOINT.pid and MOUNTPOINT.log until unmount().
     """
 
-    def __init__(self, mountpoint: Path, nbdfuse: Process, read_ahead_kib: int = 0) -> None:
+    def __init__(
+        self, mountpoint: Path, nbdfuse: Process, read_ahead_kib: int = 0, room: Room = HOST
+    ) -> None:
         self.file = mountpoint / _FILE
         self._mountpoint = mountpoint
         self._nbdfuse = nbdfuse
-        self.tuned = _tune(mountpoint, {**_TUNING, "read_ahead_kb": str(read_ahead_kib)})
+        self._room = room
+        self.tuned = _tune(
+            _device(mountpoint, room), {**_TUNING, "read_ahead_kb": str(read_ahead_kib)}
+        )
 
     @classmethod
-    def mount(cls, uri: str, mountpoint: Path, *, read_ahead_kib: int = 0) -> RamMount:
+    def mount(
+        cls, uri: str, mountpoint: Path, *, read_ahead_kib: int = 0, room: Room = HOST
+    ) -> RamMount:
         """Mount the export at `uri` in the folder `mountpoint`, which is made if need be.
 
         read_ahead_kib: how much the kernel reads where it needs one page. 0 for a resumed machine,
-        FIRST_BOOT_READ_AHEAD_KIB for a first boot.
+        FIRST_BOOT_READ_AHEAD_KIB for a first boot. room: where nbdfuse runs; in a confined one
+        MOUNTPOINT.ready exists and may be written, and only its programs see the mount.
         Raises RamMountFailed, with what nbdfuse said, and leaves nothing behind then.
         """
         mountpoint = mountpoint.absolute()
         mountpoint.mkdir(exist_ok=True)
         pid_file = _pid_file(mountpoint)
         pid_file.unlink(missing_ok=True)
-        command = ["nbdfuse", "-P", str(pid_file), *_mount_options()]
-        command += [str(mountpoint / _FILE), uri]
+        ready = mountpoint.with_name(mountpoint.name + READY) if room.confined else pid_file
+        file = _MOUNTED if room.confined else mountpoint
+        command = ["nbdfuse", "-P", str(ready), *_mount_options(room)]
+        command += [str(file / _FILE), uri]
         nbdfuse = None
         try:
-            nbdfuse = Process.start(command, _log_file(mountpoint))
-            _await_ready(nbdfuse, pid_file, mountpoint)
-            return cls(mountpoint, nbdfuse, read_ahead_kib)
+            fuse = mountpoint if room.confined else None
+            nbdfuse = room.start(command, _log_file(mountpoint), fuse=fuse)
+            if room.confined:
+                pid_file.write_text(f"{nbdfuse.pid}\n", encoding="ascii")
+            _await_ready(nbdfuse, ready, mountpoint, room)
+            return cls(mountpoint, nbdfuse, read_ahead_kib, room)
         except BaseException as error:
             if nbdfuse is not None:
                 _end(nbdfuse)
-            _detach(mountpoint)
+            if not room.confined:
+                _detach(mountpoint)
             _remove(mountpoint)
             if isinstance(error, OSError):
                 raise RamMountFailed(f"cannot mount {uri}", why=str(error)) from error
             raise
 
     @classmethod
-    def adopt(cls, mountpoint: Path) -> RamMount:
+    def adopt(cls, mountpoint: Path, room: Room = HOST) -> RamMount:
         """The mount that an earlier process of ours left there. Raises RamMountFailed."""
         mountpoint = mountpoint.absolute()
         nbdfuse = Process.named(_pid_file(mountpoint))
-        if nbdfuse is not None and str(mountpoint / _FILE) in nbdfuse.command:
-            return cls(mountpoint, nbdfuse)
+        ready = mountpoint.with_name(mountpoint.name + READY)
+        wanted = str(ready if room.confined else mountpoint / _FILE)
+        if nbdfuse is not None and wanted in nbdfuse.command:
+            return cls(mountpoint, nbdfuse, room=room)
         raise RamMountFailed(f"nothing of ours is mounted at {mountpoint}")
 
     def sync(self) -> None:
@@ -107,14 +129,7 @@ class RamMount:
         that was killed for a block would go on waiting for an answer, this write-back with them.
         Raises RamMountFailed; what could not be written is lost to the export then.
         """
-        done = subprocess.run(
-            ["sync", self.file],
-            check=False,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            start_new_session=True,
-        )
+        done = self._room.run(["sync", str(self.file)])
         if done.returncode != 0:
             why = f"{done.stderr.strip()}; {self._nbdfuse.tail()}"
             raise RamMountFailed(f"cannot write the RAM in {self.file} back", why=why)
@@ -131,16 +146,19 @@ class RamMount:
 
         The machine should be stopped before. Does not raise for a mount that is gone already.
         """
-        if not _detach(self._mountpoint):
+        if self._room.confined or not _detach(self._mountpoint):
             self.abort()
         _end(self._nbdfuse)
-        _detach(self._mountpoint)
+        if not self._room.confined:  # else the mount goes with the room
+            _detach(self._mountpoint)
         _remove(self._mountpoint)
 
 
-def _mount_options() -> list[str]:
-    """As root, machines may have users of their own. Who cannot enter the folder sees no mount."""
-    return ["-o", "kernel_cache", *(["-o", "allow_other"] if os.geteuid() == 0 else [])]
+def _mount_options(room: Room) -> list[str]:
+    """As root, machines may have users of their own. Who cannot enter the folder sees no mount. In
+    a confined room they have nbdfuse's."""
+    others = os.geteuid() == 0 and not room.confined
+    return ["-o", "kernel_cache", *(["-o", "allow_other"] if others else [])]
 
 
 def _pid_file(mountpoint: Path) -> Path:
@@ -151,9 +169,9 @@ def _log_file(mountpoint: Path) -> Path:
     return mountpoint.with_name(mountpoint.name + ".log")
 
 
-def _await_ready(nbdfuse: Process, pid_file: Path, mountpoint: Path) -> None:
+def _await_ready(nbdfuse: Process, ready: Path, mountpoint: Path, room: Room) -> None:
     deadline = time.monotonic() + MOUNT_SECONDS
-    while not (pid_file.exists() and pid_file.stat().st_size and _device(mountpoint)):
+    while not (ready.exists() and ready.stat().st_size and _device(mountpoint, room)):
         if nbdfuse.ended():
             why = f"nbdfuse {nbdfuse.ending()}\n{nbdfuse.report()}"
             raise RamMountFailed(f"cannot mount the RAM at {mountpoint}", why=why)
@@ -163,20 +181,20 @@ def _await_ready(nbdfuse: Process, pid_file: Path, mountpoint: Path) -> None:
         time.sleep(_POLL_SECONDS)
 
 
-def _device(mountpoint: Path) -> str:
+def _device(mountpoint: Path, room: Room = HOST) -> str:
     """MAJOR:MINOR of what is mounted there; empty if nothing is."""
     wanted = bytes(mountpoint)
     for plain in (b"\\", b" ", b"\t", b"\n"):
         wanted = wanted.replace(plain, b"\\%03o" % plain[0])
-    for line in Path("/proc/self/mountinfo").read_bytes().splitlines():
+    for line in room.mountinfo.read_bytes().splitlines():
         fields = line.split()
         if fields[4] == wanted:
             return fields[2].decode("ascii")
     return ""
 
 
-def _tune(mountpoint: Path, values: dict[str, str]) -> bool:
-    folder = Path("/sys/class/bdi") / _device(mountpoint)
+def _tune(device: str, values: dict[str, str]) -> bool:
+    folder = Path("/sys/class/bdi") / device
     try:
         for name, value in values.items():
             (folder / name).write_text(value, encoding="ascii")

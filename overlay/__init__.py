@@ -17,6 +17,7 @@ that outlives its daemon), serve (a stored volume exported). The nbdkit plugin i
 from overlay.misses import MissCounts, MissServer
 from overlay.serve import serve_stored
 from overlay.server import (
+    PLUGIN,
     BadPath,
     NbdkitMissing,
     ServerFailed,
@@ -37,6 +38,7 @@ from overlay.volume import (
 )
 
 __all__ = [
+    "PLUGIN",
     "AttachFailed",
     "BadPath",
     "BlocksMissing",

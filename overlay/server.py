@@ -30,6 +30,7 @@ from overlay.volume import Resolver, Volume
 from satchel.errors import ConflictError, SatchelError, UnsupportedError, UsageError
 from satchel.paths import SOCKET_PATH_LIMIT
 from satchel.process import Process
+from satchel.rooms import HOST, Room
 
 PLUGIN = Path(__file__).resolve().parent / "_native" / "satchel-nbdkit-plugin.so"
 
@@ -97,28 +98,39 @@ class VolumeServer:
         socket: Path | None = None,
         miss_wait: int = MISS_WAIT_SECONDS,
         unpacked: Unpacked | None = None,
+        room: Room = HOST,
     ) -> Self:
         """Serve `volumes`, whose records are in `packs_dir`; returns once the socket answers.
 
         `resolver` is called from the miss server's threads. `socket` is where the exports are,
-        by default in `run_dir`; `unpacked` what is kept of that store's settled content.
+        by default in `run_dir`; `unpacked` what is kept of that store's settled content,
+        which servers share and therefore none in a confined room gets. room: where nbdkit runs.
         Raises NbdkitMissing, BadPath, SocketInUse or ServerFailed, and leaves no process and no
         socket then.
         """
         run_dir, packs_dir = run_dir.resolve(), packs_dir.resolve()
         socket = (socket or run_dir / SOCKET).absolute()
-        argv = _argv(run_dir, packs_dir, socket, volumes, miss_wait, unpacked)
+        argv = _argv(run_dir, packs_dir, volumes, miss_wait)
+        if not room.confined:
+            argv[1:1] = ["--unix", str(socket), "--pidfile", str(_pid_file(run_dir))]
+            argv += (
+                [] if unpacked is None or unpacked.path is None else [f"unpacked={unpacked.path}"]
+            )
+        _check_length(socket, _miss_socket(run_dir))
         _make_room(socket)
         misses = MissServer.start(_miss_socket(run_dir), volumes, resolver)
         try:
-            process = _launch(argv, run_dir, socket)
+            room.give(_miss_socket(run_dir))
+            process = _launch(argv, run_dir, socket, room)
         except BaseException:
             misses.close()
             raise
         return cls(run_dir, socket, process, misses, volumes)
 
     @classmethod
-    def adopt(cls, run_dir: Path, volumes: Sequence[Volume], resolver: Resolver) -> Self:
+    def adopt(
+        cls, run_dir: Path, volumes: Sequence[Volume], resolver: Resolver, *, room: Room = HOST
+    ) -> Self:
         """Take over the nbdkit that an earlier daemon started with the same arguments.
 
         `volumes` come from `open_volume`, in the order that they were started with.
@@ -127,13 +139,14 @@ class VolumeServer:
         run_dir = run_dir.resolve()
         socket = run_dir / SOCKET
         process = Process.named(_pid_file(run_dir))
-        if process is None or str(socket) not in process.command:
+        if process is None or f"misses={_miss_socket(run_dir)}" not in process.command:
             raise ServerFailed(
                 f"cannot adopt the volume server in {run_dir}",
                 why="its process is gone",
                 fix="attach the volumes again from their last checkpoint",
             )
         misses = MissServer.start(_miss_socket(run_dir), volumes, resolver)
+        room.give(_miss_socket(run_dir))
         return cls(run_dir, socket, process, misses, volumes)
 
     @property
@@ -166,15 +179,8 @@ class VolumeServer:
                 volume.remove()
 
 
-def _argv(
-    run_dir: Path,
-    packs_dir: Path,
-    socket: Path,
-    volumes: Sequence[Volume],
-    miss_wait: int,
-    unpacked: Unpacked | None,
-) -> list[str]:
-    """nbdkit's command line. Raises NbdkitMissing and BadPath."""
+def _argv(run_dir: Path, packs_dir: Path, volumes: Sequence[Volume], miss_wait: int) -> list[str]:
+    """nbdkit's command line, but for where it listens. Raises NbdkitMissing and BadPath."""
     nbdkit = shutil.which("nbdkit")
     if nbdkit is None:
         raise NbdkitMissing("cannot serve volumes", why="nbdkit is not installed")
@@ -182,14 +188,8 @@ def _argv(
         raise NbdkitMissing(
             "cannot serve volumes", why=f"{PLUGIN} is not there", fix="run scripts/bootstrap"
         )
-    for path in (socket, _miss_socket(run_dir)):
-        if len(os.fsencode(path)) > SOCKET_PATH_LIMIT:
-            raise BadPath(f"cannot listen at {path}", why=f"longer than {SOCKET_PATH_LIMIT} bytes")
-    argv = [nbdkit, "--foreground", "--log=stderr", "--unix", str(socket)]
-    argv += ["--pidfile", str(_pid_file(run_dir)), str(PLUGIN)]
+    argv = [nbdkit, "--foreground", "--log=stderr", str(PLUGIN)]
     argv += [f"packs={packs_dir}", f"misses={_miss_socket(run_dir)}", f"miss_wait={miss_wait}"]
-    if unpacked is not None and unpacked.path is not None:
-        argv.append(f"unpacked={unpacked.path}")
     for volume in volumes:
         fields = [volume.name, str(volume.size), str(volume.map_path.resolve())]
         fields += [str(volume.overlay.resolve())] + (["ro"] if volume.read_only else [])
@@ -199,9 +199,20 @@ def _argv(
     return argv
 
 
-def _launch(argv: list[str], run_dir: Path, socket: Path) -> Process:
+def _check_length(*sockets: Path) -> None:
+    for path in sockets:
+        if len(os.fsencode(path)) > SOCKET_PATH_LIMIT:
+            raise BadPath(f"cannot listen at {path}", why=f"longer than {SOCKET_PATH_LIMIT} bytes")
+
+
+def _launch(argv: list[str], run_dir: Path, socket: Path, room: Room) -> Process:
     """Start nbdkit and wait until it answers; nothing is left of it when this raises."""
-    process = Process.start(argv, _pid_file(run_dir).with_suffix(".log"))
+    output = _pid_file(run_dir).with_suffix(".log")
+    if room.confined:
+        process = _launch_confined(argv, output, socket, room)
+        _pid_file(run_dir).write_text(f"{process.pid}\n", encoding="ascii")
+    else:
+        process = room.start(argv, output)
     try:
         _await_greeting(process, socket)
     except BaseException:
@@ -209,6 +220,19 @@ def _launch(argv: list[str], run_dir: Path, socket: Path) -> Process:
         _clear(run_dir, socket)
         raise
     return process
+
+
+def _launch_confined(argv: list[str], output: Path, socket: Path, room: Room) -> Process:
+    """It can make no socket, so it gets one that listens."""
+    with sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM) as listener:
+        listener.bind(str(socket))
+        try:
+            room.give(socket)
+            listener.listen(128)
+            return room.start(argv, output, listener=listener.fileno())
+        except BaseException:
+            socket.unlink()
+            raise
 
 
 def _await_greeting(process: Process, socket: Path) -> None:

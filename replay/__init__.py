@@ -12,6 +12,8 @@
 - frame: one message on that line
 - adapter: what turns requests of a protocol into operations and makes responses comparable
 - raw, normalised: a response as the service sent it, and as replicas compare it
+- stream: bytes between a program and a TCP port of a carried service's guest, which outlive the
+  carrier, the connection that reaches the guest at the moment
 - diagnosis: where two replicas of one log part, and why
 """
 
@@ -61,6 +63,8 @@ if TYPE_CHECKING:
         logs_in,
         scan_segment,
     )
+    from replay.stream_records import StreamRecordInvalid
+    from replay.streams import StreamCounts, StreamRelay
 else:
     __getattr__ = deferred(__name__)
 
@@ -94,6 +98,9 @@ __all__ = [
     "Response",
     "ServiceNotReady",
     "ServiceTimeout",
+    "StreamCounts",
+    "StreamRecordInvalid",
+    "StreamRelay",
     "TornEnd",
     "adapters",
     "agent_program",

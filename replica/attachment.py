@@ -4,15 +4,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+import os
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import IO
 
+from cell import Seen
 from chunkstore import Store, TableRoot
-from hypervisor import RamMount, Wiring
-from overlay import Resolver, Unpacked, Volume, VolumeServer, create_volume, open_volume
+from hypervisor import CONFINED_FILES, LAUNCHER, READY, RamMount, Wiring
+from overlay import PLUGIN, Resolver, Unpacked, Volume, VolumeServer, create_volume, open_volume
+from satchel.ids import BLOCK_SIZE
+from satchel.rooms import HOST, Room
 
 RAM = "ram"
 """The volume that is the machine's memory; every other volume is a disk."""
+
+
+MEMORY = "memory"
+"""In a replica's folder: where that volume is mounted."""
 
 
 class Attachment:
@@ -22,9 +32,15 @@ class Attachment:
     """
 
     def __init__(
-        self, run_dir: Path, server: VolumeServer, mount: RamMount, volumes: dict[str, Volume]
+        self,
+        run_dir: Path,
+        server: VolumeServer,
+        mount: RamMount,
+        volumes: dict[str, Volume],
+        room: Room = HOST,
     ) -> None:
         self._run_dir = run_dir
+        self._room = room
         self._server = server
         self._mount = mount
         self.volumes = volumes
@@ -39,31 +55,57 @@ class Attachment:
         *,
         read_ahead_kib: int = 0,
         unpacked: Unpacked | None = None,
+        into: Callable[[Seen], Room] = lambda seen: HOST,
     ) -> Attachment:
         """Attach the volumes named by `roots` (one of them RAM) in the existing folder `run_dir`.
 
         Nothing is fetched: blocks are absent until `resolver` is asked for them.
         `read_ahead_kib`: see `RamMount.mount`; `unpacked`: see `VolumeServer.start`.
+        `into`: makes the room in which the processes of this machine run, of what they must see
+        there; the attachment owns it.
         Leaves no process, mount or socket behind when it raises, only files.
         """
         volumes = {name: create_volume(run_dir, name, root) for name, root in roots.items()}
-        server = VolumeServer.start(
-            run_dir, store.packs_path, list(volumes.values()), resolver, unpacked=unpacked
+        (run_dir / MEMORY).mkdir(exist_ok=True)
+        room = into(
+            Seen(
+                run_dir,
+                readable=[store.packs_path, PLUGIN, LAUNCHER],
+                machine=[run_dir / name for name in CONFINED_FILES],
+                helpers=[run_dir / (MEMORY + READY)],
+                volumes=[path for one in volumes.values() for path in (one.map_path, one.overlay)],
+                mounted=run_dir / MEMORY,
+            )
         )
         try:
+            server = VolumeServer.start(
+                run_dir,
+                store.packs_path,
+                list(volumes.values()),
+                resolver,
+                unpacked=unpacked,
+                room=room,
+            )
+        except BaseException:
+            room.end()
+            raise
+        try:
             mount = RamMount.mount(
-                server.uri(RAM), run_dir / "memory", read_ahead_kib=read_ahead_kib
+                server.uri(RAM), run_dir / MEMORY, read_ahead_kib=read_ahead_kib, room=room
             )
         except BaseException:
             server.stop()
+            room.end()
             raise
-        return cls(run_dir, server, mount, volumes)
+        return cls(run_dir, server, mount, volumes, room)
 
     @classmethod
-    def adopt(cls, run_dir: Path, roots: Mapping[str, TableRoot], resolver: Resolver) -> Attachment:
+    def adopt(
+        cls, run_dir: Path, roots: Mapping[str, TableRoot], resolver: Resolver, room: Room = HOST
+    ) -> Attachment:
         """Take over what an earlier process attached in `run_dir`, with the same roots in the same
         order, and has not committed since. Machines that map it go on, and what they miss is asked
-        of `resolver`.
+        of `resolver`. `room`: where they run.
 
         Leaves everything as it is when it raises.
         """
@@ -71,23 +113,38 @@ class Attachment:
         try:
             for name, root in roots.items():
                 volumes[name] = open_volume(run_dir, name, root)
-            mount = RamMount.adopt(run_dir / "memory")
-            server = VolumeServer.adopt(run_dir, list(volumes.values()), resolver)
+            mount = RamMount.adopt(run_dir / MEMORY, room)
+            server = VolumeServer.adopt(run_dir, list(volumes.values()), resolver, room=room)
         except BaseException:
             for volume in volumes.values():
                 volume.map.close()
             raise
-        return cls(run_dir, server, mount, volumes)
+        return cls(run_dir, server, mount, volumes, room)
 
     def wiring(self, name: str) -> Wiring:
         """What a driver needs in order to connect the machine of that name to these volumes."""
         disks = {name: self._server.uri(name) for name in self.volumes if name != RAM}
-        return Wiring(run_dir=self._run_dir, ram=self._mount.file, disks=disks, name=name)
+        return Wiring(self._run_dir, self._mount.file, disks, name, self._room)
 
     def flush(self) -> None:
         """Have the map of the memory show what the machine has written to it; it goes on. Raises
         RamMountFailed: memory is lost."""
         self._mount.sync()
+
+    def write(self, blocks: Iterable[tuple[str, int, bytes]]) -> None:
+        """Put content in the place of blocks, as if the machine, which does not run yet, had
+        written it. Memory is written through its mount: the kernel keeps what was read there.
+        Raises OSError, KeyError for a volume that there is not."""
+        with contextlib.ExitStack() as stack:
+            files: dict[str, IO[bytes]] = {}
+            for name, number, content in blocks:
+                volume = self.volumes[name]
+                path = self._mount.file if name == RAM else volume.overlay
+                if name not in files:
+                    files[name] = stack.enter_context(path.open("r+b", buffering=0))
+                os.pwrite(files[name].fileno(), content, number * BLOCK_SIZE)
+                if name != RAM:
+                    volume.map.mark_dirty(number, 1)
 
     def commit(self, store: Store) -> dict[str, TableRoot]:
         """Store every dirty block; new roots by volume name. The machine must be paused.
@@ -116,3 +173,4 @@ class Attachment:
             self._mount.unmount()
         finally:
             self._server.stop(remove=True)
+            self._room.end()

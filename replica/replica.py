@@ -15,15 +15,15 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import enum
 import logging
+import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
+from cell import Cells, Seen, left
 from chunkstore import Store, TableRoot
 from guestfiles import GuestShares, ShareHost, SharesUnserved
 from hypervisor import (
@@ -48,13 +48,23 @@ from replay import (
     adapters,
 )
 from replica.attachment import RAM, Attachment
+from replica.door import StreamDoor
 from replica.early import EarlyAnswers
 from replica.folder import RunFolder
 from replica.phases import Phases
 from replica.profile import IDLE, RESUME
-from satchel.errors import IntegrityError, SatchelError, StateError, UnavailableError
+from replica.states import (
+    Frozen,
+    ReplicaFailed,
+    ReplicaState,
+    WrongGuest,
+    WrongReplicaState,
+    was_stopped,
+)
+from satchel.errors import SatchelError
 from satchel.ids import ZERO_REF, OperationNumber, ReplicaId
 from satchel.process import printable_tail
+from satchel.rooms import HOST, Room
 
 logger = logging.getLogger(__name__)
 
@@ -70,55 +80,14 @@ ADOPT_SECONDS = 60.0
 CALL_COUNTS = "calls"
 """In a replica's folder: guestfiles.counts."""
 
+OVERLAY_BYTES = 4 << 30
+"""What may be written to a machine's disks between two checkpoints, where they are in memory."""
+
 STOP_SECONDS = 15.0
 """How long `stop` waits for a checkpoint that writes memory back before it gives that up."""
 
 _SILENT = (AgentGone, AgentTimeout, ServiceNotReady)
 """Errors of a guest that does not execute operations any more."""
-
-
-class ReplicaState(enum.Enum):
-    """See the table at the top."""
-
-    STARTING = "starting"
-    READY = "ready"
-    FAILED = "failed"
-    STOPPED = "stopped"
-
-
-class WrongReplicaState(StateError):
-    """The replica is not in the state that the call needs."""
-
-    def __init__(self, replica: ReplicaId, state: ReplicaState, required: ReplicaState) -> None:
-        super().__init__(f"replica {replica} is {state.value}", why=f"must be {required.value}")
-        self.state = state
-        self.required = required
-
-
-class ReplicaFailed(UnavailableError):
-    """The machine ended or its agent went silent; the replica cannot go on."""
-
-
-def was_stopped(replica: ReplicaId) -> ReplicaFailed:
-    """What calls hear that a stop ends."""
-    return ReplicaFailed(f"replica {replica} cannot go on", why="it was stopped")
-
-
-class WrongGuest(IntegrityError):
-    """A resumed guest is not at the operation that its checkpoint names."""
-
-
-@dataclass(frozen=True)
-class Frozen:
-    """A machine as it was between two operations: what a manifest is made of.
-
-    paused_seconds: how long it stood still for that; of no meaning to a resume.
-    """
-
-    operation: OperationNumber
-    device_state: TableRoot
-    volumes: Mapping[str, TableRoot]
-    paused_seconds: float = 0.0
 
 
 class Replica:
@@ -136,10 +105,14 @@ class Replica:
         stateful: bool,
         shares: ShareHost | None = None,
         unpacked: Unpacked | None = None,
+        cells: Cells | None = None,
+        overlay_bytes: int = OVERLAY_BYTES,
     ) -> None:
         """Nothing is started. `run_dir` is made by a start and gone after `stop`; it belongs to
         this replica alone, and its path is short. shares: answers for those of the guest; a machine
         that has some does not start without. unpacked: what is kept of `store`'s settled content.
+        cells: makes the room in which its processes run; without, they run on the host as they are.
+        overlay_bytes: what may be written to its disks, where its folder is in memory.
         Raises UnsupportedError for the adapter."""
         self.id = replica_id
         self.spec = spec
@@ -161,8 +134,11 @@ class Replica:
         self._machine: Machine | None = None
         self._agent: AgentChannel | None = None
         self._unpacked = unpacked
+        self._cells = cells
+        self._overlay_bytes = overlay_bytes
         self._share_host = shares
         self._shares: GuestShares | None = None
+        self._door: StreamDoor | None = None
 
     @property
     def state(self) -> ReplicaState:
@@ -188,6 +164,12 @@ class Replica:
     def stood_still(self) -> float:
         """Seconds, for all checkpoints so far, and for those that failed."""
         return self._stood_still
+
+    @property
+    def door(self) -> Path | None:
+        """Where clients get to the guest's streams once the replica is ready; None where its guest
+        has none."""
+        return self._run_dir / "door.sock" if self.spec.streams else None
 
     def failure(self) -> str | None:
         """Why it is FAILED; None when it is not, or was stopped before it failed."""
@@ -265,7 +247,8 @@ class Replica:
             self._check_shares()
             folder = RunFolder(self._run_dir, left=True)
             try:
-                self._attachment = Attachment.adopt(self._run_dir, frozen.volumes, resolver)
+                room = left(self._run_dir)
+                self._attachment = Attachment.adopt(self._run_dir, frozen.volumes, resolver, room)
                 for volume in self._attachment.volumes.values():
                     # From here on the store takes nothing away that the map leads to.
                     self._store.resolve(volume.root, volume.map, 0, 1)
@@ -311,12 +294,12 @@ class Replica:
             payload = self._exchange(agent.read, operation, timeout)
             return Response(operation.number, self._adapter.normalise(payload, operation))
 
-    def checkpoint(self) -> Frozen:
+    def checkpoint(self, *, hold: bool = False) -> Frozen:
         """Freeze the machine between two operations, store what changed, and let it go on.
 
-        Everything that the result names is durable in the store on return. Raises
-        WrongReplicaState, ReplicaFailed, and what the store raises: then the machine goes on, and
-        so does the replica.
+        Everything that the result names is durable in the store on return. hold: the machine stands
+        still until `go_on`, unless this raises. Raises WrongReplicaState, ReplicaFailed, and what
+        the store raises: then the machine goes on, and so does the replica.
         """
         with self._guarded(MachineFailed, RamMountFailed) as (agent, machine):
             with self._settled(agent):
@@ -327,10 +310,30 @@ class Replica:
                 except BaseException:
                     machine.resume()
                     raise
+                if hold:
+                    return frozen
                 machine.resume()
             assert self._attachment is not None
             self._attachment.give_back()
             return frozen
+
+    def go_on(self) -> None:
+        """The end of a `checkpoint` that holds. Harmless where there was none."""
+        with self._guarded(MachineFailed) as (_, machine):
+            if machine.state is MachineState.PAUSED:
+                machine.resume()
+
+    def sizes(self) -> dict[str, int]:
+        """Blocks of each volume of a machine that is started. Raises StateError without one."""
+        if self._attachment is None:
+            raise WrongReplicaState(self.id, self._state, ReplicaState.STARTING)
+        return {name: volume.blocks for name, volume in self._attachment.volumes.items()}
+
+    def write(self, blocks: Iterable[tuple[str, int, bytes]]) -> None:
+        """Put content in the place of blocks of a machine that is started and not loaded yet: by
+        volume and number. Raises OSError, KeyError for a volume that there is not."""
+        assert self._attachment is not None
+        self._attachment.write(blocks)
 
     def flush(self) -> None:
         """Have the map of its memory show what the machine has written so far, which the kernel
@@ -411,12 +414,27 @@ class Replica:
             resolver,
             read_ahead_kib=FIRST_BOOT_READ_AHEAD_KIB if boot else 0,
             unpacked=self._unpacked,
+            into=partial(self._room, boot),
         )
         attached(self._attachment.volumes)
         self._require(ReplicaState.STARTING)
         self._machine = self._driver.start(self.spec, self._attachment.wiring(self.id), boot)
         self._require(ReplicaState.STARTING)
         return self._machine
+
+    def _room(self, boot: Boot | None, seen: Seen) -> Room:
+        if self._cells is None:
+            return HOST
+        for path in (*seen.machine, *seen.helpers):
+            path.touch(mode=0o600)
+        started = [boot.kernel, boot.initrd] if boot else []
+        return self._cells.room(
+            dataclasses.replace(seen, readable=[*seen.readable, *started]),
+            memory=self.spec.memory_bytes,
+            written=self._overlay_bytes,
+            processors=self.spec.vcpus,
+            kvm=self.spec.accelerator == "kvm",
+        )
 
     def _greet(self, seconds: float) -> None:
         assert self._machine is not None
@@ -427,6 +445,12 @@ class Replica:
             path = self._machine.wiring.shares_socket
             counts = self._run_dir / CALL_COUNTS
             self._shares = GuestShares.attach(path, self._agent, self._share_host, counts)
+        if self.spec.streams:
+            self._agent.hello(seconds)
+            self._agent.waken(time.time_ns(), secrets.token_bytes(32))
+            assert self.door is not None
+            port = self._machine.wiring.streams_socket
+            self._door = StreamDoor(self.door, port, self._agent.attach_streams)
         self._last = self._agent.wait_ready(seconds).last
 
     def _check_shares(self) -> None:
@@ -538,6 +562,7 @@ class Replica:
         """Put away what there is; harmless the second time. Called with the lock."""
         agent, self._agent = self._agent, None
         shares, self._shares = self._shares, None
+        door, self._door = self._door, None
         machine, self._machine = self._machine, None
         attachment, self._attachment = self._attachment, None
         folder, self._folder = self._folder, None
@@ -547,6 +572,8 @@ class Replica:
             self._end(machine.stop)
         if shares:
             self._end(shares.close)
+        if door:
+            self._end(door.close)
         if attachment:
             self._end(attachment.close)
         if folder:

@@ -7,6 +7,7 @@
 - `settings`: a TOML file read into a frozen dataclass
 - `paths`: where data, configuration and sockets of a program live (XDG)
 - `process`: processes that outlive the one that started them
+- `rooms`: where the processes of one machine run
 - `progress`: how a long step tells a program what it has done
 - `moments`: when a version of a thing was made
 - `names`: names that become file names, URLs and host names
@@ -31,6 +32,7 @@ __all__ = [
     "progress",
     "record_file",
     "retention",
+    "rooms",
     "settings",
     "toml_lines",
     "typed",

@@ -11,10 +11,37 @@ import select
 import shlex
 import signal
 import subprocess
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
 _TAIL_BYTES = 4096
+
+
+class Child:
+    """A process that is our child, and not started by `subprocess`. Thread-safe.
+
+    returncode: as subprocess.Popen's; None until `wait` has returned.
+    """
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.returncode: int | None = None
+        self._waiting = threading.Lock()
+
+    def wait(self) -> int:
+        """Until it has ended; its exit status, or the negative number of a signal."""
+        with self._waiting:
+            if self.returncode is None:
+                _, status = os.waitpid(self.pid, 0)
+                self.returncode = os.waitstatus_to_exitcode(status)
+            return self.returncode
+
+    def kill(self) -> None:
+        """End it, if it has not been waited for."""
+        with self._waiting:
+            if self.returncode is None:
+                os.kill(self.pid, signal.SIGKILL)
 
 
 class Process:
@@ -29,7 +56,7 @@ class Process:
         pid: int,
         command: Sequence[str],
         output: Path,
-        child: subprocess.Popen[bytes] | None = None,
+        child: subprocess.Popen[bytes] | Child | None = None,
     ) -> None:
         """Raises ProcessLookupError where there is no process of that number."""
         self._handle = os.pidfd_open(pid)
@@ -118,7 +145,7 @@ class Process:
         """How it ended, once it has."""
         if self._child is None:
             return "ended, nobody knows how: it was not our child"
-        code = self._child.returncode
+        code = self._child.wait()
         if code >= 0:
             return f"ended with exit status {code}"
         return f"was ended by {signal.Signals(-code).name}"

@@ -25,8 +25,9 @@ import click
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = (
-    "satchel", "caching", "chunkstore", "console", "hypervisor", "wire", "images", "overlay",
-    "replay", "shares", "guestfiles", "replica", "homeserver", "surrogate", "client", "testbed",
+    "satchel", "caching", "cell", "chunkstore", "console", "hypervisor", "wire", "images",
+    "overlay", "replay", "shares", "guestfiles", "replica", "homeserver", "surrogate", "client",
+    "testbed",
 )  # fmt: skip
 PROGRAMS = {
     "satchel": "client.cli",

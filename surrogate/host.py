@@ -14,6 +14,7 @@ import shutil
 import socket
 import stat
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -23,6 +24,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from caching import POLICIES
+from cell import Cells
 from chunkstore import Store
 from guestfiles import ShareHost, SharesUnserved
 from hypervisor import Driver, MachineSpec, Offer, place
@@ -41,7 +43,7 @@ from satchel.ids import ReplicaId
 from satchel.names import host_name
 from surrogate.chunk_cache import PACK_BYTES, ChunkCache
 from surrogate.fetching import Exchange, Fetcher, Tally
-from surrogate.guests import guest_calls
+from surrogate.guests import guest_shares
 from surrogate.prefetch import Prefetcher
 from surrogate.readahead import Readahead
 from surrogate.settings import SurrogateSettings
@@ -54,6 +56,8 @@ from wire import CacheNumbers, CreateReplica, ForesightNumbers, HostStatus, Spac
 logger = logging.getLogger(__name__)
 
 HOUSEKEEPING_SECONDS = 30.0
+WRITTEN_SECONDS = 2.0
+"""How often it is looked how much machines have written to their disks."""
 
 TAKE_OVER_SECONDS = 90.0
 
@@ -95,16 +99,16 @@ class Wanted:
     shares: ShareHost | None
 
     @classmethod
-    def by(cls, request: CreateReplica, place: Callable[[str], Path]) -> Wanted:
-        """place: where a socket is here that the request names. Raises what a malformed manifest
-        raises."""
+    def by(cls, request: CreateReplica, place: Callable[[str], Path], nodes: Path) -> Wanted:
+        """place: where a socket is here that the request names; nodes: a folder for what nodes of
+        shares keep. Raises what a malformed manifest raises."""
         manifest, calls = Manifest.from_json(request.manifest), request.calls
         return cls(
             request,
             manifest,
             MachineSpec.from_json(manifest.machine),
             [(source.name, place(source.socket)) for source in request.sources],
-            guest_calls(place(calls.socket), request.replica) if calls else None,
+            guest_shares(request, place, nodes) if calls else None,
         )
 
 
@@ -116,8 +120,9 @@ class Host:
     """
 
     def __init__(self, settings: SurrogateSettings, driver: Driver) -> None:
-        """Raises StoreLocked where another process has the data folder."""
+        """Raises StoreLocked where another process has the data folder, CellImpossible."""
         self.settings = settings
+        self.cells = Cells.of(settings, driver)
         self.name = settings.name or host_name()
         self._driver = driver
         if not settings.store.exists():
@@ -179,6 +184,7 @@ class Host:
             replicas=tuple(tenant.status() for tenant in tenants),
             site=tuple(self.site.names()),
             cache=self.cache,
+            cell=self.cells.text if self.cells else "",
             runs=self._runs(),
             lacking=self.offer.lacking,
         )
@@ -209,11 +215,11 @@ class Host:
     def create(self, request: CreateReplica) -> Tenant:
         """Admit a replica and begin to resume it.
 
-        Raises NotAdmitted, UnsupportedError for a machine that this host cannot or may not run,
-        ConflictError for an id in use, NotWanted for one that was to be removed already,
-        NotForwarded, and what a malformed manifest raises.
+        Raises NotAdmitted, also for volumes that are too large, UnsupportedError for a machine that
+        this host cannot or may not run, ConflictError for an id in use, NotWanted for one that was
+        to be removed already, NotForwarded, and what a malformed manifest raises.
         """
-        wanted = Wanted.by(request, self._forwarded)
+        wanted = Wanted.by(request, self._forwarded, self._nodes)
         spec = wanted.spec
         if spec.shares and (request.calls is None or not wanted.manifest.adapter["stateful"]):
             raise SharesUnserved(
@@ -223,6 +229,7 @@ class Host:
                 else "without numbered operations replicas would change home's files twice",
                 fix="use it at home: `satchel run` without --at",
             )
+        _check_volumes(wanted.manifest, self.settings.max_volume_gib, self.name)
         wanted = dataclasses.replace(wanted, spec=self.placed(spec))
         if _free_mib(self.settings.data) < self.settings.disk_mib:
             self._cache.look()
@@ -283,7 +290,7 @@ class Host:
         """Begin to fetch what a replica would need, without one; of the oldest such requests all
         but STAGED_KEPT are forgotten. Raises ConflictError, NotForwarded, and what a malformed
         manifest raises."""
-        wanted = Wanted.by(request, self._forwarded)
+        wanted = Wanted.by(request, self._forwarded, self._nodes)
         sources = forwarded(wanted.places)
         with self._lock:
             if self._closing.is_set():
@@ -349,6 +356,8 @@ class Host:
             adapter=manifest.adapter["kind"],
             stateful=manifest.adapter["stateful"],
             shares=wanted.shares,
+            cells=self.cells,
+            overlay_bytes=self.settings.overlay_mib << 20,
         )
         sources = forwarded(wanted.places)
         fetcher = Fetcher(self.store, sources, self.settings.readahead_blocks, self._exchange)
@@ -376,7 +385,9 @@ class Host:
         begun = []
         for path in sorted(self._replicas_dir.glob(f"*/{REQUEST}")):
             try:
-                wanted = Wanted.by(CreateReplica.from_bytes(path.read_bytes()), self._left)
+                wanted = Wanted.by(
+                    CreateReplica.from_bytes(path.read_bytes()), self._left, self._nodes
+                )
             except (SatchelError, OSError) as error:
                 logger.warning("%s: %s", path, error)
                 continue
@@ -388,6 +399,10 @@ class Host:
                 self._tenants[tenant.id] = tenant
             else:
                 tenant.stop()
+
+    @property
+    def _nodes(self) -> Path:
+        return self.settings.run / "nodes"
 
     @property
     def _replicas_dir(self) -> Path:
@@ -444,12 +459,24 @@ class Host:
         return self.settings.forwarded / Path(path).name
 
     def _keep_house(self) -> None:
-        while not self._closing.wait(HOUSEKEEPING_SECONDS):
+        swept = time.monotonic()
+        while not self._closing.wait(WRITTEN_SECONDS):
             try:
-                self._end_idle()
-                self._clear_forwarded()
+                self._end_overfull()
+                if time.monotonic() - swept > HOUSEKEEPING_SECONDS:
+                    swept = time.monotonic()
+                    self._end_idle()
+                    self._clear_forwarded()
             except (SatchelError, OSError) as error:
                 logger.warning("housekeeping: %s", error)
+
+    def _end_overfull(self) -> None:
+        limit = self.settings.overlay_mib << 20
+        for tenant in self.tenants():
+            if tenant.written > limit:
+                logger.warning("replica %s: its disks are written full, ended", tenant.id)
+                with contextlib.suppress(NotFoundError):
+                    self.remove(tenant.id)
 
     def _end_idle(self) -> None:
         for tenant in self.tenants():
@@ -484,6 +511,16 @@ def _readahead(
         replica.phases.begun,
         lambda: prefetcher is None or prefetcher.remaining == 0,
     )
+
+
+def _check_volumes(manifest: Manifest, most_gib: int, host: str) -> None:
+    for name, root in sorted(manifest.volumes.items()):
+        if root.size > most_gib << 30:
+            raise NotAdmitted(
+                f"{host} takes no volume as large as {name} of {manifest.service}",
+                why=f"it has {root.size} bytes, and {most_gib} GiB are the most here",
+                fix="its operator may raise max-volume-gib",
+            )
 
 
 def _used_mib(tenants: Iterable[Tenant]) -> int:

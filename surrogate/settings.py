@@ -30,6 +30,12 @@ class SurrogateSettings:
                        ago; `three-queues` finds more wherever a service is resumed again
     allow_emulation:   run strangers' machines without hardware virtualisation (TCG). QEMU gives
                        no isolation from a hostile guest then, so it is off unless you say so
+    cell:              `auto`: each machine runs in a cell, wherever this host can make one; `off`:
+                       they run with this program's rights
+    cell_off_as_root:  run as root without cells, too. Whoever breaks out of a guest is root then
+    max_volume_gib:    a stranger's machine has no disk larger than that
+    overlay_mib:       what a machine may have written to its disks here; one that has more is
+                       ended, and no other
     driver:            what makes the machines: `qemu`, `libvirt`, or `auto`, which takes libvirt
                        where its daemon answers and has just started a small machine, and says which
     threads:           requests answered at once
@@ -54,6 +60,10 @@ class SurrogateSettings:
     cache_mib: int = 0
     cache_policy: Literal["three-queues", "lru"] = "three-queues"
     allow_emulation: bool = False
+    cell: Literal["auto", "off"] = "auto"
+    cell_off_as_root: bool = False
+    max_volume_gib: int = 64
+    overlay_mib: int = 4096
     driver: Literal["auto", "qemu", "libvirt"] = "auto"
     threads: int = 16
     operation_seconds: float = 300.0
@@ -66,7 +76,14 @@ class SurrogateSettings:
         """Raises BadName for names that cannot be used, SettingsError for such numbers."""
         require_numbers(
             self,
-            positive=("threads", "operation_seconds", "readahead_blocks", "idle_minutes"),
+            positive=(
+                "threads",
+                "operation_seconds",
+                "readahead_blocks",
+                "idle_minutes",
+                "max_volume_gib",
+                "overlay_mib",
+            ),
             not_negative=("memory_mib", "disk_mib", "cache_mib"),
         )
         for name in self.peers:

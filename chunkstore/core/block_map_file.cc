@@ -35,6 +35,12 @@ Status WriteHeader(int fd, const std::string& path, uint64_t blocks) {
   header.blocks = blocks;
   const auto size = static_cast<off_t>(BlockMapSize(blocks));
   if (ftruncate(fd, size) != 0) return Status::FromErrno("cannot resize " + path, errno);
+  // All of it has its place before it is mapped: a mapped page for which there is none when it is
+  // touched, for a count too, ends the process with SIGBUS.
+  const int refused = posix_fallocate(fd, 0, size);
+  if (refused != 0 && refused != EOPNOTSUPP) {
+    return Status::FromErrno("cannot make room for " + path, refused);
+  }
   if (pwrite(fd, &header, sizeof header, 0) == static_cast<ssize_t>(sizeof header)) return {};
   return Status::FromErrno("cannot write " + path, errno);
 }

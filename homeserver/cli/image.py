@@ -74,14 +74,16 @@ def attempt(click_context: click.Context, name: str, seconds: float, as_json: bo
     once the recipe has the `needs` that are shown, 21 if it has to be carried, and as for any
     command after an error: 8 with the console's last words if the service does not listen.
     """
+    from cell import Cells
     from homeserver.trial import Trial, to_json
     from hypervisor import QemuDriver
 
     context: Context = click_context.obj
     folder = context.settings.images / check_name(name, "image")
     with bar(f"try {name}", quiet=as_json, steps=True) as progress:
-        wish = context.settings.machine
-        trial = Trial(folder, QemuDriver(), wish, timeout=seconds, progress=progress)
+        driver, wish = QemuDriver(), context.settings.machine
+        cells = Cells.of(context.settings, driver)
+        trial = Trial(folder, driver, wish, cells=cells, timeout=seconds, progress=progress)
         verdict = trial.verdict()
     show({"name": name, **to_json(verdict)}, as_json=as_json)
     if verdict.contract != trial.image.recipe.contract:

@@ -12,6 +12,7 @@ import click
 from console import json_option, serve_until_signal, show
 from homeserver.api import MAX_BODY, home_app
 from homeserver.cli.context import Context
+from homeserver.edge import EdgeDoors, GrantShelf
 from homeserver.home import Home
 from homeserver.shares import Shares, ShareShelf
 from homeserver.work import Works
@@ -41,13 +42,18 @@ def command(context: Context, launches: tuple[str, ...], as_json: bool) -> None:
             for name in launches:
                 home.service(name).launch()
             works = Works()
-            app = home_app(home, shares, works)
+            grants = GrantShelf(settings.share_grants)
+            edges = EdgeDoors(settings.run, grants, shares, home.keeper, home.share_of)
+            app = home_app(home, shares, works, edges)
             with (
+                closing(edges),
                 serve(app, settings.socket, threads=settings.threads, max_body=MAX_BODY),
                 closing(works),  # while the server still answers who waits for them
             ):
                 if as_json:
                     show({"socket": str(settings.socket)}, as_json=True)
+                elif home.cells:
+                    click.echo(f"cells: {home.cells.text}")
                 serve_until_signal(f"home server answers at {settings.socket}")
     finally:
         for path in (settings.socket, settings.share_socket):

@@ -16,6 +16,7 @@ from hypervisor.libvirt.daemon import Daemon, LibvirtUnavailable, Limits
 from hypervisor.libvirt.domain import FOLDER, Identity, domain_xml
 from hypervisor.libvirt.tools import installed
 from hypervisor.machine import (
+    PID_FILE,
     Boot,
     MachineFailed,
     MachineSpec,
@@ -87,8 +88,8 @@ class LibvirtDriver:
         who = Identity.of(wiring)
         machine = None
         try:
-            boot = self._prepare(wiring, boot, who.uid)
             self._daemon.destroy(who.uuid)  # what is left of an earlier machine in this folder
+            boot = self._prepare(wiring, boot, who.uid)
             self._create(spec, wiring, boot)
             machine = _found(wiring)
             machine.begin(incoming=boot is None)
@@ -101,8 +102,9 @@ class LibvirtDriver:
             if machine is not None:
                 machine.stop()
             _clear(wiring)
-            if isinstance(error, LibvirtUnavailable):
-                why = f"{error.why}\noutput: {said or '(none)'}"
+            if isinstance(error, LibvirtUnavailable | OSError):
+                why = getattr(error, "why", "") or str(error)
+                why += f"\noutput: {said or '(none)'}"
                 raise MachineFailed(f"cannot start the domain {who.name}", why=why) from error
             raise
         return machine
@@ -122,7 +124,7 @@ class LibvirtDriver:
                 file.truncate(_PROBE.memory_bytes)
             self.start(_PROBE, Wiring(run, run / "ram"), None).stop()
         except SatchelError as error:
-            return f"{error}: {error.why}".splitlines()[0]
+            return "; ".join(str(error).splitlines())
         finally:
             shutil.rmtree(run, ignore_errors=True)
         return ""
@@ -145,7 +147,7 @@ class LibvirtDriver:
                 folder.chmod(folder.stat().st_mode & 0o7777 | 0o011)
         let_in(run, uid)
         (run / FOLDER).mkdir(exist_ok=True)
-        given = [run / FOLDER, run / OUTPUT, run / argv.PID_FILE]
+        given = [run / FOLDER, run / OUTPUT, run / PID_FILE]
         for path in given[1:]:
             path.unlink(missing_ok=True)
             path.touch(0o600, exist_ok=False)
@@ -167,16 +169,13 @@ class LibvirtDriver:
 
 
 def _copied(source: Path, target: Path) -> Path:
-    try:
-        shutil.copyfile(source, target)
-    except OSError as error:
-        raise MachineFailed("cannot start the machine", why=str(error)) from error
+    shutil.copyfile(source, target)
     return target
 
 
 def _found(wiring: Wiring) -> QemuMachine:
     """The machine whose QEMU holds the lock there. Raises MachineFailed."""
-    pid = lock_holder(wiring.run_dir / argv.PID_FILE)
+    pid = lock_holder(wiring.run_dir / PID_FILE)
     process = Process.find(pid, wiring.run_dir / OUTPUT) if pid else None
     if process is None:
         raise MachineFailed(f"no machine runs in {wiring.run_dir}", fix="start another one")
@@ -186,7 +185,7 @@ def _found(wiring: Wiring) -> QemuMachine:
 def _clear(wiring: Wiring) -> None:
     """Remove what a failed start leaves."""
     sockets = (wiring.agent_socket, wiring.shares_socket, wiring.streams_socket)
-    for path in (*sockets, wiring.run_dir / argv.PID_FILE):
+    for path in (*sockets, wiring.run_dir / PID_FILE):
         path.unlink(missing_ok=True)
     shutil.rmtree(wiring.run_dir / FOLDER, ignore_errors=True)
 

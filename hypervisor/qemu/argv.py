@@ -25,14 +25,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hypervisor.machine import Boot, MachineSpec, Wiring
+from hypervisor.machine import LOCK_FILE, PID_FILE, Boot, MachineSpec, Wiring
 from satchel.errors import UsageError
 
 BINARY = "qemu-system-x86_64"
 AGENT_PORT = "org.satchel.agent"
 SHARES_PORT = "org.satchel.shares"
 STREAMS_PORT = "org.satchel.streams"
-PID_FILE = "qemu.pid"
 SANDBOX = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"
 TRANSLATION_CACHE_MIB = 256
 """Host memory that TCG may fill with translated code; QEMU's own default is 1 GiB."""
@@ -80,7 +79,7 @@ def command(
 
 
 def _process(wiring: Wiring) -> list[str]:
-    pid_file = str(wiring.run_dir / PID_FILE)
+    pid_file = str(wiring.run_dir / (LOCK_FILE if wiring.room.confined else PID_FILE))
     return [BINARY, "-nodefaults", "-no-user-config", "-sandbox", SANDBOX, "-pidfile", pid_file]
 
 

@@ -8,11 +8,14 @@ import contextlib
 import dataclasses
 import fcntl
 import os
+import socket
 import struct
 import sys
 from pathlib import Path
 
 from hypervisor.machine import (
+    LOCK_FILE,
+    PID_FILE,
     Boot,
     MachineFailed,
     MachineSpec,
@@ -21,7 +24,7 @@ from hypervisor.machine import (
     check_wiring,
 )
 from hypervisor.qemu import abilities, argv, launch
-from hypervisor.qemu.guest import MONITOR_SOCKET, OUTPUT, QemuMachine
+from hypervisor.qemu.guest import MONITOR_SOCKET, OUTPUT, Incoming, QemuMachine
 from hypervisor.qemu.stream import listening
 from satchel.process import Process
 
@@ -47,7 +50,7 @@ class QemuDriver:
         check_wiring(spec, wiring)
         machine = None
         try:
-            machine = QemuMachine(wiring, _launch(spec, wiring, boot))
+            machine = _launch(spec, wiring, boot)
             machine.begin(incoming=boot is None)
         except BaseException:
             if machine is not None:
@@ -57,7 +60,7 @@ class QemuDriver:
 
     def adopt(self, spec: MachineSpec, wiring: Wiring) -> QemuMachine:
         wiring = _absolute(wiring)
-        pid = lock_holder(wiring.run_dir / argv.PID_FILE)
+        pid = lock_holder(wiring.run_dir / (LOCK_FILE if wiring.room.confined else PID_FILE))
         process = Process.find(pid, wiring.run_dir / OUTPUT) if pid else None
         if process is None:
             raise MachineFailed(f"no machine runs in {wiring.run_dir}", fix="start another one")
@@ -66,7 +69,7 @@ class QemuDriver:
         return machine
 
 
-def _launch(spec: MachineSpec, wiring: Wiring, boot: Boot | None) -> Process:
+def _launch(spec: MachineSpec, wiring: Wiring, boot: Boot | None) -> QemuMachine:
     paths = {"monitor_fd": wiring.run_dir / MONITOR_SOCKET, "agent_fd": wiring.agent_socket}
     if spec.shares:
         paths["shares_fd"] = wiring.shares_socket
@@ -75,15 +78,35 @@ def _launch(spec: MachineSpec, wiring: Wiring, boot: Boot | None) -> Process:
     try:
         with contextlib.ExitStack() as stack:
             fds = {name: stack.enter_context(listening(paths[name])).fileno() for name in paths}
-            inherited = tuple(fds.values())
+            incoming = _channel(stack) if wiring.room.confined and boot is None else None
+            inherited = (*fds.values(), *([incoming.theirs] if incoming else []))
+            for path in paths.values():
+                wiring.room.give(path)
             command = argv.command(spec, wiring, boot, **fds)
             launcher = (sys.executable, "-I", "-S", launch.__file__, "--")
-            output = wiring.run_dir / OUTPUT
-            return Process.start(command, output, launcher=launcher, inherited=inherited)
+            process = wiring.room.start(
+                command,
+                wiring.run_dir / OUTPUT,
+                launcher=launcher,
+                inherited=inherited,
+                machine=True,
+            )
+            machine = QemuMachine(wiring, process, incoming=incoming)
+            if wiring.room.confined:
+                (wiring.run_dir / PID_FILE).write_text(f"{process.pid}\n", encoding="ascii")
+            return machine
     except BaseException:
         for path in paths.values():
             path.unlink(missing_ok=True)
         raise
+
+
+def _channel(stack: contextlib.ExitStack) -> Incoming:
+    """A way for a device state into a machine that can make no socket. Their end lives as long as
+    the stack, and in the machine."""
+    ours, theirs = socket.socketpair()
+    stack.enter_context(theirs)
+    return Incoming(ours, theirs.fileno())
 
 
 def _absolute(wiring: Wiring) -> Wiring:

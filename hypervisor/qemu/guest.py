@@ -16,13 +16,17 @@
 from __future__ import annotations
 
 import contextlib
+import socket
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from hypervisor.machine import (
+    LOCK_FILE,
+    PID_FILE,
     DeviceStateRefused,
     MachineFailed,
     MachineState,
@@ -32,9 +36,8 @@ from hypervisor.machine import (
     check_arrow,
     check_call,
 )
-from hypervisor.qemu.argv import PID_FILE
 from hypervisor.qemu.qmp import Monitor, MonitorGone, MonitorRefused
-from hypervisor.qemu.stream import StreamBroken, listening, receive, send
+from hypervisor.qemu.stream import StreamBroken, listening, receive, send, send_all
 from hypervisor.ram import RamMount, RamMountFailed
 from satchel.errors import SatchelError
 from satchel.files import write_durably
@@ -63,12 +66,29 @@ _CAPABILITIES = [{"capability": "x-ignore-shared", "state": True}]
 _LIVING = (MachineState.INCOMING, MachineState.RUNNING, MachineState.PAUSED)
 
 
+@dataclass(frozen=True)
+class Incoming:
+    """How a device state gets into a QEMU that can make no socket. ours: what it is written to.
+    theirs: what QEMU calls the other end."""
+
+    ours: socket.socket
+    theirs: int
+
+
 class QemuMachine:
     """See hypervisor.Machine. The driver makes it, and calls `begin` or `join` once."""
 
-    def __init__(self, wiring: Wiring, process: Process, channels: Path | None = None) -> None:
+    def __init__(
+        self,
+        wiring: Wiring,
+        process: Process,
+        channels: Path | None = None,
+        incoming: Incoming | None = None,
+    ) -> None:
         """channels: the folder of the sockets that QEMU makes, where it is not the run folder: of a
-        QEMU with a user of its own, who may make files only there."""
+        QEMU with a user of its own, who may make files only there. incoming: of one in a confined
+        room, who can make none."""
+        self._incoming = incoming
         self.wiring = wiring
         self._channels = channels or wiring.run_dir
         self._process = process
@@ -112,14 +132,18 @@ class QemuMachine:
         with self._turn:
             check_call(self, "load", MachineState.INCOMING)
             stream = device_state.read_bytes()
-            socket = self._channels / MIGRATION_SOCKET
-            socket.unlink(missing_ok=True)
+            path = self._channels / MIGRATION_SOCKET
+            path.unlink(missing_ok=True)
             with self._talking("load"):
-                self._execute("migrate-incoming", {"uri": f"unix:{socket}"})
-                send(socket, stream, LOAD_SECONDS, self.pid)
+                if self._incoming is None:
+                    self._execute("migrate-incoming", {"uri": f"unix:{path}"})
+                    send(path, stream, LOAD_SECONDS, self.pid)
+                else:
+                    self._execute("migrate-incoming", {"uri": f"fd:{self._incoming.theirs}"})
+                    send_all(self._incoming.ours, stream, LOAD_SECONDS)
                 self._await("inmigrate", LOAD_SECONDS)
                 self._become(MachineState.PAUSED)
-            socket.unlink(missing_ok=True)
+            path.unlink(missing_ok=True)
 
     def resume(self) -> None:
         with self._turn:
@@ -155,6 +179,8 @@ class QemuMachine:
             _ = self.failure()
             self._become(MachineState.STOPPED)
         self._end()
+        if self._incoming is not None:
+            self._incoming.ours.close()
         if self._monitor is not None:
             self._monitor.close()
         wiring = self.wiring
@@ -162,7 +188,7 @@ class QemuMachine:
         ports = [socket.name for socket in sockets]
         for name in (MONITOR_SOCKET, MIGRATION_SOCKET):
             (self._channels / name).unlink(missing_ok=True)
-        for name in (*ports, MIGRATION_SOCKET, PID_FILE):
+        for name in (*ports, MIGRATION_SOCKET, PID_FILE, LOCK_FILE):
             (self.wiring.run_dir / name).unlink(missing_ok=True)
 
     def failure(self) -> str | None:
@@ -241,6 +267,7 @@ class QemuMachine:
         try:
             with listening(path) as server:
                 path.chmod(0o666)  # for QEMU's user; the folder lets nobody else in
+                self.wiring.room.give(path)
                 self._execute("migrate", {"uri": f"unix:{path}"})
                 stream = receive(server, SAVE_SECONDS, lambda: not self._process.ended())
         finally:
@@ -271,7 +298,7 @@ class QemuMachine:
         if self._process.end(KILL_SECONDS, KILL_SECONDS):
             return
         with contextlib.suppress(RamMountFailed):
-            RamMount.adopt(self.wiring.ram.parent).abort()
+            RamMount.adopt(self.wiring.ram.parent, self.wiring.room).abort()
         if self._process.ended(KILL_SECONDS):
             return
         why = f"process {self.pid} cannot write its RAM back to {self.wiring.ram}"

@@ -66,13 +66,25 @@ def send(path: Path, data: bytes, seconds: float, peer: int) -> None:
     peer: the process that must listen there. Where another user may make files, the path may lead
     anywhere, and what is sent may be a stranger's.
     """
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.settimeout(seconds)
+        connection.connect(bytes(path))
+        found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
+    except OSError as error:
+        connection.close()
+        raise StreamBroken(str(error)) from error
+    if _PEER.unpack(found)[0] != peer:
+        connection.close()
+        raise StreamBroken(f"somebody else listens at {path}")
+    send_all(connection, data, seconds)
+
+
+def send_all(connection: socket.socket, data: bytes, seconds: float) -> None:
+    """Send everything and close. Raises StreamBroken."""
+    try:
+        with connection:
             connection.settimeout(seconds)
-            connection.connect(bytes(path))
-            found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
-            if _PEER.unpack(found)[0] != peer:
-                raise StreamBroken(f"somebody else listens at {path}")
             connection.sendall(data)
     except OSError as error:
         raise StreamBroken(str(error)) from error

@@ -47,6 +47,8 @@ def command(settings: SurrogateSettings, as_json: bool) -> None:
                 stack.enter_context(serve(peers, place, threads=threads, max_body=PEER_MAX_BODY))
             if as_json:
                 show({"name": host.name, "socket": str(settings.socket)}, as_json=True)
+            elif host.cells:
+                click.echo(f"cells: {host.cells.text}")
             serve_until_signal(f"surrogate {host.name} answers at {settings.socket}", leave)
             host.leave()
     finally:

@@ -4,6 +4,7 @@
 
 import os
 import random
+import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from chunkstore import (
     FileMissing,
     Store,
     StoreDamaged,
+    StoreFull,
     StoreState,
     StoreUsage,
     TableRoot,
@@ -27,9 +29,24 @@ from chunkstore import (
 )
 from satchel.ids import BLOCK_SIZE
 from tests.chunkstore.content import noise, text
+from tests.chunkstore.mounts import tmpfs
+from tests.needs import requires
 
 BLOCKS = 5000  # a table of three levels
 TAIL = 100  # bytes of the last block
+
+
+@requires("root", "mount")
+def test_a_map_for_which_there_is_no_room_is_refused_and_not_a_signal_later(tmp_path: Path) -> None:
+    """Of a volume of 1 TiB: were it only mapped, counting its blocks would end this process."""
+    with tmpfs(tmp_path / "small", "32m"):
+        with pytest.raises(StoreFull, match="room"):
+            BlockMap.create(tmp_path / "small" / "map", (1 << 40) // BLOCK_SIZE)
+        assert list((tmp_path / "small").iterdir()) == []
+        block_map = BlockMap.create(tmp_path / "small" / "map", (1 << 30) // BLOCK_SIZE)
+        (tmp_path / "small" / "rest").write_bytes(bytes(shutil.disk_usage(tmp_path / "small").free))
+        assert block_map.count(BlockState.ABSENT) == (1 << 30) // BLOCK_SIZE
+        block_map.close()
 
 
 @dataclass

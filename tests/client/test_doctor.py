@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from client.cli.doctor import command
-from homeserver.doctor import _counters, _excerpt
+from homeserver.doctor import _counters, excerpt
 from satchel.errors import NotFoundError
 from tests.client.test_quarantine import Straying
 from tests.client.world import World, post
@@ -107,6 +107,6 @@ def test_what_a_service_says_to_itself_is_no_network() -> None:
 
 def test_an_answer_is_harmless_on_a_terminal() -> None:
     assert (
-        _excerpt(b"a\x1b]0;title\x07\xff\r\n" + b"b" * 1000)
+        excerpt(b"a\x1b]0;title\x07\xff\r\n" + b"b" * 1000)
         == "a\ufffd]0;title\ufffd\ufffd\n" + "b" * 386
     )

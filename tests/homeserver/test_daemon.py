@@ -179,7 +179,7 @@ def test_a_prune_keeps_every_checkpoint(daemon: Daemon) -> None:
 
 
 def test_no_qemu(daemon: Daemon, tmp_path: Path) -> None:
-    for name in ("nbdkit", "nbdfuse", "fusermount3", "ssh-keygen", "sh"):
+    for name in ("nbdkit", "nbdfuse", "fusermount3", "ssh-keygen", "sh", "bwrap"):
         (tmp_path / name).symlink_to(shutil.which(name) or "/nonexistent")
     daemon.program.environment["PATH"] = str(tmp_path)
     failed(daemon, 10, "qemu-system-x86_64")

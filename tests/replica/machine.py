@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
+from cell import Cells
 from chunkstore import Store
 from hypervisor import Driver, QemuDriver
 from overlay import Resolver, local_resolver
@@ -33,6 +34,7 @@ def resumed(
         run_dir,
         adapter=notes.manifest.adapter["kind"],
         stateful=True,
+        cells=Cells(),
     )
     try:
         replica.resume(frozen or notes.frozen, resolver or local_resolver(store), store.read)

@@ -201,6 +201,32 @@ def test_a_host_without_disk_admits_nobody(short_path: Path) -> None:
         site.close()
 
 
+def test_a_volume_larger_than_the_operator_allows_is_not_admitted(site: Site) -> None:
+    request = site.request()
+    size = request.manifest["volumes"]["disk0"]["size"]
+    assert size < 64 << 30
+    request.manifest["volumes"]["disk0"]["size"] = (64 << 30) + 4096
+    with pytest.raises(NotAdmitted, match="max-volume-gib"):
+        site.host.create(request)
+    assert site.host.tenants() == []
+
+
+def test_a_machine_that_fills_its_disks_is_ended_and_no_other(short_path: Path) -> None:
+    site = Site(short_path, overlay_mib=1)
+    try:
+        full, other = site.create("r1"), site.create("r2")
+        (overlay,) = (one.overlay for one in full.volumes if one.name == "disk0")
+        with overlay.open("r+b") as file:
+            file.write(os.urandom(1 << 19))
+        assert full.written <= 1 << 20
+        with overlay.open("r+b") as file:
+            file.write(os.urandom((1 << 20) + 8192))
+        assert eventually(lambda: site.host.tenants() == [other])
+        assert other.status().state == "ready"
+    finally:
+        site.close()
+
+
 def test_a_full_disk_is_first_of_all_emptied_of_the_cache(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:

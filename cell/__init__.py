@@ -1,0 +1,19 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""A cell around each machine: whoever breaks QEMU from inside a guest finds an empty room.
+
+- cell: a room of one replica, in which its QEMU, nbdkit and nbdfuse run: namespaces, a root that
+  holds what they need, a user of their own, no capabilities, filters, limits
+- helper: nbdkit or nbdfuse, beside the machine itself
+- part: machine or helpers, each with limits of its own
+- plan: what a cell is made of
+
+Modules: cells (whether there are any), room (one of them), groups (what it may take), enter
+(becomes a program inside), stage (becomes bubblewrap as another user). docs/cell.md tells what it
+keeps out.
+"""
+
+from cell.cells import CellImpossible, Cells, Setting, left
+from cell.room import Cell, CellFailed, Seen
+
+__all__ = ["Cell", "CellFailed", "CellImpossible", "Cells", "Seen", "Setting", "left"]
