@@ -12,7 +12,6 @@ from datetime import datetime
 
 import caldav  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
-
 EVENT = """\
 BEGIN:VCALENDAR
 VERSION:2.0
