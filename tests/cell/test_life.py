@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A cell outlives who made it, is found again, and is never left behind."""
 
+import os
 import random
 import signal
 import subprocess
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from cell import Cell, CellFailed, CellImpossible, Cells, Seen, left
+from cell import Cell, CellFailed, CellImpossible, Cells, Seen, clear_groups, left
 from replica import sweep
 from satchel.rooms import HOST
 from tests.cell.conftest import Site, processes_of
@@ -31,6 +32,16 @@ def nothing_left(run: Path) -> bool:
     return not processes_of(run)
 
 
+def no_groups_of(pid: int) -> bool:
+    """Nothing of a process that ended holds them; a later sweep or start would remove them too."""
+    clear_groups()
+    return not any(
+        name.startswith("satchel-") and name.endswith(f"-{pid}")
+        for _, names, _ in os.walk("/sys/fs/cgroup")
+        for name in names
+    )
+
+
 def test_no_starter_that_is_killed_leaves_anything(short_path: Path) -> None:
     """At whatever moment; a moment that fails is told by its seed, which is its number."""
     run = short_path / "run"
@@ -42,6 +53,7 @@ def test_no_starter_that_is_killed_leaves_anything(short_path: Path) -> None:
             time.sleep(random.Random(seed).uniform(0.0, 0.4))
             starter.send_signal(signal.SIGKILL)
         assert eventually(partial(nothing_left, run / str(seed))), (seed, processes_of(run))
+        assert eventually(partial(no_groups_of, starter.pid)), seed
 
 
 def test_a_program_ends_as_it_would_elsewhere(site: Site) -> None:
