@@ -15,6 +15,7 @@ from satchel.errors import NotFoundError, UsageError
 
 BENCHES = {
     "cache": "bench.cache",
+    "carry": "bench.carry",
     "cell": "bench.cells",
     "fetch": "bench.fetch.figures",
     "link": "bench.link",

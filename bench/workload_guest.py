@@ -129,7 +129,7 @@ class Surrogate:
         disk = self.store.import_file(found.disk)
         memory = TableRoot(ref=ZERO_REF, size=guest.replica.spec.memory_bytes)
         guest.roots = {RAM: memory, DISK: disk}
-        guest.replica.boot({DISK: disk}, found.boot(), local_resolver(self.store))
+        guest.replica.boot({DISK: disk}, found.boot(guest.replica.spec), local_resolver(self.store))
         guest.mark(RESUMED)
         return guest
 

@@ -4,7 +4,7 @@
 
 GET  /v1/status   what `satchel status` shows
 GET  /v1/tally    how many operations were answered, by whom, in how long; asks no surrogate
-GET  /v1/plan?at=SURROGATE  the routes there, or to every other surrogate
+GET  /v1/plan?at=SURROGATE  the routes there, or to every other surrogate; asks each what it can run
 POST /v1/move     to: SURROGATE, use_media: bool, route; answers when the new replica has joined
 GET  /v1/move     done, total: bytes of what only the old surrogate has; 0 while others are awaited
 POST /v1/stop     end the session; answers what home has not yet, once it had time to take it
@@ -74,7 +74,9 @@ def control_app(runner: Runner, front: Front, stop: queue.SimpleQueue[None]) -> 
     @app.get("/v1/plan")
     def plan() -> Any:
         surrogates = flask.request.args.getlist("at") or runner.elsewhere()
-        return {"plans": [runner.plan(name).to_json() for name in surrogates]}
+        plans = [runner.plan(name).to_json() for name in surrogates]
+        hosts = [asdict(fit) | {"says": str(fit)} for fit in runner.fits(surrogates)]
+        return {"plans": [plan | {"host": host} for plan, host in zip(plans, hosts, strict=True)]}
 
     @app.post("/v1/stop")
     def end() -> Any:

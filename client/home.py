@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
@@ -20,13 +21,23 @@ from replay import (
 )
 from satchel.errors import IntegrityError, SatchelError
 from satchel.ids import OperationNumber
-from satchel.paths import call_socket
-from wire import Link, Peer, PeerTimeout, PeerUnreachable, ServiceStatus, SourceAddress
+from satchel.paths import call_socket, edge_sockets
+from wire import (
+    EdgeShare,
+    Link,
+    Peer,
+    PeerTimeout,
+    PeerUnreachable,
+    ServiceStatus,
+    SourceAddress,
+)
 
 if TYPE_CHECKING:
     from images import Manifest
 
 HISTORY_BATCH = 64
+
+logger = logging.getLogger(__name__)
 
 SLOW_SECONDS = 600.0
 """How long home may take to execute a batch before it is asked again."""
@@ -36,6 +47,9 @@ CHECKPOINT_SECONDS = 900.0
 
 ANSWER_SECONDS = 2.0
 """How long a home that is asked whether it is there may take to say so."""
+
+GRANT_SECONDS = 10.0
+"""How long home may take to say what a surrogate may use: without that it uses nothing."""
 
 LEASE_SECONDS = 10.0
 """How long giving the lease back may take: the session is over anyway."""
@@ -83,6 +97,16 @@ class HomeService:
             raise IntegrityError("home's answer is not a checkpoint", why="no manifest in it")
         manifest, signature = (str(text).encode() for text in texts)
         return manifest, signature
+
+    def launch(self) -> None:
+        """Have home's replica run, from the newest checkpoint if it does not. Raises as home."""
+        self.link.http.post_json(f"{self._path}/launch", {}, timeout=CHECKPOINT_SECONDS)
+
+    def relaunch(self) -> None:
+        """Have home's replica go on from the newest checkpoint, whatever it is doing. Raises as
+        home does."""
+        self.link.http.post_json(f"{self._path}/stop", {}, timeout=CHECKPOINT_SECONDS)
+        self.launch()
 
     def take_checkpoint(self) -> None:
         """Have home take one now. Raises as home does."""
@@ -142,6 +166,31 @@ def lend_calls(
     there = str(PurePosixPath(peer.socket).with_name(call_socket(home.service)))
     here = home.link.reach("calls", there)
     return SourceAddress("calls", surrogate.lend("calls", here, folder))
+
+
+def lend_edge(
+    home: HomeService | None, peer: Peer, manifest: Manifest, surrogate: Link, folder: str
+) -> EdgeShare | None:
+    """Let a node of the service's share stand at the surrogate, where home has granted it; None
+    where it has not, or is not reached. As `lend_calls`."""
+    if home is None or not manifest.machine.get("shares"):
+        return None
+    try:
+        path = f"/v1/share-grants/{home.service}/{surrogate.name}"
+        granted = home.link.http.get_json(path, timeout=GRANT_SECONDS)
+    except SatchelError as error:
+        logger.warning("no node of a share at %s: %s", surrogate.name, error)
+        return None
+    if not isinstance(granted, dict) or not granted:
+        return None
+    ends = []
+    for name, there in zip(
+        ("edge", "edge-calls"), edge_sockets(home.service, surrogate.name), strict=True
+    ):
+        near = f"{name}-{surrogate.name}"
+        here = home.link.reach(near, str(PurePosixPath(peer.socket).with_name(there)))
+        ends.append({"name": name, "socket": surrogate.lend(name, here, folder)})
+    return EdgeShare.from_json(granted | {"node": ends[0], "calls": ends[1]})
 
 
 def answers_limit(count: int) -> int:

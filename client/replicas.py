@@ -21,7 +21,7 @@ from typing import Any
 
 from client.endpoints import HOME, SurrogateEndpoint, SurrogateSilent
 from client.feed import FINAL, Feed, FeedState
-from client.home import HomeService, lend_calls
+from client.home import HomeService, lend_calls, lend_edge
 from client.leftovers import Leftovers
 from client.planner import Begin, Planner
 from client.routes import Route
@@ -204,6 +204,7 @@ class Replicas:
             self.manifest = begin.manifest
         giver = begin.giver.name if begin.giver else ""
         offered = self._sources.offer(chunks, forwarded, use_media=use_media, giver=giver)
+        lent = (self._home, self._settings.home, begin.manifest, link, forwarded)
         request = CreateReplica(
             replica=ReplicaId(f"{self._service[:40]}-{secrets.token_hex(4)}"),
             service=self._service,
@@ -212,7 +213,8 @@ class Replicas:
             changed=begin.changed,
             pages=begin.pages,
             touched=begin.touched,
-            calls=lend_calls(self._home, self._settings.home, begin.manifest, link, forwarded),
+            calls=lend_calls(*lent),
+            edge=lend_edge(*lent),
         )
         stateful = self._session.stateful
         early = self._session.early

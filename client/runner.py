@@ -9,6 +9,7 @@ when the new one has caught up.
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from client.checkpoints import candidates, choose
 from client.comparison import Divergence
 from client.ending import Ending, Unsent
 from client.endpoints import HOME, HomeEndpoint
+from client.fits import Fit, fits
 from client.home import HomeService
 from client.journal import Journal
 from client.planner import Plan
@@ -31,7 +33,7 @@ from client.settings import ClientSettings
 from client.sources import Sources
 from images import Manifest
 from replay.adapters import EARLY
-from satchel.errors import SatchelError, StateError, UnavailableError
+from satchel.errors import SatchelError, StateError, UnavailableError, UnsupportedError
 from satchel.ids import CheckpointId
 from satchel.names import check_name
 from satchel.progress import Progress, silent
@@ -58,6 +60,13 @@ class _Started:
     replicas: Replicas
     quarantine: Quarantine
     prestager: Prestager
+
+
+class Carried(UnsupportedError):
+    """A service that is carried has another kind of session: client.carry."""
+
+    def __init__(self, service: str) -> None:
+        super().__init__(f"{service} is carried", why="its operations are not replayed")
 
 
 class Runner:
@@ -102,7 +111,8 @@ class Runner:
         Without home the medium must have a checkpoint, without media home must have one. A home
         that cannot be reached takes part when it can. Raises MediaNotFound, NotFoundError,
         AccessError for a wrong key or a manifest that the owner did not sign, ConflictError when
-        another client holds the service or has used it, JournalGap; `close` is due all the same.
+        another client holds the service or has used it, JournalGap, Carried; `close` is due all the
+        same.
         """
         if self.media is None:
             self.settings.require_home(otherwise="; or name media that have a checkpoint")
@@ -110,6 +120,8 @@ class Runner:
             self._chunks = Media.open(self.media)
         reached = self._reach_home(take_over)
         found = candidates(self.service, self._chunks, reached, self.settings.allowed_signers)
+        if "carry" in found[0].manifest.adapter:
+            raise Carried(self.service)
         self._on_media = {c.manifest.id for c in found if c.place != HOME}
         stateful = bool(found[0].manifest.adapter["stateful"])
         self._session = Session(
@@ -190,6 +202,10 @@ class Runner:
         replicas = self._parts.replicas
         media = use_media and replicas.manifest.id in self._on_media
         return replicas.planner.plan(surrogate, replicas.manifest, media=media, route=route)
+
+    def fits(self, surrogates: Sequence[str]) -> list[Fit]:
+        """Which of them can run the machine, as they say themselves. See client.fits."""
+        return fits(self.settings, self.manifest.machine, surrogates)
 
     def drop(self, surrogate: str) -> None:
         """See `Replicas.drop`."""

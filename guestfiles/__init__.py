@@ -10,6 +10,9 @@
 - performer: the one session by which a keeper has calls done
 - record: the calls that were done, with their replies, for as long as the operations are logged
 - distant keeper: the way from a guest at a surrogate to home's keeper
+- edge keeper: does what such a guest asks of content, by a node of the share at the surrogate
+- lead: the right to do so, of one surrogate of a service, from an operation on
+- gate: between that node and home, so that nothing written comes home before what was read
 
 docs/shares.md, Replicas. Modules: kernel (requests of a guest's kernel, checked), digests, line,
 counts (how often a guest asked the same), calls (the calls of one guest), host (who answers for a
@@ -21,6 +24,8 @@ from guestfiles import messages
 from guestfiles.calls import Answered, Call, CallHost, Keeper
 from guestfiles.counts import CallName
 from guestfiles.distant import DistantKeeper
+from guestfiles.edge import EdgeKeeper
+from guestfiles.gate import Gate
 from guestfiles.host import (
     GuestOperations,
     GuestShares,
@@ -30,7 +35,7 @@ from guestfiles.host import (
     SharesBusy,
     SharesUnserved,
 )
-from guestfiles.keeper import CallKeeper
+from guestfiles.keeper import CallKeeper, DistantLine
 from guestfiles.kernel import ShareMessageInvalid
 from guestfiles.line import SharesGone, SharesLine
 from guestfiles.record import CallRecord
@@ -43,6 +48,9 @@ __all__ = [
     "CallName",
     "CallRecord",
     "DistantKeeper",
+    "DistantLine",
+    "EdgeKeeper",
+    "Gate",
     "GuestOperations",
     "GuestShares",
     "Keeper",

@@ -21,7 +21,17 @@ from collections.abc import Callable
 from guestfiles.calls import Answered, Call
 from guestfiles.counts import CallName
 from guestfiles.kernel import OUT_HEADER, Opcode, error_reply
-from guestfiles.messages import CallHello, decode_done, encode_call, welcomed
+from guestfiles.messages import (
+    YES,
+    CallHello,
+    Lead,
+    Told,
+    Yielded,
+    decode_done,
+    encode,
+    encode_call,
+    welcomed,
+)
 from satchel.errors import SatchelError
 from satchel.ids import ReplicaId
 from shares.node import Caller, Ends
@@ -36,7 +46,11 @@ TOLD_BYTES = 32 << 20
 
 
 class DistantKeeper:
-    """See the module, and Keeper. While home is not reached, what a guest asks waits."""
+    """See the module, and Keeper. While home is not reached, what a guest asks waits.
+
+    begins: is called before another conversation is begun: home knows nothing of the last one;
+    recalled: home wants this surrogate to yield; it is handed what says that it has. Neither waits
+    """
 
     def __init__(
         self,
@@ -55,6 +69,8 @@ class DistantKeeper:
         self._done: dict[int, dict[CallName, bytes]] = {}
         self._done_bytes = 0
         self._closing = threading.Event()
+        self.begins: Callable[[], None] = lambda: None
+        self.recalled: Callable[[Callable[[], None]], None] = lambda yielded: yielded()
         self._caller = self._call()
 
     def ask(self, call: Call, answered: Answered) -> None:
@@ -97,6 +113,19 @@ class DistantKeeper:
         """The operations of which home has told something that is not asked for yet."""
         with self._lock:
             return tuple(self._done)
+
+    def say(
+        self, said: Lead | Yielded | Told, answered: Callable[[bool], None] | None = None
+    ) -> None:
+        """Say it in its turn, and never wait. answered: home's answer, or False where there will be
+        none."""
+        with self._lock:
+            duplex = self._caller.caller.duplex
+        if answered is None:
+            duplex.post(encode(said))
+            return
+        take = answered
+        duplex.post(encode(said), lambda reply: take(reply == YES), lambda error: take(False))
 
     def interrupt(self, call: Call) -> None:
         """Home goes by its own replica's: all are to be interrupted, or none."""
@@ -142,6 +171,7 @@ class DistantKeeper:
         if self._closing.is_set():
             return
         logger.info("the calls of %s: %s; beginning anew", self._replica, why)
+        self.begins()
         if self._closing.wait(AGAIN_SECONDS):
             return
         with self._lock:
@@ -172,9 +202,11 @@ class _Conversation:
         return welcomed(hello)
 
     def arrived(self, payload: bytes, reply: Callable[[bytes], None] | None) -> None:
-        """Home asks nothing, and tells what its own replica has asked."""
+        """Home tells what its own replica has asked, or wants this one to yield."""
         if reply is None:
             self._keeper.tell(payload)
+        else:
+            self._keeper.recalled(lambda: reply(YES))
 
     def ended(self, why: str) -> None:
         self._keeper.over(why)

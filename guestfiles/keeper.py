@@ -17,13 +17,15 @@ import socket
 import struct
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from guestfiles.calls import Answered, Call, Keeper
 from guestfiles.counts import CallName
 from guestfiles.digests import RELEASING, changes
 from guestfiles.host import Served
 from guestfiles.kernel import IN_HEADER, OUT_HEADER, SILENT, Opcode, Request, error_reply
+from guestfiles.lead import Lead, Leader, LeadWatch, is_content
 from guestfiles.messages import Done
 from guestfiles.performer import Performer
 from guestfiles.record import CallRecord
@@ -50,7 +52,23 @@ BEHIND = 4096
 _BY_HANDLE = 1 << 6
 """Of a SETATTR: it says the handle."""
 
+_OPEN_OUT = 16
+"""Bytes of a fuse_open_out, with which the reply to a CREATE ends."""
+
 _OPENING = (Opcode.OPEN, Opcode.OPENDIR)
+
+
+class DistantLine(Keeper, Protocol):
+    """What a replica at a surrogate has of the keeper."""
+
+    def lead(self, leader: Leader, first: int) -> bool:
+        """As `CallKeeper.lead`."""
+
+    def told(self, done: Sequence[Done]) -> bool:
+        """As `CallKeeper.told`."""
+
+    def yielded(self) -> None:
+        """It leads no more."""
 
 
 class CallKeeper:
@@ -72,6 +90,7 @@ class CallKeeper:
         self._life = threading.Lock()  # of the session; its beginning and end take a while
         self._lines: set[_Line] = set()
         self._performer: Performer | None = None
+        self._leading: _Line | None = None
         self._first: tuple[bytes, bytes] | None = None  # FUSE_INIT and its reply
         self._lock = threading.Lock()  # of what follows
         self._cut = self._unlogged = 0
@@ -79,13 +98,17 @@ class CallKeeper:
         self._numbers: dict[CallName, int] = {}
         self._ahead: list[tuple[_Line, CallName, Request, Answered]] = []
         self._asked_bytes: Counter[int] = Counter()  # by operation
+        self._lead: Lead | None = None
+        self._watch: LeadWatch | None = None
+        self._told_ahead: list[Done] = []  # by who leads, of operations that are not logged
+        self._begun = record.finished  # the last operation in which home's replica has asked
 
     def at_home(self) -> Keeper:
         """For home's own replica: what it has finished is over, and it may change the share between
         operations."""
         return _Line(self, trusted=True, earlier=self._record.finished)
 
-    def elsewhere(self, tell: Callable[[list[Done]], None] = lambda done: None) -> Keeper:
+    def elsewhere(self, tell: Callable[[list[Done]], None] = lambda done: None) -> DistantLine:
         """For a replica at a surrogate. tell: given, before it asks, what home's replica has asked;
         never waits."""
         return _Line(self, trusted=False, earlier=0, tell=tell)
@@ -101,8 +124,91 @@ class CallKeeper:
             last = self._last_logged()
             ready = [asked for asked in self._ahead if asked[1].operation <= last]
             self._ahead = [asked for asked in self._ahead if asked[1].operation > last]
+            told = [done for done in self._told_ahead if done.name.operation <= last]
+            self._told_ahead = [done for done in self._told_ahead if done.name.operation > last]
+        self._keep_told(told)
         for asked in ready:
             self.once(*asked)
+
+    # The surrogate that leads.
+
+    def lead(self, line: _Line, leader: Leader, first: int) -> bool:
+        """From that operation on, have that surrogate do what is asked of content. Whether it is to
+        be so: not where another one leads, or home's replica is as far."""
+        with self._lock:
+            if self._lead or first <= max(self._begun, self._record.finished):
+                return False
+            self._lead = Lead(leader, first)
+            self._leading = line
+            self._watch = LeadWatch(self._lead, self.end_lead)
+            logger.info("%s: a surrogate leads from operation %d on", self._service, first)
+            return True
+
+    def told(self, line: _Line, done: Sequence[Done]) -> bool:
+        """What the surrogate that leads has done; whether it still leads. What is told of
+        operations that home's replica is over with is passed over, and of none more than it may
+        ask."""
+        with self._lock:
+            lead = self._lead
+            if lead is None or line is not self._leading:
+                return False
+            least = max(lead.first, self._record.finished + 1)
+            done = [each for each in done if each.name.operation >= least]
+            for each in done:
+                self._asked_bytes[each.name.operation] += len(each.reply)
+                if self._asked_bytes[each.name.operation] > ASKED_BYTES:
+                    return False
+            last = self._last_logged()
+            ready = [each for each in done if each.name.operation <= last]
+            self._told_ahead += [each for each in done if each.name.operation > last]
+        self._keep_told(ready)
+        return True
+
+    def _keep_told(self, done: Sequence[Done]) -> None:
+        again: list[Callable[[], None]] = []
+        for place, each in enumerate(done):
+            if self._found(each.name) is None:
+                self._add(each.name, each.reply, durable=place == len(done) - 1)
+            with self._lock:
+                again += self._lead.told(each.name) if self._lead else []
+        for ask in again:
+            ask()
+
+    def end_lead(self, lead: Lead, why: str) -> None:
+        """Home does what is asked of content again, beginning with what is waited for."""
+        with self._lock:
+            if self._lead is not lead:
+                return
+            self._lead = self._leading = None
+            lead.over, watch = True, self._watch
+            again = [ask for _, asks in lead.waiting.values() for ask in asks]
+        if watch:
+            watch.close()
+        logger.info("%s: the surrogate leads no more: %s", self._service, why)
+        for ask in again:
+            ask()
+
+    def yielded(self, line: _Line, why: str = "it has yielded") -> None:
+        """That line leads no more, if it did."""
+        with self._lock:
+            lead = self._lead if line is self._leading else None
+        if lead:
+            self.end_lead(lead, why)
+
+    def leads(self, line: _Line) -> bool:
+        """Whether that one has told itself what home's replica asks."""
+        return line is self._leading
+
+    def _waits(self, line: _Line, name: CallName, request: Request, answered: Answered) -> bool:
+        """With the lock held: whether the surrogate that leads is to do it. Then it is asked again
+        when that has told something."""
+        lead = self._lead
+        if lead is None or line is self._leading or name.operation < lead.first:
+            return False
+        if not is_content(request):
+            return False
+        lead.wait(name, functools.partial(self.once, line, name, request, answered))
+        return True
 
     def cut(self, operation: int) -> None:
         """The log has operations up to that one no more. What the log had before that is kept, and
@@ -144,6 +250,7 @@ class CallKeeper:
 
     def leave(self, line: _Line) -> None:
         """The session ends with the last one who asks."""
+        self.yielded(line, "it is gone")
         with self._lock:
             self._ahead = [waiting for waiting in self._ahead if waiting[0] is not line]
         with self._life:
@@ -190,9 +297,13 @@ class CallKeeper:
             if not line.trusted and name.operation > self._last_logged():
                 self._ahead.append((line, name, request, answered))
                 return
+            if line.trusted:
+                self._begun = max(self._begun, name.operation)
             reply = self._found(name)
             if reply is None and name in self._under_way:
                 self._under_way[name].append(answered)
+                return
+            if reply is None and self._waits(line, name, request, answered):
                 return
             if reply is None and (why := self._refused(line, name)):
                 logger.warning("%s, operation %d: %s", self._service, name.operation, why)
@@ -240,6 +351,11 @@ class CallKeeper:
         """What is in the record is not done again. So what was written is at home before: a session
         that ends with this process takes its node's copies along."""
         performer = self._performer
+        if performer and self._leading and request.opcode == Opcode.CREATE and len(reply) > 32:
+            # Who leads has it open from now on, alone: home's node is not to keep it.
+            (made,) = struct.unpack_from("<Q", reply, len(reply) - _OPEN_OUT)
+            body = struct.pack("<QIIQ", made, 0, 0, 0)
+            performer.perform(_request(Opcode.RELEASE, request, body), lambda reply: None)
         handle = _written(request)
         if performer is None or handle is None or OUT_HEADER.unpack_from(reply)[1]:
             self._add(name, reply, durable=_lasting(request))
@@ -318,7 +434,7 @@ class _Line:
 
     def send_ahead(self) -> None:
         """Tell the replica what it is going to ask."""
-        if self.trusted or not self.asked:
+        if self.trusted or not self.asked or self._keeper.leads(self):
             return
         with self._lock:  # what is told is told in order
             self._told, done = self._keeper.ahead_of(self.asked, self._told)
@@ -335,6 +451,15 @@ class _Line:
 
     def close(self) -> None:
         self._keeper.leave(self)
+
+    def lead(self, leader: Leader, first: int) -> bool:
+        return not self.copy and self._keeper.lead(self, leader, first)
+
+    def told(self, done: Sequence[Done]) -> bool:
+        return self._keeper.told(self, done)
+
+    def yielded(self) -> None:
+        self._keeper.yielded(self)
 
     def _at_once(self, request: Request, answered: Answered) -> None:
         """What is part of no operation has no name that replicas share: reads are done for each of

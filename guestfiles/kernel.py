@@ -93,6 +93,11 @@ class Request:
     message: bytes
 
     @property
+    def file(self) -> int:
+        """The node id of what it is about."""
+        return int(IN_HEADER.unpack_from(self.message)[3])
+
+    @property
     def silent(self) -> bool:
         """Whether nobody waits for a reply."""
         return self.opcode in SILENT

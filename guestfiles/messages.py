@@ -4,6 +4,9 @@
 
 hello      JSON: version, replica, conversation, received; in return received, or refused
 asked      kind (4), count (4), operation (8), FUSE request; the reply is one of FUSE, number 0
+lead       kind (4), zero (4), operation (8); the reply is one byte: 1 yes, 0 no
+yielded    kind (4), zero (12)
+told       kind (4), zero (12), calls that were done
 """
 
 from __future__ import annotations
@@ -21,12 +24,12 @@ from guestfiles.kernel import MESSAGE_LIMIT, OUT_HEADER, Request, ShareMessageIn
 from satchel.errors import IntegrityError
 from satchel.names import check_name
 
-VERSION = 2
+VERSION = 3
 
 COUNT_LIMIT = 1 << 31
 
 _HEAD = struct.Struct("<IIQ")
-_ASKED = 1
+_ASKED, _LEAD, _YIELDED, _TOLD = 1, 2, 3, 4
 _DONE = struct.Struct("<QII32s")
 
 
@@ -81,6 +84,69 @@ def encode_call(call: Call) -> bytes:
     return _HEAD.pack(_ASKED, count, operation) + call.request.message
 
 
+@dataclass(frozen=True)
+class Done:
+    """A call that was done, and the reply."""
+
+    name: CallName
+    reply: bytes
+
+
+@dataclass(frozen=True)
+class Lead:
+    """The surrogate wants to have done what is asked of the share from that operation on."""
+
+    operation: int
+
+
+@dataclass(frozen=True)
+class Yielded:
+    """It does not any more, and has told all that it had done."""
+
+
+@dataclass(frozen=True)
+class Told:
+    """What it had done, in that order. Home has what was written by it."""
+
+    done: tuple[Done, ...]
+
+
+RECALL = b"\1"
+"""Home's request, which a surrogate that leads answers when it has yielded."""
+
+YES, NO = b"\1", b"\0"
+
+
+def encode(said: Lead | Yielded | Told) -> bytes:
+    match said:
+        case Lead(operation):
+            return _HEAD.pack(_LEAD, 0, operation)
+        case Yielded():
+            return _HEAD.pack(_YIELDED, 0, 0)
+        case Told(done):
+            return _HEAD.pack(_TOLD, 0, 0) + encode_done(done)
+
+
+def decode(payload: bytes) -> Call | Lead | Yielded | Told:
+    """What a surrogate says. Raises ShareMessageInvalid."""
+    if len(payload) < _HEAD.size:
+        raise ShareMessageInvalid(f"a surrogate says {len(payload)} bytes")
+    kind, count, operation = _HEAD.unpack_from(payload)
+    if kind == _ASKED:
+        return decode_call(payload)
+    body = payload[_HEAD.size :]
+    if count or (kind != _LEAD and operation) or (kind != _TOLD and body):
+        raise ShareMessageInvalid(f"what is of kind {kind} says more than that")
+    match kind:
+        case 2 if 0 < operation < 1 << 62:
+            return Lead(operation)
+        case 3:
+            return Yielded()
+        case 4:
+            return Told(tuple(decode_done(body)))
+    raise ShareMessageInvalid(f"a surrogate says something of kind {kind}")
+
+
 def decode_call(payload: bytes) -> Call:
     """Raises ShareMessageInvalid."""
     if not _HEAD.size <= len(payload) <= _HEAD.size + MESSAGE_LIMIT:
@@ -91,14 +157,6 @@ def decode_call(payload: bytes) -> Call:
     request = Request.parse(payload[_HEAD.size :])
     named = operation and not request.refusal()
     return Call(request, CallName(operation, count, call_digest(request)) if named else None)
-
-
-@dataclass(frozen=True)
-class Done:
-    """A call that was done, and the reply."""
-
-    name: CallName
-    reply: bytes
 
 
 def encode_done(calls: Sequence[Done]) -> bytes:

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Home over HTTP. Who reaches the socket is the owner: OpenSSH has seen to that.
 
+GET    /v1/status                                 what this host can run, and what runs
 GET    /v1/services                               every service
-POST   /v1/services                               add one: name, image
+POST   /v1/services                               add one: name, image, machine
 GET    /v1/services/S                             ServiceStatus
 DELETE /v1/services/S                             forget it
 POST   /v1/services/S/launch | stop               the first-class replica
@@ -11,6 +12,7 @@ GET    /v1/services/S/checkpoint                  the newest manifest and its si
 POST   /v1/services/S/checkpoint                  take one; media: PATH to carry it
 POST   /v1/services/S/lease                       client, take_over
 DELETE /v1/services/S/lease/CLIENT                give it back
+GET    /v1/services/S/streams and the like, for carried services: homeserver/carried_api.py
 GET    /v1/services/S/operations?after=N&limit=M  log records
 POST   /v1/services/S/operations                  log records in, response records out
 POST   /v1/services/S/reads                       the same for what changes nothing
@@ -30,6 +32,10 @@ GET    /v1/shares                                 every share
 POST   /v1/shares                                 add one: name, path, policy, relaxation, log
 GET    /v1/shares/S                               who has what of it, and how far who is behind
 DELETE /v1/shares/S                               share it no more
+GET    /v1/share-grants                           who may use shares at surrogates
+POST   /v1/share-grants                           grant: share, service, surrogate, writable
+DELETE /v1/share-grants/S/SERVICE/SURROGATE       take it back
+GET    /v1/share-grants/SERVICE/SURROGATE         what a client lends there: share, writable, log
 """
 
 from __future__ import annotations
@@ -43,8 +49,10 @@ import flask
 from flask.json.provider import DefaultJSONProvider
 
 from chunkstore import answering_places
+from homeserver.carried_api import carried_routes
+from homeserver.edge import EdgeDoors, ShareGrant
 from homeserver.home import Home
-from homeserver.records import CheckpointNotFound
+from homeserver.records import CheckpointNotFound, NewService
 from homeserver.service import Service
 from homeserver.shares import Shares
 from homeserver.work import Works
@@ -71,7 +79,12 @@ CLIENT_HEADER = "X-Satchel-Client"
 NUMBER_LIMIT = (1 << 63) - 1
 
 
-def home_app(home: Home, shares: Shares | None = None, works: Works | None = None) -> flask.Flask:
+def home_app(
+    home: Home,
+    shares: Shares | None = None,
+    works: Works | None = None,
+    edges: EdgeDoors | None = None,
+) -> flask.Flask:
     """The application of `home`. Requests are answered in the server's threads. Who ends the
     server closes `works` first."""
     app = flask.Flask("satchel-home", static_folder=None)
@@ -84,8 +97,16 @@ def home_app(home: Home, shares: Shares | None = None, works: Works | None = Non
     app.register_blueprint(_checkpoints(home, works))
     app.register_blueprint(_upkeep(home, works))
     app.register_blueprint(_works(works))
+    app.register_blueprint(carried_routes(home))
+
+    @app.get("/v1/status")
+    def status() -> Any:
+        return home.status()
+
     if shares:
         app.register_blueprint(_shares(shares))
+    if edges:
+        app.register_blueprint(_grants(edges))
     return app
 
 
@@ -182,6 +203,31 @@ def _shares(shares: Shares) -> flask.Blueprint:
     return routes
 
 
+def _grants(edges: EdgeDoors) -> flask.Blueprint:
+    routes = flask.Blueprint("grants", __name__, url_prefix="/v1/share-grants")
+
+    @routes.get("")
+    def every() -> Any:
+        return [asdict(grant) for grant in edges.grants()]
+
+    @routes.post("")
+    def grant() -> Any:
+        fields = _fields(share=str, service=str, surrogate=str, writable=bool)
+        edges.grant(ShareGrant(**fields))
+        return {}
+
+    @routes.delete("/<share>/<service>/<surrogate>")
+    def revoke(share: str, service: str, surrogate: str) -> Any:
+        edges.revoke(share, service, surrogate)
+        return {}
+
+    @routes.get("/<service>/<surrogate>")
+    def about(service: str, surrogate: str) -> Any:
+        return edges.about(service, surrogate)
+
+    return routes
+
+
 def _works(works: Works) -> flask.Blueprint:
     routes = flask.Blueprint("works", __name__, url_prefix="/v1/works")
 
@@ -211,8 +257,12 @@ def _services(home: Home) -> flask.Blueprint:
 
     @routes.post("")
     def add() -> Any:
-        fields = _fields(name=str, image=str)
-        home.add_service(fields["name"], fields["image"])
+        try:
+            new = Form().typed(flask.request.get_json(silent=True), NewService, "the service")
+        except (Mistyped, RecursionError) as error:
+            what = "needs a JSON object with name: str, image: str, and perhaps machine"
+            raise UsageError(f"{flask.request.path} {what}", why=str(error)) from error
+        home.add_service(new.name, new.image, new.machine)
         return {}
 
     @routes.get("/<name>")

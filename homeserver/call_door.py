@@ -11,11 +11,24 @@ from __future__ import annotations
 import functools
 import logging
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from guestfiles import CallKeeper, Keeper
-from guestfiles.messages import CallHello, decode_call, encode_done, refusal, welcome
+from guestfiles import Call, CallKeeper, DistantLine
+from guestfiles.messages import (
+    NO,
+    RECALL,
+    YES,
+    CallHello,
+    Lead,
+    Told,
+    Yielded,
+    decode,
+    encode_done,
+    refusal,
+    welcome,
+)
 from satchel.backlog import Backlog
 from satchel.errors import SatchelError
 from wire import Duplex, Listener, Reply
@@ -40,21 +53,36 @@ _LOOK_SECONDS = 10.0
 
 @dataclass
 class _Guest:
-    """One replica. silent: how often it was looked at without a connection."""
+    """One replica. fences: what its node says is heard no more; silent: how often it was looked at
+    without a connection."""
 
     conversation: str
-    keeper: Keeper
+    keeper: DistantLine
     duplex: Duplex
     backlog: Backlog
+    fences: Callable[[], None]
     silent: int = 0
+
+    def recall(self, yielded: Callable[[], None]) -> None:
+        self.duplex.post(RECALL, lambda reply: yielded(), lambda error: None)
+
+    def fence(self) -> None:
+        self.fences()
 
 
 class CallDoor:
     """See the module. Thread-safe."""
 
-    def __init__(self, path: Path, keeper: CallKeeper) -> None:
-        """Listen. The keeper stays the caller's. Raises what Listener does."""
-        self._keeper = keeper
+    def __init__(
+        self,
+        path: Path,
+        keeper: CallKeeper,
+        leads: Callable[[], bool] = lambda: False,
+        fence: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Listen. The keeper stays the caller's. leads: whether who reaches this socket may lead
+        now; fence: has home go on without its node. Raises what Listener does."""
+        self._keeper, self._leads, self._fence = keeper, leads, fence
         self._lock = threading.Lock()
         self._guests: dict[str, _Guest] = {}  # by conversation, the oldest first
         self._closing = threading.Event()
@@ -96,12 +124,25 @@ class CallDoor:
         duplex = Duplex(said.replica, lambda payload, reply: self._arrived(guest, payload, reply))
         keeper = self._keeper.elsewhere(lambda done: duplex.post(encode_done(done)))
         backlog = Backlog(UNDER_WAY, UNDER_WAY_BYTES)
-        guest = _Guest(said.conversation, keeper, duplex, backlog)
+        guest = _Guest(said.conversation, keeper, duplex, backlog, self._fence)
         return guest
 
     def _arrived(self, guest: _Guest, payload: bytes, reply: Reply | None) -> None:
         """Raises SatchelError for what is no message; the other side is told."""
-        call = decode_call(payload)
+        said = decode(payload)
+        if isinstance(said, Call):
+            self._ask(guest, said, reply)
+        elif isinstance(said, Yielded):
+            guest.keeper.yielded()
+        elif reply:
+            reply(YES if self._does(guest, said) else NO)
+
+    def _does(self, guest: _Guest, said: Lead | Told) -> bool:
+        if isinstance(said, Told):
+            return guest.keeper.told(said.done)
+        return self._leads() and guest.keeper.lead(guest, said.operation)
+
+    def _ask(self, guest: _Guest, call: Call, reply: Reply | None) -> None:
         if reply:
             cost = call.request.cost
             if not guest.backlog.asked(cost):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from homeserver.machines import Machines
+from homeserver.machines import Prepared
 from images import Manifest
 from replay import Difference, Operation, Response, adapters, examine
 from replica import Replica
@@ -37,20 +37,20 @@ class NothingToExamine(NotFoundError):
     """No kept checkpoint has operations after it, or there is no log."""
 
 
-class _Copy:
+class Copy:
     """A fresh replica as the diagnosis sees it."""
 
     def __init__(self, replica: Replica) -> None:
-        self._replica = replica
+        self.replica = replica
 
     def execute(self, operation: Operation) -> Response:
-        return self._replica.execute(operation, OPERATION_SECONDS)
+        return self.replica.execute(operation, OPERATION_SECONDS)
 
     def sent(self) -> int:
         """0 where the guest cannot say."""
         try:
             argv = ["cat", "/proc/net/snmp"]
-            _, output = self._replica.run(argv, NETWORK_SECONDS)
+            _, output = self.replica.run(argv, NETWORK_SECONDS)
         except SatchelError:
             return 0
         return sum(_counters(output.decode("ascii", "replace")))
@@ -59,22 +59,23 @@ class _Copy:
 def diagnose(
     manifests: Sequence[Manifest],
     log_after: Callable[[OperationNumber], Sequence[Operation]],
-    machines: Machines,
+    resume: Callable[[Manifest], Prepared],
     progress: Progress = silent,
 ) -> dict[str, Any]:
     """What examining a log has shown, from the first of the checkpoints that it leads on from.
 
     manifests: the oldest first. log_after: its operations after a number, none where it begins
-    later. Raises NothingToExamine, and what resuming and executing raise.
+    later. resume: a machine that is not started. Raises NothingToExamine, and what resuming and
+    executing raise.
     """
     manifest, operations = _choose(manifests, log_after)
 
     @contextmanager
-    def fresh() -> Iterator[_Copy]:
-        prepared = machines.resume(manifest)
+    def fresh() -> Iterator[Copy]:
+        prepared = resume(manifest)
         try:
             prepared.start()
-            yield _Copy(prepared.replica)
+            yield Copy(prepared.replica)
         finally:
             prepared.replica.stop()
 
@@ -108,12 +109,12 @@ def _describe(found: Difference, manifest: Manifest) -> dict[str, Any]:
         "request": label,
         "cause": found.cause.value,
         "evidence": found.evidence,
-        "first": _excerpt(found.first),
-        "second": _excerpt(found.second),
+        "first": excerpt(found.first),
+        "second": excerpt(found.second),
     }
 
 
-def _excerpt(response: bytes) -> str:
+def excerpt(response: bytes) -> str:
     """For a terminal: a guest may answer anything."""
     text = response[:EXCERPT_BYTES].decode("utf-8", "replace")
     return printable(text.replace("\r\n", "\n"))

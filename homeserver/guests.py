@@ -27,7 +27,7 @@ class HomeShares:
 
     def check(self) -> None:
         """Raises NotFoundError where no share is meant."""
-        self._share()
+        self.share()
 
     def serve(self, session: socket.socket) -> Served:
         """Raises NotFoundError where no share is meant, and what joining one does."""
@@ -36,9 +36,10 @@ class HomeShares:
 
     def _join(self, folder: Path) -> Member:
         call = functools.partial(Caller, self._settings.share_socket)
-        return Member(call, self._share(), self._service, Buffer(folder))
+        return Member(call, self.share(), self._service, Buffer(folder))
 
-    def _share(self) -> str:
+    def share(self) -> str:
+        """Its name. Raises NotFoundError where none is meant."""
         names = ShareShelf(self._settings.shares).names()
         if self._service in names:
             return self._service

@@ -8,12 +8,13 @@ import shutil
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from cell import Cells
 from chunkstore import Catalog, Store, StoreFull
-from guestfiles import CallHost, ShareHost
+from guestfiles import CallHost, CallKeeper, ShareHost
 from homeserver import upkeep
 from homeserver.call_keepers import CallKeepers
 from homeserver.carry import Carried, Synced, carry, defragment, sync
@@ -24,7 +25,8 @@ from homeserver.retention import Verdict, forget_volumes, judge_volumes, require
 from homeserver.service import Service, ServiceView
 from homeserver.settings import HomeSettings
 from homeserver.settling import BackgroundSettling
-from hypervisor import Driver, MachineSpec
+from homeserver.wishes import ANYTHING, MachineWish
+from hypervisor import Driver, MachineSpec, Offer
 from images import SIGNATURE_NAMESPACE, BuiltImage, Relocated
 from overlay import Unpacked
 from replay import Log
@@ -73,12 +75,14 @@ class Home:
             lambda name: HomeShares(settings, name),
             lambda name: self._logs[name].last,
         )
+        self._driver = driver
         self._machines = Machines(
             self.store,
             driver,
             settings.run / "r",
             settings.images,
             Unpacked(settings.store, settings.unpacked_mib << 20),
+            settings.machine,
             self._share_host,
             self._share_copy,
             self.cells,
@@ -108,13 +112,13 @@ class Home:
         settings.identity.parent.mkdir(mode=0o700, exist_ok=True)
         Identity.create(settings.identity, comment="satchel owner")
 
-    def add_service(self, name: str, image: str) -> None:
+    def add_service(self, name: str, image: str, machine: MachineWish = ANYTHING) -> None:
         """Describe a new service of a built image. Nothing is started.
 
         Raises BadName, ConflictError, ImageNotBuilt, ImageDamaged.
         """
         built = BuiltImage.load(self.settings.images / check_name(image, "image"))
-        record = ServiceRecord(name, image, written_now(), built.recipe.logged)
+        record = ServiceRecord(name, image, written_now(), built.recipe.logged, machine)
         with self._lock:
             self._shelf.add(record)
 
@@ -125,6 +129,16 @@ class Home:
             self._calls.drop(name)
             del self._services[name]
             self._shelf.remove(name)
+
+    def keeper(self, service: str) -> CallKeeper:
+        """Has the calls of its guests done. Raises as `service`, and as CallKeepers.of."""
+        self.service(service)
+        return self._calls.of(service)
+
+    def share_of(self, service: str) -> str:
+        """The share of its guest. Raises NotFoundError where no service or no share is meant."""
+        self._shelf.get(service)
+        return HomeShares(self.settings, service).share()
 
     def service(self, name: str) -> Service:
         """The live service of that name. Raises NotFoundError, BadName, RecordDamaged, LogCorrupt,
@@ -141,6 +155,25 @@ class Home:
         with self._lock:
             known = self._shelf.names()
             return [self.service(name) for name in known if not names or name in names]
+
+    @cached_property
+    def offer(self) -> Offer:
+        """What this host can run."""
+        return Offer.of(self._driver)
+
+    def status(self) -> dict[str, Any]:
+        """What this host can run, what is wished of every machine, and what runs."""
+        views, wish = self.views(), self.settings.machine
+        running = [view for view in views if view.accelerator]
+        return {
+            "machines": str(self.offer),
+            "accelerators": list(self.offer.accelerators),
+            "lacking": self.offer.lacking,
+            "accelerator": wish.accelerator or "as each recipe says",
+            "services": len(views),
+            "running": {view.name: view.accelerator for view in running},
+            "data": str(self.settings.data),
+        }
 
     def views(self) -> list[ServiceView]:
         """What every service is at, by name; one that cannot be opened has failed."""

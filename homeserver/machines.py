@@ -19,12 +19,15 @@ from cell import Cells
 from chunkstore import Store, TableRoot
 from guestfiles import ShareHost
 from homeserver.records import ServiceRecord
-from hypervisor import Driver, MachineSpec
-from images import BuiltImage, Manifest, Rehearsal
+from homeserver.wishes import MachineWish
+from hypervisor import AUTO, Driver, MachineSpec, place
+from images import BuiltImage, Manifest, Recipe, Rehearsal
 from overlay import Unpacked, local_resolver
 from replay import Adapter, Operation, adapters
 from replica import (
+    BOOT_SECONDS,
     Access,
+    DeltaMaker,
     Frozen,
     Profile,
     Recorder,
@@ -89,13 +92,15 @@ class Machines:
         run_dir: Path,
         images: Path,
         unpacked: Unpacked,
+        wish: MachineWish,
         shares: Callable[[str], ShareHost] | None = None,
         copies: Callable[[str], ShareHost | None] | None = None,
         cells: Cells | None = None,
     ) -> None:
         """Clears what a home that was killed left in `run_dir`. unpacked: of `store`, closed with
-        this. shares: who answers for those of a service's guest; copies: who does for one that must
-        not touch anything. cells: in which the machines run, if they do."""
+        this. wish: of every machine here. shares: who answers for those of a service's guest;
+        copies: who does for one that must not touch anything. cells: in which the machines run, if
+        they do."""
         sweep(run_dir)
         self._shares, self._copies = shares, copies
         self._store = store
@@ -104,6 +109,7 @@ class Machines:
         self._cells = cells
         self._run_dir = run_dir
         self._images = images
+        self._wish = wish
         self._lock = threading.Lock()
         self._closing = False
         self._replicas: list[Replica] = []
@@ -112,28 +118,31 @@ class Machines:
         """Within it no prune takes what is made, until it has a name. See Store.making."""
         return self._store.making()
 
-    def first_boot(self, record: ServiceRecord) -> Prepared:
-        """Of the service's image as it is now. Raises ImageNotBuilt, ImageDamaged."""
+    def first_boot(self, record: ServiceRecord, *, timeout: float = BOOT_SECONDS) -> Prepared:
+        """Of the service's image as it is now; its start may take `timeout` seconds. Raises
+        ImageNotBuilt, ImageDamaged, MachineUnsupported."""
         image = self._image(record)
         recipe = image.recipe
         adapter = recipe.adapter()
-        spec = MachineSpec(
-            recipe.memory_mib, (SYSTEM_DISK,), shares=recipe.shares, streams=recipe.carried
-        )
+        spec = self._spec(record, recipe)
         replica = self._new(record.name, spec, adapter, self._shares)
 
         recorder = self._recorder(replica)
 
         def start() -> None:
             disk = self._store.import_file(image.disk)
-            replica.boot({SYSTEM_DISK: disk}, image.boot(), recorder)
+            replica.boot({SYSTEM_DISK: disk}, image.boot(spec), recorder, timeout=timeout)
 
         return Prepared(replica, recorder, start, adapter)
 
-    def resume(self, manifest: Manifest, *, performs: bool = False) -> Prepared:
+    def resume(
+        self, manifest: Manifest, record: ServiceRecord, *, performs: bool = False
+    ) -> Prepared:
         """From a checkpoint, for which the image is not needed any more. performs: it is home's one
-        replica of that service, and may do what its guest asks of shares."""
-        spec = MachineSpec.from_json(manifest.machine)
+        replica of that service, and may do what its guest asks of shares. Raises
+        MachineUnsupported."""
+        wish = self._wish_for(record).accelerator or AUTO
+        spec = place(self._driver, MachineSpec.from_json(manifest.machine), wish)
         shares = self._shares if performs else self._copies
         replica = self._new(manifest.service, spec, manifest.adapter, shares)
         frozen = Frozen(manifest.operation, manifest.device_state, manifest.volumes)
@@ -144,6 +153,14 @@ class Machines:
             replica.resume(frozen, recorder, self._store.read, timeout=RESUME_SECONDS)
 
         return Prepared(replica, recorder, start, manifest.adapter)
+
+    def deltas(self, replica: Replica) -> DeltaMaker:
+        """What makes deltas of a running replica."""
+
+        def freeze(hold: bool) -> Frozen:
+            return replica.checkpoint(hold=hold)
+
+        return DeltaMaker(self._store, freeze, replica.go_on, replica.run_dir)
 
     def learn(
         self, record: ServiceRecord, prepared: Prepared, frozen: Frozen, before: Manifest | None
@@ -194,7 +211,10 @@ class Machines:
             while requests and time.monotonic() < until:
                 for request in requests:
                     number = OperationNumber(copy.last + 1)
-                    copy.execute(_operation(adapter, request, number), REQUEST_SECONDS)
+                    operation = operation_of(
+                        adapter, request, number, time_ns=time.time_ns(), seed=0
+                    )
+                    copy.execute(operation, REQUEST_SECONDS)
             return recorder.take()
         except SatchelError as error:
             logger.warning("no working set of %s: %s", record.name, error)
@@ -240,6 +260,23 @@ class Machines:
             self._replicas = [*going, replica]
         return replica
 
+    def _spec(self, record: ServiceRecord, recipe: Recipe) -> MachineSpec:
+        """Of a machine that boots. One that is not portable is of the accelerator that it boots
+        under."""
+        wish = self._wish_for(record)
+        wanted = wish.accelerator or recipe.accelerator
+        spec = MachineSpec(
+            wish.memory_mib or recipe.memory_mib,
+            (SYSTEM_DISK,),
+            vcpus=wish.vcpus or recipe.vcpus,
+            shares=recipe.shares,
+            streams=recipe.carried,
+        )
+        return replace(place(self._driver, spec, wanted), portable=recipe.portable)
+
+    def _wish_for(self, record: ServiceRecord) -> MachineWish:
+        return record.machine.over(self._wish)
+
     def _image(self, record: ServiceRecord) -> BuiltImage:
         return BuiltImage.load(self._images / record.image)
 
@@ -260,7 +297,9 @@ def _content(store: Store, frozen: Frozen, run: Run) -> bytes:
     return store.read(frozen.volumes[run.volume], start, length)
 
 
-def _operation(adapter: Adapter, request: Rehearsal, number: OperationNumber) -> Operation:
-    now, seed = time.time_ns(), 0
-    payload = adapter.request(request, number=number, time_ns=now, seed=seed)
-    return Operation(number, now, seed, payload)
+def operation_of(
+    adapter: Adapter, request: Rehearsal, number: OperationNumber, *, time_ns: int, seed: int
+) -> Operation:
+    """The operation that a recipe's request is. Raises what the adapter raises."""
+    payload = adapter.request(request, number=number, time_ns=time_ns, seed=seed)
+    return Operation(number, time_ns, seed, payload)

@@ -22,6 +22,7 @@ from pathlib import Path
 
 from chunkstore import Catalog, Store, TableRoot
 from homeserver.shelf import Shelf
+from homeserver.wishes import ANYTHING, MachineWish
 from images import Manifest, ManifestInvalid
 from satchel.errors import IntegrityError, NotFoundError, SatchelError
 from satchel.files import sync_folder, write_durably
@@ -48,20 +49,30 @@ class ServiceRecord:
     """A service as its owner described it.
 
     image: the built image of its first boot. created: UTC, as datetime.isoformat writes it.
-    stateful: whether it has a log.
+    stateful: whether it has a log. machine: what its owner wishes its machine to be.
     """
 
     name: str
     image: str
     created: str
     stateful: bool
+    machine: MachineWish = ANYTHING
+
+
+@dataclass(frozen=True)
+class NewService:
+    """What is said of a service that is added. See ServiceRecord."""
+
+    name: str
+    image: str
+    machine: MachineWish = ANYTHING
 
 
 class ServiceShelf(Shelf[ServiceRecord]):
     """The folder of all services. One process at a time; not thread-safe. The chunks of a service
     that is removed stay until the next prune."""
 
-    kind, record, version, damaged = "service", ServiceRecord, 1, RecordDamaged
+    kind, record, version, damaged = "service", ServiceRecord, 2, RecordDamaged
 
     @classmethod
     def beside(cls, store: Path) -> ServiceShelf:

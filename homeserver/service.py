@@ -16,20 +16,22 @@ import logging
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
+from homeserver.deltas import Incoming
 from homeserver.doctor import NothingToExamine, diagnose
 from homeserver.lease import Lease
-from homeserver.machines import Machines, Prepared
+from homeserver.machines import Learnt, Machines, Prepared
 from homeserver.records import CheckpointShelf, ServiceRecord
 from homeserver.retention import Verdict, require_policy
 from homeserver.settings import HomeSettings
+from hypervisor import MachineUnsupported
 from images import SIGNATURE_NAMESPACE, Manifest
 from replay import Early, Log, Operation, OperationGap, OperationsCut, Response
-from replica import Replica, ReplicaFailed, ReplicaState
+from replica import DeltaMaker, Frozen, Replica, ReplicaFailed, ReplicaState
 from satchel.errors import ConflictError, SatchelError, StateError, UnavailableError
 from satchel.ids import CheckpointId, OperationNumber
 from satchel.moments import moment_after
@@ -81,7 +83,8 @@ class LogFollower(Protocol):
 class ServiceView:
     """What others may know of a service at one moment.
 
-    state: that of its replica, or `down`, or `failed` when a replica could not go on.
+    state: that of its replica, or `down`, or `failed` when a replica could not go on. accelerator:
+    what its machine runs under, where it runs.
     """
 
     name: str
@@ -93,6 +96,7 @@ class ServiceView:
     last_executed: int = 0
     client: str | None = None
     failure: str | None = None
+    accelerator: str = ""
 
 
 @dataclass(frozen=True)
@@ -135,6 +139,8 @@ class Service:
         self._prepared: Prepared | None = None
         self._executor: threading.Thread | None = None
         self._failure: str | None = None
+        self._deltas: tuple[Replica, DeltaMaker] | None = None
+        self.incoming = Incoming(shelf.root.parent / "delta.part")
 
     @property
     def name(self) -> str:
@@ -163,6 +169,7 @@ class Service:
             last_executed=prepared.replica.last if prepared else 0,
             client=self.lease.holder,
             failure=self._failure,
+            accelerator=prepared.replica.spec.accelerator if prepared else "",
         )
 
     def launch(self) -> None:
@@ -177,11 +184,9 @@ class Service:
                 return
             self._drop()
             latest = self.shelf.latest()
+            self._start(self._prepare(latest))
             if latest is None:
-                self._start(self._machines.first_boot(self.record))
                 self.checkpoint()
-            else:
-                self._start(self._machines.resume(latest, performs=True))
 
     def stop(self) -> None:
         """End the replica, even one that is starting. The log and the checkpoints stay."""
@@ -306,22 +311,41 @@ class Service:
             replica = prepared.replica
             frozen = replica.checkpoint()
             learnt = self._machines.learn(self.record, prepared, frozen, parent)
-            manifest = Manifest(
-                service=self.name,
-                parent=parent.id if parent else None,
-                created=moment_after([parent.created] if parent else []),
-                operation=frozen.operation,
-                machine=replica.spec.to_json(),
-                adapter=prepared.adapter,
-                device_state=frozen.device_state,
-                volumes=frozen.volumes,
-                profile=learnt.profile,
-                working_set=learnt.working_set,
-            )
-            signature = self._identity.sign(manifest.to_bytes(), SIGNATURE_NAMESPACE)
-            self.shelf.add(manifest, signature)
-            self._forget_old()
-            return Checkpoint(manifest, signature, frozen.paused_seconds)
+            return self._keep(parent, frozen, replica.spec.to_json(), prepared.adapter, learnt)
+
+    def keep(self, parent: Manifest, frozen: Frozen) -> Checkpoint:
+        """Sign and keep a later state of a machine whose checkpoint `parent` is; what was learnt of
+        that still goes for it. Durable on return."""
+        learnt = Learnt(parent.profile)  # the content of a working set is outdated
+        with self._life:
+            return self._keep(parent, frozen, parent.machine, parent.adapter, learnt)
+
+    def _keep(
+        self,
+        parent: Manifest | None,
+        frozen: Frozen,
+        machine: Mapping[str, Any],
+        adapter: Mapping[str, Any],
+        learnt: Learnt,
+    ) -> Checkpoint:
+        """Called with `_life`."""
+        latest = self.shelf.latest()
+        manifest = Manifest(
+            service=self.name,
+            parent=parent.id if parent else None,
+            created=moment_after([latest.created] if latest else []),
+            operation=frozen.operation,
+            machine=machine,
+            adapter=adapter,
+            device_state=frozen.device_state,
+            volumes=frozen.volumes,
+            profile=learnt.profile,
+            working_set=learnt.working_set,
+        )
+        signature = self._identity.sign(manifest.to_bytes(), SIGNATURE_NAMESPACE)
+        self.shelf.add(manifest, signature)
+        self._forget_old()
+        return Checkpoint(manifest, signature, frozen.paused_seconds)
 
     def newest(self) -> Checkpoint | None:
         """The newest checkpoint that is kept, or None when there is none."""
@@ -348,11 +372,22 @@ class Service:
                 return list(self._log.read(number)) if self._log else ()
             return ()
 
-        return diagnose(self.shelf.all(), log_after, self._machines, progress)
+        def fresh(manifest: Manifest) -> Prepared:
+            return self._machines.resume(manifest, self.record)
+
+        return diagnose(self.shelf.all(), log_after, fresh, progress)
 
     def replica(self) -> Replica:
         """The running replica. Raises NotLaunched, ReplicaFailed."""
         return self._ready().replica
+
+    def deltas(self) -> DeltaMaker:
+        """What makes deltas of the running replica. Raises NotLaunched, ReplicaFailed."""
+        replica = self.replica()
+        with self._life:
+            if self._deltas is None or self._deltas[0] is not replica:
+                self._deltas = (replica, self._machines.deltas(replica))
+            return self._deltas[1]
 
     def forget(self, policy: Policy, *, dry_run: bool = False) -> list[Verdict]:
         """Forget the checkpoints that a policy does not keep, never the newest; what it says of
@@ -409,6 +444,15 @@ class Service:
         if prepared.replica.state is ReplicaState.STARTING:
             raise UnavailableError(f"service {self.name} is starting", fix="ask again later")
         return prepared
+
+    def _prepare(self, latest: Manifest | None) -> Prepared:
+        try:
+            if latest is None:
+                return self._machines.first_boot(self.record)
+            return self._machines.resume(latest, self.record, performs=True)
+        except MachineUnsupported as error:
+            self._failure = str(error)
+            raise
 
     def _start(self, prepared: Prepared) -> None:
         self._failure = None

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from homeserver.wishes import MachineWish
 from satchel.paths import SHARE_SOCKET, cache_dir, data_dir, runtime_dir
 from satchel.retention import Policy
 from satchel.settings import require_numbers
@@ -43,6 +44,10 @@ class HomeSettings:
                        they run with this program's rights
     cell_off_as_root:  run as root without cells, too. Whoever breaks out of a guest is root then,
                        and has the owner's key
+    accelerator:       what machines run under here, whatever recipes say: `kvm`, `tcg` (emulation),
+        or `auto`, KVM where it works and else emulation; empty: as the recipe says
+    vcpus:             processors of a machine at its first boot; 0: as the recipe says
+    memory_mib:        memory of a machine at its first boot; 0: as the recipe says
     """
 
     data: Path = field(default_factory=lambda: data_dir() / "home")
@@ -63,13 +68,16 @@ class HomeSettings:
     unpacked_mib: int = 1024
     cell: Literal["auto", "off"] = "auto"
     cell_off_as_root: bool = False
+    accelerator: Literal["", "auto", "kvm", "tcg"] = ""
+    vcpus: int = 0
+    memory_mib: int = 0
 
     def __post_init__(self) -> None:
         positive = ("keep_checkpoints", "threads", "operation_seconds", "lease_seconds")
         require_numbers(
             self, positive=(*positive, "share_lease_seconds"), not_negative=("unpacked_mib",)
         )
-        _ = self.policy  # its numbers are checked
+        _ = self.policy, self.machine  # their numbers are checked
 
     @property
     def policy(self) -> Policy:
@@ -84,6 +92,11 @@ class HomeSettings:
         )
 
     @property
+    def machine(self) -> MachineWish:
+        """What is wished of every machine here."""
+        return MachineWish(self.accelerator, self.vcpus, self.memory_mib)
+
+    @property
     def socket(self) -> Path:
         """Where the daemon answers."""
         return self.run / "home.sock"
@@ -92,6 +105,11 @@ class HomeSettings:
     def share_socket(self) -> Path:
         """Where nodes join shares: beside the daemon's, so that who knows that one knows this."""
         return self.socket.with_name(SHARE_SOCKET)
+
+    @property
+    def share_grants(self) -> Path:
+        """Which surrogates may use shares, for which services."""
+        return self.data / "share-grants.json"
 
     @property
     def shares(self) -> Path:

@@ -8,6 +8,7 @@
 - device state: all of a paused machine but its RAM and disks; some hundred kilobytes
 - wiring: the RAM file and the disks' NBD addresses that a machine is attached to on this host
 - driver: what makes machines: `qemu`, `libvirt`, and their twin in memory, `fake`
+- placement: under which accelerator a machine runs on a host; offer: what a host can run
 - RAM mount: a RAM volume, served over NBD, as the file that a machine maps
 
 A checkpoint of a machine is: pause, save, RamMount.sync, keep what the volumes hold now, resume.
@@ -37,16 +38,19 @@ if TYPE_CHECKING:
         SpecInvalid,
         Wiring,
     )
+    from hypervisor.placement import AUTO, WISHES, Offer, place
     from hypervisor.qemu import QemuDriver
     from hypervisor.ram import FIRST_BOOT_READ_AHEAD_KIB, READY, RamMount, RamMountFailed
 else:
     __getattr__ = deferred(__name__)
 
 __all__ = [
+    "AUTO",
     "CONFINED_FILES",
     "FIRST_BOOT_READ_AHEAD_KIB",
     "LAUNCHER",
     "READY",
+    "WISHES",
     "Boot",
     "DeviceStateRefused",
     "Driver",
@@ -61,10 +65,12 @@ __all__ = [
     "MachineStateError",
     "MachineStuck",
     "MachineUnsupported",
+    "Offer",
     "QemuDriver",
     "RamMount",
     "RamMountFailed",
     "SpecInvalid",
     "Wiring",
     "choose_driver",
+    "place",
 ]

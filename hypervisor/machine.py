@@ -82,11 +82,12 @@ class SpecInvalid(UsageError):
 
 
 class MachineUnsupported(UnsupportedError):
-    """This host lacks something that the spec asks for. lacking: what, one clause each."""
+    """This host lacks something that the spec asks for. lacking: what, one clause each; fix: what
+    could run it."""
 
-    def __init__(self, lacking: Sequence[str]) -> None:
+    def __init__(self, lacking: Sequence[str], fix: str = "use another host") -> None:
         why = f"it lacks {', '.join(lacking)}"
-        super().__init__("this host cannot run the machine", why=why, fix="use another host")
+        super().__init__("this host cannot run the machine", why=why, fix=fix)
         self.lacking = tuple(lacking)
 
 

@@ -5,6 +5,8 @@
 - recipe: what a service's guest is made of: Debian packages, files, a command, an adapter
 - layer: what Debian contributes to images, kept so that the next build needs no network
 - image: a bootable disk with its kernel and initial RAM disk, made from a recipe on this host
+- container: an image of a container, whose layers take the place of Debian packages
+- target: what a person asks to have built
 - manifest: what a checkpoint consists of, in canonical bytes that the owner signs
 - relocation: which checkpoints media have, and that what a resume reads first lies in one piece
 - raw: any disk image as a raw file
@@ -20,7 +22,9 @@ from satchel.deferred import deferred
 
 if TYPE_CHECKING:
     from images.builder import BuiltImage, ImageDamaged, ImageNotBuilt, build
+    from images.containers import ContainerInvalid, ContainerRefused
     from images.initrd import KernelFiles, debian_kernel
+    from images.layers import LayerInvalid
     from images.manifest import (
         SIGNATURE_NAMESPACE,
         Manifest,
@@ -28,8 +32,11 @@ if TYPE_CHECKING:
         ManifestUnsupported,
         blob_root,
     )
+    from images.preloading import NEEDS, preloaded
     from images.raw import DiskImageInvalid, raw_view
     from images.recipe import (
+        MEMORY_MIB,
+        VCPUS,
         Recipe,
         RecipeInvalid,
         RecipeNotFound,
@@ -46,18 +53,25 @@ if TYPE_CHECKING:
         roots_on,
     )
     from images.sources import SourcesMissing
+    from images.targets import changed, target
     from images.utterances import PHRASES, speak
 else:
     __getattr__ = deferred(__name__)
 
 __all__ = [
+    "MEMORY_MIB",
+    "NEEDS",
     "PHRASES",
     "SIGNATURE_NAMESPACE",
+    "VCPUS",
     "BuiltImage",
+    "ContainerInvalid",
+    "ContainerRefused",
     "DiskImageInvalid",
     "ImageDamaged",
     "ImageNotBuilt",
     "KernelFiles",
+    "LayerInvalid",
     "Manifest",
     "ManifestInvalid",
     "ManifestUnsupported",
@@ -70,8 +84,10 @@ __all__ = [
     "SourcesMissing",
     "blob_root",
     "build",
+    "changed",
     "checkpoints_on",
     "debian_kernel",
+    "preloaded",
     "raw_view",
     "read_first",
     "read_manifest",
@@ -79,4 +95,5 @@ __all__ = [
     "relocate",
     "roots_on",
     "speak",
+    "target",
 ]

@@ -2,10 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """From a recipe to a bootable image, in layers of which each is kept until its input changes.
 
-    layers/kernel-KEY/{vmlinuz,initrd}    from Debian, one for all images; kernel-shares-KEY for
+    layers/kernel-KEY/{vmlinuz,initrd,busybox}
+                                          from Debian, one for all images; kernel-shares-KEY for
                                           those of services with shares
     layers/base-KEY.tar                   the base's packages, from Debian
     layers/NAME-KEY.tar                   the service's packages on top of them, from Debian
+    layers/containers                     what buildah keeps of Dockerfiles for the next build
     NAME/{disk,vmlinuz,initrd}-KEY        that tar, the recipes' files and the agent; no network
     NAME/image.json                       names these three; written last
 
@@ -26,10 +28,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hypervisor import Boot
+from hypervisor import Boot, MachineSpec
 from images import debian
+from images.containers import Container, fetch
 from images.debian import SOURCE_DATE_EPOCH
 from images.filesystem import write_ext4
+from images.guest_files import Account, container_files
 from images.initrd import INIT, MODULES, PACKAGES, SHARES_MODULES, kernel_files
 from images.recipe import PRELOAD_PATH, SHARES_PATH, Recipe
 from images.sources import Sources, host_sources
@@ -47,7 +51,7 @@ from satchel.errors import CapacityError, IntegrityError, NotFoundError, UsageEr
 from satchel.files import sync_folder, write_durably
 from satchel.progress import Progress, silent
 
-BUILDER_VERSION = 1
+BUILDER_VERSION = 2
 """Raised when the same recipe gives another image."""
 
 AGENT_PATH = "/usr/bin/satchel-agent"
@@ -60,11 +64,15 @@ CMDLINE = " ".join(
         "console=ttyS0 quiet panic=-1",
         "root=/dev/vda rw rootfstype=ext4 rootflags=noatime",
         "init_on_free=1 transparent_hugepage=never sysctl.vm.compaction_proactiveness=0 nokaslr",
-        "clocksource=hpet tsc=unstable no_timer_check mitigations=off nowatchdog audit=0",
+        "no_timer_check mitigations=off nowatchdog audit=0",
         f"init={AGENT_PATH}",
     )
 )
 """The kernel's command line of every image; docs/formats/image.md says why each word is there."""
+
+TRAVELLING_CLOCK = "clocksource=hpet tsc=unstable"
+"""What a machine has on it too that may go on where the time stamp counter runs at another speed:
+one that is emulated, or that is portable."""
 
 FREE_BYTES = 2 << 30
 """What a build wants free; it uses about half."""
@@ -96,9 +104,11 @@ class BuiltImage:
     cmdline: str
     key: str
 
-    def boot(self) -> Boot:
-        """What a machine is started with."""
-        return Boot(self.kernel, self.initrd, self.cmdline)
+    def boot(self, spec: MachineSpec) -> Boot:
+        """What that machine is started with."""
+        travels = spec.portable or spec.accelerator == "tcg"
+        words = (self.cmdline, TRAVELLING_CLOCK) if travels else (self.cmdline,)
+        return Boot(self.kernel, self.initrd, " ".join(words))
 
     @classmethod
     def load(cls, folder: Path) -> BuiltImage:
@@ -138,14 +148,17 @@ def build(
     agent: the program that becomes the guest's process 1. layers: where what comes from Debian is
     kept for the next build; by default `layers` beside `folder`. fresh: ask Debian again for newer
     packages. progress: in steps. One build at a time per layers folder; a second one waits.
-    Raises RecipeNotFound, SourcesMissing, UnsupportedError, UnavailableError, CapacityError. After
-    an error or an interrupt, the old image is there, and nothing else.
+    Raises RecipeNotFound, SourcesMissing, UnsupportedError, UnavailableError, CapacityError, and of
+    a container what `images.containers` raises. After an error or an interrupt, the old image is
+    there, and nothing else.
     """
     layers = layers or folder.parent / "layers"
     layers.mkdir(parents=True, exist_ok=True)
     folder.mkdir(parents=True, exist_ok=True)
-    with _locked(layers):
-        work = _Build(recipe, folder, agent, layers, fresh, _Steps(progress))
+    with _locked(layers), _container(recipe, layers) as container:
+        if container:
+            recipe = container.completed(recipe)
+        work = _Build(recipe, folder, agent, layers, fresh, _Steps(progress), container)
         if not fresh and (image := work.existing()):
             return image
         return work.run()
@@ -174,6 +187,7 @@ class _Build:
     layers: Path
     fresh: bool
     steps: _Steps
+    container: Container | None = None
     base: Recipe | None = field(init=False)
     preload: Path = field(init=False)
     _sources: Sources | None = None
@@ -193,6 +207,8 @@ class _Build:
         parts = [str(BUILDER_VERSION), CMDLINE, INIT, self.recipe.content_key()]
         if self.base:
             parts.append(self.base.content_key())
+        if self.container:
+            parts.append(self.container.key)
         parts += [
             hashlib.sha256(path.read_bytes()).hexdigest() for path in (self.agent, self.preload)
         ]
@@ -211,13 +227,16 @@ class _Build:
     def run(self) -> BuiltImage:
         _require_space(self.layers)
         kernel = self._kernel_layer()
+        if self.container:
+            self.steps.step(2 * debian.STEPS)
+            return self._image(kernel, None, None)
         base_tar = self._base_layer()
         service_tar = self._service_layer(base_tar)
         return self._image(kernel, base_tar, service_tar)
 
     def _kernel_layer(self) -> Path:
         modules = SHARES_MODULES if self.recipe.shares else MODULES
-        key = _hash(str(BUILDER_VERSION), INIT, *modules, *PACKAGES)
+        key = _hash(str(BUILDER_VERSION), INIT, *modules, *PACKAGES, "busybox")
         name = "kernel-shares" if self.recipe.shares else "kernel"
         layer = self.layers / f"{name}-{key[:12]}"
         if self._kept(layer):
@@ -229,6 +248,8 @@ class _Build:
             made.mkdir()
             (made / "vmlinuz").write_bytes(files.vmlinuz)
             (made / "initrd").write_bytes(files.initrd)
+            (made / "busybox").write_bytes(files.busybox)
+            (made / "busybox").chmod(0o755)
             self._replace(layer, made)
         return layer
 
@@ -283,7 +304,7 @@ class _Build:
             target, self._sources, packages, variant=variant, over=over, step=self.steps.step
         )
 
-    def _image(self, kernel: Path, base_tar: Path | None, service_tar: Path) -> BuiltImage:
+    def _image(self, kernel: Path, base_tar: Path | None, service_tar: Path | None) -> BuiltImage:
         key = self.key()
         image = BuiltImage(
             recipe=self.recipe,
@@ -295,7 +316,13 @@ class _Build:
         )
         with _scratch(self.folder) as scratch:
             (scratch / "contents").mkdir()
-            tree = self._tree(service_tar, base_tar, scratch)
+            if service_tar:
+                tree = self._packages(service_tar, scratch)
+            else:
+                tree = self._contained(kernel / "busybox", scratch)
+            tree = self._tree(tree, scratch)
+            if service_tar:
+                tree = base_first(tree, read_digests(base_tar) if base_tar else {})
             self.steps.step()
             size = self.recipe.disk_mib << 20
             write_ext4(scratch / "disk", size, tree, scratch, SOURCE_DATE_EPOCH)
@@ -305,45 +332,54 @@ class _Build:
             for path in (image.disk, image.kernel, image.initrd):
                 (scratch / path.name.split("-")[0]).replace(path)
         sync_folder(self.folder)
-        write_durably(self.folder / _MANIFEST, _manifest(image))
+        write_manifest(self.folder, image)
         _remove_others(self.folder, image)
         self.steps.step(self.steps.total)
         return BuiltImage.load(self.folder)
 
-    def _tree(self, service_tar: Path, base_tar: Path | None, scratch: Path) -> Tree:
+    def _packages(self, service_tar: Path, scratch: Path) -> Tree:
         exclude = (*(self.base.exclude if self.base else ()), *self.recipe.exclude)
         tree = read_tar(service_tar, scratch / "contents", (*exclude, *_MOUNT_POINTS))
+        for guest_path, path in self.base.files() if self.base else ():
+            tree[guest_path] = file_entry(path, SOURCE_DATE_EPOCH)
+        return tree
+
+    def _contained(self, busybox: Path, scratch: Path) -> Tree:
+        assert self.container
+        left_out = (*self.recipe.exclude, *_MOUNT_POINTS)
+        size = self.recipe.disk_mib << 20
+        tree = self.container.tree(scratch / "contents", size, left_out)
+        return container_files(tree, busybox, SOURCE_DATE_EPOCH)
+
+    def _tree(self, tree: Tree, scratch: Path) -> Tree:
+        """The same with what makes a guest of it, and with every folder that it takes."""
         now = SOURCE_DATE_EPOCH
-        for source in (self.base, self.recipe):
-            for guest_path, path in source.files() if source else ():
-                tree[guest_path] = file_entry(path, now)
+        for guest_path, path in self.recipe.files():
+            tree[guest_path] = file_entry(path, now)
         tree[AGENT_PATH] = Entry(Kind.FILE, content=self.agent, modified=now, digest=b"agent")
         tree[PRELOAD_PATH] = Entry(Kind.FILE, content=self.preload, modified=now, digest=b"moment")
+        user = Account.find(tree, self.recipe)
         for guest_path, text in (
-            ("/etc/satchel/service", self.recipe.service_file()),
+            ("/etc/satchel/service", self.recipe.service_file(user.name, user.home)),
             ("/etc/hostname", f"{self.recipe.name}\n"),
         ):
             content = scratch / guest_path.rsplit("/", 1)[1]
             content.write_text(text, encoding="utf-8")
             tree[guest_path] = file_entry(content, now)
-        uid, gid = _user(tree, self.recipe)
         for guest_path in self.recipe.state:
-            tree[guest_path] = Entry(Kind.FOLDER, 0o750, uid, gid, now)
+            if not (self.container and guest_path in tree):
+                tree[guest_path] = Entry(Kind.FOLDER, 0o750, user.uid, user.gid, now)
         shares = (SHARES_PATH,) if self.recipe.shares else ()
         for guest_path in (*_MOUNT_POINTS, *shares):
             tree[guest_path] = Entry(Kind.FOLDER, modified=now)
-        base = read_digests(base_tar) if base_tar else {}
-        return base_first(with_folders(tree, now), base)
+        if self.container and self.recipe.workdir not in (*tree, "/"):
+            tree[self.recipe.workdir] = Entry(Kind.FOLDER, 0o755, user.uid, user.gid, now)
+        return with_folders(tree, now)
 
 
-def _user(tree: Tree, recipe: Recipe) -> tuple[int, int]:
-    """The numbers of the recipe's user and group, from the image's own /etc/passwd."""
-    passwd = tree["/etc/passwd"].content
-    for line in passwd.read_text(encoding="utf-8").splitlines() if passwd else ():
-        name, _, uid, gid, *_ = line.split(":")
-        if name == recipe.user:
-            return int(uid), int(gid)
-    raise UsageError(f"recipe {recipe.name}: no user {recipe.user} in the image")
+def write_manifest(folder: Path, image: BuiltImage) -> None:
+    """Say that `folder` has that image, complete; durable on return."""
+    write_durably(folder / _MANIFEST, _manifest(image))
 
 
 def _manifest(image: BuiltImage) -> bytes:
@@ -378,11 +414,23 @@ def _locked(layers: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _scratch(parent: Path) -> Iterator[Path]:
+def _container(recipe: Recipe, layers: Path) -> Iterator[Container | None]:
+    """The container's image that the recipe names, for as long as the build takes."""
+    if not recipe.container:
+        yield None
+        return
+    _require_space(layers)
+    with _scratch(layers, ".container-") as scratch:
+        beside = recipe.folder or Path()
+        yield fetch(recipe.container, beside, scratch, layers / "containers")
+
+
+@contextlib.contextmanager
+def _scratch(parent: Path, prefix: str = ".build-") -> Iterator[Path]:
     """A temporary folder on the file system of `parent`; those of builds that were killed go."""
-    for stale in parent.glob(".build-*"):
+    for stale in parent.glob(f"{prefix}*"):
         _remove(stale)
-    with tempfile.TemporaryDirectory(prefix=".build-", dir=parent) as folder:
+    with tempfile.TemporaryDirectory(prefix=prefix, dir=parent) as folder:
         yield Path(folder)
 
 

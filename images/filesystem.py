@@ -13,6 +13,7 @@ checksums of metadata either: every block is a chunk that has a SHA-256.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -48,33 +49,76 @@ def write_ext4(disk: Path, size: int, tree: Mapping[str, Entry], scratch: Path, 
     argv = ["mke2fs", "-q", "-F", "-t", "ext4", "-b", str(BLOCK_SIZE), "-i", str(INODE_BYTES)]
     argv += ["-m", "0", "-U", UUID, "-O", FEATURES, "-E", options, str(disk)]
     _run(argv, now)
-    script = scratch / "debugfs"
-    script.write_text("".join(f"{command}\n" for command in _commands(tree)), encoding="utf-8")
+    script, values = scratch / "debugfs", scratch / "values"
+    values.mkdir()
+    with script.open("w", encoding="utf-8", errors="surrogateescape") as file:
+        file.writelines(f"{command}\n" for command in _commands(tree, values))
     _run(["debugfs", "-w", "-f", str(script), str(disk)], now)
     _run(["e2fsck", "-f", "-n", str(disk)], now)
 
 
-def _commands(tree: Mapping[str, Entry]) -> Iterator[str]:
-    """What debugfs is told. It makes things in the folder that it is in, by their bare name."""
+def read_file(disk: Path, path: str) -> bytes:
+    """What is in a file of a disk that `write_ext4` has made; empty where there is none."""
+    return _run(["debugfs", "-R", f"cat {_quoted(path)}", str(disk)], 0).encode()
+
+
+def replace_file(disk: Path, path: str, content: Path) -> None:
+    """Give a file of such a disk, root's and 0644, the content of a file of this host."""
+    parent, name = path.rsplit("/", 1)
+    commands = [f"cd {_quoted(parent or '/')}", f"rm {_quoted(name)}"]
+    commands.append(f"write {_quoted(str(content))} {_quoted(name)}")
+    commands.append(f"set_inode_field {_quoted(path)} mode 0100644")
+    script = content.with_suffix(".debugfs")
+    script.write_text("".join(f"{command}\n" for command in commands), encoding="utf-8")
+    try:
+        _run(["debugfs", "-w", "-f", str(script), str(disk)], 0)
+        _run(["e2fsck", "-f", "-n", str(disk)], 0)
+    finally:
+        script.unlink()
+
+
+def copy_sparse(disk: Path, target: Path) -> None:
+    """The same content in a new file; zeros take no room there."""
+    _run(["cp", "--sparse=always", str(disk), str(target)], 0)
+
+
+def _commands(tree: Mapping[str, Entry], values: Path) -> Iterator[str]:
+    """What debugfs is told. It makes things in the folder that it is in, by their bare name.
+
+    values: where what it reads extended attributes from is put.
+    """
     here = "/"
+    links: dict[int, list[str]] = {}
     for path, entry in tree.items():
         parent, name = path.rsplit("/", 1)
         if (parent or "/") != here:
             here = parent or "/"
             yield f"cd {_quoted(here)}"
+        same = links.setdefault(id(entry), [])
+        same.append(path)
         if entry.kind is Kind.FOLDER:
             yield f"mkdir {_quoted(name)}"
-        elif entry.kind is Kind.FILE:
-            yield f"write {_quoted(str(entry.content))} {_quoted(name)}"
-        else:
+        elif entry.kind is Kind.LINK:
             yield f"symlink {_quoted(name)} {_quoted(entry.target)}"
+        elif len(same) > 1:
+            yield f"link {_quoted(same[0])} {_quoted(name)}"
+        else:
+            yield f"write {_quoted(str(entry.content))} {_quoted(name)}"
     for path, entry in tree.items():
-        yield from _attributes(path, entry)
+        if entry.kind is Kind.FILE and path != links[id(entry)][0]:
+            continue
+        yield from _attributes(path, entry, len(links[id(entry)]))
+        for name, value in entry.attributes:
+            file = values / hashlib.sha256(value).hexdigest()
+            file.write_bytes(value)
+            yield f"ea_set -f {_quoted(str(file))} {_quoted(path)} {_quoted(name)}"
 
 
-def _attributes(path: str, entry: Entry) -> Iterator[str]:
+def _attributes(path: str, entry: Entry, links: int) -> Iterator[str]:
     bits = {Kind.FOLDER: 0o040000, Kind.FILE: 0o100000, Kind.LINK: 0o120000}[entry.kind]
     fields = {"mode": f"0{bits | entry.mode:o}", "uid": str(entry.uid), "gid": str(entry.gid)}
+    if entry.kind is Kind.FILE and links > 1:
+        fields["links_count"] = str(links)
     for name in ("atime", "ctime", "mtime", "crtime"):
         fields[name] = f"@{entry.modified}"
     for field, value in fields.items():
@@ -88,7 +132,8 @@ def _quoted(text: str) -> str:
     return f'"{text}"'
 
 
-def _run(argv: list[str], now: int) -> None:
+def _run(argv: list[str], now: int) -> str:
+    """What it printed."""
     path = f"{os.environ.get('PATH', os.defpath)}:{_SBIN}"
     environment = {"PATH": path, "LC_ALL": "C.UTF-8", "E2FSPROGS_FAKE_TIME": str(now)}
     try:
@@ -107,7 +152,7 @@ def _run(argv: list[str], now: int) -> None:
         ) from error
     complaints = [row for row in done.stderr.splitlines() if not row.startswith(f"{argv[0]} 1.")]
     if done.returncode == 0 and (not complaints or argv[0] == "e2fsck"):
-        return
+        return done.stdout
     why = "\n".join([*done.stdout.splitlines()[-5:], *complaints[:10]])
     if "No free space" in why or "Could not allocate" in why:
         fix = "give the recipe a larger disk-mib"

@@ -52,10 +52,12 @@ _ALIGN = 4
 
 @dataclass(frozen=True)
 class KernelFiles:
-    """What was taken out of the kernel's packages: the bytes of a bzImage and of an initrd."""
+    """What was taken out of the kernel's packages: the bytes of a bzImage, of an initrd, and of a
+    BusyBox that needs no libraries."""
 
     vmlinuz: bytes
     initrd: bytes
+    busybox: bytes
 
 
 def kernel_files(packages: Path, modules: Sequence[str] = MODULES, init: str = INIT) -> KernelFiles:
@@ -78,7 +80,7 @@ def kernel_files(packages: Path, modules: Sequence[str] = MODULES, init: str = I
     entries += [(f"modules/{name}.ko", 0o100644, content) for name, content in loaded.items()]
     names = "".join(f"{name}.ko\n" for name in loaded)
     entries.append(("modules/order", 0o100644, names.encode()))
-    return KernelFiles(found["vmlinuz"], initial_ram_disk(entries))
+    return KernelFiles(found["vmlinuz"], initial_ram_disk(entries), found["busybox"])
 
 
 def debian_kernel(modules: Sequence[str], init: str) -> KernelFiles:

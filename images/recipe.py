@@ -41,10 +41,12 @@ SHARES_PATH = "/satchel"
 """Where the shares are in a guest whose recipe asks for them."""
 
 MEMORY_MIB = (64, 16 * 1024)
+VCPUS = (1, 16)
 DISK_MIB = (1024, 256 * 1024)
 
 _PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]+")
-_USER = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
+_ACCOUNT = "([a-z_][a-z0-9_-]{0,31}|[0-9]{1,10})"
+_USER = re.compile(f"{_ACCOUNT}(:{_ACCOUNT})?")
 _PATH = re.compile(r"/|(/[A-Za-z0-9_.+@-]+)+")
 _NEED = re.compile(r"time|monotonic|randomness")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=[^\n\0]*")
@@ -55,12 +57,14 @@ class RecipeNotFound(NotFoundError):
 
 
 class RecipeInvalid(UsageError):
-    """A recipe that cannot be meant. name: the recipe, key: the key at fault."""
+    """A recipe that cannot be meant. name: the recipe; key: the key at fault; place: FILE:LINE of
+    it, where it was read from a file."""
 
-    def __init__(self, name: str, key: str, why: str) -> None:
-        super().__init__(f"recipe {name}: {key} cannot be meant", why=why)
+    def __init__(self, name: str, key: str, why: str, place: str = "") -> None:
+        super().__init__(f"{place or f'recipe {name}'}: {key} cannot be meant", why=why)
         self.name = name
         self.key = key
+        self.place = place
 
 
 @dataclass(frozen=True)
@@ -102,14 +106,23 @@ class Recipe:
 
     name:         also the guest's host name
     title:        one line for people
-    extends:      the recipe whose packages, exclusions and files come first; a sibling folder
+    extends:      the recipe whose packages, exclusions and files come first; a sibling folder, or
+                  a shipped recipe
+    container:    an image of a container that takes the place of packages: as skopeo names it, or
+                  a folder with a Dockerfile; paths begin at the recipe's folder. What the image
+                  says of how it is run counts where the recipe says nothing
     packages:     Debian packages; what they depend on comes along, what they recommend does not
     exclude:      paths that stay out of the image, with all that is below them
     memory_mib:   MiB of RAM that the service is measured to need
+    vcpus:        processors that the guest sees
+    accelerator:  what its machine runs under at home: `kvm`, `tcg` (emulation), or `auto`, KVM
+                  where it works and else emulation
+    portable:     whether a checkpoint of it goes on under another accelerator too; a machine that
+                  does not tells the time faster under KVM
     disk_mib:     MiB of the disk as the guest sees it; on the host it is sparse
     command:      what the agent runs by /bin/sh -c and keeps alive; it listens once it is warm
     port:         the TCP port on 127.0.0.1 that takes operations
-    user:         who runs it, a user of /etc/passwd
+    user:         who runs it, a user of /etc/passwd, a number, or one of these, a colon and a group
     workdir:      where it runs
     environment:  NAME=VALUE
     needs:        what it must have from the log, as it would ask the machine for it. `time`: its
@@ -133,9 +146,13 @@ class Recipe:
     name: str = ""
     title: str = ""
     extends: str = ""
+    container: str = ""
     packages: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     memory_mib: int = 256
+    vcpus: int = 1
+    accelerator: Literal["auto", "kvm", "tcg"] = "auto"
+    portable: bool = True
     disk_mib: int = 1024
     command: str = ""
     port: int = 8080
@@ -164,9 +181,13 @@ class Recipe:
         path = folder / "recipe.toml"
         if not path.is_file():
             raise RecipeNotFound(f"no recipe at {folder}", why=f"there is no {path.name}")
-        recipe = dataclasses.replace(settings.load(cls, path), folder=folder)
-        if recipe.name != folder.name:
-            raise RecipeInvalid(recipe.name[:80], "name", f"its folder is {folder.name}")
+        try:
+            recipe = dataclasses.replace(settings.load(cls, path), folder=folder)
+            if recipe.name != folder.name:
+                raise RecipeInvalid(recipe.name[:80], "name", f"its folder is {folder.name}")
+        except RecipeInvalid as error:
+            place = settings.place(path, error.key)
+            raise RecipeInvalid(error.name, error.key, error.why, place) from None
         return recipe
 
     @classmethod
@@ -178,10 +199,12 @@ class Recipe:
         return cls.load(SHIPPED / name)
 
     def base(self) -> Recipe | None:
-        """The recipe that this one extends, read from the folder beside it."""
+        """The recipe that this one extends: the folder beside it, else a shipped one."""
         if not self.extends or self.folder is None:
             return None
-        base = Recipe.load(self.folder.parent / self.extends)
+        beside = self.folder.parent / self.extends
+        shipped = SHIPPED / self.extends
+        base = Recipe.load(shipped if shipped.is_dir() and not beside.is_dir() else beside)
         if base.extends:
             raise RecipeInvalid(self.name, "extends", f"{base.name} itself extends {base.extends}")
         return base
@@ -238,17 +261,22 @@ class Recipe:
             said["carry"] = {"behind": self.behind, "ports": ports}
         return said
 
-    def service_file(self) -> str:
-        """The guest's /etc/satchel/service, which its agent reads."""
-        lines = [f"command={self.command}", f"port={self.port}", f"user={self.user}"]
+    def preload(self) -> tuple[str, ...]:
+        """What the environment says where the service needs something of the log."""
+        stands = f"SATCHEL_STANDS={' '.join(self.needs)}"
+        return (f"LD_PRELOAD={PRELOAD_PATH}", stands) if self.needs else ()
+
+    def service_file(self, account: str = "", home: str = "") -> str:
+        """The guest's /etc/satchel/service, which its agent reads. account: who runs it, in the
+        agent's words; home: that one's, where the agent cannot tell."""
+        lines = [f"command={self.command}", f"port={self.port}", f"user={account or self.user}"]
+        lines += [f"environment=HOME={home}"] if home else []
         lines += [f"workdir={self.workdir}", f"moment={MOMENT_PATH}"]
         if self.shares:
             lines += [f"shares={SHARES_PATH}"]
         if self.carried:
             lines += [f"streams={' '.join(str(port.port) for port in self.served())}"]
-        if self.needs:
-            stands = f"SATCHEL_STANDS={' '.join(self.needs)}"
-            lines += [f"environment=LD_PRELOAD={PRELOAD_PATH}", f"environment={stands}"]
+        lines += [f"environment={pair}" for pair in self.preload()]
         lines += [f"environment={pair}" for pair in self.environment]
         return "".join(f"{line}\n" for line in lines)
 
@@ -291,17 +319,26 @@ def _carry_faults(recipe: Recipe) -> Iterator[tuple[str, str]]:
             yield "ports", f"{port.port} or {port.local} is no port"
 
 
+def _container_faults(recipe: Recipe) -> Iterator[tuple[str, str]]:
+    if recipe.container and (recipe.packages or recipe.extends):
+        yield "container", "it takes the place of packages and extends"
+    if "\n" in recipe.container or recipe.container.startswith("-"):
+        yield "container", f"{recipe.container[:80]!r} is malformed"
+
+
 def _faults(recipe: Recipe) -> Iterator[tuple[str, str]]:
-    yield from _carry_faults(recipe)
+    yield from (*_carry_faults(recipe), *_container_faults(recipe))
     if not NAME.fullmatch(recipe.name):
         yield "name", f"{recipe.name[:80]!r} is not a name of a-z, 0-9 and -"
     if recipe.extends and not NAME.fullmatch(recipe.extends):
         yield "extends", f"{recipe.extends[:80]!r} is not the name of a recipe"
-    if "\n" in recipe.title or "\n" in recipe.command:
-        yield "title or command", "it has more than one line"
+    for key, text in (("title", recipe.title), ("command", recipe.command)):
+        if "\n" in text:
+            yield key, "it has more than one line"
     for key, value, low, high in (
         ("port", recipe.port, 1, PORT_LIMIT),
         ("memory-mib", recipe.memory_mib, *MEMORY_MIB),
+        ("vcpus", recipe.vcpus, *VCPUS),
         ("disk-mib", recipe.disk_mib, *DISK_MIB),
     ):
         if not low <= value <= high:

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a guest's root file system will hold: entries by path, read from tar archives and files.
 
-Device nodes, sockets and extended attributes are not carried over: the agent mounts a devtmpfs, and
-no package of the shipped recipes needs the others. Hard links become files of their own; their
-content is the same chunks.
+Paths with one and the same entry are hard links of one file. Extended attributes are kept where a
+guest has a use for them: capabilities of programs, and what users have set. Device nodes, pipes and
+sockets are not carried over: the agent mounts a devtmpfs.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import IO
 
 _PIECE = 1 << 20
+_ATTRIBUTE = "SCHILY.xattr."
+_KEPT = ("user.", "security.capability")
 
 
 class Kind(Enum):
@@ -33,7 +35,8 @@ class Entry:
     """One path of the guest.
 
     mode: permission bits. modified: seconds since 1970. content: a file on this host, of a FILE.
-    digest: the SHA-256 of it, a LINK's target. target: of a LINK.
+    digest: the SHA-256 of it, a LINK's target. target: of a LINK. attributes: extended ones, by
+    name.
     """
 
     kind: Kind
@@ -44,6 +47,7 @@ class Entry:
     content: Path | None = None
     digest: bytes = b""
     target: str = ""
+    attributes: tuple[tuple[str, bytes], ...] = ()
 
 
 Tree = dict[str, Entry]
@@ -77,6 +81,16 @@ def read_tar(archive: Path, scratch: Path, exclude: Sequence[str] = ()) -> Tree:
     return tree
 
 
+def attributes(member: tarfile.TarInfo) -> tuple[tuple[str, bytes], ...]:
+    """The extended attributes that a member of an archive has and that are kept."""
+    found = []
+    for key, value in sorted(member.pax_headers.items()):
+        name = key.removeprefix(_ATTRIBUTE)
+        if key != name and name.startswith(_KEPT):
+            found.append((name, value.encode("utf-8", "surrogateescape")))
+    return tuple(found)
+
+
 def read_digests(archive: Path) -> dict[str, bytes]:
     """What `Entry.digest` is of everything in a tar archive, by path, in the archive's order."""
     digests = {}
@@ -100,10 +114,14 @@ def file_entry(path: Path, modified: int) -> Entry:
 
 
 def with_folders(tree: Mapping[str, Entry], modified: int) -> Tree:
-    """The same entries, and before them the folders that they are in and that are not there."""
-    parents = {parent for path in tree for parent in _parents(path)}
-    missing = sorted(parents - set(tree))
-    return {**{path: Entry(Kind.FOLDER, modified=modified) for path in missing}, **tree}
+    """The same entries, each after the folders that it is in, also those that were not there."""
+    placed: Tree = {}
+    for path, entry in tree.items():
+        for parent in reversed(list(_parents(path))):
+            if parent not in placed:
+                placed[parent] = tree.get(parent, Entry(Kind.FOLDER, modified=modified))
+        placed[path] = entry
+    return placed
 
 
 def base_first(tree: Mapping[str, Entry], base: Mapping[str, bytes]) -> Tree:
@@ -134,9 +152,16 @@ def _parents(path: str) -> Iterator[str]:
 def _entry(
     member: tarfile.TarInfo, kind: Kind, content: Path | None = None, digest: bytes = b""
 ) -> Entry:
-    mode, modified = member.mode & 0o7777, int(member.mtime)
     return Entry(
-        kind, mode, member.uid, member.gid, modified, content, digest, target=member.linkname
+        kind,
+        member.mode & 0o7777,
+        member.uid,
+        member.gid,
+        int(member.mtime),
+        content,
+        digest,
+        member.linkname if kind is Kind.LINK else "",
+        attributes(member),
     )
 
 

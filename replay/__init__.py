@@ -12,6 +12,8 @@
 - frame: one message on that line
 - adapter: what turns requests of a protocol into operations and makes responses comparable
 - raw, normalised: a response as the service sent it, and as replicas compare it
+- stream: bytes between a program and a TCP port of a carried service's guest, which outlive the
+  carrier, the connection that reaches the guest at the moment
 - diagnosis: where two replicas of one log part, and why
 """
 
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
         ServiceNotReady,
         ServiceTimeout,
     )
-    from replay.diagnosis import Cause, Difference, examine
+    from replay.diagnosis import Cause, Difference, examine, explain
     from replay.log import Durability, Log, LogBusy, LogState, OperationsCut, TornEnd
     from replay.operations import (
         MAX_PAYLOAD,
@@ -61,6 +63,8 @@ if TYPE_CHECKING:
         logs_in,
         scan_segment,
     )
+    from replay.stream_records import StreamRecordInvalid
+    from replay.streams import StreamCounts, StreamRelay
 else:
     __getattr__ = deferred(__name__)
 
@@ -94,6 +98,9 @@ __all__ = [
     "Response",
     "ServiceNotReady",
     "ServiceTimeout",
+    "StreamCounts",
+    "StreamRecordInvalid",
+    "StreamRelay",
     "TornEnd",
     "adapters",
     "agent_program",
@@ -103,6 +110,7 @@ __all__ = [
     "encode_operations",
     "encode_responses",
     "examine",
+    "explain",
     "logs_in",
     "responses_in",
     "scan_segment",

@@ -287,6 +287,26 @@ class AgentChannel:
         """The end of `settle_shares`."""
         self._task(FrameType.SHARES_GO_ON, b"")
 
+    def attach_streams(self, mark: bytes, timeout: float = TASK_SECONDS) -> None:
+        """Tell the guest that a host of its streams is at their port, by 16 random bytes. Raises as
+        `attach_shares`."""
+        self._task(FrameType.STREAMS_ATTACH, mark, timeout)
+
+    def waken(self, time_ns: int, entropy: bytes, timeout: float = TASK_SECONDS) -> None:
+        """Tell a guest that goes on elsewhere, or later, what time it is, and give it randomness
+        of which no other machine has any. Raises AgentFailed, AgentTimeout, AgentGone."""
+        request = Frame(
+            FrameType.WAKEN,
+            0,
+            timeout_ms=_milliseconds(timeout),
+            time_ns=time_ns,
+            payload=entropy,
+        )
+        reply = self._request(request, timeout + GRACE_SECONDS)
+        if reply.status != FrameStatus.OK:
+            why = _text(reply)
+            raise AgentFailed("the guest does not wake", why=why, status=reply.status)
+
     def _task(self, kind: FrameType, payload: bytes, timeout: float = TASK_SECONDS) -> Frame:
         request = Frame(kind, 0, timeout_ms=_milliseconds(timeout), payload=payload)
         reply = self._request(request, timeout + GRACE_SECONDS)

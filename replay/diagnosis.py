@@ -96,7 +96,16 @@ def examine(
     found = _first_difference(operations, fresh, progress)
     if found is None:
         return None
-    index, first, second = found
+    return explain(operations, *found, fresh)
+
+
+def explain(
+    operations: Sequence[Operation], index: int, first: bytes, second: bytes, fresh: Fresh
+) -> Difference:
+    """Why two fresh replicas answered the operation at `index` with these: what two more say.
+
+    Raises what bringing up and executing raise.
+    """
     operation, before = operations[index], operations[:index]
     with fresh() as subject:
         _play(subject, before)

@@ -40,6 +40,8 @@ class FrameType(enum.IntEnum):
     SHARES_SETTLE = 8
     SHARES_GO_ON = 9
     PART = 10
+    STREAMS_ATTACH = 11
+    WAKEN = 12
 
 
 WANTS_PARTS = 1

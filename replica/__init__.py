@@ -7,6 +7,8 @@ differs between them is who fetches a missing chunk, and that is an argument.
 
 - attachment: the volumes of one machine, served over NBD, its RAM mapped through a mount
 - replica: the machine behind its agent; boot, resume, execute, checkpoint, stop
+- door: where clients get to the streams of a machine
+- delta: what has changed since an earlier freeze, whole; made of a machine that goes on, or is held
 - folder: where a running replica's processes leave what is needed to end them; swept when its
   owner has died
 - working set: the blocks that a resumed machine touches first, with their content, in frames
@@ -18,6 +20,11 @@ differs between them is who fetches a missing chunk, and that is an argument.
 """
 
 from replica.attachment import RAM
+from replica.delta import Delta, DeltaInvalid
+from replica.delta import between as delta_between
+from replica.delta import decode as decode_delta
+from replica.delta import encode as encode_delta
+from replica.delta_maker import DeltaMaker, MadeDelta, tables_of
 from replica.folder import sweep
 from replica.profile import (
     IDLE,
@@ -36,9 +43,9 @@ from replica.profile_format import ProfileInvalid
 from replica.profile_format import decode as decode_profile
 from replica.profile_format import encode as encode_profile
 from replica.recorder import Recorder
-from replica.replica import (
+from replica.replica import BOOT_SECONDS, Replica
+from replica.states import (
     Frozen,
-    Replica,
     ReplicaFailed,
     ReplicaState,
     WrongGuest,
@@ -51,6 +58,7 @@ from replica.working_set import decode as decode_working_set
 from replica.working_set import encode as encode_working_set
 
 __all__ = [
+    "BOOT_SECONDS",
     "HASTY_PRESET",
     "IDLE",
     "RAM",
@@ -59,8 +67,12 @@ __all__ = [
     "STEADY",
     "WORKING_SET_LIMIT",
     "Access",
+    "Delta",
+    "DeltaInvalid",
+    "DeltaMaker",
     "Frame",
     "Frozen",
+    "MadeDelta",
     "Profile",
     "ProfileInvalid",
     "Recorder",
@@ -73,14 +85,18 @@ __all__ = [
     "WorkingSetInvalid",
     "WrongGuest",
     "WrongReplicaState",
+    "decode_delta",
     "decode_profile",
     "decode_working_set",
+    "delta_between",
     "directory_size",
+    "encode_delta",
     "encode_profile",
     "encode_working_set",
     "first_of",
     "observed",
     "run_of",
     "sweep",
+    "tables_of",
     "was_stopped",
 ]

@@ -4,13 +4,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+import os
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import IO
 
 from cell import Seen
 from chunkstore import Store, TableRoot
 from hypervisor import CONFINED_FILES, LAUNCHER, READY, RamMount, Wiring
 from overlay import PLUGIN, Resolver, Unpacked, Volume, VolumeServer, create_volume, open_volume
+from satchel.ids import BLOCK_SIZE
 from satchel.rooms import HOST, Room
 
 RAM = "ram"
@@ -126,6 +130,21 @@ class Attachment:
         """Have the map of the memory show what the machine has written to it; it goes on. Raises
         RamMountFailed: memory is lost."""
         self._mount.sync()
+
+    def write(self, blocks: Iterable[tuple[str, int, bytes]]) -> None:
+        """Put content in the place of blocks, as if the machine, which does not run yet, had
+        written it. Memory is written through its mount: the kernel keeps what was read there.
+        Raises OSError, KeyError for a volume that there is not."""
+        with contextlib.ExitStack() as stack:
+            files: dict[str, IO[bytes]] = {}
+            for name, number, content in blocks:
+                volume = self.volumes[name]
+                path = self._mount.file if name == RAM else volume.overlay
+                if name not in files:
+                    files[name] = stack.enter_context(path.open("r+b", buffering=0))
+                os.pwrite(files[name].fileno(), content, number * BLOCK_SIZE)
+                if name != RAM:
+                    volume.map.mark_dirty(number, 1)
 
     def commit(self, store: Store) -> dict[str, TableRoot]:
         """Store every dirty block; new roots by volume name. The machine must be paused.

@@ -15,12 +15,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import enum
 import logging
+import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -49,12 +48,22 @@ from replay import (
     adapters,
 )
 from replica.attachment import RAM, Attachment
+from replica.door import StreamDoor
 from replica.early import EarlyAnswers
 from replica.folder import RunFolder
 from replica.phases import Phases
 from replica.profile import IDLE, RESUME
-from satchel.errors import IntegrityError, SatchelError, StateError, UnavailableError
+from replica.states import (
+    Frozen,
+    ReplicaFailed,
+    ReplicaState,
+    WrongGuest,
+    WrongReplicaState,
+    was_stopped,
+)
+from satchel.errors import SatchelError
 from satchel.ids import ZERO_REF, OperationNumber, ReplicaId
+from satchel.process import printable_tail
 from satchel.rooms import HOST, Room
 
 logger = logging.getLogger(__name__)
@@ -79,50 +88,6 @@ STOP_SECONDS = 15.0
 
 _SILENT = (AgentGone, AgentTimeout, ServiceNotReady)
 """Errors of a guest that does not execute operations any more."""
-
-
-class ReplicaState(enum.Enum):
-    """See the table at the top."""
-
-    STARTING = "starting"
-    READY = "ready"
-    FAILED = "failed"
-    STOPPED = "stopped"
-
-
-class WrongReplicaState(StateError):
-    """The replica is not in the state that the call needs."""
-
-    def __init__(self, replica: ReplicaId, state: ReplicaState, required: ReplicaState) -> None:
-        super().__init__(f"replica {replica} is {state.value}", why=f"must be {required.value}")
-        self.state = state
-        self.required = required
-
-
-class ReplicaFailed(UnavailableError):
-    """The machine ended or its agent went silent; the replica cannot go on."""
-
-
-def was_stopped(replica: ReplicaId) -> ReplicaFailed:
-    """What calls hear that a stop ends."""
-    return ReplicaFailed(f"replica {replica} cannot go on", why="it was stopped")
-
-
-class WrongGuest(IntegrityError):
-    """A resumed guest is not at the operation that its checkpoint names."""
-
-
-@dataclass(frozen=True)
-class Frozen:
-    """A machine as it was between two operations: what a manifest is made of.
-
-    paused_seconds: how long it stood still for that; of no meaning to a resume.
-    """
-
-    operation: OperationNumber
-    device_state: TableRoot
-    volumes: Mapping[str, TableRoot]
-    paused_seconds: float = 0.0
 
 
 class Replica:
@@ -173,6 +138,7 @@ class Replica:
         self._overlay_bytes = overlay_bytes
         self._share_host = shares
         self._shares: GuestShares | None = None
+        self._door: StreamDoor | None = None
 
     @property
     def state(self) -> ReplicaState:
@@ -199,20 +165,39 @@ class Replica:
         """Seconds, for all checkpoints so far, and for those that failed."""
         return self._stood_still
 
+    @property
+    def door(self) -> Path | None:
+        """Where clients get to the guest's streams once the replica is ready; None where its guest
+        has none."""
+        return self._run_dir / "door.sock" if self.spec.streams else None
+
     def failure(self) -> str | None:
         """Why it is FAILED; None when it is not, or was stopped before it failed."""
         _ = self.state
         return self._failure
 
-    def boot(self, disks: Mapping[str, TableRoot], boot: Boot, resolver: Resolver) -> None:
-        """Start from a kernel, with empty memory; returns once the service answers.
+    def boot(
+        self,
+        disks: Mapping[str, TableRoot],
+        boot: Boot,
+        resolver: Resolver,
+        *,
+        timeout: float = BOOT_SECONDS,
+    ) -> None:
+        """Start from a kernel, with empty memory; returns once the service answers, within
+        `timeout` seconds.
 
-        Raises as `resume` does.
+        Raises as `resume` does; of a service that does not answer, with what its console said.
         """
         roots = {RAM: TableRoot(ref=ZERO_REF, size=self.spec.memory_bytes), **disks}
         with self._starting():
-            self._attach(roots, resolver, boot)
-            self._greet(BOOT_SECONDS)
+            machine = self._attach(roots, resolver, boot)
+            try:
+                self._greet(timeout)
+            except ServiceNotReady as error:
+                said = printable_tail(machine.wiring.console_log) or "nothing"
+                why = f"{error.why}; its console said:\n{said}\n"
+                raise ServiceNotReady(error.what, why=why) from error
 
     def resume(
         self,
@@ -309,12 +294,12 @@ class Replica:
             payload = self._exchange(agent.read, operation, timeout)
             return Response(operation.number, self._adapter.normalise(payload, operation))
 
-    def checkpoint(self) -> Frozen:
+    def checkpoint(self, *, hold: bool = False) -> Frozen:
         """Freeze the machine between two operations, store what changed, and let it go on.
 
-        Everything that the result names is durable in the store on return. Raises
-        WrongReplicaState, ReplicaFailed, and what the store raises: then the machine goes on, and
-        so does the replica.
+        Everything that the result names is durable in the store on return. hold: the machine stands
+        still until `go_on`, unless this raises. Raises WrongReplicaState, ReplicaFailed, and what
+        the store raises: then the machine goes on, and so does the replica.
         """
         with self._guarded(MachineFailed, RamMountFailed) as (agent, machine):
             with self._settled(agent):
@@ -325,10 +310,30 @@ class Replica:
                 except BaseException:
                     machine.resume()
                     raise
+                if hold:
+                    return frozen
                 machine.resume()
             assert self._attachment is not None
             self._attachment.give_back()
             return frozen
+
+    def go_on(self) -> None:
+        """The end of a `checkpoint` that holds. Harmless where there was none."""
+        with self._guarded(MachineFailed) as (_, machine):
+            if machine.state is MachineState.PAUSED:
+                machine.resume()
+
+    def sizes(self) -> dict[str, int]:
+        """Blocks of each volume of a machine that is started. Raises StateError without one."""
+        if self._attachment is None:
+            raise WrongReplicaState(self.id, self._state, ReplicaState.STARTING)
+        return {name: volume.blocks for name, volume in self._attachment.volumes.items()}
+
+    def write(self, blocks: Iterable[tuple[str, int, bytes]]) -> None:
+        """Put content in the place of blocks of a machine that is started and not loaded yet: by
+        volume and number. Raises OSError, KeyError for a volume that there is not."""
+        assert self._attachment is not None
+        self._attachment.write(blocks)
 
     def flush(self) -> None:
         """Have the map of its memory show what the machine has written so far, which the kernel
@@ -440,6 +445,12 @@ class Replica:
             path = self._machine.wiring.shares_socket
             counts = self._run_dir / CALL_COUNTS
             self._shares = GuestShares.attach(path, self._agent, self._share_host, counts)
+        if self.spec.streams:
+            self._agent.hello(seconds)
+            self._agent.waken(time.time_ns(), secrets.token_bytes(32))
+            assert self.door is not None
+            port = self._machine.wiring.streams_socket
+            self._door = StreamDoor(self.door, port, self._agent.attach_streams)
         self._last = self._agent.wait_ready(seconds).last
 
     def _check_shares(self) -> None:
@@ -551,6 +562,7 @@ class Replica:
         """Put away what there is; harmless the second time. Called with the lock."""
         agent, self._agent = self._agent, None
         shares, self._shares = self._shares, None
+        door, self._door = self._door, None
         machine, self._machine = self._machine, None
         attachment, self._attachment = self._attachment, None
         folder, self._folder = self._folder, None
@@ -560,6 +572,8 @@ class Replica:
             self._end(machine.stop)
         if shares:
             self._end(shares.close)
+        if door:
+            self._end(door.close)
         if attachment:
             self._end(attachment.close)
         if folder:

@@ -34,5 +34,6 @@ __all__ = [
     "retention",
     "rooms",
     "settings",
+    "toml_lines",
     "typed",
 ]

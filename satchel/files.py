@@ -1,11 +1,14 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""Small files that are written once and never seen half-written; the mode of new files."""
+"""Small files that are written once and never seen half-written; lock files; the mode of new
+files."""
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 
@@ -33,6 +36,26 @@ def sync_folder(folder: Path) -> None:
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def claimed(lock: Path) -> Iterator[bool]:
+    """Within this the lock file, which is made, is nobody else's; whether that is so: False where
+    another process has it, or there is no such folder. The file stays. Raises other OSErrors."""
+    try:
+        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except FileNotFoundError:
+        yield False
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        ours = True
+    except BlockingIOError:
+        ours = False
+    try:
+        yield ours
     finally:
         os.close(descriptor)
 

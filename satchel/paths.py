@@ -26,6 +26,13 @@ def call_socket(service: str) -> str:
     return f"calls-{hashlib.sha256(service.encode()).hexdigest()[:16]}.sock"
 
 
+def edge_sockets(service: str, surrogate: str) -> tuple[str, str]:
+    """Home's sockets for what a surrogate was granted for a service, in the same folder: for its
+    node of the share, and for the calls of the guest."""
+    word = hashlib.sha256(f"{service} {surrogate}".encode()).hexdigest()[:16]
+    return f"edge-{word}.sock", f"edge-calls-{word}.sock"
+
+
 def config_dir() -> Path:
     """`$XDG_CONFIG_HOME/satchel`, by default `~/.config/satchel`."""
     return _base("XDG_CONFIG_HOME", ".config")

@@ -3,11 +3,18 @@
 """A surrogate over HTTP. Who reaches the socket may log in here: OpenSSH has seen to that.
 
 GET    /v1/status                   HostStatus
+POST   /v1/fits                     a machine spec: the accelerator it would run under, or why not
 POST   /v1/replicas                 CreateReplica: admit one and begin to resume it
 GET    /v1/replicas/R?wait=SECONDS  ReplicaStatus, once it is ready or failed or time is up
 POST   /v1/replicas/R/operations    log records in, response records out
 POST   /v1/replicas/R/reads         the same for requests that change nothing and do not count
 POST   /v1/replicas/R/hand-over     HandedOver: freeze it, so that it can go on elsewhere too
+GET    /v1/replicas/R/streams       socket: where the streams of its guest are reached here
+POST   /v1/replicas/R/delta         since: tables, hold: DeltaOffer of what changed since then;
+                                    at: another freeze than one now, its tables and device_state
+GET    /v1/replicas/R/delta/DIGEST?offset=N&length=L  a piece of that delta
+POST   /v1/replicas/R/go-on         the end of hold
+POST   /v1/replicas/R/more?go=1     a delta for one that stands by; go: the last one
 POST   /v1/replicas/R/digest        paths: a digest of the guest's files
 DELETE /v1/replicas/R               end it
 POST   /v1/staged                   CreateReplica: fetch what a machine needs, and begin none
@@ -23,8 +30,10 @@ from typing import Any
 
 import flask
 
+from hypervisor import MachineSpec
 from replay import decode_operations, encode_answers, encode_responses
-from satchel.errors import UsageError
+from replica import Frozen, tables_of
+from satchel.errors import NotFoundError, UsageError
 from surrogate.host import Host
 from surrogate.metrics import CONTENT_TYPE, exposition
 from surrogate.site import cache_routes
@@ -32,6 +41,9 @@ from wire import CreateReplica, install_errors, streamed
 
 MAX_BODY = 256 << 20
 """Bytes of a request: a batch of operations."""
+
+PIECE_LIMIT = 4 << 20
+"""Bytes of a delta that are asked for at once."""
 
 WAIT_LIMIT = 60.0
 """Seconds that a status request may wait."""
@@ -44,10 +56,16 @@ def surrogate_app(host: Host) -> flask.Flask:
     app.register_blueprint(cache_routes(host.store))
     app.register_blueprint(_execution(host))
     app.register_blueprint(_staging(host))
+    app.register_blueprint(_carrying(host))
 
     @app.get("/v1/status")
     def status() -> Any:
         return host.status().to_json()
+
+    @app.post("/v1/fits")
+    def fits() -> Any:
+        spec = MachineSpec.from_json(flask.request.get_json(silent=True))
+        return {"accelerator": host.placed(spec).accelerator}
 
     @app.get("/metrics")
     def metrics() -> Any:
@@ -103,6 +121,68 @@ def _execution(host: Host) -> flask.Blueprint:
         return host.tenant(replica).hand_over().to_json()
 
     return routes
+
+
+def _carrying(host: Host) -> flask.Blueprint:
+    """What a client has of a replica of a carried service besides."""
+    routes = flask.Blueprint("carrying", __name__, url_prefix="/v1/replicas/<replica>")
+
+    @routes.get("/streams")
+    def streams(replica: str) -> Any:
+        door = host.tenant(replica).replica.door
+        if door is None:
+            raise NotFoundError(f"replica {replica} has no streams now")
+        return {"socket": str(door)}
+
+    @routes.post("/delta")
+    def delta(replica: str) -> Any:
+        body = flask.request.get_json(silent=True)
+        fields = body if isinstance(body, dict) else {}
+        hold = fields.get("hold", False)
+        if not isinstance(hold, bool):
+            raise UsageError("a delta needs a JSON object with since: tables, hold: bool")
+        tenant, since = host.tenant(replica), tables_of(fields.get("since"))
+        tenant.touch()
+        if "at" in fields:
+            roots = tables_of(fields["at"])
+            device = roots.pop("device_state", None)
+            if device is None:
+                raise UsageError("a freeze has tables and a device_state")
+            frozen = Frozen(tenant.replica.last, device, roots)
+            return tenant.deltas.again(since, frozen).offer(hold=False)
+        return tenant.deltas.make(since, hold=hold).offer(hold=hold)
+
+    @routes.get("/delta/<digest>")
+    def piece(replica: str, digest: str) -> Any:
+        offset, length = (flask.request.args.get(name, 0, int) for name in ("offset", "length"))
+        tenant = host.tenant(replica)
+        tenant.touch()
+        if offset < 0 or not 0 < length <= PIECE_LIMIT:
+            raise UsageError(f"a piece has 1 to {PIECE_LIMIT} bytes")
+        return _octets(tenant.deltas.piece(digest, offset, length))
+
+    _handing_over(routes, host)
+    return routes
+
+
+def _handing_over(routes: flask.Blueprint, host: Host) -> None:
+    """The last steps of a move, at either end."""
+
+    @routes.post("/go-on")
+    def go_on(replica: str) -> Any:
+        host.tenant(replica).replica.go_on()
+        return {}
+
+    @routes.post("/more")
+    def more(replica: str) -> Any:
+        tenant = host.tenant(replica)
+        tenant.touch()
+        if tenant.standby is None:
+            raise UsageError(f"replica {replica} was not asked for to stand by")
+        tenant.standby.take(flask.request.get_data(), go="go" in flask.request.args)
+        if "go" in flask.request.args:
+            tenant.wait_started(WAIT_LIMIT)
+        return tenant.status().to_json()
 
 
 def _staging(host: Host) -> flask.Blueprint:

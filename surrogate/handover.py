@@ -142,7 +142,7 @@ def _freeze(
     replica: Replica, fetcher: Fetcher, volumes: Sequence[Volume], freezing: Callable[[], None]
 ) -> Frozen:
     for tries in range(TRIES, 0, -1):
-        _prepare(replica, fetcher, volumes)
+        prepare(replica, fetcher, volumes)
         freezing()
         try:
             return replica.checkpoint()
@@ -152,7 +152,7 @@ def _freeze(
     raise AssertionError
 
 
-def _prepare(replica: Replica, fetcher: Fetcher, volumes: Sequence[Volume]) -> None:
+def prepare(replica: Replica, fetcher: Fetcher, volumes: Sequence[Volume]) -> None:
     """Have the pages here that a commit is going to need, and little left for it to flush. Who
     hands over is waited for, so they go before what is fetched ahead."""
     for _ in range(TRIES):

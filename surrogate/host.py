@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import logging
 import os
 import secrets
@@ -26,7 +27,7 @@ from caching import POLICIES
 from cell import Cells
 from chunkstore import Store
 from guestfiles import ShareHost, SharesUnserved
-from hypervisor import Driver, MachineSpec
+from hypervisor import Driver, MachineSpec, Offer, place
 from images import Manifest, blob_root
 from overlay import Volume
 from replica import Replica, ReplicaState, sweep
@@ -42,7 +43,7 @@ from satchel.ids import ReplicaId
 from satchel.names import host_name
 from surrogate.chunk_cache import PACK_BYTES, ChunkCache
 from surrogate.fetching import Exchange, Fetcher, Tally
-from surrogate.guests import guest_calls
+from surrogate.guests import guest_shares
 from surrogate.prefetch import Prefetcher
 from surrogate.readahead import Readahead
 from surrogate.settings import SurrogateSettings
@@ -98,16 +99,16 @@ class Wanted:
     shares: ShareHost | None
 
     @classmethod
-    def by(cls, request: CreateReplica, place: Callable[[str], Path]) -> Wanted:
-        """place: where a socket is here that the request names. Raises what a malformed manifest
-        raises."""
+    def by(cls, request: CreateReplica, place: Callable[[str], Path], nodes: Path) -> Wanted:
+        """place: where a socket is here that the request names; nodes: a folder for what nodes of
+        shares keep. Raises what a malformed manifest raises."""
         manifest, calls = Manifest.from_json(request.manifest), request.calls
         return cls(
             request,
             manifest,
             MachineSpec.from_json(manifest.machine),
             [(source.name, place(source.socket)) for source in request.sources],
-            guest_calls(place(calls.socket), request.replica) if calls else None,
+            guest_shares(request, place, nodes) if calls else None,
         )
 
 
@@ -184,7 +185,20 @@ class Host:
             site=tuple(self.site.names()),
             cache=self.cache,
             cell=self.cells.text if self.cells else "",
+            runs=self._runs(),
+            lacking=self.offer.lacking,
         )
+
+    def says(self) -> str:
+        """One line for people: what this host runs of strangers' machines, and why not more."""
+        if self.offer.accelerators and not self._runs():
+            return f"{self.offer}; strangers' may not be emulated here: it runs none"
+        return str(self.offer)
+
+    def _runs(self) -> tuple[str, ...]:
+        """Accelerators under which strangers' machines run here."""
+        allowed = ("kvm", "tcg") if self.settings.allow_emulation else ("kvm",)
+        return tuple(name for name in self.offer.accelerators if name in allowed)
 
     def tenants(self) -> list[Tenant]:
         with self._lock:
@@ -205,7 +219,7 @@ class Host:
         this host cannot or may not run, ConflictError for an id in use, NotWanted for one that was
         to be removed already, NotForwarded, and what a malformed manifest raises.
         """
-        wanted = Wanted.by(request, self._forwarded)
+        wanted = Wanted.by(request, self._forwarded, self._nodes)
         spec = wanted.spec
         if spec.shares and (request.calls is None or not wanted.manifest.adapter["stateful"]):
             raise SharesUnserved(
@@ -216,13 +230,7 @@ class Host:
                 fix="use it at home: `satchel run` without --at",
             )
         _check_volumes(wanted.manifest, self.settings.max_volume_gib, self.name)
-        self._driver.check(spec)
-        if spec.accelerator != "kvm" and not self.settings.allow_emulation:
-            raise UnsupportedError(
-                f"{self.name} does not run machines without hardware virtualisation",
-                why="QEMU's emulation gives no isolation from a hostile guest",
-                fix="its operator may set allow-emulation = true",
-            )
+        wanted = dataclasses.replace(wanted, spec=self.placed(spec))
         if _free_mib(self.settings.data) < self.settings.disk_mib:
             self._cache.look()
         with self._lock:
@@ -236,6 +244,30 @@ class Host:
             folder = self._replicas_dir / secrets.token_hex(3)
             tenant = self._tenants[request.replica] = self._begin(wanted, folder)
         return tenant
+
+    def placed(self, spec: MachineSpec) -> MachineSpec:
+        """The machine under the accelerator that a stranger's runs under here. Raises
+        MachineUnsupported, and UnsupportedError where it could only be emulated and may not be."""
+        placed = place(self._driver, spec)
+        if placed.accelerator == "kvm" or self.settings.allow_emulation:
+            return placed
+        why = "QEMU's emulation gives no isolation from a hostile guest"
+        if "kvm" not in spec.accelerators:
+            what = "its machine is not portable, and was emulated"
+            fix = "have it booted anew with a portable recipe, or under KVM"
+        else:
+            what = f"this host lacks {self._driver.lacks('kvm') or 'a KVM for this machine'}"
+            fix = "use a host with KVM"
+        raise UnsupportedError(
+            f"{self.name} does not run machines without hardware virtualisation",
+            why=f"{what}; {why}",
+            fix=f"{fix}; or its operator may set allow-emulation = true",
+        )
+
+    @functools.cached_property
+    def offer(self) -> Offer:
+        """What this host can run, whoever may."""
+        return Offer.of(self._driver)
 
     def remove(self, replica: str) -> None:
         """End a replica. Its memory counts until nothing is left of it.
@@ -258,7 +290,7 @@ class Host:
         """Begin to fetch what a replica would need, without one; of the oldest such requests all
         but STAGED_KEPT are forgotten. Raises ConflictError, NotForwarded, and what a malformed
         manifest raises."""
-        wanted = Wanted.by(request, self._forwarded)
+        wanted = Wanted.by(request, self._forwarded, self._nodes)
         sources = forwarded(wanted.places)
         with self._lock:
             if self._closing.is_set():
@@ -353,7 +385,9 @@ class Host:
         begun = []
         for path in sorted(self._replicas_dir.glob(f"*/{REQUEST}")):
             try:
-                wanted = Wanted.by(CreateReplica.from_bytes(path.read_bytes()), self._left)
+                wanted = Wanted.by(
+                    CreateReplica.from_bytes(path.read_bytes()), self._left, self._nodes
+                )
             except (SatchelError, OSError) as error:
                 logger.warning("%s: %s", path, error)
                 continue
@@ -365,6 +399,10 @@ class Host:
                 self._tenants[tenant.id] = tenant
             else:
                 tenant.stop()
+
+    @property
+    def _nodes(self) -> Path:
+        return self.settings.run / "nodes"
 
     @property
     def _replicas_dir(self) -> Path:

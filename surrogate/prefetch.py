@@ -114,6 +114,7 @@ class Prefetcher:
         self._touched = touched
         self._changes: frozenset[Block] | None = None
         self._independent = threading.Event()
+        self._done = threading.Event()
         self._volumes: dict[str, Volume] = {}
         self._threads: list[threading.Thread] = []
         self._changed = threading.Condition()
@@ -148,6 +149,11 @@ class Prefetcher:
     def independent(self) -> bool:
         """Whether all has come that only the surrogate has that handed the machine over."""
         return self._independent.is_set() or self._changed_set is None
+
+    @property
+    def done(self) -> bool:
+        """Whether it brings nothing more."""
+        return self._done.is_set()
 
     def coming(self, block: Block) -> Coming | None:
         """How near a block of the stream is; None: it is here, or no part of it."""
@@ -223,6 +229,7 @@ class Prefetcher:
         count = sum(part.frame.count for part in parts)
         seconds = time.monotonic() - self._began
         logger.info("working set: %d blocks in %.1f s", count, seconds)
+        self._done.set()
 
     def _become_independent(self, changes: frozenset[Block]) -> None:
         """Have every changed block here, also where the stream ended early, and the pages above, or

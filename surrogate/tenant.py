@@ -27,6 +27,7 @@ from replica import (
 )
 from satchel.errors import ROOTS, CapacityError, SatchelError, StateError, UnavailableError
 from satchel.ids import ReplicaId
+from surrogate.carried import Standby, delta_maker, frozen_at
 from surrogate.fetching import Fetcher, Passing, Tally
 from surrogate.handover import hand_over, taken_over
 from surrogate.pages_ahead import PagesAhead
@@ -85,6 +86,7 @@ class Tenant:
         self._readahead = readahead
         self._pages_ahead = PagesAhead(fetcher, self._is_quiet, replica.flush)
         self._operation_seconds = operation_seconds
+        self.standby = Standby(replica) if request.standby and not adopt else None
         self._created = self._heard = time.monotonic()
         self._started_seconds: float | None = None
         self._first_response: tuple[float, dict[str, int]] | None = None
@@ -94,6 +96,7 @@ class Tenant:
         self._fetch_error: SatchelError | None = None
         self._stopping = threading.Lock()
         self._freezing = threading.Lock()
+        self.deltas = delta_maker(self, store, self._freezing)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._resume, name=f"resume-{replica.id}")
         self._thread.start()
@@ -132,7 +135,7 @@ class Tenant:
         return ReplicaStatus(
             replica=self.id,
             service=self.manifest.service,
-            state=self.replica.state.value,
+            state="standby" if self._stands_by() else self.replica.state.value,
             last_operation=self.replica.last,
             fetched_bytes=self.fetcher.bytes_by_source(),
             faults=self.fetcher.faults(),
@@ -218,6 +221,21 @@ class Tenant:
             request.write_bytes(self._request.to_bytes())
             return handed
 
+    def note_frozen(self, frozen: Frozen | None) -> None:
+        """Before a freeze: that the machine does not go on from what the request says. After it:
+        from where it does, for a surrogate that takes it over."""
+        path = self.replica.run_dir / REQUEST
+        if frozen is None:
+            path.unlink(missing_ok=True)
+            return
+        self._request = frozen_at(self._request, frozen)
+        path.write_bytes(self._request.to_bytes())
+
+    def _stands_by(self) -> bool:
+        """Whether deltas are waited for, and nothing is fetched ahead any more."""
+        fetched = self._prefetcher is None or self._prefetcher.done
+        return self.standby is not None and self.standby.stands and fetched
+
     def stop(self) -> None:
         """End the replica; leaves no process, mount or socket. Harmless the second time.
 
@@ -225,6 +243,8 @@ class Tenant:
         """
         with self._stopping:
             self._stop.set()
+            if self.standby:
+                self.standby.close()
             self.fetcher.close()
             self._passing.close()
             if self._readahead:
@@ -244,7 +264,8 @@ class Tenant:
             if self._adopt:
                 self.replica.adopt(frozen, self._resolve, self._attached)
             else:
-                self.replica.resume(frozen, self._resolve, self._read, self._attached)
+                bring = self.standby.await_go if self.standby else self._read
+                self.replica.resume(frozen, self._resolve, bring, self._attached)
             self._started_seconds = time.monotonic() - self._created
         except SatchelError as error:
             self._error = self._cause(error)

@@ -4,7 +4,8 @@
 
 `python -m testbed.debian_kernel COMMAND...` boots a QEMU machine whose root is the host's, through
 virtiofs, below an overlay that is thrown away; runs COMMAND in it as root, in the same folder; and
-ends with its exit code. The machine has no network but what COMMAND makes.
+ends with its exit code. The machine has no network but what COMMAND makes. With the module kvm_amd
+it has a KVM that works, on any host: the processor that QEMU emulates has SVM.
 """
 
 from __future__ import annotations
@@ -32,6 +33,10 @@ MODULES = ("virtio_pci", "virtiofs", "overlay", "sch_netem", "veth", "tun")
 
 MEMORY = "2G"
 
+FIRST = ("nice", "-n", "-10")
+"""Its clocks go by the host's. A machine that gets a tenth of a processor cannot even serve its
+timers, least of all those of a guest in it, and comes no further."""
+
 INIT = """\
 #!/bin/busybox sh
 # The host's root below a tmpfs, then the command; its exit code goes to the host's folder.
@@ -39,7 +44,7 @@ b=/bin/busybox
 $b mount -t proc proc /proc
 for m in $($b cat /modules/order); do $b insmod /modules/$m; done
 for word in $($b cat /proc/cmdline); do
-  case $word in folder=*) folder=${word#folder=} ;; esac
+  case $word in folder=*) folder=${word#folder=} ;; shared=*) shared=${word#shared=} ;; esac
 done
 $b mkdir /host /over /new
 $b mount -t virtiofs host /host
@@ -50,6 +55,7 @@ $b mount -t proc proc /new/proc
 $b mount -t sysfs sys /new/sys
 $b mount -t devtmpfs dev /new/dev
 $b mkdir -p /new/dev/shm /new/dev/pts
+[ -z "$shared" ] || $b mount --bind "/host$shared" "/new$shared"
 for d in dev/shm run; do $b mount -t tmpfs tmp /new/$d; done
 $b ip link set lo up
 $b chroot /new /bin/sh "$folder/command"
@@ -78,12 +84,17 @@ def run(
     seconds: float,
     output: int | None = None,
     modules: Sequence[str] = (),
+    memory: str = MEMORY,
+    processors: int = 2,
+    shared: Path | None = None,
 ) -> int:
     """Run `argv` in this folder under Debian's cloud kernel; its exit code. Needs root.
 
-    modules: of the kernel, loaded before, beside MODULES. What it says goes to the descriptor
-    `output`, by default ours. Raises UnsupportedError, GuestFailed after `seconds` too, and what
-    getting the kernel from Debian raises.
+    modules: of the kernel, loaded before, beside MODULES. memory: of the machine, as QEMU writes
+    it; what COMMAND writes is in it. processors: that it has. shared: a folder, without spaces in
+    its path, in which what COMMAND writes stays. What it says goes to the descriptor `output`, by
+    default ours. Raises UnsupportedError, GuestFailed after `seconds` too, and what getting the
+    kernel from Debian raises.
     """
     require()
     kernel = _kernel((*MODULES, *modules))
@@ -98,7 +109,7 @@ def run(
         with _shared_root(folder) as socket:
             try:
                 subprocess.run(
-                    _machine(kernel, socket, folder),
+                    _machine(kernel, socket, folder, memory, processors, shared),
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     timeout=seconds,
@@ -112,15 +123,26 @@ def run(
         return int(status.read_text())
 
 
-def _machine(kernel: Path, socket: Path, folder: Path) -> list[str]:
-    argv = ["qemu-system-x86_64", "-nodefaults", "-no-reboot", "-display", "none"]
-    argv += ["-machine", "q35", "-cpu", "max", "-accel", "tcg,thread=multi", "-smp", "2"]
-    argv += ["-m", MEMORY, "-numa", "node,memdev=ram"]
-    argv += ["-object", f"memory-backend-memfd,id=ram,size={MEMORY},share=on"]
+def _machine(
+    kernel: Path, socket: Path, folder: Path, memory: str, processors: int, shared: Path | None
+) -> list[str]:
+    argv = [*FIRST, "qemu-system-x86_64", "-nodefaults", "-no-reboot", "-display", "none"]
+    argv += [
+        "-machine",
+        "q35",
+        "-cpu",
+        "max",
+        "-accel",
+        "tcg,thread=multi",
+        "-smp",
+        str(processors),
+    ]
+    argv += ["-m", memory, "-numa", "node,memdev=ram"]
+    argv += ["-object", f"memory-backend-memfd,id=ram,size={memory},share=on"]
     argv += ["-chardev", f"socket,id=root,path={socket}"]
     argv += ["-device", "vhost-user-fs-pci,chardev=root,tag=host"]
     argv += ["-kernel", str(kernel / "vmlinuz"), "-initrd", str(kernel / "initrd")]
-    argv += ["-append", f"console=ttyS0 quiet panic=-1 folder={folder}"]
+    argv += ["-append", f"console=ttyS0 quiet panic=-1 folder={folder} shared={shared or ''}"]
     return [*argv, "-serial", "stdio", "-monitor", "none"]
 
 
@@ -128,7 +150,7 @@ def _machine(kernel: Path, socket: Path, folder: Path) -> list[str]:
 def _shared_root(folder: Path) -> Iterator[Path]:
     """The socket of a virtiofsd that shares the host's root; nothing of it is left afterwards."""
     socket, log = folder / "root.sock", folder / "virtiofsd.log"
-    argv = [str(VIRTIOFSD), f"--socket-path={socket}", "-o", "source=/"]
+    argv = [*FIRST, str(VIRTIOFSD), f"--socket-path={socket}", "-o", "source=/"]
     argv += ["-o", "cache=always", "-o", "sandbox=chroot"]
     with log.open("wb") as said:
         server = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=said, stderr=said)
@@ -161,9 +183,21 @@ def _kernel(modules: Sequence[str]) -> Path:
 @click.argument("argv", metavar="COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.option("--seconds", default=1800.0, help="When to give up.")
 @click.option("--module", "modules", multiple=True, help="Of the kernel, to load; repeatable.")
-def program(argv: tuple[str, ...], seconds: float, modules: tuple[str, ...]) -> None:
+@click.option("--memory", default=MEMORY, help="Of the machine, as QEMU writes it.")
+@click.option(
+    "--shared",
+    type=click.Path(path_type=Path, exists=True, file_okay=False, resolve_path=True),
+    help="A folder in which what COMMAND writes stays.",
+)
+def program(
+    argv: tuple[str, ...],
+    seconds: float,
+    modules: tuple[str, ...],
+    memory: str,
+    shared: Path | None,
+) -> None:
     """Run COMMAND in this folder under Debian's cloud kernel."""
-    sys.exit(run(argv, seconds=seconds, modules=modules))
+    sys.exit(run(argv, seconds=seconds, modules=modules, memory=memory, shared=shared))
 
 
 if __name__ == "__main__":

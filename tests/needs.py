@@ -7,9 +7,9 @@
 
     pytestmark = requires("root")        # a whole file
 
-A need is the name of a program, or one of: root, netns, fuse, mappings, lmdb, libvirt, loop, tun,
-userns, kvm. What is lacking is the reason of the skip. In CI and with --nightly a skip that
-tests/expected-skips.txt does not name fails.
+A need is the name of a program, or one of: root, netns, fuse, mappings, lmdb, caldav, libvirt,
+loop, tun, userns, kvm. What is lacking is the reason of the skip. In CI and with --nightly a skip
+that tests/expected-skips.txt does not name fails.
 """
 
 import functools
@@ -77,6 +77,10 @@ _CAPABILITIES: dict[str, tuple[Callable[[], bool], str]] = {
     "netns": (lambda: _is_root() and _unshares("--net"), "network namespaces cannot be made"),
     "fuse": (lambda: _opens("/dev/fuse"), "/dev/fuse cannot be opened"),
     "mappings": (_maps_mounts, "the kernel is older than 6.6: no shared mappings on mounts"),
+    "caldav": (
+        lambda: _succeeds("/usr/bin/python3", "-c", "import caldav"),
+        "Debian's package python3-caldav is missing",
+    ),
     "lmdb": (
         lambda: _succeeds("/usr/bin/python3", "-c", "import lmdb"),
         "Debian's package python3-lmdb is missing",

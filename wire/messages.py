@@ -28,6 +28,7 @@ BLOCK_LIMIT = 1 << 40
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _CHECKPOINT = re.compile(r"[0-9a-f]{16}")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 def check_name(name: str, kind: str) -> None:
@@ -87,12 +88,30 @@ class SourceAddress(Message):
 
 
 @dataclass(frozen=True)
+class EdgeShare(Message):
+    """What home has granted of a share to a replica's guest at a surrogate. node, calls: forwarded
+    sockets at which home meets its node of the share, and answers for the guest; log: the share's
+    log policy."""
+
+    share: str
+    writable: bool
+    log: str
+    node: SourceAddress
+    calls: SourceAddress
+
+    def __post_init__(self) -> None:
+        check_name(self.share, "share")
+        check_name(self.log, "log policy")
+
+
+@dataclass(frozen=True)
 class CreateReplica(Message):
     """The client asks a surrogate for a replica. `manifest` is the checkpoint manifest's JSON
     object, checked by the part that owns that format. changed: of a machine that was handed over,
     the blob of the blocks that the manifest's working set does not know; pages, touched: as
     HandedOver says. calls: for a machine with shares, the forwarded socket at which home answers
-    for them."""
+    for them. standby: the machine is made ready, and runs when its last delta has come. edge: where
+    calls are done here, by a node of the share."""
 
     replica: ReplicaId
     service: str
@@ -102,6 +121,8 @@ class CreateReplica(Message):
     pages: dict[str, Any] | None = None
     touched: dict[str, tuple[int, ...]] = field(default_factory=dict)
     calls: SourceAddress | None = None
+    standby: bool = False
+    edge: EdgeShare | None = None
 
     def __post_init__(self) -> None:
         check_name(self.replica, "replica id")
@@ -135,6 +156,26 @@ class HandedOver(Message):
         _check_runs(self.touched)
         _check_count(self.operation, "operation")
         _check_count(self.paused_seconds, "paused_seconds")
+
+
+@dataclass(frozen=True)
+class DeltaOffer(Message):
+    """A delta that was made of a carried machine: the tables and the device state that it leads to,
+    as a manifest has them, and how long the machine stood still for it. size: its bytes; digest:
+    their SHA-256, in hex; content: the bytes, in base64, where the machine is held meanwhile."""
+
+    volumes: dict[str, Any]
+    device_state: dict[str, Any]
+    size: int
+    digest: str
+    paused_seconds: float
+    content: str | None = None
+
+    def __post_init__(self) -> None:
+        _check_count(self.size, "size")
+        _check_count(self.paused_seconds, "paused_seconds")
+        if not _DIGEST.fullmatch(self.digest):
+            raise LocalProtocolError(f"{self.digest[:80]!r} is no SHA-256")
 
 
 @dataclass(frozen=True)
@@ -317,7 +358,9 @@ class CacheNumbers(Message):
 class HostStatus(Message):
     """A host that runs replicas. forwarded: the folder in which it accepts the sockets that a
     client forwards to it, empty where it accepts none. site: names of the sources that it has
-    itself, media plugged in there and peers. cell: whether machines are shut in, for people."""
+    itself, media plugged in there and peers. cell: whether machines are shut in, for people. runs:
+    the accelerators under which it runs strangers' machines, the fastest first; lacking: what it
+    lacks for each that does not work there."""
 
     name: str
     version: str
@@ -328,6 +371,8 @@ class HostStatus(Message):
     site: tuple[str, ...] = ()
     cache: CacheNumbers = field(default_factory=CacheNumbers)
     cell: str = ""
+    runs: tuple[str, ...] = ()
+    lacking: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_name(self.name, "host name")

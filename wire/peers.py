@@ -15,7 +15,8 @@ class Peer:
     """A host that is reached by OpenSSH, and where the daemon answers there.
 
     destination: `user@host`; port: of its sshd; identity: the private key; known_hosts: of whom
-    we believe who they are, as OpenSSH has it; socket: the path of the daemon's Unix socket there
+    we believe who they are, as OpenSSH has it; socket: the path of the daemon's Unix socket there;
+    trusted: of a surrogate: it may run carried services, whose answers nobody compares
     """
 
     destination: str = ""
@@ -23,3 +24,4 @@ class Peer:
     identity: Path = field(default_factory=lambda: config_dir() / "id_ed25519")
     known_hosts: Path = field(default_factory=lambda: config_dir() / "known_hosts")
     socket: str = ""
+    trusted: bool = False

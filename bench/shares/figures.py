@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from bench.harness import Figure, figure
+from bench.shares.edge import edge_figures
 from bench.shares.least import LEAST, least
 from bench.shares.local import local_figures
 from bench.shares.network import Link
@@ -219,6 +220,7 @@ PARTS: dict[str, Callable[[bool], Iterator[Figure]]] = {
     "photo": photo_figures,
     "scanned": scanned_figures,
     "small": small_figures,
+    "edge": edge_figures,
 }
 
 __all__ = ["PARTS", "figures", "plans", "policies", "quick_figures"]

@@ -1,22 +1,27 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""`satchel doctor`: does a service do the same twice?"""
+"""`satchel doctor`: does a service do the same twice, and where can it run?"""
 
 from __future__ import annotations
 
 import json
 import os
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import click
 
 from chunkstore import Media
+from client.checkpoints import candidates, verified
 from client.endpoints import HOME
+from client.fits import fits
+from client.home import HomeService
 from client.settings import ClientSettings
 from console import json_option, show
+from images import Manifest
 from replay import Log, encode_operations
-from satchel.errors import IntegrityError
+from satchel.errors import IntegrityError, UnavailableError, UnsupportedError
 from satchel.ids import OperationNumber
 from satchel.names import check_name
 from wire import Links
@@ -31,17 +36,35 @@ DIFFERS = IntegrityError.exit_code
     type=click.Path(path_type=Path, file_okay=False),
     help="Use the log on this medium [default: home's log].",
 )
+@click.option(
+    "--host",
+    "hosts",
+    multiple=True,
+    help="Only ask that surrogate whether it can run SERVICE's machine; repeatable.",
+)
 @json_option
 @click.pass_obj
-def command(settings: ClientSettings, service: str, media: Path | None, as_json: bool) -> int:
+def command(
+    settings: ClientSettings,
+    service: str,
+    media: Path | None,
+    hosts: tuple[str, ...],
+    as_json: bool,
+) -> int:
     """Find the first operation that replicas answer differently.
 
     Home plays the log of SERVICE on two fresh replicas. Says the likely cause, with its evidence:
     time, randomness, thread order, network, or chance. The service goes on meanwhile. Exits with 0
     where both replicas answered alike, with 6 where they differ, with 3 where there is nothing to
     examine.
+
+    With --host, say instead whether these surrogates can run the newest checkpoint that home has,
+    or the medium with --media: under which accelerator, or why not and what can. Exits with 0
+    where all can, with 10 where one cannot, with 8 where one does not answer.
     """
     check_name(service, "service")
+    if hosts:
+        return _hosts(settings, service, media, hosts, as_json=as_json)
     records = _logged(media, service) if media else b""
     with Links(settings.run / "l" / f"doctor-{os.getpid()}") as links:
         home = links.open(HOME, settings.require_home())
@@ -52,6 +75,36 @@ def command(settings: ClientSettings, service: str, media: Path | None, as_json:
     else:
         _tell(report)
     return DIFFERS if report["differs"] else 0
+
+
+def _hosts(
+    settings: ClientSettings,
+    service: str,
+    media: Path | None,
+    hosts: tuple[str, ...],
+    *,
+    as_json: bool,
+) -> int:
+    found = fits(settings, _newest(settings, service, media).machine, hosts)
+    if as_json:
+        show([asdict(fit) for fit in found], as_json=True)
+    else:
+        for fit in found:
+            click.echo(str(fit))
+    if any(fit.runs is False for fit in found):
+        return UnsupportedError.exit_code
+    return 0 if all(fit.runs for fit in found) else UnavailableError.exit_code
+
+
+def _newest(settings: ClientSettings, service: str, media: Path | None) -> Manifest:
+    """The checkpoint that a session would go on from, as far as its owner signed it."""
+    signers = settings.allowed_signers
+    if media:
+        with Media.open(media) as opened:
+            return candidates(service, opened, None, signers)[0].manifest
+    with Links(settings.run / "l" / f"doctor-{os.getpid()}") as links:
+        home = HomeService(links.open(HOME, settings.require_home()), service, "doctor")
+        return verified(service, *home.checkpoint(), HOME, signers)
 
 
 def _logged(media: Path, service: str) -> bytes:

@@ -35,7 +35,8 @@ def command(
     """Show the routes of SERVICE to other surrogates.
 
     Seconds are predicted from what moves took before, and from how fast operations are. To `stay`
-    takes nothing: beside it is how fast the nearest replica answers now.
+    takes nothing: beside it is how fast the nearest replica answers now. Each surrogate is asked
+    whether it can run the machine; one that cannot, or does not answer, is named with the reason.
     """
     if history:
         _past(settings, check_name(service, "service"), as_json=as_json)
@@ -49,6 +50,8 @@ def command(
     rows += [_stay(plan) for plan in plans[:1]]
     show(rows, as_json=False, columns=COLUMNS)
     for plan in plans:
+        if not plan["host"]["runs"]:
+            click.echo(plan["host"]["says"])
         if (count := plan["break_even_operations"]) is not None:
             click.echo(
                 f"to {plan['surrogate']}: {plan['operations']} operations since the checkpoint; "

@@ -11,11 +11,14 @@ import typing
 from pathlib import Path
 
 import click
+import flask
 
+from client.carry import CarryRunner
+from client.carry.control import carry_control
 from client.cli.livemap import live
 from client.control import control_app
 from client.fronts import open_front
-from client.runner import Runner
+from client.runner import Carried, Runner
 from client.running import control_socket, only_session
 from client.settings import ClientSettings, Policy
 from console import deaf_to_signals, json_option, show, wait_for
@@ -72,14 +75,10 @@ def command(
     with contextlib.ExitStack() as stack:
         try:
             stack.enter_context(only_session(settings, service))
-            runner = Runner(settings, service, media=media)
-            stack.callback(runner.close)
-            runner.start(take_over=take_over)
-            front = open_front(runner.manifest.adapter["kind"], runner.session, port)
-            stack.callback(front.close)
-            app, place = control_app(runner, front, stop), control_socket(settings, service)
+            runner, app, urls = _session(stack, settings, service, media, port, take_over, stop)
+            place = control_socket(settings, service)
             stack.enter_context(serve(app, place, threads=CONTROL_THREADS, max_body=MAX_BODY))
-            show({"service": service, "url": front.url}, as_json=as_json)
+            show({"service": service, "url": urls[0]}, as_json=as_json)
             stack.enter_context(live(runner.status))
             if surrogate:
                 _move(runner, surrogate)
@@ -88,7 +87,38 @@ def command(
             deaf_to_signals()
 
 
-def _move(runner: Runner, surrogate: str) -> None:
+def _session(
+    stack: contextlib.ExitStack,
+    settings: ClientSettings,
+    service: str,
+    media: Path | None,
+    port: int,
+    take_over: bool,
+    stop: queue.SimpleQueue[None],
+) -> tuple[Runner | CarryRunner, flask.Flask, list[str]]:
+    """The session of the kind that the service's contract needs, what controls it, and where
+    programs reach it."""
+    runner = Runner(settings, service, media=media)
+    try:
+        runner.start(take_over=take_over)
+    except Carried:
+        runner.close()
+    except BaseException:
+        stack.callback(runner.close)
+        raise
+    else:
+        stack.callback(runner.close)
+        front = open_front(runner.manifest.adapter["kind"], runner.session, port)
+        stack.callback(front.close)
+        return runner, control_app(runner, front, stop), [front.url]
+    carried = CarryRunner(settings, service, media=media)
+    stack.callback(carried.close)
+    carried.start(take_over=take_over)
+    fronts = carried.open_fronts(port)
+    return carried, carry_control(carried, fronts, stop), [front.url for front in fronts]
+
+
+def _move(runner: Runner | CarryRunner, surrogate: str) -> None:
     """Until there is a replica there, or the session is told to end."""
     try:
         runner.move(surrogate)

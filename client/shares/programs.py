@@ -5,7 +5,6 @@ into the command."""
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import signal
@@ -19,6 +18,7 @@ from tempfile import TemporaryDirectory
 from client.settings import ClientSettings
 from client.shares.way import ShareWay
 from satchel.errors import ConflictError, NotFoundError
+from satchel.files import claimed
 from satchel.names import check_name
 from shares.node import Buffer, Member
 from shares.preload import PreloadServer, environment
@@ -68,11 +68,9 @@ def _folder(settings: ClientSettings, session: str | None) -> Iterator[Path]:
     check_name(session, "session")
     folder = settings.run / f"session-{session}"
     folder.mkdir(exist_ok=True, mode=0o700)
-    with (folder / "lock").open("a") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise ConflictError(f"the session {session} is in use") from error
+    with claimed(folder / "lock") as ours:
+        if not ours:
+            raise ConflictError(f"the session {session} is in use")
         yield folder
         shutil.rmtree(folder, ignore_errors=True)
 

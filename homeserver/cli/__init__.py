@@ -31,6 +31,7 @@ COMMANDS = {
     "settle": "Compress what imports and checkpoints stored as it was.",
     "share": "Folders that all nodes see as one tree of files.",
     "stats": "Show what the store holds.",
+    "status": "Show what this host can run, and what runs.",
     "verify": "Check the store: each record's checksum and both hashes.",
 }
 """What --help says of each. Each is a module."""

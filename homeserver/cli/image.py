@@ -12,6 +12,12 @@ import images
 from console import bar, json_option, show
 from homeserver.cli.context import Context
 from replay import adapters, agent_program
+from satchel.names import check_name
+
+START_SECONDS = 300.0
+
+NEEDS_MORE, MUST_BE_CARRIED = 20, 21
+"""Exit statuses of `try`, beyond those of errors."""
 
 
 @click.group("image")
@@ -20,44 +26,92 @@ def command() -> None:
 
 
 @command.command("build")
-@click.argument("name")
+@click.argument("target")
+@click.option("--name", default="", help="What the image of a container is called.")
+@click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="Change a recipe's key.")
 @click.option("--fresh", is_flag=True, help="Ask Debian again for newer packages.")
 @json_option
 @click.pass_obj
-def build(context: Context, name: str, fresh: bool, as_json: bool) -> None:
-    """Build the image NAME, unless it is there and up to date."""
-    recipe = images.Recipe.find(name)
+def build(
+    context: Context, target: str, name: str, changes: tuple[str, ...], fresh: bool, as_json: bool
+) -> None:
+    """Build the image of TARGET, unless it is up to date.
+
+    TARGET is a shipped recipe's name, a folder with recipe.toml or with a Dockerfile, or the image
+    of a container: oci:FOLDER, oci-archive:FILE, docker-archive:FILE, docker://REPOSITORY.
+    """
+    recipe = images.changed(images.target(target, name), changes)
     adapters.for_kind(recipe.adapter_kind)  # rather now than when its first machine starts
-    with bar(f"build {name}", quiet=as_json, steps=True) as progress:
+    with bar(f"build {recipe.name}", quiet=as_json, steps=True) as progress:
         image = images.build(
             recipe,
-            context.settings.images / name,
+            context.settings.images / recipe.name,
             agent=agent_program(),
             fresh=fresh,
             progress=progress,
         )
-    show(
-        {"name": name, "disk": str(image.disk), "size": image.disk.stat().st_size}, as_json=as_json
-    )
+    row = {"name": recipe.name, "disk": str(image.disk), "size": image.disk.stat().st_size}
+    show({**row, "port": image.recipe.port}, as_json=as_json)
+
+
+@command.command("try")
+@click.argument("name")
+@click.option(
+    "--seconds",
+    type=click.FloatRange(min=1),
+    default=START_SECONDS,
+    show_default=True,
+    help="How long the service may take until it listens.",
+)
+@json_option
+@click.pass_context
+def attempt(click_context: click.Context, name: str, seconds: float, as_json: bool) -> None:
+    """Try whether the service of the image NAME replays.
+
+    The image is booted twice, and both machines execute the recipe's requests.
+
+    Exit status: 0 if it is as its recipe says (replay, or carry by its contract), 20 if it replays
+    once the recipe has the `needs` that are shown, 21 if it has to be carried, and as for any
+    command after an error: 8 with the console's last words if the service does not listen.
+    """
+    from cell import Cells
+    from homeserver.trial import Trial, to_json
+    from hypervisor import QemuDriver
+
+    context: Context = click_context.obj
+    folder = context.settings.images / check_name(name, "image")
+    with bar(f"try {name}", quiet=as_json, steps=True) as progress:
+        driver, wish = QemuDriver(), context.settings.machine
+        cells = Cells.of(context.settings, driver)
+        trial = Trial(folder, driver, wish, cells=cells, timeout=seconds, progress=progress)
+        verdict = trial.verdict()
+    show({"name": name, **to_json(verdict)}, as_json=as_json)
+    if verdict.contract != trial.image.recipe.contract:
+        click_context.exit(MUST_BE_CARRIED)
+    if verdict.needs:
+        click_context.exit(NEEDS_MORE)
 
 
 @command.command("ls")
 @json_option
 @click.pass_obj
 def ls(context: Context, as_json: bool) -> None:
-    """List the recipes, and which of them are built."""
-    rows = []
-    for recipe in images.recipes():
-        built = _built(context.settings.images / recipe.name)
-        rows.append({"name": recipe.name, "title": recipe.title, "built": built})
+    """List Satchel's recipes and your own images."""
+    shipped = {recipe.name: recipe.title for recipe in images.recipes()}
+    folder, rows = context.settings.images, []
+    own = {path.parent.name for path in folder.glob("*/image.json")} - set(shipped)
+    for name in (*shipped, *sorted(own)):
+        image = _built(folder / name)
+        built = image if isinstance(image, str) else "yes"
+        title = shipped.get(name) or ("" if isinstance(image, str) else image.recipe.title)
+        rows.append({"name": name, "title": title, "built": built})
     show(rows, as_json=as_json)
 
 
-def _built(folder: Path) -> str:
+def _built(folder: Path) -> images.BuiltImage | str:
     try:
-        images.BuiltImage.load(folder)
+        return images.BuiltImage.load(folder)
     except images.ImageNotBuilt:
         return "no"
     except images.ImageDamaged:
         return "damaged"
-    return "yes"

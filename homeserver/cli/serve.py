@@ -12,6 +12,7 @@ import click
 from console import json_option, serve_until_signal, show
 from homeserver.api import MAX_BODY, home_app
 from homeserver.cli.context import Context
+from homeserver.edge import EdgeDoors, GrantShelf
 from homeserver.home import Home
 from homeserver.shares import Shares, ShareShelf
 from homeserver.work import Works
@@ -32,6 +33,7 @@ def command(context: Context, launches: tuple[str, ...], as_json: bool) -> None:
     print(line, file=sys.stderr, flush=True)
     home = Home(settings, driver)
     try:
+        print(f"this host {home.offer}", file=sys.stderr, flush=True)
         shelf = ShareShelf(settings.shares)
         with (
             closing(Shares(shelf, settings.share_socket, settings.share_lease_seconds)) as shares,
@@ -40,8 +42,11 @@ def command(context: Context, launches: tuple[str, ...], as_json: bool) -> None:
             for name in launches:
                 home.service(name).launch()
             works = Works()
-            app = home_app(home, shares, works)
+            grants = GrantShelf(settings.share_grants)
+            edges = EdgeDoors(settings.run, grants, shares, home.keeper, home.share_of)
+            app = home_app(home, shares, works, edges)
             with (
+                closing(edges),
                 serve(app, settings.socket, threads=settings.threads, max_body=MAX_BODY),
                 closing(works),  # while the server still answers who waits for them
             ):

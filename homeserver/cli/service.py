@@ -4,12 +4,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
 import click
 
 from console import json_option, show
 from homeserver.cli.context import Context
+from satchel import settings
 
-SERVED = ("name", "image", "state", "checkpoint", "last_logged", "last_executed", "client")
+STATE = ("name", "image", "state", "accelerator", "checkpoint")
+SERVED = (*STATE, "last_logged", "last_executed", "client")
 COLUMNS = (*SERVED, "failure")
 
 
@@ -21,12 +27,54 @@ def command() -> None:
 @command.command("add")
 @click.argument("name")
 @click.option("--image", help="A built image [default: the one of the same name].")
+@click.option(
+    "--accelerator",
+    type=click.Choice(["auto", "kvm", "tcg"]),
+    help="What it runs under at home; auto: KVM where it works, else emulation (tcg) "
+    "[default: as home.toml or the recipe says].",
+)
+@click.option("--vcpus", type=int, help="Processors that it has [default: as above].")
+@click.option("--memory-mib", type=int, help="Memory that it has [default: as above].")
+@click.option(
+    "--set",
+    "changes",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="One of these as a recipe would say it: memory-mib=2048.",
+)
 @json_option
 @click.pass_obj
-def add(context: Context, name: str, image: str | None, as_json: bool) -> None:
-    """Add a service NAME of a built image. `launch` starts it."""
-    context.daemon().post_json("/v1/services", {"name": name, "image": image or name})
+def add(
+    context: Context,
+    name: str,
+    image: str | None,
+    accelerator: str | None,
+    vcpus: int | None,
+    memory_mib: int | None,
+    changes: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Add a service NAME of a built image. `launch` starts it.
+
+    Processors and memory are those of its first boot, and stay. The accelerator may be another one
+    wherever its checkpoint goes on.
+    """
+    wish = {"accelerator": accelerator, "vcpus": vcpus, "memory_mib": memory_mib}
+    machine = {key: value for key, value in wish.items() if value is not None}
+    if changes:
+        machine |= _changed(changes)
+    new = {"name": name, "image": image or name, "machine": machine}
+    context.daemon().post_json("/v1/services", new)
     show({"added": name}, as_json=as_json)
+
+
+def _changed(changes: Sequence[str]) -> dict[str, Any]:
+    """What `--set` says of the machine. Raises SettingsError, WishInvalid."""
+    from homeserver.wishes import ANYTHING  # the other commands get by without it
+
+    wish = asdict(settings.changed(ANYTHING, changes, "--set"))
+    named = {change.partition("=")[0].replace("-", "_") for change in changes}
+    return {key: value for key, value in wish.items() if key in named}
 
 
 @command.command("ls")

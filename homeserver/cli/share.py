@@ -19,6 +19,7 @@ from satchel.names import host_name
 COLUMNS = ("name", "path", "policy", "relaxation", "log", "nodes")
 NODE_COLUMNS = ("node", "name", "connected", "heard", "open_files", "blocks", "behind", "since")
 RULE_COLUMNS = ("glob", "policy", "relaxation", "mark")
+GRANT_COLUMNS = ("share", "service", "surrogate", "writable")
 FILE_COLUMNS = ("path", "owned_blocks", "native")
 POLICY_HELP = (
     "When a writer sends what it wrote to who had the block before: write-invalidate, "
@@ -166,6 +167,46 @@ def rm(context: Context, name: str, as_json: bool) -> None:
     """Share the folder no more. What is in it stays where it is."""
     context.daemon().delete(f"/v1/shares/{name}")
     show({"removed": name}, as_json=as_json)
+
+
+@command.command("grant")
+@click.argument("share")
+@click.argument("service")
+@click.argument("surrogate")
+@click.option("--read-only", is_flag=True, help="Its node may only read.")
+@json_option
+@click.pass_obj
+def grant(
+    context: Context, share: str, service: str, surrogate: str, read_only: bool, as_json: bool
+) -> None:
+    """Let SERVICE's guest use SHARE by a node at SURROGATE.
+
+    SURROGATE is its name in the client's settings. From the next replica there on, what the guest
+    asks of content is done at that surrogate. It may then do with the share what the service may.
+    """
+    body = {"share": share, "service": service, "surrogate": surrogate, "writable": not read_only}
+    context.daemon().post_json("/v1/share-grants", body)
+    show({"granted": share, "at": surrogate}, as_json=as_json)
+
+
+@command.command("revoke")
+@click.argument("share")
+@click.argument("service")
+@click.argument("surrogate")
+@json_option
+@click.pass_obj
+def revoke(context: Context, share: str, service: str, surrogate: str, as_json: bool) -> None:
+    """Take a grant back. A replica that uses it goes on by home."""
+    context.daemon().delete(f"/v1/share-grants/{share}/{service}/{surrogate}")
+    show({"revoked": share, "at": surrogate}, as_json=as_json)
+
+
+@command.command("grants")
+@json_option
+@click.pass_obj
+def grants(context: Context, as_json: bool) -> None:
+    """List the grants."""
+    show(context.daemon().get_json("/v1/share-grants"), as_json=as_json, columns=GRANT_COLUMNS)
 
 
 @command.command("mount")

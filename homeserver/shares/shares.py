@@ -16,13 +16,17 @@ from homeserver.shares.shelf import ShareShelf
 from satchel.errors import ConflictError, NotFoundError, SatchelError, StateError
 from shares.home import (
     LEASES,
+    Channel,
     FaultDetector,
     NodeRecord,
+    Open,
     Reception,
     Share,
     ShareRecord,
     share_status,
 )
+from shares.node import Join
+from shares.protocol import NodeId
 from wire import Duplex, Listener
 
 log = logging.getLogger(__name__)
@@ -161,6 +165,21 @@ class Shares:
             self._shelf.keep_nodes(nodes)
         except OSError as error:
             log.error("the nodes of shares are not kept: %s", error)
+
+    def welcome(
+        self, hello: bytes, admit: Callable[[Join], Join], open_channel: Open
+    ) -> tuple[bytes, Channel | None, int]:
+        """A node that comes by another socket than the owner's; as `Reception.welcome`."""
+        return self._reception.welcome(hello, admit, open_channel)
+
+    def end_node(self, share: str, node: int, why: str) -> None:
+        """Go on without that node, if it is there: what it had is home's, with what the write log
+        says."""
+        with self._lock:
+            found = self._shares.get(share)
+        session = found.sessions.get(NodeId(node)) if found else None
+        if found and session:
+            found.lost(session, why)
 
     def _welcome(self, hello: bytes) -> tuple[bytes, Duplex | None, int]:
         answer, channel, received = self._reception.welcome(hello)

@@ -88,8 +88,8 @@ class LibvirtDriver:
         who = Identity.of(wiring)
         machine = None
         try:
-            boot = self._prepare(wiring, boot, who.uid)
             self._daemon.destroy(who.uuid)  # what is left of an earlier machine in this folder
+            boot = self._prepare(wiring, boot, who.uid)
             self._create(spec, wiring, boot)
             machine = _found(wiring)
             machine.begin(incoming=boot is None)
@@ -102,8 +102,9 @@ class LibvirtDriver:
             if machine is not None:
                 machine.stop()
             _clear(wiring)
-            if isinstance(error, LibvirtUnavailable):
-                why = f"{error.why}\noutput: {said or '(none)'}"
+            if isinstance(error, LibvirtUnavailable | OSError):
+                why = getattr(error, "why", "") or str(error)
+                why += f"\noutput: {said or '(none)'}"
                 raise MachineFailed(f"cannot start the domain {who.name}", why=why) from error
             raise
         return machine
@@ -123,7 +124,7 @@ class LibvirtDriver:
                 file.truncate(_PROBE.memory_bytes)
             self.start(_PROBE, Wiring(run, run / "ram"), None).stop()
         except SatchelError as error:
-            return f"{error}: {error.why}".splitlines()[0]
+            return "; ".join(str(error).splitlines())
         finally:
             shutil.rmtree(run, ignore_errors=True)
         return ""
@@ -168,10 +169,7 @@ class LibvirtDriver:
 
 
 def _copied(source: Path, target: Path) -> Path:
-    try:
-        shutil.copyfile(source, target)
-    except OSError as error:
-        raise MachineFailed("cannot start the machine", why=str(error)) from error
+    shutil.copyfile(source, target)
     return target
 
 

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import shutil
@@ -60,9 +61,7 @@ def ask(accelerator: str) -> Abilities:
     command += ["-display", "none", "-S", "-qmp", "stdio"]
     questions = "".join(json.dumps({"execute": one}) for one in _QUESTIONS).encode()
     try:
-        answer = subprocess.run(
-            command, input=questions, capture_output=True, timeout=_ASK_SECONDS, check=False
-        ).stdout
+        answer = _answer(command, questions)
         lists = [value for line in answer.splitlines() if (value := _result_list(line))]
     except (OSError, ValueError, subprocess.TimeoutExpired):
         lists = []
@@ -73,6 +72,19 @@ def ask(accelerator: str) -> Abilities:
         frozenset(one["name"] for one in machines),
         {one["name"]: tuple(one.get("unavailable-features", ())) for one in cpus},
     )
+
+
+def _answer(command: list[str], questions: bytes) -> bytes:
+    """What that QEMU says. Raises TimeoutExpired for one that hangs; it is killed, and left behind
+    where it hangs in the kernel."""
+    pipe, quiet = subprocess.PIPE, subprocess.DEVNULL
+    qemu = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=quiet)
+    try:
+        return qemu.communicate(questions, timeout=_ASK_SECONDS)[0]
+    finally:
+        qemu.kill()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            qemu.wait(kvm.REAP_SECONDS)
 
 
 def _result_list(line: bytes) -> list[dict[str, Any]] | None:

@@ -16,14 +16,19 @@ from pathlib import Path
 from hypervisor.machine import MACHINE_TYPE
 from hypervisor.qemu.argv import BINARY
 
-PROBE_SECONDS = 5.0
+PROBE_SECONDS = 30.0
+"""Most of it is for hosts that are busy: where KVM itself is emulated and nothing else runs, the
+banner takes 3 s."""
+
+REAP_SECONDS = 2.0
 
 _BANNER = b"SeaBIOS"
 
 
 @functools.cache
 def lacking() -> str:
-    """What KVM lacks here, one clause; empty if it works. Asked once per process."""
+    """What KVM lacks here, one clause; empty if it works. Asked once per process; takes at most
+    PROBE_SECONDS and REAP_SECONDS."""
     flags = Path("/proc/cpuinfo").read_text(encoding="utf-8").split()
     if "vmx" not in flags and "svm" not in flags:
         return "hardware virtualisation (the CPU shows neither vmx nor svm)"
@@ -47,7 +52,7 @@ def firmware_speaks(accelerator: str, seconds: float = PROBE_SECONDS) -> bool:
     finally:
         probe.kill()
         with contextlib.suppress(subprocess.TimeoutExpired):  # it may hang in the kernel for good
-            probe.wait(seconds)
+            probe.wait(REAP_SECONDS)
 
 
 def _says_banner(probe: subprocess.Popen[bytes], deadline: float) -> bool:

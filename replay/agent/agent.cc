@@ -14,6 +14,7 @@
 
 #include "replay/agent/digest.h"
 #include "replay/agent/init.h"
+#include "replay/agent/wakening.h"
 
 namespace satchel {
 namespace {
@@ -68,14 +69,17 @@ int Exec(const std::vector<std::string>& arguments) {
 
 }  // namespace
 
-Agent::Agent(Port port, Port shares_port, const std::string& config_path, bool init)
+Agent::Agent(Port port, Port shares_port, Port streams_port, const std::string& config_path,
+             bool init)
     : init_(init),
       signals_(BlockSignals()),
       port_(std::move(port)),
       service_(LoadConfig(config_path, &problem_)),
       executor_(service_, init),
-      shares_(std::move(shares_port), service_.config().shares) {
+      shares_(std::move(shares_port), service_.config().shares),
+      streams_(std::move(streams_port), service_.config().streams) {
   shares_.Mount();
+  streams_.Start();
 }
 
 void Agent::Run() {
@@ -240,6 +244,9 @@ void Agent::Handle(Frame* request) {
     case kSharesSettle:
     case kSharesGoOn:
       return HandleShares(*request);
+    case kStreamsAttach:
+    case kWaken:
+      return HandleStreams(*request);
     default:
       return Reply(header, kBadRequest, "this agent does not know the request");
   }
@@ -273,6 +280,17 @@ void Agent::HandleShares(const Frame& request) {
   std::string error;
   const bool attached = shares_.Attach(request.payload, &error);
   Reply(header, attached ? kOk : kFailed, error);
+}
+
+void Agent::HandleStreams(const Frame& request) {
+  std::string error;
+  bool good = true;
+  if (request.header.type == kStreamsAttach) {
+    good = streams_.Attach(request.payload, &error);
+  } else if (init_) {
+    good = Waken(request.header.time_ns, request.payload, &error);
+  }
+  Reply(request.header, good ? kOk : kFailed, error);
 }
 
 void Agent::AnswerSettled() {

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The agent: one thread around one poll(), which connects the port, the service, the executor, the
-// task and the shares. Nothing in it waits for anything else, so it answers a hello while an
-// operation runs, and it may be frozen and woken up elsewhere at any moment.
+// task, the shares and the streams. Nothing in it waits for anything else, so it answers a hello
+// while an operation runs, and it may be frozen and woken up elsewhere at any moment.
 #ifndef SATCHEL_REPLAY_AGENT_AGENT_H_
 #define SATCHEL_REPLAY_AGENT_AGENT_H_
 
@@ -18,6 +18,7 @@
 #include "replay/agent/port.h"
 #include "replay/agent/service.h"
 #include "replay/agent/shares.h"
+#include "replay/agent/streams.h"
 #include "replay/agent/task.h"
 
 namespace satchel {
@@ -25,8 +26,8 @@ namespace satchel {
 class Agent {
  public:
   // config_path: the service description; a guest without one answers, but is never ready.
-  // shares_port: is looked at only if the description has shares.
-  Agent(Port port, Port shares_port, const std::string& config_path, bool init);
+  // shares_port, streams_port: are looked at only if the description has such.
+  Agent(Port port, Port shares_port, Port streams_port, const std::string& config_path, bool init);
 
   // Returns on SIGTERM or SIGINT, as an ordinary process; as PID 1 switches off on SIGTERM.
   void Run();
@@ -45,6 +46,7 @@ class Agent {
   void Handle(Frame* request);
   void HandleTask(const Frame& request);
   void HandleShares(const Frame& request);
+  void HandleStreams(const Frame& request);
   void AnswerSettled();
   int RunTask(uint8_t type, const std::vector<std::string>& arguments) const;
   std::string StatusText();
@@ -66,6 +68,7 @@ class Agent {
   Task task_;
   FrameHeader task_request_;
   Shares shares_;
+  Streams streams_;
   FrameHeader settle_request_;
   Millis settle_until_ = kNever;  // kNever: nobody waits for that
   Millis settle_look_ = kNever;

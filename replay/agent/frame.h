@@ -57,11 +57,14 @@ enum FrameType : uint8_t {
   kSync = 5,  // no payload; the guest's file systems are written back before the reply
   kRead = 6,  // as kExecute, for a request that changes nothing: number = the first operation that
               // it does not need; it does not count as one, and is executed each time
-  kSharesAttach = 7,  // payload = 16 bytes: a host comes to the port of the shares (shares.h)
+  kSharesAttach = 7,  // payload = 16 bytes: a host comes to the port of the shares (host_end.h)
   kSharesSettle = 8,  // no payload; answered when nothing is under way on that port any more; no
                       // request goes out there from now on
   kSharesGoOn = 9,    // no payload; the end of kSharesSettle
   kPart = 10,         // comes as a reply only, before that to a kExecute or kRead which asks for it
+  kStreamsAttach = 11,  // payload = 16 bytes: a host comes to the port of the streams (streams.h)
+  kWaken = 12,  // a machine goes on elsewhere or later: time = the clock's from now on; payload =
+                // random bytes, of which the kernel's randomness is made anew
 };
 
 // The status field of a kExecute or kRead request: what the service says is wanted as it comes.

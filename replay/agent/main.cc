@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // satchel-agent: PID 1 of a guest. With --no-init an ordinary process of a host, for tests:
-//   satchel-agent --no-init (--listen SOCKET | --port PATH) [--shares SOCKET] [--config FILE]
+//   satchel-agent --no-init (--listen SOCKET | --port PATH) [--shares SOCKET] [--streams SOCKET]
+//                 [--config FILE]
 #include <string.h>
 #include <unistd.h>
 
@@ -20,6 +21,8 @@ struct Options {
   std::string path = satchel::Port::kAgent;
   satchel::Port::Kind shares_kind = satchel::Port::Kind::kVirtio;
   std::string shares = satchel::Port::kShares;
+  satchel::Port::Kind streams_kind = satchel::Port::Kind::kVirtio;
+  std::string streams = satchel::Port::kStreams;
   std::string config = "/etc/satchel/service";
 };
 
@@ -39,6 +42,9 @@ bool ParseOptions(int argc, char** argv, Options* options) {
     } else if (i + 1 < argc && name == "--shares") {
       options->shares_kind = satchel::Port::Kind::kListening;
       options->shares = argv[++i];
+    } else if (i + 1 < argc && name == "--streams") {
+      options->streams_kind = satchel::Port::Kind::kListening;
+      options->streams = argv[++i];
     } else if (i + 1 < argc && name == "--config") {
       options->config = argv[++i];
     } else {
@@ -57,12 +63,13 @@ int main(int argc, char** argv) {
   if ((!known && !init) || (init && getpid() != 1)) {
     satchel::Say(
         "it is PID 1 of a guest; elsewhere: --no-init (--listen SOCKET | --port PATH) "
-        "[--shares SOCKET] [--config FILE]");
+        "[--shares SOCKET] [--streams SOCKET] [--config FILE]");
     return 2;
   }
   if (init) satchel::PrepareGuest();
   satchel::Agent agent(satchel::Port(options.kind, options.path),
-                       satchel::Port(options.shares_kind, options.shares), options.config, init);
+                       satchel::Port(options.shares_kind, options.shares),
+                       satchel::Port(options.streams_kind, options.streams), options.config, init);
   agent.Run();
   return 0;
 }

@@ -15,6 +15,7 @@ class Port {
  public:
   static constexpr char kAgent[] = "org.satchel.agent";
   static constexpr char kShares[] = "org.satchel.shares";
+  static constexpr char kStreams[] = "org.satchel.streams";
 
   enum class Kind {
     kVirtio,     // the port of the name that `path` is, wherever it appears

@@ -18,7 +18,7 @@
 namespace satchel {
 namespace {
 
-constexpr std::string_view kKeys = " command port user workdir environment moment shares ";
+constexpr std::string_view kKeys = " command port user workdir environment moment shares streams ";
 
 // What else would depend on the machine, on chance, or on the order of threads. A recipe may say
 // otherwise.
@@ -81,6 +81,15 @@ bool ParseUser(std::string_view text, ServiceConfig* config) {
   return true;
 }
 
+bool ParsePorts(std::string_view text, std::vector<uint16_t>* ports) {
+  while (!text.empty()) {
+    unsigned long port = 0;
+    if (!ParseNumber(TakeUntil(&text, ' '), UINT16_MAX, &port) || port == 0) return false;
+    ports->push_back(static_cast<uint16_t>(port));
+  }
+  return true;
+}
+
 bool ParseLine(std::string_view key, std::string_view value, ServiceConfig* config) {
   unsigned long port = 0;
   if (value.empty()) return kKeys.find(" " + std::string(key) + " ") != std::string_view::npos;
@@ -99,6 +108,8 @@ bool ParseLine(std::string_view key, std::string_view value, ServiceConfig* conf
   } else if (key == "shares") {
     if (value.front() != '/') return false;
     config->shares = value;
+  } else if (key == "streams") {
+    return ParsePorts(value, &config->streams);
   } else if (key == "environment") {
     config->environment.emplace_back(value);
   } else {

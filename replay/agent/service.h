@@ -12,6 +12,7 @@
 //   workdir=      / without it
 //   environment=  NAME=VALUE; may be repeated
 //   shares=       where the owner's shares are mounted; without it there are none (shares.h)
+//   streams=      TCP ports on 127.0.0.1 that programs have streams to, a blank between two of them
 //   moment=       the path of the moment's file (moment.h); the service has it in SATCHEL_MOMENT
 #ifndef SATCHEL_REPLAY_AGENT_SERVICE_H_
 #define SATCHEL_REPLAY_AGENT_SERVICE_H_
@@ -37,6 +38,7 @@ struct ServiceConfig {
   std::vector<std::string> environment;
   std::string moment;
   std::string shares;
+  std::vector<uint16_t> streams;
 };
 
 // False: the text is not a service description; *error says why.

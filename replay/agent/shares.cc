@@ -20,8 +20,6 @@ namespace {
 constexpr size_t kMaxOutgoing = 4u << 20;
 constexpr size_t kMaxUnanswered = 32u << 20;
 constexpr int kMessagesPerTurn = 64;
-// poll() cannot be told to ignore POLLHUP, so a port without a host is looked at this often.
-constexpr Millis kNoHostPause = 100;
 
 template <typename T>
 T Load(std::string_view bytes, size_t offset) {
@@ -78,7 +76,7 @@ void Shares::Mount() {
   }
   device_ = std::move(device);
   buffer_.resize(kMaxShareMessage);
-  if (port_.fd() < 0) port_.TryOpen();
+  host_.Open();
   wake_ = Fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   thread_ = std::thread([this] { Run(); });
 }
@@ -91,23 +89,19 @@ void Shares::Wake() {
 void Shares::Run() {
   std::unique_lock<std::mutex> hold(lock_);
   while (!stopping_) {
-    const Millis now = Now();
-    if (quiet_until_ <= now) quiet_until_ = 0;
-    const short out = outgoing_.empty() ? 0 : POLLOUT;
-    const bool listens = attached_ && quiet_until_ == 0;
     pollfd fds[] = {
         {wake_.get(), POLLIN, 0},
         {MayTake() ? device_.get() : -1, POLLIN, 0},
-        {listens ? port_.fd() : -1, static_cast<short>(POLLIN | out), 0},
+        host_.interest(),
     };
-    const int pause = quiet_until_ > 0 ? static_cast<int>(quiet_until_ - now) : -1;
+    const int pause = host_.pause();
     hold.unlock();
     const int ready = poll(fds, std::size(fds), pause);
     hold.lock();
     if (ready <= 0) continue;
     uint64_t count = 0;
     if (fds[0].revents != 0 && read(wake_.get(), &count, sizeof(count)) > 0) continue;
-    if ((fds[2].revents & POLLOUT) != 0) WritePort();
+    if ((fds[2].revents & POLLOUT) != 0) host_.Write();
     if ((fds[2].revents & (POLLIN | POLLHUP | POLLERR)) != 0) ReadPort();
     if (fds[1].revents != 0) ReadDevice();
   }
@@ -125,48 +119,26 @@ bool Shares::Attach(std::string_view mark, std::string* error) {
     *error = where_.empty() ? "this guest has no shares" : problem_;
     return false;
   }
-  if (mark.size() != kShareMarkSize) {
-    *error = "a mark has 16 bytes";
-    return false;
-  }
-  if (port_.fd() >= 0) port_.HostGone();
-  if (port_.fd() < 0) port_.TryOpen();
-  if (port_.fd() < 0) {
-    *error = "nobody is at the port of the shares";
-    return false;
-  }
-  HostGone();
-  attached_ = true;
+  if (!host_.Attach(mark, error)) return false;
   settling_ = false;
-  mark_ = mark;
-  Queue(std::make_shared<const std::string>(mark));
-  if (init_) Queue(init_);
-  for (const auto& [unique, asked] : unanswered_) Queue(asked.record);
+  if (init_) host_.Queue(init_);
+  for (const auto& [unique, asked] : unanswered_) host_.Queue(asked.record);
   for (const auto& [unique, asked] : unanswered_) {
-    if (asked.interrupt) Queue(asked.interrupt);
+    if (asked.interrupt) host_.Queue(asked.interrupt);
   }
   Wake();
   return true;
 }
 
-void Shares::HostGone() {
-  attached_ = false;
-  incoming_.clear();
-  outgoing_.clear();
-  outgoing_offset_ = 0;
-  outgoing_bytes_ = 0;
-  quiet_until_ = 0;
-}
-
 bool Shares::Settled() {
   const std::lock_guard<std::mutex> hold(lock_);
-  if (!attached_) return true;
+  if (!host_.attached()) return true;
   const auto waits = [](const auto& entry) { return entry.second.opcode == FUSE_SETLKW; };
-  return outgoing_.empty() && std::all_of(unanswered_.begin(), unanswered_.end(), waits);
+  return host_.queued_bytes() == 0 && std::all_of(unanswered_.begin(), unanswered_.end(), waits);
 }
 
 bool Shares::MayTake() const {
-  return attached_ && !settling_ && outgoing_bytes_ < kMaxOutgoing &&
+  return host_.attached() && !settling_ && host_.queued_bytes() < kMaxOutgoing &&
          unanswered_bytes_ < kMaxUnanswered;
 }
 
@@ -183,13 +155,13 @@ void Shares::ReadDevice() {
     }
     Take(std::string_view(buffer_.data(), static_cast<size_t>(count)));
   }
-  if (attached_) WritePort();
+  if (host_.attached()) host_.Write();
 }
 
 void Shares::Take(std::string_view message) {
   const auto header = Load<fuse_in_header>(message, 0);
   auto record = MakeRecord(kShareRequest, operation_, message);
-  Queue(record);
+  host_.Queue(record);
   if (header.opcode == FUSE_FORGET || header.opcode == FUSE_BATCH_FORGET) return;
   if (header.opcode == FUSE_INTERRUPT) {
     const auto found = unanswered_.find(Load<fuse_interrupt_in>(message, sizeof(header)).unique);
@@ -201,68 +173,26 @@ void Shares::Take(std::string_view message) {
   unanswered_[header.unique] = {header.opcode, std::move(record), nullptr};
 }
 
-void Shares::Queue(std::shared_ptr<const std::string> bytes) {
-  outgoing_bytes_ += bytes->size();
-  outgoing_.push_back(std::move(bytes));
-}
-
-void Shares::WritePort() {
-  while (!outgoing_.empty()) {
-    const std::string& front = *outgoing_.front();
-    const ssize_t count =
-        write(port_.fd(), front.data() + outgoing_offset_, front.size() - outgoing_offset_);
-    if (count <= 0) return;  // reading tells whether the host has gone
-    outgoing_offset_ += static_cast<size_t>(count);
-    outgoing_bytes_ -= static_cast<size_t>(count);
-    if (outgoing_offset_ < front.size()) continue;
-    outgoing_.pop_front();
-    outgoing_offset_ = 0;
-  }
-}
-
 void Shares::ReadPort() {
-  char piece[32u << 10];
-  for (int turn = 0; turn < kMessagesPerTurn; ++turn) {
-    const ssize_t count = read(port_.fd(), piece, sizeof(piece));
-    if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
-    if (count <= 0) {
-      // A device without a host may have one soon: the next host attaches while the kernel still
-      // says that there is none.
-      port_.HostGone();
-      if (port_.fd() < 0) return HostGone();
-      quiet_until_ = Now() + kNoHostPause;
-      return;
-    }
-    incoming_.append(piece, static_cast<size_t>(count));
-    if (!mark_.empty()) FindMark();
-    if (mark_.empty()) PassReplies();
-    if (!attached_) return;
+  for (int turn = 0; turn < kMessagesPerTurn && host_.Read(); ++turn) {
+    PassReplies();
+    if (!host_.attached()) return;
   }
-}
-
-void Shares::FindMark() {
-  const size_t at = incoming_.find(mark_);
-  if (at == std::string::npos) {
-    incoming_.erase(0, incoming_.size() - std::min(incoming_.size(), kShareMarkSize - 1));
-    return;
-  }
-  incoming_.erase(0, at + kShareMarkSize);
-  mark_.clear();
 }
 
 void Shares::PassReplies() {
-  std::string_view rest = incoming_;
+  std::string_view rest = host_.incoming();
   while (rest.size() >= sizeof(fuse_out_header)) {
     const size_t length = Load<fuse_out_header>(rest, 0).len;
     if (length < sizeof(fuse_out_header) || length > kMaxShareMessage) {
       Say("the host of the shares sent a reply of %zu bytes", length);
-      return HostGone();
+      return host_.Detach();
     }
     if (rest.size() < length) break;
     PassReply(rest.substr(0, length));
     rest.remove_prefix(length);
   }
-  incoming_.erase(0, incoming_.size() - rest.size());
+  host_.incoming().erase(0, host_.incoming().size() - rest.size());
 }
 
 // Passed on is what answers a request: a notice of the host (unique 0) could make the kernel wait

@@ -6,9 +6,7 @@
 // the kernel's inodes and open files, the first exchange with a host (FUSE_INIT), and the requests
 // that have no answer yet.
 //
-// A host attaches with 16 random bytes, its mark, which it sends through the agent's port. After
-// that each side sends the mark on the shares' port, and drops what comes before the other's: what
-// was under way between the guest and an earlier host. Behind its mark the guest sends records,
+// A host attaches with its mark (host_end.h). Behind its own the guest sends records,
 //
 //    0  u32  length n of the FUSE message
 //    4  u16  kind, ShareRecord
@@ -25,12 +23,9 @@
 #ifndef SATCHEL_REPLAY_AGENT_SHARES_H_
 #define SATCHEL_REPLAY_AGENT_SHARES_H_
 
-#include <poll.h>
-
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -39,12 +34,11 @@
 #include <thread>
 #include <vector>
 
-#include "replay/agent/port.h"
+#include "replay/agent/host_end.h"
 #include "replay/agent/sys.h"
 
 namespace satchel {
 
-inline constexpr size_t kShareMarkSize = 16;
 inline constexpr size_t kShareRecordHeaderSize = 16;
 inline constexpr size_t kMaxShareMessage = (1u << 20) + 4096;
 
@@ -56,7 +50,7 @@ enum ShareRecord : uint16_t {
 class Shares {
  public:
   // where: the mount point; empty in a guest without shares, in which nothing happens.
-  Shares(Port port, std::string where) : port_(std::move(port)), where_(std::move(where)) {}
+  Shares(Port port, std::string where) : host_(std::move(port)), where_(std::move(where)) {}
   // Ends the thread and unmounts; for agents that are not PID 1.
   ~Shares();
   Shares(const Shares&) = delete;
@@ -93,11 +87,7 @@ class Shares {
   bool MayTake() const;
   void ReadDevice();
   void Take(std::string_view message);
-  void Queue(std::shared_ptr<const std::string> bytes);
   void ReadPort();
-  void WritePort();
-  void HostGone();
-  void FindMark();
   void PassReplies();
   void PassReply(std::string_view reply);
 
@@ -107,20 +97,13 @@ class Shares {
   bool stopping_ = false;
   Fd wake_;
 
-  Port port_;
+  HostEnd host_;
   const std::string where_;
   std::string problem_;
   Fd device_;
   std::vector<char> buffer_;
 
-  bool attached_ = false;
   bool settling_ = false;
-  std::string mark_;  // still to be found in what the host sends; empty once it was
-  std::string incoming_;
-  std::deque<std::shared_ptr<const std::string>> outgoing_;
-  size_t outgoing_offset_ = 0;
-  size_t outgoing_bytes_ = 0;
-  Millis quiet_until_ = 0;
 
   std::string init_request_;
   std::shared_ptr<const std::string> init_;

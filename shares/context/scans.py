@@ -36,6 +36,7 @@ class _Order:
 
 @dataclass
 class _Folder:
+    source: list[tuple[bytes, FileId]]
     listed: tuple[FileId, ...]
     orders: list[_Order] = field(default_factory=list)
 
@@ -50,7 +51,8 @@ class Scans:
         self, folder: FileId, file: FileId, listed: list[tuple[bytes, FileId]], most: int
     ) -> list[FileId]:
         """A program has opened a file of the folder. listed: the folder's regular files as they are
-        listed. The files that come next, at most `most`; none where there is no scan."""
+        listed; not changed after that. The files that come next, at most `most`; none where there
+        is no scan."""
         known = self._known(folder, listed)
         best: _Order | None = None
         for order in known.orders:
@@ -68,13 +70,16 @@ class Scans:
         return best.files[best.at + 1 : best.at + 1 + most] if best is not None else []
 
     def _known(self, folder: FileId, listed: list[tuple[bytes, FileId]]) -> _Folder:
-        files = tuple(file for _, file in listed)
         known = self._folders.get(folder)
+        if known is not None and known.source is listed:  # nothing has changed since the last open
+            self._folders.move_to_end(folder)
+            return known
+        files = tuple(file for _, file in listed)
         if known is None or known.listed != files:
             by_name = [file for _, file in sorted(listed)]
             orders = [list(files)] if by_name == list(files) else [list(files), by_name]
             before = known.orders if known is not None else []
-            known = _Folder(files, [_order(order) for order in orders])
+            known = _Folder(listed, files, [_order(order) for order in orders])
             for new, old in zip(known.orders, before, strict=False):
                 last = old.files[old.at] if old.at >= 0 else None
                 if last in new.places:
@@ -82,6 +87,7 @@ class Scans:
             self._folders[folder] = known
             if len(self._folders) > FOLDERS:
                 self._folders.popitem(last=False)
+        known.source = listed
         self._folders.move_to_end(folder)
         return known
 

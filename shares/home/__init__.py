@@ -19,7 +19,7 @@ local_channel (a node in the same process), status.
 """
 
 from shares.home import grants, write_log
-from shares.home.channel import Arrived, Channel
+from shares.home.channel import Arrived, Channel, Open, Reply
 from shares.home.detector import LEASES, FaultDetector, LeaseDetector, Suspect
 from shares.home.homehub import HomeHub
 from shares.home.index import ShareIndexDamaged
@@ -44,8 +44,10 @@ __all__ = [
     "LocalChannel",
     "NodeRecord",
     "NodeSession",
+    "Open",
     "PathRule",
     "Reception",
+    "Reply",
     "Share",
     "ShareIndexDamaged",
     "ShareRecord",

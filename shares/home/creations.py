@@ -62,7 +62,11 @@ class Creations:
         ):
             raise OSError(errno.EACCES, "that is not the node's own folder, or id")
         entry = self._tree.make(making)
-        opened = self._files.admit(session, making.file, writes=True)
+        try:
+            opened = self._files.admit(session, making.file, writes=True)
+        except OSError:
+            self._ids.use(session.node, making.file, 0)  # its next membership does not make it anew
+            raise
         self._ids.use(session.node, making.file, opened.grant)
         made = self._namespace.made(session, making.folder, entry)
         entry = replace(made.entry, attributes=opened.attributes)

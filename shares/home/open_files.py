@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Mapping
 
@@ -63,8 +64,12 @@ class OpenFiles:
     def admit(
         self, session: NodeSession, file: FileId, writes: bool, *, cut: bool = False
     ) -> Opened:
-        """The node has it open in the tree; now in the directory. Waits."""
+        """The node has it open in the tree; now in the directory. Waits. Raises OSError: EIO where
+        home goes on without the node; it is not open in the tree then."""
         with self._coherence.lock:
+            if not self._coherence.has(session):  # opened now, it would be nobody's for ever
+                self._close_in_tree(file)
+                raise OSError(errno.EIO, "the lease of this node is over")
             policy, relaxation, rule = self._terms(file)
             alone = not self._others(session, file)
             try:
@@ -72,7 +77,7 @@ class OpenFiles:
             except OSError:
                 self._tree.close_file(file)
                 raise
-            if file in session.opened or not self._coherence.has(session):
+            if file in session.opened:
                 self._tree.close_file(file)
             else:
                 session.opened.add(file)
@@ -142,6 +147,10 @@ class OpenFiles:
         """The node has it open no more."""
         if not self._is_open(file):
             self._finish(file, session)
+        self._close_in_tree(file)
+
+    def _close_in_tree(self, file: FileId) -> None:
+        """Of what is no more by that nothing is known."""
         if self._tree.close_file(file):
             self._coherence.forget(file)
             self._marks.forget(file)

@@ -77,14 +77,20 @@ class Reception:
             self._known = {t: known for t, known in self._known.items() if known.share != share}
             self._keep(list(self._known.values()))
 
-    def welcome(self, hello: bytes) -> tuple[bytes, Channel | None, int]:
+    def welcome(
+        self,
+        hello: bytes,
+        admit: Callable[[Join], Join] = lambda join: join,
+        open_channel: Open | None = None,
+    ) -> tuple[bytes, Channel | None, int]:
         """From a node's hello: the one in return; with it the conversation, unless the node is
-        refused, and how many of its payloads the node has taken."""
+        refused, and how many of its payloads the node has taken. admit: raises OSError for a node
+        that may not join here, or says as what it may; open_channel: for a new conversation."""
         try:
-            join = Join.unpack(hello)
+            join = admit(Join.unpack(hello))
             check_name(join.name, "node")
             share = self._find(join.share)
-            session = self._session(share, join)
+            session = self._session(share, join, open_channel or self._open_channel)
         except OSError as error:
             return codec.encode_refusal(error), None, 0
         except SatchelError as error:
@@ -93,7 +99,7 @@ class Reception:
         session.heard = time.monotonic()
         return joined.pack(), session.channel, join.received
 
-    def _session(self, share: Share, join: Join) -> NodeSession:
+    def _session(self, share: Share, join: Join, open_channel: Open) -> NodeSession:
         """The conversation that goes on, or a new one. Raises OSError for the node."""
         with self._lock:
             node = self._number(join)
@@ -109,7 +115,7 @@ class Reception:
             token = join.token
             if node is None:
                 node, token = NodeId(next(self._numbers)), secrets.token_hex(16)
-            about = (node, join.name, token, join.conversation, self._open_channel)
+            about = (node, join.name, token, join.conversation, open_channel)
             session = HomeHub(share, *about).session
             share.join(session)
             if token not in self._known:

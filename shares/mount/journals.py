@@ -9,18 +9,16 @@ something that is not at home.
 
 from __future__ import annotations
 
-import fcntl
 import logging
-import os
 import secrets
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from satchel.errors import IntegrityError, SatchelError, UnavailableError, UnsupportedError
+from satchel.files import claimed
 from shares.node.left import Left, read_left
 from shares.node.membership import Caller, Ends
 from shares.node.recovery import Recovered, Recovery, put_aside
@@ -28,6 +26,8 @@ from shares.node.recovery import Recovered, Recovery, put_aside
 log = logging.getLogger(__name__)
 
 DAMAGED = ".damaged"
+LOCK = "lock"
+"""In a journal."""
 
 
 class HomeIsBehind(UnavailableError):
@@ -52,7 +52,7 @@ class Journals:
         else touches one until the next is asked for. One that has nothing that waits is removed,
         one that cannot be read is put aside."""
         for folder in self._folders():
-            with claimed(folder) as ours:
+            with claimed(folder / LOCK) as ours:
                 found = self._read(folder) if ours else None
                 if found is None or found.note.home != self.home:
                     continue
@@ -107,7 +107,7 @@ class Journals:
         return sorted(found, key=lambda path: path.stat().st_mtime_ns)
 
     def _read(self, folder: Path) -> Left | None:
-        if not any(path.name != "lock" for path in folder.iterdir()):
+        if not any(path.name != LOCK for path in folder.iterdir()):
             shutil.rmtree(folder, ignore_errors=True)  # its mount was killed before it began
             return None
         try:
@@ -115,25 +115,6 @@ class Journals:
         except (IntegrityError, UnsupportedError) as error:
             put_aside(folder, str(error))
             return None
-
-
-@contextmanager
-def claimed(folder: Path) -> Iterator[bool]:
-    """Within this the folder is nobody else's, if nobody serves it; whether that is so."""
-    try:
-        lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except FileNotFoundError:  # it was removed just now
-        yield False
-        return
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        ours = True
-    except BlockingIOError:
-        ours = False
-    try:
-        yield ours
-    finally:
-        os.close(lock)
 
 
 def waits(left: Left) -> str:

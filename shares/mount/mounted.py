@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import logging
 import os
@@ -14,9 +13,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from satchel.errors import ConflictError, NotFoundError
+from satchel.errors import ConflictError, NotFoundError, UsageError
+from satchel.files import claimed
 from shares.fuse import Session, SessionOptions, Window
-from shares.mount.journals import Journals, behind, claimed
+from shares.mount.journals import LOCK, Journals, behind
 from shares.node.buffer import Buffer
 from shares.node.journal import Journal
 from shares.node.journal_records import MountNote, this_boot
@@ -53,10 +53,17 @@ class MountedShare:
         call, name: as for Membership; state: where the journals of mounts are; home: a word for
         home; limit: bytes of a buffer; wait: seconds for a home that is not reached; ahead: as for
         Node. Raises ConflictError for a mountpoint in use, NotFoundError for one that is not there,
-        and what Membership.join and Session do; nothing is left then.
+        UsageError for one that `state` is in, and what Membership.join and Session do; nothing is
+        left then.
         """
         if not os.path.lexists(mountpoint):
             raise NotFoundError(f"no folder {mountpoint} to mount at", fix=f"mkdir {mountpoint}")
+        if state.resolve().is_relative_to(mountpoint.resolve()):
+            raise UsageError(
+                f"{state} is inside of {mountpoint}",
+                why="a mount keeps there what it has not sent, and would wait for itself",
+                fix="mount at another folder",
+            )
         self.share, self.mountpoint = share, mountpoint
         self._conflicts: list[str] = []
         self._locks = ExitStack()
@@ -65,7 +72,7 @@ class MountedShare:
             self._lock(state)
             self.recovered = journals.recover(share, call, wait, log.warning)
             self._folder = journals.new(mount_key(mountpoint))
-            self._locks.enter_context(claimed(self._folder))
+            self._locks.enter_context(claimed(self._folder / LOCK))
             try:
                 self._member = self._join(call, name, home, limit, wait, ahead=ahead)
                 self._offloading = Offloading(self._member.node)
@@ -79,12 +86,9 @@ class MountedShare:
 
     def _lock(self, state: Path) -> None:
         state.mkdir(parents=True, exist_ok=True, mode=0o700)
-        lock = (state / f"{mount_key(self.mountpoint)}.lock").open("a")
-        self._locks.callback(lock.close)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise ConflictError(f"a share is mounted at {self.mountpoint} already") from error
+        lock = claimed(state / f"{mount_key(self.mountpoint)}.lock")
+        if not self._locks.enter_context(lock):
+            raise ConflictError(f"a share is mounted at {self.mountpoint} already")
 
     def _join(
         self,

@@ -53,7 +53,7 @@ from shares.node.operations import (
     Operations,
     Usage,
 )
-from shares.node.remote import Channel, RemoteHub, answer_request
+from shares.node.remote import RemoteHub, Uplink, answer_request
 from shares.node.uses import IDLE_FILES
 
 __all__ = [
@@ -74,7 +74,6 @@ __all__ = [
     "Buffer",
     "Caller",
     "Changes",
-    "Channel",
     "Ends",
     "Entry",
     "Extent",
@@ -102,6 +101,7 @@ __all__ = [
     "Switched",
     "TakenOver",
     "Unmade",
+    "Uplink",
     "Usage",
     "answer_request",
     "codec",

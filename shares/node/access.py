@@ -180,6 +180,30 @@ class SetExtent(Access):
         return []
 
 
+class Cut(Access):
+    """A smaller size, of a native file, without a word to home: what was behind it is overwritten
+    with zeros, as by a write, so that home and who has copies learn that it is no more. done_here:
+    whether that could be."""
+
+    done_here = False
+
+    def __init__(self, file: OpenFile, size: int) -> None:
+        super().__init__(file)
+        self._size = size
+
+    def advance(self, blocks: Blocks) -> list[Need]:
+        file, size, old = self.file, self._size, self.file.extent
+        begins_whole = size % BLOCK == 0 or blocks.writable(file, size // BLOCK)
+        if not blocks.writable(file, ATTRIBUTES) or not begins_whole or old.size <= size:
+            return []
+        blocks.put(file, size, bytes(old.size - size), 0, -old.size % BLOCK)
+        now = blocks.time()
+        file.touched = 0
+        blocks.put_extent(file, Extent(size, old.accessed, now, now), logged=True)
+        self.done_here = True
+        return []
+
+
 class Read(Access):
     """As many bytes as there are at that offset, and what is to be fetched ahead."""
 

@@ -133,18 +133,20 @@ class Buffer:
         """These are the node's alone from now on, and stay."""
         self._leave(file, blocks)
 
-    def surplus(self, pinned: Container[Key] = ()) -> list[tuple[FileId, int]]:
-        """What has to go, as the policy says; in batches, so that a full buffer is not at its limit
-        with each block. Whoever takes them drops them, or says that one is `brought` all the same.
-        pinned: what does not go."""
+    def surplus(self, pinned: Container[Key] = ()) -> dict[FileId, list[int]]:
+        """What has to go, by file, as the policy says; in batches, so that a full buffer is not at
+        its limit with each block. Whoever takes them drops them, or says that one is `brought` all
+        the same. pinned: what does not go."""
         if not self.full:
-            return []
+            return {}
         excess = self._count - self.limit + min(BATCH, self.limit // 8)
         found: list[tuple[FileId, int]] = self._policy.victims(excess, pinned)  # type: ignore[assignment]
+        surplus: defaultdict[FileId, list[int]] = defaultdict(list)
         for file, number in found:
             self._here[file].discard(number)
+            surplus[file].append(number)
         self._count -= len(found)
-        return found
+        return surplus
 
     @property
     def full(self) -> bool:

@@ -22,6 +22,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from math import inf
 from typing import Any
 
@@ -248,20 +249,22 @@ class Content(Opening, Settling):
         return access.result
 
     def cut(self, file: OpenFile, extent: Extent) -> None:
-        """Home has made the file shorter. What was here behind the cut it took before."""
+        """Home has made the file shorter. What was here behind the cut it took before, with size
+        and times: what is here of those by now is later."""
+        name = file.file
         with self._changed:
-            self.old.forget(file.file)
-            if file.extent_came and self._machine.native(file.file):
-                file.extent = extent
+            self.old.forget(name)
             self._windows.withdraw_whole(file)
             self._copies.absorb(file)
             if self._journal is not None:
-                self._journal.cut(file.file, file.extent if file.extent_came else extent, extent)
-        began = time.monotonic()
-        while self._trim(file):
-            held = time.monotonic() - began
-            time.sleep(max(PAUSE_SECONDS, held / 10))
+                latest = file.extent_came or self._machine.block(name, ATTRIBUTES).valid
+                about = (file.extent if latest else extent, extent)
+                self._journal.cut(name, *about, partial(self._written_here, name))
+        while True:
             began = time.monotonic()
+            if not self._trim(file):
+                return
+            time.sleep(max(PAUSE_SECONDS, (time.monotonic() - began) / 10))
 
     def _trim(self, file: OpenFile) -> bool:
         """Give back a part of what the buffer has behind the last block that has to stay; whether
@@ -446,12 +449,10 @@ class Content(Opening, Settling):
         if not self._buffer.full:
             return
         self._windows.note_used()
-        surplus: defaultdict[FileId, list[int]] = defaultdict(list)
-        waits = [access for file in self._files.values() for access in file.waiting]
-        awaited = {(wait.file.file, number) for wait in waits for number in wait.blocks}
-        for file, number in self._buffer.surplus(awaited):
-            surplus[file].append(number)
-        for file, numbers in surplus.items():
+        pinned = {
+            (file, n) for file, of in self._files.items() for a in of.waiting for n in a.blocks
+        }
+        for file, numbers in self._buffer.surplus(pinned).items():
             for first, count in runs(sorted(numbers)):
                 self._evict_run(file, first, count)
             self._forget_evicted(file)
@@ -560,8 +561,6 @@ class Content(Opening, Settling):
         file.pinned, file.pinned_until = None, 0.0
         for message, reply in self._deferred.pop(file.file, []):
             self._answer_without_pages(message, reply)
-
-    # Leases, numbers.
 
     def look_at_pages(self) -> None:
         """A heartbeat is due."""

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 
 from shares.node import clock
-from shares.node.access import OpenFile
+from shares.node.access import Cut, OpenFile
 from shares.node.buffer import Buffer
 from shares.node.extent import Extent
 from shares.node.journal import Journal
@@ -29,6 +29,9 @@ from shares.protocol import (
 )
 
 EXTENT_BYTES = 40
+
+CUT_HERE_BYTES = 1 << 20
+"""Cut off without asking home: so much is overwritten with zeros."""
 
 
 class Copies:
@@ -134,6 +137,20 @@ class Copies:
         if logged and self._logs(file, native):
             self._log(file, ATTRIBUTES, 0, extent.pack()[:EXTENT_BYTES])
         self._sender.push(pushes)
+
+    def cut(self, file: OpenFile, size: int) -> bool:
+        """Make a native file shorter without asking home; whether that could be. Not what is in a
+        journal, whose records know cuts by home alone, and not much at once."""
+        native = self._machine.native(file.file)
+        if not native or self._journal is not None or file.log == "sync" or file.paged:
+            return False
+        self._windows.withdraw_whole(file)
+        self.absorb(file)
+        if file.extent.size - size > CUT_HERE_BYTES:
+            return False
+        access = Cut(file, size)
+        access.advance(self)
+        return access.done_here
 
     def ahead_limit(self) -> int:
         return self._buffer.limit // 4

@@ -173,9 +173,12 @@ class Journal:
             self._marks(file).extent(extent, None if grows else extent.size)
             known.extent = extent
 
-    def cut(self, file: FileId, extent: Extent, at_home: Extent) -> None:
-        """Home has made the file shorter: what was written behind that is over. extent: as it is
-        here by now."""
+    def cut(
+        self, file: FileId, extent: Extent, at_home: Extent, stays: Callable[[int], bool]
+    ) -> None:
+        """Home has made the file shorter, and had the block that is cut before: what was written to
+        it and behind it is over. extent: as it is here by now; stays: whether a block was written
+        after that."""
         known = self._files.get(file)
         if known is None:
             return
@@ -184,7 +187,7 @@ class Journal:
             marks = self._marks(file)
             marks.base(known.base)
             marks.extent(extent, extent.size)
-            marks.cut(-(-extent.size // BLOCK), self._bump(known))
+            marks.cut(at_home.size // BLOCK, self._bump(known), stays)
             known.extent = extent
 
     def discarded(self, file: FileId, numbers: Iterable[int]) -> None:

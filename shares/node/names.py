@@ -45,12 +45,14 @@ each time after that."""
 @dataclass
 class _Folder:
     """names: None for those that are not there. whole: no other name is there. asked: how many were
-    asked one by one since all were; patience: of how many that is enough."""
+    asked one by one since all were; patience: of how many that is enough. regular: its regular
+    files as they are listed, None after a change of the names."""
 
     names: dict[bytes, FileId | None] = field(default_factory=dict)
     whole: bool = False
     asked: int = 0
     patience: float = ASKED
+    regular: list[tuple[bytes, FileId]] | None = None
 
 
 class Names:
@@ -121,15 +123,17 @@ class Names:
             }
 
     def siblings(self, file: FileId) -> tuple[FileId, list[tuple[bytes, FileId]]] | None:
-        """The folder that has the file, and its regular files as they are listed; None where not
-        all of its names are known."""
+        """The folder that has the file, and its regular files as they are listed: the same list
+        until its names change. None where not all of them are known."""
         with self._lock:
             folder = self._places.get(file)
             known = self._folder(folder) if folder is not None else None
             if folder is None or known is None or not known.whole:
                 return None
-            regular = [(n, f) for n, f in known.names.items() if f is not None and self._regular(f)]
-            return folder, regular
+            if known.regular is None:
+                named = ((n, f) for n, f in known.names.items() if f is not None)
+                known.regular = [(name, f) for name, f in named if self._regular(f)]
+            return folder, known.regular
 
     def _regular(self, file: FileId) -> bool:
         known = self._attributes.get(file)
@@ -220,6 +224,7 @@ class Names:
             known = self._known(folder)
             self._count += name not in known.names
             known.names[name] = entry.attributes.file if entry else None
+            known.regular = None
             if entry is not None:
                 self._place(entry.attributes.file, folder)
             self._trim()
@@ -258,7 +263,7 @@ class Names:
             if known is None or not known.whole or known.names.get(name) is not None:
                 return None
             self._count += name not in known.names
-            known.names[name] = file
+            known.names[name], known.regular = file, None
             self._trim()
             self._open.add(file)
             self._marks.changed([folder])
@@ -404,7 +409,7 @@ class Names:
             for number, folder in self._folders.items():
                 for name in [name for name, known in folder.names.items() if known == file]:
                     del folder.names[name]
-                    folder.whole = False
+                    folder.whole, folder.regular = False, None
                     self._count -= 1
                     self._marks.changed([number])
 
@@ -431,7 +436,7 @@ class Names:
         if known is not None:
             known.whole = False
             if name in known.names:
-                named = known.names.pop(name)
+                named, known.regular = known.names.pop(name), None
                 self._count -= 1
         self._drop_attributes(folder, named, *files)
 

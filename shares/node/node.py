@@ -264,7 +264,8 @@ class Node(Creating):
         if owned != Changes() and not same:
             self._changed_at_home(file, opened, owned)
         size, now = changes.size, time.time_ns()
-        if size is not None and size < self.content.extent(opened).size:
+        shorter = size is not None and size < self.content.extent(opened).size
+        if size is not None and shorter and not self.content.cut_here(opened, size):
             found = self.hub.change(file, Changes(size=size))
             self.content.cut(opened, Extent.of(found))
         accessed = now if changes.accessed == -1 else changes.accessed
@@ -523,6 +524,10 @@ class Node(Creating):
     def _close(self, file: FileId, use: Use) -> None:
         """With the use's lock held. Where home is not reached, the file stays open."""
         self.content.give_back(file)
+        if self.content.gives(file):
+            self._heartbeat.confirm(CLOSE_SECONDS)
+            if self.content.gives(file):
+                raise OSError(errno.EIO, "home is not reached")
         self._uses.closed(file, use)
         self.content.closed(file)
         self.marks.closed(file)

@@ -137,6 +137,11 @@ class Opening(ABC):
                 self._journal.opened(file, Extent.of(opened.attributes))
             return known
 
+    def cut_here(self, file: OpenFile, size: int) -> bool:
+        """Make a native file shorter without asking home; whether that could be."""
+        with self._changed:
+            return self._copies.cut(file, size)
+
     def make(self, file: FileId, attributes: Attributes) -> OpenFile:
         """This node has made the file, and no other one knows of it: it is native. `made` or
         `refuse` follows when home has answered; it is not closed before."""
@@ -185,6 +190,10 @@ class Opening(ABC):
     def _written(self, file: FileId, number: int) -> bool:
         block = self._machine.block(file, number)
         return block.dirty or block.given > 0
+
+    def _written_here(self, file: FileId, number: int) -> bool:
+        """Whether the block has content that home may not have, and that is the latest."""
+        return self._machine.block(file, number).valid and self._written(file, number)
 
     def _policy(self, name: str) -> Policy:
         if name not in POLICIES:

@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""A hub at the other end of a channel, and who answers there.
+"""A hub at the other end of an uplink, and who answers there.
 
-A channel carries payloads of bytes in both directions, in order; `wire.duplex` is one.
+An uplink carries payloads of bytes in both directions, in order; a `Membership` is one.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ POSTED = frozenset({"beat", "close", "ids", "make", "make_again", "succeeded", "
 """Of these, those that nobody waits for."""
 
 
-class Channel(Protocol):
-    """To home, from a node. Thread-safe."""
+class Uplink(Protocol):
+    """A node's way to home, by which payloads go. Thread-safe."""
 
     @property
     def connected(self) -> bool: ...
@@ -89,12 +89,12 @@ class Channel(Protocol):
 
 
 class RemoteHub:
-    """Hub over a channel. Raises as Hub does; what home says and nobody could mean is
+    """Hub over an uplink. Raises as Hub does; what home says and nobody could mean is
     OSError(EIO)."""
 
-    def __init__(self, channel: Channel, node: NodeId) -> None:
+    def __init__(self, uplink: Uplink, node: NodeId) -> None:
         self.node = node
-        self._channel = channel
+        self._uplink = uplink
 
     def post(
         self,
@@ -113,11 +113,11 @@ class RemoteHub:
             if arrived is not None:
                 arrived(reply)
 
-        self._channel.post(codec.encode(message), take if arrived is not None else None, failed)
+        self._uplink.post(codec.encode(message), take if arrived is not None else None, failed)
 
     @property
     def connected(self) -> bool:
-        return self._channel.connected
+        return self._uplink.connected
 
     def beat(self, since: float, heard: Callable[[Lease | None], None]) -> None:
         def take(payload: bytes) -> None:
@@ -128,10 +128,10 @@ class RemoteHub:
                 lease = None
             heard(lease)
 
-        self._channel.post(codec.encode_call("beat", [since]), take, lambda _: heard(None))
+        self._uplink.post(codec.encode_call("beat", [since]), take, lambda _: heard(None))
 
     def ping(self, heard: Callable[[], None]) -> None:
-        self._channel.ping(heard)
+        self._uplink.ping(heard)
 
     def leave(self) -> None:
         self._call("leave")
@@ -162,10 +162,10 @@ class RemoteHub:
             else:
                 raise IntegrityError("a hub asked for what nodes do not have", why=name)
 
-        self._channel.serve(take)
+        self._uplink.serve(take)
 
     def _call(self, name: str, *arguments: Any) -> Any:
-        return self._result(name, self._channel.request(codec.encode_call(name, list(arguments))))
+        return self._result(name, self._uplink.request(codec.encode_call(name, list(arguments))))
 
     def _result(self, name: str, payload: bytes) -> Any:
         hint = get_type_hints(getattr(Hub, name))["return"]
@@ -244,7 +244,7 @@ class RemoteHub:
                 found = _refusal(error)
             answered(found)
 
-        self._channel.post(codec.encode_call(name, arguments), take, lambda _: answered(None))
+        self._uplink.post(codec.encode_call(name, arguments), take, lambda _: answered(None))
 
     def open(self, file: FileId, writes: bool, cut: bool) -> Opened:
         return self._call("open", file, writes, cut)  # type: ignore[no-any-return]

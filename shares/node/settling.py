@@ -174,6 +174,12 @@ class Settling(ABC):
             pending = [self._sender.send(message) for message in going]
         self._sender.wait_for(pending)
 
+    def gives(self, file: FileId) -> bool:
+        """Whether home has perhaps not got yet what it was given of the file in answers: that the
+        answer to a heartbeat says. Of a native file that stays known when it is closed."""
+        with self._changed:
+            return not self._machine.native(file) and self._machine.gives(file)
+
     def closed(self, file: FileId) -> None:
         """The last program has closed it, and home is about to be told. It has what was written, so
         that stays for the next open as far as there is room."""

@@ -22,7 +22,7 @@ from __future__ import annotations
 import errno
 import os
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -137,9 +137,9 @@ class Marks:
             entries = self._entries(first, count)
             self._put_entries(first, [(max(done, generation), grant) for done, grant in entries])
 
-    def cut(self, first: int, generation: int) -> None:
-        """Nothing is to be had any more of the blocks from `first` on."""
-        gone = [n for n, _ in _marks(self.written, first)]
+    def cut(self, first: int, generation: int, stays: Callable[[int], bool]) -> None:
+        """Nothing is to be had any more of the blocks from `first` on, but for those that stay."""
+        gone = [n for n, _ in _marks(self.written, first) if not stays(n)]
         self.at_home(gone, generation)
 
     def _entries(self, first: int, count: int) -> list[tuple[int, int]]:

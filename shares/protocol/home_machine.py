@@ -442,7 +442,8 @@ class HomeMachine:
     def _shown(self, record: Record) -> None:
         """A node gets to see the block: what a lost owner may still have would come too late."""
         if record.seized:
-            record.seized, record.grant = False, self._grant()
+            record.seized = False
+            record.granted(self._grant())
 
     def _granted(self, known: FileRecord, node: NodeId, wants: Own) -> Granted:
         versions, fresh, shared, used = [], [], [], []
@@ -457,8 +458,12 @@ class HomeMachine:
             used.append(record.used or late or record.pusher != node)
             record.pusher, record.used, record.seized = None, False, False
             if known.native is None:
-                # Who became the owner after it asked has written under an earlier number.
-                record.grant = record.grant if record.owner == node else grant
+                if record.owner == node:
+                    # It became the owner after it asked, and writes under that number; under this
+                    # one where it found no room for what came with that.
+                    record.again = grant
+                else:
+                    record.granted(grant)
                 record.owner = node
                 record.sharers = NOBODY
         return Granted(
@@ -524,7 +529,7 @@ class HomeMachine:
                 record.known = now
                 later = isinstance(message, Release) and message.grant == known.grant
                 if known.native == node and (later or record.owner == HOME):
-                    record.grant = known.grant
+                    record.granted(known.grant)
             if record.owner == node and not isinstance(message, Flush):
                 if isinstance(message, Push):
                     record.pusher, record.used, record.sharers = node, False, frozenset({node})

@@ -22,7 +22,8 @@ class Record:
     whether another one has read that. used_before: with relaxation, whether a copy was read before
     it was last said to grow old; seized: the owner was lost, and nobody has used the block
     since. known: when the owner gave its content last, for status pages. grant: the number of the
-    latest right to write; content of an older one is never taken
+    latest right to write; content of an older one is never taken. again: of the right that the
+    owner has asked for besides, as it did not have the content that came with the first; 0: none
     """
 
     version: int
@@ -35,6 +36,11 @@ class Record:
     used_before: bool = False
     seized: bool = False
     known: float = -inf
+    again: int = 0
+
+    def granted(self, grant: int) -> None:
+        """From now on it is written under this one alone."""
+        self.grant, self.again = grant, 0
 
 
 @dataclass(frozen=True)
@@ -112,8 +118,8 @@ class FileRecord:
 
     @property
     def newest(self) -> int:
-        """The latest version of any block."""
-        return max((record.version for record in self.blocks.values()), default=self.base)
+        """The latest version of any block, of those that were cut off as well."""
+        return max(self.base, *(record.version for record in self.blocks.values()), 0)
 
     def record(self, number: int) -> Record:
         found = self.blocks.get(number)
@@ -130,7 +136,7 @@ class FileRecord:
         record = self.blocks.get(number)
         if record is None:
             return grant == self.grant
-        if grant == record.grant:
+        if grant == record.grant or (record.again and grant == record.again):
             # An owner that became the only user later may still have what it wrote as the owner.
             return self.native_grant <= grant or record.owner != HOME
         return grant == self.grant > record.grant
@@ -147,7 +153,7 @@ class FileRecord:
             kept[number] = record
             if taken.takes(number):
                 record.version += 1
-                record.grant = grant
+                record.granted(grant)
         self.blocks = kept
         if taken.first < UNCUT:
             self.grant, self.seized = grant, False

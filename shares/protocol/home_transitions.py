@@ -97,4 +97,5 @@ def engaged(known: FileRecord, node: NodeId, message: Engaged) -> None:
     for first, count in message.owned:
         for number in range(first, first + count):
             record = known.record(number)
-            record.owner, record.sharers, record.grant = node, NOBODY, known.grant
+            record.owner, record.sharers = node, NOBODY
+            record.granted(known.grant)

@@ -44,7 +44,9 @@ class File:
         return Told(self.grant, not self.native)
 
     def granted(self, grant: int) -> None:
-        """What was written before its grant was known was written under this one."""
+        """What was written before its grant was known was written under this one, and so is what
+        comes before `open`: a window's writes are taken in between."""
+        self.grant = self.grant or grant
         for block in self.blocks.values():
             block.grant = block.grant or grant
 

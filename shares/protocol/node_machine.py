@@ -234,6 +234,10 @@ class NodeMachine:
         if known is not None and number in known.blocks:
             known.blocks[number].given = 0
 
+    def gives(self, file: FileId) -> bool:
+        """Whether home has perhaps not got what it was given; closed now, nobody would bring it."""
+        return any(self.block(file, number).given for number in self.numbers(file))
+
     def needed(self, file: FileId, number: int) -> bool:
         """Whether the content of the block has to stay in the buffer: nobody else may have it."""
         block = self.block(file, number)
@@ -353,8 +357,7 @@ class NodeMachine:
                 continue
             block = known.blocks[number]
             if self._pushable(known, block):
-                decision = known.policy.quiet(file, number, block, now)
-                asked[file][decision].append(number)
+                asked[file][known.policy.quiet(file, number, block, now)].append(number)
         return [push for file, found in asked.items() for push in self._pushes(file, found)]
 
     def _pushes(self, file: FileId, found: dict[Decision, list[int]]) -> list[Push]:
@@ -470,8 +473,8 @@ class NodeMachine:
         known = self._files.get(message.file)
         takes = known is not None and not known.native
         # It was said, perhaps, before home heard that the file was closed: then it counts no more.
-        if known is not None and known.expected and message.file in self._closing:
-            takes = False
+        late = known is not None and known.expected and message.file in self._closing
+        takes = takes and not late
         if known is not None and takes:
             given(known, message, now)
         return Updated(message.file, message.first, message.count, (takes,) * message.count)
@@ -499,11 +502,9 @@ class NodeMachine:
         opened = isinstance(message, Engage) and message.cut == UNCUT
         if known is None or not known.native or not opened:
             return []
-        wanted = [
-            number
-            for number in self._dirty(message.file)
-            if known.policy.engaged(message.file, number, known.blocks[number], now)
-        ]
+        engaged, blocks = known.policy.engaged, known.blocks
+        dirty = self._dirty(message.file)
+        wanted = [n for n in dirty if engaged(message.file, n, blocks[n], now)]
         return self._flushes(message.file, wanted)
 
     def _along(self, message: Recall, known: File) -> list[Push]:
@@ -519,11 +520,10 @@ class NodeMachine:
         return [self._push(message.file, first, count, False) for first, count in runs(others)]
 
     def _pushable(self, known: File, block: Block) -> bool:
-        """A reply that is on its way would replace what was pushed by what home had before. What is
-        lent is not pushed: its owner would have to ask for it again."""
-        if known.relaxation and block.lends:
-            return False
-        return block.owned and not (block.hollow or block.fetching or block.owning)
+        """A reply that is on its way would replace what was pushed by what home had before. With
+        relaxation nothing is: readers have copies that grow old, and ask for later ones."""
+        busy = block.hollow or block.fetching or block.owning
+        return block.owned and not (known.relaxation or busy)
 
     # Giving back.
 

@@ -35,8 +35,7 @@ def rights(
     relaxed: bool,
 ) -> list[Rights]:
     """Runs of those of the blocks that there are rights to. numbers: ascending. relaxed: the share
-    is, so what others had is lent and not pushed; and a copy that was invalidated is no matter of
-    rights any more."""
+    is, so nothing is pushed; and a copy that was invalidated is no matter of rights any more."""
     found: list[Rights] = []
     for number in numbers:
         block = blocks.get(number)
@@ -46,7 +45,7 @@ def rights(
         reads = owned or not relaxed or block.expires == inf
         writes: float = 0
         if (native or owned) and not (block.fetching or block.owning):
-            writes = inf if native or (relaxed and block.wanted) else policy.unasked(block)
+            writes = inf if native or relaxed else policy.unasked(block)
         last = found[-1] if found else None
         if last and (last.first + last.count, last.reads, last.writes) == (number, reads, writes):
             found[-1] = Rights(last.first, last.count + 1, reads, writes)

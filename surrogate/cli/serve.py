@@ -36,6 +36,7 @@ def command(settings: SurrogateSettings, as_json: bool) -> None:
     print(line, file=sys.stderr, flush=True)
     host = Host(settings, driver)
     try:
+        print(f"this host {host.says()}", file=sys.stderr, flush=True)
         with contextlib.ExitStack() as stack:
             app = surrogate_app(host)
             threads, place = settings.threads, settings.socket

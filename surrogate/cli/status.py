@@ -11,6 +11,12 @@ from surrogate.cli.daemon import daemon
 from surrogate.settings import SurrogateSettings
 
 
+def _machines(runs: list[str], lacking: dict[str, str]) -> str:
+    """What it runs of strangers' machines, and what it lacks for more."""
+    under = " or ".join(runs) if runs else "none"
+    return "; ".join([under, *(f"{name} lacks {why}" for name, why in lacking.items())])
+
+
 @click.command("status")
 @json_option
 @click.pass_obj
@@ -18,6 +24,7 @@ def command(settings: SurrogateSettings, as_json: bool) -> None:
     """Show what this surrogate has room for."""
     status = daemon(settings).get_json("/v1/status")
     if not as_json:
+        status = {"machines": _machines(status.pop("runs"), status.pop("lacking")), **status}
         status["replicas"] = len(status["replicas"])
         for kind in ("memory", "disk"):
             space = status.pop(kind)

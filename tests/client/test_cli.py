@@ -172,6 +172,8 @@ def test_plan_shows_the_routes_there_are_and_what_it_is_to_stay(person: Person) 
     assert [plan["surrogate"] for plan in plans] == ["a", "b"]
     assert {route["route"] for route in plans[0]["routes"]} == {"replay", "fresh"}
     assert list(plans[0]["stay"]) == ["home"]
+    said = [plan["host"]["says"] for plan in plans]
+    assert said == ["a runs it under tcg", "b runs it under tcg"]
     (only,) = person.sees("plan", "notes", "--at", "b")["plans"]
     assert only["surrogate"] == "b"
     shown = person.types("plan", "notes").stdout

@@ -1,7 +1,8 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""`satchel doctor`: a log on two fresh replicas at home."""
+"""`satchel doctor`: a log on two fresh replicas at home, and who can run a service."""
 
+import dataclasses
 import json
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from client.cli.doctor import command
-from homeserver.doctor import _counters, _excerpt
+from homeserver.doctor import _counters, excerpt
 from satchel.errors import NotFoundError
 from tests.client.test_quarantine import Straying
 from tests.client.world import World, post
@@ -25,6 +26,39 @@ def doctor(world: World, *words: str) -> tuple[int, Any]:
     if done.exception:
         raise done.exception
     return done.return_value, json.loads(done.output) if "--json" in words else done.output
+
+
+def test_a_host_that_cannot_run_a_service_says_so_before_anybody_goes_there(world: World) -> None:
+    """One emulates and may not, one has KVM, and one is switched off."""
+    world.home.launch("notes")
+    world.home.carry("notes", world.stick)
+    code, told = doctor(world, "--host", "a", "--host", "b")
+    assert (code, told) == (0, "a runs it under tcg\nb runs it under tcg\n")
+    spots = world.spots
+    settings = dataclasses.replace(spots["a"].host.settings, allow_emulation=False)
+    spots["a"].host.settings = settings
+    spots["b"].driver.accelerators = ("kvm", "tcg")
+    for place in ((), ("--media", str(world.stick))):
+        code, told = doctor(world, "--host", "a", "--host", "b", *place)
+        assert code == 10
+        first, second = told.splitlines()
+        assert first.startswith("a cannot run it: this host lacks kvm in this test; ")
+        assert first.endswith("use a host with KVM; or its operator may set allow-emulation = true")
+        assert second == "b runs it under kvm"
+    spots["b"].cut()
+    code, (fit,) = doctor(world, "--host", "b", "--json")
+    assert (code, fit["runs"]) == (8, None)
+    with pytest.raises(NotFoundError):
+        doctor(world, "--host", "c")
+
+
+def test_a_plan_names_who_cannot_run_the_machine(world: World) -> None:
+    world.home.launch("notes")
+    runner = world.runner(media=False)
+    world.spots["a"].driver.lacking = ("machine type pc-q35-99.0",)
+    fits = runner.fits(runner.elsewhere())
+    assert [(fit.surrogate, fit.runs) for fit in fits] == [("a", False), ("b", True)]
+    assert "pc-q35-99.0" in str(fits[0])
 
 
 def test_the_doctor_finds_where_two_replicas_part(world: World) -> None:
@@ -73,6 +107,6 @@ def test_what_a_service_says_to_itself_is_no_network() -> None:
 
 def test_an_answer_is_harmless_on_a_terminal() -> None:
     assert (
-        _excerpt(b"a\x1b]0;title\x07\xff\r\n" + b"b" * 1000)
+        excerpt(b"a\x1b]0;title\x07\xff\r\n" + b"b" * 1000)
         == "a\ufffd]0;title\ufffd\ufffd\n" + "b" * 386
     )

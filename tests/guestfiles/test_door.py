@@ -16,7 +16,18 @@ import pytest
 from guestfiles import Call, CallName, DistantKeeper, ShareMessageInvalid
 from guestfiles.digests import call_digest
 from guestfiles.kernel import IN_HEADER, Opcode, Request
-from guestfiles.messages import Done, decode_call, decode_done, encode_call, encode_done
+from guestfiles.messages import (
+    Done,
+    Lead,
+    Told,
+    Yielded,
+    decode,
+    decode_call,
+    decode_done,
+    encode,
+    encode_call,
+    encode_done,
+)
 from tests.conftest import requires
 from tests.guestfiles.home import Home, add_line
 from tests.guestfiles.kernel import INIT, ROOT, Kernel
@@ -51,7 +62,7 @@ class Stranger:
         self.caller = Caller(path, self)
 
     def greet(self, received: int) -> bytes:
-        said = {"version": 2, "replica": "x", "conversation": "c-1", "received": received}
+        said = {"version": 3, "replica": "x", "conversation": "c-1", "received": received}
         return self.hello or json.dumps(said).encode()
 
     def welcomed(self, hello: bytes) -> int:
@@ -244,3 +255,19 @@ def test_what_is_no_frame_ends_the_connection_and_nothing_else(home: Home, dista
         assert connection.recv(10) == b""
     kernel = distant
     assert kernel.create("log", 1)
+
+
+def test_what_a_surrogate_says_of_leading_is_that_of_the_page() -> None:
+    done = Done(CallName(5, 2, bytes(range(32))), GONE)
+    said: list[tuple[Lead | Yielded | Told, bytes]] = [
+        (Lead(12), struct.pack("<IIQ", 2, 0, 12)),
+        (Yielded(), struct.pack("<IIQ", 3, 0, 0)),
+        (Told((done, done)), struct.pack("<IIQ", 4, 0, 0) + DONE + DONE),
+    ]
+    for words, payload in said:
+        assert encode(words) == payload
+        assert decode(payload) == words
+    assert decode(ASKED) == decode_call(ASKED)
+    for words_of_none in (b"", DONE[:15], struct.pack("<IIQ", 2, 0, 0), DONE[:16] + b"x"):
+        with pytest.raises(ShareMessageInvalid):
+            decode(words_of_none)

@@ -34,7 +34,7 @@ from satchel.ids import ReplicaId
 from shares.fuse import RelayedSession
 from shares.home import ShareRecord
 from shares.node import Buffer, Member, Operations
-from surrogate.guests import guest_calls
+from surrogate.guests import distant_keeper
 from tests.conftest import requires
 from tests.shares.fuse.passthrough import Passthrough
 from wire import Caller
@@ -111,9 +111,9 @@ def distant_host(folder: Path) -> Iterator[ShareHost]:
     here everything is asked between operations."""
     with member_host(folder) as members:
         keeper = CallKeeper("files", CallRecord(folder / "calls"), members.serve, lambda: 0)
-        keeper.elsewhere = lambda tell=None: keeper.at_home()  # type: ignore[method-assign]
+        keeper.elsewhere = lambda tell=None: keeper.at_home()  # type: ignore[method-assign,assignment,return-value]
         with contextlib.closing(keeper), contextlib.closing(CallDoor(folder / "d", keeper)):
-            yield guest_calls(folder / "d", ReplicaId("files-1"))
+            yield CallHost(lambda: distant_keeper(folder / "d", ReplicaId("files-1")))
 
 
 @pytest.fixture(params=[folder_host, member_host, keeper_host, distant_host])

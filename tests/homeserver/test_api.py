@@ -185,11 +185,28 @@ def test_errors_keep_their_types(notes: HttpClient, bench: Bench) -> None:
         b'{"name": 1, "image": "x"}',
         b'{"name": null, "image": []}',
         b'{"name": "x", "image": "x", "more": 1}',
+        b'{"name": "x", "image": "x", "machine": []}',
+        b'{"name": "x", "image": "x", "machine": {"vcpus": "2"}}',
     ],
 )
 def test_what_is_no_json_object_of_these_fields(api: HttpClient, body: bytes) -> None:
     with pytest.raises(UsageError, match=r"needs a JSON object with name: str, image: str"):
         api.request("POST", "/v1/services", body=body, headers={"Content-Type": "application/json"})
+
+
+def test_a_machine_that_cannot_be_wished_for(api: HttpClient) -> None:
+    for machine in ({"accelerator": "xen"}, {"vcpus": 17}, {"memory_mib": -1}):
+        new = {"name": "x", "image": "notes", "machine": machine}
+        with pytest.raises(UsageError, match="cannot have that"):
+            api.post_json("/v1/services", new)
+
+
+def test_status_says_first_what_the_host_can_run(notes: HttpClient, bench: Bench) -> None:
+    status = notes.get_json("/v1/status")
+    assert next(iter(status)) == "machines"
+    assert status["machines"] == "emulates machines: KVM lacks kvm in this test"
+    assert status["accelerators"] == ["tcg"]
+    assert status["running"] == {"notes": "tcg"}
 
 
 @pytest.mark.parametrize("body", [b"x", b"SATO" * 40, bytes(100)], ids=["x", "magic", "zeros"])

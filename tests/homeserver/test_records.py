@@ -26,13 +26,19 @@ from satchel.names import BadName
 RECORD = ServiceRecord("notes", "notes", "2026-01-31T12:00:00+00:00", stateful=True)
 GOLDEN = b"""\
 {
-  "version": 1,
+  "version": 2,
   "name": "notes",
   "image": "notes",
   "created": "2026-01-31T12:00:00+00:00",
-  "stateful": true
+  "stateful": true,
+  "machine": {
+    "accelerator": "",
+    "vcpus": 0,
+    "memory_mib": 0
+  }
 }
 """
+OLD = GOLDEN.replace(b'"version": 2', b'"version": 1')[: GOLDEN.index(b',\n  "machine"')] + b"\n}\n"
 
 
 def root(number: int, size: int = 4096) -> TableRoot:
@@ -101,7 +107,10 @@ def test_names_do_not_lead_elsewhere(services: ServiceShelf, name: str) -> None:
         b"\xff\xfe",
         GOLDEN[:-20],
         GOLDEN.replace(b"true", b"1"),
-        GOLDEN.replace(b'"version": 1', b'"version": 0'),
+        GOLDEN.replace(b'"version": 2', b'"version": 0'),
+        OLD.replace(b'"version": 1', b'"version": 2'),
+        GOLDEN.replace(b'"accelerator": ""', b'"accelerator": "xen"'),
+        GOLDEN.replace(b'"vcpus": 0', b'"vcpus": 99'),
         GOLDEN.replace(b'"image"', b'"imagination"'),
         GOLDEN.replace(b'"name": "notes"', b'"name": "other"'),
     ],
@@ -113,11 +122,17 @@ def test_a_damaged_description(services: ServiceShelf, data: bytes) -> None:
         services.get("notes")
 
 
+def test_a_description_of_before_machines_could_be_wished_for(services: ServiceShelf) -> None:
+    services.add(RECORD)
+    (services.root / "notes" / "service.json").write_bytes(OLD)
+    assert services.get("notes") == RECORD
+
+
 def test_a_newer_description(services: ServiceShelf) -> None:
     services.add(RECORD)
-    newer = {**json.loads(GOLDEN), "version": 2, "colour": "red"}
+    newer = {**json.loads(GOLDEN), "version": 3, "colour": "red"}
     (services.root / "notes" / "service.json").write_text(json.dumps(newer))
-    with pytest.raises(UnsupportedError, match="version 2"):
+    with pytest.raises(UnsupportedError, match="version 3"):
         services.get("notes")
 
 

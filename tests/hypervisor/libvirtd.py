@@ -27,6 +27,8 @@ from tests.waiting import eventually
 LIBVIRT = ("root", "libvirtd", "virtlogd", "virsh", "nsenter", "libvirt")
 """What a test with this daemon needs: `requires(*LIBVIRT)`."""
 
+PATIENCE = 300.0
+
 _PLACES = {
     "etc": "/etc/libvirt",
     "run": "/run/libvirt",
@@ -78,6 +80,11 @@ class Libvirtd:
         self._holder = self._popen(*unshare, "sh", "-c", script)
 
     @property
+    def within(self) -> tuple[str, ...]:
+        """Arguments before those of a program that is to take it for the host's own libvirt."""
+        return ("nsenter", f"--mount=/proc/{self._holder.pid}/ns/mnt")
+
+    @property
     def runs(self) -> Path:
         """Run folders of machines whose RAM is mounted are below it."""
         return self._folder / "r"
@@ -104,15 +111,15 @@ class Libvirtd:
 
     def virsh(self, *arguments: str) -> str:
         command = ["virsh", "-q", "-c", self.uri, *arguments]
-        done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=PATIENCE)
         return done.stdout
 
     def start(self) -> None:
         """Start the daemon, and wait until it answers."""
-        assert eventually((self._folder / "run" / "virtlogd-sock").exists), self.said()
-        within = ["nsenter", f"--mount=/proc/{self._holder.pid}/ns/mnt"]
-        self._daemon = self._popen(*within, "/usr/sbin/libvirtd", "--pid-file", self._pid_file)
-        assert eventually(self._answers), self.said()
+        assert eventually((self._folder / "run" / "virtlogd-sock").exists, PATIENCE), self.said()
+        command = (*self.within, "/usr/sbin/libvirtd", "--pid-file", self._pid_file)
+        self._daemon = self._popen(*command)
+        assert eventually(self._answers, PATIENCE), self.said()
 
     def kill(self) -> None:
         """End the daemon as a crash does. Its domains go on."""
@@ -124,7 +131,7 @@ class Libvirtd:
         for process in filter(None, (self._daemon, self._holder)):
             process.send_signal(signal.SIGTERM)
             try:
-                process.wait(30)
+                process.wait(60)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()

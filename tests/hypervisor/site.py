@@ -5,6 +5,7 @@
 The machines of both kinds have 128 MiB and one disk, and answer the lines of guest/init.
 """
 
+import dataclasses
 import hashlib
 import json
 import os
@@ -24,11 +25,15 @@ from hypervisor import (
     MachineSpec,
     MachineState,
     QemuDriver,
+    RamMount,
     Wiring,
 )
 from tests.waiting import eventually
 
-SPEC = MachineSpec(memory_mib=128, disks=("disk0",))
+ACCELERATOR = os.environ.get("SATCHEL_TEST_ACCELERATOR", "tcg")
+"""What these tests' machines run under: tests/kvm runs them under KVM too."""
+
+SPEC = MachineSpec(memory_mib=128, disks=("disk0",)).under(ACCELERATOR)
 DISK_BYTES = 16 << 20
 ANSWER_SECONDS = 60.0
 
@@ -202,6 +207,28 @@ class QemuSite:
     def close(self) -> None:
         for machine in self._machines:
             machine.stop()
+        self.nbd.stop()
+
+
+class LazySite:
+    """A QEMU site whose RAM file is served over NBD; the volume is the file `volume`."""
+
+    def __init__(self, site: QemuSite, folder: Path, volume: Path) -> None:
+        self._site = site
+        self._folder = folder
+        self._volume = volume
+        self.attach()
+
+    def attach(self) -> None:
+        self.nbd = Nbd(self._folder, "file", str(self._volume), name="ramnbd")
+        self.mount = RamMount.mount(self.nbd.uri, self._folder / "memory")
+        self._site.wiring = dataclasses.replace(self._site.wiring, ram=self.mount.file)
+
+    def start(self, boot: Boot | None) -> Machine:
+        return self._site.start(boot)
+
+    def detach(self) -> None:
+        self.mount.unmount()
         self.nbd.stop()
 
 

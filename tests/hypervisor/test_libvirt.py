@@ -24,9 +24,10 @@ from hypervisor import (
 )
 from hypervisor.choice import choose_driver
 from hypervisor.libvirt.daemon import Daemon
+from hypervisor.libvirt.domain import Identity
 from hypervisor.qemu.stream import StreamBroken, send
 from tests.conftest import requires
-from tests.hypervisor.libvirtd import LIBVIRT, Libvirtd
+from tests.hypervisor.libvirtd import LIBVIRT, PATIENCE, Libvirtd
 from tests.hypervisor.site import SPEC, Lines, QemuSite, copy_sparse, open_files
 from tests.waiting import eventually
 
@@ -37,6 +38,11 @@ REPOSITORY = Path(__file__).parents[2]
 
 def named(site: QemuSite, name: str) -> None:
     site.wiring = dataclasses.replace(site.wiring, name=name)
+
+
+def name_of(site: QemuSite) -> str:
+    """Of the domain that its machine is."""
+    return Identity.of(site.wiring).name
 
 
 def read(machine: Machine, name: str) -> str:
@@ -56,8 +62,9 @@ def test_a_machine_moves_between_the_drivers(
     """From `qemu`, which made the checkpoint, to `libvirt`, and back."""
     named(libvirt_site, "notes-1234")
     machine = libvirt_site.running()
-    (name,) = listed(libvirtd)
+    name = name_of(libvirt_site)
     assert name.startswith("satchel-notes-1234-")
+    assert listed(libvirtd)[name] == "running"
     agent = Lines(machine)
     count = int(agent("count"))
     assert agent("write something") == "ok"
@@ -80,6 +87,22 @@ def test_a_machine_moves_between_the_drivers(
     assert int(agent("count")) == count + 1
     assert agent("read") == "something"
     agent.close()
+
+
+def test_a_first_boot_from_files_that_only_root_can_read(
+    libvirt_site: QemuSite, boot_files: Boot, short_path: Path
+) -> None:
+    files = {name: short_path / f"private-{name}" for name in ("kernel", "initrd")}
+    for name, path in files.items():
+        path.write_bytes(getattr(boot_files, name).read_bytes())
+        path.chmod(0o600)
+    machine = libvirt_site.start(Boot(files["kernel"], files["initrd"], boot_files.cmdline))
+    agent = Lines(machine)
+    agent.ask("count")
+    assert agent.answer(PATIENCE) == "1"
+    agent.close()
+    assert not [name for name in files if (short_path / name).exists()]
+    assert all(path.stat().st_uid == 0 for path in files.values())
 
 
 def test_the_process_is_confined(libvirt_site: QemuSite, short_path: Path) -> None:
@@ -127,7 +150,7 @@ def test_the_console_is_there_and_kept(
     libvirt_site: QemuSite, libvirtd: Libvirtd, checkpoint: Path
 ) -> None:
     machine = libvirt_site.running()
-    (name,) = listed(libvirtd)
+    name = name_of(libvirt_site)
     assert Path(libvirtd.virsh("ttyconsole", name).strip()).is_relative_to("/dev/pts")
     agent = Lines(machine)
     assert agent("noise 2000") == "ok"
@@ -140,7 +163,7 @@ def test_a_libvirt_that_was_killed_finds_its_domains(
     libvirt_site: QemuSite, libvirtd: Libvirtd, short_path: Path
 ) -> None:
     machine = libvirt_site.running()
-    (name,) = listed(libvirtd)
+    name = name_of(libvirt_site)
     agent = Lines(machine)
     count = int(agent("count"))
     libvirtd.kill()
@@ -187,7 +210,7 @@ def test_an_operator_suspends_resumes_and_destroys(
     libvirt_site: QemuSite, libvirtd: Libvirtd
 ) -> None:
     machine = libvirt_site.running()
-    (name,) = listed(libvirtd)
+    name = name_of(libvirt_site)
     agent = Lines(machine)
     libvirtd.virsh("suspend", name)
     agent.ask("count")

@@ -21,7 +21,8 @@ from hypervisor import (
     QemuDriver,
     Wiring,
 )
-from hypervisor.qemu import kvm, launch
+from hypervisor.qemu import abilities, kvm, launch
+from hypervisor.qemu.argv import BINARY
 from hypervisor.qemu.guest import QemuMachine
 from satchel.errors import UsageError
 from tests.conftest import requires
@@ -288,6 +289,24 @@ def test_kvm_needs_the_flags_of_the_cpu() -> None:
         assert "hardware virtualisation" in kvm.lacking()
         with pytest.raises(MachineUnsupported, match="hardware virtualisation"):
             QemuDriver().check(dataclasses.replace(SPEC, accelerator="kvm"))
+
+
+def test_a_qemu_that_hangs_hangs_no_probe(
+    short_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As guests do on hosts whose /dev/kvm opens and does not work. It ignores polite signals."""
+    (short_path / BINARY).write_text("#!/bin/sh\ntrap '' TERM INT HUP\nexec sleep 600\n")
+    (short_path / BINARY).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{short_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(abilities, "_ASK_SECONDS", 0.5)
+    abilities.ask.cache_clear()
+    try:
+        assert not kvm.firmware_speaks("kvm", seconds=0.5)
+        assert abilities.ask("tcg").cpus == {}
+        with pytest.raises(MachineUnsupported, match="the machine type"):
+            QemuDriver().check(SPEC)
+    finally:
+        abilities.ask.cache_clear()
 
 
 def test_the_probe_notices_whether_a_guest_runs() -> None:

@@ -3,7 +3,6 @@
 """RAM as a volume: nbdkit serves it, nbdfuse makes a file of it, a machine maps the file."""
 
 import contextlib
-import dataclasses
 import os
 import signal
 import subprocess
@@ -14,10 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from hypervisor import Boot, Machine, MachineFailed, MachineState, RamMount, RamMountFailed
+from hypervisor import Boot, MachineFailed, MachineState, RamMount, RamMountFailed
 from tests.conftest import requires
 from tests.hypervisor.site import (
     SPEC,
+    LazySite,
     Lines,
     Nbd,
     QemuSite,
@@ -29,28 +29,6 @@ from tests.waiting import eventually
 pytestmark = [requires("fuse", "nbdfuse", "nbdkit"), pytest.mark.machine]
 
 PAGES = SPEC.memory_bytes // 4096
-
-
-class LazySite:
-    """A QEMU site whose RAM file is served over NBD; the volume is the file `volume`."""
-
-    def __init__(self, site: QemuSite, folder: Path, volume: Path) -> None:
-        self._site = site
-        self._folder = folder
-        self._volume = volume
-        self.attach()
-
-    def attach(self) -> None:
-        self.nbd = Nbd(self._folder, "file", str(self._volume), name="ramnbd")
-        self.mount = RamMount.mount(self.nbd.uri, self._folder / "memory")
-        self._site.wiring = dataclasses.replace(self._site.wiring, ram=self.mount.file)
-
-    def start(self, boot: Boot | None) -> Machine:
-        return self._site.start(boot)
-
-    def detach(self) -> None:
-        self.mount.unmount()
-        self.nbd.stop()
 
 
 @pytest.fixture

@@ -14,12 +14,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from hypervisor import LibvirtDriver, Machine, RamMount, Wiring
+from hypervisor import LibvirtDriver, Machine, MachineFailed, RamMount, Wiring
 from tests.hypervisor.site import SPEC, Lines, Nbd
 from tests.waiting import eventually
 
 RUN = Path("/run/satchel/test")
-RULES = Path("/etc/apparmor.d/local/abstractions/libvirt-qemu")
+RULES = ("usr.sbin.libvirtd", "abstractions/libvirt-qemu")
 PROFILES = ("usr.sbin.libvirtd", "usr.lib.libvirt.virt-aa-helper")
 SECONDS = 600.0
 
@@ -33,8 +33,8 @@ def start_libvirt() -> None:
     run("mount", "-t", "devpts", "-o", "gid=5,mode=620,ptmxmode=666", "devpts", "/dev/pts")
     run("mount", "-t", "securityfs", "securityfs", "/sys/kernel/security")
     run("mount", "-t", "cgroup2", "cgroup2", "/sys/fs/cgroup")
-    RULES.parent.mkdir(parents=True, exist_ok=True)
-    RULES.write_text("")
+    for name in RULES:
+        Path("/etc/apparmor.d/local", name).write_text("")  # as Debian has it
     run("apparmor_parser", "-r", *(f"/etc/apparmor.d/{name}" for name in PROFILES))
     Path("/run/libvirt").mkdir(exist_ok=True)
     run("virtlogd", "-d")
@@ -42,11 +42,18 @@ def start_libvirt() -> None:
     assert eventually(Path("/run/libvirt/libvirt-sock").exists, SECONDS)
 
 
-def documented_rules() -> str:
-    """What docs/libvirt.md tells an operator to do."""
+def follow_the_documentation() -> None:
+    """Do what docs/libvirt.md tells an operator to do."""
     text = Path("docs/libvirt.md").read_text(encoding="utf-8")
-    (rules,) = re.findall(r"```apparmor\n(.*?)```", text, re.DOTALL)
-    return str(rules)
+    for rules in re.findall(r"```apparmor\n(.*?)```", text, re.DOTALL):
+        place = rules.splitlines()[0].removeprefix("# ")
+        Path(place).write_text(rules)
+    run("apparmor_parser", "-r", f"/etc/apparmor.d/{PROFILES[0]}")
+
+
+def denials() -> list[str]:
+    """What AppArmor has refused so far."""
+    return [line for line in run("dmesg").splitlines() if 'apparmor="DENIED"' in line]
 
 
 def what_it_may(machine: Machine, secret: Path) -> dict[str, Any]:
@@ -79,7 +86,7 @@ def main(checkpoint: Path) -> dict[str, Any]:
     start_libvirt()
     driver = LibvirtDriver(RUN)
     found: dict[str, Any] = {"lacking": driver.lacking(), "without rules": driver.probe()}
-    RULES.write_text(documented_rules())
+    follow_the_documentation()
     found["with rules"] = driver.probe()
     folder = RUN / "r1"
     folder.mkdir(mode=0o700)
@@ -87,7 +94,11 @@ def main(checkpoint: Path) -> dict[str, Any]:
     memory = Nbd(folder, "--filter=cow", "file", str(checkpoint / "ram"), name="memory")
     mount = RamMount.mount(memory.uri, folder / "memory")
     wiring = Wiring(folder, mount.file, {"disk0": disk.uri}, "notes-1234")
-    machine = driver.start(SPEC, wiring, None)
+    try:
+        machine = driver.start(SPEC, wiring, None)
+    except MachineFailed:
+        print("\n".join(denials()), flush=True)
+        raise
     try:
         machine.load(checkpoint / "device-state")
         machine.resume()

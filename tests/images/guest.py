@@ -70,5 +70,6 @@ def _argv(image: BuiltImage, folder: Path) -> list[str]:
     argv += ["-device", "virtserialport,chardev=agent,name=org.satchel.agent"]
     argv += ["-drive", f"file={image.disk},format=raw,if=none,id=disk0,snapshot=on"]
     argv += ["-device", "virtio-blk-pci,drive=disk0"]
-    argv += ["-kernel", str(image.kernel), "-initrd", str(image.initrd), "-append", image.cmdline]
+    argv += ["-kernel", str(image.kernel), "-initrd", str(image.initrd), "-append"]
+    argv += [image.boot(spec).cmdline]
     return argv

@@ -83,7 +83,7 @@ def test_what_is_no_service_is_not_found(name: str) -> None:
         ('name = "thing"\ndisk-mib = 100', "disk-mib"),
         ('name = "thing"\npackages = ["--hook=x"]', "packages"),
         ('name = "thing"\npackages = ["a,b"]', "packages"),
-        ('name = "thing"\ncommand = "a\\nuser=root"', "title or command"),
+        ('name = "thing"\ncommand = "a\\nuser=root"', "command"),
         ('name = "thing"\nuser = "a\\nb"', "user"),
         ('name = "thing"\nstate = ["var"]', "state"),
         ('name = "thing"\nstate = ["/var/../etc"]', "state"),

@@ -5,7 +5,7 @@
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,9 +31,10 @@ class RunningAgent:
 
 @contextmanager
 def running_agent(
-    folder: Path, command: str | None = None, **config: str
+    folder: Path, command: str | None = None, more: Sequence[str | Path] = (), **config: str
 ) -> Iterator[RunningAgent]:
-    """An agent with the test service, or with another command, in which $PORT is its port."""
+    """An agent with the test service, or with another command, in which $PORT is its port. more:
+    arguments of the agent's."""
     port = free_port()
     state = folder / "state"
     default = f"exec {sys.executable} {SERVICE} $PORT {state}"
@@ -52,6 +53,7 @@ def running_agent(
         path,
         "--config",
         description,
+        *more,
     ]
     with subprocess.Popen(argv) as process:
         try:

@@ -18,6 +18,7 @@ from satchel.errors import (
     NotFoundError,
     SatchelError,
     StateError,
+    UnsupportedError,
     UsageError,
 )
 from satchel.ids import BLOCK_SIZE
@@ -53,6 +54,17 @@ def test_a_replica_from_its_request_to_its_end(site: Site, client: HttpClient) -
     assert status.forwarded == str(site.settings.forwarded)
     client.delete("/v1/replicas/r1")
     assert HostStatus.from_json(client.get_json("/v1/status")).replicas == ()
+
+
+def test_who_asks_hears_what_a_machine_would_run_under(site: Site, client: HttpClient) -> None:
+    machine = dict(site.origin.manifest.machine)
+    assert client.post_json("/v1/fits", machine) == {"accelerator": "tcg"}
+    with pytest.raises(UsageError, match="invalid machine spec"):
+        client.post_json("/v1/fits", machine | {"vcpus": 99})
+    with pytest.raises(UnsupportedError, match="kvm in this test"):
+        client.post_json("/v1/fits", machine | {"accelerator": "kvm", "portable": False})
+    status = HostStatus.from_json(client.get_json("/v1/status"))
+    assert (status.runs, status.lacking) == (("tcg",), {"kvm": "kvm in this test"})
 
 
 def test_early_answers_come_to_who_asks_for_them_and_cost_nothing_twice(

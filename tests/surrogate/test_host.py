@@ -246,11 +246,33 @@ def test_an_id_is_taken_once(site: Site) -> None:
 def test_emulation_is_refused_unless_the_operator_allows_it(short_path: Path) -> None:
     site = Site(short_path, allow_emulation=False)
     try:
-        with pytest.raises(UnsupportedError, match="allow-emulation"):
+        with pytest.raises(UnsupportedError, match=r"lacks kvm in this test.*allow-emulation"):
             site.host.create(site.request())
         assert site.host.tenants() == []
+        assert "strangers' may not be emulated here: it runs none" in site.host.says()
     finally:
         site.close()
+
+
+def test_a_surrogate_as_it_comes_runs_under_kvm_what_was_emulated(short_path: Path) -> None:
+    """And refuses what is not portable, with the reason."""
+    site = Site(short_path, allow_emulation=False)
+    site.driver.accelerators = ("kvm", "tcg")
+    try:
+        assert site.create().status().state == "ready"
+        assert site.host.tenant("r1").replica.spec.accelerator == "kvm"
+        assert site.host.status().runs == ("kvm",)
+        fixed = dict(site.origin.manifest.machine) | {"portable": False}
+        with pytest.raises(UnsupportedError, match="not portable, and was emulated"):
+            site.host.create(site.request("r2", machine=fixed))
+    finally:
+        site.close()
+
+
+def test_a_machine_of_kvm_that_is_not_portable_is_for_a_host_with_kvm(site: Site) -> None:
+    fixed = dict(site.origin.manifest.machine) | {"portable": False, "accelerator": "kvm"}
+    with pytest.raises(MachineUnsupported, match=r"kvm in this test.*runs it under KVM"):
+        site.host.create(site.request(machine=fixed))
 
 
 def test_a_machine_with_shares_is_refused_and_said_to_be_for_home(site: Site) -> None:

@@ -298,3 +298,32 @@ def test_home_that_is_killed_and_begins_again_writes_nothing_twice(laptop: Lapto
     assert site.sees("doctor", "files", seconds=DOCTOR_SECONDS)["differs"] is None
     stands_once(laptop, appends)
     assert site.sees("stop", "files") == {"stopped": "files"}
+
+
+def test_a_node_at_a_surrogate_writes_what_everybody_sees(laptop: Laptop) -> None:
+    """Its guest's files are written there, by grant; at home, at the laptop and at the next place
+    they are the same, also after that surrogate has died."""
+    site = laptop.site
+    for place in ("a", "b"):
+        site.home.command("share", "grant", "papers", "files", place, "--json")
+    site.run_with_media()
+    site.move("a")
+    assert eventually(lambda: laptop.asks("PUT", "/paper", "0").status == 204, 60.0)
+    for turn in range(1, 12):
+        assert laptop.asks("PUT", "/paper", f"{turn} from the guest").status == 204
+        assert laptop.reads("/paper") == f"{turn} from the guest"
+        assert (laptop.folder / "paper").read_text() == f"{turn} from the guest"
+    led = "does what is asked from operation"
+    assert eventually(lambda: led in site.spots["a"].log.read_text())
+    each_sees_what_the_other_writes(laptop)
+    site.move("b", "--route", "handover")
+    assert laptop.reads("/paper") == "11 from the guest"
+    assert laptop.asks("PUT", "/paper", "12 from the guest").status == 204
+    for pid in (*machines_at(site.bed, "surrogate-b"), site.spots["b"].pid):
+        kill(pid)
+    assert laptop.reads("/paper") == "12 from the guest"
+    assert laptop.asks("PUT", "/paper", "13 from home").status == 204
+    assert (laptop.folder / "paper").read_text() == "13 from home"
+    site.roles.restart_surrogate("b", empty=False)
+    assert site.status()["diverged"] == 0
+    assert site.sees("stop", "files") == {"stopped": "files"}

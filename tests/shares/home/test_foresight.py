@@ -146,3 +146,18 @@ def test_two_programs_that_scan_at_once_read_what_is_there(home: Home) -> None:
         thread.join()
     assert not wrong
     assert [read(node, number) for number in range(FILES)] == list(written.values())
+
+
+def test_the_files_of_a_folder_are_listed_once_for_many_opens(home: Home) -> None:
+    """All of its names were gone through with each open."""
+    furnished(home)
+    node = reader(home, "one")
+    (first, second) = (node.lookup(ROOT, name).attributes.file for name in (b"000", b"001"))
+    listed = node._names.siblings(first)
+    assert listed is not None
+    assert len(listed[1]) == FILES
+    again = node._names.siblings(second)
+    assert again is not None and again[1] is listed[1]
+    node.unlink(ROOT, b"002")
+    changed = node._names.siblings(first)
+    assert changed is not None and len(changed[1]) == FILES - 1

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from shares.node.lag import Replies
 from shares.protocol.messages import ATTRIBUTES, FileId
 
 Place = tuple[FileId, int]
@@ -21,8 +22,8 @@ class Access:
     """What a program does: blocks of one file, read or written, block by block.
 
     whole: numbers of the blocks that are overwritten entirely. values: of the blocks read so far.
-    failed: nobody knows whether it happened. logs: numbers of blocks by the token of the request
-    that logs what was written to them. guessed: other blocks were asked for before block -1 came
+    failed: nobody knows whether it happened. logs: replies of home's log, without which it has not
+    happened. guessed: other blocks were asked for before block -1 came
     """
 
     file: FileId
@@ -32,7 +33,7 @@ class Access:
     done: Callable[[Access], None]
     began: float
     left: list[int] = field(default_factory=list)
-    logs: dict[int, int] = field(default_factory=dict)
+    logs: list[Replies] = field(default_factory=list)
     values: dict[int, bytes] = field(default_factory=dict)
     failed: bool = False
     guessed: bool = False

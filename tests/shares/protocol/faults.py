@@ -233,7 +233,7 @@ class _Players:
         place = self.chance.randrange(self.plan.nodes)
         node = self.nodes[place]
         seconds = self.chance.expovariate(2 / min(self.plan.lease, 1.0))
-        if node.process.alive:
+        if node.process.alive and not (kind == "leave" and node.leaves):
             self.run.faults[kind] += 1
             if kind == "pause":
                 node.process.pause(seconds)

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The content of a node of the simulator: the machine, its buffer, and the accesses that wait.
 
-It does around the machine what `shares.node.content` does.
+It does around the machine what `shares.node.content` does, and what becomes of logged writes at the
+end of a membership is settled by the node's own code.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from math import inf
 
+from shares.node.lag import Replies, settle
 from shares.protocol import (
     ATTRIBUTES,
     Blocks,
     Carrier,
+    Done,
     Fetch,
     FileId,
     Granted,
@@ -50,15 +53,15 @@ class Sent:
     at: float
     session: Session
     given: dict[int, int] = field(default_factory=dict)
-    reply: Message | None = None
+    replies: Replies = field(default_factory=list)
 
     @property
     def over(self) -> bool:
-        return self.reply is not None or self.session.over
+        return bool(self.replies) or self.session.over
 
     @property
     def refused(self) -> bool:
-        return isinstance(self.reply, Refused)
+        return any(isinstance(reply, Refused) for reply in self.replies)
 
 
 @dataclass(slots=True)
@@ -114,6 +117,7 @@ class SimContent:
         self._armed = inf
         self._rights: defaultdict[FileId, dict[int, Right]] = defaultdict(dict)
         self._requests: dict[int, Sent] = {}
+        self._logs: dict[int, Sent] = {}
         self._token = 0
         self._unanswered: Counter[FileId] = Counter()
         self._pinned: dict[FileId, tuple[Access, float]] = {}
@@ -125,8 +129,9 @@ class SimContent:
 
     # A membership.
 
-    def begin(self, session: Session) -> list[Release]:
-        """It goes by this membership from now on. What it has to bring."""
+    def begin(self, session: Session) -> tuple[list[Release], list[tuple[Log, Replies]]]:
+        """It goes by this membership from now on. What it has to bring, and the logged writes that
+        the one before has not confirmed, for `settled`."""
         for file in list(self._rights):
             self.take_back_all(file)
         self.session, self._leased = session, -inf
@@ -135,22 +140,17 @@ class SimContent:
         self._deferred.clear()
         self._pinned.clear()
         self.bringing = True
-        return self.machine.reset()
+        releases = self.machine.reset()
+        logs, self._logs = self._logs, {}
+        found = [(s.message, s.replies) for s in logs.values() if isinstance(s.message, Log)]
+        return releases, found
 
-    def brought(self, pending: list[Sent]) -> None:
-        """All of it is answered: what home's log had not confirmed has come with that, or of what
-        is not brought home has content that came after these writes."""
-        refused = {
-            (s.message.file, n)
-            for s in pending
-            if isinstance(s.reply, Refused)
-            for n in s.reply.refused
-        }
-        for access in self.waiting:
-            for number in access.logs.values():
-                access.failed = access.failed or (access.file, number) in refused
-            access.logs.clear()
-        self.bringing = False
+    def settled(
+        self, session: Session, logs: list[tuple[Log, Replies]], pending: list[Sent]
+    ) -> None:
+        """All of what was brought is answered, or that membership is over as well."""
+        settle(logs, [sent.replies for sent in pending])
+        self.bringing = self.bringing and session is not self.session
 
     def leased(self, session: Session, sent: float, mark: int | None) -> None:
         """mark: of a heartbeat; None where a ping was answered."""
@@ -191,15 +191,16 @@ class SimContent:
         sent = self._requests.pop(token, None)
         if sent is None:
             return
-        sent.reply, request = message, sent.message
+        sent.replies.append(message)
+        request = sent.message
         match request, message:
             case Fetch(), Blocks():
                 self._came(request, message, sent)
             case Own(), Granted():
                 self._came(request, message, sent)
             case Log(), _:
+                self._logs.pop(token, None)
                 self.machine.log_done(request.file, request.first)
-                self._logged(token, sent.refused)
             case Carrier(), _:
                 self._unanswered[request.file] -= 1
                 refused = message.refused if isinstance(message, Refused) else ()
@@ -281,11 +282,6 @@ class SimContent:
             if number in wanted:
                 value = message.data[place * VALUE : (place + 1) * VALUE]
                 self.buffer[message.file, number] = value
-
-    def _logged(self, token: int, refused: bool) -> None:
-        for access in self.waiting:
-            if access.logs.pop(token, None) is not None:
-                access.failed = access.failed or refused
 
     def quiet(self, file: FileId) -> bool:
         """Whether home has answered all content of the file."""
@@ -374,7 +370,10 @@ class SimContent:
         else:
             self._absorb(file)
             self._write(access) if access.writes else self._read(access)
-        if access.failed or (not access.left and not access.logs):
+        access.failed = access.failed or any(
+            not isinstance(reply, Done) for replies in access.logs for reply in replies
+        )
+        if access.failed or (not access.left and all(access.logs)):
             self.waiting.remove(access)
             self._let_go(file, access)
             for number in access.numbers:
@@ -439,8 +438,9 @@ class SimContent:
         native = self.machine.native(file)
         if self._log == "sync":
             self.machine.log_sent(file, number)
-            self.request(Log(file, number, 1, 0, access.value))
-            access.logs[self._token] = number
+            sent = self.request(Log(file, number, 1, 0, access.value))
+            self._logs[self._token] = sent
+            access.logs.append(sent.replies)
         elif self._log == "async" and not native:
             self.request(Log(file, number, 1, 0, access.value))
         self._push(pushes)

@@ -273,7 +273,13 @@ class SimHome:
         return self.cut(session, file, cut, opens) if cut is not None else opens()
 
     def stat(self, session: Session, file: FileId, token: Token) -> Iterable[Action]:
-        """Size and times, for a node that has the file not open."""
+        """Size and times, for a node that has the file not open. None where home went on without
+        their owner and nobody has used them since: they are what home has, and that node may still
+        bring later ones."""
+        record = self.directory.record(file, ATTRIBUTES)
+        if record is not None and record.seized:
+            self.settle(token, None)
+            return []
         return self._current(
             session.id, file, lambda _: self.settle(token, self.files[file, ATTRIBUTES])
         )

@@ -172,11 +172,13 @@ class SimNode:
             self._made_before(file, call.found)
         for use in self.uses.values():
             use.kept = False
-        pending = [self.content.send(release) for release in self.content.begin(session)]
-        yield lambda: session.over or all(sent.over for sent in pending)
+        releases, logs = self.content.begin(session)
+        pending = [self.content.send(release) for release in releases]
+        yield lambda: all(sent.over for sent in pending)
+        self.content.settled(session, logs, pending)
         if session.over:
+            self.content.progress()
             return
-        self.content.brought(pending)
         self.session, self.joined = session, True
         for file, use in list(self.uses.items()):
             yield from self._locked(use)
@@ -199,6 +201,8 @@ class SimNode:
 
     def _refused(self, file: FileId, use: Use) -> None:
         use.gone, use.open, use.kept = True, False, False
+        blocks = ((n, self.machine.block(file, n)) for n in self.machine.numbers(file))
+        self.content.refused += [(file, n) for n, block in blocks if block.dirty or block.given]
         self.machine.forget(file)
 
     def beat(self) -> None:
@@ -489,6 +493,11 @@ class SimNode:
         yield partial(self._over, pending)
         if any(sent.refused or sent.session.over for sent in pending):
             return
+        if not self.machine.native(file) and self.machine.gives(file):
+            self.beat()
+            yield lambda: session.over or not self.machine.gives(file)
+            if session.over:
+                return
         use.open, use.leaves, use.writes, use.kept = False, False, False, False
         self.machine.close(file)
         self._say_closed(file)

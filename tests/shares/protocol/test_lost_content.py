@@ -80,3 +80,13 @@ def test_what_a_cut_made_the_buffer_drop_is_asked_for_with_its_content() -> None
     assert node.trim(FILE) == 0
     (again,) = node.to_read(FILE, 0, 1, 0.0)
     assert again.versions == (0,)
+
+
+def test_what_a_window_wrote_while_home_made_the_file_is_written_under_its_grant() -> None:
+    """It was taken between the grant and the open, under none, and home refused it."""
+    node = NodeMachine()
+    node.make(FILE, DelayedUpdate())
+    node.made(FILE, 7)
+    node.did_write(FILE, 0, 1, 0.0)
+    node.open(FILE, DelayedUpdate(), True, 0.0, 7)
+    assert node.release(FILE, 0, 1) == [Release(FILE, 0, 1, (0,), b"", 7)]

@@ -16,7 +16,7 @@ from shares.protocol import (
     Native,
     NodeMachine,
     Own,
-    Predicted,
+    WriteUpdate,
 )
 from tests.shares.protocol.accesses import VALUE, Access
 from tests.shares.protocol.simulated_home import SimHome
@@ -122,16 +122,16 @@ def test_who_reads_without_relaxation_is_lent_nothing() -> None:
         assert pair.access(strict, None)[0] == value
 
 
-def test_what_may_be_pushed_is_not_written_without_asking() -> None:
-    """Rights were without an end under relaxation, from when nothing was pushed then."""
+def test_nothing_is_pushed_with_relaxation() -> None:
+    """A file that was cut and written again and again went to its readers with each write."""
     node = NodeMachine()
-    node.open(FILE, Predicted(), False, 5.0)
+    node.open(FILE, WriteUpdate(), False, 5.0)
     node.heard(0.0)
     (own,) = node.to_write(FILE, 0, 2, range(2), 0.0)
     assert isinstance(own, Own)
     granted = Granted(FILE, 0, 2, (), b"", (1, 1), (False, True), (True, True), 3)
     node.granted(own, granted, 0.0)
-    node.did_write(FILE, 0, 2, 0.0)
-    first, second = node.rights(FILE, range(2), 0.1)
-    assert (first.first, first.writes) == (0, 0)
-    assert (second.first, second.writes) == (1, inf)
+    assert node.did_write(FILE, 0, 2, 0.0) == []
+    assert node.next_due() == inf
+    (both,) = node.rights(FILE, range(2), 0.1)
+    assert (both.first, both.count, both.writes) == (0, 2, inf)

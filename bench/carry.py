@@ -1,0 +1,152 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Redis, carried, over the links of today: what an open connection sees of moves, what copies cost,
+and how soon home answers when a surrogate is lost.
+
+Everything is real: namespaces, emulated links, sshd, home, two surrogates, the client, emulated
+guests. One run; needs root.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from bench.harness import Figure, figure
+from testbed import TODAY, Testbed
+from testbed.built import built_image, cache_folder
+from testbed.roles import Roles
+
+SERVICE = "redis-carried"
+PORT = 6379
+
+P99_GOAL_SECONDS = 0.25
+LONGEST_GOAL_SECONDS = 1.0
+DELTA_GOAL_MB = 1.0
+PAUSE_GOAL_SECONDS = 0.05
+LOSS_GOAL_SECONDS = 5.0
+BEHIND_SLACK_SECONDS = 5.0
+
+AT_REST_SECONDS = 5.0
+COPIES = 2
+PATIENCE_SECONDS = 300.0
+
+
+class _Scene:
+    """All roles, the session, and a program with a connection."""
+
+    def __init__(self, bed: Testbed, folder: Path) -> None:
+        self.bed = bed
+        self.roles = Roles(bed, folder, cache_folder())
+        self._log = folder / "log"
+        self._running: list[subprocess.Popen[Any]] = []
+
+    def open(self) -> None:
+        """Home launches the service, and a person uses it there."""
+        self.roles.start()
+        config = self.roles.client_config
+        config.write_text(config.read_text().replace("trusted = false", "trusted = true"))
+        for words in (("service", "add", SERVICE), ("launch", SERVICE)):
+            self.roles.home.command(*words, "--json")
+        session = self.roles.start_session(SERVICE, "--port", str(PORT), "--json", log=self._log)
+        self._running.append(session)
+        argv = [*self.bed.client.prefix, sys.executable, "-m", "bench.carry_pings", str(PORT)]
+        pings = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self._running.append(pings)
+        self._pings = pings
+
+    def seen(self) -> dict[str, Any]:
+        """By the connection since the last call."""
+        assert self._pings.stdin is not None
+        assert self._pings.stdout is not None
+        self._pings.stdin.write("\n")
+        self._pings.stdin.flush()
+        found: dict[str, Any] = json.loads(self._pings.stdout.readline())
+        return found
+
+    def move(self, place: str) -> dict[str, Any]:
+        moved: dict[str, Any] = self.roles.satchel("move", SERVICE, "--to", place, "--json")
+        return moved
+
+    def status(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.roles.satchel("status", SERVICE, "--json")
+        return found
+
+    def close(self) -> None:
+        for process in reversed(self._running):
+            process.terminate()
+            process.wait(timeout=PATIENCE_SECONDS)
+        for role in (*self.roles.surrogates.values(), self.roles.home):
+            role.stop()
+
+
+def figures() -> Iterator[Figure]:
+    built_image(SERVICE)
+    with tempfile.TemporaryDirectory(prefix="satchel-") as name, Testbed(TODAY) as bed:
+        scene = _Scene(bed, Path(name))
+        try:
+            scene.open()
+            time.sleep(AT_REST_SECONDS)
+            rest = scene.seen()
+            yield figure("echo at home, median", rest["median"], "s")
+            for place in ("a", "b"):
+                yield from _move(scene, place)
+            yield from _copies(scene)
+            yield from _loss(scene)
+        finally:
+            scene.close()
+
+
+def _move(scene: _Scene, place: str) -> Iterator[Figure]:
+    moved = scene.move(place)
+    time.sleep(AT_REST_SECONDS)
+    seen = scene.seen()
+    what = f"move to {place}"
+    yield figure(f"{what}: 99th percentile", seen["p99"], "s", at_most=P99_GOAL_SECONDS)
+    yield figure(f"{what}: longest", seen["longest"], "s", at_most=LONGEST_GOAL_SECONDS)
+    yield figure(f"{what}: connections broken", float(bool(seen["failure"])), "1", at_most=0)
+    yield figure(f"{what}: machine held", moved["held_seconds"], "s")
+    yield figure(f"{what}: of that, paused", moved["paused_seconds"], "s")
+    yield figure(f"{what}: last delta", moved["deltas"][-1] / 1e6, "MB")
+    yield figure(f"{what}: in all", moved["seconds"], "s")
+
+
+def _copies(scene: _Scene) -> Iterator[Figure]:
+    before = now = scene.status()
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while now["deltas"] < before["deltas"] + COPIES and time.monotonic() < deadline:
+        time.sleep(1.0)
+        now = scene.status()
+    count = now["deltas"] - before["deltas"]
+    size = (now["delta_bytes"] - before["delta_bytes"]) / max(1, count) / 1e6
+    yield figure("copy of an idle service", size, "MB", at_most=DELTA_GOAL_MB)
+    paused = now["delta_paused_seconds"]
+    yield figure("copy: machine paused", paused, "s", at_most=PAUSE_GOAL_SECONDS)
+
+
+def _loss(scene: _Scene) -> Iterator[Figure]:
+    began = time.monotonic()
+    scene.roles.surrogates["b"].crash()
+    seconds = _answers_after(scene, began)
+    yield figure("loss: home answers after", seconds, "s", at_most=LOSS_GOAL_SECONDS)
+    status = scene.status()
+    lost = float(status["lost_seconds"][-1])
+    goal = float(status["behind_seconds"]) + BEHIND_SLACK_SECONDS
+    yield figure("loss: what is lost", lost, "s", at_most=goal)
+
+
+def _answers_after(scene: _Scene, began: float) -> float:
+    """Until a new connection is answered that was not answered by the machine that is lost."""
+    argv = ["redis-cli", "-p", str(PORT), "PING"]
+    while time.monotonic() - began < PATIENCE_SECONDS:
+        done = scene.bed.client.run(argv, timeout=60)
+        if done.stdout.strip() == "PONG" and scene.status()["leader"] == "home":
+            break
+        time.sleep(0.05)
+    return time.monotonic() - began

@@ -1,0 +1,214 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""How the leader of a carried service hands over to a replica at a surrogate.
+
+A first freeze says what the machine is, and it goes on. At the new place a replica is made ready
+of that: its volumes, what is fetched ahead of it, its QEMU. Deltas follow, each since the one
+before, as long as they get smaller. The last one is made of a machine that is held, and has the
+device state with which the new replica goes on. So the streams stand still for that one delta.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from chunkstore import TableRoot
+from client.carry.places import AtHome, AtSurrogate, Offered, Place
+from client.checkpoints import verified
+from client.endpoints import HOME, SurrogateEndpoint
+from client.home import HomeService
+from client.leftovers import Leftovers
+from client.settings import ClientSettings
+from client.sources import Sources, chunks_link
+from images import Manifest
+from satchel.errors import SatchelError, StateError, UnavailableError
+from satchel.ids import ReplicaId
+from wire import CreateReplica, HandedOver, HostStatus, Lane, Link, Links
+
+logger = logging.getLogger(__name__)
+
+READY_SECONDS = 900.0
+LOOK_SECONDS = 0.2
+
+ROUNDS = 4
+"""Deltas before the last one, at most."""
+
+SMALL_BYTES = 192 << 10
+"""A delta as small as this is not worth another one before the last: most of it is the device
+state."""
+
+
+@dataclass(frozen=True)
+class Gone:
+    """A move that was made. held_seconds: from the last freeze until the new replica ran;
+    paused_seconds: of that, the freeze; stalled_seconds: until then the new one stood still for
+    blocks, all its waits together; deltas: bytes of each, in order."""
+
+    surrogate: str
+    replica: ReplicaId
+    seconds: float
+    held_seconds: float
+    paused_seconds: float
+    deltas: tuple[int, ...]
+    stalled_seconds: float = 0.0
+    fetched_bytes: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Begin:
+    """The first freeze: what of a request is its, and the tables that later deltas are since."""
+
+    manifest: Manifest
+    handed: HandedOver | None = None
+
+    @property
+    def tables(self) -> Mapping[str, TableRoot]:
+        return self.manifest.volumes
+
+
+class Mover:
+    """Makes the moves of one session, one at a time."""
+
+    def __init__(
+        self,
+        settings: ClientSettings,
+        service: str,
+        links: Links,
+        home: HomeService,
+        sources: Sources,
+        leftovers: Leftovers,
+    ) -> None:
+        self._settings = settings
+        self._service = service
+        self._links = links
+        self._home = home
+        self._sources = sources
+        self._leftovers = leftovers
+
+    def stand_by(
+        self, leader: Place, origin: Manifest, surrogate: str, wanted: Callable[[], None]
+    ) -> tuple[AtSurrogate, Manifest]:
+        """A replica at that surrogate that is ready but for deltas since a manifest, which comes
+        with it. origin: the signed checkpoint that the leader goes back to; wanted: raises when the
+        session ends. Whatever goes wrong, nothing is left."""
+        link, chunks = self._connect(surrogate)
+        forwarded = HostStatus.from_json(link.http.get_json("/v1/status")).forwarded
+        self._leftovers.remove_from(surrogate, link)
+        begin = self._begin(leader, origin)
+        giver = "" if leader.name == HOME else leader.name
+        request = CreateReplica(
+            replica=ReplicaId(f"{self._service[:40]}-{secrets.token_hex(4)}"),
+            service=self._service,
+            manifest=begin.manifest.to_json(),
+            sources=self._sources.offer(chunks, forwarded, giver=giver),
+            changed=begin.handed.changed if begin.handed else None,
+            pages=begin.handed.pages if begin.handed else None,
+            touched=begin.handed.touched if begin.handed else {},
+            standby=True,
+        )
+        endpoint = SurrogateEndpoint(surrogate, link, request.replica, stateful=False)
+        place = AtSurrogate(endpoint, link)
+        self._leftovers.note(surrogate, request.replica)
+        try:
+            link.http.post_json("/v1/replicas", request.to_json())
+            _await_standing(endpoint, wanted)
+            place.look_for_door()
+        except BaseException:
+            self.put_away(place)
+            raise
+        return place, begin.manifest
+
+    def put_away(self, place: Place) -> None:
+        """End a replica at a surrogate, and the links to it. Never fails."""
+        if not isinstance(place, AtSurrogate):
+            place.end()
+            return
+        gone = not place.link.answers()
+        if not gone and place.end():
+            self._leftovers.forget(place.endpoint.replica)
+        for name in (place.name, chunks_link(place.name)):
+            self._links.drop(name, gone=gone)
+
+    def _begin(self, leader: Place, origin: Manifest) -> _Begin:
+        if isinstance(leader, AtSurrogate):
+            handed = leader.hand_over()
+            new = {key: handed.to_json()[key] for key in ("device_state", "volumes")}
+            return _Begin(Manifest.from_json(origin.to_json() | new), handed)
+        assert isinstance(leader, AtHome)
+        self._home.take_checkpoint()
+        signers = self._settings.allowed_signers
+        return _Begin(verified(self._service, *self._home.checkpoint(), HOME, signers))
+
+    def _connect(self, surrogate: str) -> tuple[Link, Link]:
+        peer = self._settings.surrogate(surrogate)
+        self._links.get(chunks_link(HOME), self._settings.home, Lane.BULK).want()
+        link = self._links.open(surrogate, peer)
+        return link, self._links.open(chunks_link(surrogate), peer, Lane.BULK)
+
+
+def hand_over(leader: Place, place: AtSurrogate, tables: Mapping[str, TableRoot]) -> dict[str, Any]:
+    """From the leader to a replica that stands by, which runs then. tables: since which deltas are.
+    Raises what either end raises; the leader goes on then, unless it is lost. What it took."""
+    sizes: list[int] = []
+    for _ in range(ROUNDS):
+        offered = leader.delta(tables)
+        place.more(leader.fetch(offered))
+        tables = offered.tables
+        smaller = not sizes or offered.offer.size < sizes[-1] * 0.7
+        sizes.append(offered.offer.size)
+        if offered.offer.size < SMALL_BYTES or not smaller:
+            break
+    held = time.monotonic()
+    last: Offered | None = None
+    try:
+        last = leader.delta(tables, hold=True)
+        status = place.more(last.data or leader.fetch(last), go=True)
+        if status.state != "ready":
+            raise (
+                status.error.to_error()
+                if status.error
+                else UnavailableError(
+                    f"the replica at {place.name} does not run", why=f"it is {status.state}"
+                )
+            )
+    except BaseException:
+        if last is not None:
+            _release(leader)
+        raise
+    sizes.append(last.offer.size)
+    return {
+        "held_seconds": time.monotonic() - held,
+        "paused_seconds": last.offer.paused_seconds,
+        "deltas": tuple(sizes),
+        "stalled_seconds": status.stalls.seconds,
+        "fetched_bytes": status.fetched_bytes,
+    }
+
+
+def _release(leader: Place) -> None:
+    try:
+        leader.go_on()
+    except SatchelError as error:
+        logger.error("%s does not go on: %s", leader.name, error)
+
+
+def _await_standing(endpoint: SurrogateEndpoint, wanted: Callable[[], None]) -> None:
+    """Until it stands by and all has come that is fetched ahead of it."""
+    deadline = time.monotonic() + READY_SECONDS
+    while time.monotonic() < deadline:
+        wanted()
+        status = endpoint.status()
+        if status.error is not None:
+            raise status.error.to_error()
+        if status.state == "standby" and status.independent:
+            return
+        if status.state not in ("starting", "standby"):
+            what = f"the replica at {endpoint.name} does not stand by"
+            raise StateError(what, why=f"it is {status.state}")
+        time.sleep(LOOK_SECONDS)
+    raise UnavailableError(f"the replica at {endpoint.name} is not ready in {READY_SECONDS:.0f} s")

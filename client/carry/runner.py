@@ -1,0 +1,462 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""A session of a carried service from its start to its end: who leads, and who has copies.
+
+Home leads until the person moves to a surrogate that client.toml says is trusted. Every `behind`
+seconds what has changed there goes home. When the surrogate is lost, home goes on from its newest
+copy: the streams are reset, and the person is told which seconds are lost.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import logging
+import threading
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from chunkstore import Media
+from client.carry.moving import Gone, Mover, hand_over
+from client.carry.places import AtHome, AtSurrogate, Place
+from client.carry.shipping import Shipping
+from client.checkpoints import verified
+from client.endpoints import HOME
+from client.foreground import Foreground
+from client.fronts.tcp import TcpPort
+from client.home import HomeService
+from client.leftovers import Leftovers
+from client.settings import ClientSettings
+from client.sources import Sources, chunks_link
+from images import Manifest
+from replay import StreamRelay
+from satchel.errors import AccessError, SatchelError, StateError, UnavailableError
+from satchel.names import check_name
+from wire import Lane, Links
+
+logger = logging.getLogger(__name__)
+
+LOOK_SECONDS = 0.5
+QUIET_SECONDS = 1.0
+"""How long a leader's streams may carry nothing until it is asked for a sign of life."""
+
+HUNG_SECONDS = 8.0
+"""How long a leader may be silent whose host answers: it may only be busy."""
+
+UNREACHED_SECONDS = 1.5
+"""How long nobody may be let in at a leader's host that answers: its sshd may be starting."""
+
+ATTACH_SECONDS = 15.0
+"""How long a guest may take to greet over a new carrier, until another one is made."""
+
+AGAIN_SECONDS = 0.1
+"""After an attempt to reach a leader's streams, until the next."""
+
+CLAIM_SECONDS = 15.0
+SETTLE_SECONDS = 120.0
+"""How long home may take to get the last delta of a session."""
+
+
+class SurrogateNotTrusted(AccessError):
+    """A surrogate that may not run carried services."""
+
+    def __init__(self, surrogate: str, service: str) -> None:
+        super().__init__(
+            f"{service} cannot be carried to {surrogate}",
+            why="nobody compares what a carried service answers, so its surrogate must be trusted",
+            fix=f"if you trust it: `trusted = true` in [surrogates.{surrogate}] of client.toml",
+        )
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A leader that was lost. since, until: the moments, in UTC, between which what was done is
+    lost."""
+
+    surrogate: str
+    since: str
+    until: str
+    seconds: float
+    why: str
+    home_after_seconds: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.surrogate} was lost ({self.why}); home goes on from {self.since}: what was "
+            f"done in the {self.seconds:.1f} s after that is lost, and connections are reset"
+        )
+
+
+class CarryRunner:
+    """See the module. Thread-safe; `close` ends everything it began."""
+
+    def __init__(self, settings: ClientSettings, service: str, *, media: Path | None) -> None:
+        """Raises BadName."""
+        self.settings = settings
+        self.service = check_name(service, "service")
+        self.media = media
+        self._links = Links(settings.run / "l" / service)
+        self._attention = threading.Event()
+        self.relay = StreamRelay(service, lambda why: self._attention.set())
+        self._changing = threading.RLock()  # held by whoever changes who leads
+        self._closing = threading.Event()
+        self._settled = False
+        self._chunks = Media.open(media) if media else None
+        self._leftovers = Leftovers(settings.run / f"{service}.replicas")
+        self._fronts: list[TcpPort] = []
+        self._losses: list[Loss] = []
+        self._moves: list[Gone] = []
+        self._unheard: float | None = None
+        self._looked = self._claimed = self._frozen = self._attached_at = time.monotonic()
+        self._threads: list[threading.Thread] = []
+        self._paused = 0.0
+        self._started = False
+
+    def start(self, *, take_over: bool = False) -> None:
+        """Have home lead, and its streams reached. Once. Raises what home raises, AccessError for a
+        manifest that the owner did not sign, ConflictError when another client holds the service;
+        `close` is due all the same."""
+        self.settings.require_home()
+        link = self._links.open(HOME, self.settings.home)
+        self._home = HomeService(link, self.service, self.settings.client_name)
+        self._home.claim(take_over=take_over)
+        self._home.launch()
+        self._origin = self._newest()
+        bulk = self._links.get(chunks_link(HOME), self.settings.home, Lane.BULK)
+        quiet = lambda: self.relay.counts().quiet_seconds  # noqa: E731
+        signers = self.settings.allowed_signers
+        self._shipping = Shipping(self._home, bulk, signers, self._origin, quiet)
+        sources = Sources(self.settings, self._links, self._chunks, Foreground())
+        parts = (self.settings, self.service, self._links, self._home, sources, self._leftovers)
+        self._mover = Mover(*parts)
+        self._leader: Place = AtHome(self._home)
+        self._started = True
+        self._reach()
+        for name, work in (("leader", self._watch), ("copies", self._make_copies)):
+            thread = threading.Thread(target=work, name=f"{name} of {self.service}", daemon=True)
+            thread.start()
+            self._threads.append(thread)
+
+    @property
+    def manifest(self) -> Manifest:
+        """The checkpoint that home has signed last."""
+        return self._shipping.copy.manifest
+
+    @property
+    def behind(self) -> float:
+        """Seconds by which copies may be behind."""
+        return float(self._origin.adapter["carry"]["behind"])
+
+    @property
+    def ending(self) -> bool:
+        """Whether the session was told to end."""
+        return self._closing.is_set()
+
+    @property
+    def leader(self) -> str:
+        """Where the replica is that leads."""
+        return self._leader.name
+
+    def open_fronts(self, port: int) -> list[TcpPort]:
+        """Listen for programs, for each port of the service. port: of the first one, 0 for what
+        the recipe says. Raises ConflictError when one is taken."""
+        for served in self._origin.adapter["carry"]["ports"]:
+            local = served["local"] if self._fronts else port or served["local"]
+            self._fronts.append(TcpPort(self.relay, served["port"], local))
+        return self._fronts
+
+    @property
+    def port(self) -> int:
+        """Where programs reach the first of its ports."""
+        return self._fronts[0].port
+
+    def copy_now(self) -> None:
+        """Have home get a copy now, and wait for it. Raises UnavailableError where it does not."""
+        with self._changing:
+            if self._leader.name != HOME and self._shipping.wait(SETTLE_SECONDS):
+                self._copy()
+        if not self._shipping.wait(SETTLE_SECONDS) or self._shipping.failure:
+            raise UnavailableError("home has no new copy", why=self._shipping.failure or "")
+
+    def move(self, surrogate: str) -> Gone:
+        """Have a replica at that surrogate lead, or home's with the name `home`. Raises
+        SurrogateNotTrusted, NotFoundError, and what both ends and home raise: who led before leads
+        then."""
+        began = time.monotonic()
+        with self._changing:
+            self._require_open()
+            if surrogate == self._leader.name:
+                raise StateError(f"{self.service} is at {surrogate} already")
+            if surrogate == HOME:
+                gone = self._go_home(began)
+            else:
+                if not self.settings.surrogate(surrogate).trusted:
+                    raise SurrogateNotTrusted(surrogate, self.service)
+                gone = self._go(surrogate, began)
+            self._moves.append(gone)
+            return gone
+
+    def status(self) -> dict[str, Any]:
+        """Everything that `satchel status` shows."""
+        counts, copy = self.relay.counts(), self._shipping.copy
+        leads_home = self._leader.name == HOME
+        behind = 0.0 if leads_home else time.time() - copy.at
+        row: dict[str, Any] = {"name": self.leader, "state": "leads", "operation": None}
+        row |= dict.fromkeys(
+            ("fetched_bytes", "faults", "stalls", "sources", "volumes", "foresight")
+        )
+        if isinstance(self._leader, AtSurrogate):
+            with contextlib.suppress(SatchelError):
+                found = self._leader.endpoint.status(timeout=LOOK_SECONDS).to_json()
+                row |= {key: found.get(key) for key in row if key in found and key != "state"}
+        return {
+            "service": self.service,
+            "contract": "carry",
+            "leader": self.leader,
+            "checkpoint": copy.manifest.id,
+            "behind_seconds": self.behind,
+            "copies": [{"place": HOME, "seconds_behind": round(behind, 1)}],
+            "deltas": self._shipping.kept,
+            "delta_bytes": self._shipping.sent_bytes,
+            "delta_paused_seconds": self._paused,
+            "delta_failure": self._shipping.failure,
+            "streams": dataclasses.asdict(counts),
+            "losses": [str(loss) for loss in self._losses],
+            "lost_seconds": [round(loss.seconds, 1) for loss in self._losses],
+            "moves": [dataclasses.asdict(move) for move in self._moves],
+            "replicas": [row],
+            "first_responses": {},
+            "staged": [],
+            "quarantined": [],
+        }
+
+    @property
+    def losses(self) -> list[Loss]:
+        """Leaders that were lost so far."""
+        return list(self._losses)
+
+    def settle(self) -> None:
+        """Bring the service home: what was done at a surrogate is there then. Never fails."""
+        with self._changing:
+            if self._settled or not self._started:
+                return
+            self._settled = True
+            if self._leader.name != HOME:
+                try:
+                    self._go_home(time.monotonic())
+                except SatchelError as error:
+                    logger.error("%s does not come home: %s", self.service, error)
+            self._closing.set()
+
+    def close(self) -> None:
+        """End the session: home leads, nothing is left elsewhere. Never fails."""
+        self.settle()
+        self._closing.set()
+        self._attention.set()
+        for front in self._fronts:
+            front.close()
+        for thread in self._threads:
+            thread.join()
+        self.relay.close()
+        if self._started:
+            self._shipping.close()
+            if self._leader.name != HOME:
+                self._mover.put_away(self._leader)
+            with contextlib.suppress(SatchelError):
+                self._home.release()
+        self._links.close()
+        if self._chunks:
+            self._chunks.close()
+
+    def _require_open(self) -> None:
+        if self._closing.is_set():
+            raise StateError(f"the session of {self.service} has ended")
+
+    def _newest(self) -> Manifest:
+        signers = self.settings.allowed_signers
+        return verified(self.service, *self._home.checkpoint(), HOME, signers)
+
+    # Who leads
+
+    def _go(self, surrogate: str, began: float) -> Gone:
+        leader = self._leader
+        place, begun = self._mover.stand_by(leader, self._origin, surrogate, self._require_open)
+        try:
+            self._have_home_get(leader, begun)
+            took = hand_over(leader, place, begun.volumes)
+        except BaseException:
+            self._mover.put_away(place)
+            raise
+        self._lead(place)
+        if leader.name == HOME:
+            self._origin = begun
+        self._mover.put_away(leader)
+        seconds = time.monotonic() - began
+        return Gone(surrogate, place.endpoint.replica, seconds, **took)
+
+    def _have_home_get(self, leader: Place, begun: Manifest) -> None:
+        """What a move begins with is what later deltas are since, so home has to have that very
+        state. A home that is out of reach gets it later."""
+        if not isinstance(leader, AtSurrogate):
+            self._shipping.have(begun, time.time())
+            return
+        if self._shipping.wait(SETTLE_SECONDS):
+            offered = leader.delta_to(self.manifest.volumes, begun)
+            self._shipping.send(offered, leader.fetch(offered), time.time())
+        if not self._shipping.wait(SETTLE_SECONDS):
+            logger.warning("home has no copy of %s yet: %s", self.service, self._shipping.failure)
+
+    def _go_home(self, began: float) -> Gone:
+        leader = self._leader
+        assert isinstance(leader, AtSurrogate)
+        if self._shipping.wait(SETTLE_SECONDS):
+            self._copy()
+        if not self._shipping.wait(SETTLE_SECONDS):
+            why = self._shipping.failure or "it takes too long"
+            raise UnavailableError("home does not get what it lacks", why=why)
+        held, at = time.monotonic(), time.time()
+        offered = leader.delta(self.manifest.volumes, hold=True)
+        try:
+            data = offered.data or leader.fetch(offered)
+            kept = self._shipping.kept
+            self._shipping.send(offered, data, at)
+            if not self._shipping.wait(SETTLE_SECONDS) or self._shipping.kept == kept:
+                why = self._shipping.failure or "it takes too long"
+                raise UnavailableError("home does not get the last delta", why=why)
+            self._home.relaunch()
+        except BaseException:
+            leader.go_on()
+            raise
+        took = time.monotonic() - held
+        self._origin = self.manifest
+        self._lead(AtHome(self._home))
+        self._mover.put_away(leader)
+        sizes, paused = (offered.offer.size,), offered.offer.paused_seconds
+        replica, seconds = leader.endpoint.replica, time.monotonic() - began
+        return Gone(HOME, replica, seconds, took, paused, sizes)
+
+    def _lead(self, place: Place) -> None:
+        self._leader, self._unheard = place, None
+        self._frozen = time.monotonic()
+        try:
+            self._reach()
+        except SatchelError as error:
+            logger.warning("%s", error)
+            self._attention.set()
+
+    def _reach(self) -> None:
+        """Have the streams go to who leads."""
+        self._attached_at = time.monotonic()
+        self.relay.attach(self._leader.carrier())
+
+    def _watch(self) -> None:
+        while not self._closing.is_set():
+            self._attention.wait(LOOK_SECONDS)
+            self._attention.clear()
+            if self._closing.is_set() or not self._changing.acquire(blocking=False):
+                continue
+            try:
+                self._look()
+            except SatchelError as error:
+                logger.info("%s", error)
+            finally:
+                self._changing.release()
+            self._closing.wait(AGAIN_SECONDS)
+
+    def _look(self) -> None:
+        """See whether the leader is there, and whether its streams are reached."""
+        now, counts = time.monotonic(), self.relay.counts()
+        if now - self._claimed > CLAIM_SECONDS:
+            self._claimed = now
+            with contextlib.suppress(UnavailableError):
+                self._home.claim()
+        if counts.attached and counts.quiet_seconds < QUIET_SECONDS:
+            self._unheard = None
+            return
+        if counts.attached and now - self._looked < QUIET_SECONDS:
+            return
+        self._looked = now
+        lives = self._leader.lives()
+        if lives:
+            self._unheard = None
+            waits = counts.carried and now - self._attached_at < ATTACH_SECONDS
+            if not counts.attached and not waits:
+                self._reach()
+            return
+        self._unheard = self._unheard or now
+        self._judge(lives, now - self._unheard)
+
+    def _judge(self, lives: bool | None, silent_seconds: float) -> None:
+        """A leader said that it cannot go on (False), or nothing for so long."""
+        if self._leader.name == HOME:
+            self._leader.link.connect()
+            if lives is False:
+                self._home.launch()
+            self._reach()
+            return
+        if lives is False:
+            self._fall_back("its machine cannot go on")
+        elif not self._leader.link.answers():
+            self._fall_back("nothing answers there")
+        elif silent_seconds > HUNG_SECONDS:
+            self._fall_back(f"it says nothing for {silent_seconds:.0f} s")
+        else:
+            try:
+                self._leader.link.connect()
+            except UnavailableError as error:
+                if silent_seconds < UNREACHED_SECONDS:
+                    raise
+                self._fall_back(str(error))
+
+    def _fall_back(self, why: str) -> None:
+        """Home goes on from its newest copy; not while home is out of reach as well."""
+        if not self._home.answers():
+            self._home.link.want()
+            return
+        began, lost, leader = time.monotonic(), time.time(), self._leader
+        self._shipping.drop()
+        copy = self._shipping.copy
+        self.relay.begin_anew()
+        self._home.relaunch()
+        self._origin = self._newest()
+        self._lead(AtHome(self._home))
+        loss = Loss(
+            leader.name,
+            _moment(copy.at),
+            _moment(lost),
+            lost - copy.at,
+            why,
+            time.monotonic() - began,
+        )
+        self._losses.append(loss)
+        logger.error("%s", loss)
+        self._mover.put_away(leader)
+
+    # Copies
+
+    def _make_copies(self) -> None:
+        while not self._closing.wait(LOOK_SECONDS):
+            if time.monotonic() - self._frozen < self.behind:
+                continue
+            with self._changing:
+                if self.ending or self._leader.name == HOME or self._shipping.waiting:
+                    continue
+                try:
+                    self._copy()
+                except SatchelError as error:
+                    self._frozen = time.monotonic()
+                    logger.warning("no copy of %s: %s", self.service, error)
+
+    def _copy(self) -> None:
+        """Have home get what has changed since its copy. Nothing is on its way there."""
+        self._frozen, at = time.monotonic(), time.time()
+        offered = self._leader.delta(self.manifest.volumes)
+        self._paused = offered.offer.paused_seconds
+        self._shipping.send(offered, self._leader.fetch(offered), at)
+
+
+def _moment(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,393 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a guest at a surrogate asks of its shares, done there: by a node of the share.
+
+A surrogate follows, as `DistantKeeper` does, until home lets it lead from an operation on. Then
+what is about content is done here, at once, and told; names and locks stay home's. Whatever goes
+wrong, it follows again. docs/shares-edge.md.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+import struct
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from enum import Enum
+
+from guestfiles.calls import Answered, Call
+from guestfiles.digests import RELEASING, changes
+from guestfiles.distant import DistantKeeper
+from guestfiles.gate import Gate
+from guestfiles.host import MemberHost, Served
+from guestfiles.kernel import IN_HEADER, OUT_HEADER, Opcode, Request, error_reply
+from guestfiles.lead import is_content
+from guestfiles.messages import Lead, Yielded
+from guestfiles.performer import Performer
+from guestfiles.settler import Settler
+from satchel.errors import SatchelError
+
+logger = logging.getLogger(__name__)
+
+AGAIN_SECONDS = 10.0
+"""After a lead that was lost, or a node that could not join, until the next is wanted."""
+
+REFUSED_SECONDS = 0.5
+"""After home has refused one, because its own replica was as far."""
+
+REST_SECONDS = 10.0
+"""For which a file that was written stays open for the next who writes it."""
+
+REST_FILES = 64
+
+YIELD_SECONDS = 20.0
+"""For which a surrogate that is to yield waits until home has all that it did."""
+
+_LOCKS = (Opcode.GETLK, Opcode.SETLK, Opcode.SETLKW)
+_WRITING = (Opcode.WRITE, Opcode.SETATTR, Opcode.FSYNC)
+_BY_HANDLE = 1 << 6
+
+
+class State(Enum):
+    """FOLLOWS: home does what is asked; LEADS: this node does; YIELDS: what it did is on its way,
+    and what is asked meanwhile waits."""
+
+    FOLLOWS = "follows"
+    LEADS = "leads"
+    YIELDS = "yields"
+
+
+class EdgeKeeper:
+    """See the module, and Keeper. Takes over the distant keeper."""
+
+    def __init__(
+        self,
+        distant: DistantKeeper,
+        join: Callable[[Gate], MemberHost],
+        *,
+        writable: bool,
+        synchronous: bool = False,
+    ) -> None:
+        """join: a host whose node says what it says through that gate. writable: as the grant says;
+        a node that may only read serves what is asked outside of operations. synchronous: nothing
+        that was written is answered before home has it."""
+        self._distant, self._join = distant, join
+        self._writable, self._synchronous = writable, synchronous
+        self._changed = threading.Condition()
+        self._state = State.FOLLOWS
+        self._first = 0  # the operation from which this node leads
+        self._asked = False  # home was asked for the lead, and has not answered
+        self._not_before = 0.0
+        self._under_way = 0
+        self._waiting: list[tuple[Call, Answered]] = []
+        self._locked: set[int] = set()
+        self._init: Call | None = None
+        self._node: _Node | None = None
+        self._beginning = False
+        self._closed = False
+        distant.begins = lambda: self._lost("home has lost the conversation")
+        distant.recalled = self._recall
+
+    @property
+    def state(self) -> State:
+        return self._state
+
+    # Keeper.
+
+    def ask(self, call: Call, answered: Answered) -> None:
+        request = call.request
+        if request.opcode == Opcode.INIT:
+            self._init = call
+            self._distant.ask(call, answered)
+            self._begin_node()
+            return
+        if request.opcode in RELEASING:
+            self._release(call, answered)
+            return
+        with self._changed:
+            if self._state is State.YIELDS:
+                self._waiting.append((call, answered))
+                return
+            node = self._chosen(call)
+            if node is not None:
+                self._under_way += 1
+        if node is None:
+            self._ask_home(call, answered)
+        else:
+            node.perform(request, functools.partial(self._performed, node, call, answered))
+
+    def interrupt(self, call: Call) -> None:
+        self._distant.interrupt(call)
+
+    def finished(self, operation: int) -> None:
+        self._distant.finished(operation)
+        self._want_lead(operation + 1)
+
+    def close(self) -> None:
+        with self._changed:
+            self._closed = True
+        self.hand_back(YIELD_SECONDS / 4)
+        with self._changed:
+            node, self._node = self._node, None
+        if node:
+            node.end()
+        self._distant.close()
+
+    def hand_back(self, seconds: float = YIELD_SECONDS) -> bool:
+        """Yield: home has, on return, all that this node has done. Whether it has; what is asked
+        meanwhile waits, and is asked of home then."""
+        with self._changed:
+            if self._state is not State.LEADS:
+                return True
+            self._state = State.YIELDS
+            node = self._node
+            done = self._changed.wait_for(lambda: self._under_way == 0, seconds)
+        if node is not None:
+            node.release_rested()
+        settled = node is not None and done and node.settler.drain(seconds)
+        if not settled:
+            self._lost("home does not get what was done here")
+            return False
+        self._distant.say(Yielded())
+        self._follow(State.YIELDS)
+        return True
+
+    # Following.
+
+    def _chosen(self, call: Call) -> _Node | None:
+        """With the lock: the node, if it is to do that."""
+        node = self._node
+        if node is None or not is_content(call.request) or call.request.refusal():
+            return None
+        if call.name is None:
+            reads = not changes(call.request) and call.request.opcode != Opcode.FSYNC
+            leads = self._state is State.LEADS or not self._writable
+            return node if reads and leads else None
+        leads = self._state is State.LEADS and call.name.operation >= self._first
+        return node if leads else None
+
+    def _ask_home(self, call: Call, answered: Answered) -> None:
+        request, node = call.request, self._node
+        if call.name is not None:
+            self._want_lead(call.name.operation + 1)
+        if request.opcode in _LOCKS:
+            self._locked.add(request.file)
+        leads = self._state is State.LEADS
+        if leads and node is not None and call.name is not None:
+            if request.opcode == Opcode.FLUSH and request.file not in self._locked:
+                self._distant.ask(call, lambda reply: None)
+                answered(error_reply(0, 0))
+                return
+            node.settler.then(lambda: self._distant.ask(call, answered))
+            return
+        self._distant.ask(call, answered)
+
+    def _want_lead(self, first: int) -> None:
+        with self._changed:
+            idle = self._state is State.FOLLOWS and not self._asked and not self._closed
+            if not (self._writable and idle) or time.monotonic() < self._not_before:
+                return
+            if self._node is None:
+                begin = True
+            else:
+                begin, self._asked = False, True
+        if begin:
+            self._begin_node()
+            return
+        self._distant.say(Lead(first), lambda yes: self._led(first, yes=yes))
+
+    def _led(self, first: int, *, yes: bool) -> None:
+        with self._changed:
+            self._asked = False
+            if not yes:
+                self._not_before = time.monotonic() + REFUSED_SECONDS
+                return
+            if self._node is None or self._closed:
+                self._distant.say(Yielded())
+                return
+            self._first, self._state = first, State.LEADS
+        logger.info("this node does what is asked from operation %d on", first)
+
+    def _begin_node(self) -> None:
+        with self._changed:
+            if self._beginning or self._node or self._closed or self._init is None:
+                return
+            self._beginning = True
+        threading.Thread(target=self._join_share, name="edge", daemon=True).start()
+
+    def _join_share(self) -> None:
+        node: _Node | None = None
+        try:
+            init = self._init
+            assert init is not None
+            node = _Node(self._join, init.request, self._distant, self._lost)
+        except (SatchelError, OSError) as error:
+            logger.warning("no node of the share here: %s", error)
+        with self._changed:
+            self._beginning = False
+            if node is None:
+                self._not_before = time.monotonic() + AGAIN_SECONDS
+            elif not self._closed:
+                self._node, node = node, None
+        if node:
+            node.end()
+
+    # Leading.
+
+    def _performed(self, node: _Node, call: Call, answered: Answered, reply: bytes) -> None:
+        request, name = call.request, call.name
+        _, error, _ = OUT_HEADER.unpack_from(reply)
+        if name is None:
+            self._done()
+            answered(reply)
+        elif request.opcode in _WRITING or _cuts(request):
+            here = error or request.opcode == Opcode.FSYNC
+            handle = None if here else node.handle_of(request)
+            node.settler.written(name, reply, handle, request.cost)
+            self._done()
+            if self._synchronous or not node.settler.room:
+                node.settler.then(lambda: answered(reply))
+            else:
+                answered(reply)
+        else:
+            node.settler.read(name, reply)
+            self._done()
+            answered(reply)
+
+    def _done(self) -> None:
+        with self._changed:
+            self._under_way -= 1
+            self._changed.notify_all()
+
+    def _release(self, call: Call, answered: Answered) -> None:
+        node = self._node
+        if node is not None:
+            node.release(call.request, rests=self._state is State.LEADS)
+        self._distant.ask(call, answered)
+
+    # Yielding.
+
+    def _recall(self, yielded: Callable[[], None]) -> None:
+        def yield_() -> None:
+            self.hand_back()
+            yielded()
+
+        threading.Thread(target=yield_, name="yield", daemon=True).start()
+
+    def _lost(self, why: str) -> None:
+        """Home goes on without what this node did and has not told: nothing of it comes home."""
+        with self._changed:
+            node = self._node
+            if node is None or (self._state is State.FOLLOWS and not self._asked):
+                return
+            self._node, self._asked = None, False
+        logger.warning("this node leads no more: %s", why)
+        node.gate.abandon()
+        threading.Thread(target=node.end, name="edge ends", daemon=True).start()
+        self._follow(self._state)
+
+    def _follow(self, since: State) -> None:
+        with self._changed:
+            if self._state is not since:
+                return
+            self._state = State.FOLLOWS
+            self._not_before = time.monotonic() + AGAIN_SECONDS
+            waiting, self._waiting = self._waiting, []
+        for call, answered in waiting:
+            self._ask_home(call, answered)
+
+
+class _Node:
+    """A node of the share here, with the session that asks it."""
+
+    def __init__(
+        self,
+        join: Callable[[Gate], MemberHost],
+        init: Request,
+        distant: DistantKeeper,
+        lost: Callable[[str], None],
+    ) -> None:
+        """Join. Raises what that does."""
+        self.gate = Gate()
+        host = join(self.gate)
+        serve: Callable[..., Served] = host.serve
+        self._performer = Performer(serve)
+        self.perform = self._performer.perform
+        self.settler = Settler(self.gate, distant.say, self.perform, lost)
+        self._writes: dict[int, int] = {}  # the last handle of each file that writes
+        self._lock = threading.Lock()
+        self._rests: OrderedDict[int, tuple[float, Request]] = OrderedDict()
+        self._timer: threading.Timer | None = None
+        self.perform(init, lambda reply: None)
+
+    def handle_of(self, request: Request) -> int | None:
+        """Through which home gets what that wrote."""
+        file, body = request.file, request.message[IN_HEADER.size :]
+        if request.opcode == Opcode.WRITE:
+            (self._writes[file],) = struct.unpack_from("<Q", body)
+        elif request.opcode == Opcode.SETATTR:
+            valid, _, handle = struct.unpack_from("<IIQ", body)
+            if valid & _BY_HANDLE:
+                self._writes[file] = handle
+        elif request.opcode == Opcode.OPEN:
+            self._writes[file] = file << 8 | os.O_RDWR
+        return self._writes.get(file)
+
+    def release(self, request: Request, *, rests: bool) -> None:
+        """Of a handle. rests: for a while, where it writes: whoever writes the file next opens it
+        without asking home."""
+        (handle,) = struct.unpack_from("<Q", request.message, IN_HEADER.size)
+        over = [request]
+        if rests and request.opcode == Opcode.RELEASE and handle & os.O_ACCMODE != os.O_RDONLY:
+            with self._lock:
+                _, before = self._rests.pop(request.file, (0.0, None))
+                self._rests[request.file] = time.monotonic(), request
+                over = [before] if before else []
+                if len(self._rests) > REST_FILES:
+                    over.append(self._rests.popitem(last=False)[1][1])
+                self._look_later()
+        for each in over:
+            self.perform(each, lambda reply: None)
+
+    def release_rested(self, least: float = 0.0) -> None:
+        """Those that rest for so many seconds."""
+        with self._lock:
+            before = time.monotonic() - least
+            over = [r for since, r in self._rests.values() if since <= before]
+            for request in over:
+                del self._rests[request.file]
+        for request in over:
+            self.perform(request, lambda reply: None)
+
+    def _look_later(self) -> None:
+        if self._timer is None:
+            self._timer = threading.Timer(REST_SECONDS, self._look)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def _look(self) -> None:
+        self.release_rested(REST_SECONDS)
+        with self._lock:
+            self._timer = None
+            if self._rests:
+                self._look_later()
+
+    def end(self) -> None:
+        with self._lock:
+            timer, self._timer = self._timer, None
+            self._rests.clear()
+        if timer:
+            timer.cancel()
+        self.settler.close()
+        self._performer.close()
+
+
+def _cuts(request: Request) -> bool:
+    if request.opcode != Opcode.OPEN:
+        return False
+    (flags,) = struct.unpack_from("<I", request.message, IN_HEADER.size)
+    return bool(flags & os.O_TRUNC)

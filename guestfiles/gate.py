@@ -1,0 +1,164 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Nothing that a node has written comes home before home knows what was read before that.
+
+Else, where a surrogate is lost, home's replica would read once more what the surrogate's had read,
+and find what was written afterwards: a counter would be counted up twice. The gate stands between a
+node and its conversation with home. What the node says waits, in order, until home has confirmed
+all that was told when it was said. Programs do not wait.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from collections import deque
+from collections.abc import Callable
+
+from satchel.errors import SatchelError, UnavailableError
+from shares.node import Caller, Ends
+
+_LOOK_SECONDS = 0.5
+
+
+class Gate:
+    """Thread-safe. told: how much was; heard: how much of that home has confirmed."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Condition()
+        self._told = self._heard = 0
+        self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
+        self._passing = False
+        self.abandoned = False
+
+    def tell(self) -> int:
+        """Something is told: what `confirm` is given when home has it. What the node says after
+        this waits for that."""
+        with self._lock:
+            self._told += 1
+            return self._told
+
+    def confirm(self, number: int) -> None:
+        """Home knows all that was told up to that."""
+        with self._lock:
+            self._heard = max(self._heard, number)
+        self._pass()
+
+    def abandon(self) -> None:
+        """Nothing passes any more: home does without this node."""
+        with self._lock:
+            self.abandoned = True
+            self._waiting.clear()
+            self._lock.notify_all()
+
+    def say(self, send: Callable[[], None]) -> None:
+        """Send it in its turn; never waits."""
+        with self._lock:
+            if self.abandoned:
+                return
+            self._waiting.append((self._told, send))
+        self._pass()
+
+    def _pass(self) -> None:
+        """One thread at a time sends, so what is said stays in order."""
+        while True:
+            with self._lock:
+                if self._passing or not self._waiting or self._waiting[0][0] > self._heard:
+                    return
+                _, send = self._waiting.popleft()
+                self._passing = True
+            try:
+                send()
+            finally:
+                with self._lock:
+                    self._passing = False
+
+    def conversation(self, call: Callable[[Ends], Caller], ends: Ends) -> Caller:
+        """Begin one whose node is behind this gate."""
+        return _GatedCaller(self, call, ends)
+
+
+class _GatedCaller:
+    """See shares.node.Caller."""
+
+    def __init__(self, gate: Gate, call: Callable[[Ends], Caller], ends: Ends) -> None:
+        self._gate, self._ends = gate, ends
+        self._caller = call(self)
+        self.duplex = _GatedDuplex(gate, self._caller)
+
+    def close(self) -> None:
+        self._caller.close()
+
+    # Ends.
+
+    def greet(self, received: int) -> bytes:
+        return self._ends.greet(received)
+
+    def welcomed(self, hello: bytes) -> int:
+        return self._ends.welcomed(hello)
+
+    def arrived(self, payload: bytes, reply: Callable[[bytes], None] | None) -> None:
+        def answer(data: bytes) -> None:
+            if reply is not None:
+                self._gate.say(lambda: reply(data))
+
+        self._ends.arrived(payload, answer if reply is not None else None)
+
+    def ended(self, why: str) -> None:
+        self._ends.ended(why)
+
+
+class _GatedDuplex:
+    """See shares.node.membership.Conversation."""
+
+    def __init__(self, gate: Gate, caller: Caller) -> None:
+        self._gate, self._caller = gate, caller
+
+    @property
+    def connected(self) -> bool:
+        return not self._gate.abandoned and self._caller.duplex.connected
+
+    def ask(
+        self,
+        payload: bytes,
+        *,
+        patience: float | None = None,
+        arrived: Callable[[bytes], None] | None = None,
+    ) -> bytes:
+        done = threading.Event()
+        replies: list[bytes] = []
+        errors: list[SatchelError] = []
+
+        def came(reply: bytes) -> None:
+            try:
+                if arrived:
+                    arrived(reply)
+            finally:
+                replies.append(reply)
+                done.set()
+
+        def failed(error: SatchelError) -> None:
+            errors.append(error)
+            done.set()
+
+        self.post(payload, came, failed)
+        waited = 0.0
+        while not done.wait(_LOOK_SECONDS):
+            waited = 0.0 if self._caller.duplex.connected else waited + _LOOK_SECONDS
+            if self._gate.abandoned or (patience is not None and waited > patience):
+                raise UnavailableError("home is not reached", why=os.strerror(errno.ENOLINK))
+        if errors:
+            raise errors[0]
+        return replies[0]
+
+    def post(
+        self,
+        payload: bytes,
+        arrived: Callable[[bytes], None] | None = None,
+        failed: Callable[[SatchelError], None] | None = None,
+    ) -> None:
+        self._gate.say(lambda: self._caller.duplex.post(payload, arrived, failed))
+
+    def ping(self, answered: Callable[[], None]) -> None:
+        self._caller.duplex.ping(answered)

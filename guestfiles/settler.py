@@ -1,0 +1,163 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a surrogate's node has done for a guest, on its way to home.
+
+What was read is told at once. What was written is told when home has it, durably: in the order in
+which it was written, several writes with one fsync each file.
+"""
+
+from __future__ import annotations
+
+import logging
+import struct
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from guestfiles.counts import CallName
+from guestfiles.gate import Gate
+from guestfiles.kernel import IN_HEADER, OUT_HEADER, Opcode, Request
+from guestfiles.messages import Done, Told
+
+logger = logging.getLogger(__name__)
+
+BEHIND_BYTES = 16 << 20
+"""Of what was written and home has not; a guest that writes more waits."""
+
+FSYNC_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class _Written:
+    done: Done
+    handle: int | None
+    size: int
+
+
+_Item = _Written | Callable[[], None]
+
+
+class Settler:
+    """Thread-safe, with a thread of its own."""
+
+    def __init__(
+        self,
+        gate: Gate,
+        say: Callable[[Told, Callable[[bool], None]], None],
+        perform: Callable[[Request, Callable[[bytes], None]], object],
+        lost: Callable[[str], None],
+    ) -> None:
+        """say: tells home, and gives its answer; perform: has the node do it; lost: home does not
+        take what it is told, or the node cannot give home what was written. Called on any
+        thread."""
+        self._gate, self._say, self._perform, self._lost = gate, say, perform, lost
+        self._changed = threading.Condition()
+        self._items: list[_Item] = []
+        self._behind = 0
+        self._unconfirmed = 0
+        self._over = False
+        self._thread = threading.Thread(target=self._run, name="settle", daemon=True)
+        self._thread.start()
+
+    @property
+    def room(self) -> bool:
+        """Whether a guest may write on."""
+        return self._behind < BEHIND_BYTES
+
+    def read(self, name: CallName, reply: bytes) -> None:
+        """Tell that; before its guest is answered."""
+        self._tell([Done(name, reply)])
+
+    def written(self, name: CallName, reply: bytes, handle: int | None, size: int) -> None:
+        """Tell that when home has it. handle: through which; None: home has it already."""
+        self._put(_Written(Done(name, reply), handle, size))
+
+    def then(self, act: Callable[[], None]) -> None:
+        """Do that, on the settler's thread, when all before is told."""
+        self._put(act)
+
+    def drain(self, seconds: float) -> bool:
+        """Wait until home has confirmed all of it; whether it has."""
+        with self._changed:
+            idle = lambda: self._over or not (self._items or self._behind or self._unconfirmed)  # noqa: E731
+            return self._changed.wait_for(idle, seconds) and not self._over
+
+    def close(self) -> None:
+        """Tell nothing more."""
+        with self._changed:
+            self._over = True
+            self._changed.notify_all()
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+
+    def _put(self, item: _Item) -> None:
+        with self._changed:
+            self._items.append(item)
+            self._behind += item.size if isinstance(item, _Written) else 1
+            self._changed.notify_all()
+
+    def _tell(self, done: list[Done]) -> None:
+        number = self._gate.tell()
+        with self._changed:
+            self._unconfirmed += 1
+
+        def answered(taken: bool) -> None:
+            if taken:
+                self._gate.confirm(number)
+            with self._changed:
+                self._unconfirmed -= 1
+                self._changed.notify_all()
+            if not taken:
+                self._lost("home does not take what it is told")
+
+        self._say(Told(tuple(done)), answered)
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._items or self._over)
+                if self._over:
+                    return
+                items, self._items = self._items, []
+            try:
+                self._settle(items)
+            except OSError as error:
+                self._lost(str(error))
+            with self._changed:
+                self._behind -= sum(i.size if isinstance(i, _Written) else 1 for i in items)
+                self._changed.notify_all()
+
+    def _settle(self, items: list[_Item]) -> None:
+        """Raises OSError where the node cannot give home what was written."""
+        written = [item for item in items if isinstance(item, _Written)]
+        for handle in dict.fromkeys(item.handle for item in written if item.handle is not None):
+            self._sync(handle)
+        batch: list[Done] = []
+        for item in items:
+            if isinstance(item, _Written):
+                batch.append(item.done)
+                continue
+            if batch:
+                self._tell(batch)
+            batch = []
+            item()
+        if batch:
+            self._tell(batch)
+
+    def _sync(self, handle: int) -> None:
+        body = struct.pack("<QII", handle, 0, 0)
+        file = handle >> 8
+        header = IN_HEADER.pack(IN_HEADER.size + len(body), Opcode.FSYNC, 0, file, 0, 0, 0, 0)
+        found: list[bytes] = []
+        done = threading.Event()
+
+        def answered(reply: bytes) -> None:
+            found.append(reply)
+            done.set()
+
+        self._perform(Request(Opcode.FSYNC, 0, header + body), answered)
+        if not done.wait(FSYNC_SECONDS):
+            raise OSError("home does not have what was written")
+        _, error, _ = OUT_HEADER.unpack_from(found[0])
+        if error:
+            raise OSError(-error, "home does not have what was written")

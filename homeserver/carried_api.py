@@ -1,0 +1,105 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""What clients ask home about carried services, over HTTP.
+
+GET    /v1/services/S/streams                       socket: where the streams of its guest are
+POST   /v1/services/S/delta                         since: tables, hold: DeltaOffer
+GET    /v1/services/S/delta/DIGEST?offset=N&length=L  a piece of that delta
+POST   /v1/services/S/go-on                         the end of hold
+GET    /v1/services/S/deltas/DIGEST                 size: how much home has of a delta
+POST   /v1/services/S/deltas/DIGEST?offset=N        a piece of a delta
+POST   /v1/services/S/deltas/DIGEST/keep            parent, volumes: make a checkpoint of it
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import flask
+
+from homeserver.deltas import take
+from homeserver.home import Home
+from replica import tables_of
+from satchel.errors import NotFoundError, UsageError
+from satchel.ids import CheckpointId
+
+PIECE_LIMIT = 4 << 20
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_CHECKPOINT = re.compile(r"[0-9a-f]{16}")
+
+
+def carried_routes(home: Home) -> flask.Blueprint:
+    """The routes at the top."""
+    routes = flask.Blueprint("carried", __name__, url_prefix="/v1/services/<name>")
+    _leading(routes, home)
+    _incoming(routes, home)
+    return routes
+
+
+def _leading(routes: flask.Blueprint, home: Home) -> None:
+    """Of a service whose machine at home leads."""
+
+    @routes.get("/streams")
+    def streams(name: str) -> Any:
+        door = home.service(name).replica().door
+        if door is None:
+            raise NotFoundError(f"service {name} has no streams")
+        return {"socket": str(door)}
+
+    @routes.post("/delta")
+    def delta(name: str) -> Any:
+        body = _body()
+        hold = body.get("hold", False) is True
+        made = home.service(name).deltas().make(tables_of(body.get("since")), hold=hold)
+        return made.offer(hold=hold)
+
+    @routes.get("/delta/<digest>")
+    def piece(name: str, digest: str) -> Any:
+        offset, length = (flask.request.args.get(key, 0, int) for key in ("offset", "length"))
+        if offset < 0 or not 0 < length <= PIECE_LIMIT:
+            raise UsageError(f"a piece has 1 to {PIECE_LIMIT} bytes")
+        data = home.service(name).deltas().piece(digest, offset, length)
+        return flask.Response(data, mimetype="application/octet-stream")
+
+    @routes.post("/go-on")
+    def go_on(name: str) -> Any:
+        home.service(name).replica().go_on()
+        return {}
+
+
+def _incoming(routes: flask.Blueprint, home: Home) -> None:
+    """Of a service whose machine elsewhere leads."""
+
+    @routes.get("/deltas/<digest>")
+    def have(name: str, digest: str) -> Any:
+        return {"size": home.service(name).incoming.have(digest)}
+
+    @routes.post("/deltas/<digest>")
+    def add(name: str, digest: str) -> Any:
+        offset = flask.request.args.get("offset", -1, int)
+        if offset < 0 or not _DIGEST.fullmatch(digest):
+            raise UsageError("a piece of a delta has its SHA-256 and an offset")
+        incoming = home.service(name).incoming
+        return {"size": incoming.add(digest, offset, flask.request.get_data())}
+
+    @routes.post("/deltas/<digest>/keep")
+    def keep(name: str, digest: str) -> Any:
+        body, service = _body(), home.service(name)
+        parent = body.get("parent")
+        if not isinstance(parent, str) or not _CHECKPOINT.fullmatch(parent):
+            raise UsageError("a delta needs the checkpoint since which it is: parent")
+        data, tables = service.incoming.whole(digest), tables_of(body.get("volumes"))
+        kept = take(service, home.store, CheckpointId(parent), data, tables)
+        service.incoming.clear()
+        return {
+            "manifest": kept.manifest.to_bytes().decode(),
+            "signature": kept.signature.decode(),
+        }
+
+
+def _body() -> dict[str, Any]:
+    body = flask.request.get_json(silent=True)
+    if not isinstance(body, dict):
+        raise UsageError(f"{flask.request.path} needs a JSON object")
+    return body

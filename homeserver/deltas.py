@@ -1,0 +1,126 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Deltas of carried services, as home takes them: piece by piece, so that a link may break. Each
+becomes a checkpoint, signed as any other."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import tempfile
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from chunkstore import Store, TableRoot
+from images import Manifest
+from overlay import Volume, create_volume
+from replica import Delta, Frozen, decode_delta
+from satchel.errors import ConflictError, IntegrityError, StateError, UsageError
+from satchel.ids import BLOCK_SIZE, CheckpointId
+
+if TYPE_CHECKING:
+    from homeserver.service import Checkpoint, Service
+
+SIZE_LIMIT = 1 << 30
+"""Bytes of a delta that home takes."""
+
+
+class DeltaRefused(IntegrityError):
+    """A delta that does not lead to what it says."""
+
+
+class Incoming:
+    """The delta that is coming in for one service, in a file. Thread-safe."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._digest = ""
+
+    def have(self, digest: str) -> int:
+        """Bytes of that delta that are here."""
+        with self._lock:
+            if digest != self._digest or not self._path.exists():
+                return 0
+            return self._path.stat().st_size
+
+    def add(self, digest: str, offset: int, data: bytes) -> int:
+        """Take a piece; how many bytes are here now. Raises ConflictError where others are due."""
+        with self._lock:
+            if offset == 0:
+                self._path.unlink(missing_ok=True)
+                self._digest = digest
+            size = self._path.stat().st_size if self._path.exists() else 0
+            if digest != self._digest or offset != size:
+                why = f"{size} bytes of {self._digest[:16] or 'none'} are here"
+                raise ConflictError("this piece of a delta is not due", why=why)
+            if size + len(data) > SIZE_LIMIT:
+                raise UsageError(f"a delta has at most {SIZE_LIMIT} bytes")
+            with self._path.open("ab") as file:
+                file.write(data)
+            return size + len(data)
+
+    def whole(self, digest: str) -> bytes:
+        """All of it. Raises DeltaRefused where it is another."""
+        with self._lock:
+            data = self._path.read_bytes() if self._path.exists() else b""
+            if digest != self._digest or hashlib.sha256(data).hexdigest() != digest:
+                raise DeltaRefused("a delta came in damaged", fix="send it again from its start")
+            return data
+
+    def clear(self) -> None:
+        """Forget it."""
+        with self._lock:
+            self._path.unlink(missing_ok=True)
+            self._digest = ""
+
+
+def take(
+    service: Service,
+    store: Store,
+    parent: CheckpointId,
+    data: bytes,
+    volumes: Mapping[str, TableRoot],
+) -> Checkpoint:
+    """Make a checkpoint of a delta since `parent`. volumes: the tables that it leads to. Raises
+    CheckpointNotFound, DeltaInvalid, DeltaRefused, and what the store raises."""
+    manifest = service.shelf.get(parent)
+    if "carry" not in manifest.adapter:
+        raise StateError(f"{service.name} is not carried", why="its recipe has another contract")
+    sizes = {name: root.blocks for name, root in manifest.volumes.items()}
+    delta = decode_delta(data, sizes)
+    with store.making():
+        roots = apply(store, manifest, delta)
+        if roots != volumes:
+            why = "its blocks lead to other tables"
+            raise DeltaRefused(f"a delta of {service.name} is not what it says", why=why)
+        frozen = Frozen(manifest.operation, store.import_bytes(delta.device_state), roots)
+        return service.keep(manifest, frozen)
+
+
+def apply(store: Store, manifest: Manifest, delta: Delta) -> dict[str, TableRoot]:
+    """The tables of the checkpoint with a delta's blocks in their places. Raises what the store
+    raises."""
+    folder = Path(tempfile.mkdtemp(prefix="delta-", dir=store.path))
+    try:
+        with contextlib.ExitStack() as stack:
+            changed: dict[str, tuple[Volume, int]] = {}
+            for name, number, content in delta.blocks():
+                if name not in changed:
+                    volume = create_volume(folder, name, manifest.volumes[name])
+                    stack.callback(volume.map.close)
+                    file = stack.enter_context(volume.overlay.open("r+b", buffering=0))
+                    changed[name] = (volume, file.fileno())
+                volume, descriptor = changed[name]
+                os.pwrite(descriptor, content, number * BLOCK_SIZE)
+                volume.map.mark_dirty(number, 1)
+            roots = dict(manifest.volumes)
+            for name, (volume, _) in changed.items():
+                roots[name] = store.commit(volume.root, volume.map, volume.overlay)
+            return roots
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,215 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""The trial of an image: may its service be replayed, or has it to be carried?
+
+The image is booted twice, one after the other, so that clocks and randomness are not the same. Both
+execute the same operations: the recipe's requests, twice over. Where every answer and the service's
+state are equal, replicas will answer alike. Where they are not, the same is tried with clocks and
+randomness from the log (`needs`), and of what differs even then the likely cause is looked for.
+
+A trial finds differences; it proves no equality. What the recipe's requests do not touch it does
+not see, and the `doctor` looks at the log of real use.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import os
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cell import Cells
+from chunkstore import Store
+from homeserver.doctor import EXCERPT_BYTES, Copy, excerpt
+from homeserver.machines import Machines, operation_of
+from homeserver.records import ServiceRecord
+from homeserver.wishes import MachineWish
+from hypervisor import Driver
+from images import NEEDS, BuiltImage, Rehearsal, preloaded
+from overlay import Unpacked
+from replay import Difference, Operation, adapters, explain
+from satchel.ids import OperationNumber
+from satchel.moments import written_now
+from satchel.progress import Progress, silent
+
+ROUNDS = 2
+"""How often the recipe's requests are played: the second time finds what the first has left."""
+
+UNPACKED_BYTES = 256 << 20
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a trial has found.
+
+    contract:   `replay` or `carry`, as in a recipe
+    needs:      what the recipe has to say for that, if it does not yet
+    requests:   how many operations each machine executed
+    why:        one sentence
+    request:    the first one that was answered differently, or empty
+    first, second: the beginnings of both answers
+    """
+
+    contract: str
+    needs: tuple[str, ...]
+    requests: int
+    why: str
+    request: str = ""
+    first: str = ""
+    second: str = ""
+
+
+@dataclass(frozen=True)
+class _Run:
+    """What one machine answered, and the digest of its state."""
+
+    answers: list[bytes]
+    digest: str
+
+
+class Trial:
+    """Of one built image. It has a store of its own and leaves nothing."""
+
+    def __init__(
+        self,
+        folder: Path,
+        driver: Driver,
+        wish: MachineWish,
+        *,
+        cells: Cells | None = None,
+        timeout: float,
+        progress: Progress = silent,
+    ) -> None:
+        """folder: the image's. wish: what the home wishes of every machine. cells: in which they
+        run, if they do. timeout: seconds until its service has to listen. progress: in steps of a
+        boot or a request. Raises ImageNotBuilt, ImageDamaged."""
+        self._wish = wish
+        self.image = BuiltImage.load(folder)
+        self._folder, self._driver, self._timeout = folder, driver, timeout
+        self._cells = cells
+        self._progress, self._done = progress, 0
+        self._operations = _operations(self.image)
+
+    def verdict(self) -> Verdict:
+        """Boot it and say. Raises what booting raises: ReplicaFailed with the console's last words
+        where the service does not listen."""
+        with tempfile.TemporaryDirectory(prefix=".try-", dir=self._folder.parent) as name:
+            scratch = Path(name)
+            if self.image.recipe.carried:
+                with self._machine(self._folder, scratch / "carried"):
+                    why = "its recipe says so; it was booted, and it listens"
+                return Verdict("carry", (), 0, why)
+            found = self._differs(self._folder, scratch / "as-it-is")
+            if not found:
+                why = "two machines gave the same answers and had the same state"
+                return Verdict("replay", (), len(self._operations), why)
+            if self.image.recipe.needs:
+                return self._carry(found)
+            preloaded(self.image, scratch / self._folder.name)
+            better = self._differs(scratch / self._folder.name, scratch / "preloaded")
+            if better:
+                return self._carry(better)
+            why = "its answers are the same where clocks and randomness come from the log"
+            return dataclasses.replace(self._carry(found), contract="replay", needs=NEEDS, why=why)
+
+    def _carry(self, found: Difference | str) -> Verdict:
+        played = len(self._operations)
+        if isinstance(found, str):
+            return Verdict("carry", (), played, found)
+        label = adapters.for_kind(self.image.recipe.adapter_kind).label(found.operation)
+        first, second = _excerpts(found.first, found.second)
+        why = f"two machines answered differently, likely because of {found.cause.value}"
+        return Verdict("carry", (), played, f"{why}: {found.evidence}", label, first, second)
+
+    def _differs(self, folder: Path, scratch: Path) -> Difference | str | None:
+        """Where two machines of the image in `folder` part, if they do."""
+        runs: list[_Run] = []
+        for number in range(2):
+            with self._machine(folder, scratch / str(number)) as copy:
+                answers = []
+                for operation in self._operations:
+                    answers.append(copy.execute(operation).payload)
+                    self._step()
+                runs.append(_Run(answers, copy.replica.digest(list(self.image.recipe.state))))
+        numbers = itertools.count()
+
+        def fresh() -> AbstractContextManager[Copy]:
+            return self._machine(folder, scratch / f"again-{next(numbers)}")
+
+        for index, (one, other) in enumerate(zip(runs[0].answers, runs[1].answers, strict=True)):
+            if one != other:
+                return explain(self._operations, index, one, other, fresh)
+        if runs[0].digest != runs[1].digest:
+            folders = ", ".join(self.image.recipe.state)
+            return f"the answers are the same, and what is in {folders} is not"
+        return None
+
+    @contextmanager
+    def _machine(self, folder: Path, scratch: Path) -> Iterator[Copy]:
+        """A machine of the image in `folder` that has just booted."""
+        scratch.mkdir(parents=True)
+        record = ServiceRecord(self.image.recipe.name, folder.name, written_now(), True)
+        with (
+            Store.create(scratch / "store") as store,
+            tempfile.TemporaryDirectory(prefix="satchel-try-") as run,
+        ):
+            unpacked = Unpacked(scratch, UNPACKED_BYTES)
+            machines = Machines(
+                store,
+                self._driver,
+                Path(run),
+                folder.parent,
+                unpacked,
+                self._wish,
+                cells=self._cells,
+            )
+            try:
+                prepared = machines.first_boot(record, timeout=self._timeout)
+                prepared.start()
+                self._step()
+                yield Copy(prepared.replica)
+            finally:
+                machines.close()
+
+    def _step(self) -> None:
+        self._done += 1
+        self._progress(self._done, max(self._done, 2 * (1 + len(self._operations))))
+
+
+def _operations(image: BuiltImage) -> list[Operation]:
+    """The recipe's requests, ROUNDS times; where it has none, the one that HTTP always has."""
+    recipe = image.recipe
+    adapter = adapters.for_kind(recipe.adapter_kind)
+    requests: Sequence[Rehearsal] = recipe.rehearsal
+    if not requests and recipe.adapter_kind == adapters.http.kind:
+        requests = [Rehearsal()]
+    now = time.time_ns()
+    return [
+        operation_of(
+            adapter,
+            request,
+            OperationNumber(number),
+            time_ns=now + number * 10**9,
+            seed=int.from_bytes(os.urandom(6), "big"),
+        )
+        for number, request in enumerate([*requests] * ROUNDS, 1)
+    ]
+
+
+def _excerpts(first: bytes, second: bytes) -> tuple[str, str]:
+    """Both answers from a little before where they part."""
+    pairs = enumerate(zip(first, second, strict=False))
+    parted = next((at for at, (one, other) in pairs if one != other), min(len(first), len(second)))
+    start = max(0, parted - EXCERPT_BYTES // 4)
+    return excerpt(first[start:]), excerpt(second[start:])
+
+
+def to_json(verdict: Verdict) -> dict[str, Any]:
+    """The verdict in JSON types."""
+    return {**dataclasses.asdict(verdict), "needs": list(verdict.needs)}

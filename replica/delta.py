@@ -1,0 +1,155 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""A delta: what of a machine has changed since an earlier freeze, whole.
+
+    delta := magic "SATD" (4)  version u8  volumes u8  zero u16  runs u32  device u64
+             name*  run*  body
+    name  := length u8  bytes
+    run   := volume u8  first u32  count u16
+    body  := a zlib stream: the device state (`device` bytes), then the blocks of the runs
+
+All integers are little-endian; docs/formats/delta.md. Who has the tables of the earlier freeze and
+a delta has the machine of the later one.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from chunkstore import Store, TableRoot, difference
+from replica.states import Frozen
+from replica.working_set import Run
+from satchel.errors import IntegrityError
+from satchel.ids import BLOCK_SIZE
+
+MAGIC = b"SATD"
+VERSION = 1
+
+BLOCK_LIMIT = 1 << 18
+"""Blocks of a delta: 1 GiB."""
+DEVICE_LIMIT = 64 << 20
+VOLUME_LIMIT = 9
+
+LEVEL = 1
+"""Of zlib: somebody waits for it."""
+
+_HEADER = struct.Struct("<4sBBHIQ")
+_RUN = struct.Struct("<BIH")
+_COUNT_LIMIT = 0xFFFF
+
+
+class DeltaInvalid(IntegrityError):
+    """The bytes are no delta."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__("not a delta of a machine", why=why)
+
+
+@dataclass(frozen=True)
+class Delta:
+    """A delta as it was read. content: of the blocks of `runs`, one after the other."""
+
+    device_state: bytes
+    runs: tuple[Run, ...]
+    content: bytes
+
+    def blocks(self) -> Iterator[tuple[str, int, bytes]]:
+        """Volume, number and content of each."""
+        numbers = ((name, number) for run in self.runs for name, number in run.blocks())
+        for index, (name, number) in enumerate(numbers):
+            start = index * BLOCK_SIZE
+            yield name, number, self.content[start : start + BLOCK_SIZE]
+
+
+def encode(device_state: bytes, runs: Iterable[Run], read: Callable[[Run], bytes]) -> bytes:
+    """The bytes of a delta. `read` gives the content of a run."""
+    found = list(_short(runs))
+    names = sorted({run.volume for run in found})
+    header = _HEADER.pack(MAGIC, VERSION, len(names), 0, len(found), len(device_state))
+    parts = [header, *(bytes([len(name)]) + name.encode() for name in names)]
+    parts += [_RUN.pack(names.index(run.volume), run.first, run.count) for run in found]
+    packer = zlib.compressobj(LEVEL)
+    parts.append(packer.compress(device_state))
+    parts += [packer.compress(read(run)) for run in found]
+    return b"".join([*parts, packer.flush()])
+
+
+def decode(data: bytes, sizes: Mapping[str, int]) -> Delta:
+    """The delta of these bytes, from anybody. sizes: blocks of each volume that there is. Raises
+    DeltaInvalid."""
+    try:
+        magic, version, volumes, zero, count, device = _HEADER.unpack_from(data)
+        if (magic, version, zero) != (MAGIC, VERSION, 0) or volumes > VOLUME_LIMIT:
+            raise DeltaInvalid("its first bytes are others")
+        if device > DEVICE_LIMIT or count > BLOCK_LIMIT:
+            raise DeltaInvalid(f"a device state of {device} bytes, {count} runs")
+        at, names = _HEADER.size, []
+        for _ in range(volumes):
+            end = at + 1 + data[at]
+            names.append(data[at + 1 : end].decode("ascii"))
+            at = end
+        rows = _RUN.iter_unpack(data[at : at + count * _RUN.size])
+        runs = tuple(Run(names[volume], first, blocks) for volume, first, blocks in rows)
+    except (struct.error, IndexError, UnicodeDecodeError) as error:
+        raise DeltaInvalid(str(error)) from error
+    _check(runs, count, sizes)
+    size = device + sum(run.count for run in runs) * BLOCK_SIZE
+    whole = _expand(data[at + count * _RUN.size :], size)
+    return Delta(whole[:device], runs, whole[device:])
+
+
+def between(store: Store, earlier: Mapping[str, TableRoot], frozen: Frozen) -> bytes:
+    """The delta from a freeze with these tables to a later one, both in the store. Raises what the
+    store raises."""
+    runs = []
+    for name, root in sorted(frozen.volumes.items()):
+        found = difference(store, earlier[name], root)
+        runs += [Run(name, number, 1) for number in sorted(found.blocks)]
+
+    def content(run: Run) -> bytes:
+        root = frozen.volumes[run.volume]
+        return store.read(root, run.first * BLOCK_SIZE, run.count * BLOCK_SIZE)
+
+    return encode(store.read(frozen.device_state), runs, content)
+
+
+def _short(runs: Iterable[Run]) -> Iterator[Run]:
+    """The same blocks, neighbours in one run."""
+    now: Run | None = None
+    for run in runs:
+        if (
+            now
+            and now.volume == run.volume
+            and run.first == now.first + now.count
+            and now.count + run.count <= _COUNT_LIMIT
+        ):
+            now = Run(now.volume, now.first, now.count + run.count)
+            continue
+        if now:
+            yield now
+        now = run
+    if now:
+        yield now
+
+
+def _check(runs: tuple[Run, ...], count: int, sizes: Mapping[str, int]) -> None:
+    if len(runs) != count or sum(run.count for run in runs) > BLOCK_LIMIT:
+        raise DeltaInvalid("its runs are cut off, or too many")
+    for run in runs:
+        if run.first + run.count > sizes.get(run.volume, 0):
+            last = run.first + run.count - 1
+            raise DeltaInvalid(f"volume {run.volume[:40]!r} has no block {last}")
+
+
+def _expand(data: bytes, size: int) -> bytes:
+    unpacker = zlib.decompressobj()
+    try:
+        whole = unpacker.decompress(data, size + 1)
+    except zlib.error as error:
+        raise DeltaInvalid(str(error)) from error
+    if len(whole) != size or not unpacker.eof or unpacker.unused_data:
+        raise DeltaInvalid("its content has another size")
+    return whole

@@ -1,0 +1,57 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a replica is at the moment, what it is when it is frozen, and why it cannot go on."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from chunkstore import TableRoot
+from satchel.errors import IntegrityError, StateError, UnavailableError
+from satchel.ids import OperationNumber, ReplicaId
+
+
+class ReplicaState(enum.Enum):
+    """See the table of replica.replica."""
+
+    STARTING = "starting"
+    READY = "ready"
+    FAILED = "failed"
+    STOPPED = "stopped"
+
+
+class WrongReplicaState(StateError):
+    """The replica is not in the state that the call needs."""
+
+    def __init__(self, replica: ReplicaId, state: ReplicaState, required: ReplicaState) -> None:
+        super().__init__(f"replica {replica} is {state.value}", why=f"must be {required.value}")
+        self.state = state
+        self.required = required
+
+
+class ReplicaFailed(UnavailableError):
+    """The machine ended or its agent went silent; the replica cannot go on."""
+
+
+def was_stopped(replica: ReplicaId) -> ReplicaFailed:
+    """What calls hear that a stop ends."""
+    return ReplicaFailed(f"replica {replica} cannot go on", why="it was stopped")
+
+
+class WrongGuest(IntegrityError):
+    """A resumed guest is not at the operation that its checkpoint names."""
+
+
+@dataclass(frozen=True)
+class Frozen:
+    """A machine as it was between two operations: what a manifest is made of.
+
+    paused_seconds: how long it stood still for that; of no meaning to a resume.
+    """
+
+    operation: OperationNumber
+    device_state: TableRoot
+    volumes: Mapping[str, TableRoot]
+    paused_seconds: float = 0.0

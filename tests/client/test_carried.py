@@ -1,0 +1,156 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Debian's Redis, carried in real guests between home and surrogates, used by redis-cli and by
+connections that stay open: nothing is lost or doubled by a move, and a loss is told."""
+
+import random
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from testbed.built import built_image
+from tests.client.carried import CarriedWorld, RedisConnection, carried_world, redis_cli
+from tests.machines import MACHINE
+from tests.needs import requires
+from tests.waiting import eventually
+
+pytestmark = [
+    pytest.mark.machine,
+    requires(*MACHINE, "apt-get", "redis-cli", "sshd", "ssh"),
+]
+
+SERVICE = "redis-carried"
+
+
+@pytest.fixture
+def world() -> Iterator[CarriedWorld]:
+    built_image(SERVICE)
+    with carried_world(SERVICE) as made:
+        yield made
+
+
+class Counting:
+    """A program that counts over one connection, as fast as it is answered: `INCR`, again and
+    again. If anything is lost, doubled or out of order, an answer is not the next number."""
+
+    def __init__(self, port: int, key: str) -> None:
+        self.count = 0
+        self.error: BaseException | None = None
+        self._connection = RedisConnection(port, timeout=300.0)
+        self._key = key
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def end(self) -> int:
+        """Stop; how far it has counted."""
+        self._ending.set()
+        self._thread.join()
+        self._connection.close()
+        assert self.error is None, repr(self.error)
+        return self.count
+
+    def _run(self) -> None:
+        try:
+            while not self._ending.wait(0.01):
+                answer = self._connection.says(f"INCR {self._key}")
+                assert answer == f":{self.count + 1}", answer
+                self.count += 1
+        except BaseException as error:
+            self.error = error
+
+
+def test_connections_go_on_through_a_move_and_a_loss_is_told(world: CarriedWorld) -> None:
+    session = world.session()
+    port = session.port
+    assert redis_cli(port, "SET", "word", "x" * 100_000) == "OK"
+    # What a replayed Redis refuses: a connection's state, and a transaction over several commands.
+    kept = RedisConnection(port)
+    assert kept.says("SELECT 3") == "+OK"
+    assert kept.says("SET where three") == "+OK"
+    assert kept.says("MULTI") == "+OK"
+    assert kept.says("INCR pending") == "+QUEUED"
+    counting = Counting(port, "count")
+    assert eventually(lambda: counting.count > 10 or counting.error)
+    moved = session.move("a")
+    here = counting.count
+    assert eventually(lambda: counting.count > here + 10 or counting.error)
+    assert kept.says("EXEC") == "*1"
+    assert kept.says("GET where") in (":1", "$5")
+    assert redis_cli(port, "GET", "word") == "x" * 100_000
+    total = counting.end()
+    assert redis_cli(port, "GET", "count") == str(total)
+    assert session.relay.counts().reset == 0
+    assert world.home.home.service(SERVICE).view().state == "down"
+    print(moved)
+    check_the_loss_is_told(world, kept)
+
+
+def check_the_loss_is_told(world: CarriedWorld, kept: RedisConnection) -> None:
+    """Home goes on from what was copied; connections of the machine that is lost are reset."""
+    (session,) = world.sessions
+    session.copy_now()
+    world.spots["a"].cut()
+    assert eventually(lambda: session.losses)
+    with pytest.raises(OSError, match=r"reset|ended"):
+        for _ in range(1000):
+            kept.says("PING")
+    assert redis_cli(session.port, "GET", "word") == "x" * 100_000
+    (loss,) = session.losses
+    assert loss.surrogate == "a"
+    print(f"{loss}; home led after {loss.home_after_seconds:.1f} s")
+
+
+@pytest.mark.nightly
+def test_100_megabytes_and_counting_go_through_two_moves(world: CarriedWorld) -> None:
+    session = world.session()
+    luck = random.Random(3)
+    words = [luck.randbytes(1 << 20).hex()[: 1 << 20] for _ in range(10)]
+    for number, word in enumerate(words):
+        assert redis_cli(session.port, "SET", f"word{number}", word) == "OK"
+    counting = Counting(session.port, "count")
+    received: list[str] = []
+
+    def download() -> None:
+        for number in range(100):
+            received.append(redis_cli(session.port, "GET", f"word{number % 10}"))
+
+    downloading = threading.Thread(target=download)
+    downloading.start()
+    for place in ("a", "b", "home"):
+        assert eventually(lambda: counting.error or counting.count, 300.0)
+        moved = session.move(place)
+        print(f"to {place}: held {moved.held_seconds:.2f} s, deltas of {moved.deltas} bytes")
+    downloading.join()
+    assert received == [words[number % 10] for number in range(100)]
+    total = counting.end()
+    assert redis_cli(session.port, "GET", "count") == str(total)
+    assert session.relay.counts().reset == 0
+
+
+@pytest.mark.nightly
+def test_a_thousand_connections_go_through_a_move(world: CarriedWorld) -> None:
+    session = world.session()
+    connections = [RedisConnection(session.port, timeout=300.0) for _ in range(1000)]
+    for number, connection in enumerate(connections):
+        assert connection.says(f"SET key{number} {number}") == "+OK"
+    session.move("a")
+    for number, connection in enumerate(connections):
+        assert connection.says(f"INCR key{number}") == f":{number + 1}"
+        connection.close()
+    assert session.relay.counts().reset == 0
+
+
+@pytest.mark.nightly
+def test_no_two_machines_of_one_checkpoint_draw_the_same(world: CarriedWorld) -> None:
+    draw = ["dd", "if=/dev/urandom", "bs=32", "count=1", "status=none"]
+    service = world.home.home.service(SERVICE)
+    drawn = set()
+    for _ in range(3):
+        drawn.add(service.replica().run(draw, 60.0)[1])
+        service.stop()
+        service.launch()
+    assert len(drawn) == 3
+    drawn_at = float(service.replica().run(["date", "+%s"], 60.0)[1])
+    assert drawn_at > 1.7e9  # the clock is this host's, not the checkpoint's first boot's

@@ -1,0 +1,316 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""A session of a carried service: who leads, what home has, what is told when a surrogate is lost.
+
+Home and surrogates are real, their machines are scripted: what a guest knows is a word in memory.
+Streams are tests/replay/test_streams.py's, real guests tests/client/test_carried.py's.
+"""
+
+import dataclasses
+import json
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from client.carry import CarryRunner
+from client.carry.runner import SurrogateNotTrusted
+from client.runner import Carried, Runner
+from images import Manifest
+from replay.frames import REPLY_BIT, Frame, FrameType
+from replica import Replica
+from satchel.errors import AccessError, StateError, UnsupportedError, UsageError
+from satchel.ids import CheckpointId
+from testbed.roles import client_settings
+from tests.client.commands import SATCHEL, Commands
+from tests.client.world import World, fake_image
+from tests.leftovers import SHORT_PREFIX
+from tests.scripted import ScriptedGuest
+from tests.waiting import PATIENCE_SECONDS, eventually
+
+SERVICE = "kept"
+
+
+class Remembering(ScriptedGuest):
+    """A guest that is told words by `run`, and says the last one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.word = "none"
+
+    def freeze(self) -> bytes:
+        return json.dumps({"word": self.word, "rest": super().freeze().decode()}).encode()
+
+    def thaw(self, memory: bytes) -> None:
+        state = json.loads(memory)
+        self.word = state["word"]
+        super().thaw(state["rest"].encode())
+
+    def _reply(self, request: Frame) -> bytes:
+        if FrameType(request.type) is not FrameType.RUN:
+            return super()._reply(request)
+        if request.payload != b"word":
+            self.word = request.payload.decode()
+        kind = FrameType.RUN | REPLY_BIT
+        return Frame(kind, request.id, number=0, payload=self.word.encode()).encode()
+
+
+class Kept:
+    """The world, and its carried service."""
+
+    def __init__(self, folder: Path) -> None:
+        self.world = World(folder)
+        self.home, self.spots = self.world.home, self.world.spots
+        for driver in (self.home.driver, *(spot.driver for spot in self.spots.values())):
+            driver.guest = Remembering
+        fake_image(folder / "h" / "images", SERVICE, stateful=True)
+        path = folder / "h" / "images" / SERVICE / "image.json"
+        image = json.loads(path.read_text())
+        image["recipe"] |= {"contract": "carry", "behind": 1, "read_only": []}
+        path.write_text(json.dumps(image))
+        self.home.launch(SERVICE)
+        self._sessions: list[CarryRunner] = []
+
+    def session(self, *, trusted: tuple[str, ...] = ("a", "b")) -> CarryRunner:
+        peers = {
+            name: dataclasses.replace(peer, trusted=name in trusted)
+            for name, peer in self.world.settings.surrogates.items()
+        }
+        settings = dataclasses.replace(self.world.settings, surrogates=peers)
+        made = CarryRunner(settings, SERVICE, media=None)
+        self._sessions.append(made)
+        made.start()
+        return made
+
+    def replica(self, where: str) -> Replica:
+        if where == "home":
+            return self.home.home.service(SERVICE).replica()
+        (tenant,) = self.spots[where].host.tenants()
+        return tenant.replica
+
+    def word(self, where: str) -> str:
+        return self.replica(where).run(["word"], 10.0)[1].decode()
+
+    def says(self, where: str, word: str) -> None:
+        assert self.replica(where).run([word], 10.0) == (0, word.encode())
+
+    def crash(self, where: str) -> None:
+        """Its machine ends."""
+        self.spots[where].driver.machines[-1].crash()
+
+    def checkpoints(self) -> list[Manifest]:
+        return self.home.home.service(SERVICE).shelf.all()
+
+    def end_sessions(self) -> None:
+        """Home leads, with the word that machines begin with."""
+        while self._sessions:
+            self._sessions.pop().close()
+        self.says("home", "none")
+
+    def close(self) -> None:
+        self.end_sessions()
+        self.world.close()
+
+
+@pytest.fixture(scope="module")
+def everything() -> Iterator[Kept]:
+    folder = Path(tempfile.mkdtemp(prefix=SHORT_PREFIX))
+    made = Kept(folder)
+    yield made
+    made.close()
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def kept(everything: Kept) -> Iterator[Kept]:
+    yield everything
+    everything.end_sessions()
+
+
+def copied(session: CarryRunner, more: int = 1) -> bool:
+    """Wait until home has that many more copies."""
+    wanted = session.status()["deltas"] + more
+    return eventually(lambda: session.status()["deltas"] >= wanted)
+
+
+def test_what_a_machine_knows_goes_where_it_leads(kept: Kept) -> None:
+    session = kept.session()
+    kept.says("home", "at home")
+    session.move("a")
+    assert session.leader == "a"
+    assert kept.word("a") == "at home"
+    kept.says("a", "at a")
+    moved = session.move("b")
+    assert len(moved.deltas) >= 2
+    assert kept.word("b") == "at a"
+    assert kept.spots["a"].replicas() == []
+    kept.says("b", "at b")
+    session.move("home")
+    assert kept.word("home") == "at b"
+    assert kept.spots["b"].replicas() == []
+    session.move("b")
+    assert kept.word("b") == "at b"
+
+
+def test_copies_become_checkpoints_that_home_signs(kept: Kept) -> None:
+    session = kept.session()
+    session.move("a")
+    before = [manifest.id for manifest in kept.checkpoints()]
+    kept.says("a", "new")
+    assert copied(session, more=2)
+    newest = session.manifest
+    assert newest.id in [manifest.id for manifest in kept.checkpoints()]
+    assert newest.id not in before
+    status = session.status()
+    assert status["copies"][0]["place"] == "home"
+    assert status["copies"][0]["seconds_behind"] >= 0
+    assert status["delta_failure"] is None
+
+
+def test_home_goes_on_from_the_newest_copy_when_a_surrogate_is_lost(kept: Kept) -> None:
+    session = kept.session()
+    session.move("a")
+    kept.says("a", "copied")
+    assert copied(session, more=2)
+    kept.crash("a")
+    kept.spots["a"].cut()
+    assert eventually(lambda: session.losses)
+    (loss,) = session.losses
+    assert loss.surrogate == "a"
+    assert loss.since < loss.until
+    assert session.leader == "home"
+    assert kept.word("home") == "copied"
+    assert str(loss) in session.status()["losses"]
+    kept.spots["a"].mend()
+
+
+def test_a_machine_that_ends_is_a_loss_as_well(kept: Kept) -> None:
+    session = kept.session()
+    session.move("a")
+    kept.crash("a")
+    assert eventually(lambda: session.losses)
+    assert session.leader == "home"
+    assert kept.word("home") == "none"
+
+
+def test_a_surrogate_has_to_be_trusted(kept: Kept) -> None:
+    session = kept.session(trusted=("b",))
+    with pytest.raises(SurrogateNotTrusted, match="trusted = true"):
+        session.move("a")
+    assert session.leader == "home"
+    session.move("b")
+
+
+def test_the_old_leader_goes_on_where_the_new_one_does_not_come_up(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = kept.session()
+    session.move("a")
+    kept.says("a", "kept")
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise UsageError("this delta is of no use")
+
+    monkeypatch.setattr("surrogate.carried.Standby.take", refuse)
+    with pytest.raises(UsageError):
+        session.move("b")
+    assert session.leader == "a"
+    assert kept.word("a") == "kept"
+    assert kept.spots["b"].replicas() == []
+    monkeypatch.undo()
+    session.move("b")
+    assert kept.word("b") == "kept"
+
+
+def test_a_session_that_ends_brings_the_service_home(kept: Kept) -> None:
+    session = kept.session()
+    session.move("a")
+    kept.says("a", "the last word")
+    session.close()
+    assert kept.word("home") == "the last word"
+    assert kept.spots["a"].replicas() == []
+
+
+def test_commands_use_it_as_any_service(kept: Kept) -> None:
+    settings = kept.world.settings
+    peers = {"home": settings.home}
+    for name, peer in settings.surrogates.items():
+        peers[f"surrogates.{name}"] = dataclasses.replace(peer, trusted=name == "b")
+    config = kept.world.folder / "client.toml"
+    where = {name: getattr(settings, name) for name in ("run", "data", "state", "allowed_signers")}
+    config.write_text(client_settings(peers, **where))
+    satchel = Commands(config)
+    words = [str(SATCHEL), "--config", str(config), "run", SERVICE, "--at", "b"]
+    with (kept.world.folder / "session.log").open("wb") as log:
+        session = subprocess.Popen(words, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+    try:
+        check_commands(kept, satchel)
+        assert session.wait(PATIENCE_SECONDS) == 0
+    finally:
+        session.kill()
+        session.wait()
+    assert "tcp://127.0.0.1:" in (kept.world.folder / "session.log").read_text()
+    assert kept.word("home") == "by commands"
+
+
+def check_commands(kept: Kept, satchel: Commands) -> None:
+    """Of a session that was told to go to b, until it has ended."""
+
+    def at_b() -> bool:
+        done = satchel.types("status", SERVICE, "--json")
+        return done.returncode == 0 and json.loads(done.stdout)["leader"] == "b"
+
+    assert eventually(at_b)
+    assert "leader" in satchel.types("status", SERVICE).stdout
+    refused = satchel.types("move", SERVICE, "--to", "a")
+    assert refused.returncode == AccessError.exit_code
+    assert "trusted = true" in refused.stderr
+    kept.says("b", "by commands")
+    assert satchel.sees("move", SERVICE, "--to", "home")["surrogate"] == "home"
+    assert satchel.types("plan", SERVICE).returncode == UnsupportedError.exit_code
+    assert satchel.sees("stop", SERVICE) == {"stopped": SERVICE}
+
+
+def test_another_kind_of_session_says_that_it_is_carried(kept: Kept) -> None:
+    runner = Runner(kept.world.settings, SERVICE, media=None)
+    with pytest.raises(Carried):
+        runner.start()
+    runner.close()
+
+
+def test_who_leads_is_not_moved_to_where_it_is(kept: Kept) -> None:
+    session = kept.session()
+    with pytest.raises(StateError, match="is at home already"):
+        session.move("home")
+
+
+def test_home_takes_no_delta_that_leads_elsewhere(kept: Kept) -> None:
+    session = kept.session()
+    session.move("a")
+    (tenant,) = kept.spots["a"].host.tenants()
+    kept.says("a", "true")
+    made = tenant.deltas.make(session.manifest.volumes)
+    http, path = session._home.link.http, f"/v1/services/{SERVICE}/deltas/{made.digest}"
+    volumes = made.offer(hold=False)["volumes"]
+    good = {"parent": session.manifest.id, "volumes": volumes}
+    with pytest.raises(Exception, match="damaged"):
+        http.post_json(f"{path}/keep", good)
+    half = len(made.data) // 2
+    http.post_bytes(f"{path}?offset=0", made.data[:half])
+    assert http.get_json(path)["size"] == half
+    with pytest.raises(Exception, match="not due"):
+        http.post_bytes(f"{path}?offset={half + 1}", made.data[half:])
+    http.post_bytes(f"{path}?offset={half}", made.data[half:])
+    before = [manifest.id for manifest in kept.checkpoints()]
+    false = volumes | {"ram": kept.checkpoints()[0].volumes["ram"].to_json()}
+    with pytest.raises(Exception, match="is not what it says"):
+        http.post_json(f"{path}/keep", good | {"volumes": false})
+    with pytest.raises(Exception, match="no checkpoint"):
+        http.post_json(f"{path}/keep", good | {"parent": CheckpointId("0" * 16)})
+    assert [manifest.id for manifest in kept.checkpoints()] == before
+    kept_one = http.post_json(f"{path}/keep", good)
+    assert Manifest.from_bytes(kept_one["manifest"].encode()).volumes == made.frozen.volumes

@@ -1,0 +1,70 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""A home on a host whose KVM works; tests/kvm has it run there. A service boots under KVM because
+KVM is there, portable or not, and its clock is the one that its machine can have."""
+
+import dataclasses
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from homeserver import Home, HomeSettings
+from hypervisor import MachineSpec, QemuDriver
+from testbed.built import built_image, cache_folder
+
+pytestmark = [pytest.mark.kvm, pytest.mark.machine]
+
+CLOCK = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
+
+READS = """
+import time
+began = time.perf_counter()
+for _ in range(20000):
+    time.time_ns()
+print((time.perf_counter() - began) / 20000 * 1e6)
+"""
+
+
+def image_like_notes(images: Path, *, portable: bool) -> None:
+    """An image `notes` whose recipe says that."""
+    built = built_image("notes")
+    folder = images / "notes"
+    folder.mkdir(parents=True)
+    for path in (built.disk, built.kernel, built.initrd):
+        (folder / path.name).symlink_to(path)
+    value = json.loads((cache_folder() / "notes" / "image.json").read_text())
+    value["recipe"] = dataclasses.replace(built.recipe, portable=portable).to_json()
+    (folder / "image.json").write_text(json.dumps(value))
+
+
+@pytest.mark.parametrize("portable", [True, False])
+def test_a_service_boots_under_kvm_with_the_clock_that_its_machine_can_have(
+    short_path: Path, portable: bool
+) -> None:
+    image_like_notes(short_path / "images", portable=portable)
+    settings = HomeSettings(
+        data=short_path / "data", run=short_path / "run", images=short_path / "images", settle=False
+    )
+    Home.init(settings)
+    home = Home(settings, QemuDriver())
+    try:
+        home.add_service("notes", "notes")
+        service = home.service("notes")
+        service.launch()
+        assert service.view().accelerator == "kvm"
+        for _ in range(2):  # as it booted, and as it goes on from its checkpoint
+            status, said = service.replica().run(["/bin/cat", CLOCK], 120.0)
+            assert (status, said) == (0, b"hpet\n" if portable else b"kvm-clock\n")
+            status, said = service.replica().run(["/usr/bin/python3", "-c", READS], 120.0)
+            print(f"portable {portable}: a look at the clock takes {float(said):.2f} us")
+            service.stop()
+            service.launch()
+        latest = service.shelf.latest()
+        assert latest is not None
+        spec = MachineSpec.from_json(latest.machine)
+        assert (spec.accelerator, spec.portable) == ("kvm", portable)
+    finally:
+        home.close()
+        shutil.rmtree(settings.data)

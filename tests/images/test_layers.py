@@ -1,0 +1,204 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Layers of containers: what they add, take away and link, and what no honest one does."""
+
+import gzip
+import io
+import tarfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from images.layers import LayerInvalid, Layers
+from images.tree import Kind
+from satchel.errors import CapacityError, SatchelError
+
+SIZE = 1 << 20
+MOUNTED = ("/dev", "/proc", "/run")
+
+
+def member(name: str, content: bytes = b"", **fields: Any) -> tuple[tarfile.TarInfo, bytes]:
+    info = tarfile.TarInfo(name)
+    info.size = len(content)
+    for key, value in fields.items():
+        setattr(info, key, value)
+    return info, content
+
+
+def folder(name: str) -> tuple[tarfile.TarInfo, bytes]:
+    return member(name, type=tarfile.DIRTYPE, mode=0o755)
+
+
+def link(name: str, target: str, kind: bytes = tarfile.SYMTYPE) -> tuple[tarfile.TarInfo, bytes]:
+    return member(name, type=kind, linkname=target)
+
+
+def archive(members: Iterable[tuple[tarfile.TarInfo, bytes]]) -> io.BytesIO:
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        for info, content in members:
+            tar.addfile(info, io.BytesIO(content))
+    made.seek(0)
+    return made
+
+
+def applied(scratch: Path, *layers: Iterable[tuple[tarfile.TarInfo, bytes]]) -> Layers:
+    made = Layers(scratch, SIZE, MOUNTED)
+    for number, members in enumerate(layers):
+        made.apply(archive(members), f"number {number}")
+    return made
+
+
+def contents(layers: Layers) -> dict[str, bytes]:
+    files = {path: entry.content for path, entry in layers.tree.items() if entry.content}
+    return {path: content.read_bytes() for path, content in files.items()}
+
+
+def test_a_layer_replaces_and_takes_away_what_is_below_it(tmp_path: Path) -> None:
+    layers = applied(
+        tmp_path,
+        [folder("etc"), member("etc/a", b"1"), member("etc/b", b"2"), member("var/x/y", b"3")],
+        [member("etc/a", b"new"), member("etc/.wh.b"), member("var/.wh.x"), member("c", b"4")],
+    )
+    assert contents(layers) == {"/etc/a": b"new", "/c": b"4"}
+    assert set(layers.tree) == {"/etc", "/etc/a", "/var", "/c"}
+
+
+def test_an_opaque_folder_keeps_what_its_own_layer_has(tmp_path: Path) -> None:
+    below = [member("d/old", b"1"), member("d/sub/old", b"2"), member("d/sub/kept", b"3")]
+    above = [member("d/sub/kept", b"own"), member("d/.wh..wh..opq"), member("d/new", b"4")]
+    assert contents(applied(tmp_path, below, above)) == {"/d/sub/kept": b"own", "/d/new": b"4"}
+
+
+def test_a_file_takes_the_place_of_a_folder_and_the_other_way_round(tmp_path: Path) -> None:
+    layers = applied(
+        tmp_path,
+        [member("a/b", b"1"), member("c", b"2")],
+        [member("a", b"file"), folder("c"), member("c/d", b"3")],
+    )
+    assert contents(layers) == {"/a": b"file", "/c/d": b"3"}
+
+
+def test_a_hard_link_is_the_same_file_until_a_layer_replaces_it(tmp_path: Path) -> None:
+    linked = [member("a", b"1"), link("b", "a", tarfile.LNKTYPE), link("c", "./a", tarfile.LNKTYPE)]
+    layers = applied(tmp_path, linked)
+    assert layers.tree["/a"] is layers.tree["/b"] is layers.tree["/c"]
+    layers.apply(archive([member("a", b"2")]), "above")
+    assert contents(layers) == {"/a": b"2", "/b": b"1", "/c": b"1"}
+    assert layers.tree["/b"] is layers.tree["/c"]
+
+
+def test_capabilities_and_what_users_set_are_kept_and_nothing_else(tmp_path: Path) -> None:
+    capability = b"\x01\0\0\x02\0\x04" + bytes(14)
+    named = {"security.capability": capability, "user.x": b"y", "security.selinux": b"z"}
+    headers = {
+        f"SCHILY.xattr.{name}": value.decode("utf-8", "surrogateescape")
+        for name, value in named.items()
+    }
+    layers = applied(tmp_path, [member("ping", b"x", pax_headers=headers)])
+    kept = dict(layers.tree["/ping"].attributes)
+    assert kept == {"security.capability": capability, "user.x": b"y"}
+
+
+def test_names_go_through_links_within_the_image_alone(tmp_path: Path) -> None:
+    layers = applied(
+        tmp_path,
+        [folder("usr/bin"), link("bin", "usr/bin"), link("out", "../../../../usr")],
+        [member("bin/a", b"1"), member("out/bin/b", b"2"), member("bin/.wh.none")],
+    )
+    assert contents(layers) == {"/usr/bin/a": b"1", "/usr/bin/b": b"2"}
+    assert layers.tree["/bin"].kind is Kind.LINK
+
+
+def test_what_the_guest_mounts_over_stays_out(tmp_path: Path) -> None:
+    null = member("dev/null", type=tarfile.CHRTYPE, devmajor=1, devminor=3)
+    pipe = member("run/initctl", type=tarfile.FIFOTYPE)
+    layers = applied(
+        tmp_path, [folder("dev"), null, pipe, member("run/a", b"1"), folder("devices")]
+    )
+    assert set(layers.tree) == {"/devices"}
+
+
+@pytest.mark.parametrize(
+    ("hostile", "why"),
+    [
+        ([member("../etc/cron.d/x", b"x")], "leads out of the image"),
+        ([member("a/../../x", b"x")], "leads out of the image"),
+        ([member("a", b"1"), link("b", "/etc/shadow", tarfile.LNKTYPE)], "absolute path"),
+        ([member("a", b"1"), link("b", "../../etc/shadow", tarfile.LNKTYPE)], "leads out"),
+        ([link("b", "etc/shadow", tarfile.LNKTYPE)], "no file there"),
+        ([folder("a"), link("b", "a", tarfile.LNKTYPE)], "no file there"),
+        ([member("sda", type=tarfile.BLKTYPE, devmajor=8)], "a device"),
+        ([member("c", type=tarfile.CHRTYPE)], "a device"),
+        ([member("p", type=tarfile.FIFOTYPE)], "a pipe"),
+        ([member("d/../dev/x", type=tarfile.BLKTYPE)], "leads out"),
+        ([member("a", b"1"), member("a/b", b"2")], "no folder"),
+        ([link("a", "b"), link("b", "a"), member("a/x", b"1")], "no folder"),
+        ([member("a", uid=(1 << 32) - 1)], "owner"),
+    ],
+)
+def test_what_no_honest_layer_has_is_refused(
+    tmp_path: Path, hostile: list[tuple[tarfile.TarInfo, bytes]], why: str
+) -> None:
+    with pytest.raises(LayerInvalid, match=why):
+        applied(tmp_path, hostile)
+    assert all(path.name.isdecimal() for path in tmp_path.rglob("*"))
+
+
+def test_an_archive_larger_than_the_disk_is_refused_before_it_is_written(tmp_path: Path) -> None:
+    bomb = io.BytesIO()
+    with gzip.open(bomb, "wb") as packed, tarfile.open(fileobj=packed, mode="w|") as tar:
+        info = tarfile.TarInfo("bomb")
+        info.size = 64 << 20
+        tar.addfile(info, io.BytesIO(bytes(info.size)))
+    assert len(bomb.getvalue()) < 128 << 10
+    bomb.seek(0)
+    with gzip.open(bomb) as stream, pytest.raises(CapacityError, match="larger disk-mib"):
+        Layers(tmp_path, SIZE, MOUNTED).apply(stream, "bomb")  # type: ignore[arg-type]
+    assert not list(tmp_path.iterdir())
+
+
+def test_many_small_files_are_counted_together_over_all_layers(tmp_path: Path) -> None:
+    half = [member(f"f{n}", bytes(1 << 10)) for n in range(600)]
+    with pytest.raises(CapacityError):
+        applied(tmp_path, half, half)
+
+
+def test_a_header_that_never_ends_is_refused(tmp_path: Path) -> None:
+    info = tarfile.TarInfo("././@PaxHeader")
+    info.type, info.size = tarfile.XHDTYPE, 1 << 33
+    stream = io.BytesIO(info.tobuf(tarfile.GNU_FORMAT) + bytes(1 << 16))
+    with pytest.raises(LayerInvalid, match="longer than headers are"):
+        Layers(tmp_path, SIZE, MOUNTED).apply(stream, "endless")
+
+
+def test_an_archive_that_is_cut_short_is_refused(tmp_path: Path) -> None:
+    whole = archive([member("a", bytes(4000))]).getvalue()
+    with pytest.raises(LayerInvalid, match="ends within a file"):
+        Layers(tmp_path, SIZE, MOUNTED).apply(io.BytesIO(whole[:2048]), "short")
+
+
+HONEST = archive(
+    [folder("a"), member("a/b", b"1" * 600), link("c", "a/b"), link("d", "a/b", tarfile.LNKTYPE)]
+).getvalue()
+
+
+@settings(max_examples=100, deadline=None)
+@given(changes=st.dictionaries(st.integers(0, len(HONEST) - 1), st.integers(0, 255), max_size=12))
+def test_damage_is_an_error_of_ours_or_harmless(
+    tmp_path_factory: pytest.TempPathFactory, changes: dict[int, int]
+) -> None:
+    data = bytearray(HONEST)
+    for at, value in changes.items():
+        data[at] = value
+    scratch = tmp_path_factory.mktemp("layer")
+    layers = Layers(scratch, SIZE, MOUNTED)
+    try:
+        layers.apply(io.BytesIO(data), "damaged")
+    except SatchelError:
+        return
+    assert all(path.startswith("/") and "/../" not in f"{path}/" for path in layers.tree)

@@ -1,0 +1,77 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""One machine with a KVM that works, in which the essentials run once in a run of the tests."""
+
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from chunkstore import Store
+from tests.hypervisor.guest import make_guest
+from tests.hypervisor.handed import hand_first
+from tests.hypervisor.site import QemuSite
+from tests.kvm.machine import LEFT, Report, run_there
+from tests.leftovers import SHORT_PREFIX
+from tests.machines import NotesCheckpoint
+from tests.replica.machine import resumed
+from tests.replica.notebook import notebook
+
+OPERATIONS = 8
+
+ESSENTIALS = (
+    "tests/hypervisor/under_kvm.py",
+    "tests/hypervisor/test_contract.py::test_generations_of_checkpoint_and_resume[qemu]",
+    "tests/hypervisor/test_ram.py::test_a_resumed_machine_reads_only_what_it_touches",
+    "tests/hypervisor/test_ram.py::test_no_huge_page_is_advised",
+    "tests/surrogate/under_kvm.py",
+)
+
+
+@dataclass(frozen=True)
+class UnderKvm:
+    """report: of the essentials; left: the folder in which they left machines."""
+
+    report: Report
+    left: Path
+
+
+@pytest.fixture(scope="session")
+def under_kvm(
+    notes_checkpoint: NotesCheckpoint, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[UnderKvm]:
+    handed = tmp_path_factory.mktemp("handed")
+    _hand_guest(handed / "tcg")
+    _hand_notes(notes_checkpoint, handed)
+    yield UnderKvm(run_there(ESSENTIALS, handed), handed / LEFT)
+    shutil.rmtree(handed)
+
+
+def _hand_guest(handed: Path) -> None:
+    folder = Path(tempfile.mkdtemp(prefix=SHORT_PREFIX))
+    site = QemuSite(folder, None)
+    try:
+        hand_first(site, site.start(make_guest()), handed, "emulated")
+    finally:
+        site.close()
+        shutil.rmtree(folder)
+
+
+def _hand_notes(notes: NotesCheckpoint, handed: Path) -> None:
+    """A home's store, a checkpoint in it, and what its machine answers here."""
+    folder = Path(tempfile.mkdtemp(prefix=SHORT_PREFIX))
+    try:
+        with (
+            Store.open(notes.copy_store(folder / "store")) as store,
+            resumed(notes, store, folder / "r") as replica,
+        ):
+            answers = [replica.execute(notebook(n)).payload.hex() for n in range(1, OPERATIONS + 1)]
+    finally:
+        shutil.rmtree(folder)
+    notes.copy_store(handed / "store")
+    (handed / "manifest").write_bytes(notes.manifest.to_bytes())
+    (handed / "answers").write_text(json.dumps(answers))

@@ -1,0 +1,40 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""What every machine promises, asked of machines under KVM: the whole contract, ten generations,
+determinism, a hand-over between surrogates, and a home whose services boot under KVM."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.kvm.machine import run_there
+from tests.machines import MACHINE
+from tests.needs import requires
+
+pytestmark = [
+    pytest.mark.nightly,
+    pytest.mark.kvm,
+    pytest.mark.machine,
+    pytest.mark.timeout(7200),
+    requires("root", "busybox", "apt-get", *MACHINE),
+]
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        ("tests/hypervisor/test_contract.py", "tests/hypervisor/test_ram.py"),
+        ("tests/hypervisor/test_qemu.py",),
+        ("tests/replica/test_generations.py",),
+        ("tests/replica/test_determinism.py",),
+        ("tests/surrogate/test_machine.py",),
+        ("tests/homeserver/under_kvm.py",),
+    ],
+    ids=lambda files: Path(files[0]).stem,
+)
+def test_all_of_it_there(files: tuple[str, ...], tmp_path: Path) -> None:
+    report = run_there(files, tmp_path)
+    print(report.said)
+    assert report.failures
+    wrong = {name: failure for name, failure in report.failures.items() if failure}
+    assert not wrong, f"{wrong}\n{report.said[-6000:]}"

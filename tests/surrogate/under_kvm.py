@@ -1,0 +1,51 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""A surrogate as its operator gets it, on a host whose KVM works. tests/kvm has it run there, with
+SATCHEL_HANDED, a folder in which are `store`, that of a home; `manifest`, of a checkpoint of
+`notes` that was emulated; and `answers`, what that machine answered to the first operations after
+it."""
+
+import json
+import os
+from pathlib import Path
+
+import flask
+import pytest
+
+from chunkstore import Store
+from hypervisor import QemuDriver
+from images import Manifest
+from satchel.ids import ReplicaId
+from surrogate import Host, SurrogateSettings
+from tests.replica.notebook import notebook
+from wire import CreateReplica, SourceAddress, chunk_routes, install_errors, serve
+
+pytestmark = [pytest.mark.kvm, pytest.mark.machine]
+
+HANDED = Path(os.environ["SATCHEL_HANDED"])
+
+
+def test_a_surrogate_as_it_comes_runs_a_service_that_was_emulated(short_path: Path) -> None:
+    settings = SurrogateSettings(data=short_path / "data", run=short_path / "run", name="spot")
+    manifest = Manifest.from_bytes((HANDED / "manifest").read_bytes())
+    answers = json.loads((HANDED / "answers").read_text())
+    store = Store.open_to_read(HANDED / "store")
+    host = Host(settings, QemuDriver())
+    app = flask.Flask("source")
+    install_errors(app)
+    app.register_blueprint(chunk_routes(store.records))
+    with serve(app, settings.forwarded / "h", threads=4, max_body=1 << 20) as server:
+        try:
+            assert host.status().runs == ("kvm",)
+            source = SourceAddress("home", str(server.path))
+            asked = CreateReplica(ReplicaId("r1"), "notes", manifest.to_json(), (source,))
+            tenant = host.create(asked)
+            assert tenant.replica.spec.accelerator == "kvm"
+            tenant.wait_started(300.0)
+            assert tenant.status().state == "ready", tenant.status().error
+            operations = [notebook(number) for number in range(1, len(answers) + 1)]
+            given = [answer.payload.hex() for answer in tenant.answer(operations)]
+            assert given == answers
+        finally:
+            host.close()
+            store.close()
