@@ -68,8 +68,8 @@ def sweep(run_dir: Path) -> int:
     """End what replicas in folders below `run_dir` left behind whose owner has died.
 
     Their processes are killed, their mounts detached, their folders and control groups removed; how
-    many replicas those were. A living owner's replicas are not touched, whichever program it is, and
-    neither is a process that only has the number which a pid file names: its arguments must name
+    many replicas those were. A living owner's replicas are not touched, whichever program it is.
+    Neither is a process that only has the number which a pid file names: its arguments must name
     the folder.
     """
     if not run_dir.is_dir():
