@@ -416,7 +416,7 @@ def _command(plan: Plan, folder: Path, inform: int) -> list[str]:
 
 def _bubblewrap(devices: Sequence[Path]) -> list[str]:
     """All namespaces, and a root with the system's programs, nothing else."""
-    program = os.path.realpath(shutil.which("bwrap") or "bwrap")  # stage.py hides folders
+    program = os.path.realpath(shutil.which("bwrap") or "bwrap")  # PATH may lead out of the stage
     command = [program, "--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc"]
     command += ["--unshare-uts", "--unshare-cgroup-try", "--as-pid-1", "--hostname", "cell"]
     command += ["--uid", str(INSIDE), "--gid", str(INSIDE), "--clearenv", "--cap-drop", "ALL"]

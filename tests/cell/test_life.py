@@ -17,6 +17,7 @@ from cell import Cell, CellFailed, CellImpossible, Cells, Seen, clear_groups, le
 from replica import sweep
 from satchel.rooms import HOST
 from tests.cell.conftest import Site, processes_of
+from tests.chunkstore.mounts import tmpfs
 from tests.needs import requires
 from tests.waiting import eventually
 
@@ -54,6 +55,27 @@ def test_no_starter_that_is_killed_leaves_anything(short_path: Path) -> None:
             starter.send_signal(signal.SIGKILL)
         assert eventually(partial(nothing_left, run / str(seed))), (seed, processes_of(run))
         assert eventually(partial(no_groups_of, starter.pid)), seed
+
+
+@requires("root", "mount")
+def test_no_mount_of_the_host_is_kept_busy(short_path: Path) -> None:
+    """A stick that is unmounted is one that can be pulled out."""
+    with tmpfs(short_path / "stick"):
+        site = Site(short_path)
+        try:
+            numbers = [path.parent for path in Path("/proc").glob("[0-9]*/mountinfo")]
+            ours = [path for path in numbers if _names(path, site.folder)]
+            assert len(ours) == 2  # bubblewrap, and the cell's first process
+            assert [path for path in ours if "/stick" in (path / "mountinfo").read_text()] == []
+        finally:
+            site.close()
+
+
+def _names(process: Path, folder: Path) -> bool:
+    try:
+        return bytes(folder) + b"/cell.json" in (process / "cmdline").read_bytes()
+    except OSError:
+        return False
 
 
 def test_a_program_ends_as_it_would_elsewhere(site: Site) -> None:
