@@ -19,9 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.harness import Figure, figure
-from testbed import TODAY, Testbed
-from testbed.built import built_image, cache_folder
-from testbed.roles import Roles
+from testbed import TODAY, Testbed, built, roles
 
 SERVICE = "redis-carried"
 PORT = 6379
@@ -43,7 +41,7 @@ class _Scene:
 
     def __init__(self, bed: Testbed, folder: Path) -> None:
         self.bed = bed
-        self.roles = Roles(bed, folder, cache_folder())
+        self.roles = roles.Roles(bed, folder, built.cache_folder())
         self._log = folder / "log"
         self._running: list[subprocess.Popen[Any]] = []
 
@@ -87,7 +85,7 @@ class _Scene:
 
 
 def figures() -> Iterator[Figure]:
-    built_image(SERVICE)
+    built.built_image(SERVICE)
     with tempfile.TemporaryDirectory(prefix="satchel-") as name, Testbed(TODAY) as bed:
         scene = _Scene(bed, Path(name))
         try:

@@ -20,16 +20,23 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from guestfiles import CallHost, CallKeeper, CallRecord, EdgeKeeper, Keeper, MemberHost
-from guestfiles.kernel import IN_HEADER, OUT_HEADER, Opcode
-from guestfiles.line import RECORD, Pieces
-from homeserver.edge import EdgeDoors, GrantShelf, ShareGrant
+from guestfiles import (
+    CallHost,
+    CallKeeper,
+    CallRecord,
+    EdgeKeeper,
+    Keeper,
+    MemberHost,
+    kernel,
+    line,
+)
+from homeserver import edge
 from homeserver.shares import Shares, ShareShelf
 from satchel.ids import ReplicaId
 from satchel.paths import edge_sockets
 from shares.home import ShareRecord
 from shares.node import Buffer, Member
-from surrogate.guests import edge_keeper
+from surrogate import guests
 from wire import Caller
 
 SHARE, SERVICE = "papers", "files"
@@ -107,9 +114,9 @@ class Guest:
         self._end, self._session = socket.socketpair()
         self.calls = CallHost(lambda: keeper).serve(self._session)
         self._numbers = itertools.count(number, 2)
-        self._stream = Pieces(self._end)
+        self._stream = line.Pieces(self._end)
         self._lock = threading.Lock()
-        self.ask(Opcode.INIT, _INIT)
+        self.ask(kernel.Opcode.INIT, _INIT)
 
     def close(self) -> None:
         self._end.shutdown(socket.SHUT_RDWR)
@@ -119,11 +126,11 @@ class Guest:
 
     def ask(self, opcode: int, body: bytes, file: int = ROOT, operation: int = 0) -> bytes:
         """The body of the reply. Raises OSError."""
-        length, number = IN_HEADER.size + len(body), next(self._numbers)
-        message = IN_HEADER.pack(length, opcode, number, file, 0, 0, 1, 0) + body
-        self._end.sendall(RECORD.pack(length, 2, 0, operation) + message)
-        length, error, _ = OUT_HEADER.unpack(self._stream.take(OUT_HEADER.size))
-        reply = self._stream.take(length - OUT_HEADER.size)
+        length, number = kernel.IN_HEADER.size + len(body), next(self._numbers)
+        message = kernel.IN_HEADER.pack(length, opcode, number, file, 0, 0, 1, 0) + body
+        self._end.sendall(line.RECORD.pack(length, 2, 0, operation) + message)
+        length, error, _ = kernel.OUT_HEADER.unpack(self._stream.take(kernel.OUT_HEADER.size))
+        reply = self._stream.take(length - kernel.OUT_HEADER.size)
         if error:
             raise OSError(-error, os.strerror(-error))
         return reply
@@ -135,11 +142,11 @@ class Guest:
                 handle = self._open(file, operation, os.O_WRONLY | os.O_TRUNC)
             except FileNotFoundError:
                 body = struct.pack("<IIII", os.O_WRONLY, 0o644, 0o22, 0) + name.encode() + b"\0"
-                reply = self.ask(Opcode.CREATE, body, ROOT, operation)
+                reply = self.ask(kernel.Opcode.CREATE, body, ROOT, operation)
                 handle = int(struct.unpack_from("<Q", reply, len(reply) - 16)[0])
                 file = self._lookup(name, operation)
             about = (handle, 0, len(data), 2, 8, os.O_WRONLY, 0)
-            self.ask(Opcode.WRITE, struct.pack("<QQIIQII", *about) + data, file, operation)
+            self.ask(kernel.Opcode.WRITE, struct.pack("<QQIIQII", *about) + data, file, operation)
             self._close(file, handle, operation)
             self.calls.finished(operation)
 
@@ -147,24 +154,24 @@ class Guest:
         with self._lock:
             file = self._lookup(name, operation)
             handle = self._open(file, operation, os.O_RDONLY)
-            self.ask(Opcode.GETATTR, struct.pack("<IIQ", 0, 0, 0), file, operation)
+            self.ask(kernel.Opcode.GETATTR, struct.pack("<IIQ", 0, 0, 0), file, operation)
             body = struct.pack("<QQIIQII", handle, 0, size, 2, 8, os.O_RDONLY, 0)
-            data = self.ask(Opcode.READ, body, file, operation)
+            data = self.ask(kernel.Opcode.READ, body, file, operation)
             self._close(file, handle, operation)
             self.calls.finished(operation)
             return data
 
     def _lookup(self, name: str, operation: int) -> int:
-        reply = self.ask(Opcode.LOOKUP, name.encode() + b"\0", ROOT, operation)
+        reply = self.ask(kernel.Opcode.LOOKUP, name.encode() + b"\0", ROOT, operation)
         return int(struct.unpack_from("<Q", reply)[0])
 
     def _open(self, file: int, operation: int, flags: int) -> int:
-        reply = self.ask(Opcode.OPEN, struct.pack("<II", flags, 0), file, operation)
+        reply = self.ask(kernel.Opcode.OPEN, struct.pack("<II", flags, 0), file, operation)
         return int(struct.unpack_from("<Q", reply)[0])
 
     def _close(self, file: int, handle: int, operation: int) -> None:
-        self.ask(Opcode.FLUSH, struct.pack("<QIIQ", handle, 0, 0, 8), file, operation)
-        self.ask(Opcode.RELEASE, struct.pack("<QIIQ", handle, 0, 0, 8), file)
+        self.ask(kernel.Opcode.FLUSH, struct.pack("<QIIQ", handle, 0, 0, 8), file, operation)
+        self.ask(kernel.Opcode.RELEASE, struct.pack("<QIIQ", handle, 0, 0, 8), file)
 
 
 class World:
@@ -182,8 +189,10 @@ class World:
         record = CallRecord(folder / "calls")
         self.keeper = CallKeeper(SERVICE, record, host.serve, lambda: self.logged)
         self._stack.callback(self.keeper.close)
-        shelf = GrantShelf(folder / "grants")
-        self.doors = EdgeDoors(folder, shelf, self.shares, lambda _: self.keeper, lambda _: SHARE)
+        shelf = edge.GrantShelf(folder / "grants")
+        self.doors = edge.EdgeDoors(
+            folder, shelf, self.shares, lambda _: self.keeper, lambda _: SHARE
+        )
         self._stack.callback(self.doors.close)
         self.relays: dict[str, list[Relay]] = {}
 
@@ -204,13 +213,13 @@ class World:
 
     def at_edge(self, name: str, trip: float = HOME_TRIP + EDGE_TRIP) -> Guest:
         """A guest at a surrogate from where home is so far, through the client."""
-        self.doors.grant(ShareGrant(SHARE, SERVICE, name, writable=True))
+        self.doors.grant(edge.ShareGrant(SHARE, SERVICE, name, writable=True))
         ends = []
         for there in edge_sockets(SERVICE, name):
             here = self.folder / f"at-{name}-{there[:10]}"
             self.relays.setdefault(name, []).append(Relay(here, self.folder / there, trip))
             ends.append(here)
-        keeper = edge_keeper(
+        keeper = guests.edge_keeper(
             ends[1],
             ends[0],
             ReplicaId(f"files-{name}"),
@@ -228,7 +237,7 @@ class World:
         while edge.state.value != "leads" and time.monotonic() < deadline:
             self.log(operation)
             with contextlib.suppress(FileNotFoundError):
-                guest.ask(Opcode.LOOKUP, b"nothing\0", ROOT, operation)
+                guest.ask(kernel.Opcode.LOOKUP, b"nothing\0", ROOT, operation)
             guest.calls.finished(operation)
             operation += 1
         return operation + 1
