@@ -58,7 +58,10 @@ $b mkdir -p /new/dev/shm /new/dev/pts
 [ -z "$shared" ] || $b mount --bind "/host$shared" "/new$shared"
 for d in dev/shm run; do $b mount -t tmpfs tmp /new/$d; done
 $b ip link set lo up
-$b chroot /new /bin/sh "$folder/command"
+# The new root on top of ours, as switch_root has it: in a mere chroot nobody gets a user namespace.
+cd /new
+$b mount -o move /new /
+$b chroot . /bin/sh "$folder/command"
 echo $? >"/host$folder/status"
 $b poweroff -f
 """
