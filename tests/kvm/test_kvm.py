@@ -9,6 +9,7 @@ import pytest
 
 from tests.hypervisor.handed import Traveller
 from tests.kvm.conftest import UnderKvm
+from tests.kvm.machine import run_there
 from tests.machines import MACHINE
 from tests.needs import requires
 
@@ -29,7 +30,6 @@ pytestmark = [
         "test_generations_of_checkpoint_and_resume[qemu]",
         "test_a_resumed_machine_reads_only_what_it_touches",
         "test_no_huge_page_is_advised",
-        "test_a_surrogate_as_it_comes_runs_a_service_that_was_emulated",
     ],
 )
 def test_there(under_kvm: UnderKvm, name: str) -> None:
@@ -45,3 +45,10 @@ def test_a_machine_that_ran_under_kvm_goes_on_under_emulation(
         traveller.hand_on(short_path / "again", "emulated again")
     finally:
         traveller.close()
+
+
+@pytest.mark.nightly
+def test_a_surrogate_as_it_comes_runs_a_service_there(under_kvm: UnderKvm) -> None:
+    """The last one here: it begins with an empty folder of what is left."""
+    report = run_there(["tests/surrogate/under_kvm.py"], under_kvm.left.parent, seconds=1500)
+    report.require("test_a_surrogate_as_it_comes_runs_a_service_that_was_emulated")
