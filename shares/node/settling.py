@@ -180,6 +180,10 @@ class Settling(ABC):
         with self._changed:
             return not self._machine.native(file) and self._machine.gives(file)
 
+    def await_given(self, file: FileId) -> None:
+        """Until a heartbeat has told that. Raises OSError(EIO) where home is not reached."""
+        self._sender.wait_until(lambda: not self._machine.gives(file))
+
     def closed(self, file: FileId) -> None:
         """The last program has closed it, and home is about to be told. It has what was written, so
         that stays for the next open as far as there is room."""

@@ -148,3 +148,20 @@ def test_what_was_appended_is_in_the_conflict_copy_where_home_has_another_size(
         assert here.read(other, 0, 1 << 20) == b"first"
     finally:
         member.close()
+
+
+def test_a_close_waits_until_home_has_what_was_given_in_an_answer(home: LocalHome) -> None:
+    """Were the membership over before that, nobody would bring it."""
+    home.add(log="off", policy="write-invalidate")
+    one, two = home.join("one").node, home.join("two").node
+    file, handle = made(one, b"first")
+    other = two.open(file, os.O_RDONLY).number
+    assert two.read(other, 0, 10) == b"first"
+    for turn in range(5):
+        one.write(handle, 0, b"%05d" % turn)
+        assert two.read(other, 0, 10) == b"%05d" % turn
+    one.release(handle, 0)
+    one._close_idle(file)
+    assert not one.content._machine.gives(file)
+    assert not one.is_open(file)
+    assert two.read(other, 0, 10) == b"00004"
