@@ -28,6 +28,7 @@ from guestfiles.messages import (
     Told,
     Yielded,
     decode_done,
+    decode_first,
     encode,
     encode_call,
     welcomed,
@@ -114,18 +115,24 @@ class DistantKeeper:
         with self._lock:
             return tuple(self._done)
 
-    def say(
-        self, said: Lead | Yielded | Told, answered: Callable[[bool], None] | None = None
-    ) -> None:
-        """Say it in its turn, and never wait. answered: home's answer, or False where there will be
-        none."""
+    def tell_done(self, said: Told, answered: Callable[[bool], None]) -> None:
+        """Tell that, and never wait. answered: whether home takes it; False where it says
+        nothing."""
+        self._say(said, lambda reply: answered(reply == YES))
+
+    def want_lead(self, first: int, granted: Callable[[int], None]) -> None:
+        """Never waits. granted: from which operation on home lets it lead; 0: it does not."""
+        self._say(Lead(first), lambda reply: granted(decode_first(reply)))
+
+    def yielded(self) -> None:
+        """Say so, behind all that was told."""
+        with self._lock:
+            self._caller.caller.duplex.post(encode(Yielded()))
+
+    def _say(self, said: Lead | Told, answered: Callable[[bytes], None]) -> None:
         with self._lock:
             duplex = self._caller.caller.duplex
-        if answered is None:
-            duplex.post(encode(said))
-            return
-        take = answered
-        duplex.post(encode(said), lambda reply: take(reply == YES), lambda error: take(False))
+        duplex.post(encode(said), answered, lambda error: answered(b""))
 
     def interrupt(self, call: Call) -> None:
         """Home goes by its own replica's: all are to be interrupted, or none."""

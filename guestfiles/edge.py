@@ -26,7 +26,6 @@ from guestfiles.gate import Gate
 from guestfiles.host import MemberHost, Served
 from guestfiles.kernel import IN_HEADER, OUT_HEADER, Opcode, Request, error_reply
 from guestfiles.lead import is_content
-from guestfiles.messages import Lead, Yielded
 from guestfiles.performer import Performer
 from guestfiles.settler import Settler
 from satchel.errors import SatchelError
@@ -152,7 +151,7 @@ class EdgeKeeper:
         if not settled:
             self._lost("home does not get what was done here")
             return False
-        self._distant.say(Yielded())
+        self._distant.yielded()
         self._follow(State.YIELDS)
         return True
 
@@ -198,16 +197,16 @@ class EdgeKeeper:
         if begin:
             self._begin_node()
             return
-        self._distant.say(Lead(first), lambda yes: self._led(first, yes=yes))
+        self._distant.want_lead(first, self._led)
 
-    def _led(self, first: int, *, yes: bool) -> None:
+    def _led(self, first: int) -> None:
         with self._changed:
             self._asked = False
-            if not yes:
+            if not first:
                 self._not_before = time.monotonic() + REFUSED_SECONDS
                 return
             if self._node is None or self._closed:
-                self._distant.say(Yielded())
+                self._distant.yielded()
                 return
             self._first, self._state = first, State.LEADS
         logger.info("this node does what is asked from operation %d on", first)
@@ -287,7 +286,8 @@ class EdgeKeeper:
             self._node, self._asked = None, False
         logger.warning("this node leads no more: %s", why)
         node.gate.abandon()
-        threading.Thread(target=node.end, name="edge ends", daemon=True).start()
+        self._distant.yielded()
+        threading.Thread(target=node.give_up, name="edge ends", daemon=True).start()
         self._follow(self._state)
 
     def _follow(self, since: State) -> None:
@@ -317,7 +317,7 @@ class _Node:
         serve: Callable[..., Served] = host.serve
         self._performer = Performer(serve)
         self.perform = self._performer.perform
-        self.settler = Settler(self.gate, distant.say, self.perform, lost)
+        self.settler = Settler(self.gate, distant.tell_done, self.perform, lost)
         self._writes: dict[int, int] = {}  # the last handle of each file that writes
         self._lock = threading.Lock()
         self._rests: OrderedDict[int, tuple[float, Request]] = OrderedDict()
@@ -375,6 +375,11 @@ class _Node:
             self._timer = None
             if self._rests:
                 self._look_later()
+
+    def give_up(self) -> None:
+        """Nothing of it comes home any more."""
+        self.gate.close()
+        self.end()
 
     def end(self) -> None:
         with self._lock:

@@ -26,11 +26,12 @@ class Gate:
     """Thread-safe. told: how much was; heard: how much of that home has confirmed."""
 
     def __init__(self) -> None:
-        self._lock = threading.Condition()
+        self._lock = threading.Lock()
         self._told = self._heard = 0
         self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
         self._passing = False
         self.abandoned = False
+        self._callers: list[Caller] = []
 
     def tell(self) -> int:
         """Something is told: what `confirm` is given when home has it. What the node says after
@@ -50,7 +51,13 @@ class Gate:
         with self._lock:
             self.abandoned = True
             self._waiting.clear()
-            self._lock.notify_all()
+
+    def close(self) -> None:
+        """After `abandon`: end the conversations; home hears nothing of the node any more."""
+        with self._lock:
+            callers, self._callers = self._callers, []
+        for caller in callers:
+            caller.close()
 
     def say(self, send: Callable[[], None]) -> None:
         """Send it in its turn; never waits."""
@@ -76,7 +83,10 @@ class Gate:
 
     def conversation(self, call: Callable[[Ends], Caller], ends: Ends) -> Caller:
         """Begin one whose node is behind this gate."""
-        return _GatedCaller(self, call, ends)
+        made = _GatedCaller(self, call, ends)
+        with self._lock:
+            self._callers.append(made)
+        return made
 
 
 class _GatedCaller:
@@ -161,4 +171,5 @@ class _GatedDuplex:
         self._gate.say(lambda: self._caller.duplex.post(payload, arrived, failed))
 
     def ping(self, answered: Callable[[], None]) -> None:
-        self._caller.duplex.ping(answered)
+        if not self._gate.abandoned:
+            self._caller.duplex.ping(answered)

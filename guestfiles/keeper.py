@@ -61,7 +61,7 @@ _OPENING = (Opcode.OPEN, Opcode.OPENDIR)
 class DistantLine(Keeper, Protocol):
     """What a replica at a surrogate has of the keeper."""
 
-    def lead(self, leader: Leader, first: int) -> bool:
+    def lead(self, leader: Leader, first: int, granted: Callable[[int], None]) -> None:
         """As `CallKeeper.lead`."""
 
     def told(self, done: Sequence[Done]) -> bool:
@@ -101,6 +101,8 @@ class CallKeeper:
         self._lead: Lead | None = None
         self._watch: LeadWatch | None = None
         self._told_ahead: list[Done] = []  # by who leads, of operations that are not logged
+        self._wishes: list[tuple[_Line, Leader, int, Callable[[int], None]]] = []
+        self._last_told = 0  # the last operation of which a surrogate has told
         self._begun = record.finished  # the last operation in which home's replica has asked
 
     def at_home(self) -> Keeper:
@@ -132,17 +134,35 @@ class CallKeeper:
 
     # The surrogate that leads.
 
-    def lead(self, line: _Line, leader: Leader, first: int) -> bool:
-        """From that operation on, have that surrogate do what is asked of content. Whether it is to
-        be so: not where another one leads, or home's replica is as far."""
+    def lead(self, line: _Line, leader: Leader, first: int, granted: Callable[[int], None]) -> None:
+        """Have that surrogate do what is asked of content, from that operation on or a later one.
+        granted: is told from which, perhaps when the one that leads now has yielded; 0: it is not
+        to be so, because home's replica is as far."""
         with self._lock:
-            if self._lead or first <= max(self._begun, self._record.finished):
-                return False
-            self._lead = Lead(leader, first)
-            self._leading = line
-            self._watch = LeadWatch(self._lead, self.end_lead)
-            logger.info("%s: a surrogate leads from operation %d on", self._service, first)
-            return True
+            self._wishes = [wish for wish in self._wishes if wish[0] is not line]
+            if self._lead and line is not self._leading:
+                self._wishes.append((line, leader, first, granted))
+                return
+            taken = self._lead is not None or first <= max(self._begun, self._record.finished)
+            if not taken:
+                self._begin_lead(line, leader, first)
+        granted(0 if taken else first)
+
+    def _begin_lead(self, line: _Line, leader: Leader, first: int) -> None:
+        """With the lock held."""
+        self._lead, self._leading = Lead(leader, first), line
+        self._watch = LeadWatch(self._lead, self.end_lead)
+        logger.info("%s: a surrogate leads from operation %d on", self._service, first)
+
+    def _next_lead(self) -> None:
+        """Who wanted to lead while another one did gets its turn, behind all that was told."""
+        with self._lock:
+            if self._lead or not self._wishes:
+                return
+            line, leader, first, granted = self._wishes.pop(0)
+            first = max(first, self._begun + 1, self._record.finished + 1, self._last_told + 1)
+            self._begin_lead(line, leader, first)
+        granted(first)
 
     def told(self, line: _Line, done: Sequence[Done]) -> bool:
         """What the surrogate that leads has done; whether it still leads. What is told of
@@ -155,6 +175,7 @@ class CallKeeper:
             least = max(lead.first, self._record.finished + 1)
             done = [each for each in done if each.name.operation >= least]
             for each in done:
+                self._last_told = max(self._last_told, each.name.operation)
                 self._asked_bytes[each.name.operation] += len(each.reply)
                 if self._asked_bytes[each.name.operation] > ASKED_BYTES:
                     return False
@@ -185,6 +206,7 @@ class CallKeeper:
         if watch:
             watch.close()
         logger.info("%s: the surrogate leads no more: %s", self._service, why)
+        self._next_lead()
         for ask in again:
             ask()
 
@@ -250,6 +272,8 @@ class CallKeeper:
 
     def leave(self, line: _Line) -> None:
         """The session ends with the last one who asks."""
+        with self._lock:
+            self._wishes = [wish for wish in self._wishes if wish[0] is not line]
         self.yielded(line, "it is gone")
         with self._lock:
             self._ahead = [waiting for waiting in self._ahead if waiting[0] is not line]
@@ -452,8 +476,8 @@ class _Line:
     def close(self) -> None:
         self._keeper.leave(self)
 
-    def lead(self, leader: Leader, first: int) -> bool:
-        return not self.copy and self._keeper.lead(self, leader, first)
+    def lead(self, leader: Leader, first: int, granted: Callable[[int], None]) -> None:
+        self._keeper.lead(self, leader, first, granted)
 
     def told(self, done: Sequence[Done]) -> bool:
         return self._keeper.told(self, done)

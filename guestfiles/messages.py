@@ -4,7 +4,7 @@
 
 hello      JSON: version, replica, conversation, received; in return received, or refused
 asked      kind (4), count (4), operation (8), FUSE request; the reply is one of FUSE, number 0
-lead       kind (4), zero (4), operation (8); the reply is one byte: 1 yes, 0 no
+lead       kind (4), zero (4), operation (8); the reply is an operation (8)
 yielded    kind (4), zero (12)
 told       kind (4), zero (12), calls that were done
 """
@@ -114,7 +114,19 @@ class Told:
 RECALL = b"\1"
 """Home's request, which a surrogate that leads answers when it has yielded."""
 
+FIRST = struct.Struct("<Q")
+"""The answer to Lead: from which operation it leads, the same or a later one; 0: it does not."""
+
 YES, NO = b"\1", b"\0"
+
+
+def encode_first(operation: int) -> bytes:
+    return FIRST.pack(operation)
+
+
+def decode_first(reply: bytes) -> int:
+    """0 also where that cannot be meant."""
+    return int(FIRST.unpack(reply)[0]) if len(reply) == FIRST.size else 0
 
 
 def encode(said: Lead | Yielded | Told) -> bytes:

@@ -26,6 +26,7 @@ from guestfiles.messages import (
     Yielded,
     decode,
     encode_done,
+    encode_first,
     refusal,
     welcome,
 )
@@ -134,13 +135,12 @@ class CallDoor:
             self._ask(guest, said, reply)
         elif isinstance(said, Yielded):
             guest.keeper.yielded()
+        elif reply and isinstance(said, Told):
+            reply(YES if guest.keeper.told(said.done) else NO)
+        elif reply and isinstance(said, Lead) and self._leads():
+            guest.keeper.lead(guest, said.operation, lambda first: reply(encode_first(first)))
         elif reply:
-            reply(YES if self._does(guest, said) else NO)
-
-    def _does(self, guest: _Guest, said: Lead | Told) -> bool:
-        if isinstance(said, Told):
-            return guest.keeper.told(said.done)
-        return self._leads() and guest.keeper.lead(guest, said.operation)
+            reply(encode_first(0))
 
     def _ask(self, guest: _Guest, call: Call, reply: Reply | None) -> None:
         if reply:

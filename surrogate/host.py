@@ -143,6 +143,7 @@ class Host:
         self._unwanted: dict[str, None] = {}  # the oldest first
         self._closing = threading.Event()
         self._taken_over = threading.Event()
+        shutil.rmtree(self._nodes, ignore_errors=True)
         self._take_over()
         if count := sweep(self._replicas_dir):
             logger.warning("%d replicas of a surrogate that was killed are cleared", count)
@@ -402,7 +403,8 @@ class Host:
 
     @property
     def _nodes(self) -> Path:
-        return self.settings.run / "nodes"
+        """What nodes of shares keep here, of this process's guests."""
+        return self.settings.data / "nodes"
 
     @property
     def _replicas_dir(self) -> Path:

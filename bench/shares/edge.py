@@ -32,6 +32,7 @@ GAP_MS = 150.0
 SIZES = (10, 1 << 10, 2 << 10, 4 << 10, 8 << 10, 64 << 10)
 LOGGED = (1, 50, 100, 200, 1000)
 SETTLE_SECONDS = 30.0
+PAUSE_SECONDS = 1.0
 
 
 def edge_figures(quick: bool) -> Iterator[Figure]:
@@ -144,58 +145,85 @@ def move_figures(folder: Path, loads: tuple[int, ...], moves: int) -> Iterator[F
         yield figure(f"{about}: failed", failed, "operations", at_most=0)
 
 
+class _Program:
+    """Reads or writes a file so often a second, of the guest that is there at the time.
+
+    ends: when operations ended, monotonic; failed: how many did"""
+
+    def __init__(self, kind: str, load: int, guest: Guest, first: int) -> None:
+        self._kind, self._load = kind, load
+        self.guest, self.lock = guest, threading.Lock()
+        self._numbers = itertools.count(first)
+        self._data = os.urandom(4096)
+        self._over = threading.Event()
+        self.ends = [time.monotonic()]
+        self.failed = 0
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self) -> _Program:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._over.is_set():
+            with self.lock:
+                self._operate(next(self._numbers))
+            self.ends.append(time.monotonic())
+            self._over.wait(1 / self._load)
+
+    def _operate(self, number: int) -> None:
+        try:
+            if self._kind == "reads":
+                self.guest.get("x", 4096, number)
+            else:
+                self.guest.put("x", self._data, number)
+        except OSError:
+            self.failed += 1
+
+    @property
+    def gap(self) -> float:
+        """The longest, beyond the pace."""
+        gaps = [after - before for before, after in itertools.pairwise(self.ends)]
+        return max(0.0, max(gaps) - 1 / self._load)
+
+
 def _move(folder: Path, kind: str, load: int) -> tuple[float, float, int]:
-    """The longest gap beyond the pace, seconds of the whole, and failed operations."""
-    data = os.urandom(4096)
+    """The longest gap beyond the pace, seconds of the whole, and failed operations. Without load
+    the gap is for how long what is asked would wait."""
     with world(folder) as made, contextlib.ExitStack() as stack:
         old, new = made.at_edge("a"), made.at_edge("b")
         stack.callback(new.close)
         stack.callback(old.close)
+        time.sleep(PAUSE_SECONDS)  # both have a node
         operation = made.lead(old, 1)
         made.log(operation + 100_000)
-        old.put("x", data, operation)
-        numbers = itertools.count(operation + 1)
-        ends, failed = [time.monotonic()], 0
-        over, current = threading.Event(), [old]
-        lock = threading.Lock()
+        old.put("x", os.urandom(4096), operation)
+        if not load:
+            began = time.monotonic()
+            edge_of(old).hand_back()
+            gap = time.monotonic() - began
+            made.lead(new, operation + 1)
+            return gap, time.monotonic() - began, 0
+        with _Program(kind, load, old, operation + 1) as program:
+            time.sleep(PAUSE_SECONDS)
+            began = time.monotonic()
+            edge_of(old).hand_back()
+            with program.lock:
+                program.guest = new
+            while edge_of(new).state.value != "leads" and time.monotonic() < began + 30:
+                time.sleep(0.005)
+            total = time.monotonic() - began
+            time.sleep(PAUSE_SECONDS)
+        return program.gap, total, program.failed
 
-        def run() -> None:
-            nonlocal failed
-            while not over.is_set():
-                with lock:
-                    number, guest = next(numbers), current[0]
-                    try:
-                        if kind == "reads":
-                            guest.get("x", 4096, number)
-                        else:
-                            guest.put("x", data, number)
-                    except OSError:
-                        failed += 1
-                ends.append(time.monotonic())
-                over.wait(1 / load)
 
-        thread = threading.Thread(target=run)
-        if load:
-            thread.start()
-            time.sleep(1.0)
-        began = time.monotonic()
-        edge = old.keeper
-        assert isinstance(edge, EdgeKeeper)
-        edge.hand_back()
-        with lock:
-            current[0] = new
-        handed = time.monotonic()
-        made.lead(new, made.logged + 1 if not load else next(numbers) + 10_000)
-        total = time.monotonic() - began
-        if load:
-            time.sleep(1.0)
-            over.set()
-            thread.join()
-        else:
-            ends = [began, handed]
-    pace = 1 / load if load else 0.0
-    gap = max(after - before for before, after in itertools.pairwise(ends)) - pace
-    return max(0.0, gap), total, failed
+def edge_of(guest: Guest) -> EdgeKeeper:
+    assert isinstance(guest.keeper, EdgeKeeper)
+    return guest.keeper
 
 
 def overhead_figures(folder: Path, sizes: tuple[int, ...]) -> Iterator[Figure]:
@@ -206,18 +234,15 @@ def overhead_figures(folder: Path, sizes: tuple[int, ...]) -> Iterator[Figure]:
             near = made.at_edge("near")
             try:
                 operation = made.lead(near, 1)
-                edge = near.keeper
-                assert isinstance(edge, EdgeKeeper)
                 made.log(operation + 100)
                 near.put("x", os.urandom(size), operation)
                 time.sleep(1.0)
                 before = sum(relay.carried for relay in made.relays["near"])
                 for turn in range(1, 21):
                     near.put("x", os.urandom(size), operation + turn)
-                time.sleep(1.0)
-                node = edge._node
-                assert node is not None
-                node.settler.drain(SETTLE_SECONDS)
+                    node = edge_of(near)._node
+                    assert node is not None
+                    node.settler.drain(SETTLE_SECONDS)
                 carried = sum(relay.carried for relay in made.relays["near"]) - before
             finally:
                 near.close()

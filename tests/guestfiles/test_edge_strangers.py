@@ -12,7 +12,7 @@ import pytest
 
 from guestfiles.counts import CallName
 from guestfiles.kernel import error_reply
-from guestfiles.messages import Done, Lead, Told, encode
+from guestfiles.messages import Done, Lead, Told, encode, encode_first
 from homeserver.edge import ShareGrant
 from satchel.errors import NotFoundError, SatchelError
 from satchel.paths import edge_sockets
@@ -291,7 +291,7 @@ def test_nobody_leads_without_a_grant_to_write(home: Home, edges: Edges) -> None
     edges.grant("near", writable=False)
     for path in (home.socket, calls_socket(home)):
         stranger = Stranger(path)
-        assert stranger.caller.duplex.ask(encode(Lead(20)), patience=10.0) == b"\0"
+        assert stranger.caller.duplex.ask(encode(Lead(20)), patience=10.0) == bytes(8)
         told = Told((Done(CallName(20, 0, bytes(32)), error_reply(0, 0)),))
         assert stranger.caller.duplex.ask(encode(told), patience=10.0) == b"\0"
         stranger.caller.close()
@@ -307,8 +307,8 @@ def test_who_leads_tells_nothing_of_what_is_over(home: Home, edges: Edges) -> No
     assert eventually(lambda: home.keeper._record.finished == 12)
     stranger = Stranger(calls_socket(home))
     ask = stranger.caller.duplex.ask
-    assert ask(encode(Lead(12)), patience=10.0) == b"\0"
-    assert ask(encode(Lead(13)), patience=10.0) == b"\1"
+    assert ask(encode(Lead(12)), patience=10.0) == bytes(8)
+    assert ask(encode(Lead(13)), patience=10.0) == encode_first(13)
     name = CallName(12, 0, bytes(32))
     ask(encode(Told((Done(name, error_reply(0, 0)),))), patience=10.0)
     assert home.keeper._record.find(name) is None
@@ -321,9 +321,15 @@ def test_two_do_not_lead(home: Home, edges: Edges) -> None:
     near = edges.guest()
     first = leads(near, home, 20)
     stranger = Stranger(home.folder / edge_sockets("files", "far")[1])
-    assert stranger.caller.duplex.ask(encode(Lead(first + 9)), patience=10.0) == b"\0"
-    stranger.caller.close()
+    granted: list[bytes] = []
+    stranger.caller.duplex.post(encode(Lead(first + 1)), granted.append)
+    told = Told((Done(CallName(first + 1, 0, bytes(32)), error_reply(0, 0)),))
+    assert stranger.caller.duplex.ask(encode(told), patience=10.0) == b"\0"
+    assert not granted
     assert edge_of(near).state.value == "leads"
+    edges.leave(near)
+    assert eventually(lambda: granted == [encode_first(first + 1)])
+    stranger.caller.close()
 
 
 def test_words_that_cannot_be_meant_are_refused(home: Home, edges: Edges) -> None:

@@ -48,7 +48,7 @@ from tests.scripted import SPEC, body, operation
 from tests.surrogate.conftest import ADAPTER, EXECUTED, Site
 from tests.surrogate.sources import flipped
 from tests.waiting import eventually
-from wire import Priority, SourceAddress, requested_priority
+from wire import EdgeShare, Priority, SourceAddress, requested_priority
 
 pytestmark = requires("nbdkit", "nbdfuse", "fusermount3", "fuse")
 
@@ -286,6 +286,19 @@ def test_a_way_to_the_owners_files_is_a_forwarded_socket(site: Site) -> None:
     elsewhere = SourceAddress("calls", "/run/dbus/system_bus_socket")
     with pytest.raises(NotForwarded):
         site.host.create(dataclasses.replace(site.request(), calls=elsewhere))
+    assert site.host.tenants() == []
+
+
+def test_a_way_to_a_granted_share_is_two_forwarded_sockets(site: Site) -> None:
+    forwarded = site.host.settings.forwarded / "here"
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(forwarded))
+        here = SourceAddress("here", str(forwarded))
+        elsewhere = SourceAddress("edge", "/run/dbus/system_bus_socket")
+        for node, calls in ((elsewhere, here), (here, elsewhere)):
+            edge = EdgeShare("papers", writable=True, log="async", node=node, calls=calls)
+            with pytest.raises(NotForwarded):
+                site.host.create(dataclasses.replace(site.request(), calls=here, edge=edge))
     assert site.host.tenants() == []
 
 
