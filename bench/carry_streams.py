@@ -19,10 +19,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from bench.harness import Figure, figure
-from client.fronts.tcp import TcpPort
+from client import TcpPort
 from replay import AgentChannel, StreamRelay, agent_program
-from replica.door import StreamDoor
-from testbed.sshd import Sshd
+from replica import StreamDoor
+from testbed import Sshd
 from wire import Identity, Links
 
 SIZE = 100_000_000

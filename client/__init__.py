@@ -32,6 +32,7 @@ from satchel.deferred import deferred
 if TYPE_CHECKING:
     from client.endpoints import SurrogateEndpoint
     from client.foreground import Foreground
+    from client.fronts.tcp import TcpPort
     from client.journal import Journal
     from client.pacing import Way
     from client.runner import Runner
@@ -48,6 +49,7 @@ __all__ = [
     "Runner",
     "Session",
     "SurrogateEndpoint",
+    "TcpPort",
     "Way",
     "media_app",
     "relay_app",

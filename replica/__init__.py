@@ -25,6 +25,7 @@ from replica.delta import between as delta_between
 from replica.delta import decode as decode_delta
 from replica.delta import encode as encode_delta
 from replica.delta_maker import DeltaMaker, MadeDelta, tables_of
+from replica.door import StreamDoor
 from replica.folder import sweep
 from replica.profile import (
     IDLE,
@@ -81,6 +82,7 @@ __all__ = [
     "ReplicaState",
     "Run",
     "RunKey",
+    "StreamDoor",
     "Temperature",
     "WorkingSetInvalid",
     "WrongGuest",

@@ -13,6 +13,7 @@
 from testbed.bed import Client, Host, Testbed
 from testbed.links import Counters, Link, Shape
 from testbed.namespaces import TestbedFailed
+from testbed.sshd import Sshd
 from testbed.starting import await_up
 from testbed.topology import PAPER, PROFILES, TODAY, Profile, Topology
 
@@ -26,6 +27,7 @@ __all__ = [
     "Link",
     "Profile",
     "Shape",
+    "Sshd",
     "Testbed",
     "TestbedFailed",
     "Topology",
