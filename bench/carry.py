@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from bench.carry_streams import streaming
 from bench.harness import Figure, figure
 from testbed import TODAY, Testbed, built, roles
 
@@ -99,6 +100,10 @@ def figures() -> Iterator[Figure]:
             yield from _loss(scene)
         finally:
             scene.close()
+    yield from streaming()
+
+
+PARTS = {"streaming": streaming}
 
 
 def _move(scene: _Scene, place: str) -> Iterator[Figure]:

@@ -48,6 +48,7 @@ def resume(quick: bool) -> Iterator[Figure]:
     if cells.reason:
         raise UnsupportedError("there is no cell to measure", why=cells.reason)
     with tempfile.TemporaryDirectory(prefix="satchel-") as folder, notes_home(Path(folder)) as home:
+        home.add_service(SERVICE, SERVICE)
         service = home.service(SERVICE)
         service.launch()
         manifest = service.checkpoint().manifest

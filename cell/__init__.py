@@ -14,6 +14,16 @@ keeps out.
 """
 
 from cell.cells import CellImpossible, Cells, Setting, left
+from cell.groups import clear as clear_groups
 from cell.room import Cell, CellFailed, Seen
 
-__all__ = ["Cell", "CellFailed", "CellImpossible", "Cells", "Seen", "Setting", "left"]
+__all__ = [
+    "Cell",
+    "CellFailed",
+    "CellImpossible",
+    "Cells",
+    "Seen",
+    "Setting",
+    "clear_groups",
+    "left",
+]

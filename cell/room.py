@@ -20,6 +20,7 @@ import json
 import logging
 import os
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -38,6 +39,9 @@ from satchel.rooms import owned
 logger = logging.getLogger(__name__)
 
 PID_FILE = "cell.pid"
+MONITOR_FILE = "bwrap.pid"
+"""Of the bubblewrap that waits for the cell's first process, and ends just after it."""
+
 RECORD = "cell.json"
 LOG = "cell.log"
 
@@ -214,9 +218,16 @@ class Cell:
             logger.error("a cell does not end: %s", self._first.report())
         elif self._bubblewrap is not None:
             self._bubblewrap.wait()
+        elif monitor := self._monitor():
+            monitor.end(END_SECONDS, END_SECONDS)
         self.groups.remove()
-        for name in (PID_FILE, RECORD):
+        for name in (PID_FILE, MONITOR_FILE, RECORD):
             (self._folder / name).unlink(missing_ok=True)
+
+    def _monitor(self) -> Process | None:
+        """That of a cell which another process of ours made."""
+        found = Process.named(self._folder / MONITOR_FILE)
+        return found if found and f"{self._folder}/{RECORD}" in found.command else None
 
     def _order(self, machine: bool, listener: int | None, fuse: Path | None) -> dict[str, Any]:
         record = self._record
@@ -308,6 +319,7 @@ def _open(plan: Plan, folder: Path, held: groups.Groups) -> Cell:
         first = _first_process(informed, bubblewrap.stdout.fileno(), folder)
         record = _record(plan, held)
         (folder / RECORD).write_text(json.dumps(record), encoding="ascii")
+        (folder / MONITOR_FILE).write_text(f"{bubblewrap.pid}\n", encoding="ascii")
         (folder / PID_FILE).write_text(f"{first.pid}\n", encoding="ascii")
         bubblewrap.stdin.write(b"\n")
     except BaseException as error:
@@ -404,7 +416,8 @@ def _command(plan: Plan, folder: Path, inform: int) -> list[str]:
 
 def _bubblewrap(devices: Sequence[Path]) -> list[str]:
     """All namespaces, and a root with the system's programs, nothing else."""
-    command = ["bwrap", "--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc"]
+    program = os.path.realpath(shutil.which("bwrap") or "bwrap")  # PATH may lead out of the stage
+    command = [program, "--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc"]
     command += ["--unshare-uts", "--unshare-cgroup-try", "--as-pid-1", "--hostname", "cell"]
     command += ["--uid", str(INSIDE), "--gid", str(INSIDE), "--clearenv", "--cap-drop", "ALL"]
     command += ["--ro-bind", "/usr", "/usr", "--ro-bind-try", "/etc/ld.so.cache"]

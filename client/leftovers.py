@@ -38,6 +38,10 @@ class Leftovers:
         self._replicas[replica] = surrogate
         self._write()
 
+    def all(self) -> list[tuple[ReplicaId, str]]:
+        """Each of them, and the surrogate where it is."""
+        return [(ReplicaId(replica), where) for replica, where in self._replicas.items()]
+
     def forget(self, replica: ReplicaId) -> None:
         """It has ended."""
         if self._replicas.pop(replica, None):

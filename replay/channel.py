@@ -351,13 +351,14 @@ class AgentChannel:
     ) -> Frame | None:
         """Sends all of `data` while it receives; None when the time is up before the answer."""
         unsent = memoryview(data)
+        waiting = select.poll()  # and not select(), which takes no descriptor beyond 1023
         while (left := until - time.monotonic()) > 0:
-            writers = [self._socket] if unsent else []
-            readable, writable, _ = select.select([self._socket], writers, [], left)
-            if writable:
+            waiting.register(self._socket, select.POLLIN | (select.POLLOUT if unsent else 0))
+            events = next((found for _, found in waiting.poll(left * 1000)), 0)
+            if events & select.POLLOUT:
                 with contextlib.suppress(BlockingIOError):
                     unsent = unsent[self._socket.send(unsent[:_PIECE]) :]
-            if readable:
+            if events & ~select.POLLOUT:
                 received = self._socket.recv(_PIECE)
                 if not received:
                     raise AgentGone(f"lost the agent at {self._name}", why="the machine ended")

@@ -342,6 +342,14 @@ class StreamRelay:
         stream.received = end
         self._received += len(new)
         self._moved = time.monotonic()
+        if not stream.to_local:
+            try:
+                new = new[stream.local.send(new) :]
+            except BlockingIOError:
+                pass
+            except OSError:
+                self._give_up(stream)
+                return
         stream.to_local += new
         self._write_local(stream)
 

@@ -14,6 +14,7 @@ from cell import Seen
 from chunkstore import Store, TableRoot
 from hypervisor import CONFINED_FILES, LAUNCHER, READY, RamMount, Wiring
 from overlay import PLUGIN, Resolver, Unpacked, Volume, VolumeServer, create_volume, open_volume
+from satchel.errors import StateError
 from satchel.ids import BLOCK_SIZE
 from satchel.rooms import HOST, Room
 
@@ -133,18 +134,20 @@ class Attachment:
 
     def write(self, blocks: Iterable[tuple[str, int, bytes]]) -> None:
         """Put content in the place of blocks, as if the machine, which does not run yet, had
-        written it. Memory is written through its mount: the kernel keeps what was read there.
-        Raises OSError, KeyError for a volume that there is not."""
+        written it. Raises OSError, KeyError for a volume that there is not, and StateError for
+        memory that the machine has read already: the kernel would go on with what it read."""
+        read = set(self.volumes[RAM].map.touched())
         with contextlib.ExitStack() as stack:
             files: dict[str, IO[bytes]] = {}
             for name, number, content in blocks:
                 volume = self.volumes[name]
-                path = self._mount.file if name == RAM else volume.overlay
+                if name == RAM and number in read:
+                    why = f"it has read block {number} of its memory"
+                    raise StateError("a machine that waits cannot be written to", why=why)
                 if name not in files:
-                    files[name] = stack.enter_context(path.open("r+b", buffering=0))
+                    files[name] = stack.enter_context(volume.overlay.open("r+b", buffering=0))
                 os.pwrite(files[name].fileno(), content, number * BLOCK_SIZE)
-                if name != RAM:
-                    volume.map.mark_dirty(number, 1)
+                volume.map.mark_dirty(number, 1)
 
     def commit(self, store: Store) -> dict[str, TableRoot]:
         """Store every dirty block; new roots by volume name. The machine must be paused.

@@ -21,6 +21,9 @@ from satchel.errors import NotFoundError, SatchelError, UsageError
 
 logger = logging.getLogger(__name__)
 
+INLINE_LIMIT = 4 << 20
+"""Bytes of a delta that come with its offer."""
+
 
 class DeltaGone(NotFoundError):
     """A delta that is not kept any more."""
@@ -35,15 +38,17 @@ class MadeDelta:
     digest: str
 
     def offer(self, *, hold: bool) -> dict[str, Any]:
-        """What a client is told of it, see wire.DeltaOffer. hold: with its bytes"""
+        """What a client is told of it, see wire.DeltaOffer. hold: with its bytes, if they are few:
+        somebody waits for them"""
         frozen = self.frozen
+        inline = hold and len(self.data) <= INLINE_LIMIT
         return {
             "volumes": {name: root.to_json() for name, root in frozen.volumes.items()},
             "device_state": frozen.device_state.to_json(),
             "size": len(self.data),
             "digest": self.digest,
             "paused_seconds": frozen.paused_seconds,
-            "content": base64.b64encode(self.data).decode() if hold else None,
+            "content": base64.b64encode(self.data).decode() if inline else None,
         }
 
 

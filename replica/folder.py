@@ -21,6 +21,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+from cell import clear_groups
 from satchel.process import Process
 
 logger = logging.getLogger(__name__)
@@ -66,15 +67,19 @@ class RunFolder:
 def sweep(run_dir: Path) -> int:
     """End what replicas in folders below `run_dir` left behind whose owner has died.
 
-    Their processes are killed, their mounts detached, their folders removed; how many replicas
-    those were. A living owner's replicas are not touched, whichever program it is, and neither is
-    a process that only has the number which a pid file names: its arguments must name the folder.
+    Their processes are killed, their mounts detached, their folders and control groups removed; how
+    many replicas those were. A living owner's replicas are not touched, whichever program it is.
+    Neither is a process that only has the number which a pid file names: its arguments must name
+    the folder.
     """
     if not run_dir.is_dir():
         return 0
     with _locked(run_dir, fcntl.LOCK_EX):
         folders = sorted(path for path in run_dir.iterdir() if path.is_dir())
-        return sum(_sweep_one(folder) for folder in folders)
+        count = sum(_sweep_one(folder) for folder in folders)
+    if count:
+        clear_groups()
+    return count
 
 
 def _sweep_one(folder: Path) -> bool:

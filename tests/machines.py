@@ -23,7 +23,7 @@ from replica import Frozen
 from testbed.built import built_image, cache_folder
 from tests.leftovers import SHORT_PREFIX
 
-MACHINE = ("qemu-system-x86_64", "nbdkit", "nbdfuse", "fuse", "mmdebstrap", "userns")
+MACHINE = ("qemu-system-x86_64", "nbdkit", "nbdfuse", "fuse", "mmdebstrap", "userns", "bwrap")
 """What a test with this machine needs: `requires(*MACHINE)`."""
 
 

@@ -162,7 +162,8 @@ class HandedOver(Message):
 class DeltaOffer(Message):
     """A delta that was made of a carried machine: the tables and the device state that it leads to,
     as a manifest has them, and how long the machine stood still for it. size: its bytes; digest:
-    their SHA-256, in hex; content: the bytes, in base64, where the machine is held meanwhile."""
+    their SHA-256, in hex; content: the bytes, in base64, where the machine is held meanwhile and
+    they are few."""
 
     volumes: dict[str, Any]
     device_state: dict[str, Any]

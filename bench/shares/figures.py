@@ -25,7 +25,7 @@ from bench.shares.plots import Series, draw_latency, draw_relaxation, draw_traff
 from bench.shares.replay import OPTIMAL, Replayed, replay, replay_learnt
 from bench.shares.scanned import scanned_figures
 from bench.shares.small import small_figures
-from bench.shares.splits import workloads
+from bench.shares.splits import paper_workloads, workloads
 from bench.shares.trace import traces
 from bench.shares.variants import VARIANTS
 from bench.shares.waits import KINDS
@@ -213,9 +213,30 @@ def _of_relaxations(
                 yield figure(f"{what}, mean of all", ratio, "1", at_most=at_most)
 
 
+def paper_figures(quick: bool) -> Iterator[Figure]:
+    """The policies, and what a relaxation saves, on the paper's own splits (Section 6.1)."""
+    every = [Plan(workload) for workload in paper_workloads(traces())]
+    for round_trip in ROUND_TRIPS[:1] if quick else ROUND_TRIPS:
+        link, label = (
+            Link(round_trip, RATE),
+            f"shares, the paper's splits, {round_trip * 1e3:.0f} ms",
+        )
+        found: Series = {
+            name: {plan.workload.name: replay(plan, name, link) for plan in every}
+            for name in policies()
+        }
+        yield from _means(label, found)
+        relaxed = {
+            seconds: {plan.workload.name: replay(plan, DELAYED, link, seconds) for plan in every}
+            for seconds in (0.0, RELAXED)
+        }
+        yield from _of_relaxations(f"{label}, {DELAYED}", relaxed, True)
+
+
 PARTS: dict[str, Callable[[bool], Iterator[Figure]]] = {
     "policies": policy_figures,
     "relaxation": relaxation_figures,
+    "splits": paper_figures,
     "local": local_figures,
     "photo": photo_figures,
     "scanned": scanned_figures,

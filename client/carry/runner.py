@@ -24,7 +24,7 @@ from client.carry.moving import Gone, Mover, hand_over
 from client.carry.places import AtHome, AtSurrogate, Place
 from client.carry.shipping import Shipping
 from client.checkpoints import verified
-from client.endpoints import HOME
+from client.endpoints import HOME, SurrogateEndpoint
 from client.foreground import Foreground
 from client.fronts.tcp import TcpPort
 from client.home import HomeService
@@ -123,7 +123,9 @@ class CarryRunner:
         link = self._links.open(HOME, self.settings.home)
         self._home = HomeService(link, self.service, self.settings.client_name)
         self._home.claim(take_over=take_over)
-        self._home.launch()
+        left = self._left()
+        if left is None:
+            self._home.launch()
         self._origin = self._newest()
         bulk = self._links.get(chunks_link(HOME), self.settings.home, Lane.BULK)
         quiet = lambda: self.relay.counts().quiet_seconds  # noqa: E731
@@ -132,7 +134,7 @@ class CarryRunner:
         sources = Sources(self.settings, self._links, self._chunks, Foreground())
         parts = (self.settings, self.service, self._links, self._home, sources, self._leftovers)
         self._mover = Mover(*parts)
-        self._leader: Place = AtHome(self._home)
+        self._leader: Place = left or AtHome(self._home)
         self._started = True
         self._reach()
         for name, work in (("leader", self._watch), ("copies", self._make_copies)):
@@ -274,6 +276,24 @@ class CarryRunner:
     def _require_open(self) -> None:
         if self._closing.is_set():
             raise StateError(f"the session of {self.service} has ended")
+
+    def _left(self) -> AtSurrogate | None:
+        """The leader of a session that was killed, if it is there still. Its streams have ended
+        with that session."""
+        for replica, where in self._leftovers.all():
+            if where not in self.settings.surrogates:
+                continue
+            try:
+                link = self._links.open(where, self.settings.surrogate(where))
+                self._links.open(chunks_link(where), self.settings.surrogate(where), Lane.BULK)
+                place = AtSurrogate(SurrogateEndpoint(where, link, replica, stateful=False), link)
+                if place.lives():
+                    place.go_on()
+                    logger.warning("%s goes on at %s, where it was left", self.service, where)
+                    return place
+            except SatchelError as error:
+                logger.info("nothing is left at %s: %s", where, error)
+        return None
 
     def _newest(self) -> Manifest:
         signers = self.settings.allowed_signers

@@ -53,7 +53,7 @@ def command(context: Context, launches: tuple[str, ...], as_json: bool) -> None:
                 if as_json:
                     show({"socket": str(settings.socket)}, as_json=True)
                 elif home.cells:
-                    click.echo(f"cells: {home.cells.text}")
+                    click.echo(f"cells: {home.cells.text}", err=True)
                 serve_until_signal(f"home server answers at {settings.socket}")
     finally:
         for path in (settings.socket, settings.share_socket):

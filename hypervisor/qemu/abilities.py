@@ -15,7 +15,7 @@ from typing import Any
 
 from hypervisor.machine import MachineSpec
 from hypervisor.qemu import kvm
-from hypervisor.qemu.argv import BINARY, PORTABLE_CPU
+from hypervisor.qemu.argv import BINARY, WITHOUT
 
 _QUESTIONS = ("qmp_capabilities", "query-machines", "query-cpu-definitions", "quit")
 _ASK_SECONDS = 30.0
@@ -38,8 +38,8 @@ def lacking(spec: MachineSpec) -> list[str]:
     if spec.machine_type not in abilities.machines:
         found.append(f"a QEMU with the machine type {spec.machine_type}")
     features = abilities.cpus.get(spec.cpu_model)
-    if features and spec.portable:
-        features = tuple(one for one in features if f"{one}=off" not in PORTABLE_CPU)
+    if features:
+        features = tuple(one for one in features if one not in WITHOUT)
     if features is None:
         found.append(f"a QEMU with the CPU model {spec.cpu_model}")
     elif features:

@@ -36,10 +36,14 @@ SANDBOX = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=de
 TRANSLATION_CACHE_MIB = 256
 """Host memory that TCG may fill with translated code; QEMU's own default is 1 GiB."""
 
-PORTABLE_CPU = ("vme=off", "x2apic=off", "kvm=off", "tcg-cpuid=off")
-"""What the CPU of a portable machine does without: `vme`, which some hosts lack; `x2apic`, which
-KVM adds by itself; and what either accelerator tells a guest about itself, so that no guest uses a
-clock or another help that the other accelerator does not have."""
+WITHOUT = ("vme",)
+"""Features of CPU models that no machine has: many hosts lack `vme`, a help for real mode, that
+have all else of Westmere, and no kernel of today uses it."""
+
+PORTABLE_CPU = ("x2apic=off", "kvm=off", "tcg-cpuid=off")
+"""What the CPU of a portable machine does without besides: `x2apic`, which KVM adds by itself; and
+what either accelerator tells a guest about itself, so that no guest uses a clock or another help
+that the other accelerator does not have."""
 
 SERIAL_SLOT = 2
 FIRST_DISK_SLOT = 3
@@ -98,7 +102,9 @@ def _board(spec: MachineSpec) -> list[str]:
 
 
 def _cpu(spec: MachineSpec) -> str:
-    return ",".join((spec.cpu_model, *(PORTABLE_CPU if spec.portable else ()), "enforce=on"))
+    without = [f"{feature}=off" for feature in WITHOUT]
+    both = PORTABLE_CPU if spec.portable else ()
+    return ",".join((spec.cpu_model, *without, *both, "enforce=on"))
 
 
 def _ram(spec: MachineSpec, wiring: Wiring) -> list[str]:

@@ -21,12 +21,12 @@ namespace {
 
 // What waits at the port: more would stand between a stream that has little to say and the host.
 constexpr size_t kMaxQueued = 128u << 10;
-constexpr size_t kPiece = 16u << 10;
+constexpr size_t kPiece = 32u << 10;
 constexpr int kReadsPerTurn = 32;
 // For all streams together, in each direction; a stream of a few has more than one of a thousand.
 constexpr uint64_t kAllWindows = 16u << 20;
 constexpr uint64_t kLeastWindow = 16u << 10;
-constexpr uint64_t kMostWindow = 256u << 10;
+constexpr uint64_t kMostWindow = 1u << 20;
 constexpr rlim_t kDescriptors = 2 * kMaxStreams;
 
 template <typename T>

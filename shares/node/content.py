@@ -120,8 +120,6 @@ class Content(Opening, Settling):
         self.old = OldCopies(self._changed, self._machine, self._copies, self._windows)
         self.pages = Pages(self._changed, self._machine, self._windows, self._answer)
 
-    # Memberships.
-
     def rejoined(self, hub: Hub) -> None:
         """The node has joined again: what was written here goes home first. Nothing is valid any
         more, and the files have to be opened again before anything else is asked."""
@@ -150,7 +148,9 @@ class Content(Opening, Settling):
         finally:
             with self._changed:
                 settle(logs, pending)
-                self._bringing = self._bringing and hub is not self._hub
+                if hub is self._hub:
+                    self._sender.brought(releases, pending)
+                    self._bringing = False
                 self._changed.notify_all()
 
     def _bring(self, hub: Hub, releases: list[Release], pending: list[Replies]) -> None:

@@ -106,6 +106,7 @@ class Journal:
         self._making: dict[FileId, Making] = {}
         self._aside: dict[FileId, Aside] = {}
         self._note: MountNote | None = None
+        self._bringing = False
         self.refused = threading.Event()
 
     def mounted(self, note: MountNote) -> None:
@@ -239,10 +240,18 @@ class Journal:
             self.at_home(file, numbers, generation)
 
     def rejoined(self) -> None:
-        """A new membership: what was not confirmed is sent again."""
+        """A new membership: what was not confirmed is sent again. What is set aside meanwhile is
+        told when all of that is answered (`brought`)."""
+        self._bringing = True
         self._recalled.clear()
         for known in self._files.values():
             known.sent.clear()
+
+    def brought(self) -> None:
+        """Home has answered all of it, or that membership is over as well."""
+        self._bringing = False
+        if self._aside:
+            self.refused.set()
 
     def forget(self, file: FileId) -> None:
         """Nothing of the file is kept here any more."""
@@ -349,7 +358,8 @@ class Journal:
                 self._record(ASIDE, file, number=number, data=data.rstrip(b"\0"))
         except OSError as error:
             log.error("the journal: %s", error)
-        self.refused.set()
+        if not self._bringing:
+            self.refused.set()
 
     def unmade(self, file: FileId, blocks: dict[int, bytes]) -> None:
         """Home has not made the file, and never will. blocks: what was written to it."""
@@ -359,8 +369,8 @@ class Journal:
             self.set_aside(file, blocks)
 
     def asides(self) -> list[Aside]:
-        """What was set aside."""
-        return list(self._aside.values())
+        """What was set aside, as far as it is complete."""
+        return [] if self._bringing else list(self._aside.values())
 
     def copied(self, aside: Aside) -> None:
         """It is in a conflict copy, or at home after all."""

@@ -251,8 +251,10 @@ def _releases(file: FileId, grants: dict[int, int]) -> Iterator[Release]:
 
 
 def _refused(left: LeftFile, numbers: list[int], *, sure: bool = True) -> Refused:
-    """sure: what is not known to be the content as it was written is never put over another."""
+    """sure: what is not known to be the content as it was written is never put over another. Where
+    home goes on with its own size it cuts off what it took behind that: so that is refused too."""
     extent = left.waiting.extent if ATTRIBUTES in numbers else None
+    numbers = sorted(left.waiting.grants) if ATTRIBUTES in numbers else numbers
     base = left.waiting.base if sure and set(numbers) == set(left.waiting.grants) else None
     content = [number for number in numbers if number != ATTRIBUTES]
     return Refused(left.file, content, left.read, extent, left.name, base, left.gone)

@@ -215,6 +215,20 @@ class Sender:
             blocks = {number: data for number, data in content(message) if number in refused}
             self._journal.set_aside(message.file, blocks)
 
+    def brought(self, releases: Iterable[Release], pending: list[Replies]) -> None:
+        """What a node had written is answered in its new membership. Where home goes on with its
+        own size of a file, it cuts off what it has taken behind that: so all is set aside."""
+        if self._journal is None:
+            return
+        refused = [r for replies in pending for r in replies if isinstance(r, Refused)]
+        sized = {reply.file for reply in refused if ATTRIBUTES in reply.refused}
+        for message in releases:
+            if message.file in sized:
+                numbers = [number for number in message.fresh if number != ATTRIBUTES]
+                blocks = {number: self._block(message.file, number) for number in numbers}
+                self._journal.set_aside(message.file, blocks)
+        self._journal.brought()
+
     def _note_failure(self, reply: Message | OSError, file: FileId) -> None:
         """Where home is not reached it is brought to the next membership. What its disk has no room
         for home has all the same, and says so at a sync as long as that is so."""

@@ -48,7 +48,7 @@ def command(settings: SurrogateSettings, as_json: bool) -> None:
             if as_json:
                 show({"name": host.name, "socket": str(settings.socket)}, as_json=True)
             elif host.cells:
-                click.echo(f"cells: {host.cells.text}")
+                click.echo(f"cells: {host.cells.text}", err=True)
             serve_until_signal(f"surrogate {host.name} answers at {settings.socket}", leave)
             host.leave()
     finally:

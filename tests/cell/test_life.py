@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A cell outlives who made it, is found again, and is never left behind."""
 
+import os
 import random
 import signal
 import subprocess
@@ -12,10 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from cell import Cell, CellFailed, CellImpossible, Cells, Seen, left
+from cell import Cell, CellFailed, CellImpossible, Cells, Seen, clear_groups, left
 from replica import sweep
 from satchel.rooms import HOST
 from tests.cell.conftest import Site, processes_of
+from tests.chunkstore.mounts import tmpfs
 from tests.needs import requires
 from tests.waiting import eventually
 
@@ -31,6 +33,16 @@ def nothing_left(run: Path) -> bool:
     return not processes_of(run)
 
 
+def no_groups_of(pid: int) -> bool:
+    """Nothing of a process that ended holds them; a later sweep or start would remove them too."""
+    clear_groups()
+    return not any(
+        name.startswith("satchel-") and name.endswith(f"-{pid}")
+        for _, names, _ in os.walk("/sys/fs/cgroup")
+        for name in names
+    )
+
+
 def test_no_starter_that_is_killed_leaves_anything(short_path: Path) -> None:
     """At whatever moment; a moment that fails is told by its seed, which is its number."""
     run = short_path / "run"
@@ -42,6 +54,28 @@ def test_no_starter_that_is_killed_leaves_anything(short_path: Path) -> None:
             time.sleep(random.Random(seed).uniform(0.0, 0.4))
             starter.send_signal(signal.SIGKILL)
         assert eventually(partial(nothing_left, run / str(seed))), (seed, processes_of(run))
+        assert eventually(partial(no_groups_of, starter.pid)), seed
+
+
+@requires("root", "mount")
+def test_no_mount_of_the_host_is_kept_busy(short_path: Path) -> None:
+    """A stick that is unmounted is one that can be pulled out."""
+    with tmpfs(short_path / "stick"):
+        site = Site(short_path)
+        try:
+            numbers = [path.parent for path in Path("/proc").glob("[0-9]*/mountinfo")]
+            ours = [path for path in numbers if _names(path, site.folder)]
+            assert len(ours) == 2  # bubblewrap, and the cell's first process
+            assert [path for path in ours if "/stick" in (path / "mountinfo").read_text()] == []
+        finally:
+            site.close()
+
+
+def _names(process: Path, folder: Path) -> bool:
+    try:
+        return bytes(folder) + b"/cell.json" in (process / "cmdline").read_bytes()
+    except OSError:
+        return False
 
 
 def test_a_program_ends_as_it_would_elsewhere(site: Site) -> None:

@@ -140,6 +140,16 @@ class RedisConnection:
             raise ConnectionResetError("the connection ended")
         return line.decode().strip()
 
+    def asks(self, *words: bytes) -> bytes:
+        """A command with words of any length; the answer, of a string without its length."""
+        parts = [b"*%d\r\n" % len(words), *(b"$%d\r\n%b\r\n" % (len(w), w) for w in words)]
+        self._socket.sendall(b"".join(parts))
+        line = self._stream.readline().rstrip()
+        if not line.startswith(b"$"):
+            return line
+        answer = self._stream.read(int(line[1:]) + 2)
+        return answer[:-2]
+
     def close(self) -> None:
         self._stream.close()
         self._socket.close()

@@ -86,6 +86,13 @@ class Kept:
         made.start()
         return made
 
+    def kill(self, session: CarryRunner) -> None:
+        """Nothing of that session is there any more, and it has said good-bye to nobody."""
+        self._sessions.remove(session)
+        session._started = False
+        session.close()
+        session._shipping.close()
+
     def replica(self, where: str) -> Replica:
         if where == "home":
             return self.home.home.service(SERVICE).replica()
@@ -280,6 +287,22 @@ def test_another_kind_of_session_says_that_it_is_carried(kept: Kept) -> None:
     with pytest.raises(Carried):
         runner.start()
     runner.close()
+
+
+def test_a_session_after_one_that_was_killed_goes_on_where_it_led(kept: Kept) -> None:
+    killed = kept.session()
+    killed.move("b")
+    kept.says("b", "copied")
+    assert copied(killed, more=2)
+    kept.says("b", "not copied")
+    kept.kill(killed)
+    session = kept.session()
+    assert session.leader == "b"
+    assert kept.word("b") == "not copied"
+    assert copied(session, more=1)
+    session.move("home")
+    assert kept.word("home") == "not copied"
+    assert kept.spots["b"].replicas() == []
 
 
 def test_who_leads_is_not_moved_to_where_it_is(kept: Kept) -> None:

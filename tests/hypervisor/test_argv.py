@@ -134,7 +134,7 @@ def test_a_comma_in_a_path_stays_in_the_path() -> None:
 
 def test_a_cpu_that_lacks_a_feature_is_refused_by_qemu() -> None:
     plain = dataclasses.replace(SPEC, portable=False)
-    assert values("-cpu", command(spec=plain)) == ["Westmere-v1,enforce=on"]
+    assert values("-cpu", command(spec=plain)) == ["Westmere-v1,vme=off,enforce=on"]
     assert values("-cpu", command())[0].endswith(",enforce=on")
 
 

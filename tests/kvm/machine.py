@@ -18,11 +18,8 @@ from testbed import debian_kernel
 MEMORY = "4G"
 """Half of it is the disk that is written to there: a store, beside a machine's memory."""
 
-SECONDS = 1500.0
-"""An end for a machine that hangs: what runs in it has limits of its own."""
-
 TEST_SECONDS = 400
-"""For one test there: the longest takes 20 on a quiet host."""
+"""For one test there: the longest of the essentials takes a minute on a quiet host."""
 
 LEFT = "left"
 """The folder of what is written there."""
@@ -47,32 +44,34 @@ class Report:
         assert not self.failures[name], f"{self.failures[name]}\n{self.said[-3000:]}"
 
 
-def run_there(tests: Sequence[str], handed: Path, *options: str) -> Report:
+def run_there(
+    tests: Sequence[str], handed: Path, *options: str, seconds: int = TEST_SECONDS
+) -> Report:
     """Run these tests in the machine, with SATCHEL_HANDED, the folder `handed`. What they write to
-    LEFT in it stays.
+    LEFT in it stays. seconds: for each of them, and four times as long for all.
 
     A machine that does not come as far as a report, or in which a test came to no end, is started
     once more, and why is printed: the host may have had no time for it. Raises GuestFailed where
     that does not help.
     """
     pytest = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--tb=short", "-v"]
-    pytest += ["-o", f"timeout={TEST_SECONDS}", f"--junit-xml={handed / LEFT / REPORT}"]
+    pytest += ["-o", f"timeout={seconds}", f"--junit-xml={handed / LEFT / REPORT}"]
     there = {"SATCHEL_HANDED": str(handed), "SATCHEL_TEST_ACCELERATOR": "kvm", "CI": "true"}
     there |= {name: os.environ[name] for name in ("SATCHEL_TEST_CACHE",) if name in os.environ}
     variables = [f"{name}={value}" for name, value in there.items()]
     command = ["env", *variables, *pytest, "--durations=20", *options, *tests]
     try:
-        report = _run(command, handed)
+        report = _run(command, handed, 4 * seconds)
         late = [name for name, failure in report.failures.items() if OVERDUE in failure]
         if not late:
             return report
         print(f"{report.said}\nthe machine with KVM is started once more: too late: {late}")
     except debian_kernel.GuestFailed as error:
         print(f"the machine with KVM is started once more: {error}")
-    return _run(command, handed)
+    return _run(command, handed, 4 * seconds)
 
 
-def _run(command: Sequence[str], handed: Path) -> Report:
+def _run(command: Sequence[str], handed: Path, seconds: float) -> Report:
     """One try."""
     left, said = handed / LEFT, handed / "said"
     shutil.rmtree(left, ignore_errors=True)
@@ -81,7 +80,7 @@ def _run(command: Sequence[str], handed: Path) -> Report:
         with said.open("wb") as output:
             debian_kernel.run(
                 command,
-                seconds=SECONDS,
+                seconds=seconds,
                 output=output.fileno(),
                 modules=("kvm_amd",),
                 memory=MEMORY,

@@ -11,11 +11,14 @@ from tests.kvm.machine import run_there
 from tests.machines import MACHINE
 from tests.needs import requires
 
+TEST_SECONDS = 1500
+"""For one test there: a service boots in minutes there."""
+
 pytestmark = [
     pytest.mark.nightly,
     pytest.mark.kvm,
     pytest.mark.machine,
-    pytest.mark.timeout(7200),
+    pytest.mark.timeout(10 * TEST_SECONDS),
     requires("root", "busybox", "apt-get", *MACHINE),
 ]
 
@@ -33,7 +36,7 @@ pytestmark = [
     ids=lambda files: Path(files[0]).stem,
 )
 def test_all_of_it_there(files: tuple[str, ...], tmp_path: Path) -> None:
-    report = run_there(files, tmp_path)
+    report = run_there(files, tmp_path, "-s", seconds=TEST_SECONDS)
     print(report.said)
     assert report.failures
     wrong = {name: failure for name, failure in report.failures.items() if failure}

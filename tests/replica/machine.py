@@ -24,8 +24,8 @@ def resumed(
     resolver: Resolver | None = None,
     driver: Driver | None = None,
 ) -> Iterator[Replica]:
-    """A replica that goes on from `frozen`, by default from the shared checkpoint
-    and under the driver `qemu`."""
+    """A replica that goes on from `frozen`, by default from the shared checkpoint.
+    driver: what makes its machine, without a cell; by default QEMU's, in one."""
     replica = Replica(
         ReplicaId(f"notes-{run_dir.name}"),
         notes.spec,
@@ -34,7 +34,7 @@ def resumed(
         run_dir,
         adapter=notes.manifest.adapter["kind"],
         stateful=True,
-        cells=Cells(),
+        cells=None if driver else Cells(),
     )
     try:
         replica.resume(frozen or notes.frozen, resolver or local_resolver(store), store.read)

@@ -14,10 +14,9 @@ from typing import Any
 
 import pytest
 
-from chunkstore import BlockState, StoreLocked, TableRoot
+from chunkstore import BlockState, StoreLocked
 from guestfiles import SharesUnserved
 from hypervisor import MachineUnsupported
-from images import ManifestUnsupported
 from replica import (
     Access,
     Profile,
@@ -32,20 +31,18 @@ from replica import (
 from replica.folder import OWNER
 from satchel.errors import (
     ConflictError,
-    IntegrityError,
     NotFoundError,
-    SatchelError,
     StateError,
     UnsupportedError,
 )
-from satchel.ids import BLOCK_SIZE, ZERO_REF, ChunkRef, OperationNumber
+from satchel.ids import BLOCK_SIZE
 from surrogate import Host
 from surrogate.fetching import Passing, fetcher
 from surrogate.host import UNWANTED_KEPT, NotAdmitted, NotForwarded, NotWanted
 from surrogate.tenant import REQUEST
 from tests.needs import requires
-from tests.scripted import SPEC, body, operation
-from tests.surrogate.conftest import ADAPTER, EXECUTED, Site
+from tests.scripted import body, operation
+from tests.surrogate.conftest import EXECUTED, Site
 from tests.surrogate.sources import flipped
 from tests.waiting import eventually
 from wire import EdgeShare, Priority, SourceAddress, requested_priority
@@ -306,96 +303,6 @@ def test_a_machine_that_this_host_cannot_run_is_refused_and_the_lack_is_named(si
     site.driver.lacking = ("machine type pc-q35-99.0",)
     with pytest.raises(MachineUnsupported, match="pc-q35-99"):
         site.host.create(site.request())
-
-
-def machine(**changes: Any) -> Callable[[dict[str, Any]], None]:
-    def change(manifest: dict[str, Any]) -> None:
-        manifest["machine"] |= changes
-
-    return change
-
-
-def field(name: str, value: object) -> Callable[[dict[str, Any]], None]:
-    def change(manifest: dict[str, Any]) -> None:
-        manifest[name] = value
-
-    return change
-
-
-@pytest.mark.parametrize(
-    ("change", "error"),
-    [
-        (field("version", 99), ManifestUnsupported),
-        (field("version", "1"), IntegrityError),
-        (field("service", "../x"), IntegrityError),
-        (field("volumes", {}), IntegrityError),
-        (field("volumes", {"../../etc": {}}), IntegrityError),
-        (field("operation", -1), IntegrityError),
-        (field("operation", 2**80), IntegrityError),
-        (field("adapter", ADAPTER | {"kind": "gopher"}), UnsupportedError),
-        (field("adapter", ADAPTER | {"port": 0}), IntegrityError),
-        (field("extra", 1), IntegrityError),
-        (machine(memory_mib=10**9), SatchelError),
-        (machine(memory_mib=-1), SatchelError),
-        (machine(disks=["disk0", "disk0"]), SatchelError),
-        (machine(disks=["a,file=/etc/passwd"]), SatchelError),
-        (machine(cpu_model="host"), SatchelError),
-        (machine(machine_type="pc,accel=kvm"), SatchelError),
-    ],
-    ids=str,
-)
-def test_a_hostile_manifest_is_refused(
-    site: Site, change: Callable[[dict[str, Any]], None], error: type[SatchelError]
-) -> None:
-    good = site.request()
-    manifest = {**good.manifest, "machine": dict(good.manifest["machine"])}
-    change(manifest)
-    with pytest.raises(error):
-        site.host.create(dataclasses.replace(good, manifest=manifest))
-    assert site.host.tenants() == []
-
-
-def test_a_manifest_of_a_monstrous_disk_is_refused_or_fails_and_leaves_nothing(site: Site) -> None:
-    disks = dict(site.origin.manifest.volumes)
-    disks["disk0"] = TableRoot(ref=ChunkRef(b"\1" * 52), size=1 << 48)
-    try:
-        tenant = site.create(volumes=disks)
-    except SatchelError:
-        return
-    assert tenant.status().state == "failed"
-    assert tenant.status().error is not None
-    assert site.left() == []
-
-
-def test_a_root_that_is_no_table_fails_the_replica_and_is_told(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(fetcher, "PATIENCE_SECONDS", 1.0)
-    block = ChunkRef(site.origin.store.put(os.urandom(4096)))
-    state = dataclasses.replace(site.origin.manifest.device_state, ref=block)
-    tenant = site.create(device_state=state)
-    assert tenant.status().state == "failed"
-    assert tenant.status().error is not None
-    assert site.left() == []
-
-
-def test_memory_that_does_not_belong_to_the_device_state_fails_the_replica(site: Site) -> None:
-    volumes = dict(site.origin.manifest.volumes)
-    volumes["ram"] = TableRoot(ref=ZERO_REF, size=SPEC.memory_bytes)
-    tenant = site.create(volumes=volumes)
-    status = tenant.status()
-    assert status.state == "failed"
-    assert status.error is not None
-    assert "refused" in status.error.what
-    assert site.left() == []
-
-
-def test_a_checkpoint_that_names_another_operation_than_its_guest_fails(site: Site) -> None:
-    tenant = site.create(operation=OperationNumber(9))
-    status = tenant.status()
-    assert status.state == "failed"
-    assert status.error is not None
-    assert "at operation 3, not 9" in status.error.why
 
 
 def sources(site: Site) -> dict[str, str]:

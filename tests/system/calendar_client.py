@@ -12,6 +12,20 @@ from datetime import datetime
 
 import caldav  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
+EVENT = """\
+BEGIN:VCALENDAR
+VERSION:2.0
+PRODID:-//Satchel//a test//EN
+BEGIN:VEVENT
+UID:{title}
+DTSTAMP:20260101T120000Z
+DTSTART:202603{day:02}T090000Z
+DTEND:202603{day:02}T100000Z
+SUMMARY:{title}
+END:VEVENT
+END:VCALENDAR
+"""
+
 
 def main(port: str, action: str, *words: str) -> None:
     own = f"http://127.0.0.1:{port}/me/"
@@ -21,13 +35,7 @@ def main(port: str, action: str, *words: str) -> None:
         client.mkcol(own, "")
         client.mkcalendar(calendar.url, "")
     elif action == "add":
-        day = int(words[0])
-        calendar.save_event(
-            dtstart=datetime(2026, 3, day, 9),
-            dtend=datetime(2026, 3, day, 10),
-            summary=words[1],
-            uid=f"event-{words[1]}",
-        )
+        calendar.save_event(EVENT.format(title=words[1], day=int(words[0])))
     else:
         found = calendar.date_search(datetime(2026, 3, 1), datetime(2026, 4, 1))
         print(

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import errno
 import os
+import queue
 import shutil
 from pathlib import Path
 from typing import Any
@@ -13,13 +14,14 @@ from typing import Any
 import pytest
 
 from shares.home.session import NodeSession
-from shares.node import ROOT, Buffer, Changes, Extent, Membership, Node
+from shares.node import ROOT, Buffer, Changes, Extent, Member, Membership, Node
 from shares.node.journal import Journal
 from shares.node.journal_records import MountNote, this_boot
 from shares.node.left import read_left
 from shares.node.recovery import Recovery
 from shares.protocol import BLOCK, FileId
 from tests.shares.home.homes import LocalHome
+from tests.waiting import eventually
 
 UID, GID = os.getuid(), os.getgid()
 
@@ -118,3 +120,31 @@ def test_after_a_kill_home_is_not_given_again_what_it_had_before_a_cut(
     assert here.read(other, 0, 4 * BLOCK) == wanted.ljust(3 * BLOCK, b"\0")
     assert [path.name for path in home.root.iterdir()] == ["f"], "others have not changed it"
     node.close()
+
+
+def test_what_was_appended_is_in_the_conflict_copy_where_home_has_another_size(
+    home: LocalHome, tmp_path: Path
+) -> None:
+    """Home took the blocks, refused the size, and cut the blocks off: the copy had zeros."""
+    home.add(log="off", policy="write-invalidate")
+    journal, line, kept = Journal(tmp_path / "journal"), home.line(), queue.SimpleQueue[bytes]()
+    buffer = Buffer(journal.blocks, 1 << 24)
+    about: dict[str, Any] = {"wait": 20.0, "journal": journal, "kept": kept.put}
+    member = Member(line.call, "photos", "laptop", buffer, **about)
+    try:
+        node, here = member.node, home.join("here").node
+        file, handle = made(node, b"first")
+        other = here.open(file, os.O_RDWR).number
+        assert here.read(other, 0, 10) == b"first"
+        node.write(handle, 5, b"x" * (3 * BLOCK))
+        line.cut()
+        assert eventually(lambda: home.share.lost_since(0.0), 60.0)
+        assert here.attributes(file, None).size == 5
+        line.mend()
+        path = kept.get(timeout=60.0)
+        copy = here.lookup(ROOT, path).attributes.file
+        handle = here.open(copy, os.O_RDONLY).number
+        assert here.read(handle, 0, 1 << 20) == b"first" + b"x" * (3 * BLOCK)
+        assert here.read(other, 0, 1 << 20) == b"first"
+    finally:
+        member.close()
