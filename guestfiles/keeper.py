@@ -46,6 +46,9 @@ ASKED_BYTES = 1 << 30
 """Of an operation, of requests and what they may be answered, that surrogates may ask before home's
 replica does: a stranger does not fill home's disk."""
 
+NEAR_OPERATIONS = 8
+"""A surrogate that is further behind does not lead: home's replica would wait until it is there."""
+
 BEHIND = 4096
 """Operations that a replica may be behind the log's beginning and still find its calls."""
 
@@ -161,8 +164,12 @@ class CallKeeper:
                 return
             line, leader, first, granted = self._wishes.pop(0)
             first = max(first, self._begun + 1, self._record.finished + 1, self._last_told + 1)
-            self._begin_lead(line, leader, first)
-        granted(first)
+            behind = first > line.asked + NEAR_OPERATIONS
+            if not behind:
+                self._begin_lead(line, leader, first)
+        granted(0 if behind else first)
+        if behind:
+            self._next_lead()
 
     def told(self, line: _Line, done: Sequence[Done]) -> bool:
         """What the surrogate that leads has done; whether it still leads. What is told of
@@ -186,14 +193,9 @@ class CallKeeper:
         return True
 
     def _keep_told(self, done: Sequence[Done]) -> None:
-        again: list[Callable[[], None]] = []
         for place, each in enumerate(done):
             if self._found(each.name) is None:
                 self._add(each.name, each.reply, durable=place == len(done) - 1)
-            with self._lock:
-                again += self._lead.told(each.name) if self._lead else []
-        for ask in again:
-            ask()
 
     def end_lead(self, lead: Lead, why: str) -> None:
         """Home does what is asked of content again, beginning with what is waited for."""
@@ -400,8 +402,11 @@ class CallKeeper:
         with self._lock:
             waiting = self._under_way.pop(name, [])
             self._numbers.pop(name, None)
+            again = self._lead.told(name) if self._lead else []
         for answered in waiting:
             answered(reply)
+        for ask in again:
+            ask()
 
     def _end(self) -> None:
         """With `_life` held."""

@@ -196,7 +196,8 @@ class Hub(Protocol):
     def change(self, file: FileId, changes: Changes) -> Attributes:
         """Whatever is to be changed of what the node has not open. Of a file that it has open:
         mode, uid, gid, and a size that is smaller than the file's; times and a greater size are
-        what the node writes into block -1.
+        what the node writes into block -1. So is a smaller size of a native file of whose end it
+        has written zeros before (`Copies.cut`).
 
         size, times: home has taken block -1 from every node, the asking one and an owner included,
         before it answers; for a size also the block of the cut, with Recall, and those behind it,

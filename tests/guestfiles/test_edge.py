@@ -135,6 +135,22 @@ def test_a_machine_that_was_handed_over_finds_done_what_the_old_one_does_meanwhi
     assert eventually(lambda: (home.papers / "n").read_text() == "0029")
 
 
+def test_what_a_replica_waits_for_is_also_what_home_does_meanwhile(
+    home: Home, edges: Edges, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The surrogate that leads has asked home before it has heard that it does."""
+    monkeypatch.setattr("guestfiles.lead.PATIENCE_SECONDS", 600.0)
+    (home.papers / "a").write_text("text")
+    near, guest = edges.guest(), home.guest()
+    first = leads(near, home, 20)
+    home.logs(first)
+    asked = guest.begin(Opcode.LOOKUP, b"a\0", 1, first)
+    assert eventually(lambda: home.keeper._lead is not None and home.keeper._lead.waiting)
+    edge_of(near)._first = first + 1
+    near.lookup("a", first)
+    assert guest.wait(asked)[0] == 0
+
+
 def test_who_is_recalled_gives_home_all_and_home_goes_on(
     home: Home, edges: Edges, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -379,7 +379,7 @@ def test_a_node_is_not_lost_by_how_long_it_takes_to_cut_a_file(
 ) -> None:
     """A kernel frees a gigabyte of cached pages in a second, if it has nothing else to do."""
     monkeypatch.setattr(content, "TRIMMED", 2 * BLOCK)
-    monkeypatch.setattr("shares.node.copies.CUT_HERE_BYTES", 0)  # home cuts it
+    monkeypatch.setattr("shares.node.copies.CUT_HERE_BYTES", 0)
     home.add()
     disk = SlowDisk(tmp_path / "slow")
     member = home.join("one", buffer=disk)

@@ -217,7 +217,12 @@ def test_a_file_that_is_written_anew_is_one_wait(home: LocalHome) -> None:
     assert eventually(lambda: (home.root / "file").read_bytes() == b"anew")
 
 
-def test_a_file_that_was_cut_is_written_without_asking(home: LocalHome, node: Node) -> None:
+@pytest.mark.parametrize(("here", "asked"), [(1 << 20, 0), (0, 1)])
+def test_a_file_that_was_cut_is_written_without_asking(
+    home: LocalHome, node: Node, monkeypatch: pytest.MonkeyPatch, here: int, asked: int
+) -> None:
+    """So is a native file cut, if that is not much."""
+    monkeypatch.setattr("shares.node.copies.CUT_HERE_BYTES", here)
     entry, handle = node.create(ROOT, b"file", 0o644, os.O_RDWR, UID, GID)
     file = entry.attributes.file
     node.write(handle.number, 0, b"x" * 100_000)
@@ -226,7 +231,8 @@ def test_a_file_that_was_cut_is_written_without_asking(home: LocalHome, node: No
         node.change(file, Changes(size=10_000), handle.number)
         node.write(handle.number, 10_000, b"y" * 30_000)
 
-    assert not waited(home, node, cut_and_write), "native, and no journal: it is cut here"
+    found = waited(home, node, cut_and_write)
+    assert found["change"] == asked
     assert home.share.coherence.directory.native(file) == node.hub.node
 
     def write_on() -> None:
