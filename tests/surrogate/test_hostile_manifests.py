@@ -59,7 +59,6 @@ def field(name: str, value: object) -> Callable[[dict[str, Any]], None]:
         (machine(cpu_model="host"), SatchelError),
         (machine(machine_type="pc,accel=kvm"), SatchelError),
     ],
-    ids=str,
 )
 def test_a_hostile_manifest_is_refused(
     site: Site, change: Callable[[dict[str, Any]], None], error: type[SatchelError]
