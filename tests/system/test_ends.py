@@ -65,7 +65,7 @@ def test_a_daemon_ends_while_its_machine_is_used(
     site.run("--media", site.media, "--at", "a")
     assert eventually(lambda: site.states().get("a") == "joined")
     role = site.home if name == "home" else site.spots[name]
-    assert len(mounts_below(role.folder)) >= 1
+    assert machines_at(site.bed, role.host.name)
     assert role.end(number) == INTERRUPTED
     assert left_of(site, role) == []
     site.adds(site.port(), "the other one answers")
