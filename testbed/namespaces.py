@@ -104,18 +104,28 @@ def clean() -> list[str]:
 
 
 def processes(names: Iterable[str]) -> list[int]:
-    """Pids of all processes in the namespaces."""
+    """Pids of all processes in the namespaces, and in cells that processes there have made.
+
+    A cell has a network of its own. Its first process is a child of the one that made it and begins
+    a pid namespace, by which the others in it are known.
+    """
     inodes = set()
     for name in names:
         with contextlib.suppress(FileNotFoundError):
             inodes.add((FOLDER / name).stat().st_ino)
-    found = []
+    found, others = set[int](), dict[int, tuple[int, int]]()
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
             with contextlib.suppress(OSError):
                 if (folder / "ns/net").stat().st_ino in inodes:
-                    found.append(int(folder.name))
-    return found
+                    found.add(int(folder.name))
+                    continue
+                room = (folder / "ns/pid").stat().st_ino
+                parent = (folder / "stat").read_text().rpartition(")")[2].split()[1]
+                others[int(folder.name)] = int(parent), room
+    rooms = {room for parent, room in others.values() if parent in found}
+    rooms.discard(Path("/proc/self/ns/pid").stat().st_ino)
+    return [*found, *(pid for pid, (_, room) in others.items() if room in rooms)]
 
 
 def kill_processes(names: Sequence[str]) -> None:

@@ -4,8 +4,9 @@
 
 Other runs may go on at the same time, so each thing is told by whose it is. A process carries the
 run's mark in its environment, however it was started and whoever adopted it, and there is the
-variable by which pytest tells the test that started it. A mount is under the run's temporary
-folders. A network namespace has its owner's pid in its name (testbed/namespaces.py): this process,
+variable by which pytest tells the test that started it. What runs in a cell has no environment of
+ours; it is told by a path of the run's folders among its arguments. A mount is under the run's
+temporary folders. A network namespace has its owner's pid in its name (testbed/namespaces.py): this process,
 or one that is gone without having taken its namespace along.
 """
 
@@ -34,7 +35,7 @@ def _nothing_left_over(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
     before = _namespaces()
     yield
     deadline = time.monotonic() + GRACE_SECONDS
-    while (processes := _processes(run)) and time.monotonic() < deadline:
+    while (processes := _processes(run, folders)) and time.monotonic() < deadline:
         time.sleep(0.1)
     found = [f"process {pid}: {what}" for pid, what in processes.items()]
     found += [f"mount {path}" for path, _, _ in mounts() if path.startswith(folders)]
@@ -46,9 +47,11 @@ def _nothing_left_over(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
         pytest.fail("left over after the run:\n  " + "\n  ".join(found), pytrace=False)
 
 
-def _processes(run: str) -> dict[int, str]:
-    """Every other living process that carries the run's mark: its command and its test."""
+def _processes(run: str, folders: tuple[str, ...]) -> dict[int, str]:
+    """Every other living process that carries the run's mark, or whose environment was cleared and
+    that names one of its folders: its command and its test."""
     mark = f"{MARK}={run}".encode()
+    named = [folder.encode() for folder in folders]
     found = {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -57,11 +60,21 @@ def _processes(run: str) -> dict[int, str]:
         except OSError:
             continue
         pid = int(folder.name)
-        if mark in variables and pid != os.getpid():
+        ours = mark in variables or (_is_cleared(variables) and _names_one(words, named))
+        if ours and pid != os.getpid():
             tests = [v.decode() for v in variables if v.startswith(b"PYTEST_CURRENT_TEST=")]
             command = b" ".join(words).decode(errors="replace").strip()
             found[pid] = f"{command} (started by {tests[0][20:] if tests else 'no test'})"
     return found
+
+
+def _is_cleared(variables: list[bytes]) -> bool:
+    """Whether an environment is one that a cell gives; the watchdog's has more in it."""
+    return b"HOME=/" in variables or not any(variables)
+
+
+def _names_one(words: list[bytes], folders: list[bytes]) -> bool:
+    return any(folder in word for word in words for folder in folders)
 
 
 def run_folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
