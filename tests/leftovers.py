@@ -6,8 +6,8 @@ Other runs may go on at the same time, so each thing is told by whose it is. A p
 run's mark in its environment, however it was started and whoever adopted it, and there is the
 variable by which pytest tells the test that started it. What runs in a cell has no environment of
 ours; it is told by a path of the run's folders among its arguments. A mount is under the run's
-temporary folders. A network namespace has its owner's pid in its name (testbed/namespaces.py): this process,
-or one that is gone without having taken its namespace along.
+temporary folders. A network namespace has its owner's pid in its name (testbed/namespaces.py): this
+process, or one that is gone without having taken its namespace along.
 """
 
 import contextlib
