@@ -296,7 +296,11 @@ MUTATIONS = {
         node_machine.NodeMachine, "trim", "block.version = 0", "pass", VARIED
     ),
     "a node takes what was given before it closed the file": Mutation(
-        node_machine.NodeMachine, "_given_unasked", "takes = False", "pass", REOPENED
+        node_machine.NodeMachine,
+        "_given_unasked",
+        "takes and not late",
+        "takes",
+        replace(REOPENED, files=2),
     ),
     "a copy that found no room is read": Mutation(
         node_machine.NodeMachine, "unstored", "block.valid = False", "pass", FULL
@@ -372,7 +376,7 @@ MUTATIONS = {
     "what was written before a cut comes home after it": Mutation(
         home_records.FileRecord,
         "changed",
-        "record.grant = grant",
+        "record.granted(grant)",
         "pass",
         replace(TIMES, faults=("break",), between=0.1),
     ),
