@@ -20,6 +20,7 @@ from tests.waiting import eventually
 
 TIGERVNC = requires("Xvnc", "twm", "xtigervncviewer")
 
+END_SECONDS = 20.0
 MARGIN = 64
 """A viewer as large as the screen would take that for full screen, and show less."""
 
@@ -143,10 +144,15 @@ def showing(
 def running(
     argv: list[str], more: dict[str, str], out: Any, log: Any
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A program with that environment besides, until the end of the block."""
+    """A program with that environment besides, until the end of the block. twm sometimes does not
+    end when it is told to, and is killed then."""
     environment = {**os.environ, **more}
     with subprocess.Popen(argv, env=environment, stdout=out, stderr=log) as process:
         try:
             yield process
         finally:
             process.terminate()
+            try:
+                process.wait(END_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
