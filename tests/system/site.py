@@ -303,7 +303,12 @@ class Site:
         return left
 
     def left_anywhere(self) -> list[str]:
-        """Processes, mounts and sockets of every role, which has ended."""
+        """Processes, mounts and sockets of every role, which has ended, once they had time to end:
+        of a cell the last processes are gone a moment after its first one."""
+        eventually(lambda: not self._there_at_all())
+        return self._there_at_all()
+
+    def _there_at_all(self) -> list[str]:
         left = [line for host in self.bed.hosts for line in processes_at(self.bed, host)]
         left += sockets_below(self.folder)
         for role in (self.home, *self.spots.values()):

@@ -28,7 +28,12 @@ INTERRUPTED = 130
 
 
 def left_of(site: Site, role: Role) -> list[str]:
-    """What is left of a daemon that has ended, its sshd aside."""
+    """What is left of a daemon that has ended, its sshd aside, once that had time to end."""
+    eventually(lambda: not _there_of(site, role))
+    return _there_of(site, role)
+
+
+def _there_of(site: Site, role: Role) -> list[str]:
     found = [line for line in processes_at(site.bed, role.host.name) if "sshd" not in line]
     found += mounts_below(role.folder)
     return found + [path for path in sockets_below(role.run_dir) if "/run/f/" not in path]
