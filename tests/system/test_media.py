@@ -75,8 +75,7 @@ def test_pulled_out_in_the_middle_of_a_run(site: Site, seen: bool) -> None:
     assert work.refused == []
     assert said_where_the_log_goes_on(site)
     assert site.status()["stable_operation"] >= len(work.acknowledged)
-    fetched = site.move("b")["fetched_bytes"]  # of home, or of the surrogate before
-    assert sum(fetched.values()) > fetched.get("media", 0) == 0
+    assert sum(site.move("b")["fetched_bytes"].values()) > 0, "home and surrogate a have it too"
     assert site.sees("stop", "notes") == {"stopped": "notes"}
     site.stick.plug()
     site.run_with_media()
