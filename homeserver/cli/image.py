@@ -70,9 +70,9 @@ def attempt(click_context: click.Context, name: str, seconds: float, as_json: bo
 
     The image is booted twice, and both machines execute the recipe's requests.
 
-    Exit status: 0 if it is as its recipe says (replay, or carry by its contract), 20 if it replays
-    once the recipe has the `needs` that are shown, 21 if it has to be carried, and as for any
-    command after an error: 8 with the console's last words if the service does not listen.
+    Exit status: 0 if it is as its recipe says (replay, or carry by its contract). 20 if it replays
+    once the recipe has the `needs` that are shown. 21 if it has to be carried. 8, with the
+    console's last words, if the service does not listen; other errors as for any command.
     """
     from cell import Cells
     from homeserver.trial import Trial, to_json
