@@ -14,14 +14,9 @@ import socket
 import threading
 from collections.abc import Callable
 
-from wire import listen_local
+from client.fronts.acceptor import END_SECONDS, Acceptor
 
 logger = logging.getLogger(__name__)
-
-END_SECONDS = 5.0
-
-PAUSE_SECONDS = 0.2
-"""Before the next connection is accepted where one could not be: too many files are open."""
 
 
 class StreamPort:
@@ -33,22 +28,15 @@ class StreamPort:
         serve: talks with one program until it, or the connection, ends; called in threads.
         """
         self._serve = serve
-        self._listener = listen_local(port)
-        self.port: int = self._listener.getsockname()[1]
-        self.url = f"{scheme}://127.0.0.1:{self.port}"
         self._lock = threading.Lock()
-        self._closing = threading.Event()
         self._connections: dict[socket.socket, threading.Thread] = {}
-        self._acceptor = threading.Thread(target=self._accept, name=f"{scheme} port", daemon=True)
+        self._acceptor = Acceptor(scheme, port, self._adopt)
+        self.port, self.url = self._acceptor.port, self._acceptor.url
         self._acceptor.start()
 
     def close(self) -> None:
         """Listen no more and end every connection."""
-        self._closing.set()
-        with contextlib.suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
-        self._acceptor.join(END_SECONDS)
-        self._listener.close()
+        self._acceptor.close()
         with self._lock:
             connections = dict(self._connections)
         for connection, thread in connections.items():
@@ -56,18 +44,11 @@ class StreamPort:
                 connection.shutdown(socket.SHUT_RDWR)
             thread.join(END_SECONDS)
 
-    def _accept(self) -> None:
-        while not self._closing.is_set():
-            try:
-                connection, _ = self._listener.accept()
-            except OSError as error:
-                if not self._closing.wait(PAUSE_SECONDS):
-                    logger.warning("cannot accept a program's connection: %s", error)
-                continue
-            thread = threading.Thread(target=self._talk, args=(connection,), daemon=True)
-            with self._lock:
-                self._connections[connection] = thread
-            thread.start()
+    def _adopt(self, connection: socket.socket) -> None:
+        thread = threading.Thread(target=self._talk, args=(connection,), daemon=True)
+        with self._lock:
+            self._connections[connection] = thread
+        thread.start()
 
     def _talk(self, connection: socket.socket) -> None:
         try:

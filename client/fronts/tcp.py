@@ -5,17 +5,10 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import socket
-import threading
 
+from client.fronts.acceptor import Acceptor
 from replay import StreamRelay
-from wire import listen_local
-
-logger = logging.getLogger(__name__)
-
-PAUSE_SECONDS = 0.2
-"""Before the next connection is accepted where one could not be: too many files are open."""
 
 
 class TcpPort:
@@ -28,29 +21,15 @@ class TcpPort:
         """
         self._relay = relay
         self._guest_port = guest_port
-        self._listener = listen_local(port)
-        self.port: int = self._listener.getsockname()[1]
-        self.url = f"tcp://127.0.0.1:{self.port}"
-        self._closing = threading.Event()
-        self._thread = threading.Thread(target=self._accept, name=f"tcp {self.port}", daemon=True)
-        self._thread.start()
+        self._acceptor = Acceptor("tcp", port, self._adopt)
+        self.port, self.url = self._acceptor.port, self._acceptor.url
+        self._acceptor.start()
 
     def close(self) -> None:
         """Listen no more; streams that there are go on."""
-        self._closing.set()
-        with contextlib.suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
-        self._thread.join()
-        self._listener.close()
+        self._acceptor.close()
 
-    def _accept(self) -> None:
-        while not self._closing.is_set():
-            try:
-                connection, _ = self._listener.accept()
-            except OSError as error:
-                if not self._closing.wait(PAUSE_SECONDS):
-                    logger.warning("cannot accept a program's connection: %s", error)
-                continue
-            with contextlib.suppress(OSError):
-                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._relay.adopt(connection, self._guest_port)
+    def _adopt(self, connection: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._relay.adopt(connection, self._guest_port)
