@@ -31,6 +31,7 @@ from chunkstore.errors import MediaDamaged, MediaGone
 from chunkstore.reports import BadRecord
 from chunkstore.store import Buffer, Store, split_refs
 from chunkstore.table import TableRoot
+from satchel.files import open_regular, require_real_folder
 from satchel.ids import CheckpointId, ChunkRef, chunk_id
 from satchel.names import NAME, check_name
 from satchel.progress import Progress, silent
@@ -109,7 +110,7 @@ def media_uuid(root: Path) -> str:
     MediaGone."""
     path = root / "satchel" / "media.json"
     try:
-        with path.open("rb") as file:
+        with open(open_regular(path, os.O_RDONLY), "rb") as file:  # noqa: PTH123
             data = file.read(_DESCRIPTION_LIMIT)
         return str(uuid.UUID(json.loads(data)["uuid"]))
     except OSError as error:
@@ -143,8 +144,11 @@ class Media:
     def open(cls, root: str | os.PathLike[str]) -> Media:
         """Open the medium mounted at `root` and read its indexes; writes nothing.
 
-        A pack without a usable index is scanned. Raises MediaNotFound, MediaDamaged, MediaVersion.
+        A pack without a usable index is scanned. Raises MediaNotFound, MediaDamaged, MediaVersion,
+        and NotRegular where a link stands for a folder: what is below it is elsewhere.
         """
+        for name in ("", "packs", "commits", "checkpoints", "log"):
+            require_real_folder(Path(root) / "satchel" / name)
         return cls(Path(root), _core.Media.open(root))
 
     @staticmethod

@@ -19,6 +19,7 @@ from client.endpoints import HOME, compare
 from client.home import HomeService
 from client.journal import Journal, JournalGap
 from images import SIGNATURE_NAMESPACE, Manifest
+from replay import OperationsDoubtful
 from satchel.errors import AccessError, IntegrityError, NotFoundError, SatchelError
 from satchel.ids import OperationNumber
 from wire import HandedOver, SignerUnknown, verify_signer
@@ -144,6 +145,24 @@ def choose(found: list[Candidate], journal: Journal, home: HomeService | None) -
         f"at {', '.join(str(c.manifest.operation) for c in found)}",
         fix="refresh the medium: `satchel-home checkpoint SERVICE --media PATH`",
     )
+
+
+def require_sealed(journal: Journal, after: OperationNumber, home: HomeService | None) -> None:
+    """Raises OperationsDoubtful unless each operation behind `after` has the seal of the service's
+    key or is home's as well. Whoever had the medium in hand may have written the others."""
+    doubtful = journal.doubtful(after)
+    if doubtful and home:
+        try:
+            for operation in home.operations(OperationNumber(min(doubtful) - 1)):
+                if operation == journal.get(operation.number):
+                    doubtful.discard(operation.number)
+        except NotFoundError as error:
+            logger.info("home has no history of operation %d: %s", min(doubtful), error)
+    if doubtful and journal.place:
+        fix = "`satchel run --accept-log` if you wrote them; at home, `satchel-home media sync"
+        raise OperationsDoubtful(
+            doubtful, journal.place, fix=f"{fix} --doubtful drop` removes them"
+        )
 
 
 def _lead_on(

@@ -77,10 +77,15 @@ class HomeService:
             return True
         return True
 
-    def claim(self, *, take_over: bool = False) -> None:
-        """Hold the service, or go on holding it. Raises ConflictError when another client does."""
+    def claim(self, *, take_over: bool = False) -> bytes | None:
+        """Hold the service, or go on holding it. The key of its log; None from a home that has none
+        for it. Raises ConflictError when another client holds it, IntegrityError."""
         lease = {"client": self.client, "take_over": take_over}
-        self.link.http.post_json(f"{self._path}/lease", lease, idempotent=True)
+        answer = self.link.http.post_json(f"{self._path}/lease", lease, idempotent=True)
+        try:
+            return bytes.fromhex(answer["log_key"]) if answer.get("log_key") else None
+        except (AttributeError, TypeError, ValueError) as error:
+            raise IntegrityError("home's answer is no lease", why=f"its log_key: {error}") from None
 
     def release(self) -> None:
         """Hold it no more."""
@@ -110,7 +115,7 @@ class HomeService:
 
     def take_checkpoint(self) -> None:
         """Have home take one now. Raises as home does."""
-        body = {"media": ""}
+        body = {"media": "", "doubtful": "refuse"}
         self.link.post_json(f"{self._path}/checkpoint", body, timeout=CHECKPOINT_SECONDS)
 
     def operations(self, after: OperationNumber) -> Iterator[Operation]:

@@ -64,10 +64,16 @@ class Journal:
 
     path:  where the log is, or None for a stateless service
     spare: where the log goes on when that fails; the same as `path` where there is no media
+    key:   of the service, which seals the log at `path`; None before home has given it to this
+           client, and for a log on the client's own disk
     """
 
     def __init__(
-        self, path: Path | None, spare: Path | None, durability: Durability = "each"
+        self,
+        path: Path | None,
+        spare: Path | None,
+        durability: Durability = "each",
+        key: bytes | None = None,
     ) -> None:
         """Raises LogCorrupt, LogBusy, and what the spare place raises when both fail."""
         self._writing = threading.Lock()  # held while the log is written to
@@ -79,6 +85,8 @@ class Journal:
         self._path = path
         self._spare = spare
         self._durability = durability
+        self._key = key
+        self._doubtful: set[OperationNumber] = set()
         self._log: Log | None = None
         self.failure: SatchelError | None = None
         if path is not None:
@@ -109,6 +117,10 @@ class Journal:
     def beside(self) -> bool:
         """Whether the medium has failed, so that new operations are not on it."""
         return self.failure is not None
+
+    def doubtful(self, after: OperationNumber) -> set[OperationNumber]:
+        """Those behind `after` that were in a log without the seal of the service's key."""
+        return {number for number in self._doubtful if after < number <= self.last}
 
     def get(self, number: OperationNumber) -> Operation | None:
         """That operation, or None when the journal does not have it."""
@@ -234,18 +246,19 @@ class Journal:
 
     def _open(self, path: Path) -> None:
         try:
-            self._log = Log.open(path, durability=self._durability)
+            self._log = Log.open(path, durability=self._durability, key=self._key)
             self._load(self._log)
         except (LogFull, LogReadOnly, LogGone) as error:
             if self._spare in (None, path):
                 raise
             if Log.exists(path):
-                with Log.open(path, read_only=True) as log:
+                with Log.open(path, read_only=True, key=self._key) as log:
                     self._load(log)
             self._go_on_beside(error)
 
     def _load(self, log: Log) -> None:
         self._operations = _all(log)
+        self._doubtful |= log.doubtful
         first = self._operations[0].number if self._operations else log.last + 1
         self._base = OperationNumber(first - 1)
         if self._operations:

@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from chunkstore import Media
-from client.checkpoints import candidates, choose
+from client.checkpoints import candidates, choose, require_sealed
 from client.comparison import Divergence
 from client.ending import Ending, Unsent
 from client.endpoints import HOME, HomeEndpoint
 from client.fits import Fit, fits
 from client.home import HomeService
 from client.journal import Journal
+from client.log_keys import LogKeys
 from client.planner import Plan
 from client.prestage import Prestager
 from client.quarantine import Quarantine
@@ -80,6 +81,7 @@ class Runner:
         self.settings = settings
         self.service = check_name(service, "service")
         self.media = media
+        self._keys = LogKeys(settings.state / "log-keys")
         self._links = Links(settings.run / "l" / service)
         self._chunks: Media | None = None
         self._home: HomeService | None = None
@@ -105,14 +107,17 @@ class Runner:
         """The checkpoint that replicas are resumed from."""
         return self._parts.replicas.manifest
 
-    def start(self, *, take_over: bool = False) -> None:
+    def start(self, *, take_over: bool = False, accept_log: bool = False) -> None:
         """Find the checkpoint, open the journal, let home take part. Once.
+
+        accept_log: operations on the medium are the owner's, though they lack the seal of the
+        service's key.
 
         Without home the medium must have a checkpoint, without media home must have one. A home
         that cannot be reached takes part when it can. Raises MediaNotFound, NotFoundError,
         AccessError for a wrong key or a manifest that the owner did not sign, ConflictError when
-        another client holds the service or has used it, JournalGap, Carried; `close` is due all the
-        same.
+        another client holds the service or has used it, JournalGap, Carried, OperationsDoubtful;
+        `close` is due all the same.
         """
         if self.media is None:
             self.settings.require_home(otherwise="; or name media that have a checkpoint")
@@ -137,6 +142,8 @@ class Runner:
         manifest = choose(found, journal, reached) if stateful else found[0].manifest
         if self.media is None and stateful:
             journal.cut(manifest.operation)
+        if not accept_log:
+            require_sealed(journal, manifest.operation, reached)
         self._started = self._start_parts(self._session, manifest)
         self._join_home()
 
@@ -292,7 +299,9 @@ class Runner:
         self._home = HomeService(link, self.service, self.settings.client_name)
         try:
             link.connect()
-            self._home.claim(take_over=take_over)
+            key = self._home.claim(take_over=take_over)
+            if key is not None:
+                self._keys.keep(self.service, key)
         except UnavailableError as error:
             if self.media is None:
                 raise
@@ -303,7 +312,8 @@ class Runner:
     def _journal(self) -> Journal:
         spare = self.settings.data / "log" / self.service
         path = Media.log_path(self.media, self.service) if self.media else spare
-        return Journal(path, spare, self.settings.durability)
+        key = self._keys.get(self.service) if self.media else None
+        return Journal(path, spare, self.settings.durability, key)
 
     def _join_home(self) -> None:
         if self._home:

@@ -50,6 +50,7 @@ from flask.json.provider import DefaultJSONProvider
 
 from chunkstore import answering_places
 from homeserver.carried_api import carried_routes
+from homeserver.carry import Doubtful
 from homeserver.edge import EdgeDoors, ShareGrant
 from homeserver.home import Home
 from homeserver.records import CheckpointNotFound, NewService
@@ -300,8 +301,9 @@ def _operations(home: Home, works: Works) -> flask.Blueprint:
     @routes.post("/lease")
     def claim(name: str) -> Any:
         fields = _fields(client=str, take_over=bool)
-        home.service(name).lease.claim(fields["client"], take_over=fields["take_over"])
-        return {}
+        service = home.service(name)
+        service.lease.claim(fields["client"], take_over=fields["take_over"])
+        return {"log_key": service.log_key.hex() if service.log_key else ""}
 
     @routes.delete("/lease/<client>")
     def release(name: str, client: str) -> Any:
@@ -358,11 +360,12 @@ def _checkpoints(home: Home, works: Works) -> flask.Blueprint:
 
     @routes.post("/media/sync")
     def sync() -> Any:
-        fields = _fields(media=str, services=list)
+        fields = _fields(media=str, services=list, doubtful=str)
         if not all(isinstance(name, str) for name in fields["services"]):
             raise UsageError("services must be strings")
+        media, doubtful = Path(fields["media"]), Doubtful.of(fields["doubtful"])
         with works.begin(_word()) as progress:
-            return asdict(home.sync(fields["services"], Path(fields["media"]), progress))
+            return asdict(home.sync(fields["services"], media, progress, doubtful))
 
     @routes.post("/media/defrag")
     def defrag() -> Any:
@@ -372,10 +375,11 @@ def _checkpoints(home: Home, works: Works) -> flask.Blueprint:
 
     @routes.post("/services/<name>/checkpoint")
     def take(name: str) -> Any:
-        media = _fields(media=str)["media"]
+        fields = _fields(media=str, doubtful=str)
+        media, doubtful = fields["media"], Doubtful.of(fields["doubtful"])
         with works.begin(_word()) as progress:
             if media:
-                return asdict(home.carry(name, Path(media), progress))
+                return asdict(home.carry(name, Path(media), progress, doubtful))
             taken = home.service(name).checkpoint()
         return {
             "checkpoint": taken.manifest.id,

@@ -18,17 +18,18 @@ without taking one (`sync`) is the same without 2.
 
 from __future__ import annotations
 
+import enum
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice, pairwise
+from itertools import islice, pairwise, takewhile
 from pathlib import Path
 
 from chunkstore import Media, MediaCheckpoint, MediaDamaged, Store
 from homeserver.service import Checkpoint, Service
 from images import SIGNATURE_NAMESPACE, Relocated, checkpoints_on, read_manifest, relocate, roots_on
-from replay import Log, OperationsCut
-from satchel.errors import ConflictError, SatchelError
+from replay import Log, OperationsCut, OperationsDoubtful
+from satchel.errors import ConflictError, SatchelError, UsageError
 from satchel.ids import CHUNK_REF_SIZE, OperationNumber
 from satchel.progress import Progress, silent
 from wire import SignatureInvalid, signer_of
@@ -43,6 +44,26 @@ PIECE_CHUNKS = 32
 
 LEAD_BATCH = 256
 """Operations taken from home's log for the medium's at once."""
+
+
+class Doubtful(enum.Enum):
+    """What home does with operations on a medium that lack the seal of the service's key."""
+
+    REFUSE = "refuse"
+    """They stay where they are, and OperationsDoubtful says so."""
+    ACCEPT = "accept"
+    """They are the owner's: home executes them."""
+    DROP = "drop"
+    """They are removed from the medium, with all that follows them."""
+
+    @classmethod
+    def of(cls, word: str) -> Doubtful:
+        """Raises UsageError."""
+        try:
+            return cls(word)
+        except ValueError:
+            known = ", ".join(one.value for one in cls)
+            raise UsageError(f"{word!r} is no way with doubtful operations", why=known) from None
 
 
 class MediaOfOthers(ConflictError):
@@ -93,7 +114,13 @@ class Synced:
     freed_bytes: int
 
 
-def carry(service: Service, store: Store, root: Path, progress: Progress = silent) -> Carried:
+def carry(
+    service: Service,
+    store: Store,
+    root: Path,
+    progress: Progress = silent,
+    doubtful: Doubtful = Doubtful.REFUSE,
+) -> Carried:
     """Bring media mounted at `root` up to date with a new checkpoint of `service`.
 
     One call at a time on one medium. Raises MediaNotFound, MediaFull, MediaReadOnly, MediaGone,
@@ -103,7 +130,7 @@ def carry(service: Service, store: Store, root: Path, progress: Progress = silen
     """
     with Media.open(root) as media:
         _refuse_others(media, service)
-        reconciled = reconcile(service, root)
+        reconciled = reconcile(service, root, doubtful)
         service.wait_executed(service.last_logged)
         taken = service.checkpoint()
         written = _write(store, media, [(service, taken)], progress)
@@ -119,7 +146,11 @@ def carry(service: Service, store: Store, root: Path, progress: Progress = silen
 
 
 def sync(
-    services: Sequence[Service], store: Store, root: Path, progress: Progress = silent
+    services: Sequence[Service],
+    store: Store,
+    root: Path,
+    progress: Progress = silent,
+    doubtful: Doubtful = Doubtful.REFUSE,
 ) -> Synced:
     """Bring the newest checkpoints that home has of these services onto media, all at once.
 
@@ -129,7 +160,7 @@ def sync(
     with Media.open(root) as media:
         for service in services:
             _refuse_others(media, service)
-        reconciled = sum(reconcile(service, root) for service in services)
+        reconciled = sum(reconcile(service, root, doubtful) for service in services)
         found = [(service, newest) for service in services if (newest := service.newest())]
         written = _write(store, media, found, progress)
     return Synced(
@@ -148,23 +179,52 @@ def defragment(store: Store, root: Path, progress: Progress = silent) -> Relocat
         return relocate(media, store, progress)
 
 
-def reconcile(service: Service, root: Path) -> int:
+def reconcile(service: Service, root: Path, doubtful: Doubtful = Doubtful.REFUSE) -> int:
     """Log at home what only the log on the medium has; how many operations those were. A replica
     that runs at home executes them.
 
-    Raises OperationsDiffer when home has another operation than the medium for the last that both
+    Those that lack the seal of the service's key are whoever's who had the medium. Where home has
+    them too, they are the same by the comparison below.
+
+    Raises OperationsDoubtful where home has not, and has logged those before them;
+    OperationsDiffer when home has another operation than the medium for the last that both
     have, OperationGap when the two logs do not meet, LogBusy, LogCorrupt.
     """
     path = Media.log_path(root, service.name)
     if not service.record.stateful or not Log.exists(path):
         return 0
     before = service.last_logged
-    with Log.open(path) as log:
+    with Log.open(path, key=service.log_key) as log:
+        strange = {number for number in log.doubtful if number > before}
+        accepted = doubtful is Doubtful.ACCEPT or not strange
+        stop = log.last + 1 if accepted else min(strange)
         known = max(min(before, log.last), log.first) - 1
-        operations = log.read(OperationNumber(max(known, 0)))
-        while batch := list(islice(operations, RECONCILE_BATCH)):
+        ours = takewhile(lambda one: one.number < stop, log.read(OperationNumber(max(known, 0))))
+        while batch := list(islice(ours, RECONCILE_BATCH)):
             service.append(batch)
+        if doubtful is Doubtful.DROP and strange:
+            _drop_from(log, OperationNumber(stop))
+        elif not accepted:
+            raise OperationsDoubtful(
+                strange,
+                path,
+                fix="`--doubtful accept` if you wrote them, `--doubtful drop` removes them and "
+                "what follows them from the medium",
+            )
     return service.last_logged - before
+
+
+def _drop_from(log: Log, number: OperationNumber) -> None:
+    """Take that operation and those behind it out of a log whose others home has: cut off in the
+    middle, it lacks what home gives it again."""
+    kept = list(
+        takewhile(lambda one: one.number < number, log.read(OperationNumber(log.first - 1)))
+    )
+    base = OperationNumber(log.first - 1)
+    log.cut(log.last)
+    log.start_from(base)
+    for operation in kept:
+        log.append(operation)
 
 
 def _refuse_others(media: Media, service: Service) -> None:
@@ -239,7 +299,7 @@ def _lead_log(service: Service, root: Path, upto: OperationNumber) -> None:
     path = Media.log_path(root, service.name)
     if not service.record.stateful or not Log.exists(path):
         return
-    with Log.open(path) as log:
+    with Log.open(path, key=service.log_key) as log:
         while log.last < upto:
             try:
                 found = service.operations(log.last, min(LEAD_BATCH, upto - log.last))

@@ -17,7 +17,7 @@ from chunkstore import Catalog, Store, StoreFull
 from guestfiles import CallHost, CallKeeper, ShareHost
 from homeserver import upkeep
 from homeserver.call_keepers import CallKeepers
-from homeserver.carry import Carried, Synced, carry, defragment, sync
+from homeserver.carry import Carried, Doubtful, Synced, carry, defragment, sync
 from homeserver.guests import HomeShares
 from homeserver.machines import HomeClosing, Machines
 from homeserver.records import ServiceRecord, ServiceShelf
@@ -187,17 +187,29 @@ class Home:
                 found.append(ServiceView(name=name, state="failed", failure=str(error)))
         return found
 
-    def carry(self, name: str, root: Path, progress: Progress = silent) -> Carried:
+    def carry(
+        self,
+        name: str,
+        root: Path,
+        progress: Progress = silent,
+        doubtful: Doubtful = Doubtful.REFUSE,
+    ) -> Carried:
         """Bring media mounted at `root` up to date with a new checkpoint of a service."""
         service = self.service(name)
         with self._carrying:
-            return carry(service, self.store, root, progress)
+            return carry(service, self.store, root, progress, doubtful)
 
-    def sync(self, names: Sequence[str], root: Path, progress: Progress = silent) -> Synced:
+    def sync(
+        self,
+        names: Sequence[str],
+        root: Path,
+        progress: Progress = silent,
+        doubtful: Doubtful = Doubtful.REFUSE,
+    ) -> Synced:
         """Bring the newest checkpoints of these services, or of all, onto media at `root`."""
         services = [self.service(name) for name in names] or self.services()
         with self._carrying:
-            return sync(services, self.store, root, progress)
+            return sync(services, self.store, root, progress, doubtful)
 
     def defragment(self, root: Path, progress: Progress = silent) -> Relocated:
         """Lay in one piece, on media at `root`, what resumes read first."""

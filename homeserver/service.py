@@ -30,7 +30,7 @@ from homeserver.retention import Verdict, require_policy
 from homeserver.settings import HomeSettings
 from hypervisor import MachineUnsupported
 from images import SIGNATURE_NAMESPACE, Manifest
-from replay import Early, Log, Operation, OperationGap, OperationsCut, Response
+from replay import Early, Log, Operation, OperationGap, OperationsCut, Response, kept_key
 from replica import DeltaMaker, Frozen, Replica, ReplicaFailed, ReplicaState
 from satchel.errors import ConflictError, SatchelError, StateError, UnavailableError
 from satchel.ids import CheckpointId, OperationNumber
@@ -122,7 +122,8 @@ class Service:
         settings: HomeSettings,
         follower: LogFollower | None = None,
     ) -> None:
-        """Takes over `log`. identity: the owner, who signs manifests."""
+        """Takes over `log`. identity: the owner, who signs manifests. Raises OSError, and
+        IntegrityError for a key of the log that is none."""
         self.record = record
         self.shelf = shelf
         self.lease = Lease(record.name, settings.lease_seconds)
@@ -141,6 +142,8 @@ class Service:
         self._failure: str | None = None
         self._deltas: tuple[Replica, DeltaMaker] | None = None
         self.incoming = Incoming(shelf.root.parent / "delta.part")
+        self.log_key = kept_key(shelf.root.parent / "log.key") if log else None
+        """What seals this service's log on media. Home's clients have it, and nobody else."""
 
     @property
     def name(self) -> str:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         encode_responses,
         responses_in,
     )
+    from replay.chain import KEY_SIZE, OperationsDoubtful, kept_key
     from replay.channel import (
         AgentChannel,
         AgentFailed,
@@ -69,6 +70,7 @@ else:
     __getattr__ = deferred(__name__)
 
 __all__ = [
+    "KEY_SIZE",
     "MAX_PAYLOAD",
     "Adapter",
     "AgentChannel",
@@ -94,6 +96,7 @@ __all__ = [
     "OperationConflict",
     "OperationGap",
     "OperationsCut",
+    "OperationsDoubtful",
     "RecordInvalid",
     "Response",
     "ServiceNotReady",
@@ -111,6 +114,7 @@ __all__ = [
     "encode_responses",
     "examine",
     "explain",
+    "kept_key",
     "logs_in",
     "responses_in",
     "scan_segment",

@@ -13,6 +13,9 @@ does not count as logged, and `durable` says what is on the medium.
 
 The torn end that a crash leaves is cleared by `Log.open`. Damage with valid records after it is
 LogCorrupt. Damage of the very last record cannot be told from a torn end: `torn` reports both.
+
+Records are sealed under the log's key (replay/chain.py). What somebody else wrote is read all the
+same, and `doubtful` says what that is: what follows from it is for the caller to decide.
 """
 
 from __future__ import annotations
@@ -26,9 +29,11 @@ import os
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
+from replay.chain import SEAL_SIZE, TRAILER_SIZE, UNSEALED, encode_trailer, seal
 from replay.operations import Operation, OperationGap, RecordInvalid
 from replay.segments import (
     BASE,
@@ -49,6 +54,7 @@ from replay.segments import (
     write_segment,
 )
 from satchel.errors import ConflictError, NotFoundError, SatchelError, StateError
+from satchel.files import open_regular
 from satchel.ids import OperationNumber
 
 Durability = Literal["each", "interval", "off"]
@@ -93,11 +99,19 @@ class Log:
     number of threads may read meanwhile."""
 
     def __init__(
-        self, path: Path, segments: list[Segment], durability: Durability, segment_bytes: int
+        self,
+        path: Path,
+        segments: list[Segment],
+        durability: Durability,
+        segment_bytes: int,
+        key: bytes | None,
     ) -> None:
         """Not for callers: see `open`."""
         self.path = path
         self.torn: TornEnd | None = None
+        self.doubtful = _doubtful(segments) if key else frozenset()
+        """The operations that the log had when it was opened and nobody with the key wrote."""
+        self._key = key
         self._segments = segments
         self._durability = durability
         self._segment_bytes = segment_bytes
@@ -123,26 +137,28 @@ class Log:
         interval_s: float = 1.0,
         segment_bytes: int = SEGMENT_BYTES,
         read_only: bool = False,
+        key: bytes | None = None,
     ) -> Log:
         """The log at a path, whose folder is made if need be; `after`: where a new log starts.
 
+        key: 32 bytes, which seal what is appended; without one nothing is doubtful.
         read_only: changes nothing, not even a torn end, and takes no lock; append raises
         LogReadOnly. Raises LogCorrupt, LogUnsupported, LogBusy, LogFull, LogReadOnly,
-        LogGone.
+        LogGone, NotRegular.
         """
         with on_media(f"cannot open operation log {path}"):
             if not read_only:
                 _make_folder(path.parent)
             lock_fd = -1 if read_only else _lock(path)
             try:
-                segments, torn = _load(path, repair=not read_only)
+                segments, torn = _load(path, key, repair=not read_only)
                 if not segments and not read_only:
                     segments = [_fresh(path, after, segment_bytes)]
-                log = cls(path, segments, durability, segment_bytes)
+                log = cls(path, segments, durability, segment_bytes, key)
                 log.torn = torn
                 log._lock_fd = lock_fd
                 if not read_only:
-                    log._fd = os.open(segments[-1].path, os.O_WRONLY | os.O_CLOEXEC)
+                    log._fd = open_regular(segments[-1].path, os.O_WRONLY)
             except BaseException:
                 _let_go(lock_fd)
                 raise
@@ -196,9 +212,9 @@ class Log:
                 )
             if self._segments[-1].full(operation.record_size, self._segment_bytes):
                 self._roll(operation.record_size)
-            self._write(operation)
+            sealed = self._write(operation)
             with self._lock:
-                self._segments[-1].add(operation.record_size)
+                self._segments[-1].add(operation.record_size, sealed)
                 self._last = operation.number
                 if self._durability == "each":
                     self._durable = operation.number
@@ -336,14 +352,18 @@ class Log:
             self._state, self._failure = LogState.FAILED, failure
         return failure
 
-    def _write(self, operation: Operation) -> None:
+    def _write(self, operation: Operation) -> bytes:
+        """Returns the seal."""
         what = f"cannot log operation {operation.number}"
-        end = self._segments[-1].end
-        record = memoryview(operation.encode())
+        segment = self._segments[-1]
+        end = segment.end
+        record = operation.encode()
+        sealed = seal(self._key, segment.seal, record)
+        left = memoryview(record + encode_trailer(sealed))
+        stop = end + len(left)
         try:
-            while record:
-                done = os.pwrite(self._fd, record, end + operation.record_size - len(record))
-                record = record[done:]
+            while left:
+                left = left[os.pwrite(self._fd, left, stop - len(left)) :]
         except OSError as error:
             try:
                 os.ftruncate(self._fd, end)
@@ -352,6 +372,7 @@ class Log:
             raise media_error(f"{what} in {self.path}", error) from error
         if self._durability == "each":
             self._sync_file(what)
+        return sealed
 
     def _sync(self, what: str) -> None:
         self._sync_file(what)
@@ -375,14 +396,15 @@ class Log:
         first = OperationNumber(self._last + 1)
         path = segment_path(self.path, first)
         with on_media(f"cannot start a segment of {self.path}"):
-            size = max(self._segment_bytes, SEGMENT_HEADER_SIZE + record_size)
-            write_segment(path, first, 0, size=size)
-            self._use(segment := Segment(path, first))
+            size = max(self._segment_bytes, SEGMENT_HEADER_SIZE + record_size + TRAILER_SIZE)
+            before = self._segments[-1].seal
+            write_segment(path, first, 0, before, size=size)
+            self._use(segment := Segment(path, first, before=before, seal=before))
         with self._lock:
             self._segments = [*self._segments, segment]
 
     def _use(self, segment: Segment) -> None:
-        fd = os.open(segment.path, os.O_WRONLY | os.O_CLOEXEC)
+        fd = open_regular(segment.path, os.O_WRONLY)
         _let_go(self._fd)
         self._fd = fd
 
@@ -409,13 +431,14 @@ class Log:
 
     def _split(self, segment: Segment, first: OperationNumber) -> Segment:
         offset, _ = segment.extent(first)
-        with segment.path.open("rb") as file:
-            file.seek(offset)
+        with open(open_regular(segment.path, os.O_RDONLY), "rb") as file:  # noqa: PTH123
+            file.seek(offset - TRAILER_SIZE)
+            before = file.read(TRAILER_SIZE)[:SEAL_SIZE]
             records = file.read(segment.end - offset)
-        made = Segment(segment_path(self.path, first), first, base=True)
+        made = Segment(segment_path(self.path, first), first, base=True, before=before)
         for number in range(first, segment.last + 1):
-            made.add(segment.extent(OperationNumber(number))[1])
-        write_segment(made.path, first, BASE, records, size=self._segment_bytes)
+            made.add(segment.extent(OperationNumber(number))[1], segment.seal)
+        write_segment(made.path, first, BASE, before, records, size=self._segment_bytes)
         return made
 
     def _start_flusher(self, interval_s: float) -> None:
@@ -447,7 +470,7 @@ class _SegmentReader:
         with on_media(f"cannot read operation {number} from {segment.path}"):
             if segment is not self._segment:
                 try:
-                    fd = os.open(segment.path, os.O_RDONLY | os.O_CLOEXEC)
+                    fd = open_regular(segment.path, os.O_RDONLY)
                 except FileNotFoundError:
                     if not segment.cut:
                         raise
@@ -480,13 +503,13 @@ def _fresh(log: Path, after: OperationNumber, size: int) -> Segment:
     """Makes an empty segment of `size` bytes that a log starts with."""
     first = OperationNumber(after + 1)
     path = segment_path(log, first)
-    write_segment(path, first, BASE, size=size)
+    write_segment(path, first, BASE, UNSEALED, size=size)
     return Segment(path, first, base=True)
 
 
 def _lock(log: Path) -> int:
     """A descriptor that holds the log. On a file system without locks nothing is held."""
-    fd = os.open(log.with_name(f"{log.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    fd = open_regular(log.with_name(f"{log.name}.lock"), os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
@@ -511,14 +534,23 @@ def _let_go(fd: int) -> None:
             os.close(fd)
 
 
-def _load(log: Path, *, repair: bool) -> tuple[list[Segment], TornEnd | None]:
+def _doubtful(segments: list[Segment]) -> frozenset[OperationNumber]:
+    """The operations that are not sealed behind those before them."""
+    strange = {number for segment in segments for number in segment.doubtful}
+    for before, segment in pairwise(segments):
+        if segment.offsets and segment.before != before.seal:
+            strange.add(segment.first)
+    return frozenset(strange)
+
+
+def _load(log: Path, key: bytes | None, *, repair: bool) -> tuple[list[Segment], TornEnd | None]:
     """Reads the segments from the newest back to the base; repair: and cleans up behind a crash."""
     paths = segment_paths(log)
     segments: list[Segment] = []
     leftovers: list[Path] = []
     torn: TornEnd | None = None
     while paths and not (segments and segments[0].base):
-        segment, fault = scan_segment(paths.pop())
+        segment, fault = scan_segment(paths.pop(), key)
         if segment.void:
             leftovers.append(segment.path)
             continue

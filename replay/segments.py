@@ -4,13 +4,14 @@
 
 offset size
  0     8   magic, "SATCHLOG"
- 8     4   version, 3; 2 was named otherwise and renamed when it was made, 1 had no room at its end
+ 8     4   version, 4; 3 had no seals, 2 was renamed when it was made, 1 had no room at its end
 12     4   flags; bit 0 (BASE): everything before `first` was cut, older segments are leftovers
            bit 1 (VOID): the segment does not count, it is being made or was cut away
 16     8   number of the first operation, which is also the file's name
-24     4   0
-28     4   CRC-32 (zlib) of bytes 0 to 27
-32         records; see replay/operations.py
+24    32   seal of the record before the first; zeros where the log begins (replay/chain.py)
+56     4   0
+60     4   CRC-32 (zlib) of bytes 0 to 59
+64         records (replay/operations.py), each followed by its seal (32) and the CRC-32 of that (4)
            zeros: room for more records, until the end of the file; there may be none
 
 The room is there from the beginning, so that an append changes a file's content and nothing else:
@@ -23,6 +24,7 @@ first, so that what its clusters are used for next never looks like a segment.
 from __future__ import annotations
 
 import errno
+import hmac
 import os
 import re
 import struct
@@ -31,10 +33,12 @@ from array import array
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from io import RawIOBase
+from io import FileIO, RawIOBase
 from pathlib import Path
 
+from replay.chain import TRAILER_SIZE, UNSEALED, decode_trailer, seal
 from replay.operations import (
+    MAX_PAYLOAD,
     RECORD_HEADER_SIZE,
     RECORD_MAGIC,
     Operation,
@@ -49,15 +53,19 @@ from satchel.errors import (
     UnavailableError,
     UnsupportedError,
 )
+from satchel.files import open_regular
 from satchel.ids import OperationNumber
 
 SEGMENT_MAGIC = b"SATCHLOG"
-SEGMENT_VERSION = 3
-SEGMENT_HEADER_SIZE = 32
+SEGMENT_VERSION = 4
+SEGMENT_HEADER_SIZE = 64
 BASE = 1
 VOID = 2
 
-_FIELDS = struct.Struct("<8sIIQI")
+SEGMENT_LIMIT = SEGMENT_HEADER_SIZE + RECORD_HEADER_SIZE + MAX_PAYLOAD + TRAILER_SIZE
+"""No segment has more bytes: the one with the largest record."""
+
+_FIELDS = struct.Struct("<8sIIQ32sI")
 _CRC = struct.Struct("<I")
 _NAME = re.compile(r"(.+)-([0-9]{8,20})\.log")
 _MAX_CANDIDATES = 1000
@@ -122,12 +130,17 @@ def on_media(what: str) -> Iterator[None]:
 class Segment:
     """What is known of one file: where each of its operations starts, whether it was cut away.
 
+    before, seal: of the record before its first one, and of its last one
+    doubtful: the operations whose seals are not by the log's key
     Not thread-safe; the log's lock guards it.
     """
 
     path: Path
     first: OperationNumber
     base: bool = False
+    before: bytes = UNSEALED
+    seal: bytes = UNSEALED
+    doubtful: list[OperationNumber] = field(default_factory=list)
     void: bool = False
     offsets: array[int] = field(default_factory=lambda: array("Q"))
     end: int = SEGMENT_HEADER_SIZE
@@ -141,19 +154,20 @@ class Segment:
     def full(self, record_size: int, limit: int) -> bool:
         """Whether a record belongs into the next segment. One that is larger than a segment has one
         of its own."""
-        return len(self.offsets) > 0 and self.end + record_size > limit
+        return len(self.offsets) > 0 and self.end + record_size + TRAILER_SIZE > limit
 
-    def add(self, record_size: int) -> None:
-        """A record was appended."""
+    def add(self, record_size: int, sealed: bytes) -> None:
+        """A record was appended, with its seal."""
         self.offsets.append(self.end)
-        self.end += record_size
+        self.end += record_size + TRAILER_SIZE
+        self.seal = sealed
 
     def extent(self, number: OperationNumber) -> tuple[int, int]:
-        """Offset and size of the record of an operation that it has."""
+        """Offset and size of the record of an operation that it has, without the seal."""
         index = number - self.first
         start = self.offsets[index]
         stop = self.offsets[index + 1] if index + 1 < len(self.offsets) else self.end
-        return start, stop - start
+        return start, stop - TRAILER_SIZE - start
 
 
 @dataclass(frozen=True)
@@ -189,17 +203,20 @@ def _first(path: Path) -> int:
     return int(named[2]) if named else 0
 
 
-def encode_header(first: int, flags: int) -> bytes:
-    """The 32 bytes that a segment starts with."""
-    fields = _FIELDS.pack(SEGMENT_MAGIC, SEGMENT_VERSION, flags, first, 0)
+def encode_header(first: int, flags: int, before: bytes = UNSEALED) -> bytes:
+    """The 64 bytes that a segment starts with. before: the seal of the record before the first."""
+    fields = _FIELDS.pack(SEGMENT_MAGIC, SEGMENT_VERSION, flags, first, before, 0)
     return fields + _CRC.pack(zlib.crc32(fields))
 
 
-def write_segment(path: Path, first: int, flags: int, records: bytes = b"", *, size: int) -> None:
+def write_segment(
+    path: Path, first: int, flags: int, before: bytes, records: bytes = b"", *, size: int
+) -> None:
     """Makes a segment of at least `size` bytes that is there whole or not at all, durably; on a
-    full medium, one without room. OSError if it cannot."""
+    full medium, one without room. `records` with their seals, `before` as in `encode_header`.
+    OSError if it cannot."""
     remove(path)
-    content = encode_header(first, flags | VOID) + records
+    content = encode_header(first, flags | VOID, before) + records
     try:
         with path.open("xb", buffering=0) as file:
             try:
@@ -212,7 +229,7 @@ def write_segment(path: Path, first: int, flags: int, records: bytes = b"", *, s
                 _write_all(file, content)
             sync_folder(path.parent)  # on FAT: the clusters, before the name has them
             os.fsync(file.fileno())
-            os.pwrite(file.fileno(), encode_header(first, flags), 0)
+            os.pwrite(file.fileno(), encode_header(first, flags, before), 0)
             os.fsync(file.fileno())
     except OSError:
         path.unlink(missing_ok=True)
@@ -221,11 +238,10 @@ def write_segment(path: Path, first: int, flags: int, records: bytes = b"", *, s
 
 def clear(path: Path, start: int) -> None:
     """Makes room of what follows a segment's byte `start`, durably. OSError if it cannot."""
-    with path.open("r+b") as file:
+    with _opened(path) as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(start)
-        file.write(bytes(size - start))
-        file.flush()
+        _write_all(file, bytes(size - start))
         os.fsync(file.fileno())
 
 
@@ -234,12 +250,16 @@ def remove(path: Path) -> None:
 
     A power cut leaves no name whose clusters are free, which FAT cannot bear: a file that is open
     keeps them."""
-    with suppress(FileNotFoundError), path.open("r+b", buffering=0) as file:
+    with suppress(FileNotFoundError), _opened(path) as file:
         if os.fstat(file.fileno()).st_size >= SEGMENT_HEADER_SIZE:
             os.pwrite(file.fileno(), encode_header(_first(path), VOID), 0)
             os.fsync(file.fileno())
         path.unlink()
         sync_folder(path.parent)
+
+
+def _opened(path: Path) -> FileIO:
+    return FileIO(open_regular(path, os.O_RDWR), "r+b")
 
 
 def _write_all(file: RawIOBase, data: bytes) -> None:
@@ -260,15 +280,15 @@ def sync_folder(folder: Path) -> None:
         os.close(fd)
 
 
-def scan_segment(path: Path) -> tuple[Segment, Fault | None]:
-    """Reads a whole segment and checks every record.
+def scan_segment(path: Path, key: bytes | None = None) -> tuple[Segment, Fault | None]:
+    """Reads a whole segment and checks every record, with a key their seals as well.
 
     The medium is not trusted: any bytes give a segment and perhaps a fault. Of a void one no record
-    counts. OSError if it cannot be
-    read, LogUnsupported if it has another version, LogCorrupt if its name is another segment's.
+    counts. OSError if it cannot be read, LogUnsupported if it has another version, LogCorrupt if
+    its name is another segment's, or it is no regular file or a larger one than any writer makes.
     """
     segment = Segment(path, OperationNumber(_first(path)))
-    data = path.read_bytes()
+    data = _content(path)
     used = len(data.rstrip(b"\0"))
     why = _check_header(data[:SEGMENT_HEADER_SIZE], segment)
     if why:
@@ -278,21 +298,38 @@ def scan_segment(path: Path) -> tuple[Segment, Fault | None]:
         return segment, None
     while segment.end < used:
         try:
-            segment.add(_check_record(data, segment.end, segment.last + 1))
+            size, sealed = _check_record(data, segment.end, segment.last + 1)
         except RecordInvalid as error:
             torn = not _record_follows(data, segment.end, segment.last + 1)
             return segment, Fault(segment.end, used - segment.end, error.why or error.what, torn)
+        if key is not None:
+            record = data[segment.end : segment.end + size]
+            if not hmac.compare_digest(sealed, seal(key, segment.seal, record)):
+                segment.doubtful.append(OperationNumber(segment.last + 1))
+        segment.add(size, sealed)
     return segment, None
 
 
+def _content(path: Path) -> bytes:
+    """What is in a segment, however much its file claims to have."""
+    with FileIO(open_regular(path, os.O_RDONLY), "rb") as file:
+        if os.fstat(file.fileno()).st_size > SEGMENT_LIMIT:
+            why = f"it has more than the {SEGMENT_LIMIT} bytes of the largest segment"
+            raise LogCorrupt(path, 0, why, max(_first(path) - 1, 0))
+        return file.readall()
+
+
 def _check_header(header: bytes, segment: Segment) -> str:
-    if len(header) < SEGMENT_HEADER_SIZE:
+    # The headers of versions 1 to 3 had 32 bytes.
+    earlier = header[28:32] == _CRC.pack(zlib.crc32(header[:28]))
+    if len(header) < SEGMENT_HEADER_SIZE and not earlier:
         return "the segment's header is cut short"
-    magic, version, flags, first, _ = _FIELDS.unpack_from(header)
-    (crc,) = _CRC.unpack_from(header, _FIELDS.size)
-    if magic != SEGMENT_MAGIC or crc != zlib.crc32(header[: _FIELDS.size]):
+    whole = header.ljust(SEGMENT_HEADER_SIZE, b"\0")
+    magic, version, flags, first, before, _ = _FIELDS.unpack_from(whole)
+    (crc,) = _CRC.unpack_from(whole, _FIELDS.size)
+    if magic != SEGMENT_MAGIC or not (earlier or crc == zlib.crc32(whole[: _FIELDS.size])):
         return "the segment's header is damaged"
-    if version != SEGMENT_VERSION:
+    if earlier or version != SEGMENT_VERSION:
         raise LogUnsupported(
             f"cannot read operation log {segment.path}",
             why=f"it has version {version}, this program reads {SEGMENT_VERSION}",
@@ -300,17 +337,23 @@ def _check_header(header: bytes, segment: Segment) -> str:
     if first != segment.first:
         raise LogCorrupt(segment.path, 0, f"it starts with operation {first}", segment.last)
     segment.base, segment.void = bool(flags & BASE), bool(flags & VOID)
+    segment.before = segment.seal = before
     return ""
 
 
-def _check_record(data: bytes, offset: int, number: int) -> int:
-    """The size of the record at an offset, which must have that number. RecordInvalid if not."""
+def _check_record(data: bytes, offset: int, number: int) -> tuple[int, bytes]:
+    """The size and the seal of the record at an offset, which must have that number. RecordInvalid
+    if not."""
     operation = _operation_at(data, offset)
     if operation.number != number:
         raise RecordInvalid(
             "cannot read operation record", why=f"it is operation {operation.number}, not {number}"
         )
-    return RECORD_HEADER_SIZE + len(operation.payload)
+    end = offset + operation.record_size
+    sealed = decode_trailer(data[end : end + TRAILER_SIZE])
+    if sealed is None:
+        raise RecordInvalid("cannot read operation record", why="its seal is damaged")
+    return operation.record_size, sealed
 
 
 def _operation_at(data: bytes, offset: int) -> Operation:

@@ -1,25 +1,43 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""Small files that are written once and never seen half-written; lock files; the mode of new
-files."""
+"""Small files that are written once and never seen half-written; lock files; files that a stranger
+may have put where ours belong; the mode of new files."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+from satchel.errors import IntegrityError
 
-def write_durably(path: Path, data: bytes) -> None:
+
+class NotRegular(IntegrityError):
+    """A symbolic link, a FIFO or a device stands where a file of ours belongs."""
+
+    def __init__(self, path: Path, what: str) -> None:
+        super().__init__(
+            f"cannot use {path}",
+            why=f"it is {what}; Satchel makes regular files and real folders only",
+            fix=f"remove it, if you did not mean it to be there: `rm {path}`",
+        )
+
+
+def write_durably(path: Path, data: bytes, *, mode: int = 0o666) -> None:
     """Replace `path` with `data`: a reader sees the old or the new, a crash leaves one of them.
 
-    On return the new content is durable. Raises OSError and leaves the old file as it was.
+    mode: of the file, less the umask; 0o600 for what is secret. On return the new content is
+    durable. Raises OSError and leaves the old file as it was.
     """
     temporary = path.with_name(path.name + ".new")
     try:
-        with temporary.open("wb") as file:
+        temporary.unlink(missing_ok=True)  # its mode would stay
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        with open(os.open(temporary, flags, mode), "wb") as file:  # noqa: PTH123
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
@@ -58,6 +76,37 @@ def claimed(lock: Path) -> Iterator[bool]:
         yield ours
     finally:
         os.close(descriptor)
+
+
+def open_regular(path: Path, flags: int, mode: int = 0o666) -> int:
+    """A descriptor of a regular file, opened with these flags as os.open does; never waits.
+
+    For paths in folders that a stranger may have written: a link would lead out of the folder, and
+    a FIFO would keep its opener for ever. Raises NotRegular and OSError.
+    """
+    try:
+        descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, mode)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise NotRegular(path, "a symbolic link") from error
+        if error.errno == errno.ENXIO:
+            raise NotRegular(path, "a FIFO or a socket") from error
+        raise
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise NotRegular(path, "no regular file")
+    return descriptor
+
+
+def require_real_folder(path: Path) -> None:
+    """Raises NotRegular where a symbolic link, or what is no folder, has that name. One that is
+    not there is right. Raises OSError."""
+    with contextlib.suppress(FileNotFoundError):
+        mode = path.lstat().st_mode
+        if stat.S_ISLNK(mode):
+            raise NotRegular(path, "a symbolic link")
+        if not stat.S_ISDIR(mode):
+            raise NotRegular(path, "no folder")
 
 
 def new_mode() -> int:

@@ -113,6 +113,7 @@ class Env {
  public:
   virtual ~Env() = default;
 
+  // What is there and is no regular file (a symbolic link, a FIFO, a device) is kDamaged.
   virtual Status Open(const std::string& path, OpenMode mode, std::unique_ptr<File>* file) = 0;
   virtual Status Rename(const std::string& from, const std::string& to) = 0;
   virtual Status Remove(const std::string& path) = 0;
@@ -143,6 +144,10 @@ class Env {
 
 // The operating system. Never destroyed.
 Env* PosixEnv();
+
+// A file of the system's at a path that may be a link, as those in /proc/PID/fd are. kRead or
+// kReadWrite. Not for paths below a folder that strangers write.
+Status OpenLinked(const std::string& path, OpenMode mode, std::unique_ptr<File>* file);
 
 // Reads a whole file of at most `limit` bytes; a larger one is kDamaged.
 Status ReadFile(Env* env, const std::string& path, size_t limit, std::string* out);

@@ -274,13 +274,30 @@ class PosixLock final : public FileLock {
   bool named_ = false;
 };
 
+// No file of a store or a medium is a link, a FIFO or a device. Whoever puts one there has it opened
+// for his own ends: a link leads a write out of the folder, and a FIFO keeps its opener for ever.
+Status OpenRegular(const std::string& path, int flags, int* opened) {
+  const int fd = open(path.c_str(), flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
+  // ENXIO: a FIFO that nobody reads, or a socket.
+  if (fd < 0 && errno != ELOOP && errno != ENXIO) {
+    return Status::FromErrno("cannot open " + path, errno);
+  }
+  struct stat info;
+  if (fd < 0 || fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
+    if (fd >= 0) close(fd);
+    return Status::Make(Kind::kDamaged, "cannot open " + path, "it is no regular file");
+  }
+  *opened = fd;
+  return {};
+}
+
 class PosixEnvImpl final : public Env {
  public:
   Status Open(const std::string& path, OpenMode mode, std::unique_ptr<File>* file) override {
     const int access = mode == OpenMode::kRead ? O_RDONLY : O_RDWR;
     const int create = mode == OpenMode::kCreate ? O_CREAT | O_EXCL : 0;
-    const int fd = open(path.c_str(), access | create | O_CLOEXEC, 0666);
-    if (fd < 0) return Status::FromErrno("cannot open " + path, errno);
+    int fd = -1;
+    SATCHEL_RETURN_IF_ERROR(OpenRegular(path, access | create, &fd));
     *file = std::make_unique<PosixFile>(fd, access, path);
     return {};
   }
@@ -344,8 +361,8 @@ class PosixEnvImpl final : public Env {
   }
 
   Status Lock(const std::string& path, std::unique_ptr<FileLock>* lock) override {
-    const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (fd < 0) return Status::FromErrno("cannot open " + path, errno);
+    int fd = -1;
+    SATCHEL_RETURN_IF_ERROR(OpenRegular(path, O_RDWR | O_CREAT, &fd));
     auto held = std::make_unique<PosixLock>(fd);
     SATCHEL_RETURN_IF_ERROR(held->Take(path, LOCK_EX));
     held->Name();
@@ -354,8 +371,8 @@ class PosixEnvImpl final : public Env {
   }
 
   Status LockShared(const std::string& path, std::unique_ptr<FileLock>* lock) override {
-    const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return Status::FromErrno("cannot open " + path, errno);
+    int fd = -1;
+    SATCHEL_RETURN_IF_ERROR(OpenRegular(path, O_RDONLY, &fd));
     auto held = std::make_unique<PosixLock>(fd);
     SATCHEL_RETURN_IF_ERROR(held->Take(path, LOCK_SH));
     *lock = std::move(held);
@@ -364,6 +381,14 @@ class PosixEnvImpl final : public Env {
 };
 
 }  // namespace
+
+Status OpenLinked(const std::string& path, OpenMode mode, std::unique_ptr<File>* file) {
+  const int access = mode == OpenMode::kRead ? O_RDONLY : O_RDWR;
+  const int fd = open(path.c_str(), access | O_CLOEXEC);
+  if (fd < 0) return Status::FromErrno("cannot open " + path, errno);
+  *file = std::make_unique<PosixFile>(fd, access, path);
+  return {};
+}
 
 Env* PosixEnv() {
   static Env* const env = new PosixEnvImpl;

@@ -47,6 +47,11 @@ MAX_BODY = 1 << 20
     help="Who answers what changes nothing [default: the settings' policy].",
 )
 @click.option("--take-over", is_flag=True, help="Use it although another client holds it.")
+@click.option(
+    "--accept-log",
+    is_flag=True,
+    help="Take operations on the medium for yours that lack the seal of the service's key.",
+)
 @json_option
 @click.pass_obj
 def command(
@@ -57,6 +62,7 @@ def command(
     port: int,
     policy: Policy | None,
     take_over: bool,
+    accept_log: bool,
     as_json: bool,
 ) -> None:
     """Use SERVICE on a local port until Ctrl-C or `satchel stop`.
@@ -75,7 +81,9 @@ def command(
     with contextlib.ExitStack() as stack:
         try:
             stack.enter_context(only_session(settings, service))
-            runner, app, urls = _session(stack, settings, service, media, port, take_over, stop)
+            runner, app, urls = _session(
+                stack, settings, service, media, port, take_over, accept_log, stop
+            )
             place = control_socket(settings, service)
             stack.enter_context(serve(app, place, threads=CONTROL_THREADS, max_body=MAX_BODY))
             show({"service": service, "url": urls[0]}, as_json=as_json)
@@ -94,13 +102,14 @@ def _session(
     media: Path | None,
     port: int,
     take_over: bool,
+    accept_log: bool,
     stop: queue.SimpleQueue[None],
 ) -> tuple[Runner | CarryRunner, flask.Flask, list[str]]:
     """The session of the kind that the service's contract needs, what controls it, and where
     programs reach it."""
     runner = Runner(settings, service, media=media)
     try:
-        runner.start(take_over=take_over)
+        runner.start(take_over=take_over, accept_log=accept_log)
     except Carried:
         runner.close()
     except BaseException:

@@ -8,6 +8,7 @@ import click
 
 from console import json_option, show
 from homeserver.cli.context import Context
+from homeserver.cli.doubtful import doubtful_option
 from homeserver.media import find_media
 
 
@@ -18,11 +19,14 @@ from homeserver.media import find_media
     help="A medium, by path or UUID, to bring up to date: its log is reconciled, the new "
     "checkpoint put onto it.",
 )
+@doubtful_option
 @json_option
 @click.pass_obj
-def command(context: Context, service: str, media: str | None, as_json: bool) -> None:
+def command(
+    context: Context, service: str, media: str | None, doubtful: str, as_json: bool
+) -> None:
     """Take a checkpoint of SERVICE. Its machine pauses for a moment."""
-    body = {"media": str(find_media(media)) if media else ""}
+    body = {"media": str(find_media(media)) if media else "", "doubtful": doubtful}
     path = f"/v1/services/{service}/checkpoint"
     answer = context.follow(f"checkpoint {service}", path, body, quiet=as_json)
     show(answer, as_json=as_json)

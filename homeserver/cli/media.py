@@ -11,7 +11,9 @@ import click
 
 from chunkstore import Media
 from console import bar, json_option, show
+from homeserver.carry import Doubtful
 from homeserver.cli.context import Context
+from homeserver.cli.doubtful import doubtful_option
 from homeserver.media import (
     eject_media,
     find_media,
@@ -57,9 +59,12 @@ def ls(media: str | None, as_json: bool) -> None:
 @command.command("sync")
 @click.argument("media")
 @click.option("--service", "services", multiple=True, help="Of these only; repeatable.")
+@doubtful_option
 @json_option
 @click.pass_obj
-def sync(context: Context, media: str, services: tuple[str, ...], as_json: bool) -> None:
+def sync(
+    context: Context, media: str, services: tuple[str, ...], doubtful: str, as_json: bool
+) -> None:
     """Bring the newest checkpoints that home has onto MEDIA. No machine is paused.
 
     Only chunks that it lacks are written. Ctrl-C, or pulling it out, leaves what was there before,
@@ -67,11 +72,11 @@ def sync(context: Context, media: str, services: tuple[str, ...], as_json: bool)
     """
     root = find_media(media)
     if context.serving:
-        body = {"media": str(root), "services": list(services)}
+        body = {"media": str(root), "services": list(services), "doubtful": doubtful}
         answer = context.follow("sync", "/v1/media/sync", body, quiet=as_json)
     else:
         with context.home() as home, bar("sync", quiet=as_json) as progress:
-            answer = asdict(home.sync(services, root, progress))
+            answer = asdict(home.sync(services, root, progress, Doubtful(doubtful)))
     show(answer, as_json=as_json)
 
 

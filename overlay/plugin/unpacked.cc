@@ -29,7 +29,7 @@ uint64_t WordBytes(uint64_t slots) {
 
 Status Unpacked::Open(const std::string& path, std::unique_ptr<Unpacked>* unpacked) {
   std::unique_ptr<File> file;
-  SATCHEL_RETURN_IF_ERROR(PosixEnv()->Open(path, OpenMode::kReadWrite, &file));
+  SATCHEL_RETURN_IF_ERROR(OpenLinked(path, OpenMode::kReadWrite, &file));
   uint64_t size = 0;
   SATCHEL_RETURN_IF_ERROR(file->Size(&size));
   const uint64_t slots = size < kBlockSize ? 0 : (size - kBlockSize) / (kSlotWords + kBlockSize);

@@ -44,10 +44,10 @@ def run(service: Service, first: int, last: int) -> None:
     list(service.answer([operation(number) for number in range(first, last + 1)]))
 
 
-def log_on(media: Path, operations: list[Operation], after: int = 0) -> None:
+def log_on(service: Service, media: Path, operations: list[Operation], after: int = 0) -> None:
     """As a client does on the road."""
     path = Media.log_path(media, "notes")
-    with Log.open(path, after=OperationNumber(after)) as log:
+    with Log.open(path, after=OperationNumber(after), key=service.log_key) as log:
         for one in operations:
             log.append(one)
 
@@ -154,7 +154,7 @@ def test_what_was_done_on_the_road_is_done_at_home(
 ) -> None:
     service = bench.running()
     run(service, 1, 2)
-    log_on(media, [operation(n) for n in range(1, 151)])
+    log_on(service, media, [operation(n) for n in range(1, 151)])
     carried = bench.home.carry("notes", media)
     assert (carried.reconciled, carried.operation) == (148, 150)
     assert service.last_logged == 150
@@ -173,7 +173,7 @@ def test_what_was_done_on_the_road_is_done_at_home(
 
 def test_home_went_on_further_than_the_media(bench: Bench, media: Path) -> None:
     service = bench.running()
-    log_on(media, [operation(n) for n in range(1, 4)])
+    log_on(service, media, [operation(n) for n in range(1, 4)])
     run(service, 1, 6)
     carried = bench.home.carry("notes", media)
     assert (carried.reconciled, carried.operation) == (0, 6)
@@ -184,14 +184,14 @@ def test_home_went_on_further_than_the_media(bench: Bench, media: Path) -> None:
 def test_the_media_begins_where_home_ends(bench: Bench, media: Path) -> None:
     service = bench.running()
     run(service, 1, 3)
-    log_on(media, [operation(4), operation(5)], after=3)
+    log_on(service, media, [operation(4), operation(5)], after=3)
     assert bench.home.carry("notes", media).operation == 5
 
 
 def test_a_media_that_parted_from_home(bench: Bench, media: Path) -> None:
     service = bench.running()
     run(service, 1, 3)
-    log_on(media, [operation(1), operation(2), operation(3, "/other"), operation(4)])
+    log_on(service, media, [operation(1), operation(2), operation(3, "/other"), operation(4)])
     with pytest.raises(OperationsDiffer):
         bench.home.carry("notes", media)
     assert service.last_logged == 3
@@ -202,7 +202,7 @@ def test_a_media_that_parted_from_home_and_ends_before_it(bench: Bench, media: P
     """Else its log would be cut, and what only it has be gone without a word."""
     service = bench.running()
     run(service, 1, 6)
-    log_on(media, [operation(1), operation(2), operation(3, "/other")])
+    log_on(service, media, [operation(1), operation(2), operation(3, "/other")])
     with pytest.raises(OperationsDiffer, match="operation 3 of notes differs"):
         bench.home.carry("notes", media)
     with Log.open(Media.log_path(media, "notes")) as log:
@@ -212,7 +212,7 @@ def test_a_media_that_parted_from_home_and_ends_before_it(bench: Bench, media: P
 def test_a_media_that_leaves_operations_out(bench: Bench, media: Path) -> None:
     service = bench.running()
     run(service, 1, 3)
-    log_on(media, [operation(6), operation(7)], after=5)
+    log_on(service, media, [operation(6), operation(7)], after=5)
     with pytest.raises(OperationGap, match="operation 6 follows 3"):
         bench.home.carry("notes", media)
     assert service.last_logged == 3
@@ -226,7 +226,7 @@ def test_a_media_that_a_client_uses(bench: Bench, media: Path) -> None:
 
 def test_a_service_that_does_not_run(bench: Bench, media: Path) -> None:
     service = bench.service()
-    log_on(media, [operation(1)])
+    log_on(service, media, [operation(1)])
     with pytest.raises(NotLaunched):
         bench.home.carry("notes", media)
     assert service.last_logged == 1
@@ -264,7 +264,7 @@ def test_a_crash_at_any_step(
 ) -> None:
     service = bench.running()
     bench.home.carry("notes", media)
-    log_on(media, [operation(n) for n in range(1, 21)])
+    log_on(service, media, [operation(n) for n in range(1, 21)])
 
     def crash(*_: Any, **__: Any) -> Any:
         raise SatchelError("the power failed")
@@ -274,7 +274,7 @@ def test_a_crash_at_any_step(
         with pytest.raises(SatchelError, match="the power failed"):
             bench.home.carry("notes", media)
     assert digest_from(media, short_path / "x") == (20, digest(service))
-    log_on(media, [operation(21)], after=20)
+    log_on(service, media, [operation(21)], after=20)
     assert bench.home.carry("notes", media).operation == 21
     assert digest_from(media, short_path / "y") == (21, digest(service))
     assert media_contents(media)[0]["operation"] == 21
@@ -321,8 +321,8 @@ def test_a_service_of_the_same_name_of_another_home_is_left_alone(
         other.home.carry("notes", media)
     finally:
         other.home.close()
-    log_on(media, [operation(number) for number in range(1, 4)])
     theirs, service = newest(media).id, bench.running()
+    log_on(service, media, [operation(number) for number in range(1, 4)])
     for act in (bench.home.carry, lambda _, root: bench.home.sync([], root)):
         with pytest.raises(MediaOfOthers, match="has notes of another home"):
             act("notes", media)
@@ -377,7 +377,7 @@ def test_a_full_media_keeps_what_it_has(bench: Bench, tmp_path: Path, short_path
         bench.home.carry("notes", root)
         room = shutil.disk_usage(root).free
         (root / "film").write_bytes(bytes(room - 8192))
-        log_on(root, [operation(n) for n in range(1, 4)])
+        log_on(service, root, [operation(n) for n in range(1, 4)])
         with pytest.raises(MediaFull):
             bench.home.carry("notes", root)
         assert digest_from(root, short_path / "x") == (3, digest(service))
@@ -407,6 +407,6 @@ def test_on_exfat(bench: Bench, tmp_path: Path, short_path: Path) -> None:
     with exfat(tmp_path, 64 << 20) as root:
         Media.init(root).close()
         bench.home.carry("notes", root)
-        log_on(root, [operation(n) for n in range(1, 31)])
+        log_on(service, root, [operation(n) for n in range(1, 31)])
         assert bench.home.carry("notes", root).operation == 30
         assert digest_from(root, short_path / "x") == (30, digest(service))

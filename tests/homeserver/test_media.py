@@ -74,7 +74,7 @@ def test_sync_logs_what_was_done_on_the_road_and_leads_on(
 ) -> None:
     """Home's newest checkpoint is older than the media's log: nothing is lost on either side."""
     service = bench.running()
-    log_on(media, [operation(n) for n in range(1, 8)])
+    log_on(service, media, [operation(n) for n in range(1, 8)])
     done = bench.home.sync(["notes"], media)
     assert done.reconciled == 7
     service.wait_executed(service.last_logged)
@@ -217,7 +217,7 @@ def test_recover_needs_packs_and_manifests_only(
 ) -> None:
     service = bench.running()
     carried = bench.home.carry("notes", media)
-    log_on(media, [operation(n) for n in range(1, 4)])
+    log_on(service, media, [operation(n) for n in range(1, 4)])
     run(service, 1, 3)
     with Media.open(media) as opened:
         uuid = opened.uuid

@@ -49,6 +49,7 @@ from replay.batch import (
     encode_responses,
     responses_in,
 )
+from replay.chain import UNSEALED, encode_trailer
 from replay.frames import Frame, FrameReader
 from replay.operations import Early, Operation, RecordInvalid, Response
 from replay.segments import LogCorrupt, LogUnsupported, encode_header, scan_segment
@@ -207,7 +208,8 @@ PARSERS = [
         "log-segment",
         in_file("log-00000007.log", scan_segment),
         (LogCorrupt, LogUnsupported),
-        encode_header(7, 1) + encode_operations(OPERATIONS),
+        encode_header(7, 1)
+        + b"".join(one.encode() + encode_trailer(UNSEALED) for one in OPERATIONS),
     ),
 ]
 
@@ -349,7 +351,8 @@ def test_a_segment_of_a_log_comes_back(contents: list[tuple[int, int, bytes]], f
     operations = [
         Operation(OperationNumber(first + n), *content) for n, content in enumerate(contents)
     ]
-    data = encode_header(first, 0) + encode_operations(operations)
+    data = encode_header(first, 0)
+    data += b"".join(one.encode() + encode_trailer(UNSEALED) for one in operations)
     segment, fault = in_file(f"log-{first:08d}.log", scan_segment)(data)
     assert fault is None
     assert (segment.end, len(segment.offsets)) == (len(data), len(operations))

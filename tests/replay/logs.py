@@ -14,9 +14,9 @@ def operation(number: int) -> Operation:
     return Operation(OperationNumber(number), number * 1000, number * 7, payload)
 
 
-def filled(path: Path, count: int) -> Log:
+def filled(path: Path, count: int, key: bytes | None = None) -> Log:
     """A log with operations 1 to `count`, about five to a segment."""
-    log = Log.open(path, segment_bytes=400)
+    log = Log.open(path, segment_bytes=600, key=key)
     for number in range(1, count + 1):
         log.append(operation(number))
     return log

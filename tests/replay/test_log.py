@@ -25,7 +25,11 @@ from satchel.ids import OperationNumber
 from tests.replay.logs import content, files, filled, operation
 from tests.waiting import eventually
 
-GOLDEN_HEADER = bytes.fromhex("53415443484c4f47 03000000 01000000 0100000000000000 00000000")
+GOLDEN_HEADER = bytes.fromhex(
+    "53415443484c4f47 04000000 01000000 0100000000000000" + "00" * 32 + "00000000"
+)
+GOLDEN_KEY = bytes(range(32))
+GOLDEN_SEAL = bytes.fromhex("de3d3e254af981ecb06696764359f1fa8f3d4275f59a6e95b059f006b2e98897")
 
 
 def number(value: int) -> OperationNumber:
@@ -33,11 +37,12 @@ def number(value: int) -> OperationNumber:
 
 
 def test_golden_bytes(tmp_path: Path) -> None:
-    with Log.open(tmp_path / "log") as log:
+    with Log.open(tmp_path / "log", key=GOLDEN_KEY) as log:
         log.append(Operation(number(1), 2, 3, b"hello"))
     record = struct.pack("<4sIQQQI", b"SATO", 5, 1, 2, 3, zlib.crc32(b"hello"))
     expected = GOLDEN_HEADER + struct.pack("<I", zlib.crc32(GOLDEN_HEADER))
     expected += record + struct.pack("<I", zlib.crc32(record)) + b"hello"
+    expected += GOLDEN_SEAL + struct.pack("<I", zlib.crc32(GOLDEN_SEAL))
     assert (tmp_path / "log-00000001.log").read_bytes() == expected.ljust(1 << 20, b"\0")
 
 
@@ -216,10 +221,18 @@ def test_readers_and_a_writer_that_cuts(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_a_newer_version_is_left_alone(tmp_path: Path) -> None:
     filled(tmp_path / "log", 0).close()
-    header = bytearray((tmp_path / "log-00000001.log").read_bytes()[:28])
-    header[8] = 4
+    header = bytearray((tmp_path / "log-00000001.log").read_bytes()[:60])
+    header[8] = 5
     (tmp_path / "log-00000001.log").write_bytes(header + struct.pack("<I", zlib.crc32(header)))
-    with pytest.raises(LogUnsupported, match="version 4"):
+    with pytest.raises(LogUnsupported, match="version 5"):
+        Log.open(tmp_path / "log")
+    assert files(tmp_path / "log") == ["log-00000001.log"]
+
+
+def test_an_older_version_is_left_alone(tmp_path: Path) -> None:
+    header = struct.pack("<8sIIQI", b"SATCHLOG", 3, 1, 1, 0)
+    (tmp_path / "log-00000001.log").write_bytes(header + struct.pack("<I", zlib.crc32(header)))
+    with pytest.raises(LogUnsupported, match="version 3"):
         Log.open(tmp_path / "log")
     assert files(tmp_path / "log") == ["log-00000001.log"]
 

@@ -26,7 +26,8 @@ from replay import (
     OperationsCut,
     logs_in,
 )
-from replay.segments import BASE, VOID, encode_header
+from replay.chain import TRAILER_SIZE, UNSEALED, encode_trailer
+from replay.segments import BASE, SEGMENT_HEADER_SIZE, VOID, encode_header
 from satchel.ids import OperationNumber
 from testbed.media import Stick
 from tests.conftest import requires
@@ -45,9 +46,9 @@ def single_segment(log_path: Path, count: int) -> Path:
 
 def record_starts(count: int) -> list[int]:
     """Where the records of `single_segment` start, and where the last one ends."""
-    starts = [32]
+    starts = [SEGMENT_HEADER_SIZE]
     for number in range(1, count + 1):
-        starts.append(starts[-1] + operation(number).record_size)
+        starts.append(starts[-1] + operation(number).record_size + TRAILER_SIZE)
     return starts
 
 
@@ -92,7 +93,7 @@ def test_a_segment_has_its_room_from_the_beginning(tmp_path: Path) -> None:
         log.append(large)
         log.append(operation(7))
     sizes = [(tmp_path / name).stat().st_size for name in files(tmp_path / "log")]
-    assert sizes == [1000, large.record_size + 32, 1000]
+    assert sizes == [1000, SEGMENT_HEADER_SIZE + large.record_size + TRAILER_SIZE, 1000]
     with Log.open(tmp_path / "log") as log:
         assert (log.last, log.torn) == (7, None)
         assert content(log) == [*(operation(n) for n in range(1, 6)), large, operation(7)]
@@ -106,6 +107,7 @@ def test_torn_within_the_room_of_a_segment(tmp_path: Path) -> None:
     whole = path.read_bytes()
     start = len(whole.rstrip(b"\0"))
     record = Operation(OperationNumber(2), 0, 0, random.Random(4).randbytes(1400)).encode()
+    record += encode_trailer(UNSEALED)
     places = [range(at, min(at + 512, len(record))) for at in range(0, len(record), 512)]
     for which in range(1, 1 << len(places)):
         torn = bytearray(whole)
@@ -204,7 +206,7 @@ def test_a_renamed_segment_is_noticed(tmp_path: Path) -> None:
         Log.open(tmp_path / "log")
 
 
-@pytest.mark.parametrize("left", [b"", b"SATCH", bytes(32), bytes(5000)])
+@pytest.mark.parametrize("left", [b"", b"SATCH", bytes(64), bytes(5000)])
 def test_a_last_segment_without_a_header_is_a_torn_end(tmp_path: Path, left: bytes) -> None:
     filled(tmp_path / "log", 20).close()
     (tmp_path / "log-00000021.log").write_bytes(left)
@@ -226,7 +228,8 @@ def test_a_segment_of_an_unfinished_cut_gives_way_to_the_one_before(tmp_path: Pa
     """Its records are there before its header is: sectors of them, of it, or of what was there."""
     path = single_segment(tmp_path / "log", 5)
     half = path.read_bytes()[record_starts(5)[2] :]
-    for header in (bytes(32), b"garbage of thirty-two bytes long", encode_header(3, BASE | VOID)):
+    noise = random.Random(5).randbytes(SEGMENT_HEADER_SIZE)
+    for header in (bytes(len(noise)), noise, encode_header(3, BASE | VOID)):
         (tmp_path / "log-00000003.log").write_bytes(header + half)
         with Log.open(tmp_path / "log") as log:
             assert content(log) == [operation(n) for n in range(1, 6)]
@@ -241,7 +244,7 @@ def test_a_segment_that_is_removed_is_made_void_first(
     unlink = Path.unlink
 
     def look(path: Path, *, missing_ok: bool = False) -> None:
-        left[path.name] = path.read_bytes()[:32]
+        left[path.name] = path.read_bytes()[:SEGMENT_HEADER_SIZE]
         unlink(path, missing_ok=missing_ok)
 
     with filled(tmp_path / "log", 20) as log:

@@ -1,0 +1,18 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""The option of all commands that take operations from a medium."""
+
+from __future__ import annotations
+
+import click
+
+from homeserver.carry import Doubtful
+
+doubtful_option = click.option(
+    "--doubtful",
+    type=click.Choice([way.value for way in Doubtful]),
+    default=Doubtful.REFUSE.value,
+    show_default=True,
+    help="What to do with operations on the medium that no client of yours sealed: leave them and "
+    "stop, execute them, or remove them and what follows them.",
+)
