@@ -42,6 +42,10 @@ class Media::Checker {
     std::unique_ptr<File> file;
     uint64_t size = 0;
     Status status = Open(pack, &file);
+    if (status.Is(Kind::kDamaged)) {
+      Bad(pack, 0, status.why());
+      return {};
+    }
     if (status.ok()) status = file->Size(&size);
     if (status.ok()) status = CheckPackHeader(file.get());
     if (status.Is(Kind::kDamaged)) status = Status(), Bad(pack, 0, "its header is damaged");
