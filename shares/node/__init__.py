@@ -45,7 +45,7 @@ from shares.node.hub import (
 from shares.node.losses import LOSSES_KEPT, Losses, Restored, TakenOver
 from shares.node.marks import Marks
 from shares.node.member import Member
-from shares.node.membership import Caller, Ends, Join, Joined, LeaseOver, Membership
+from shares.node.membership import Caller, Ends, Join, Joined, LeaseOver, Membership, await_reply
 from shares.node.node import Node
 from shares.node.offloading import Offloading, Switched
 from shares.node.operations import (
@@ -111,6 +111,7 @@ __all__ = [
     "Uplink",
     "Usage",
     "answer_request",
+    "await_reply",
     "codec",
     "encode",
     "find",
