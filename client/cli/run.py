@@ -24,6 +24,7 @@ from client.running import control_socket, only_session
 from client.settings import ClientSettings, Policy
 from console import deaf_to_signals, json_option, show, wait_for
 from satchel.errors import SatchelError
+from satchel.readiness import allow_descriptors
 from wire import serve
 
 CONTROL_THREADS = 4
@@ -77,6 +78,7 @@ def command(
     if media is None and settings.media:
         media = Path(settings.media)
     settings.make_folders()
+    allow_descriptors()
     stop: queue.SimpleQueue[None] = queue.SimpleQueue()
     with contextlib.ExitStack() as stack:
         try:
