@@ -96,7 +96,7 @@ class CarriedWorld:
         made = CarryRunner(changed, self.service, media=None)
         self.sessions.append(made)
         made.start()
-        made.open_fronts(0)
+        made.open_fronts()
         return made
 
     def close(self) -> None:
