@@ -83,12 +83,12 @@ class Trial:
         wish: MachineWish,
         *,
         cells: Cells | None = None,
-        timeout: float,
+        timeout: float | None,
         progress: Progress = silent,
     ) -> None:
         """folder: the image's. wish: what the home wishes of every machine. cells: in which they
-        run, if they do. timeout: seconds until its service has to listen. progress: in steps of a
-        boot or a request. Raises ImageNotBuilt, ImageDamaged."""
+        run, if they do. timeout: seconds until its service has to listen, None: as at a launch.
+        progress: in steps of a boot or a request. Raises ImageNotBuilt, ImageDamaged."""
         self._wish = wish
         self.image = BuiltImage.load(folder)
         self._folder, self._driver, self._timeout = folder, driver, timeout

@@ -6,6 +6,7 @@
 - layer: what Debian contributes to images, kept so that the next build needs no network
 - image: a bootable disk with its kernel and initial RAM disk, made from a recipe on this host
 - container: an image of a container, whose layers take the place of Debian packages
+- whole disk: one that starts by itself, such as a cloud image; systemd in it keeps the agent alive
 - target: what a person asks to have built
 - manifest: what a checkpoint consists of, in canonical bytes that the owner signs
 - relocation: which checkpoints media have, and that what a resume reads first lies in one piece
@@ -21,8 +22,10 @@ from typing import TYPE_CHECKING
 from satchel.deferred import deferred
 
 if TYPE_CHECKING:
-    from images.builder import BuiltImage, ImageDamaged, ImageNotBuilt, build
+    from images.builder import build
+    from images.built import BuiltImage, ImageDamaged, ImageNotBuilt
     from images.containers import ContainerInvalid, ContainerRefused
+    from images.disks import DiskRefused
     from images.initrd import KernelFiles, debian_kernel
     from images.layers import LayerInvalid
     from images.manifest import (
@@ -68,6 +71,7 @@ __all__ = [
     "ContainerInvalid",
     "ContainerRefused",
     "DiskImageInvalid",
+    "DiskRefused",
     "ImageDamaged",
     "ImageNotBuilt",
     "KernelFiles",

@@ -8,7 +8,7 @@ import dataclasses
 import shutil
 from pathlib import Path
 
-from images.builder import BuiltImage, write_manifest
+from images.built import BuiltImage, write_manifest
 from images.filesystem import copy_sparse, read_file, replace_file
 
 SERVICE_PATH = "/etc/satchel/service"
@@ -22,17 +22,19 @@ def preloaded(image: BuiltImage, folder: Path) -> BuiltImage:
     The folder is made, and is complete when this returns. Raises CapacityError, and
     FileSystemBroken for an image without an agent's description of its service.
     """
+    kernel, initrd = image.kernel, image.initrd
+    assert kernel and initrd, "what starts from its disk is carried"
     folder.mkdir()
     recipe = dataclasses.replace(image.recipe, needs=NEEDS)
     copy = dataclasses.replace(
         image,
         recipe=recipe,
         disk=folder / image.disk.name,
-        kernel=folder / image.kernel.name,
-        initrd=folder / image.initrd.name,
+        kernel=folder / kernel.name,
+        initrd=folder / initrd.name,
     )
-    for old, new in ((image.kernel, copy.kernel), (image.initrd, copy.initrd)):
-        shutil.copyfile(old, new)
+    for path in (kernel, initrd):
+        shutil.copyfile(path, folder / path.name)
     copy_sparse(image.disk, copy.disk)
     lines = read_file(copy.disk, SERVICE_PATH).decode().splitlines(keepends=True)
     wanted = [f"environment={pair}\n" for pair in recipe.preload()]

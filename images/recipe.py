@@ -111,6 +111,10 @@ class Recipe:
     container:    an image of a container that takes the place of packages: as skopeo names it, or
                   a folder with a Dockerfile; paths begin at the recipe's folder. What the image
                   says of how it is run counts where the recipe says nothing
+    disk:         a whole disk, raw or qcow2, that starts by itself; its path begins at the recipe's
+                  folder. It is carried, and what it runs is its own: no command, no packages
+    firmware:     what starts that disk: `bios`, `uefi`, or `auto`: what the disk is made for
+    user_data:    of that disk: a file, found likewise, that its cloud-init gets as user data
     packages:     Debian packages; what they depend on comes along, what they recommend does not
     exclude:      paths that stay out of the image, with all that is below them
     memory_mib:   MiB of RAM that the service is measured to need
@@ -147,6 +151,9 @@ class Recipe:
     title: str = ""
     extends: str = ""
     container: str = ""
+    disk: str = ""
+    firmware: Literal["auto", "bios", "uefi"] = "auto"
+    user_data: str = ""
     packages: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     memory_mib: int = 256
@@ -247,6 +254,11 @@ class Recipe:
             return ()
         return self.ports or (ServedPort(port=self.port),)
 
+    @property
+    def ready_port(self) -> int:
+        """The port that listens once the service is warm."""
+        return self.served()[0].port if self.disk else self.port
+
     def adapter(self) -> dict[str, Any]:
         """What a manifest says about operations, or streams."""
         said: dict[str, Any] = {
@@ -269,7 +281,8 @@ class Recipe:
     def service_file(self, account: str = "", home: str = "") -> str:
         """The guest's /etc/satchel/service, which its agent reads. account: who runs it, in the
         agent's words; home: that one's, where the agent cannot tell."""
-        lines = [f"command={self.command}", f"port={self.port}", f"user={account or self.user}"]
+        lines = [f"command={self.command}", f"port={self.ready_port}"]
+        lines += [f"user={account or self.user}"]
         lines += [f"environment=HOME={home}"] if home else []
         lines += [f"workdir={self.workdir}", f"moment={MOMENT_PATH}"]
         if self.shares:
@@ -326,8 +339,24 @@ def _container_faults(recipe: Recipe) -> Iterator[tuple[str, str]]:
         yield "container", f"{recipe.container[:80]!r} is malformed"
 
 
+def _disk_faults(recipe: Recipe) -> Iterator[tuple[str, str]]:
+    """Faults of a recipe of a whole disk, and of what only such a one has."""
+    for key in ("disk", "user_data"):
+        if "\n" in getattr(recipe, key) or "\0" in getattr(recipe, key):
+            yield key, "it is no path"
+    if not recipe.disk:
+        if recipe.user_data or recipe.firmware != "auto":
+            yield "user_data" if recipe.user_data else "firmware", "it is of a whole disk: disk"
+        return
+    if not recipe.carried:
+        yield "contract", 'a whole disk is carried: contract = "carry"'
+    for key in ("command", "container", "extends", "packages", "exclude", "environment"):
+        if getattr(recipe, key):
+            yield key, "what runs on a whole disk is the disk's own"
+
+
 def _faults(recipe: Recipe) -> Iterator[tuple[str, str]]:
-    yield from (*_carry_faults(recipe), *_container_faults(recipe))
+    yield from (*_carry_faults(recipe), *_container_faults(recipe), *_disk_faults(recipe))
     if not NAME.fullmatch(recipe.name):
         yield "name", f"{recipe.name[:80]!r} is not a name of a-z, 0-9 and -"
     if recipe.extends and not NAME.fullmatch(recipe.extends):
