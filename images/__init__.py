@@ -10,6 +10,7 @@
 - target: what a person asks to have built
 - manifest: what a checkpoint consists of, in canonical bytes that the owner signs
 - relocation: which checkpoints media have, and that what a resume reads first lies in one piece
+- tier: by what a service gets time and randomness from the log
 - raw: any disk image as a raw file
 
 Process 1 of a guest is Satchel's agent. There is no init system, no timer, no journal: less runs in
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
         ManifestUnsupported,
         blob_root,
     )
-    from images.preloading import NEEDS, preloaded
     from images.raw import DiskImageInvalid, raw_view
     from images.recipe import (
         MEMORY_MIB,
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         RecipeNotFound,
         Rehearsal,
         ServedPort,
+        Tier,
         recipes,
     )
     from images.relocation import (
@@ -57,15 +58,16 @@ if TYPE_CHECKING:
     )
     from images.sources import SourcesMissing
     from images.targets import changed, target
+    from images.tiers import TIERS, tiered
     from images.utterances import PHRASES, speak
 else:
     __getattr__ = deferred(__name__)
 
 __all__ = [
     "MEMORY_MIB",
-    "NEEDS",
     "PHRASES",
     "SIGNATURE_NAMESPACE",
+    "TIERS",
     "VCPUS",
     "BuiltImage",
     "ContainerInvalid",
@@ -86,12 +88,12 @@ __all__ = [
     "Relocated",
     "ServedPort",
     "SourcesMissing",
+    "Tier",
     "blob_root",
     "build",
     "changed",
     "checkpoints_on",
     "debian_kernel",
-    "preloaded",
     "raw_view",
     "read_first",
     "read_manifest",
@@ -100,4 +102,5 @@ __all__ = [
     "roots_on",
     "speak",
     "target",
+    "tiered",
 ]

@@ -260,7 +260,7 @@ class _Build:
             disk=self.folder / f"disk-{key[:12]}",
             kernel=self.folder / f"vmlinuz-{key[:12]}",
             initrd=self.folder / f"initrd-{key[:12]}",
-            cmdline=CMDLINE,
+            cmdline=self.recipe.cmdline(CMDLINE),
             key=key,
         )
         with _scratch(self.folder) as scratch:

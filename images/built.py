@@ -92,10 +92,11 @@ class BuiltImage:
 
 def _started(folder: Path, value: dict[str, Any]) -> dict[str, Any]:
     """How it starts. Raises ValueError, KeyError."""
-    if value["version"] == KERNEL_VERSION:
+    version = value.get("version", KERNEL_VERSION)
+    if version == KERNEL_VERSION:
         files = {name: folder / str(value[name]) for name in ("kernel", "initrd")}
         return {**files, "cmdline": str(value["cmdline"])}
-    if value["version"] != DISK_VERSION or value["firmware"] not in FIRMWARES:
+    if version != DISK_VERSION or value["firmware"] not in FIRMWARES:
         raise ValueError("its version or its firmware is not known")
     return {"firmware": str(value["firmware"]), "seed": folder / str(value["seed"])}
 

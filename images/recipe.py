@@ -30,6 +30,11 @@ MOMENT_PATH = "/run/satchel/moment"
 PRELOAD_PATH = "/usr/lib/satchel/moment.so"
 """What gives a program time and randomness from there: replay/agent/preload.cc."""
 
+Tier = Literal["preload", "notifier"]
+WITHOUT_VDSO = "vdso=0"
+"""On the kernel's command line where it asks the agent: without, programs find the time by
+themselves."""
+
 PORTS_LIMIT = 16
 FRONTS = ("tcp",)
 """What a carried service's ports may be offered as."""
@@ -133,6 +138,8 @@ class Recipe:
                   wall clock stands at the operation's time; `monotonic`: the other clocks stand as
                   well, so that its timers come due with operations only; `randomness`: what it
                   draws follows from the operation's seed
+    tier:         by what it gets them. `preload`: by a library that is preloaded; `notifier`: the
+                  kernel asks the agent, for programs that call the kernel themselves
     adapter_kind: what the port speaks, by the name of an adapter in `replay.adapters`
     stateful:     False: an operation's answer depends on that operation alone
     contract:     `replay`: each replica executes each operation; `carry`: one replica leads, which
@@ -167,6 +174,7 @@ class Recipe:
     workdir: str = "/"
     environment: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
+    tier: Tier = "preload"
     adapter_kind: str = "http"
     stateful: bool = True
     contract: Literal["replay", "carry"] = "replay"
@@ -273,10 +281,21 @@ class Recipe:
             said["carry"] = {"behind": self.behind, "ports": ports}
         return said
 
-    def preload(self) -> tuple[str, ...]:
-        """What the environment says where the service needs something of the log."""
-        stands = f"SATCHEL_STANDS={' '.join(self.needs)}"
-        return (f"LD_PRELOAD={PRELOAD_PATH}", stands) if self.needs else ()
+    def given(self) -> tuple[str, ...]:
+        """What the guest's description of the service says where that needs something of the
+        log."""
+        words = " ".join(self.needs)
+        if not words:
+            return ()
+        if self.tier == "notifier":
+            return (f"asked={words}",)
+        pairs = (f"LD_PRELOAD={PRELOAD_PATH}", f"SATCHEL_STANDS={words}")
+        return tuple(f"environment={pair}" for pair in pairs)
+
+    def cmdline(self, words: str) -> str:
+        """The kernel's command line of which `words` are the same for every recipe."""
+        asked = self.needs and self.tier == "notifier" and WITHOUT_VDSO not in words.split()
+        return f"{words} {WITHOUT_VDSO}" if asked else words
 
     def service_file(self, account: str = "", home: str = "") -> str:
         """The guest's /etc/satchel/service, which its agent reads. account: who runs it, in the
@@ -289,7 +308,7 @@ class Recipe:
             lines += [f"shares={SHARES_PATH}"]
         if self.carried:
             lines += [f"streams={' '.join(str(port.port) for port in self.served())}"]
-        lines += [f"environment={pair}" for pair in self.preload()]
+        lines += self.given()
         lines += [f"environment={pair}" for pair in self.environment]
         return "".join(f"{line}\n" for line in lines)
 
@@ -341,12 +360,12 @@ def _container_faults(recipe: Recipe) -> Iterator[tuple[str, str]]:
 
 def _disk_faults(recipe: Recipe) -> Iterator[tuple[str, str]]:
     """Faults of a recipe of a whole disk, and of what only such a one has."""
-    for key in ("disk", "user_data"):
-        if "\n" in getattr(recipe, key) or "\0" in getattr(recipe, key):
+    for key, text in (("disk", recipe.disk), ("user-data", recipe.user_data)):
+        if "\n" in text or "\0" in text:
             yield key, "it is no path"
     if not recipe.disk:
         if recipe.user_data or recipe.firmware != "auto":
-            yield "user_data" if recipe.user_data else "firmware", "it is of a whole disk: disk"
+            yield "user-data" if recipe.user_data else "firmware", "it is of a whole disk: disk"
         return
     if not recipe.carried:
         yield "contract", 'a whole disk is carried: contract = "carry"'
