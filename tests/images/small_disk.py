@@ -29,8 +29,8 @@ def small_disk(
         (root / one[1:]).parent.mkdir(parents=True, exist_ok=True)
         (root / one[1:]).touch()
     root.mkdir(exist_ok=True)
-    made = ["mke2fs", "-q", "-t", "ext4", "-d", root, "-E", f"offset={at_mib * MIB}"]
-    subprocess.run([*made, path, f"{(size_mib - at_mib - 1) * 1024}k"], check=True)
+    made = ["mke2fs", "-q", "-t", "ext4", "-d", str(root), "-E", f"offset={at_mib * MIB}"]
+    subprocess.run([*made, str(path), f"{(size_mib - at_mib - 1) * 1024}k"], check=True)
     with path.open("r+b") as file:
         file.write(code)
     return path

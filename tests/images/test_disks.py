@@ -66,7 +66,7 @@ def test_an_image_is_the_disk_and_a_seed_for_cloud_init(tmp_path: Path) -> None:
     assert told(image.seed, "/satchel-agent") == agent_program().read_bytes()
     assert b"port=22\n" in told(image.seed, "/service")
     assert b"streams=22\n" in told(image.seed, "/service")
-    blkid = ["blkid", "-p", "-o", "value", "-s", "LABEL", image.seed]
+    blkid = ["blkid", "-p", "-o", "value", "-s", "LABEL", str(image.seed)]
     assert subprocess.check_output(blkid).strip() == b"cidata"
 
 
@@ -117,7 +117,7 @@ def test_it_is_not_built_twice_and_built_again_where_the_disk_changed(tmp_path: 
 
 def test_qcow2_is_read_in_a_cell(tmp_path: Path) -> None:
     raw, disk = small_disk(tmp_path / "a.raw"), tmp_path / "a.qcow2"
-    convert = ["qemu-img", "convert", "-f", "raw", "-O", "qcow2", "-c", raw, disk]
+    convert = ["qemu-img", "convert", "-f", "raw", "-O", "qcow2", "-c", str(raw), str(disk)]
     subprocess.run(convert, check=True)
     disk.chmod(0o600)
     image = build(recipe_of(disk), tmp_path / "box", agent=agent_program(), cells=Cells())
@@ -137,7 +137,7 @@ def without_partitions(folder: Path) -> Path:
 def with_backing_file(folder: Path) -> Path:
     path, secret = folder / "a.qcow2", folder / "secret"
     secret.write_bytes(bytes(MIB))
-    made = ["qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", secret, path]
+    made = ["qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", str(secret), str(path)]
     subprocess.run(made, check=True)
     return path
 
