@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Satchel authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// satchel-agent: PID 1 of a guest. With --unit a service of a guest that has an init of its own. With
+// satchel-agent: PID 1 of a guest. With --unit a service of a guest that has an init of its own.
+// With
 // --no-init an ordinary process of a host, for tests:
 //   satchel-agent --no-init (--listen SOCKET | --port PATH) [--shares SOCKET] [--streams SOCKET]
 //                 [--config FILE]
@@ -71,10 +72,9 @@ int main(int argc, char** argv) {
     return 2;
   }
   if (init) satchel::PrepareGuest();
-  satchel::Agent agent(satchel::Port(options.kind, options.path),
-                       satchel::Port(options.shares_kind, options.shares),
-                       satchel::Port(options.streams_kind, options.streams), options.config,
-                       !options.no_init);
+  satchel::Agent agent(
+      satchel::Port(options.kind, options.path), satchel::Port(options.shares_kind, options.shares),
+      satchel::Port(options.streams_kind, options.streams), options.config, !options.no_init);
   agent.Run();
   return 0;
 }

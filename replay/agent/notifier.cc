@@ -35,7 +35,8 @@
 namespace satchel {
 namespace {
 
-// What was /dev/urandom has one of these numbers, so that the filter can tell its reads from others.
+// What was /dev/urandom has one of these numbers, so that the filter can tell its reads from
+// others.
 constexpr uint32_t kFirstDevice = 4032;
 constexpr uint32_t kDevices = 64;
 constexpr rlim_t kDescriptors = kFirstDevice + kDevices;
@@ -161,7 +162,8 @@ class Answering {
   void Run() {
     seccomp_notif_sizes sizes{};
     if (syscall(SYS_seccomp, SECCOMP_GET_NOTIF_SIZES, 0, &sizes) != 0) return;
-    std::vector<uint64_t> room(std::max<size_t>(sizes.seccomp_notif, sizeof(seccomp_notif)) / 8 + 1);
+    std::vector<uint64_t> room(std::max<size_t>(sizes.seccomp_notif, sizeof(seccomp_notif)) / 8 +
+                               1);
     pollfd listening{listener_.get(), POLLIN, 0};
     for (;;) {
       if (poll(&listening, 1, -1) < 0 && errno != EINTR) return;

@@ -14,8 +14,8 @@
 //
 // All processes of a service draw from one stream: who gets which part of it is told by their
 // order. Not covered: what the kernel gives a program with its start (AT_RANDOM), 32-bit programs,
-// descriptors of /dev/urandom that are duplicated, mapped, or waited for by io_uring, time stamps of
-// files, and the processor's own counter (rdtsc).
+// descriptors of /dev/urandom that are duplicated, mapped, or waited for by io_uring, time stamps
+// of files, and the processor's own counter (rdtsc).
 #ifndef SATCHEL_REPLAY_AGENT_NOTIFIER_H_
 #define SATCHEL_REPLAY_AGENT_NOTIFIER_H_
 

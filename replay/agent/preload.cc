@@ -16,9 +16,10 @@
 // checkpoint.
 //
 // Not covered: programs that call the kernel themselves (static ones, Go) and /dev/urandom, for
-// which there is notifier.h; time stamps of files, which are the kernel's. Threads that draw at once share what comes: who gets
-// which part is told by their order. A child draws what its parent draws. The wall clock stands
-// while a program waits for it to pass without sleeping: it waits for ever.
+// which there is notifier.h; time stamps of files, which are the kernel's. Threads that draw at
+// once share what comes: who gets which part is told by their order. A child draws what its parent
+// draws. The wall clock stands while a program waits for it to pass without sleeping: it waits for
+// ever.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>

@@ -19,7 +19,8 @@
 namespace satchel {
 namespace {
 
-constexpr std::string_view kKeys = " command port user workdir environment moment asked shares streams ";
+constexpr std::string_view kKeys =
+    " command port user workdir environment moment asked shares streams ";
 
 // What else would depend on the machine, on chance, or on the order of threads. A recipe may say
 // otherwise.

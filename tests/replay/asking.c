@@ -59,7 +59,8 @@ static void Answer(int client) {
   out += sprintf(out, "{\"time_ns\": %lld, ", Clock(CLOCK_REALTIME));
   out += sprintf(out, "\"monotonic\": %lld, ", Clock(CLOCK_MONOTONIC));
   out += sprintf(out, "\"microseconds\": %lld, ", TimeOfDay());
-  out += sprintf(out, "\"seconds\": %ld, \"drawn\": [\"", raw ? syscall(SYS_time, NULL) : time(NULL));
+  out +=
+      sprintf(out, "\"seconds\": %ld, \"drawn\": [\"", raw ? syscall(SYS_time, NULL) : time(NULL));
   out = Hex(out, drawn, sizeof(drawn));
   out = Device(out + sprintf(out, "\", \""), "/dev/urandom");
   out = Device(out + sprintf(out, "\", \""), "/dev/random");
