@@ -21,7 +21,7 @@ from guestfiles import ShareHost
 from homeserver.records import ServiceRecord
 from homeserver.wishes import MachineWish
 from hypervisor import AUTO, Driver, MachineSpec, place
-from images import BuiltImage, Manifest, Recipe, Rehearsal
+from images import BuiltImage, Manifest, Rehearsal
 from overlay import Unpacked, local_resolver
 from replay import Adapter, Operation, adapters
 from replica import (
@@ -45,8 +45,11 @@ from satchel.ids import BLOCK_SIZE, OperationNumber, ReplicaId
 
 logger = logging.getLogger(__name__)
 
-SYSTEM_DISK = "disk0"
-"""The volume that a machine boots from."""
+SYSTEM_DISK, SEED_DISK = "disk0", "seed"
+"""The volume that a machine boots from; of a whole disk, the one from which it takes the agent."""
+
+DISK_BOOT_SECONDS = 1200.0
+"""How long a whole disk may take until its service listens: systemd and cloud-init start first."""
 
 RESUME_SECONDS = 120.0
 """How long a checkpoint may take to answer here, where every chunk is at hand."""
@@ -118,20 +121,24 @@ class Machines:
         """Within it no prune takes what is made, until it has a name. See Store.making."""
         return self._store.making()
 
-    def first_boot(self, record: ServiceRecord, *, timeout: float = BOOT_SECONDS) -> Prepared:
-        """Of the service's image as it is now; its start may take `timeout` seconds. Raises
-        ImageNotBuilt, ImageDamaged, MachineUnsupported."""
+    def first_boot(self, record: ServiceRecord, *, timeout: float | None = None) -> Prepared:
+        """Of the service's image as it is now; its start may take `timeout` seconds, by default as
+        long as such an image takes on a slow host. Raises ImageNotBuilt, ImageDamaged,
+        MachineUnsupported."""
         image = self._image(record)
         recipe = image.recipe
         adapter = recipe.adapter()
-        spec = self._spec(record, recipe)
+        spec = self._spec(record, image)
+        seconds = timeout or (DISK_BOOT_SECONDS if image.firmware else BOOT_SECONDS)
         replica = self._new(record.name, spec, adapter, self._shares)
 
         recorder = self._recorder(replica)
 
         def start() -> None:
-            disk = self._store.import_file(image.disk)
-            replica.boot({SYSTEM_DISK: disk}, image.boot(spec), recorder, timeout=timeout)
+            disks = {SYSTEM_DISK: self._store.import_file(image.disk)}
+            if image.seed:
+                disks[SEED_DISK] = self._store.import_file(image.seed)
+            replica.boot(disks, image.boot(spec), recorder, timeout=seconds)
 
         return Prepared(replica, recorder, start, adapter)
 
@@ -260,17 +267,18 @@ class Machines:
             self._replicas = [*going, replica]
         return replica
 
-    def _spec(self, record: ServiceRecord, recipe: Recipe) -> MachineSpec:
+    def _spec(self, record: ServiceRecord, image: BuiltImage) -> MachineSpec:
         """Of a machine that boots. One that is not portable is of the accelerator that it boots
         under."""
-        wish = self._wish_for(record)
+        wish, recipe = self._wish_for(record), image.recipe
         wanted = wish.accelerator or recipe.accelerator
         spec = MachineSpec(
             wish.memory_mib or recipe.memory_mib,
-            (SYSTEM_DISK,),
+            (SYSTEM_DISK, SEED_DISK) if image.seed else (SYSTEM_DISK,),
             vcpus=wish.vcpus or recipe.vcpus,
             shares=recipe.shares,
             streams=recipe.carried,
+            firmware=image.firmware,
         )
         return replace(place(self._driver, spec, wanted), portable=recipe.portable)
 

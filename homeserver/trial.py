@@ -5,7 +5,9 @@
 The image is booted twice, one after the other, so that clocks and randomness are not the same. Both
 execute the same operations: the recipe's requests, twice over. Where every answer and the service's
 state are equal, replicas will answer alike. Where they are not, the same is tried with clocks and
-randomness from the log (`needs`), and of what differs even then the likely cause is looked for.
+randomness from the log (`needs`), by each tier in turn, the cheapest first: a library that is
+preloaded, then the kernel that asks the agent. Of what differs even then the likely cause is looked
+for.
 
 A trial finds differences; it proves no equality. What the recipe's requests do not touch it does
 not see, and the `doctor` looks at the log of real use.
@@ -31,7 +33,7 @@ from homeserver.machines import Machines, operation_of
 from homeserver.records import ServiceRecord
 from homeserver.wishes import MachineWish
 from hypervisor import Driver
-from images import NEEDS, BuiltImage, Rehearsal, preloaded
+from images import TIERS, BuiltImage, Rehearsal, Tier, tiered
 from overlay import Unpacked
 from replay import Difference, Operation, adapters, explain
 from satchel.ids import OperationNumber
@@ -43,6 +45,9 @@ ROUNDS = 2
 
 UNPACKED_BYTES = 256 << 20
 
+AS_IT_IS = "as it is"
+_BY = {"preload": "a library is preloaded", "notifier": "the kernel asks the agent"}
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -50,6 +55,7 @@ class Verdict:
 
     contract:   `replay` or `carry`, as in a recipe
     needs:      what the recipe has to say for that, if it does not yet
+    tier:       of determinism, in a recipe's words, or `as it is`; empty where it is carried
     requests:   how many operations each machine executed
     why:        one sentence
     request:    the first one that was answered differently, or empty
@@ -63,6 +69,7 @@ class Verdict:
     request: str = ""
     first: str = ""
     second: str = ""
+    tier: str = ""
 
 
 @dataclass(frozen=True)
@@ -83,12 +90,12 @@ class Trial:
         wish: MachineWish,
         *,
         cells: Cells | None = None,
-        timeout: float,
+        timeout: float | None,
         progress: Progress = silent,
     ) -> None:
         """folder: the image's. wish: what the home wishes of every machine. cells: in which they
-        run, if they do. timeout: seconds until its service has to listen. progress: in steps of a
-        boot or a request. Raises ImageNotBuilt, ImageDamaged."""
+        run, if they do. timeout: seconds until its service has to listen, None: as at a launch.
+        progress: in steps of a boot or a request. Raises ImageNotBuilt, ImageDamaged."""
         self._wish = wish
         self.image = BuiltImage.load(folder)
         self._folder, self._driver, self._timeout = folder, driver, timeout
@@ -108,15 +115,29 @@ class Trial:
             found = self._differs(self._folder, scratch / "as-it-is")
             if not found:
                 why = "two machines gave the same answers and had the same state"
-                return Verdict("replay", (), len(self._operations), why)
-            if self.image.recipe.needs:
-                return self._carry(found)
-            preloaded(self.image, scratch / self._folder.name)
-            better = self._differs(scratch / self._folder.name, scratch / "preloaded")
-            if better:
-                return self._carry(better)
-            why = "its answers are the same where clocks and randomness come from the log"
-            return dataclasses.replace(self._carry(found), contract="replay", needs=NEEDS, why=why)
+                recipe = self.image.recipe
+                tier = recipe.tier if recipe.needs else AS_IT_IS
+                return Verdict("replay", (), len(self._operations), why, tier=tier)
+            last = found
+            for tier in self._tiers():
+                folder = scratch / tier / self._folder.name
+                folder.parent.mkdir()
+                tiered(self.image, folder, tier)
+                better = self._differs(folder, scratch / f"with-{tier}")
+                if not better:
+                    return self._needs(tier, found)
+                last = better
+            return self._carry(last)
+
+    def _tiers(self) -> list[Tier]:
+        """Those that take more than what the recipe has already."""
+        recipe, tiers = self.image.recipe, list(TIERS)
+        return tiers[tiers.index(recipe.tier) + 1 :] if recipe.needs else tiers
+
+    def _needs(self, tier: Tier, found: Difference | str) -> Verdict:
+        why = f"its answers are the same where clocks and randomness come from the log: {_BY[tier]}"
+        carry = self._carry(found)
+        return dataclasses.replace(carry, contract="replay", needs=TIERS[tier], tier=tier, why=why)
 
     def _carry(self, found: Difference | str) -> Verdict:
         played = len(self._operations)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from hypervisor.libvirt import LibvirtDriver
     from hypervisor.machine import (
         CONFINED_FILES,
+        FIRMWARES,
         LAUNCHER,
         Boot,
         DeviceStateRefused,
@@ -47,6 +48,7 @@ else:
 __all__ = [
     "AUTO",
     "CONFINED_FILES",
+    "FIRMWARES",
     "FIRST_BOOT_READ_AHEAD_KIB",
     "LAUNCHER",
     "READY",

@@ -20,7 +20,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -137,8 +137,14 @@ _ARROWS = {
 }
 
 
-_OPTIONAL = frozenset({"shares", "streams"})
+_FLAGS = frozenset({"shares", "streams"})
 """Fields of a spec that stand in its JSON only where they are true."""
+
+_OPTIONAL = _FLAGS | {"firmware"}
+"""Fields of a spec that stand in its JSON only where they say something."""
+
+FIRMWARES = ("bios", "uefi")
+"""What starts a machine from its first disk: SeaBIOS, or OVMF."""
 
 
 @dataclass(frozen=True)
@@ -154,6 +160,8 @@ class MachineSpec:
     shares: whether the guest has the port `org.satchel.shares`; in JSON it is there only where it
         is true, so a spec without it is what it was before there were shares. streams: likewise,
         the port `org.satchel.streams`.
+    firmware: one of FIRMWARES for a machine that starts from its first disk, as a computer does;
+        empty, and not in JSON, for one that is started with a kernel.
     Raises SpecInvalid.
     """
 
@@ -166,6 +174,7 @@ class MachineSpec:
     portable: bool = True
     shares: bool = False
     streams: bool = False
+    firmware: str = ""
 
     def __post_init__(self) -> None:
         _check_number("memory_mib", self.memory_mib, 16, MEMORY_LIMIT_MIB)
@@ -174,14 +183,18 @@ class MachineSpec:
         _check_name("cpu_model", self.cpu_model, _CPU_MODEL, CPU_MODEL)
         if self.accelerator not in ACCELERATORS:
             raise SpecInvalid("accelerator", f"it is none of {', '.join(ACCELERATORS)}")
-        for name in {"portable", *_OPTIONAL}:
+        for name in {"portable", *_FLAGS}:
             _check_flag(name, getattr(self, name))
+        if self.firmware not in ("", *FIRMWARES):
+            raise SpecInvalid("firmware", f"it is none of {', '.join(FIRMWARES)}")
         if not isinstance(self.disks, tuple) or len(self.disks) > DISK_LIMIT:
             raise SpecInvalid("disks", f"it is not a list of at most {DISK_LIMIT} names")
         for name in self.disks:
             _check_name("disks", name, NAME, "disk0")
         if len(set(self.disks)) != len(self.disks) or "ram" in self.disks:
             raise SpecInvalid("disks", "a name stands twice, or is that of the RAM")
+        if self.firmware and not self.disks:
+            raise SpecInvalid("disks", "there is none to start from")
 
     @property
     def memory_bytes(self) -> int:
@@ -218,20 +231,35 @@ class MachineSpec:
         names = {field.name for field in dataclasses.fields(cls)} - _OPTIONAL
         if set(value) - _OPTIONAL != names:
             raise SpecInvalid("", f"its fields are not {', '.join(sorted(names))}")
-        for name in sorted(_OPTIONAL & set(value)):
+        for name in sorted(_FLAGS & set(value)):
             if value[name] is not True:
                 raise SpecInvalid(name, "where it stands, it is true")
+        if value.get("firmware", FIRMWARES[0]) not in FIRMWARES:
+            raise SpecInvalid("firmware", f"where it stands, it is one of {', '.join(FIRMWARES)}")
         disks = value["disks"]
         return cls(**{**value, "disks": tuple(disks) if isinstance(disks, list) else disks})
 
 
 @dataclass(frozen=True)
 class Boot:
-    """What a first boot starts from. None of it is needed or looked at when a machine resumes."""
+    """What a first boot starts from. None of it is needed or looked at when a machine resumes.
 
-    kernel: Path
-    initrd: Path
-    cmdline: str
+    A machine with firmware starts from its disk: then all of it is empty.
+    """
+
+    kernel: Path | None = None
+    initrd: Path | None = None
+    cmdline: str = ""
+
+    @property
+    def files(self) -> list[Path]:
+        """Those that the machine's process reads."""
+        return [path for path in (self.kernel, self.initrd) if path is not None]
+
+    def moved(self, way: Callable[[Path], Path]) -> Boot:
+        """The same with other files, each the way of the one that it was."""
+        kernel, initrd = (path and way(path) for path in (self.kernel, self.initrd))
+        return dataclasses.replace(self, kernel=kernel, initrd=initrd)
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,11 @@
 - layer: what Debian contributes to images, kept so that the next build needs no network
 - image: a bootable disk with its kernel and initial RAM disk, made from a recipe on this host
 - container: an image of a container, whose layers take the place of Debian packages
+- whole disk: one that starts by itself, such as a cloud image; systemd in it keeps the agent alive
 - target: what a person asks to have built
 - manifest: what a checkpoint consists of, in canonical bytes that the owner signs
 - relocation: which checkpoints media have, and that what a resume reads first lies in one piece
+- tier: by what a service gets time and randomness from the log
 - raw: any disk image as a raw file
 
 Process 1 of a guest is Satchel's agent. There is no init system, no timer, no journal: less runs in
@@ -21,8 +23,10 @@ from typing import TYPE_CHECKING
 from satchel.deferred import deferred
 
 if TYPE_CHECKING:
-    from images.builder import BuiltImage, ImageDamaged, ImageNotBuilt, build
+    from images.builder import build
+    from images.built import BuiltImage, ImageDamaged, ImageNotBuilt
     from images.containers import ContainerInvalid, ContainerRefused
+    from images.disks import DiskRefused
     from images.initrd import KernelFiles, debian_kernel
     from images.layers import LayerInvalid
     from images.manifest import (
@@ -32,7 +36,6 @@ if TYPE_CHECKING:
         ManifestUnsupported,
         blob_root,
     )
-    from images.preloading import NEEDS, preloaded
     from images.raw import DiskImageInvalid, raw_view
     from images.recipe import (
         MEMORY_MIB,
@@ -42,6 +45,7 @@ if TYPE_CHECKING:
         RecipeNotFound,
         Rehearsal,
         ServedPort,
+        Tier,
         recipes,
     )
     from images.relocation import (
@@ -54,20 +58,22 @@ if TYPE_CHECKING:
     )
     from images.sources import SourcesMissing
     from images.targets import changed, target
+    from images.tiers import TIERS, tiered
     from images.utterances import PHRASES, speak
 else:
     __getattr__ = deferred(__name__)
 
 __all__ = [
     "MEMORY_MIB",
-    "NEEDS",
     "PHRASES",
     "SIGNATURE_NAMESPACE",
+    "TIERS",
     "VCPUS",
     "BuiltImage",
     "ContainerInvalid",
     "ContainerRefused",
     "DiskImageInvalid",
+    "DiskRefused",
     "ImageDamaged",
     "ImageNotBuilt",
     "KernelFiles",
@@ -82,12 +88,12 @@ __all__ = [
     "Relocated",
     "ServedPort",
     "SourcesMissing",
+    "Tier",
     "blob_root",
     "build",
     "changed",
     "checkpoints_on",
     "debian_kernel",
-    "preloaded",
     "raw_view",
     "read_first",
     "read_manifest",
@@ -96,4 +102,5 @@ __all__ = [
     "roots_on",
     "speak",
     "target",
+    "tiered",
 ]

@@ -20,18 +20,18 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
-import json
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from hypervisor import Boot, MachineSpec
+from cell import Cells
 from images import debian
+from images.built import BuiltImage, ImageDamaged, ImageNotBuilt, remove_others, write_manifest
 from images.containers import Container, fetch
 from images.debian import SOURCE_DATE_EPOCH
+from images.disks import build_disk
 from images.filesystem import write_ext4
 from images.guest_files import Account, container_files
 from images.initrd import INIT, MODULES, PACKAGES, SHARES_MODULES, kernel_files
@@ -47,8 +47,8 @@ from images.tree import (
     read_tar,
     with_folders,
 )
-from satchel.errors import CapacityError, IntegrityError, NotFoundError, UsageError
-from satchel.files import sync_folder, write_durably
+from satchel.errors import CapacityError, NotFoundError, UsageError
+from satchel.files import sync_folder
 from satchel.progress import Progress, silent
 
 BUILDER_VERSION = 2
@@ -70,68 +70,10 @@ CMDLINE = " ".join(
 )
 """The kernel's command line of every image; docs/formats/image.md says why each word is there."""
 
-TRAVELLING_CLOCK = "clocksource=hpet tsc=unstable"
-"""What a machine has on it too that may go on where the time stamp counter runs at another speed:
-one that is emulated, or that is portable."""
-
 FREE_BYTES = 2 << 30
 """What a build wants free; it uses about half."""
 
 _MOUNT_POINTS = ("/dev", "/proc", "/run", "/sys", "/tmp")
-_MANIFEST = "image.json"
-
-
-class ImageNotBuilt(NotFoundError):
-    """There is no image in that folder."""
-
-
-class ImageDamaged(IntegrityError):
-    """The folder of an image is not what a build leaves."""
-
-
-@dataclass(frozen=True)
-class BuiltImage:
-    """A complete image on this host.
-
-    disk: a raw ext4 file system, sparse; the whole of /dev/vda. kernel, initrd, cmdline: for the
-    first boot. key: what it was built from, 64 hex digits.
-    """
-
-    recipe: Recipe
-    disk: Path
-    kernel: Path
-    initrd: Path
-    cmdline: str
-    key: str
-
-    def boot(self, spec: MachineSpec) -> Boot:
-        """What that machine is started with."""
-        travels = spec.portable or spec.accelerator == "tcg"
-        words = (self.cmdline, TRAVELLING_CLOCK) if travels else (self.cmdline,)
-        return Boot(self.kernel, self.initrd, " ".join(words))
-
-    @classmethod
-    def load(cls, folder: Path) -> BuiltImage:
-        """The image that `build` left in `folder`. Raises ImageNotBuilt, ImageDamaged."""
-        try:
-            value: dict[str, Any] = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
-            image = cls(
-                recipe=Recipe.from_json(value["recipe"]),
-                disk=folder / str(value["disk"]),
-                kernel=folder / str(value["kernel"]),
-                initrd=folder / str(value["initrd"]),
-                cmdline=str(value["cmdline"]),
-                key=str(value["key"]),
-            )
-        except FileNotFoundError as error:
-            fix = f"`satchel-home image build {folder.name}` builds it"
-            raise ImageNotBuilt(f"no image in {folder}", fix=fix) from error
-        except (ValueError, KeyError, TypeError, UsageError) as error:
-            raise ImageDamaged(f"cannot read {folder / _MANIFEST}", why=str(error)) from error
-        for path in (image.disk, image.kernel, image.initrd):
-            if not path.is_file():
-                raise ImageDamaged(f"the image in {folder} is incomplete", why=f"no {path.name}")
-        return image
 
 
 def build(
@@ -141,13 +83,15 @@ def build(
     agent: Path,
     layers: Path | None = None,
     fresh: bool = False,
+    cells: Cells | None = None,
     progress: Progress = silent,
 ) -> BuiltImage:
     """The image of `recipe` in `folder`, built now unless it is there and up to date.
 
     agent: the program that becomes the guest's process 1. layers: where what comes from Debian is
     kept for the next build; by default `layers` beside `folder`. fresh: ask Debian again for newer
-    packages. progress: in steps. One build at a time per layers folder; a second one waits.
+    packages. cells: in which a whole disk is read, if it is. progress: in steps. One build at a
+    time per layers folder; a second one waits.
     Raises RecipeNotFound, SourcesMissing, UnsupportedError, UnavailableError, CapacityError, and of
     a container what `images.containers` raises. After an error or an interrupt, the old image is
     there, and nothing else.
@@ -155,6 +99,11 @@ def build(
     layers = layers or folder.parent / "layers"
     layers.mkdir(parents=True, exist_ok=True)
     folder.mkdir(parents=True, exist_ok=True)
+    if recipe.disk:
+        with _locked(layers):
+            disk_image = build_disk(recipe, folder, agent=agent, cells=cells)
+        progress(1, 1)
+        return disk_image
     with _locked(layers), _container(recipe, layers) as container:
         if container:
             recipe = container.completed(recipe)
@@ -311,7 +260,7 @@ class _Build:
             disk=self.folder / f"disk-{key[:12]}",
             kernel=self.folder / f"vmlinuz-{key[:12]}",
             initrd=self.folder / f"initrd-{key[:12]}",
-            cmdline=CMDLINE,
+            cmdline=self.recipe.cmdline(CMDLINE),
             key=key,
         )
         with _scratch(self.folder) as scratch:
@@ -329,11 +278,11 @@ class _Build:
             self.steps.step()
             for name in ("vmlinuz", "initrd"):
                 shutil.copyfile(kernel / name, scratch / name)
-            for path in (image.disk, image.kernel, image.initrd):
+            for path in image.files:
                 (scratch / path.name.split("-")[0]).replace(path)
         sync_folder(self.folder)
         write_manifest(self.folder, image)
-        _remove_others(self.folder, image)
+        remove_others(self.folder, image)
         self.steps.step(self.steps.total)
         return BuiltImage.load(self.folder)
 
@@ -377,24 +326,6 @@ class _Build:
         return with_folders(tree, now)
 
 
-def write_manifest(folder: Path, image: BuiltImage) -> None:
-    """Say that `folder` has that image, complete; durable on return."""
-    write_durably(folder / _MANIFEST, _manifest(image))
-
-
-def _manifest(image: BuiltImage) -> bytes:
-    value = {
-        "version": 1,
-        "key": image.key,
-        "recipe": image.recipe.to_json(),
-        "disk": image.disk.name,
-        "kernel": image.kernel.name,
-        "initrd": image.initrd.name,
-        "cmdline": image.cmdline,
-    }
-    return (json.dumps(value, indent=2) + "\n").encode()
-
-
 def _require_space(folder: Path) -> None:
     free = shutil.disk_usage(folder).free
     if free < FREE_BYTES:
@@ -432,13 +363,6 @@ def _scratch(parent: Path, prefix: str = ".build-") -> Iterator[Path]:
         _remove(stale)
     with tempfile.TemporaryDirectory(prefix=prefix, dir=parent) as folder:
         yield Path(folder)
-
-
-def _remove_others(folder: Path, image: BuiltImage) -> None:
-    kept = {image.disk.name, image.kernel.name, image.initrd.name, _MANIFEST}
-    for path in folder.iterdir():
-        if path.name not in kept and path.name.startswith(("disk-", "vmlinuz-", "initrd-")):
-            path.unlink()
 
 
 def _remove(path: Path) -> None:

@@ -15,7 +15,7 @@ import stat
 import struct
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from satchel import paths
@@ -43,11 +43,17 @@ _OTHERS = (
 
 _OLD_QCOW = 1
 _HEADER = struct.Struct(">4sIQ")
+_SIZE_OFFSET = 24
+_SIZE_LIMIT = 1 << 48
 _FEATURES_OFFSET = 72
 _EXTERNAL_DATA_FILE = 1 << 2
 _HEAD_BYTES = 112
 _LEAKS_ONLY = 3
 _TAIL = 500
+
+
+Run = Callable[[Sequence[str]], "subprocess.CompletedProcess[str]"]
+"""Runs a program to its end, with its output."""
 
 
 class DiskImageInvalid(IntegrityError):
@@ -69,18 +75,45 @@ def raw_view(image: Path, scratch: Path | None = None, *, as_it_is: bool = False
             head = file.read(_HEAD_BYTES)
     except FileNotFoundError as error:
         raise NotFoundError(f"no disk image {image}", why=error.strerror or "") from error
-    if not as_it_is:
-        _refuse_other_formats(image, head)
-    if as_it_is or not head.startswith(_QCOW2_MAGIC):
+    if as_it_is or not _is_qcow2(image, head):
         yield image
         return
-    _refuse_other_files(image, head)
     scratch = scratch or paths.cache_dir()
     scratch.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="raw-", dir=scratch) as folder:
         raw = Path(folder) / "raw"
-        _convert(image, raw)
+        _convert(image, raw, _beside)
         yield raw
+
+
+def virtual_size(image: Path) -> int | None:
+    """Bytes of the disk that a qcow2 file is; None of a raw one. Raises as `raw_view` does."""
+    _refuse_what_has_no_size(image)
+    with image.open("rb") as file:
+        head = file.read(_HEAD_BYTES)
+    if not _is_qcow2(image, head):
+        return None
+    size = int.from_bytes(head[_SIZE_OFFSET : _SIZE_OFFSET + 8], "big")
+    if not 0 < size <= _SIZE_LIMIT:
+        raise DiskImageInvalid(f"cannot read {image}", why=f"its qcow2 header says {size} bytes")
+    return size
+
+
+def unpack(image: Path, raw: Path, run: Run) -> None:
+    """Write the content of a qcow2 file into `raw`, which is there, has its size, and is a hole.
+
+    run: runs qemu-img. Raises as `raw_view` does.
+    """
+    _convert(image, raw, run, ("-n", "--target-is-zero"))
+
+
+def _is_qcow2(image: Path, head: bytes) -> bool:
+    """False: raw. Others are refused."""
+    _refuse_other_formats(image, head)
+    if not head.startswith(_QCOW2_MAGIC):
+        return False
+    _refuse_other_files(image, head)
+    return True
 
 
 def _refuse_what_has_no_size(image: Path) -> None:
@@ -128,15 +161,14 @@ def _refuse_other_files(image: Path, head: bytes) -> None:
         )
 
 
-def _convert(image: Path, raw: Path) -> None:
+def _convert(image: Path, raw: Path, run: Run, options: Sequence[str] = ()) -> None:
     """A file that is cut short would convert without an error, so it is checked before."""
-    checked = _qemu_img(image, "check", "-q", "-f", "qcow2", str(image.resolve()))
+    checked = _qemu_img(image, run, "check", "-q", "-f", "qcow2", str(image.resolve()))
     if checked.returncode not in (0, _LEAKS_ONLY):
         why = _first_line(checked.stderr or checked.stdout)
         raise DiskImageInvalid(f"cannot read {image} as qcow2", why=why)
-    made = _qemu_img(
-        image, "convert", "-f", "qcow2", "-O", "raw", "-S", "4k", str(image.resolve()), str(raw)
-    )
+    kinds = ("-f", "qcow2", "-O", "raw", "-S", "4k")
+    made = _qemu_img(image, run, "convert", *kinds, *options, str(image.resolve()), str(raw))
     if made.returncode == 0:
         return
     why = made.stderr.strip()[-_TAIL:]
@@ -152,17 +184,21 @@ def _first_line(said: str) -> str:
     return lines[0][:_TAIL] + more
 
 
-def _qemu_img(image: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    argv = ["qemu-img", *arguments]
+def _beside(argv: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    """On this host as it is."""
+    return subprocess.run(
+        argv,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+
+
+def _qemu_img(image: Path, run: Run, *arguments: str) -> subprocess.CompletedProcess[str]:
     try:
-        return subprocess.run(
-            argv,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-        )
+        return run(["qemu-img", *arguments])
     except FileNotFoundError as error:
         why = "it is qcow2 and there is no qemu-img"
         raise UnsupportedError(f"cannot read {image}", why=why, fix="install qemu-utils") from error

@@ -30,6 +30,11 @@ MOMENT_PATH = "/run/satchel/moment"
 PRELOAD_PATH = "/usr/lib/satchel/moment.so"
 """What gives a program time and randomness from there: replay/agent/preload.cc."""
 
+Tier = Literal["preload", "notifier"]
+WITHOUT_VDSO = "vdso=0"
+"""On the kernel's command line where it asks the agent: without, programs find the time by
+themselves."""
+
 PORTS_LIMIT = 16
 FRONTS = ("tcp", "http")
 """What a carried service's ports may be offered as."""
@@ -111,6 +116,10 @@ class Recipe:
     container:    an image of a container that takes the place of packages: as skopeo names it, or
                   a folder with a Dockerfile; paths begin at the recipe's folder. What the image
                   says of how it is run counts where the recipe says nothing
+    disk:         a whole disk, raw or qcow2, that starts by itself; its path begins at the recipe's
+                  folder. It is carried, and what it runs is its own: no command, no packages
+    firmware:     what starts that disk: `bios`, `uefi`, or `auto`: what the disk is made for
+    user_data:    of that disk: a file, found likewise, that its cloud-init gets as user data
     packages:     Debian packages; what they depend on comes along, what they recommend does not
     exclude:      paths that stay out of the image, with all that is below them
     memory_mib:   MiB of RAM that the service is measured to need
@@ -129,6 +138,8 @@ class Recipe:
                   wall clock stands at the operation's time; `monotonic`: the other clocks stand as
                   well, so that its timers come due with operations only; `randomness`: what it
                   draws follows from the operation's seed
+    tier:         by what it gets them. `preload`: by a library that is preloaded; `notifier`: the
+                  kernel asks the agent, for programs that call the kernel themselves
     adapter_kind: what the port speaks, by the name of an adapter in `replay.adapters`
     stateful:     False: an operation's answer depends on that operation alone
     contract:     `replay`: each replica executes each operation; `carry`: one replica leads, which
@@ -147,6 +158,9 @@ class Recipe:
     title: str = ""
     extends: str = ""
     container: str = ""
+    disk: str = ""
+    firmware: Literal["auto", "bios", "uefi"] = "auto"
+    user_data: str = ""
     packages: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     memory_mib: int = 256
@@ -160,6 +174,7 @@ class Recipe:
     workdir: str = "/"
     environment: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
+    tier: Tier = "preload"
     adapter_kind: str = "http"
     stateful: bool = True
     contract: Literal["replay", "carry"] = "replay"
@@ -247,6 +262,11 @@ class Recipe:
             return ()
         return self.ports or (ServedPort(port=self.port),)
 
+    @property
+    def ready_port(self) -> int:
+        """The port that listens once the service is warm."""
+        return self.served()[0].port if self.disk else self.port
+
     def adapter(self) -> dict[str, Any]:
         """What a manifest says about operations, or streams."""
         said: dict[str, Any] = {
@@ -261,22 +281,34 @@ class Recipe:
             said["carry"] = {"behind": self.behind, "ports": ports}
         return said
 
-    def preload(self) -> tuple[str, ...]:
-        """What the environment says where the service needs something of the log."""
-        stands = f"SATCHEL_STANDS={' '.join(self.needs)}"
-        return (f"LD_PRELOAD={PRELOAD_PATH}", stands) if self.needs else ()
+    def given(self) -> tuple[str, ...]:
+        """What the guest's description of the service says where that needs something of the
+        log."""
+        words = " ".join(self.needs)
+        if not words:
+            return ()
+        if self.tier == "notifier":
+            return (f"asked={words}",)
+        pairs = (f"LD_PRELOAD={PRELOAD_PATH}", f"SATCHEL_STANDS={words}")
+        return tuple(f"environment={pair}" for pair in pairs)
+
+    def cmdline(self, words: str) -> str:
+        """The kernel's command line of which `words` are the same for every recipe."""
+        asked = self.needs and self.tier == "notifier" and WITHOUT_VDSO not in words.split()
+        return f"{words} {WITHOUT_VDSO}" if asked else words
 
     def service_file(self, account: str = "", home: str = "") -> str:
         """The guest's /etc/satchel/service, which its agent reads. account: who runs it, in the
         agent's words; home: that one's, where the agent cannot tell."""
-        lines = [f"command={self.command}", f"port={self.port}", f"user={account or self.user}"]
+        lines = [f"command={self.command}", f"port={self.ready_port}"]
+        lines += [f"user={account or self.user}"]
         lines += [f"environment=HOME={home}"] if home else []
         lines += [f"workdir={self.workdir}", f"moment={MOMENT_PATH}"]
         if self.shares:
             lines += [f"shares={SHARES_PATH}"]
         if self.carried:
             lines += [f"streams={' '.join(str(port.port) for port in self.served())}"]
-        lines += [f"environment={pair}" for pair in self.preload()]
+        lines += self.given()
         lines += [f"environment={pair}" for pair in self.environment]
         return "".join(f"{line}\n" for line in lines)
 
@@ -338,8 +370,24 @@ def _container_faults(recipe: Recipe) -> Iterator[tuple[str, str]]:
         yield "container", f"{recipe.container[:80]!r} is malformed"
 
 
+def _disk_faults(recipe: Recipe) -> Iterator[tuple[str, str]]:
+    """Faults of a recipe of a whole disk, and of what only such a one has."""
+    for key, text in (("disk", recipe.disk), ("user-data", recipe.user_data)):
+        if "\n" in text or "\0" in text:
+            yield key, "it is no path"
+    if not recipe.disk:
+        if recipe.user_data or recipe.firmware != "auto":
+            yield "user-data" if recipe.user_data else "firmware", "it is of a whole disk: disk"
+        return
+    if not recipe.carried:
+        yield "contract", 'a whole disk is carried: contract = "carry"'
+    for key in ("command", "container", "extends", "packages", "exclude", "environment"):
+        if getattr(recipe, key):
+            yield key, "what runs on a whole disk is the disk's own"
+
+
 def _faults(recipe: Recipe) -> Iterator[tuple[str, str]]:
-    yield from (*_carry_faults(recipe), *_container_faults(recipe))
+    yield from (*_carry_faults(recipe), *_container_faults(recipe), *_disk_faults(recipe))
     if not NAME.fullmatch(recipe.name):
         yield "name", f"{recipe.name[:80]!r} is not a name of a-z, 0-9 and -"
     if recipe.extends and not NAME.fullmatch(recipe.extends):

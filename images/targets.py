@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
 """What a person asks to have built, as a recipe: a shipped one's name, a folder with a recipe, a
-folder with a Dockerfile, or an image of a container."""
+folder with a Dockerfile, an image of a container, or the file of a whole disk."""
 
 from __future__ import annotations
 
@@ -14,6 +14,13 @@ from images.recipe import Recipe, RecipeNotFound
 from satchel import settings
 from satchel.errors import UsageError
 from satchel.names import NAME, check_name
+
+DISK_SUFFIXES = (".qcow2", ".img", ".raw")
+"""What the file of a whole disk ends with."""
+
+DISK_MEMORY_MIB = 512
+SSH_PORT = 22
+"""What a whole disk without a recipe has, and serves: what every cloud image listens on."""
 
 CONTAINER_DISK_MIB = 4096
 """The disk of a container's guest without a recipe; it is sparse."""
@@ -30,6 +37,8 @@ def target(text: str, name: str = "") -> Recipe:
     folder = Path(text)
     if is_reference(text):
         return _contained(text, name or _name_of(text.partition(":")[2].strip("/")))
+    if text.endswith(DISK_SUFFIXES):
+        return _whole_disk(folder, name)
     if (folder / "recipe.toml").is_file():
         recipe = Recipe.load(folder.resolve())
     elif folder.is_dir() and dockerfile(folder):
@@ -51,6 +60,20 @@ def changed(recipe: Recipe, changes: Sequence[str]) -> Recipe:
     """The recipe with keys changed, each as KEY=VALUE. Raises UsageError, SettingsError and
     RecipeInvalid."""
     return settings.changed(recipe, changes, "--set")
+
+
+def _whole_disk(path: Path, name: str) -> Recipe:
+    """It has no folder either: paths are as from here."""
+    if not path.is_file():
+        raise RecipeNotFound(f"nothing to build at {path}", why="there is no such file")
+    return Recipe(
+        name=check_name(name or _name_of(path.stem), "image"),
+        title=path.name.replace("\n", " ")[:80],
+        disk=str(path.resolve()),
+        contract="carry",
+        memory_mib=DISK_MEMORY_MIB,
+        port=SSH_PORT,
+    )
 
 
 def _contained(reference: str, name: str) -> Recipe:

@@ -427,7 +427,7 @@ class Replica:
             return HOST
         for path in (*seen.machine, *seen.helpers):
             path.touch(mode=0o600)
-        started = [boot.kernel, boot.initrd] if boot else []
+        started = boot.files if boot else []
         return self._cells.room(
             dataclasses.replace(seen, readable=[*seen.readable, *started]),
             memory=self.spec.memory_bytes,

@@ -14,8 +14,6 @@ from homeserver.cli.context import Context
 from replay import adapters, agent_program
 from satchel.names import check_name
 
-START_SECONDS = 300.0
-
 NEEDS_MORE, MUST_BE_CARRIED = 20, 21
 """Exit statuses of `try`, beyond those of errors."""
 
@@ -27,7 +25,7 @@ def command() -> None:
 
 @command.command("build")
 @click.argument("target")
-@click.option("--name", default="", help="What the image of a container is called.")
+@click.option("--name", default="", help="What the image of a container or a disk is called.")
 @click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="Change a recipe's key.")
 @click.option("--fresh", is_flag=True, help="Ask Debian again for newer packages.")
 @json_option
@@ -38,8 +36,12 @@ def build(
     """Build the image of TARGET, unless it is up to date.
 
     TARGET is a shipped recipe's name, a folder with recipe.toml or with a Dockerfile, or the image
-    of a container: oci:FOLDER, oci-archive:FILE, docker-archive:FILE, docker://REPOSITORY.
+    of a container: oci:FOLDER, oci-archive:FILE, docker-archive:FILE, docker://REPOSITORY. Or it is
+    a whole disk that starts by itself, such as a cloud image: FILE.qcow2, FILE.img, FILE.raw.
     """
+    from cell import Cells
+    from hypervisor import QemuDriver
+
     recipe = images.changed(images.target(target, name), changes)
     adapters.for_kind(recipe.adapter_kind)  # rather now than when its first machine starts
     with bar(f"build {recipe.name}", quiet=as_json, steps=True) as progress:
@@ -48,10 +50,11 @@ def build(
             context.settings.images / recipe.name,
             agent=agent_program(),
             fresh=fresh,
+            cells=Cells.of(context.settings, QemuDriver()) if recipe.disk else None,
             progress=progress,
         )
     row = {"name": recipe.name, "disk": str(image.disk), "size": image.disk.stat().st_size}
-    show({**row, "port": image.recipe.port}, as_json=as_json)
+    show({**row, "port": image.recipe.ready_port}, as_json=as_json)
 
 
 @command.command("try")
@@ -59,13 +62,11 @@ def build(
 @click.option(
     "--seconds",
     type=click.FloatRange(min=1),
-    default=START_SECONDS,
-    show_default=True,
-    help="How long the service may take until it listens.",
+    help="How long the service may take until it listens; by default 300, a whole disk's 1200.",
 )
 @json_option
 @click.pass_context
-def attempt(click_context: click.Context, name: str, seconds: float, as_json: bool) -> None:
+def attempt(click_context: click.Context, name: str, seconds: float | None, as_json: bool) -> None:
     """Try whether the service of the image NAME replays.
 
     The image is booted twice, and both machines execute the recipe's requests.

@@ -78,6 +78,10 @@ class LibvirtDriver:
 
     def check(self, spec: MachineSpec) -> None:
         self._host.check(spec)
+        if spec.firmware:
+            raise MachineUnsupported(
+                ["a way to start a domain from its disk"], 'use driver = "qemu"'
+            )
         if lacking := self.lacking():
             raise MachineUnsupported(lacking)
 
@@ -154,12 +158,9 @@ class LibvirtDriver:
         given += [Path(argv.parse_uri(uri)[1]) for uri in wiring.disks.values()]
         given += [wiring.ram]
         if boot is not None:
-            boot = Boot(
-                _copied(boot.kernel, run / BOOT_FILES[0]),
-                _copied(boot.initrd, run / BOOT_FILES[1]),
-                boot.cmdline,
-            )
-            given += [boot.kernel, boot.initrd]
+            names = iter(BOOT_FILES)
+            boot = boot.moved(lambda path: _copied(path, run / next(names)))
+            given += boot.files
         device = run.stat().st_dev
         for path in given:
             if path.is_relative_to(run) and path.stat().st_dev == device:  # no RAM mount

@@ -15,7 +15,7 @@ from typing import Any
 
 from hypervisor.machine import MachineSpec
 from hypervisor.qemu import kvm
-from hypervisor.qemu.argv import BINARY, WITHOUT
+from hypervisor.qemu.argv import BINARY, UEFI_FIRMWARE, WITHOUT
 
 _QUESTIONS = ("qmp_capabilities", "query-machines", "query-cpu-definitions", "quit")
 _ASK_SECONDS = 30.0
@@ -35,6 +35,8 @@ def lacking(spec: MachineSpec) -> list[str]:
         return [reason]
     abilities = ask(spec.accelerator)
     found = []
+    if spec.firmware == "uefi" and not UEFI_FIRMWARE.is_file():
+        found.append(f"{UEFI_FIRMWARE} (apt install ovmf)")
     if spec.machine_type not in abilities.machines:
         found.append(f"a QEMU with the machine type {spec.machine_type}")
     features = abilities.cpus.get(spec.cpu_model)

@@ -14,6 +14,8 @@ checkpoint is: changing one makes every older checkpoint unusable.
   numbers.
 - A first boot with -kernel puts the option ROM linuxboot_dma.bin among the RAM blocks. A resumed
   machine has no kernel file and gets the same ROM by name.
+- A machine that starts from its disk has no such ROM. UEFI is another firmware in the place of
+  SeaBIOS, without flash memory: its variables are in RAM.
 - The real-time clock runs with the machine, not with the host: it stands still in a checkpoint.
 """
 
@@ -44,6 +46,9 @@ PORTABLE_CPU = ("x2apic=off", "kvm=off", "tcg-cpuid=off")
 """What the CPU of a portable machine does without besides: `x2apic`, which KVM adds by itself; and
 what either accelerator tells a guest about itself, so that no guest uses a clock or another help
 that the other accelerator does not have."""
+
+UEFI_FIRMWARE = Path("/usr/share/ovmf/OVMF.fd")
+"""Of Debian's package ovmf. Its size is that of a RAM block, its content is in a device state."""
 
 SERIAL_SLOT = 2
 FIRST_DISK_SLOT = 3
@@ -78,7 +83,7 @@ def command(
         *_console(wiring),
         *_ports({name: fd for name, fd in sockets.items() if fd is not None}),
         *(argument for index in range(len(spec.disks)) for argument in _disk(spec, wiring, index)),
-        *_start(boot),
+        *_start(spec, boot),
     ]
 
 
@@ -156,12 +161,18 @@ def _disk(spec: MachineSpec, wiring: Wiring, index: int) -> list[str]:
     device = _virtio("virtio-blk-pci", f"disk{index}", FIRST_DISK_SLOT + index)
     stop = {"werror": "stop", "rerror": "stop"}
     device |= {"drive": f"node{index}", "serial": spec.disks[index][:20], **stop}
+    if spec.firmware and index == 0:
+        device["bootindex"] = 0
     return ["-blockdev", _json(node), "-device", _json(device)]
 
 
-def _start(boot: Boot | None) -> list[str]:
+def _start(spec: MachineSpec, boot: Boot | None) -> list[str]:
+    incoming = ["-incoming", "defer"] if boot is None else []
+    if spec.firmware:
+        bios = ["-bios", str(UEFI_FIRMWARE)] if spec.firmware == "uefi" else []
+        return ["-S", *incoming, *bios]
     if boot is None:
-        return ["-S", "-incoming", "defer", "-option-rom", "linuxboot_dma.bin"]
+        return ["-S", *incoming, "-option-rom", "linuxboot_dma.bin"]
     files = ["-kernel", str(boot.kernel), "-initrd", str(boot.initrd)]
     return ["-S", *files, "-append", boot.cmdline]
 

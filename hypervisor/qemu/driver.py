@@ -117,7 +117,7 @@ def _absolute(wiring: Wiring) -> Wiring:
 def _absolute_boot(boot: Boot | None) -> Boot | None:
     if boot is None:
         return None
-    return dataclasses.replace(boot, kernel=boot.kernel.absolute(), initrd=boot.initrd.absolute())
+    return boot.moved(Path.absolute)
 
 
 def lock_holder(path: Path) -> int:

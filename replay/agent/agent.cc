@@ -70,12 +70,12 @@ int Exec(const std::vector<std::string>& arguments) {
 }  // namespace
 
 Agent::Agent(Port port, Port shares_port, Port streams_port, const std::string& config_path,
-             bool init)
-    : init_(init),
+             bool guest)
+    : guest_(guest),
       signals_(BlockSignals()),
       port_(std::move(port)),
       service_(LoadConfig(config_path, &problem_)),
-      executor_(service_, init),
+      executor_(service_, guest),
       shares_(std::move(shares_port), service_.config().shares),
       streams_(std::move(streams_port), service_.config().streams) {
   shares_.Mount();
@@ -147,8 +147,8 @@ void Agent::HandleSignals() {
   signalfd_siginfo info{};
   while (read(signals_.get(), &info, sizeof(info)) == sizeof(info)) {
     if (info.ssi_signo == SIGCHLD) continue;
-    if (!init_) stopping_ = true;
-    if (init_ && info.ssi_signo == SIGTERM) PowerOff();
+    if (getpid() != 1) stopping_ = true;
+    if (getpid() == 1 && info.ssi_signo == SIGTERM) PowerOff();
   }
   Reap();
 }
@@ -287,7 +287,7 @@ void Agent::HandleStreams(const Frame& request) {
   bool good = true;
   if (request.header.type == kStreamsAttach) {
     good = streams_.Attach(request.payload, &error);
-  } else if (init_) {
+  } else if (guest_) {
     good = Waken(request.header.time_ns, request.payload, &error);
   }
   Reply(request.header, good ? kOk : kFailed, error);

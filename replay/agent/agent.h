@@ -27,7 +27,8 @@ class Agent {
  public:
   // config_path: the service description; a guest without one answers, but is never ready.
   // shares_port, streams_port: are looked at only if the description has such.
-  Agent(Port port, Port shares_port, Port streams_port, const std::string& config_path, bool init);
+  // guest: it is in one, whose clock and randomness are its to set.
+  Agent(Port port, Port shares_port, Port streams_port, const std::string& config_path, bool guest);
 
   // Returns on SIGTERM or SIGINT, as an ordinary process; as PID 1 switches off on SIGTERM.
   void Run();
@@ -54,7 +55,7 @@ class Agent {
              std::shared_ptr<const std::string> payload);
   void Reply(const FrameHeader& request, uint16_t status, std::string payload);
 
-  const bool init_;
+  const bool guest_;
   std::string problem_;
   Fd signals_;
   Port port_;

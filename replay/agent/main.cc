@@ -1,7 +1,9 @@
 // SPDX-FileCopyrightText: 2026 The Satchel authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// satchel-agent: PID 1 of a guest. With --no-init an ordinary process of a host, for tests:
+// satchel-agent: PID 1 of a guest. With --unit a service of a guest that has an init of its own.
+// With
+// --no-init an ordinary process of a host, for tests:
 //   satchel-agent --no-init (--listen SOCKET | --port PATH) [--shares SOCKET] [--streams SOCKET]
 //                 [--config FILE]
 #include <string.h>
@@ -17,6 +19,7 @@ namespace {
 
 struct Options {
   bool no_init = false;
+  bool unit = false;
   satchel::Port::Kind kind = satchel::Port::Kind::kVirtio;
   std::string path = satchel::Port::kAgent;
   satchel::Port::Kind shares_kind = satchel::Port::Kind::kVirtio;
@@ -33,6 +36,8 @@ bool ParseOptions(int argc, char** argv, Options* options) {
     const std::string name = argv[i];
     if (name == "--no-init") {
       options->no_init = true;
+    } else if (name == "--unit") {
+      options->unit = true;
     } else if (i + 1 < argc && name == "--listen") {
       options->kind = satchel::Port::Kind::kListening;
       options->path = argv[++i];
@@ -59,17 +64,17 @@ bool ParseOptions(int argc, char** argv, Options* options) {
 int main(int argc, char** argv) {
   Options options;
   const bool known = ParseOptions(argc, argv, &options);
-  const bool init = !options.no_init;
+  const bool init = !options.no_init && !options.unit;
   if ((!known && !init) || (init && getpid() != 1)) {
     satchel::Say(
-        "it is PID 1 of a guest; elsewhere: --no-init (--listen SOCKET | --port PATH) "
+        "it is PID 1 of a guest; elsewhere: --unit, or --no-init (--listen SOCKET | --port PATH) "
         "[--shares SOCKET] [--streams SOCKET] [--config FILE]");
     return 2;
   }
   if (init) satchel::PrepareGuest();
-  satchel::Agent agent(satchel::Port(options.kind, options.path),
-                       satchel::Port(options.shares_kind, options.shares),
-                       satchel::Port(options.streams_kind, options.streams), options.config, init);
+  satchel::Agent agent(
+      satchel::Port(options.kind, options.path), satchel::Port(options.shares_kind, options.shares),
+      satchel::Port(options.streams_kind, options.streams), options.config, !options.no_init);
   agent.Run();
   return 0;
 }

@@ -15,10 +15,11 @@
 // program gets before the first operation is in its memory, and so the same in all replicas of a
 // checkpoint.
 //
-// Not covered: programs that call the kernel themselves (static ones, Go); /dev/urandom; time
-// stamps of files, which are the kernel's. Threads that draw at once share what comes: who gets
-// which part is told by their order. A child draws what its parent draws. The wall clock stands
-// while a program waits for it to pass without sleeping: it waits for ever.
+// Not covered: programs that call the kernel themselves (static ones, Go) and /dev/urandom, for
+// which there is notifier.h; time stamps of files, which are the kernel's. Threads that draw at
+// once share what comes: who gets which part is told by their order. A child draws what its parent
+// draws. The wall clock stands while a program waits for it to pass without sleeping: it waits for
+// ever.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
@@ -31,6 +32,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "replay/agent/chacha.h"
 #include "replay/agent/moment.h"
 
 namespace {
@@ -38,7 +40,7 @@ namespace {
 using satchel::Moment;
 
 constexpr uint64_t kSecond = 1'000'000'000;
-constexpr size_t kBlock = 64;
+constexpr size_t kBlock = satchel::kChachaBlock;
 constexpr int kCountBits = 40;
 constexpr uint64_t kCountMask = (uint64_t{1} << kCountBits) - 1;
 constexpr size_t kMaxEntropy = 256;  // getentropy(3)
@@ -93,33 +95,6 @@ uint64_t StandsAt(clockid_t clock) {
   }
 }
 
-uint32_t Rotated(uint32_t value, int bits) { return value << bits | value >> (32 - bits); }
-
-void QuarterRound(uint32_t* s, int a, int b, int c, int d) {
-  s[a] += s[b], s[d] = Rotated(s[d] ^ s[a], 16);
-  s[c] += s[d], s[b] = Rotated(s[b] ^ s[c], 12);
-  s[a] += s[b], s[d] = Rotated(s[d] ^ s[a], 8);
-  s[c] += s[d], s[b] = Rotated(s[b] ^ s[c], 7);
-}
-
-// A block of ChaCha20 (RFC 8439, 2.3) whose key is seed and number, and 16 bytes of 0.
-void Block(uint64_t seed, uint64_t number, uint64_t count, uint8_t* out) {
-  uint32_t start[16] = {0x61707865, 0x3320646e, 0x79622d32, 0x6b206574};
-  memcpy(start + 4, &seed, sizeof(seed));
-  memcpy(start + 6, &number, sizeof(number));
-  memcpy(start + 12, &count, sizeof(count));
-  uint32_t state[16];
-  memcpy(state, start, sizeof(state));
-  for (int round = 0; round < 10; ++round) {
-    for (int i = 0; i < 4; ++i) QuarterRound(state, i, 4 + i, 8 + i, 12 + i);
-    for (int i = 0; i < 4; ++i) {
-      QuarterRound(state, i, 4 + (i + 1) % 4, 8 + (i + 2) % 4, 12 + (i + 3) % 4);
-    }
-  }
-  for (int i = 0; i < 16; ++i) state[i] += start[i];
-  memcpy(out, state, kBlock);
-}
-
 // The first of so many blocks that nobody else has drawn in this operation. One word says how many
 // were drawn and in which operation, so that no lock is needed, which a fork could leave taken.
 uint64_t Taken(uint64_t seed, uint64_t number, uint64_t blocks) {
@@ -146,7 +121,7 @@ bool Draw(void* buffer, size_t size) {
   auto* out = static_cast<uint8_t*>(buffer);
   while (size > 0) {
     uint8_t block[kBlock];
-    Block(seed, number, count++, block);
+    satchel::ChachaBlock(seed, number, count++, block);
     const size_t part = size < kBlock ? size : kBlock;
     memcpy(out, block, part);
     out += part;

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,7 +19,8 @@
 namespace satchel {
 namespace {
 
-constexpr std::string_view kKeys = " command port user workdir environment moment shares streams ";
+constexpr std::string_view kKeys =
+    " command port user workdir environment moment asked shares streams ";
 
 // What else would depend on the machine, on chance, or on the order of threads. A recipe may say
 // otherwise.
@@ -105,6 +107,8 @@ bool ParseLine(std::string_view key, std::string_view value, ServiceConfig* conf
     config->workdir = value;
   } else if (key == "moment") {
     config->moment = value;
+  } else if (key == "asked") {
+    config->asked = value;
   } else if (key == "shares") {
     if (value.front() != '/') return false;
     config->shares = value;
@@ -167,15 +171,16 @@ bool ParseServiceConfig(const std::string& text, ServiceConfig* config, std::str
       return false;
     }
   }
-  if (config->command.empty()) *error = "it has no command=";
-  return !config->command.empty();
+  if (!config->command.empty() || config->port != 0) return true;
+  *error = "it has neither command= nor port=";
+  return false;
 }
 
 bool PortListens(uint16_t port) {
   return TableListens("/proc/net/tcp", port) || TableListens("/proc/net/tcp6", port);
 }
 
-void Service::Exec() const {
+void Service::Exec(const Fd& agent) const {
   ResetChild();
   const int null = open("/dev/null", O_RDONLY);
   if (null >= 0) dup2(null, STDIN_FILENO);
@@ -188,6 +193,10 @@ void Service::Exec() const {
     const size_t at = pair.find('=');
     if (at == std::string::npos) continue;
     setenv(pair.substr(0, at).c_str(), pair.c_str() + at + 1, 1);
+  }
+  if (agent.valid() && !notifier_.Enter(agent)) {
+    Say("cannot have the kernel ask for time and randomness: %s", strerror(errno));
+    _exit(126);
   }
   if (config_.has_user &&
       (setgroups(0, nullptr) != 0 || setgid(config_.gid) != 0 || setuid(config_.uid) != 0)) {
@@ -204,15 +213,22 @@ void Service::Exec() const {
 }
 
 void Service::Tick() {
-  if (pid_ > 0 || Now() < start_at_) return;
+  if (pid_ > 0 || config_.command.empty() || Now() < start_at_) return;
+  int sockets[2] = {-1, -1};
+  if (notifier_.wanted() && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0) {
+    Say("cannot make a socket: %s", strerror(errno));
+  }
+  Fd ours(sockets[0]);
+  const Fd theirs(sockets[1]);
   pid_ = fork();
-  if (pid_ == 0) Exec();
+  if (pid_ == 0) Exec(theirs);
   started_at_ = Now();
   if (pid_ < 0) {
     start_at_ = started_at_ + delay_;
     Say("cannot start the service: %s", strerror(errno));
     return;
   }
+  if (ours.valid()) notifier_.Answer(std::move(ours));
   ++starts_;
 }
 
@@ -235,9 +251,10 @@ void Service::Kill() {
   if (pid_ > 0) kill(-pid_, SIGKILL);
 }
 
-bool Service::Alive() const { return pid_ > 0 && !IsExiting(pid_); }
+bool Service::Alive() const { return config_.command.empty() || (pid_ > 0 && !IsExiting(pid_)); }
 
 bool Service::Ready() {
+  if (config_.command.empty()) return PortListens(config_.port);
   if (pid_ <= 0) return false;
   if (!ready_) ready_ = config_.port == 0 || PortListens(config_.port);
   return ready_;

@@ -5,14 +5,16 @@
 //
 // The file has lines "key=value"; empty lines, empty values and lines that begin with # do not
 // count:
-//   command=      run by /bin/sh -c, stays in the foreground; required. Let it begin with exec, so
-//                 that the agent sees the service itself die and not only the shell around it
+//   command=      run by /bin/sh -c, stays in the foreground. Let it begin with exec, so that the
+//                 agent sees the service itself die and not only the shell around it. Without it
+//                 somebody else in the guest keeps the service alive, and there has to be a port
 //   port=         the TCP port on 127.0.0.1 that takes operations; without it nothing takes them
 //   user=         a number, number:number, or a name in /etc/passwd; the agent's own without it
 //   workdir=      / without it
 //   environment=  NAME=VALUE; may be repeated
 //   shares=       where the owner's shares are mounted; without it there are none (shares.h)
 //   streams=      TCP ports on 127.0.0.1 that programs have streams to, a blank between two of them
+//   asked=        time, monotonic, randomness: what the kernel asks the agent for (notifier.h)
 //   moment=       the path of the moment's file (moment.h); the service has it in SATCHEL_MOMENT
 #ifndef SATCHEL_REPLAY_AGENT_SERVICE_H_
 #define SATCHEL_REPLAY_AGENT_SERVICE_H_
@@ -23,6 +25,7 @@
 #include <string>
 #include <vector>
 
+#include "replay/agent/notifier.h"
 #include "replay/agent/sys.h"
 
 namespace satchel {
@@ -37,6 +40,7 @@ struct ServiceConfig {
   std::string workdir = "/";
   std::vector<std::string> environment;
   std::string moment;
+  std::string asked;
   std::string shares;
   std::vector<uint16_t> streams;
 };
@@ -56,11 +60,12 @@ class Service {
   static constexpr Millis kLastDelay = 10'000;
   static constexpr Millis kLongLife = 10'000;
 
-  explicit Service(ServiceConfig config) : config_(std::move(config)) {}
+  explicit Service(ServiceConfig config)
+      : config_(std::move(config)), notifier_(config_.asked, config_.moment) {}
 
   // Starts the process if its time has come. Call at least when wake_time() has passed.
   void Tick();
-  Millis wake_time() const { return pid_ > 0 ? kNever : start_at_; }
+  Millis wake_time() const { return pid_ > 0 || config_.command.empty() ? kNever : start_at_; }
 
   // A child was reaped; true if it was the service.
   bool Reaped(pid_t pid, int wait_status);
@@ -80,9 +85,11 @@ class Service {
   const std::string& last_exit() const { return last_exit_; }
 
  private:
-  [[noreturn]] void Exec() const;
+  // agent: a socket for the notifier; not valid where it is not wanted.
+  [[noreturn]] void Exec(const Fd& agent) const;
 
   ServiceConfig config_;
+  Notifier notifier_;
   pid_t pid_ = -1;
   bool ready_ = false;
   uint64_t starts_ = 0;

@@ -204,7 +204,7 @@ def test_no_kernel(daemon: Daemon, tmp_path: Path) -> None:
             (folder / path.name).symlink_to(path)
     daemon.set(images=tmp_path)
     ServiceShelf(daemon.settings.services).checkpoints("notes").keep([])
-    failed(daemon, 6, image.kernel.name)
+    failed(daemon, 6, image.files[1].name)
 
 
 def failed(daemon: Daemon, code: int, why: str) -> None:

@@ -23,6 +23,7 @@ def test_recipes_without_images(tmp_path: Path) -> None:
         "files": "no",
         "notes": "no",
         "redis": "no",
+        "desktop-carried": "no",
         "redis-carried": "no",
         "speech": "no",
     }

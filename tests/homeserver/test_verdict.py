@@ -62,7 +62,7 @@ def test_a_service_that_repeats_itself_replays(tmp_path: Path) -> None:
 
 
 def test_one_that_does_not_even_with_the_logs_clock_has_to_be_carried(tmp_path: Path) -> None:
-    verdict = tried(tmp_path, FakeDriver(Forgetful), needs=["time", "randomness"])
+    verdict = tried(tmp_path, FakeDriver(Forgetful), needs=["time"], tier="notifier")
     assert (verdict.contract, verdict.request) == ("carry", "GET /")
     assert "randomness" in verdict.why
     assert verdict.first != verdict.second

@@ -32,7 +32,7 @@ def image_like_notes(images: Path, *, portable: bool) -> None:
     built = built_image("notes")
     folder = images / "notes"
     folder.mkdir(parents=True)
-    for path in (built.disk, built.kernel, built.initrd):
+    for path in built.files:
         (folder / path.name).symlink_to(path)
     value = json.loads((cache_folder() / "notes" / "image.json").read_text())
     value["recipe"] = dataclasses.replace(built.recipe, portable=portable).to_json()

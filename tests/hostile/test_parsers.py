@@ -7,8 +7,10 @@ The parsers in C++ have fuzzers (tests/native/fuzz). SATCHEL_EXAMPLES=100000 is 
 draws others each time.
 """
 
+import io
 import json
 import os
+import struct
 import tempfile
 import tracemalloc
 from collections.abc import Callable
@@ -40,6 +42,7 @@ from images import (
     RecipeInvalid,
     RecipeNotFound,
 )
+from images.partitions import read_layout
 from images.recipe import SHIPPED
 from replay.batch import (
     answers_in,
@@ -148,7 +151,14 @@ LOGGED = Log(FileId(7), 3, 1, 904, b"new\0")
 SESSION = pack_session([Head(1, b"editor"), File(3, 7, 2, 11, b"notes"), Written(2, 3, 5, b"x")])
 PRELOADED = bytes.fromhex("04" + "00" * 27 + "01000000" + "01000000") + b"a"
 
+GPT = (
+    bytes(446) + struct.pack("<B3xB3xII", 0, 0xEE, 1, 9) + bytes(48) + b"\x55\xaa"
+    + struct.pack("<8s64xQII", b"EFI PART", 2, 2, 128) + bytes(424)
+    + struct.pack("<16s16sQQ", bytes(range(16)), bytes(16), 3, 4) + bytes(1024)
+)  # fmt: skip
+
 PARSERS = [
+    Parser("partitions", lambda data: read_layout(io.BytesIO(data)), (), GPT),
     Parser("json", loads, (RemoteProtocolError,), b'{"a":[1,2.5,null,"\\ud800x"]}'),
     *(
         Parser(f"{type(m).__name__}-{n}", type(m).from_bytes, (RemoteProtocolError,), m.to_bytes())

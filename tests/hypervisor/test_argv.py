@@ -65,6 +65,18 @@ def test_a_resumed_machine_has_the_boot_rom_and_no_kernel() -> None:
     assert "-option-rom" not in booted
 
 
+@pytest.mark.parametrize("firmware", ["bios", "uefi"])
+def test_a_machine_with_firmware_starts_from_its_disk(firmware: str) -> None:
+    spec = dataclasses.replace(SPEC, firmware=firmware)
+    booted, resumed = command(Boot(), spec), command(None, spec)
+    assert resumed == [*booted[: booted.index("-S") + 1], "-incoming", "defer",
+                       *booted[booted.index("-S") + 1 :]]  # fmt: skip
+    assert not {"-kernel", "-append", "-option-rom"} & set(booted)
+    assert values("-bios", booted) == (["/usr/share/ovmf/OVMF.fd"] if firmware == "uefi" else [])
+    disks = [one for one in devices(booted) if one["driver"] == "virtio-blk-pci"]
+    assert [one.get("bootindex") for one in disks] == [0] + [None] * (len(disks) - 1)
+
+
 @pytest.mark.parametrize("boot", [BOOT, None])
 def test_no_machine_runs_before_it_is_told_to(boot: Boot | None) -> None:
     assert "-S" in command(boot)

@@ -31,6 +31,7 @@ HOSTILE: list[tuple[str, list[Any]]] = [
     ("shares", [False, None, 1, "true", []]),
     ("portable", [None, 0, 1, "true", []]),
     ("streams", [False, None, 1, "true", []]),
+    ("firmware", ["", "coreboot", None, True, 1, ["bios"]]),
     ("accelerator", ["", "xen", "tcg,tb-size=99999", "TCG", None, ["tcg"], {}]),
 ]
 
@@ -73,6 +74,16 @@ def test_a_spec_has_a_port_in_json_only_where_it_has_it(name: str) -> None:
     assert not getattr(MachineSpec.from_json(GOOD), name)
     with pytest.raises(SpecInvalid):
         MachineSpec(512, ("disk0",), **{name: 1})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("firmware", ["bios", "uefi"])
+def test_a_spec_has_a_firmware_in_json_only_where_it_starts_from_its_disk(firmware: str) -> None:
+    spec = MachineSpec.from_json({**GOOD, "firmware": firmware})
+    assert spec.firmware == firmware
+    assert spec.to_json() == {**GOOD, "firmware": firmware}
+    assert MachineSpec.from_json(GOOD).firmware == ""
+    with pytest.raises(SpecInvalid, match="none to start from"):
+        MachineSpec(512, (), firmware=firmware)
 
 
 def test_a_portable_machine_goes_on_under_both_accelerators_and_another_under_its_own() -> None:

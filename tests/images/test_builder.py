@@ -66,8 +66,8 @@ def test_an_image_is_a_clean_sparse_ext4_of_the_promised_size(name: str) -> None
         ["/sbin/e2fsck", "-fn", image.disk], check=False, capture_output=True, text=True
     )
     assert checked.returncode == 0, checked.stdout
-    assert image.kernel.read_bytes()[0x202:0x206] != bytes(4)
-    assert image.initrd.read_bytes().startswith(b"070701")
+    assert image.files[1].read_bytes()[0x202:0x206] != bytes(4)
+    assert image.files[2].read_bytes().startswith(b"070701")
     assert "init=/usr/bin/satchel-agent" in image.cmdline
     assert BuiltImage.load(image.disk.parent) == image
 
@@ -94,7 +94,7 @@ def test_a_second_build_takes_no_time_and_a_changed_file_no_network(
     second = build(own, folder, agent=agent_program(), layers=layers)
     assert second.key != first.key
     assert sorted(path.name for path in folder.iterdir()) == sorted(
-        ["image.json", second.disk.name, second.kernel.name, second.initrd.name]
+        ["image.json", *(path.name for path in second.files)]
     )
 
 
@@ -115,10 +115,10 @@ def test_another_agent_and_a_lost_file_are_reasons_to_build(tmp_path: Path, own:
     agent.write_bytes(b"two")
     second = build(own, folder, agent=agent, layers=layers)
     assert second.key != first.key
-    second.kernel.unlink()
+    second.files[1].unlink()
     with pytest.raises(ImageDamaged, match="incomplete"):
         BuiltImage.load(folder)
-    assert build(own, folder, agent=agent, layers=layers).kernel.is_file()
+    assert build(own, folder, agent=agent, layers=layers).files[1].is_file()
 
 
 @pytest.mark.parametrize("step", [1, 5, 7])

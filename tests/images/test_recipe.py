@@ -21,7 +21,15 @@ def write(folder: Path, text: str) -> Path:
 
 def test_the_shipped_services() -> None:
     names = [recipe.name for recipe in recipes()]
-    assert names == ["desktop", "files", "notes", "redis", "redis-carried", "speech"]
+    assert names == [
+        "desktop",
+        "desktop-carried",
+        "files",
+        "notes",
+        "redis",
+        "redis-carried",
+        "speech",
+    ]
     assert Recipe.find("notes").stateful
     assert not Recipe.find("speech").stateful
 
@@ -70,7 +78,7 @@ def test_a_carried_service_says_so_to_its_agent_and_in_its_manifests(tmp_path: P
 
 @pytest.mark.parametrize("name", ["base", "nothing", "../notes", "", "a" * 500])
 def test_what_is_no_service_is_not_found(name: str) -> None:
-    with pytest.raises(RecipeNotFound, match="there are: desktop, files, notes, redis, "):
+    with pytest.raises(RecipeNotFound, match="there are: desktop, desktop-carried, files, notes, "):
         Recipe.find(name)
 
 
