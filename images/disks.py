@@ -109,8 +109,10 @@ def build_disk(recipe: Recipe, folder: Path, *, agent: Path, cells: Cells | None
             seed=folder / f"seed-{key[:12]}",
         )
         os.chown(disk, os.geteuid(), os.getegid())
-        disk.replace(image.disk)
-        seed.replace(folder / f"seed-{key[:12]}")
+        for path, place in ((disk, image.disk), (seed, image.seed)):
+            path.chmod(0o600)  # keys and passwords may be in it
+            assert place
+            path.replace(place)
     sync_folder(folder)
     write_manifest(folder, image)
     remove_others(folder, image)

@@ -194,10 +194,10 @@ class Replica:
             machine = self._attach(roots, resolver, boot)
             try:
                 self._greet(timeout)
-            except ServiceNotReady as error:
+            except (AgentTimeout, ServiceNotReady) as error:
                 said = printable_tail(machine.wiring.console_log) or "nothing"
-                why = f"{error.why}; its console said:\n{said}\n"
-                raise ServiceNotReady(error.what, why=why) from error
+                why = f"{error.why or 'nothing answers'}; its console said:\n{said}\n"
+                raise type(error)(error.what, why=why) from error
 
     def resume(
         self,

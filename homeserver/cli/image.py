@@ -72,8 +72,8 @@ def attempt(click_context: click.Context, name: str, seconds: float | None, as_j
     The image is booted twice, and both machines execute the recipe's requests.
 
     Exit status: 0 if it is as its recipe says (replay, or carry by its contract). 20 if it replays
-    once the recipe has the `needs` that are shown. 21 if it has to be carried. 8, with the
-    console's last words, if the service does not listen; other errors as for any command.
+    once the recipe has the `needs` and the `tier` that are shown. 21 if it has to be carried. 8,
+    with the console's last words, if the service does not listen; other errors as for any command.
     """
     from cell import Cells
     from homeserver.trial import Trial, to_json

@@ -41,6 +41,13 @@ class Silent(ScriptedGuest):
         return super()._reply(request)
 
 
+class Mute(ScriptedGuest):
+    """It has no agent: a whole disk whose cloud-init does nothing."""
+
+    def _reply(self, request: Frame) -> bytes:
+        return b""
+
+
 def tried(folder: Path, driver: FakeDriver, seconds: float = 120.0, **changes: Any) -> Verdict:
     """The verdict about an image whose recipe has these changes."""
     make_image(folder, "thing")
@@ -77,3 +84,8 @@ def test_one_that_is_carried_is_only_booted(tmp_path: Path) -> None:
 def test_one_that_never_listens_fails(tmp_path: Path) -> None:
     with pytest.raises(ReplicaFailed, match=r"(?s)not ready after 3 s.*died 3 times.*console"):
         tried(tmp_path, FakeDriver(Silent), 3.0)
+
+
+def test_one_without_an_agent_fails_with_its_console(tmp_path: Path) -> None:
+    with pytest.raises(ReplicaFailed, match=r"(?s)3 s.*its console said"):
+        tried(tmp_path, FakeDriver(Mute), 3.0, contract="carry")

@@ -124,6 +124,7 @@ def test_qcow2_is_read_in_a_cell(tmp_path: Path) -> None:
     content = raw.read_bytes()
     assert image.disk.open("rb").read(len(content)) == content
     assert image.disk.stat().st_uid == Path(tmp_path).stat().st_uid
+    assert {path.stat().st_mode & 0o777 for path in image.files} == {0o600}
 
 
 def without_partitions(folder: Path) -> Path:

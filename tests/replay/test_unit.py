@@ -27,7 +27,8 @@ class Hello(http.server.BaseHTTPRequestHandler):
 def test_without_a_command_a_port_is_ready_once_anybody_listens(short_path: Path) -> None:
     port, description, path = free_port(), short_path / "service", short_path / "agent"
     description.write_text(f"command=\nport={port}\n")
-    argv = [agent_program(), "--no-init", "--listen", path, "--config", description]
+    argv: list[str | Path] = [agent_program(), "--no-init"]
+    argv += ["--listen", path, "--config", description]
     with subprocess.Popen(argv) as process:
         try:
             with AgentChannel.connect(path) as channel:
@@ -47,7 +48,8 @@ def test_without_a_command_a_port_is_ready_once_anybody_listens(short_path: Path
 def test_neither_command_nor_port_is_no_service(short_path: Path) -> None:
     description, path = short_path / "service", short_path / "agent"
     description.write_text("user=0\n")
-    argv = [agent_program(), "--no-init", "--listen", path, "--config", description]
+    argv: list[str | Path] = [agent_program(), "--no-init"]
+    argv += ["--listen", path, "--config", description]
     with subprocess.Popen(argv) as process:
         try:
             with AgentChannel.connect(path) as channel:
