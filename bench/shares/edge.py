@@ -204,14 +204,14 @@ def _move(folder: Path, kind: str, load: int) -> tuple[float, float, int]:
         old.put("x", os.urandom(4096), operation)
         if not load:
             began = time.monotonic()
-            edge_of(old).hand_back()
+            edge_of(old).hand_over()
             gap = time.monotonic() - began
             made.lead(new, operation + 1)
             return gap, time.monotonic() - began, 0
         with _Program(kind, load, old, operation + 1) as program:
             time.sleep(PAUSE_SECONDS)
             began = time.monotonic()
-            edge_of(old).hand_back()
+            edge_of(old).hand_over()
             with program.lock:
                 program.guest = new
             while edge_of(new).state.value != "leads" and time.monotonic() < began + 30:
