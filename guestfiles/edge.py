@@ -53,7 +53,7 @@ BOUNDARY_SECONDS = 0.25
 """For which it waits until its guest has executed the operation that it is at. What is left of that
 home does."""
 
-HANDOFF_BYTES = 256 << 10
+HANDOFF_BYTES = 64 << 10
 """Of what home has not, at most, goes along with a handoff; what is more home has before."""
 
 SESSION = "guest"
@@ -104,6 +104,7 @@ class EdgeKeeper:
         self._init: Call | None = None
         self._node: _Node | None = None
         self._beginning = False
+        self._endings: list[threading.Thread] = []
         self._closed = False
         distant.begins = lambda: self._lost("home has lost the conversation")
         distant.recalled = self._recall
@@ -159,6 +160,8 @@ class EdgeKeeper:
         if node:
             node.end()
         self._distant.close()
+        for ending in self._endings:
+            ending.join()
 
     # Handoffs: of the session of this guest, as MEFS has them.
 
@@ -168,19 +171,25 @@ class EdgeKeeper:
         handoff = self.prepare_handoff(seconds)
         return handoff is None or self.send_handoff(handoff, seconds)
 
-    def prepare_handoff(self, seconds: float = HANDOFF_SECONDS) -> Handoff | None:
-        """From now on calls wait in the dirty queue, but those of the operation that the guest is
-        at. None where this node does not lead."""
+    def settle_most(self, seconds: float) -> _Node | None:
+        """Wait, while the guest goes on, until home has so much that a handoff is short."""
         with self._changed:
             node = self._node
         if node is not None:
             node.settler.drain(seconds, most=HANDOFF_BYTES)
+        return node
+
+    def prepare_handoff(self, seconds: float = HANDOFF_SECONDS) -> Handoff | None:
+        """From now on calls wait in the dirty queue, but those of the operation that the guest is
+        at. None where this node does not lead."""
+        node = self.settle_most(seconds)
         with self._changed:
             if self._state is not State.LEADS or node is not self._node:
                 return None
             self._state, self._until = State.HANDOFF, self._at
             over = lambda: self._executed >= self._until and self._under_way == 0  # noqa: E731
-            self._changed.wait_for(over, min(seconds, BOUNDARY_SECONDS))
+            if not self._changed.wait_for(over, min(seconds, BOUNDARY_SECONDS)):
+                logger.info("handed over amid operation %d", self._until)
             self._until = 0
             self._changed.wait_for(lambda: self._under_way == 0, seconds)
             if self._state is not State.HANDOFF:
@@ -258,6 +267,8 @@ class EdgeKeeper:
             self._want_lead(call.name.operation + 1)
         if request.opcode in _LOCKS:
             self._locked.add(request.file)
+        elif request.opcode == Opcode.CREATE:
+            answered = functools.partial(self._created, request, answered)
         leads = self._state is not State.FOLLOWS
         if leads and node is not None and call.name is not None:
             if request.opcode == Opcode.FLUSH and request.file not in self._locked:
@@ -267,6 +278,10 @@ class EdgeKeeper:
             node.settler.then(lambda: self._distant.ask(call, answered))
             return
         self._distant.ask(call, answered)
+
+    def _created(self, request: Request, answered: Answered, reply: bytes) -> None:
+        self._opened.note(request, reply)
+        answered(reply)
 
     def _want_lead(self, first: int) -> None:
         with self._changed:
@@ -387,7 +402,9 @@ class EdgeKeeper:
         with self._changed:
             self._node, self._asked = None, False
         node.gate.abandon()
-        threading.Thread(target=node.give_up, name="edge ends", daemon=True).start()
+        ending = threading.Thread(target=node.give_up, name="edge ends", daemon=True)
+        self._endings = [each for each in self._endings if each.is_alive()] + [ending]
+        ending.start()
 
     def _follow(self, since: State) -> None:
         with self._changed:

@@ -38,6 +38,7 @@ DEPTH = 64
 """Folders above a file, at most."""
 
 _ROOT = 1
+_CREATE_IN = 16
 
 
 class OpenedFiles:
@@ -54,19 +55,28 @@ class OpenedFiles:
             return
         body = request.message[IN_HEADER.size :]
         with self._lock:
-            if request.opcode == Opcode.LOOKUP and len(reply) >= OUT_HEADER.size + 8:
+            if len(reply) >= OUT_HEADER.size + 8:
                 (file,) = struct.unpack_from("<Q", reply, OUT_HEADER.size)
-                self._names[file] = request.file, body.rstrip(b"\0")
-                self._names.move_to_end(file)
-                if len(self._names) > NAMES:
-                    self._names.popitem(last=False)
+            if request.opcode == Opcode.LOOKUP:
+                self._name(file, request.file, body.rstrip(b"\0"))
+            elif request.opcode == Opcode.CREATE:
+                self._name(file, request.file, body[_CREATE_IN:].rstrip(b"\0"))
+                self._use(file, *struct.unpack_from("<I", body))
             elif request.opcode == Opcode.OPEN:
-                (flags,) = struct.unpack_from("<I", body)
-                _, before = self._files.pop(request.file, (0.0, os.O_RDONLY))
-                access = max(flags & os.O_ACCMODE, before & os.O_ACCMODE)
-                self._files[request.file] = time.monotonic(), access
-                if len(self._files) > FILES:
-                    self._files.popitem(last=False)
+                self._use(request.file, *struct.unpack_from("<I", body))
+
+    def _name(self, file: int, parent: int, name: bytes) -> None:
+        self._names[file] = parent, name
+        self._names.move_to_end(file)
+        if len(self._names) > NAMES:
+            self._names.popitem(last=False)
+
+    def _use(self, file: int, flags: int) -> None:
+        """As one that is written, if it ever was."""
+        _, before = self._files.pop(file, (0.0, os.O_RDONLY))
+        self._files[file] = time.monotonic(), max(flags & os.O_ACCMODE, before)
+        if len(self._files) > FILES:
+            self._files.popitem(last=False)
 
     def session(self, name: str) -> bytes:
         """As records. name: whose it is."""
@@ -156,7 +166,7 @@ class Restoring:
         one that fails here: home's replica does that one again."""
         self._perform, self._restored = perform, restored
         self._done: list[Unsent] = []
-        self._handles: dict[int, None] = {}
+        self._handles: dict[int, int] = {}  # that write; how often they were opened here
 
     def begin(self, unsent: Sequence[Unsent]) -> None:
         """Never waits."""
@@ -173,28 +183,35 @@ class Restoring:
             if OUT_HEADER.unpack_from(reply)[1] != expected:
                 self._sync()
                 return
-            handle = written_through(call.request)
-            if handle is None:
-                handle = call.request.file << 8 | os.O_RDWR
             if not expected:
-                self._handles[handle] = None
+                self._note(call.request)
             self._done.append(call)
             self._next(unsent, place + 1)
 
         self._perform(call.request, answered)
 
+    def _note(self, request: Request) -> None:
+        handle = written_through(request)
+        if handle is None:
+            handle = request.file << 8 | os.O_RDWR
+        self._handles.setdefault(handle, 0)
+        if request.opcode == Opcode.OPEN:
+            self._handles[handle] += 1
+
     def _sync(self) -> None:
         if not self._handles:
             self._restored(self._done)
             return
-        handle, _ = self._handles.popitem()
+        handle, opened = self._handles.popitem()
 
         def synced(reply: bytes) -> None:
             if OUT_HEADER.unpack_from(reply)[1]:
                 self._done.clear()
             # Who leads next has it open from now on, alone: home's node is not to keep it.
             release = asked(Opcode.RELEASE, handle >> 8, struct.pack("<QIIQ", handle, 0, 0, 0))
-            self._perform(release, lambda reply: self._sync())
+            for _ in range(max(1, opened)):
+                self._perform(release, lambda reply: None)
+            self._sync()
 
         body = struct.pack("<QII", handle, 0, 0)
         self._perform(asked(Opcode.FSYNC, handle >> 8, body), synced)

@@ -178,6 +178,8 @@ class CallKeeper:
             if not behind:
                 session, self._session = self._session, session
                 self._begin_lead(line, leader, first)
+        if not behind:
+            line.send_ahead()
         granted(0 if behind else first, session)
         if behind:
             self._next_lead(before)
@@ -258,10 +260,6 @@ class CallKeeper:
         if lead:
             self.end_lead(lead, why)
 
-    def leads(self, line: _Line) -> bool:
-        """Whether that one has told itself what home's replica asks."""
-        return line is self._leading
-
     def _waits(self, line: _Line, name: CallName, request: Request, answered: Answered) -> bool:
         """With the lock held: whether the surrogate that leads is to do it. Then it is asked again
         when that has told something."""
@@ -334,10 +332,14 @@ class CallKeeper:
         for line in tuple(self._lines):
             line.send_ahead()
 
-    def ahead_of(self, asked: int, told: int) -> tuple[int, list[Done]]:
-        """What a replica that asks in that operation is going to ask, as far as home's has asked it
-        and nothing was told of: up to which operation that is, and the calls."""
-        last = min(self._record.finished, asked + TOLD_OPERATIONS)
+    def ahead_of(self, line: _Line, asked: int, told: int) -> tuple[int, list[Done]]:
+        """What a replica that asks in that operation is going to ask, as far as home's has asked
+        it, or who led before, and nothing was told of: up to which operation that is, and the
+        calls."""
+        with self._lock:
+            lead = self._lead if line is self._leading else None
+            known = lead.first - 1 if lead else self._record.finished
+        last = min(known, asked + TOLD_OPERATIONS)
         done: list[Done] = []
         for operation in range(max(asked, told + 1), last + 1):
             size = 0
@@ -507,10 +509,10 @@ class _Line:
 
     def send_ahead(self) -> None:
         """Tell the replica what it is going to ask."""
-        if self.trusted or not self.asked or self._keeper.leads(self):
+        if self.trusted or not self.asked:
             return
         with self._lock:  # what is told is told in order
-            self._told, done = self._keeper.ahead_of(self.asked, self._told)
+            self._told, done = self._keeper.ahead_of(self, self.asked, self._told)
             if done:
                 self._tell(done)
 
