@@ -22,10 +22,15 @@ from guestfiles.calls import Answered, Call
 from guestfiles.counts import CallName
 from guestfiles.kernel import OUT_HEADER, Opcode, error_reply
 from guestfiles.messages import (
+    EXPECT,
+    SESSION,
+    SESSION_LIMIT,
     YES,
     CallHello,
     Lead,
+    SentHandoff,
     Told,
+    Unsent,
     Yielded,
     decode_done,
     decode_first,
@@ -50,7 +55,9 @@ class DistantKeeper:
     """See the module, and Keeper. While home is not reached, what a guest asks waits.
 
     begins: is called before another conversation is begun: home knows nothing of the last one;
-    recalled: home wants this surrogate to yield; it is handed what says that it has. Neither waits
+    recalled: home wants this surrogate to hand over; it is handed what says that it has; session:
+    says what this surrogate's session is now; expected: the session that may be handed over to this
+    one. None of them waits.
     """
 
     def __init__(
@@ -72,6 +79,8 @@ class DistantKeeper:
         self._closing = threading.Event()
         self.begins: Callable[[], None] = lambda: None
         self.recalled: Callable[[Callable[[], None]], None] = lambda yielded: yielded()
+        self.session: Callable[[], bytes] = lambda: b""
+        self.expected: Callable[[bytes], None] = lambda session: None
         self._caller = self._call()
 
     def ask(self, call: Call, answered: Answered) -> None:
@@ -120,16 +129,26 @@ class DistantKeeper:
         nothing."""
         self._say(said, lambda reply: answered(reply == YES))
 
-    def want_lead(self, first: int, granted: Callable[[int], None]) -> None:
-        """Never waits. granted: from which operation on home lets it lead; 0: it does not."""
-        self._say(Lead(first), lambda reply: granted(decode_first(reply)))
+    def want_lead(self, first: int, granted: Callable[[int, bytes], None]) -> None:
+        """Never waits. granted: from which operation on home lets it lead, 0: it does not; and the
+        session of who led before."""
+        self._say(Lead(first), lambda reply: granted(*decode_first(reply)))
+
+    def hand_over(
+        self, unsent: list[Unsent], session: bytes, answered: Callable[[bool], None]
+    ) -> None:
+        """Say that, behind all that was told; never waits. answered: whether home has all of it."""
+        with self._lock:
+            for call in unsent:
+                self._caller.caller.duplex.post(encode(call))
+        self._say(SentHandoff(session), lambda reply: answered(reply == YES))
 
     def yielded(self) -> None:
         """Say so, behind all that was told."""
         with self._lock:
             self._caller.caller.duplex.post(encode(Yielded()))
 
-    def _say(self, said: Lead | Told, answered: Callable[[bytes], None]) -> None:
+    def _say(self, said: Lead | Told | SentHandoff, answered: Callable[[bytes], None]) -> None:
         with self._lock:
             duplex = self._caller.caller.duplex
         duplex.post(encode(said), answered, lambda error: answered(b""))
@@ -209,9 +228,14 @@ class _Conversation:
         return welcomed(hello)
 
     def arrived(self, payload: bytes, reply: Callable[[bytes], None] | None) -> None:
-        """Home tells what its own replica has asked, or wants this one to yield."""
+        """Home tells what its own replica has asked, or asks this one something."""
         if reply is None:
             self._keeper.tell(payload)
+        elif payload[:1] == SESSION:
+            reply(self._keeper.session()[:SESSION_LIMIT])
+        elif payload[:1] == EXPECT:
+            self._keeper.expected(payload[1:])
+            reply(YES)
         else:
             self._keeper.recalled(lambda: reply(YES))
 

@@ -23,12 +23,15 @@ from guestfiles.calls import Answered, Call
 from guestfiles.digests import RELEASING, changes
 from guestfiles.distant import DistantKeeper
 from guestfiles.gate import Gate
+from guestfiles.handoff import OpenAhead, OpenedFiles, files_of
 from guestfiles.host import MemberHost, Served
 from guestfiles.kernel import IN_HEADER, OUT_HEADER, Opcode, Request, error_reply
 from guestfiles.lead import is_content
 from guestfiles.performer import Performer
+from guestfiles.requests import asked
 from guestfiles.settler import Settler
 from satchel.errors import SatchelError
+from shares.session import Handoff
 
 logger = logging.getLogger(__name__)
 
@@ -43,8 +46,18 @@ REST_SECONDS = 10.0
 
 REST_FILES = 64
 
-YIELD_SECONDS = 20.0
-"""For which a surrogate that is to yield waits until home has all that it did."""
+HANDOFF_SECONDS = 20.0
+"""For which a surrogate that hands over waits until home has all that it did."""
+
+BOUNDARY_SECONDS = 0.25
+"""For which it waits until its guest has executed the operation that it is at. What is left of that
+home does."""
+
+HANDOFF_BYTES = 64 << 10
+"""Of what home has not, at most, goes along with a handoff; what is more home has before."""
+
+SESSION = "guest"
+"""Its name, in a handoff: home knows whose it is."""
 
 _LOCKS = (Opcode.GETLK, Opcode.SETLK, Opcode.SETLKW)
 _WRITING = (Opcode.WRITE, Opcode.SETATTR, Opcode.FSYNC)
@@ -52,12 +65,12 @@ _BY_HANDLE = 1 << 6
 
 
 class State(Enum):
-    """FOLLOWS: home does what is asked; LEADS: this node does; YIELDS: what it did is on its way,
-    and what is asked meanwhile waits."""
+    """FOLLOWS: home does what is asked; LEADS: this node does; HANDOFF: what it did is on its way,
+    and what is asked meanwhile waits in the dirty queue."""
 
     FOLLOWS = "follows"
     LEADS = "leads"
-    YIELDS = "yields"
+    HANDOFF = "handoff"
 
 
 class EdgeKeeper:
@@ -82,14 +95,21 @@ class EdgeKeeper:
         self._asked = False  # home was asked for the lead, and has not answered
         self._not_before = 0.0
         self._under_way = 0
-        self._waiting: list[tuple[Call, Answered]] = []
+        self._dirty: list[tuple[Call, Answered]] = []
+        self._opened = OpenedFiles()
+        self._at = self._executed = 0  # the operation that is asked in, and the last that is over
+        self._until = 0  # the last that is still done here, in a handoff
+        self._expected = b""
         self._locked: set[int] = set()
         self._init: Call | None = None
         self._node: _Node | None = None
         self._beginning = False
+        self._endings: list[threading.Thread] = []
         self._closed = False
         distant.begins = lambda: self._lost("home has lost the conversation")
         distant.recalled = self._recall
+        distant.session = lambda: self._opened.session(SESSION)
+        distant.expected = self.expect_handoff
 
     @property
     def state(self) -> State:
@@ -108,8 +128,10 @@ class EdgeKeeper:
             self._release(call, answered)
             return
         with self._changed:
-            if self._state is State.YIELDS:
-                self._waiting.append((call, answered))
+            if call.name is not None:
+                self._at = max(self._at, call.name.operation)
+            if self._state is State.HANDOFF and self._waits(call):
+                self._dirty.append((call, answered))
                 return
             node = self._chosen(call)
             if node is not None:
@@ -124,36 +146,106 @@ class EdgeKeeper:
 
     def finished(self, operation: int) -> None:
         self._distant.finished(operation)
+        with self._changed:
+            self._executed = max(self._executed, operation)
+            self._changed.notify_all()
         self._want_lead(operation + 1)
 
     def close(self) -> None:
         with self._changed:
             self._closed = True
-        self.hand_back(YIELD_SECONDS / 4)
+        self.hand_over(HANDOFF_SECONDS / 4)
         with self._changed:
             node, self._node = self._node, None
         if node:
             node.end()
         self._distant.close()
+        for ending in self._endings:
+            ending.join()
 
-    def hand_back(self, seconds: float = YIELD_SECONDS) -> bool:
-        """Yield: home has, on return, all that this node has done. Whether it has; what is asked
-        meanwhile waits, and is asked of home then."""
+    # Handoffs: of the session of this guest, as MEFS has them.
+
+    def hand_over(self, seconds: float = HANDOFF_SECONDS) -> bool:
+        """Home has, on return, all that this node has done, and who wants to leads next. Whether it
+        has; what is asked meanwhile waits, and is asked of home then."""
+        handoff = self.prepare_handoff(seconds)
+        return handoff is None or self.send_handoff(handoff, seconds)
+
+    def settle_most(self, seconds: float) -> _Node | None:
+        """Wait, while the guest goes on, until home has so much that a handoff is short."""
         with self._changed:
-            if self._state is not State.LEADS:
-                return True
-            self._state = State.YIELDS
             node = self._node
-            done = self._changed.wait_for(lambda: self._under_way == 0, seconds)
         if node is not None:
-            node.release_rested()
-        settled = node is not None and done and node.settler.drain(seconds)
-        if not settled:
-            self._lost("home does not get what was done here")
+            node.settler.drain(seconds, most=HANDOFF_BYTES)
+        return node
+
+    def prepare_handoff(self, seconds: float = HANDOFF_SECONDS) -> Handoff | None:
+        """From now on calls wait in the dirty queue, but those of the operation that the guest is
+        at. None where this node does not lead."""
+        node = self.settle_most(seconds)
+        with self._changed:
+            if self._state is not State.LEADS or node is not self._node:
+                return None
+            self._state, self._until = State.HANDOFF, self._at
+            over = lambda: self._executed >= self._until and self._under_way == 0  # noqa: E731
+            if not self._changed.wait_for(over, min(seconds, BOUNDARY_SECONDS)):
+                logger.info("handed over amid operation %d", self._until)
+            self._until = 0
+            self._changed.wait_for(lambda: self._under_way == 0, seconds)
+            if self._state is not State.HANDOFF:
+                return None
+        session = self._opened.session(SESSION)
+        return Handoff(SESSION, session, len(files_of(session)))
+
+    def send_handoff(self, handoff: Handoff, seconds: float = HANDOFF_SECONDS) -> bool:
+        """Home does what it has not, and gives the session to who leads next. Whether it has said
+        so; else it goes on without what this node has not told."""
+        with self._changed:
+            node = self._node
+        if node is None:
             return False
-        self._distant.yielded()
-        self._follow(State.YIELDS)
+        unsent, behind = node.settler.take()
+        node.gate.abandon()
+        taken: list[bool] = []
+        done = threading.Event()
+
+        def answered(took: bool) -> None:
+            taken.append(took)
+            done.set()
+
+        self._distant.hand_over(unsent, handoff.session, answered)
+        if not done.wait(seconds) or not taken[0]:
+            self._lost("home does not take its session over")
+            return False
+        self._leave(node)
+        for act in behind:
+            act()
+        self._follow(State.HANDOFF)
         return True
+
+    def expect_handoff(self, session: bytes) -> None:
+        """The session that leads now may come here: its names are looked up, and what it only reads
+        is opened. Never waits."""
+        with self._changed:
+            self._expected, node = session, self._node
+        if node is not None:
+            node.open_ahead(session, reading_only=True)
+
+    def restore_handoff(self, first: int, session: bytes) -> None:
+        """Lead from that operation on. What the session has open is opened; never waits."""
+        with self._changed:
+            node = self._node
+            if node is None or self._closed:
+                self._distant.yielded()
+                return
+            self._first, self._state = first, State.LEADS
+        logger.info("this node does what is asked from operation %d on", first)
+        if session:
+            node.open_ahead(session, reading_only=False)
+
+    def _waits(self, call: Call) -> bool:
+        """With the lock, in a handoff."""
+        return call.name is None or call.name.operation > self._until
 
     # Following.
 
@@ -166,7 +258,7 @@ class EdgeKeeper:
             reads = not changes(call.request) and call.request.opcode != Opcode.FSYNC
             leads = self._state is State.LEADS or not self._writable
             return node if reads and leads else None
-        leads = self._state is State.LEADS and call.name.operation >= self._first
+        leads = self._state is not State.FOLLOWS and call.name.operation >= self._first
         return node if leads else None
 
     def _ask_home(self, call: Call, answered: Answered) -> None:
@@ -175,7 +267,9 @@ class EdgeKeeper:
             self._want_lead(call.name.operation + 1)
         if request.opcode in _LOCKS:
             self._locked.add(request.file)
-        leads = self._state is State.LEADS
+        elif request.opcode == Opcode.CREATE:
+            answered = functools.partial(self._created, request, answered)
+        leads = self._state is not State.FOLLOWS
         if leads and node is not None and call.name is not None:
             if request.opcode == Opcode.FLUSH and request.file not in self._locked:
                 self._distant.ask(call, lambda reply: None)
@@ -184,6 +278,10 @@ class EdgeKeeper:
             node.settler.then(lambda: self._distant.ask(call, answered))
             return
         self._distant.ask(call, answered)
+
+    def _created(self, request: Request, answered: Answered, reply: bytes) -> None:
+        self._opened.note(request, reply)
+        answered(reply)
 
     def _want_lead(self, first: int) -> None:
         with self._changed:
@@ -199,17 +297,22 @@ class EdgeKeeper:
             return
         self._distant.want_lead(first, self._led)
 
-    def _led(self, first: int) -> None:
+    def _led(self, first: int, session: bytes) -> None:
         with self._changed:
             self._asked = False
             if not first:
                 self._not_before = time.monotonic() + REFUSED_SECONDS
-                return
-            if self._node is None or self._closed:
-                self._distant.yielded()
-                return
-            self._first, self._state = first, State.LEADS
-        logger.info("this node does what is asked from operation %d on", first)
+        if first:
+            self.restore_handoff(first, session)
+        else:
+            self._want_lead_later()
+
+    def _want_lead_later(self) -> None:
+        """A guest that has executed all that there was asks nothing more meanwhile."""
+        again = lambda: self._want_lead(max(self._at, self._executed) + 1)  # noqa: E731
+        timer = threading.Timer(REFUSED_SECONDS, again)
+        timer.daemon = True
+        timer.start()
 
     def _begin_node(self) -> None:
         with self._changed:
@@ -232,21 +335,27 @@ class EdgeKeeper:
                 self._not_before = time.monotonic() + AGAIN_SECONDS
             elif not self._closed:
                 self._node, node = node, None
+            joined, session, at = self._node, self._expected, self._at
         if node:
             node.end()
+        elif joined and session:
+            joined.open_ahead(session, reading_only=True)
+        if joined and at:
+            self._want_lead(at + 1)
 
     # Leading.
 
     def _performed(self, node: _Node, call: Call, answered: Answered, reply: bytes) -> None:
         request, name = call.request, call.name
         _, error, _ = OUT_HEADER.unpack_from(reply)
+        self._opened.note(request, reply)
         if name is None:
             self._done()
             answered(reply)
         elif request.opcode in _WRITING or _cuts(request):
             here = error or request.opcode == Opcode.FSYNC
             handle = None if here else node.handle_of(request)
-            node.settler.written(name, reply, handle, request.cost)
+            node.settler.written(name, reply, handle, request)
             self._done()
             if self._synchronous or not node.settler.room:
                 node.settler.then(lambda: answered(reply))
@@ -268,14 +377,14 @@ class EdgeKeeper:
             node.release(call.request, rests=self._state is State.LEADS)
         self._distant.ask(call, answered)
 
-    # Yielding.
+    # The end of a lead.
 
     def _recall(self, yielded: Callable[[], None]) -> None:
-        def yield_() -> None:
-            self.hand_back()
+        def hand_over() -> None:
+            self.hand_over()
             yielded()
 
-        threading.Thread(target=yield_, name="yield", daemon=True).start()
+        threading.Thread(target=hand_over, name="hand over", daemon=True).start()
 
     def _lost(self, why: str) -> None:
         """Home goes on without what this node did and has not told: nothing of it comes home."""
@@ -283,12 +392,19 @@ class EdgeKeeper:
             node = self._node
             if node is None or (self._state is State.FOLLOWS and not self._asked):
                 return
-            self._node, self._asked = None, False
         logger.warning("this node leads no more: %s", why)
-        node.gate.abandon()
         self._distant.yielded()
-        threading.Thread(target=node.give_up, name="edge ends", daemon=True).start()
+        self._leave(node)
         self._follow(self._state)
+
+    def _leave(self, node: _Node) -> None:
+        """Nothing that it has comes home any more."""
+        with self._changed:
+            self._node, self._asked = None, False
+        node.gate.abandon()
+        ending = threading.Thread(target=node.give_up, name="edge ends", daemon=True)
+        self._endings = [each for each in self._endings if each.is_alive()] + [ending]
+        ending.start()
 
     def _follow(self, since: State) -> None:
         with self._changed:
@@ -296,8 +412,8 @@ class EdgeKeeper:
                 return
             self._state = State.FOLLOWS
             self._not_before = time.monotonic() + AGAIN_SECONDS
-            waiting, self._waiting = self._waiting, []
-        for call, answered in waiting:
+            dirty, self._dirty = self._dirty, []
+        for call, answered in dirty:
             self._ask_home(call, answered)
 
 
@@ -343,14 +459,33 @@ class _Node:
         (handle,) = struct.unpack_from("<Q", request.message, IN_HEADER.size)
         over = [request]
         if rests and request.opcode == Opcode.RELEASE and handle & os.O_ACCMODE != os.O_RDONLY:
-            with self._lock:
-                _, before = self._rests.pop(request.file, (0.0, None))
-                self._rests[request.file] = time.monotonic(), request
-                over = [before] if before else []
-                if len(self._rests) > REST_FILES:
-                    over.append(self._rests.popitem(last=False)[1][1])
-                self._look_later()
+            over = self._rest(request)
         for each in over:
+            self.perform(each, lambda reply: None)
+
+    def _rest(self, release: Request) -> list[Request]:
+        """Later. Those that are not to rest any more."""
+        with self._lock:
+            _, before = self._rests.pop(release.file, (0.0, None))
+            self._rests[release.file] = time.monotonic(), release
+            over = [before] if before else []
+            if len(self._rests) > REST_FILES:
+                over.append(self._rests.popitem(last=False)[1][1])
+            self._look_later()
+        return over
+
+    def open_ahead(self, session: bytes, *, reading_only: bool) -> None:
+        """Open what that session has open, for a while."""
+        try:
+            files = files_of(session)
+        except SatchelError as error:
+            logger.warning("%s", error)
+            return
+        OpenAhead(self.perform, self._opened_ahead).open(files, reading_only=reading_only)
+
+    def _opened_ahead(self, file: int, flags: int) -> None:
+        body = struct.pack("<QIIQ", file << 8 | flags, flags, 0, 0)
+        for each in self._rest(asked(Opcode.RELEASE, file, body)):
             self.perform(each, lambda reply: None)
 
     def release_rested(self, least: float = 0.0) -> None:

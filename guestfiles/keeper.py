@@ -12,7 +12,6 @@ from __future__ import annotations
 import errno
 import functools
 import logging
-import os
 import socket
 import struct
 import threading
@@ -23,12 +22,14 @@ from typing import Protocol
 from guestfiles.calls import Answered, Call, Keeper
 from guestfiles.counts import CallName
 from guestfiles.digests import RELEASING, changes
+from guestfiles.handoff import Restoring
 from guestfiles.host import Served
 from guestfiles.kernel import IN_HEADER, OUT_HEADER, SILENT, Opcode, Request, error_reply
-from guestfiles.lead import Lead, Leader, LeadWatch, is_content
-from guestfiles.messages import Done
+from guestfiles.lead import Granted, Lead, Leader, LeadWatch, is_content
+from guestfiles.messages import Done, Unsent
 from guestfiles.performer import Performer
 from guestfiles.record import CallRecord
+from guestfiles.requests import handle_in, lasting, request_like, written_through
 from satchel.errors import SatchelError
 
 logger = logging.getLogger(__name__)
@@ -46,14 +47,11 @@ ASKED_BYTES = 1 << 30
 """Of an operation, of requests and what they may be answered, that surrogates may ask before home's
 replica does: a stranger does not fill home's disk."""
 
-NEAR_OPERATIONS = 8
+NEAR_OPERATIONS = 64
 """A surrogate that is further behind does not lead: home's replica would wait until it is there."""
 
 BEHIND = 4096
 """Operations that a replica may be behind the log's beginning and still find its calls."""
-
-_BY_HANDLE = 1 << 6
-"""Of a SETATTR: it says the handle."""
 
 _OPEN_OUT = 16
 """Bytes of a fuse_open_out, with which the reply to a CREATE ends."""
@@ -64,11 +62,16 @@ _OPENING = (Opcode.OPEN, Opcode.OPENDIR)
 class DistantLine(Keeper, Protocol):
     """What a replica at a surrogate has of the keeper."""
 
-    def lead(self, leader: Leader, first: int, granted: Callable[[int], None]) -> None:
+    def lead(self, leader: Leader, first: int, granted: Granted) -> None:
         """As `CallKeeper.lead`."""
 
     def told(self, done: Sequence[Done]) -> bool:
         """As `CallKeeper.told`."""
+
+    def hand_over(
+        self, unsent: Sequence[Unsent], session: bytes, answered: Callable[[bool], None]
+    ) -> None:
+        """As `CallKeeper.hand_over`."""
 
     def yielded(self) -> None:
         """It leads no more."""
@@ -104,8 +107,9 @@ class CallKeeper:
         self._lead: Lead | None = None
         self._watch: LeadWatch | None = None
         self._told_ahead: list[Done] = []  # by who leads, of operations that are not logged
-        self._wishes: list[tuple[_Line, Leader, int, Callable[[int], None]]] = []
-        self._last_told = 0  # the last operation of which a surrogate has told
+        self._wishes: list[tuple[_Line, Leader, int, Granted]] = []
+        self._session = b""  # that was handed over, for who leads next
+        self._last_told = 0  # the last operation of which who leads has told or asked
         self._begun = record.finished  # the last operation in which home's replica has asked
 
     def at_home(self) -> Keeper:
@@ -137,19 +141,21 @@ class CallKeeper:
 
     # The surrogate that leads.
 
-    def lead(self, line: _Line, leader: Leader, first: int, granted: Callable[[int], None]) -> None:
+    def lead(self, line: _Line, leader: Leader, first: int, granted: Granted) -> None:
         """Have that surrogate do what is asked of content, from that operation on or a later one.
-        granted: is told from which, perhaps when the one that leads now has yielded; 0: it is not
-        to be so, because home's replica is as far."""
+        granted: is told from which, perhaps when the one that leads now has handed over; 0: it is
+        not to be so, because it is far behind."""
         with self._lock:
             self._wishes = [wish for wish in self._wishes if wish[0] is not line]
-            if self._lead and line is not self._leading:
+            now, leads = self._lead, line is self._leading
+            if not leads:
                 self._wishes.append((line, leader, first, granted))
-                return
-            taken = self._lead is not None or first <= max(self._begun, self._record.finished)
-            if not taken:
-                self._begin_lead(line, leader, first)
-        granted(0 if taken else first)
+        if leads:
+            granted(0, b"")
+        elif now:
+            now.leader.session(leader.expect)
+        else:
+            self._next_lead(None)
 
     def _begin_lead(self, line: _Line, leader: Leader, first: int) -> None:
         """With the lock held."""
@@ -157,19 +163,53 @@ class CallKeeper:
         self._watch = LeadWatch(self._lead, self.end_lead)
         logger.info("%s: a surrogate leads from operation %d on", self._service, first)
 
-    def _next_lead(self) -> None:
-        """Who wanted to lead while another one did gets its turn, behind all that was told."""
+    def _next_lead(self, before: Lead | None) -> None:
+        """Who wanted to lead gets its turn, behind all that was told. before: the lead that was
+        handed over; what home's replica asks waited for that, so the next one goes on in the
+        operation that is begun."""
         with self._lock:
             if self._lead or not self._wishes:
                 return
-            line, leader, first, granted = self._wishes.pop(0)
-            first = max(first, self._begun + 1, self._record.finished + 1, self._last_told + 1)
-            behind = first > line.asked + NEAR_OPERATIONS
+            line, leader, wished, granted = self._wishes.pop(0)
+            begun = before.first if before else self._begun + 1
+            first = max(wished, begun, self._record.finished + 1, self._last_told + 1)
+            behind = first > max(line.asked + 1, wished) + NEAR_OPERATIONS
+            session = b""
             if not behind:
+                session, self._session = self._session, session
                 self._begin_lead(line, leader, first)
-        granted(0 if behind else first)
+        if not behind:
+            line.send_ahead()
+        granted(0 if behind else first, session)
         if behind:
-            self._next_lead()
+            self._next_lead(before)
+
+    def hand_over(
+        self,
+        line: _Line,
+        unsent: Sequence[Unsent],
+        session: bytes,
+        answered: Callable[[bool], None],
+    ) -> None:
+        """That surrogate leads no more. What it has done and home has not is done here, durably;
+        then who wants to leads next, with that session. Never waits. answered: whether it led."""
+        with self._lock:
+            lead = self._lead if line is self._leading else None
+            least = max(lead.first if lead else 0, self._record.finished + 1)
+        if lead is None:
+            answered(False)
+            return
+        lead.leader.fence(handed_over=True)
+
+        def restored(done: list[Unsent]) -> None:
+            taken = self.told(line, [Done(each.name, each.reply) for each in done])
+            with self._lock:
+                self._session = session
+            self.end_lead(lead, "it has handed over", handed_over=taken)
+            answered(taken)
+
+        wanted = [each for each in unsent if each.name.operation >= least]
+        Restoring(self.perform, restored).begin([e for e in wanted if is_content(e.request)])
 
     def told(self, line: _Line, done: Sequence[Done]) -> bool:
         """What the surrogate that leads has done; whether it still leads. What is told of
@@ -197,8 +237,9 @@ class CallKeeper:
             if self._found(each.name) is None:
                 self._add(each.name, each.reply, durable=place == len(done) - 1)
 
-    def end_lead(self, lead: Lead, why: str) -> None:
-        """Home does what is asked of content again, beginning with what is waited for."""
+    def end_lead(self, lead: Lead, why: str, *, handed_over: bool = False) -> None:
+        """Home does what is asked of content again, beginning with what is waited for; or who leads
+        next does."""
         with self._lock:
             if self._lead is not lead:
                 return
@@ -208,7 +249,7 @@ class CallKeeper:
         if watch:
             watch.close()
         logger.info("%s: the surrogate leads no more: %s", self._service, why)
-        self._next_lead()
+        self._next_lead(lead if handed_over else None)
         for ask in again:
             ask()
 
@@ -218,10 +259,6 @@ class CallKeeper:
             lead = self._lead if line is self._leading else None
         if lead:
             self.end_lead(lead, why)
-
-    def leads(self, line: _Line) -> bool:
-        """Whether that one has told itself what home's replica asks."""
-        return line is self._leading
 
     def _waits(self, line: _Line, name: CallName, request: Request, answered: Answered) -> bool:
         """With the lock held: whether the surrogate that leads is to do it. Then it is asked again
@@ -295,10 +332,14 @@ class CallKeeper:
         for line in tuple(self._lines):
             line.send_ahead()
 
-    def ahead_of(self, asked: int, told: int) -> tuple[int, list[Done]]:
-        """What a replica that asks in that operation is going to ask, as far as home's has asked it
-        and nothing was told of: up to which operation that is, and the calls."""
-        last = min(self._record.finished, asked + TOLD_OPERATIONS)
+    def ahead_of(self, line: _Line, asked: int, told: int) -> tuple[int, list[Done]]:
+        """What a replica that asks in that operation is going to ask, as far as home's has asked
+        it, or who led before, and nothing was told of: up to which operation that is, and the
+        calls."""
+        with self._lock:
+            lead = self._lead if line is self._leading else None
+            known = lead.first - 1 if lead else self._record.finished
+        last = min(known, asked + TOLD_OPERATIONS)
         done: list[Done] = []
         for operation in range(max(asked, told + 1), last + 1):
             size = 0
@@ -323,8 +364,7 @@ class CallKeeper:
             if not line.trusted and name.operation > self._last_logged():
                 self._ahead.append((line, name, request, answered))
                 return
-            if line.trusted:
-                self._begun = max(self._begun, name.operation)
+            self._note_begun(line, name.operation)
             reply = self._found(name)
             if reply is None and name in self._under_way:
                 self._under_way[name].append(answered)
@@ -345,6 +385,12 @@ class CallKeeper:
         with self._lock:
             if name in self._under_way:
                 self._numbers[name] = number
+
+    def _note_begun(self, line: _Line, operation: int) -> None:
+        if line.trusted:
+            self._begun = max(self._begun, operation)
+        if line is self._leading:
+            self._last_told = max(self._last_told, operation)
 
     def interrupt(self, name: CallName) -> None:
         with self._lock:
@@ -381,12 +427,12 @@ class CallKeeper:
             # Who leads has it open from now on, alone: home's node is not to keep it.
             (made,) = struct.unpack_from("<Q", reply, len(reply) - _OPEN_OUT)
             body = struct.pack("<QIIQ", made, 0, 0, 0)
-            performer.perform(_request(Opcode.RELEASE, request, body), lambda reply: None)
-        handle = _written(request)
+            performer.perform(request_like(Opcode.RELEASE, request, body), lambda reply: None)
+        handle = written_through(request)
         if performer is None or handle is None or OUT_HEADER.unpack_from(reply)[1]:
-            self._add(name, reply, durable=_lasting(request))
+            self._add(name, reply, durable=lasting(request))
             return
-        sync = _request(Opcode.FSYNC, request, struct.pack("<QII", handle, 0, 0))
+        sync = request_like(Opcode.FSYNC, request, struct.pack("<QII", handle, 0, 0))
         performer.perform(sync, lambda synced: self._synced(name, reply, synced), follows=True)
 
     def _synced(self, name: CallName, reply: bytes, synced: bytes) -> None:
@@ -463,10 +509,10 @@ class _Line:
 
     def send_ahead(self) -> None:
         """Tell the replica what it is going to ask."""
-        if self.trusted or not self.asked or self._keeper.leads(self):
+        if self.trusted or not self.asked:
             return
         with self._lock:  # what is told is told in order
-            self._told, done = self._keeper.ahead_of(self.asked, self._told)
+            self._told, done = self._keeper.ahead_of(self, self.asked, self._told)
             if done:
                 self._tell(done)
 
@@ -481,8 +527,13 @@ class _Line:
     def close(self) -> None:
         self._keeper.leave(self)
 
-    def lead(self, leader: Leader, first: int, granted: Callable[[int], None]) -> None:
+    def lead(self, leader: Leader, first: int, granted: Granted) -> None:
         self._keeper.lead(self, leader, first, granted)
+
+    def hand_over(
+        self, unsent: Sequence[Unsent], session: bytes, answered: Callable[[bool], None]
+    ) -> None:
+        self._keeper.hand_over(self, unsent, session, answered)
 
     def told(self, done: Sequence[Done]) -> bool:
         return self._keeper.told(self, done)
@@ -508,12 +559,12 @@ class _Line:
         _, error, _ = OUT_HEADER.unpack_from(reply)
         if not error:
             with self._lock:
-                self._open[_handle(reply[OUT_HEADER.size :])] += 1
+                self._open[handle_in(reply[OUT_HEADER.size :])] += 1
         answered(reply)
 
     def _release(self, request: Request, answered: Answered) -> None:
         """A handle that was opened once for all is given up once: by home's replica."""
-        handle = _handle(request.message[IN_HEADER.size :])
+        handle = handle_in(request.message[IN_HEADER.size :])
         with self._lock:
             mine = self._open[handle] > 0
             self._open[handle] -= mine
@@ -521,37 +572,6 @@ class _Line:
         if self.trusted or mine:
             self._keeper.perform(request, lambda reply: None)
         answered(error_reply(0, 0))
-
-
-def _handle(body: bytes | memoryview) -> int:
-    """What both fuse_open_out and fuse_release_in begin with."""
-    return int(struct.unpack_from("<Q", body)[0])
-
-
-def _written(request: Request) -> int | None:
-    """The handle through which a request writes to a file that is open; None where it does not."""
-    body = memoryview(request.message)[IN_HEADER.size :]
-    if request.opcode == Opcode.WRITE:
-        return _handle(body)
-    if request.opcode == Opcode.SETATTR:
-        valid, _, handle = struct.unpack_from("<IIQ", body)
-        return int(handle) if valid & _BY_HANDLE else None
-    return None
-
-
-def _lasting(request: Request) -> bool:
-    """Whether it must not be done twice after a power cut. An open alone may be."""
-    if request.opcode == Opcode.OPEN:
-        (flags,) = struct.unpack_from("<I", request.message, IN_HEADER.size)
-        return bool(flags & os.O_TRUNC)
-    return changes(request)
-
-
-def _request(opcode: Opcode, of: Request, body: bytes) -> Request:
-    """Another request about the same file."""
-    _, _, _, *rest = IN_HEADER.unpack_from(of.message)
-    header = IN_HEADER.pack(IN_HEADER.size + len(body), opcode, 0, *rest)
-    return Request(opcode, 0, header + body)
 
 
 def _wait_for(performer: Performer, request: Request) -> bytes:

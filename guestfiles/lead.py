@@ -68,10 +68,21 @@ class Leader(Protocol):
     """A surrogate's line."""
 
     def recall(self, yielded: Callable[[], None]) -> None:
-        """Have it tell all that it has done, and lead no more; never waits."""
+        """Have it hand over to home, and lead no more; never waits."""
 
-    def fence(self) -> None:
-        """Whatever its node says from now on comes too late."""
+    def fence(self, *, handed_over: bool = False) -> None:
+        """Whatever its node says from now on comes too late. handed_over: home has all of it."""
+
+    def session(self, told: Callable[[bytes], None]) -> None:
+        """Ask for its session as it is now; never waits."""
+
+    def expect(self, session: bytes) -> None:
+        """Tell it that this session may be handed over to it; never waits."""
+
+
+Granted = Callable[[int, bytes], None]
+"""Is told from which operation a surrogate leads, 0: it does not; and the session that was handed
+over to it."""
 
 
 @dataclass

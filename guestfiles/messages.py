@@ -4,9 +4,11 @@
 
 hello      JSON: version, replica, conversation, received; in return received, or refused
 asked      kind (4), count (4), operation (8), FUSE request; the reply is one of FUSE, number 0
-lead       kind (4), zero (4), operation (8); the reply is an operation (8)
+lead       kind (4), zero (4), operation (8); the reply is an operation (8), a session
 yielded    kind (4), zero (12)
 told       kind (4), zero (12), calls that were done
+unsent     kind (4), zero (12), one call that was done, FUSE request
+handoff    kind (4), zero (12), a session
 """
 
 from __future__ import annotations
@@ -24,12 +26,12 @@ from guestfiles.kernel import MESSAGE_LIMIT, OUT_HEADER, Request, ShareMessageIn
 from satchel.errors import IntegrityError
 from satchel.names import check_name
 
-VERSION = 3
+VERSION = 4
 
 COUNT_LIMIT = 1 << 31
 
 _HEAD = struct.Struct("<IIQ")
-_ASKED, _LEAD, _YIELDED, _TOLD = 1, 2, 3, 4
+_ASKED, _LEAD, _YIELDED, _TOLD, _UNSENT, _HANDOFF = 1, 2, 3, 4, 5, 6
 _DONE = struct.Struct("<QII32s")
 
 
@@ -111,25 +113,48 @@ class Told:
     done: tuple[Done, ...]
 
 
-RECALL = b"\1"
-"""Home's request, which a surrogate that leads answers when it has yielded."""
+@dataclass(frozen=True)
+class Unsent:
+    """A call that was done and whose writing home has not: part of the handoff that follows."""
+
+    name: CallName
+    reply: bytes
+    request: Request
+
+
+@dataclass(frozen=True)
+class SentHandoff:
+    """It leads no more. session: as records, for who leads next. The reply is YES when home has
+    done all that was unsent."""
+
+    session: bytes
+
+
+RECALL, SESSION, EXPECT = b"\1", b"\2", b"\3"
+"""Home's requests. RECALL: a surrogate that leads answers when it has handed over. SESSION: it
+answers with its session as it is now. EXPECT, and a session: to one that is to lead next."""
 
 FIRST = struct.Struct("<Q")
-"""The answer to Lead: from which operation it leads, the same or a later one; 0: it does not."""
+"""What the answer to Lead begins with: from which operation it leads, the same or a later one; 0:
+it does not. Then the session of who led before."""
+
+SESSION_LIMIT = 1 << 20
 
 YES, NO = b"\1", b"\0"
 
 
-def encode_first(operation: int) -> bytes:
-    return FIRST.pack(operation)
+def encode_first(operation: int, session: bytes = b"") -> bytes:
+    return FIRST.pack(operation) + session
 
 
-def decode_first(reply: bytes) -> int:
+def decode_first(reply: bytes) -> tuple[int, bytes]:
     """0 also where that cannot be meant."""
-    return int(FIRST.unpack(reply)[0]) if len(reply) == FIRST.size else 0
+    if not FIRST.size <= len(reply) <= FIRST.size + SESSION_LIMIT:
+        return 0, b""
+    return int(FIRST.unpack_from(reply)[0]), reply[FIRST.size :]
 
 
-def encode(said: Lead | Yielded | Told) -> bytes:
+def encode(said: Lead | Yielded | Told | Unsent | SentHandoff) -> bytes:
     match said:
         case Lead(operation):
             return _HEAD.pack(_LEAD, 0, operation)
@@ -137,9 +162,14 @@ def encode(said: Lead | Yielded | Told) -> bytes:
             return _HEAD.pack(_YIELDED, 0, 0)
         case Told(done):
             return _HEAD.pack(_TOLD, 0, 0) + encode_done(done)
+        case Unsent(name, reply, request):
+            done = (Done(name, reply),)
+            return _HEAD.pack(_UNSENT, 0, 0) + encode_done(done) + request.message
+        case SentHandoff(session):
+            return _HEAD.pack(_HANDOFF, 0, 0) + session
 
 
-def decode(payload: bytes) -> Call | Lead | Yielded | Told:
+def decode(payload: bytes) -> Call | Lead | Yielded | Told | Unsent | SentHandoff:
     """What a surrogate says. Raises ShareMessageInvalid."""
     if len(payload) < _HEAD.size:
         raise ShareMessageInvalid(f"a surrogate says {len(payload)} bytes")
@@ -147,7 +177,7 @@ def decode(payload: bytes) -> Call | Lead | Yielded | Told:
     if kind == _ASKED:
         return decode_call(payload)
     body = payload[_HEAD.size :]
-    if count or (kind != _LEAD and operation) or (kind != _TOLD and body):
+    if count or (kind != _LEAD and operation) or (kind < _TOLD and body):
         raise ShareMessageInvalid(f"what is of kind {kind} says more than that")
     match kind:
         case 2 if 0 < operation < 1 << 62:
@@ -156,7 +186,20 @@ def decode(payload: bytes) -> Call | Lead | Yielded | Told:
             return Yielded()
         case 4:
             return Told(tuple(decode_done(body)))
+        case 5:
+            return _decode_unsent(body)
+        case 6 if len(body) <= SESSION_LIMIT:
+            return SentHandoff(body)
     raise ShareMessageInvalid(f"a surrogate says something of kind {kind}")
+
+
+def _decode_unsent(body: bytes) -> Unsent:
+    done, at = _done_at(body, 0)
+    request = Request.parse(body[at:])
+    digest = b"" if request.refusal() else call_digest(request)
+    if done.name.digest != digest:
+        raise ShareMessageInvalid("what a surrogate has done is not what it says")
+    return Unsent(done.name, done.reply, request)
 
 
 def decode_call(payload: bytes) -> Call:
@@ -183,16 +226,21 @@ def decode_done(payload: bytes) -> list[Done]:
     """Raises ShareMessageInvalid."""
     found, at = [], 0
     while at < len(payload):
-        if len(payload) - at < _DONE.size:
-            raise ShareMessageInvalid("what home has done ends early")
-        operation, count, length, digest = _DONE.unpack_from(payload, at)
-        at += _DONE.size
-        reply = payload[at : at + length]
-        if not OUT_HEADER.size <= length <= MESSAGE_LIMIT or len(reply) < length:
-            raise ShareMessageInvalid(f"what home has done has a reply of {length} bytes")
-        found.append(Done(CallName(operation, count, digest), reply))
-        at += length
+        done, at = _done_at(payload, at)
+        found.append(done)
     return found
+
+
+def _done_at(payload: bytes, at: int) -> tuple[Done, int]:
+    """That, and where it ends."""
+    if len(payload) - at < _DONE.size:
+        raise ShareMessageInvalid("what was done ends early")
+    operation, count, length, digest = _DONE.unpack_from(payload, at)
+    at += _DONE.size
+    reply = payload[at : at + length]
+    if not OUT_HEADER.size <= length <= MESSAGE_LIMIT or len(reply) < length:
+        raise ShareMessageInvalid(f"what was done has a reply of {length} bytes")
+    return Done(CallName(operation, count, digest), reply), at + length
 
 
 def _object(data: bytes) -> dict[str, Any]:

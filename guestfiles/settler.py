@@ -8,16 +8,19 @@ which it was written, several writes with one fsync each file.
 
 from __future__ import annotations
 
+import itertools
 import logging
 import struct
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from guestfiles.counts import CallName
 from guestfiles.gate import Gate
-from guestfiles.kernel import IN_HEADER, OUT_HEADER, Opcode, Request
-from guestfiles.messages import Done, Told
+from guestfiles.kernel import OUT_HEADER, Opcode, Request
+from guestfiles.messages import Done, Told, Unsent
+from guestfiles.requests import asked
 
 logger = logging.getLogger(__name__)
 
@@ -26,15 +29,21 @@ BEHIND_BYTES = 16 << 20
 
 FSYNC_SECONDS = 60.0
 
+LOOK_SECONDS = 0.5
+
 
 @dataclass(frozen=True)
 class _Written:
     done: Done
     handle: int | None
-    size: int
+    request: Request
 
 
 _Item = _Written | Callable[[], None]
+
+
+def _size(item: _Item) -> int:
+    return item.request.cost if isinstance(item, _Written) else 1
 
 
 class Settler:
@@ -53,6 +62,7 @@ class Settler:
         self._gate, self._say, self._perform, self._lost = gate, say, perform, lost
         self._changed = threading.Condition()
         self._items: list[_Item] = []
+        self._settling: list[_Item] = []  # what of them is on its way to home
         self._behind = 0
         self._unconfirmed = 0
         self._over = False
@@ -68,19 +78,37 @@ class Settler:
         """Tell that; before its guest is answered."""
         self._tell([Done(name, reply)])
 
-    def written(self, name: CallName, reply: bytes, handle: int | None, size: int) -> None:
+    def written(self, name: CallName, reply: bytes, handle: int | None, request: Request) -> None:
         """Tell that when home has it. handle: through which; None: home has it already."""
-        self._put(_Written(Done(name, reply), handle, size))
+        self._put(_Written(Done(name, reply), handle, request))
 
     def then(self, act: Callable[[], None]) -> None:
         """Do that, on the settler's thread, when all before is told."""
         self._put(act)
 
-    def drain(self, seconds: float) -> bool:
-        """Wait until home has confirmed all of it; whether it has."""
+    @property
+    def behind(self) -> int:
+        """Bytes of what was written and not told."""
+        return self._behind
+
+    def drain(self, seconds: float, most: int = 0) -> bool:
+        """Wait until home has confirmed all of it but so many bytes; whether it has."""
         with self._changed:
-            idle = lambda: self._over or not (self._items or self._behind or self._unconfirmed)  # noqa: E731
-            return self._changed.wait_for(idle, seconds) and not self._over
+            return self._changed.wait_for(lambda: self._few(most), seconds) and not self._over
+
+    def _few(self, most: int) -> bool:
+        return self._over or (self._behind <= most and (most > 0 or not self._unconfirmed))
+
+    def take(self) -> tuple[list[Unsent], list[Callable[[], None]]]:
+        """Tell nothing more: what was not told, in order, and what was to be done behind it."""
+        with self._changed:
+            self._over = True
+            items = [*self._settling, *self._items]
+            self._settling, self._items = [], []
+            self._changed.notify_all()
+        written = [item for item in items if isinstance(item, _Written)]
+        unsent = [Unsent(each.done.name, each.done.reply, each.request) for each in written]
+        return unsent, [item for item in items if not isinstance(item, _Written)]
 
     def close(self) -> None:
         """Tell nothing more."""
@@ -93,7 +121,7 @@ class Settler:
     def _put(self, item: _Item) -> None:
         with self._changed:
             self._items.append(item)
-            self._behind += item.size if isinstance(item, _Written) else 1
+            self._behind += _size(item)
             self._changed.notify_all()
 
     def _tell(self, done: list[Done]) -> None:
@@ -119,12 +147,16 @@ class Settler:
                 if self._over:
                     return
                 items, self._items = self._items, []
+                self._settling = list(items)
             try:
                 self._settle(items)
             except OSError as error:
-                self._lost(str(error))
+                with self._changed:
+                    over = self._over
+                if not over:
+                    self._lost(str(error))
             with self._changed:
-                self._behind -= sum(i.size if isinstance(i, _Written) else 1 for i in items)
+                self._behind -= sum(map(_size, items))
                 self._changed.notify_all()
 
     def _settle(self, items: list[_Item]) -> None:
@@ -132,22 +164,24 @@ class Settler:
         written = [item for item in items if isinstance(item, _Written)]
         for handle in dict.fromkeys(item.handle for item in written if item.handle is not None):
             self._sync(handle)
-        batch: list[Done] = []
-        for item in items:
-            if isinstance(item, _Written):
-                batch.append(item.done)
-                continue
-            if batch:
-                self._tell(batch)
-            batch = []
-            item()
-        if batch:
-            self._tell(batch)
+        for kind, several in itertools.groupby(items, lambda item: isinstance(item, _Written)):
+            mine = self._claimed(list(several))
+            if kind and mine:
+                self._tell([item.done for item in mine if isinstance(item, _Written)])
+            for item in mine:
+                if not isinstance(item, _Written):
+                    item()
+
+    def _claimed(self, items: list[_Item]) -> list[_Item]:
+        """Those that nobody has taken."""
+        with self._changed:
+            if not self._settling:
+                return []
+            del self._settling[: len(items)]
+            return items
 
     def _sync(self, handle: int) -> None:
-        body = struct.pack("<QII", handle, 0, 0)
-        file = handle >> 8
-        header = IN_HEADER.pack(IN_HEADER.size + len(body), Opcode.FSYNC, 0, file, 0, 0, 0, 0)
+        sync = asked(Opcode.FSYNC, handle >> 8, struct.pack("<QII", handle, 0, 0))
         found: list[bytes] = []
         done = threading.Event()
 
@@ -155,9 +189,11 @@ class Settler:
             found.append(reply)
             done.set()
 
-        self._perform(Request(Opcode.FSYNC, 0, header + body), answered)
-        if not done.wait(FSYNC_SECONDS):
-            raise OSError("home does not have what was written")
+        self._perform(sync, answered)
+        until = time.monotonic() + FSYNC_SECONDS
+        while not done.wait(LOOK_SECONDS):
+            if self._over or time.monotonic() > until:
+                raise OSError("home does not have what was written")
         _, error, _ = OUT_HEADER.unpack_from(found[0])
         if error:
             raise OSError(-error, "home does not have what was written")

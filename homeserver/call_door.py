@@ -12,17 +12,21 @@ import functools
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from guestfiles import Call, CallKeeper, DistantLine
 from guestfiles.messages import (
+    EXPECT,
     NO,
     RECALL,
+    SESSION,
     YES,
     CallHello,
     Lead,
+    SentHandoff,
     Told,
+    Unsent,
     Yielded,
     decode,
     encode_done,
@@ -55,20 +59,27 @@ _LOOK_SECONDS = 10.0
 @dataclass
 class _Guest:
     """One replica. fences: what its node says is heard no more; silent: how often it was looked at
-    without a connection."""
+    without a connection; unsent: what is part of the handoff that is to follow."""
 
     conversation: str
     keeper: DistantLine
     duplex: Duplex
     backlog: Backlog
-    fences: Callable[[], None]
+    fences: Callable[[bool], None]
     silent: int = 0
+    unsent: list[Unsent] = field(default_factory=list)
 
     def recall(self, yielded: Callable[[], None]) -> None:
         self.duplex.post(RECALL, lambda reply: yielded(), lambda error: None)
 
-    def fence(self) -> None:
-        self.fences()
+    def fence(self, *, handed_over: bool = False) -> None:
+        self.fences(handed_over)
+
+    def session(self, told: Callable[[bytes], None]) -> None:
+        self.duplex.post(SESSION, told, lambda error: None)
+
+    def expect(self, session: bytes) -> None:
+        self.duplex.post(EXPECT + session, lambda reply: None, lambda error: None)
 
 
 class CallDoor:
@@ -79,10 +90,11 @@ class CallDoor:
         path: Path,
         keeper: CallKeeper,
         leads: Callable[[], bool] = lambda: False,
-        fence: Callable[[], None] = lambda: None,
+        fence: Callable[[bool], None] = lambda handed_over: None,
     ) -> None:
         """Listen. The keeper stays the caller's. leads: whether who reaches this socket may lead
-        now; fence: has home go on without its node. Raises what Listener does."""
+        now; fence: has home go on without its node, which has handed over or has not. Raises what
+        Listener does."""
         self._keeper, self._leads, self._fence = keeper, leads, fence
         self._lock = threading.Lock()
         self._guests: dict[str, _Guest] = {}  # by conversation, the oldest first
@@ -135,12 +147,29 @@ class CallDoor:
             self._ask(guest, said, reply)
         elif isinstance(said, Yielded):
             guest.keeper.yielded()
+        elif isinstance(said, Unsent):
+            guest.unsent.append(said)
+            if sum(each.request.cost for each in guest.unsent) > UNDER_WAY_BYTES:
+                guest.duplex.end("it hands too much over")
+        elif reply and isinstance(said, SentHandoff):
+            unsent, guest.unsent = guest.unsent, []
+            restored = functools.partial(self._restored, reply)
+            guest.keeper.hand_over(unsent, said.session, restored)
         elif reply and isinstance(said, Told):
             reply(YES if guest.keeper.told(said.done) else NO)
         elif reply and isinstance(said, Lead) and self._leads():
-            guest.keeper.lead(guest, said.operation, lambda first: reply(encode_first(first)))
+            granted = functools.partial(self._granted, reply)
+            guest.keeper.lead(guest, said.operation, granted)
         elif reply:
             reply(encode_first(0))
+
+    @staticmethod
+    def _restored(reply: Reply, taken: bool) -> None:
+        reply(YES if taken else NO)
+
+    @staticmethod
+    def _granted(reply: Reply, first: int, session: bytes) -> None:
+        reply(encode_first(first, session))
 
     def _ask(self, guest: _Guest, call: Call, reply: Reply | None) -> None:
         if reply:

@@ -10,7 +10,6 @@ of a write), Figure 7b (seconds of a restore).
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
 import statistics
 import tempfile
@@ -20,19 +19,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from bench.harness import Figure, figure
+from bench.shares.edge_moves import LOADS, edge_of, move_figures
 from bench.shares.edge_world import EDGE_RATE, EDGE_TRIP, HOME_TRIP, RATE, Guest, World, world
-from guestfiles import EdgeKeeper
 from shares.node import open_file
 
 SIZE = 64 << 10
 ROUNDS, FEW = 40, 8
 OF_HOME, OF_DISK = 0.6, 1.5
-LOADS = (0, 50, 100, 200)
-GAP_MS = 150.0
 SIZES = (10, 1 << 10, 2 << 10, 4 << 10, 8 << 10, 64 << 10)
 LOGGED = (1, 50, 100, 200, 1000)
 SETTLE_SECONDS = 30.0
-PAUSE_SECONDS = 1.0
 
 
 def edge_figures(quick: bool) -> Iterator[Figure]:
@@ -125,105 +121,6 @@ def _on_disk(folder: Path, data: list[bytes], rounds: int) -> dict[str, float]:
     ]
     get = [_client(path.read_bytes, EDGE_TRIP) for _ in range(rounds)]
     return {"PUT": statistics.median(put) * 1e3, "GET": statistics.median(get) * 1e3}
-
-
-def move_figures(folder: Path, loads: tuple[int, ...], moves: int) -> Iterator[Figure]:
-    """Figure 6: the longest time without an operation, while a guest's files move from one
-    surrogate to another, and the time until the second one leads."""
-    for kind, load in itertools.product(("reads", "writes"), loads):
-        gaps, totals, failed = [], [], 0
-        for number in range(moves):
-            place = folder / f"m{kind[0]}{load}-{number}"
-            gap, total, errors = _move(place, kind, load)
-            gaps.append(gap)
-            totals.append(total)
-            failed += errors
-        about = f"shares, edge: move of a file session, {kind}, {load} op/s"
-        worst = max(gaps) * 1e3
-        yield figure(f"{about}: longest gap", worst, "ms", at_most=GAP_MS)
-        yield figure(f"{about}: until the next leads", statistics.median(totals) * 1e3, "ms")
-        yield figure(f"{about}: failed", failed, "operations", at_most=0)
-
-
-class _Program:
-    """Reads or writes a file so often a second, of the guest that is there at the time.
-
-    ends: when operations ended, monotonic; failed: how many did"""
-
-    def __init__(self, kind: str, load: int, guest: Guest, first: int) -> None:
-        self._kind, self._load = kind, load
-        self.guest, self.lock = guest, threading.Lock()
-        self._numbers = itertools.count(first)
-        self._data = os.urandom(4096)
-        self._over = threading.Event()
-        self.ends = [time.monotonic()]
-        self.failed = 0
-        self._thread = threading.Thread(target=self._run)
-
-    def __enter__(self) -> _Program:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        while not self._over.is_set():
-            with self.lock:
-                self._operate(next(self._numbers))
-            self.ends.append(time.monotonic())
-            self._over.wait(1 / self._load)
-
-    def _operate(self, number: int) -> None:
-        try:
-            if self._kind == "reads":
-                self.guest.get("x", 4096, number)
-            else:
-                self.guest.put("x", self._data, number)
-        except OSError:
-            self.failed += 1
-
-    @property
-    def gap(self) -> float:
-        """The longest, beyond the pace."""
-        gaps = [after - before for before, after in itertools.pairwise(self.ends)]
-        return max(0.0, max(gaps) - 1 / self._load)
-
-
-def _move(folder: Path, kind: str, load: int) -> tuple[float, float, int]:
-    """The longest gap beyond the pace, seconds of the whole, and failed operations. Without load
-    the gap is for how long what is asked would wait."""
-    with world(folder) as made, contextlib.ExitStack() as stack:
-        old, new = made.at_edge("a"), made.at_edge("b")
-        stack.callback(new.close)
-        stack.callback(old.close)
-        time.sleep(PAUSE_SECONDS)  # both have a node
-        operation = made.lead(old, 1)
-        made.log(operation + 100_000)
-        old.put("x", os.urandom(4096), operation)
-        if not load:
-            began = time.monotonic()
-            edge_of(old).hand_back()
-            gap = time.monotonic() - began
-            made.lead(new, operation + 1)
-            return gap, time.monotonic() - began, 0
-        with _Program(kind, load, old, operation + 1) as program:
-            time.sleep(PAUSE_SECONDS)
-            began = time.monotonic()
-            edge_of(old).hand_back()
-            with program.lock:
-                program.guest = new
-            while edge_of(new).state.value != "leads" and time.monotonic() < began + 30:
-                time.sleep(0.005)
-            total = time.monotonic() - began
-            time.sleep(PAUSE_SECONDS)
-        return program.gap, total, program.failed
-
-
-def edge_of(guest: Guest) -> EdgeKeeper:
-    assert isinstance(guest.keeper, EdgeKeeper)
-    return guest.keeper
 
 
 def overhead_figures(folder: Path, sizes: tuple[int, ...]) -> Iterator[Figure]:

@@ -67,12 +67,12 @@ class NodeDoor:
         self._listener.close()
         self.end_nodes(why)
 
-    def end_nodes(self, why: str) -> None:
-        """Whatever they say from now on comes too late."""
+    def end_nodes(self, why: str, *, handed_over: bool = False) -> None:
+        """Whatever they say from now on comes too late. handed_over: home has what they had."""
         with self._lock:
             nodes = list(self._tokens.values())
         for node in nodes:
-            self._shares.end_node(self._grant.share, node, why)
+            self._shares.end_node(self._grant.share, node, why, handed_over=handed_over)
 
     def _welcome(self, hello: bytes) -> tuple[bytes, Duplex | None, int]:
         answer, channel, taken = self._shares.welcome(hello, self._admit, self._open)

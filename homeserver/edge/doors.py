@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import threading
 from collections.abc import Callable
@@ -34,6 +35,11 @@ class _Door:
     def close(self, why: str) -> None:
         self.calls.close()
         self.node.close(why)
+
+
+def _fence(door: NodeDoor, handed_over: bool) -> None:
+    why = "its surrogate has handed over" if handed_over else "home went on without its surrogate"
+    door.end_nodes(why, handed_over=handed_over)
 
 
 class EdgeDoors:
@@ -121,7 +127,7 @@ class EdgeDoors:
                 calls_path,
                 self._keeper(grant.service),
                 lambda: grant.writable and self._holds(grant),
-                lambda: node.end_nodes("home went on without its surrogate"),
+                functools.partial(_fence, node),
             )
         except BaseException:
             node.close("its other socket cannot be opened")

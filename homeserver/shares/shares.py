@@ -172,13 +172,16 @@ class Shares:
         """A node that comes by another socket than the owner's; as `Reception.welcome`."""
         return self._reception.welcome(hello, admit, open_channel)
 
-    def end_node(self, share: str, node: int, why: str) -> None:
+    def end_node(self, share: str, node: int, why: str, *, handed_over: bool = False) -> None:
         """Go on without that node, if it is there: what it had is home's, with what the write log
-        says."""
+        says. handed_over: it has nothing that home has not been told otherwise, and nobody need
+        hear of it."""
         with self._lock:
             found = self._shares.get(share)
         session = found.sessions.get(NodeId(node)) if found else None
         if found and session:
+            if handed_over:
+                session.leave()
             found.lost(session, why)
 
     def _welcome(self, hello: bytes) -> tuple[bytes, Duplex | None, int]:

@@ -87,6 +87,10 @@ class NodeSession:
         """Whether the node has given back what it had, and said so."""
         return self._leaving
 
+    def leave(self) -> None:
+        """What it had has been given to home in another way."""
+        self._leaving = True
+
     @property
     def connected(self) -> bool:
         return self.channel.connected

@@ -21,18 +21,25 @@ sessions of a node, and handoffs), mobile (an application that goes from host to
 
 from shares.session.host import Handoff, HandoffOver, Host, Mode
 from shares.session.mobile import MobileSession
-from shares.session.records import Answer, Kind, Operation
+from shares.session.records import VERSION as SESSION_VERSION
+from shares.session.records import Answer, File, Head, Kind, Operation, Record, pack_all, unpack
 from shares.session.session import Session, SessionDamaged
 
 __all__ = [
+    "SESSION_VERSION",
     "Answer",
+    "File",
     "Handoff",
     "HandoffOver",
+    "Head",
     "Host",
     "Kind",
     "MobileSession",
     "Mode",
     "Operation",
+    "Record",
     "Session",
     "SessionDamaged",
+    "pack_all",
+    "unpack",
 ]

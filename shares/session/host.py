@@ -9,7 +9,7 @@
     GONE         is refused: the session is at another node
 
     old.prepare_handoff(name)         NORMAL -> HANDOFF   the session as bytes, with what home lacks
-    new.expect_handoff(name)          -        -> RESTORE
+    new.expect_handoff(name, files)   -        -> RESTORE   the files are opened ahead
     old.send_handoff(handoff, send)   HANDOFF -> GONE     the session, and then the dirty queue
     new.restore_handoff(name, data)   RESTORE -> NORMAL   does the dirty queue and the delayed one
 
@@ -19,17 +19,20 @@ far as the last ANSWERS go, and what is ahead of its turn waits for it.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
 
 from satchel.errors import ConflictError, IntegrityError, NotFoundError, StateError
 from shares.node import Node
-from shares.session.records import Answer, Head, Operation, Record, pack_all, unpack
-from shares.session.session import Session
+from shares.protocol import FileId
+from shares.session.records import Answer, File, Head, Operation, Record, pack_all, unpack
+from shares.session.session import AT_ONCE, Session
 
 ANSWERS = 1024
 """Of a session, for an application that has not got them and asks again."""
@@ -66,6 +69,7 @@ class _Hosted:
     queue: dict[int, Operation] = field(default_factory=dict)  # dirty, delayed, or ahead of turn
     answers: OrderedDict[int, Answer] = field(default_factory=OrderedDict)
     waiting: dict[int, list[Future[Answer]]] = field(default_factory=dict)
+    ahead: list[int] = field(default_factory=list)  # handles, until the session has its own
 
 
 class Host:
@@ -161,24 +165,52 @@ class Host:
             if hosted.mode is not Mode.HANDOFF:
                 raise StateError(f"no handoff of {handoff.name}", why=hosted.mode.value)
             dirty = sorted(hosted.queue.values(), key=lambda each: each.operation)
+            session = hosted.session
+            assert session is not None
+            giving = threading.Thread(target=session.give_back, name="handoff", daemon=True)
+            giving.start()  # else the other node would wait until home has asked for it
             send(handoff.session + pack_all(dirty))
             hosted.mode = Mode.GONE
-            session, hosted.session = hosted.session, None
+            hosted.session = None
             waiting, hosted.waiting = hosted.waiting, {}
             hosted.queue.clear()
-        assert session is not None
+        giving.join()
         session.detach()
         gone = HandoffOver(f"the session {handoff.name} is at another node")
         for future in [each for futures in waiting.values() for each in futures]:
             future.set_exception(gone)
 
-    def expect_handoff(self, name: str) -> None:
-        """A session is on its way here: operations of its application wait in the delayed queue."""
+    def open_files(self, name: str) -> tuple[File, ...]:
+        """What the session has open now, for `expect_handoff`. Raises NotFoundError."""
+        with self._lock:
+            session = self._hosted(name).session
+            records = session.records() if session is not None else []
+        return tuple(record for record in records if isinstance(record, File))
+
+    def expect_handoff(self, name: str, files: Iterable[File] = ()) -> None:
+        """A session is on its way here: operations of its application wait in the delayed queue.
+        files: what it has open. They are opened on return, so that the handoff does not wait for
+        that; what fails is opened later."""
+        expected = _Hosted(mode=Mode.RESTORE)
         with self._lock:
             hosted = self._sessions.get(name)
             if hosted is not None and hosted.mode is not Mode.GONE:
                 raise ConflictError(f"there is a session {name} here")
-            self._sessions[name] = _Hosted(mode=Mode.RESTORE)
+            self._sessions[name] = expected
+        with ThreadPoolExecutor(AT_ONCE) as threads:
+            opened = list(threads.map(self._open_ahead, files))
+        expected.ahead = [handle for handle in opened if handle is not None]
+
+    def _open_ahead(self, file: File) -> int | None:
+        with suppress(OSError):
+            return self._node.open(FileId(file.file), file.flags & os.O_ACCMODE).number
+        return None
+
+    def _release_ahead(self, hosted: _Hosted) -> None:
+        ahead, hosted.ahead = hosted.ahead, []
+        for handle in ahead:
+            with suppress(OSError):
+                self._node.release(handle, 0)
 
     def restore_handoff(self, name: str, data: bytes) -> int:
         """The session is here; the dirty queue and the delayed one are done when this returns. How
@@ -198,7 +230,9 @@ class Host:
             hosted.queue |= {o.operation: o for o in records if isinstance(o, Operation)}
             hosted.mode = Mode.NORMAL
             self._do(hosted)
-            return session.last - before
+            done = session.last - before
+        self._release_ahead(hosted)
+        return done
 
     def forget(self, name: str) -> None:
         """No handoff comes. What waits for it ends with HandoffOver."""
@@ -207,6 +241,7 @@ class Host:
             if hosted is None or hosted.mode is not Mode.RESTORE:
                 return
             del self._sessions[name]
+        self._release_ahead(hosted)
         for future in [each for futures in hosted.waiting.values() for each in futures]:
             future.set_exception(HandoffOver(f"the session {name} did not come"))
 

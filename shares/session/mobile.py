@@ -13,6 +13,7 @@ import errno
 import os
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import replace
 
@@ -145,14 +146,20 @@ class MobileSession:
 
     # Moves.
 
-    def move(self, host: Host) -> None:
+    def move(self, host: Host, carry: Callable[[], None] = lambda: None) -> None:
         """Go on at another host. Operations wait meanwhile, and none of them is lost or done twice.
-        Raises what Host's methods raise; the session goes on where it was then."""
+        carry: takes as long as the way from host to host. Raises what Host's methods raise; the
+        session goes on where it was then."""
         old = self._host
-        host.expect_handoff(self.name)
+        host.expect_handoff(self.name, old.open_files(self.name))
         handoff = old.prepare_handoff(self.name)
+
+        def send(data: bytes) -> None:
+            carry()
+            self._arrive(host, data)
+
         try:
-            old.send_handoff(handoff, lambda data: self._arrive(host, data))
+            old.send_handoff(handoff, send)
         except BaseException:
             host.forget(self.name)
             old.cancel_handoff(handoff)

@@ -20,6 +20,7 @@ import errno
 import os
 import threading
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -46,6 +47,9 @@ from shares.session.store import Store
 PENDING_BYTES = 1 << 20
 PENDING_WRITES = 128
 """So much is pending at most; then home is waited for. A handoff sends it, and does it again."""
+
+AT_ONCE = 16
+"""Calls of a session that is begun again which wait for home together."""
 
 _MAKING = os.O_CREAT | os.O_EXCL | os.O_TRUNC
 
@@ -109,19 +113,31 @@ class Session:
         self._pending = [each for each in self._pending if each.operation > self.arrived]
 
     def _go_on(self) -> None:
-        """Do again what home has perhaps not. A file that is no more is a closed one."""
-        for record in list(self._files.values()):
-            try:
-                self._node.attributes(FileId(record.file), None)
-            except OSError as error:
-                if error.errno not in {errno.ESTALE, errno.ENOENT}:
-                    raise
-                del self._files[record.number]
-        for number, offset, data in joined(self._pending):
-            file = self._files.get(number)
-            if file is not None:
-                self._node.write(_handle(file), offset, data)
+        """Do again what home has perhaps not. A file that is no more is a closed one. All files,
+        and all pieces that were written, at once: each waits for home."""
+        files = list(self._files.values())
+        with ThreadPoolExecutor(AT_ONCE) as threads:
+            found = list(threads.map(self._reopen, files))
+            for record, there in zip(files, found, strict=True):
+                if not there:
+                    del self._files[record.number]
+            pieces = [each for each in latest(self._pending) if each[0] in self._files]
+            for _ in threads.map(self._write_again, pieces):
+                pass
         self.last = max([self.last, *(write.operation for write in self._pending)])
+
+    def _reopen(self, file: File) -> bool:
+        try:
+            self._node.open(FileId(file.file), file.flags & ~(_MAKING | os.O_APPEND))
+        except OSError as error:
+            if error.errno not in {errno.ESTALE, errno.ENOENT}:
+                raise
+            return False
+        return True
+
+    def _write_again(self, piece: tuple[int, int, bytes]) -> None:
+        number, offset, data = piece
+        self._node.write(_handle(self._files[number]), offset, data)
 
     def records(self) -> list[Record]:
         """The session, for its file or for another node."""
@@ -176,6 +192,14 @@ class Session:
         with self._mutex:
             self._bring()
             self.detach()
+
+    def give_back(self) -> None:
+        """Home has what was written; it counts as pending all the same."""
+        with self._mutex:
+            numbers = {each.number for each in self._pending} & set(self._files)
+        for number in numbers:
+            with suppress(OSError):
+                self._node.give_up(FileId(self._files[number].file))
 
     def detach(self) -> None:
         """The same, but home is told nothing: what it has not is pending."""
@@ -318,19 +342,23 @@ class Session:
             self._store.append(record)
 
 
-def joined(writes: Iterable[Written]) -> list[tuple[int, int, bytes]]:
-    """File, offset and data of these writes, in order; those that go on where the one before ended
-    are one."""
-    found: list[tuple[int, int, bytearray]] = []
+def latest(writes: Iterable[Written]) -> list[tuple[int, int, bytes]]:
+    """Number of the file, offset and data of what these writes leave, in pieces that neither touch
+    nor overlap."""
+    found: dict[int, list[tuple[int, bytearray]]] = {}
     for write in writes:
-        if found and (write.number, write.offset) == (
-            found[-1][0],
-            found[-1][1] + len(found[-1][2]),
-        ):
-            found[-1][2].extend(write.data)
-        else:
-            found.append((write.number, write.offset, bytearray(write.data)))
-    return [(number, offset, bytes(data)) for number, offset, data in found]
+        first, data = write.offset, bytearray(write.data)
+        apart = []
+        for offset, before in found.get(write.number, []):
+            end = first + len(data)
+            if offset > end or offset + len(before) < first:
+                apart.append((offset, before))
+                continue
+            tail = before[max(0, end - offset) :]
+            head = before[: max(0, first - offset)]
+            first, data = min(first, offset), head + data + tail
+        found[write.number] = [*apart, (first, data)]
+    return [(number, at, bytes(data)) for number, pieces in found.items() for at, data in pieces]
 
 
 def _handle(file: File) -> int:

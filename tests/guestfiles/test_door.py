@@ -62,7 +62,7 @@ class Stranger:
         self.caller = Caller(path, self)
 
     def greet(self, received: int) -> bytes:
-        said = {"version": 3, "replica": "x", "conversation": "c-1", "received": received}
+        said = {"version": 4, "replica": "x", "conversation": "c-1", "received": received}
         return self.hello or json.dumps(said).encode()
 
     def welcomed(self, hello: bytes) -> int:
@@ -234,7 +234,7 @@ def test_what_home_tells_makes_sense_or_is_refused(said: bytes) -> None:
     [
         b"x",
         b"[]",
-        b'{"version": 3}',
+        b'{"version": 4}',
         b'{"version": 2, "replica": "../x", "conversation": "c", "received": 0}',
         b'{"version": 2, "replica": "x", "conversation": "c", "received": 7}',
         b'{"version": 2, "replica": "x", "conversation": "c", "received": -1}',

@@ -162,7 +162,7 @@ def test_who_is_recalled_gives_home_all_and_home_goes_on(
     put(near, "a", b"near", first)
     put(guest, "a", b"near", first)
     assert get(guest, "a", first + 1) == b"near"
-    assert edge_of(near).state.value == "follows"
+    assert eventually(lambda: edge_of(near).state.value == "follows")
     assert get(near, "a", first + 1) == b"near"
 
 
@@ -189,7 +189,7 @@ def test_a_home_that_begins_again_has_all_that_it_was_told(home: Home, edges: Ed
     home.logs(first + 3)
     put(near, "a", b"once", first)
     put(near, "a", b"more", first + 1)
-    assert edge_of(near).hand_back()
+    assert edge_of(near).hand_over()
     edges.close()
     home.restart()
     edges.begin()

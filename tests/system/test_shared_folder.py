@@ -315,7 +315,9 @@ def test_a_node_at_a_surrogate_writes_what_everybody_sees(laptop: Laptop) -> Non
         assert (laptop.folder / "paper").read_text() == f"{turn} from the guest"
     led = "does what is asked from operation"
     assert eventually(lambda: led in site.spots["a"].log.read_text())
+    assert laptop.asks("DELETE", "/paper").status == 204
     each_sees_what_the_other_writes(laptop)
+    assert laptop.asks("PUT", "/paper", "11 from the guest").status == 204
     site.move("b", "--route", "handover")
     assert laptop.reads("/paper") == "11 from the guest"
     assert laptop.asks("PUT", "/paper", "12 from the guest").status == 204

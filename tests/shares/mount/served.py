@@ -85,20 +85,21 @@ class Served:
     def kill(self) -> None:
         """As by kill -9. The mount goes with it."""
         self.process.kill()
-        self._ended()
+        self.ended()
 
     def unmount(self) -> int:
         """As `fusermount3 -u` does; the exit code of the process."""
         subprocess.run(["fusermount3", "-u", str(self.mountpoint)], check=True)
-        return self._ended()
+        return self.ended()
 
     def stop(self) -> int:
         """As Ctrl-C does."""
         if self.process.poll() is None:
             self.process.terminate()
-        return self._ended()
+        return self.ended()
 
-    def _ended(self) -> int:
+    def ended(self) -> int:
+        """Waits until it has; its exit code. Harmless the second time."""
         code = self.process.wait(60)
         for pipe in (self.process.stdin, self.process.stdout):
             if pipe:

@@ -1,26 +1,33 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""Mounts that end at random moments: killed, unmounted, by a power cut; with home or without it.
+"""Mounts that end at random moments: killed, unmounted, by a power cut or a reboot; between two
+calls of programs or amid them; with files open or closed; with home or without it.
 
 What is judged is what programs were promised, by what their calls returned, and nothing else is
 known of how that is kept (docs/shares.md, "What survives"). A byte at home is right if it is what
 the last promised write to it wrote, or what was written there after that, as far as that may have
 happened.
 
-Each run has a seed, and `SATCHEL_LOST_WRITES` says how many there are nightly.
+Each run has a seed. The seed's number says which combination of these it is, so that all of them
+come equally often; what happens in it is drawn. `SATCHEL_LOST_WRITES` says how many runs there are
+nightly, and `SATCHEL_LOST_WRITES_FROM` which seed is their first.
 """
 
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 import random
 import shutil
 import struct
+import subprocess
+import threading
 import zlib
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -32,6 +39,7 @@ pytestmark = requires("fuse")
 
 RUNS = 13
 NIGHTLY = int(os.environ.get("SATCHEL_LOST_WRITES", "2000"))
+FIRST = int(os.environ.get("SATCHEL_LOST_WRITES_FROM", str(RUNS)))
 MODES = ("sync", "async", "off")
 LARGEST = 60_000
 AFTER_CUT = 6
@@ -41,6 +49,28 @@ WAIT = 0.3
 """Seconds for which programs and unmounts wait for home."""
 
 HERE = errno.ENOLINK
+
+AMID_SECONDS = 0.15
+"""Within which a cut or an end comes that comes amid calls."""
+
+
+class Combination(NamedTuple):
+    """How a mount ends. link: whether it has home till then; amid: what ends it, and what cuts the
+    link, comes while a call of a program is under way."""
+
+    end: str
+    link: str
+    open: bool
+    amid: bool
+
+
+ENDS = ("kill", "unmount", "stop", "power", "reboot")
+LINKS = ("whole", "cut", "cut at the end")
+COMBINATIONS = tuple(
+    Combination(*each) for each in itertools.product(ENDS, LINKS, (True, False), (True, False))
+)
+STRIDE = 23
+"""Has no divisor with their number in common: neighbours among seeds are far apart there."""
 
 
 class Promised:
@@ -86,29 +116,31 @@ class Promised:
 class Run:
     """One mount and its end."""
 
-    def __init__(self, world: World, seed: int, mode: str) -> None:
+    def __init__(self, world: World, seed: int) -> None:
         self._world, self._random = world, random.Random(seed)
-        self._mode, self._folder = mode, f"run{seed}"
+        self._folder = f"run{seed}"
+        self.how = COMBINATIONS[seed * STRIDE % len(COMBINATIONS)]
         self._files: dict[str, Promised] = {}
         self._open: dict[int, tuple[Promised, int]] = {}
         self._synced_journal = 0
         self._cut = False
+        self._ending = False
 
     def go(self, served: Served) -> Served:
         """served: a mount, which ends. The one after it."""
         self._note_synced()
         folder = served.mountpoint / self._folder
         folder.mkdir()
-        cut = self._random.randint(0, 30)
+        cut = self._random.randint(0, 30) if self.how.link == "cut" else 99
         steps = min(self._random.randint(3, 25), cut + self._random.randint(1, AFTER_CUT))
         for step in range(steps):
             if step == cut:
-                self._world.link.cut()
-                self._cut = True
+                self._lose_home(folder)
             self._step(folder)
-        power = self._end(served)
+        self._end(served, folder)
         self._world.link.mend()
         again = self._world.mount(wait=WAIT)
+        power = self.how.end == "power"
         assert power or not again.status()["conflicts"]
         assert self._world.waits() is None
         assert power or not list(self._world.state.glob("*.damaged"))
@@ -116,6 +148,33 @@ class Run:
         for damaged in self._world.state.glob("*.damaged*"):
             shutil.rmtree(damaged)
         return again
+
+    def _amid(self, act: Callable[[], object], folder: Path) -> None:
+        """Do that: at a random moment while programs go on, or now."""
+        if not self.how.amid:
+            act()
+            return
+        over = threading.Event()
+
+        def do() -> None:
+            over.wait(moment)
+            try:
+                act()
+            finally:
+                over.set()
+
+        moment = self._random.uniform(0, AMID_SECONDS)
+        thread = threading.Thread(target=do)
+        thread.start()
+        for _ in range(AFTER_CUT):
+            if over.is_set():
+                break
+            self._step(folder)
+        thread.join()
+
+    def _lose_home(self, folder: Path) -> None:
+        self._cut = True
+        self._amid(self._world.link.cut, folder)
 
     def _step(self, folder: Path) -> None:
         choice = self._random.random()
@@ -135,7 +194,7 @@ class Run:
         try:
             descriptor = os.open(folder / name, os.O_RDWR | os.O_CREAT, 0o644)
         except OSError:
-            assert self._cut
+            assert self._cut or self._ending
             return
         promised = self._files.setdefault(name, Promised(name))
         self._open[descriptor] = promised, 0
@@ -148,7 +207,7 @@ class Run:
         try:
             done = os.pwrite(descriptor, data, offset)
         except OSError:
-            assert self._cut
+            assert self._cut or self._ending
             promised.wrote(offset, data, returned=False)
             return
         promised.wrote(offset, data[:done], returned=True)
@@ -159,7 +218,7 @@ class Run:
         try:
             os.fsync(descriptor)
         except OSError as error:
-            assert self._cut
+            assert self._cut or self._ending
             if error.errno != HERE:
                 return
         promised.synced()
@@ -172,27 +231,41 @@ class Run:
     def _close(self) -> None:
         descriptor = self._random.choice(list(self._open))
         del self._open[descriptor]
-        os.close(descriptor)
+        try:
+            os.close(descriptor)
+        except OSError:
+            assert self._cut or self._ending
 
-    def _end(self, served: Served) -> bool:
-        """Whether it was a power cut."""
-        if not self._cut and self._random.random() < 0.5:
-            self._world.link.cut()
-            self._cut = True
-        end = self._random.choice(("kill", "unmount", "stop", "power"))
+    def _close_all(self) -> None:
+        while self._open:
+            self._close()
+
+    def _end(self, served: Served, folder: Path) -> None:
+        if self.how.link == "cut at the end":
+            self._lose_home(folder)
+        if not self.how.open:
+            self._close_all()
+        self._ending = True
+        end = self.how.end
         if end in ("kill", "power"):
-            served.kill()
-        for descriptor in self._open:
-            with suppress(OSError):
-                os.close(descriptor)
-        self._open.clear()
-        if end == "unmount":
+            self._amid(served.kill, folder)
+        elif end == "unmount" and not (self.how.open or self.how.amid):
             served.unmount()
-        elif end == "stop":
-            served.stop()
-        elif end == "power":
+        elif end == "unmount":  # lazily: it is over when the last file is closed
+            self._amid(lambda: unmount_lazily(served), folder)
+        else:
+            self._amid(served.process.terminate, folder)
+        self._close_all()
+        served.ended()
+        if end == "power":
             self._lose_unsynced()
-        return end == "power"
+        elif end == "reboot":
+            self._begin_another_boot()
+
+    def _begin_another_boot(self) -> None:
+        """All that was written is on the disk."""
+        for path in self._world.state.glob("*-*/journal"):
+            path.write_bytes(another_boot(path.read_bytes()))
 
     def _lose_unsynced(self) -> None:
         """As a disk might be after a power cut: another boot, records only as far as they were
@@ -224,6 +297,10 @@ class Run:
         assert not wrong(), wrong()
 
 
+def unmount_lazily(served: Served) -> None:
+    subprocess.run(["fusermount3", "-u", "-z", str(served.mountpoint)], check=True)
+
+
 def another_boot(records: bytes) -> bytes:
     """The first record says which boot it was."""
     (length,) = struct.unpack_from("<I", records, 20)
@@ -240,10 +317,11 @@ def runs(folder: Path, short: Path, mode: str, seeds: range) -> None:
     try:
         served = world.mount(wait=WAIT)
         for seed in seeds:
+            run = Run(world, seed)
             try:
-                served = Run(world, seed, mode).go(served)
-            except AssertionError as error:
-                raise AssertionError(f"mode {mode}, seed {seed}") from error
+                served = run.go(served)
+            except Exception as error:
+                raise AssertionError(f"mode {mode}, seed {seed}: {run.how}") from error
     finally:
         world.close()
 
@@ -267,4 +345,10 @@ def test_nothing_that_was_promised_is_lost(tmp_path: Path, short_path: Path) -> 
 
 @pytest.mark.nightly
 def test_nothing_is_lost_in_thousands_of_runs(tmp_path: Path, short_path: Path) -> None:
-    in_all_modes(tmp_path, short_path, range(RUNS, RUNS + NIGHTLY // len(MODES)))
+    count = -(-NIGHTLY // len(MODES))
+    in_all_modes(tmp_path, short_path, range(FIRST, FIRST + count))
+
+
+def test_seeds_that_follow_each_other_are_all_combinations() -> None:
+    count = len(COMBINATIONS)
+    assert len({COMBINATIONS[seed * STRIDE % count] for seed in range(count)}) == count

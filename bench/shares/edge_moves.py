@@ -1,0 +1,211 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""MEFS's Figure 6: how long nobody answers while a file session moves, and how long a move takes.
+
+Of a guest, by what its kernel asks: the old surrogate hands over, and the next operation is of the
+new one. Of an application's session alone: `MobileSession` goes from one host to the next, and the
+surrogates reach each other by the client.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import statistics
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Protocol
+
+from bench.harness import Figure, figure
+from bench.shares.edge_world import EDGE_TRIP, ROOT, Guest, World, world
+from guestfiles import EdgeKeeper
+from guestfiles.kernel import Opcode
+from shares.session import Host, MobileSession
+
+LOADS = (0, 50, 100, 200)
+GAP_MS = 150.0
+BLOCK = 4096
+BLOCKS = 16
+SECONDS = 1.0
+"""Before a move, and after it."""
+
+LEAD_SECONDS = 30.0
+
+
+class Moving(Protocol):
+    """A file session that can move once."""
+
+    def operate(self, kind: str, number: int) -> None:
+        """One read or write of a block. Raises OSError where it failed."""
+
+    began: float
+    """When the move did, monotonic."""
+
+    def move(self) -> None: ...
+
+
+def move_figures(folder: Path, loads: tuple[int, ...], moves: int) -> Iterator[Figure]:
+    ways: dict[str, Callable[[Path], contextlib.AbstractContextManager[Moving]]] = {
+        "a guest's session": guest_moves,
+        "a session alone": session_moves,
+    }
+    for (about, way), kind, load in itertools.product(ways.items(), ("reads", "writes"), loads):
+        gaps: list[float] = []
+        totals, failed, rates = [], 0, []
+        for number in range(moves):
+            name = f"{about.split()[1][0]}{kind[0]}{load}-{number}"
+            with way(folder / name) as moving:
+                program = Program(moving, kind, load)
+                program.run()
+            gaps.append(program.gap)
+            totals.append(program.total)
+            rates.append(program.rate)
+            failed += program.failed
+        title = f"shares, edge: move of {about}, {kind}, {load} op/s"
+        yield figure(f"{title}: longest gap", max(gaps) * 1e3, "ms", at_most=GAP_MS)
+        yield figure(f"{title}: median gap", statistics.median(gaps) * 1e3, "ms")
+        yield figure(f"{title}: the whole", statistics.median(totals) * 1e3, "ms")
+        yield figure(f"{title}: reached", statistics.median(rates), "op/s")
+        yield figure(f"{title}: failed", failed, "operations", at_most=0)
+
+
+class Program:
+    """Does so many operations a second while its session moves; without load it does the next one
+    when the move begins, and the gap is how long that takes.
+
+    gap: the longest beyond the pace in which none ended, seconds; total: of the move; rate: reached
+    before it"""
+
+    def __init__(self, moving: Moving, kind: str, load: int) -> None:
+        self._moving, self._kind, self._load = moving, kind, load
+        self._over = threading.Event()
+        self.ends: list[float] = []
+        self.failed = 0
+        self.gap = self.total = self.rate = 0.0
+
+    def run(self) -> None:
+        self._operate(1)
+        if not self._load:
+            mover = threading.Thread(target=self._move)
+            mover.start()
+            mover.join()
+            self._operate(2)
+            self.gap = time.monotonic() - self._moving.began
+            return
+        thread = threading.Thread(target=self._keep_on)
+        thread.start()
+        time.sleep(SECONDS)
+        before = len(self.ends)
+        self._move()
+        began = self._moving.began
+        time.sleep(SECONDS)
+        self._over.set()
+        thread.join()
+        self.rate = before / SECONDS
+        near = [end for end in self.ends if end > began - 1 / self._load]
+        gaps = [after - before for before, after in itertools.pairwise(near)]
+        self.gap = max(0.0, max(gaps, default=0.0) - 1 / self._load)
+
+    def _move(self) -> None:
+        self._moving.move()
+        self.total = time.monotonic() - self._moving.began
+
+    def _keep_on(self) -> None:
+        due = time.monotonic()
+        for number in itertools.count(2):
+            if self._over.is_set():
+                return
+            self._operate(number)
+            self.ends.append(time.monotonic())
+            due = max(due + 1 / self._load, time.monotonic() - 1 / self._load)
+            self._over.wait(max(0.0, due - time.monotonic()))
+
+    def _operate(self, number: int) -> None:
+        try:
+            self._moving.operate(self._kind, number)
+        except OSError:
+            self.failed += 1
+
+
+class _GuestMoving:
+    """The guest at the new surrogate has executed what the one at the old surrogate has."""
+
+    def __init__(self, made: World, stack: contextlib.ExitStack) -> None:
+        self._made, self._lock, self._data = made, threading.Lock(), os.urandom(BLOCK)
+        (made.root / "x").write_bytes(self._data)
+        self._old, self._new = made.at_edge("a"), made.at_edge("b")
+        for guest in (self._new, self._old):
+            stack.callback(guest.close)
+        time.sleep(SECONDS)  # both have a node
+        self._number = made.lead(self._old, 1)
+        self._guest = self._old
+
+    def operate(self, kind: str, number: int) -> None:
+        time.sleep(EDGE_TRIP)
+        with self._lock:
+            self._number += 1
+            self._made.log(self._number)
+            if kind == "reads":
+                self._guest.get("x", BLOCK, self._number)
+            else:
+                self._guest.put("x", self._data, self._number)
+
+    def move(self) -> None:
+        with self._lock:
+            self._new.ask(Opcode.LOOKUP, b"x\0", ROOT, self._number)
+            self._new.calls.finished(self._number)
+        time.sleep(SECONDS)  # it wants to lead, and home has told it what may come
+        edge_of(self._old).settle_most(LEAD_SECONDS)  # the guest goes on
+        self.began = time.monotonic()
+        with self._lock:
+            edge_of(self._old).hand_over()
+            self._guest = self._new
+        until = time.monotonic() + LEAD_SECONDS
+        while edge_of(self._new).state.value != "leads" and time.monotonic() < until:
+            time.sleep(0.002)
+
+
+@contextlib.contextmanager
+def guest_moves(folder: Path) -> Iterator[Moving]:
+    with world(folder) as made, contextlib.ExitStack() as stack:
+        yield _GuestMoving(made, stack)
+
+
+class _SessionMoving:
+    def __init__(self, made: World, stack: contextlib.ExitStack) -> None:
+        (made.root / "x").write_bytes(os.urandom(BLOCKS * BLOCK))
+        hosts = []
+        for name in ("a", "b"):
+            member = made.member_at_edge(name)
+            stack.callback(member.close)
+            hosts.append(Host(member.node))
+        self._new = hosts[1]
+        self._session = MobileSession(hosts[0], "app")
+        self._file = self._session.open("x", os.O_RDWR)
+        self._data = os.urandom(BLOCK)
+
+    def operate(self, kind: str, number: int) -> None:
+        time.sleep(EDGE_TRIP)
+        self._session.seek(self._file, number % BLOCKS * BLOCK)
+        if kind == "reads":
+            self._session.read(self._file, BLOCK)
+        else:
+            self._session.write(self._file, self._data)
+
+    def move(self) -> None:
+        self.began = time.monotonic()
+        self._session.move(self._new, lambda: time.sleep(EDGE_TRIP))
+
+
+@contextlib.contextmanager
+def session_moves(folder: Path) -> Iterator[Moving]:
+    with world(folder) as made, contextlib.ExitStack() as stack:
+        yield _SessionMoving(made, stack)
+
+
+def edge_of(guest: Guest) -> EdgeKeeper:
+    assert isinstance(guest.keeper, EdgeKeeper)
+    return guest.keeper
