@@ -13,12 +13,12 @@ AHEAD = "write-invalidate, ahead of opens"
 
 
 class ThresholdAlone(DelayedUpdate):
-    """The paper's rule, and nothing ahead of who opens a file."""
+    """The paper's rule, and nothing without a threshold ahead of who opens a file."""
 
     name = THRESHOLD
 
     def engaged(self, file: FileId, number: int, block: Block, now: float) -> bool:
-        return False
+        return self._due(file, block)
 
 
 class Ahead(WriteInvalidate):

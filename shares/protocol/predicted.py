@@ -53,6 +53,22 @@ class _Answers:
             self.here += 1
 
 
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """What waits for its answer. late: contexts of the write, of a block that was quiet since: a
+    reader that comes now is no reason to push at a write, because the quiet block is pushed."""
+
+    contexts: tuple[Context, ...]
+    late: tuple[Context, ...] = ()
+
+    def answered(self, *, elsewhere: bool) -> tuple[Context, ...]:
+        """What the answer is counted for."""
+        return self.contexts if elsewhere else (*self.contexts, *self.late)
+
+
+_NOTHING = _Question(())
+
+
 class Predicted:
     """One node's predictor for one share. Not thread-safe, as the machine that it is asked by."""
 
@@ -64,7 +80,7 @@ class Predicted:
         self._bursts: dict[FileId, list[int]] = {}
         self._groups: dict[tuple[FileId, int], list[int]] = {}
         self._answers: dict[Context, _Answers] = {}
-        self._open: dict[tuple[FileId, int], tuple[Context, ...]] = {}
+        self._open: dict[tuple[FileId, int], _Question] = {}
         self._last: dict[FileId, tuple[int, float]] = {}
         self._before: dict[tuple[FileId, int], tuple[bool, ...]] = {}
 
@@ -74,7 +90,7 @@ class Predicted:
         self._note_burst(file, number, now)
         self._last[file] = (number, now)
         self._open.pop((file, number), None)
-        self._open[file, number] = contexts
+        self._open[file, number] = _Question(contexts)
         if len(self._open) > PLACES:
             del self._open[next(iter(self._open))]
         return Decision.PUSH_TO_EVERYONE if self._likely(contexts) else Decision.LATER
@@ -94,13 +110,15 @@ class Predicted:
 
     def quiet(self, file: FileId, number: int, block: Block, now: float) -> Decision:
         contexts = self._quiet_contexts(file, number, block)
-        self._open[file, number] = (*self._open.get((file, number), ()), *contexts)
-        return Decision.PUSH_TO_EVERYONE if self._likely(contexts) else Decision.KEEP
+        at_write = self._open.get((file, number), _NOTHING).contexts
+        self._open[file, number] = _Question(contexts, late=at_write)
+        likely = self._likely(contexts, otherwise=True)
+        return Decision.PUSH_TO_EVERYONE if likely else Decision.KEEP
 
     def engaged(self, file: FileId, number: int, block: Block, now: float) -> bool:
         return number < AHEAD
 
-    def unasked(self, block: Block) -> float:
+    def unasked(self, file: FileId, block: Block) -> float:
         return 0  # it learns from each write
 
     def asked(self, file: FileId, number: int, block: Block, now: float) -> None:
@@ -125,25 +143,29 @@ class Predicted:
             ("all", kind, block.wanted, min(count, 2)),
         )
 
-    @staticmethod
-    def _quiet_contexts(file: FileId, number: int, block: Block) -> tuple[Context, ...]:
-        kind = number == ATTRIBUTES
-        of_file = (("quiet block", file, number), ("quiet file", file, kind))
+    def _quiet_contexts(self, file: FileId, number: int, block: Block) -> tuple[Context, ...]:
+        kind, count = number == ATTRIBUTES, min(block.overwritten, 64)
+        of_file = (
+            ("quiet history", file, number, count, self._before.get((file, number))),
+            ("quiet block", file, number),
+            ("quiet file", file, kind),
+        )
         # A push of what nobody had and nobody reads is never found out: other files say nothing.
         return (*of_file, ("quiet", kind)) if block.wanted else of_file
 
-    def _likely(self, contexts: tuple[Context, ...]) -> bool:
+    def _likely(self, contexts: tuple[Context, ...], *, otherwise: bool = False) -> bool:
+        """otherwise: where none of the contexts was seen before."""
         for context in contexts:
             answers = self._answers.get(context)
             if answers is not None:
                 return answers.elsewhere > SURE * answers.count
-        return False
+        return otherwise
 
     def _answer(self, file: FileId, number: int, elsewhere: bool) -> None:
-        contexts = self._open.pop((file, number), None)
-        if contexts is None:
+        question = self._open.pop((file, number), None)
+        if question is None:
             return
-        for context in contexts:
+        for context in question.answered(elsewhere=elsewhere):
             self._answers.setdefault(context, _Answers()).add(elsewhere)
         self._before[file, number] = (*self._before.get((file, number), ()), elsewhere)[-2:]
 
