@@ -34,9 +34,8 @@ class Learnt(Predicted):
     """It knows from the beginning what another one has learnt."""
 
     def __init__(self, other: Policy) -> None:
-        super().__init__()
         assert isinstance(other, Predicted)
-        self._answers, self._groups = other._answers, other._groups
+        super().__init__(other.tables)
 
 
 VARIANTS: dict[str, Callable[[], Policy]] = {THRESHOLD: ThresholdAlone, AHEAD: Ahead}

@@ -14,15 +14,13 @@ IEEE Trans. Comm. 32(4), 1984), with one symbol to foretell.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from shares.protocol.messages import ATTRIBUTES, FileId
 from shares.protocol.node_blocks import Block
 from shares.protocol.policies import AHEAD, ALONG, POLICIES, QUIET, Decision
-
-LIMIT = 16
-"""Answers that a context remembers, so that a pattern that changes is learned anew."""
+from shares.protocol.predicted_tables import Answers, Context, Latest, Tables
 
 SURE = 0.5
 """A push is right from this share of the answers on: a wrong one costs a round trip and a block, a
@@ -30,27 +28,6 @@ missing one a round trip."""
 
 PLACES = 65536
 """Blocks whose last write waits for its answer; beyond, the oldest question is dropped."""
-
-Context = tuple[Hashable, ...]
-
-
-@dataclass(slots=True)
-class _Answers:
-    elsewhere: float = 0.0
-    here: float = 0.0
-
-    @property
-    def count(self) -> float:
-        return self.elsewhere + self.here
-
-    def add(self, elsewhere: bool) -> None:
-        if self.count >= LIMIT:
-            self.elsewhere /= 2
-            self.here /= 2
-        if elsewhere:
-            self.elsewhere += 1
-        else:
-            self.here += 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,34 +53,30 @@ class Predicted:
     declines = True
     along = True
 
-    def __init__(self) -> None:
-        self._bursts: dict[FileId, list[int]] = {}
-        self._groups: dict[tuple[FileId, int], list[int]] = {}
-        self._answers: dict[Context, _Answers] = {}
-        self._open: dict[tuple[FileId, int], _Question] = {}
-        self._last: dict[FileId, tuple[int, float]] = {}
-        self._before: dict[tuple[FileId, int], tuple[bool, ...]] = {}
+    def __init__(self, tables: Tables | None = None) -> None:
+        """tables: what was learnt before; they are the predictor's from now on."""
+        self.tables = tables if tables is not None else Tables()
+        self._bursts: Latest[FileId, list[int]] = Latest(PLACES)
+        self._open: Latest[tuple[FileId, int], _Question] = Latest(PLACES)
+        self._last: Latest[FileId, tuple[int, float]] = Latest(PLACES)
 
     def wrote(self, file: FileId, number: int, block: Block, now: float) -> Decision:
         self._answer(file, number, elsewhere=False)
         contexts = self._contexts(file, number, block, now)
         self._note_burst(file, number, now)
         self._last[file] = (number, now)
-        self._open.pop((file, number), None)
         self._open[file, number] = _Question(contexts)
-        if len(self._open) > PLACES:
-            del self._open[next(iter(self._open))]
         return Decision.PUSH_TO_EVERYONE if self._likely(contexts) else Decision.LATER
 
     def together(self, file: FileId, number: int, now: float) -> Iterable[int]:
-        return self._groups.get((file, number), ())
+        return self.tables.groups.get((file, number), ())
 
     def _note_burst(self, file: FileId, number: int, now: float) -> None:
         """Blocks that are written one soon after the other, by the first of them."""
         burst = self._bursts.get(file)
         if burst is None or now - self._last[file][1] > QUIET:
             if burst is not None:
-                self._groups[file, burst[0]] = burst[1:]
+                self.tables.groups[file, burst[0]] = tuple(burst[1:])
             self._bursts[file] = [number]
         elif number not in burst and len(burst) <= ALONG:
             burst.append(number)
@@ -136,7 +109,7 @@ class Predicted:
         kind = number == ATTRIBUTES
         count = min(block.overwritten, 64)
         return (
-            ("history", file, number, count, self._before.get((file, number))),
+            ("history", file, number, count, self.tables.before.get((file, number))),
             ("block", file, number, count),
             ("file", file, kind, step, min(count, 4)),
             ("gap", kind, block.wanted, step, min(count, 4), _magnitude(now - at)),
@@ -146,7 +119,7 @@ class Predicted:
     def _quiet_contexts(self, file: FileId, number: int, block: Block) -> tuple[Context, ...]:
         kind, count = number == ATTRIBUTES, min(block.overwritten, 64)
         of_file = (
-            ("quiet history", file, number, count, self._before.get((file, number))),
+            ("quiet history", file, number, count, self.tables.before.get((file, number))),
             ("quiet block", file, number),
             ("quiet file", file, kind),
         )
@@ -156,7 +129,7 @@ class Predicted:
     def _likely(self, contexts: tuple[Context, ...], *, otherwise: bool = False) -> bool:
         """otherwise: where none of the contexts was seen before."""
         for context in contexts:
-            answers = self._answers.get(context)
+            answers = self.tables.answers.get(context)
             if answers is not None:
                 return answers.elsewhere > SURE * answers.count
         return otherwise
@@ -166,8 +139,10 @@ class Predicted:
         if question is None:
             return
         for context in question.answered(elsewhere=elsewhere):
-            self._answers.setdefault(context, _Answers()).add(elsewhere)
-        self._before[file, number] = (*self._before.get((file, number), ()), elsewhere)[-2:]
+            answers = self.tables.answers.get(context, Answers())
+            self.tables.answers[context] = answers.with_one(elsewhere=elsewhere)
+        before = self.tables.before
+        before[file, number] = (*before.get((file, number), ()), elsewhere)[-2:]
 
 
 def _step(distance: int) -> str:
