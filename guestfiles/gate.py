@@ -15,11 +15,10 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable
+from time import monotonic
 
 from satchel.errors import SatchelError, UnavailableError
-from shares.node import Caller, Ends
-
-_LOOK_SECONDS = 0.5
+from shares.node import Caller, Ends, await_reply
 
 
 class Gate:
@@ -136,31 +135,17 @@ class _GatedDuplex:
         patience: float | None = None,
         arrived: Callable[[bytes], None] | None = None,
     ) -> bytes:
-        done = threading.Event()
-        replies: list[bytes] = []
-        errors: list[SatchelError] = []
+        reached = monotonic()
 
-        def came(reply: bytes) -> None:
-            try:
-                if arrived:
-                    arrived(reply)
-            finally:
-                replies.append(reply)
-                done.set()
-
-        def failed(error: SatchelError) -> None:
-            errors.append(error)
-            done.set()
-
-        self.post(payload, came, failed)
-        waited = 0.0
-        while not done.wait(_LOOK_SECONDS):
-            waited = 0.0 if self._caller.duplex.connected else waited + _LOOK_SECONDS
-            if self._gate.abandoned or (patience is not None and waited > patience):
+        def require() -> None:
+            nonlocal reached
+            if self._caller.duplex.connected:
+                reached = monotonic()
+            gone = patience is not None and monotonic() - reached > patience
+            if self._gate.abandoned or gone:
                 raise UnavailableError("home is not reached", why=os.strerror(errno.ENOLINK))
-        if errors:
-            raise errors[0]
-        return replies[0]
+
+        return await_reply(lambda take, failed: self.post(payload, take, failed), require, arrived)
 
     def post(
         self,

@@ -23,7 +23,7 @@ from shares.home.block_store import BlockStore
 from shares.home.grace import Grace
 from shares.home.grants import ALL, Grants
 from shares.home.group_commit import GroupCommit
-from shares.home.marks import Marks
+from shares.home.marks import MarkedFiles
 from shares.home.session import NodeSession
 from shares.home.terms import Described
 from shares.node import Attributes, Changes
@@ -79,7 +79,7 @@ class Coherence:
         grace: Grace,
         sessions: Mapping[NodeId, NodeSession],
         lost: Callable[[NodeSession, str], None],
-        marks: Marks,
+        marks: MarkedFiles,
     ) -> None:
         """sessions: the nodes that are there, changed with the lock. lost: is told of a node that
         cannot be gone on with, and why."""

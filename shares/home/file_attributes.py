@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from shares.home.block_store import BlockStore
 from shares.home.coherence import Coherence
-from shares.home.marks import Marks
+from shares.home.marks import MarkedFiles
 from shares.home.promises import Promises
 from shares.home.session import NodeSession
 from shares.home.tree import Tree
@@ -29,7 +29,7 @@ class FileAttributes:
         blocks: BlockStore,
         promises: Promises,
         coherence: Coherence,
-        marks: Marks,
+        marks: MarkedFiles,
     ) -> None:
         """lease: seconds for which a promise holds"""
         self.lease = lease

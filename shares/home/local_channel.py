@@ -14,7 +14,6 @@ from __future__ import annotations
 import enum
 import itertools
 import logging
-import queue
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -23,14 +22,12 @@ from time import monotonic
 
 from satchel.errors import SatchelError, StateError, UnavailableError
 from shares.home.channel import Arrived, Channel
-from shares.node import Ends
+from shares.node import Ends, await_reply
 
 log = logging.getLogger(__name__)
 
 AGAIN_SECONDS = 0.02
 """Between the attempts to connect."""
-
-LOOK_SECONDS = 0.5
 
 Welcome = Callable[[bytes], "tuple[bytes, Channel | None, int]"]
 """`Reception.welcome`."""
@@ -107,25 +104,11 @@ class LocalChannel:
         arrived: Callable[[bytes], None] | None = None,
     ) -> bytes:
         """As `wire.Duplex.ask`. Raises UnavailableError."""
-        found: queue.SimpleQueue[bytes | SatchelError] = queue.SimpleQueue()
-
-        def take(reply: bytes) -> None:
-            try:
-                if arrived:
-                    arrived(reply)
-            finally:
-                found.put(reply)
-
-        self.post(payload, take, found.put)
-        while True:
-            try:
-                reply = found.get(timeout=None if patience is None else LOOK_SECONDS)
-            except queue.Empty:
-                self._require_patience(patience)
-                continue
-            if isinstance(reply, SatchelError):
-                raise reply
-            return reply
+        return await_reply(
+            lambda take, failed: self.post(payload, take, failed),
+            lambda: self._require_patience(patience),
+            arrived,
+        )
 
     def post(
         self,

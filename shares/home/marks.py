@@ -24,13 +24,13 @@ from shares.protocol import FileId
 
 ATTRIBUTE = "user.satchel.mark"
 REMEMBERED = 65_536
-"""Marks, or that a file has none."""
+"""MarkedFiles, or that a file has none."""
 
 LONGEST = 256
 """Bytes of a mark: a node's name has 64 at most."""
 
 
-class Marks:
+class MarkedFiles:
     """Of one share, with its lock held. Raises OSError."""
 
     def __init__(self, tree: Tree) -> None:

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from shares.home.block_store import BlockStore
 from shares.home.coherence import Coherence
 from shares.home.file_attributes import FileAttributes
-from shares.home.marks import Marks
-from shares.home.promises import Promises, Recall
+from shares.home.marks import MarkedFiles
+from shares.home.promises import CallBack, Promises
 from shares.home.session import NodeSession
 from shares.home.terms import Described
 from shares.home.tree import Tree
@@ -33,7 +33,7 @@ class OpenFiles:
         coherence: Coherence,
         attributes: FileAttributes,
         sessions: Mapping[NodeId, NodeSession],
-        marks: Marks,
+        marks: MarkedFiles,
     ) -> None:
         """Nothing is open yet. sessions: the nodes that are there, changed with the lock."""
         self._described, self._tree, self._blocks = described, tree, blocks
@@ -81,7 +81,7 @@ class OpenFiles:
                 self._tree.close_file(file)
             else:
                 session.opened.add(file)
-            recall = self._promises.writing(session, file) if writes else Recall([])
+            recall = self._promises.writing(session, file) if writes else CallBack([])
             self._promises.told(session, self._promises.asked(session), [file])
             wait = self._coherence.open(session, file, relaxation, cut=cut)
         try:

@@ -47,7 +47,7 @@ class _Known:
         return bool(self.flushing) or named or file in self.files
 
 
-class Recall:
+class CallBack:
     """Nodes that are being called back."""
 
     def __init__(self, told: Iterable[tuple[NodeSession, Key]]) -> None:
@@ -77,7 +77,7 @@ class Recall:
 
 class Promises:
     """Of one share. Thread-safe; nothing but `changing`, `asked` of a folder, `call_back` and
-    Recall.wait waits.
+    CallBack.wait waits.
 
     What home says to a node is promised where nothing was being changed meanwhile: `asked`, then
     look, then `told`. Names in a folder, and its attributes, are looked at when no other node makes
@@ -179,12 +179,12 @@ class Promises:
         """No other node makes anything in these by itself any more, and what they made home has.
         Waits. Whether there were such nodes."""
         with self._lock:
-            recall = Recall([])
+            recall = CallBack([])
             called = self._disown(recall, session, folders)
         recall.wait()
         return called
 
-    def _disown(self, recall: Recall, session: NodeSession, folders: Iterable[FileId]) -> bool:
+    def _disown(self, recall: CallBack, session: NodeSession, folders: Iterable[FileId]) -> bool:
         others = self._own.others(session, folders)
         for owner, folder in others:
             self._own.calling(folder)
@@ -202,14 +202,14 @@ class Promises:
 
     # Files that are written.
 
-    def writing(self, session: NodeSession, file: FileId) -> Recall:
+    def writing(self, session: NodeSession, file: FileId) -> CallBack:
         """The node is about to be allowed to write a file, until it has `written`. The other nodes
         are called back, and have to be waited for; those that have it open follow block -1. With
         the share's lock."""
         with self._lock:
             known = self._sessions.get(session)
             if known is None or file in known.writes:
-                return Recall([])
+                return CallBack([])
             known.writes.add(file)
             self._begin([file])
             return self._recall(session, [(file, None)], but=file)
@@ -271,7 +271,7 @@ class Promises:
 
     def _recall(
         self, session: NodeSession | None, keys: list[Key], but: FileId | None = None
-    ) -> Recall:
+    ) -> CallBack:
         """but: not those that have this file open."""
         told = []
         for other, known in self._sessions.items():
@@ -279,4 +279,4 @@ class Promises:
                 continue
             told += [(other, key) for key in dict.fromkeys(keys) if known.has(key)]
             known.files.difference_update(file for file, _ in keys)
-        return Recall(told)
+        return CallBack(told)

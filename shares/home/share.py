@@ -23,7 +23,7 @@ from shares.home.grace import Grace
 from shares.home.grants import Grants
 from shares.home.group_commit import GroupCommit
 from shares.home.locks import Locks
-from shares.home.marks import Marks
+from shares.home.marks import MarkedFiles
 from shares.home.namespace import Namespace
 from shares.home.open_files import OpenFiles
 from shares.home.promises import Promises
@@ -93,7 +93,7 @@ class Share:
         """The parts, each of those that it needs."""
         tree, described = self.tree, lambda: self.record
         self.locks, self.promises = Locks(), Promises()
-        marks = Marks(tree)
+        marks = MarkedFiles(tree)
         self.blocks = BlockStore(self.name, tree, self.log, self._lock)
         self.coherence = Coherence(
             described,

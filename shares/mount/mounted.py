@@ -126,11 +126,11 @@ class MountedShare:
         path = state / f"{mount_key(self.mountpoint)}.habits"
         predicted = Predicted(load_habits(path, home, self.share))
         content = self._member.node.content
-        with content.policies() as policies:
+        with content.admission.policies() as policies:
             policies[predicted.name] = predicted
 
         def save() -> None:
-            with content.policies():
+            with content.admission.policies():
                 if not predicted.tables.answers:
                     return
                 data = encode_habits(home, self.share, predicted.tables)

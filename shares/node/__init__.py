@@ -7,19 +7,27 @@
 - extent: size and times of a file, the content of its block -1
 - entry: a name in a folder, with the attributes of what it names
 
-Modules: hub (what a node asks of home), operations (what a program asks of a node), extent, codec
-(what both say to each other, as bytes), remote (a hub at the other end of a channel), buffer,
-membership (how a node joins), names and marks (what a node remembers), naming and statics (what it
-answers by that), creating and made_ahead (files that it makes), access, sending (what a node sends
-home), settling (when it does), opening (what home's answer to an open makes of a file), handles and
-uses (who uses the files that are open), content and node (the node that acts), losses (whom home
-went on without), files (the file API), member (a node that joins again).
+Modules, from below: hub (what a node asks of home), operations (what a program asks of a node),
+codec (what both say to each other, as bytes), remote (a hub at the other end of a channel),
+membership (how a node joins) and current_hub (home, over one membership after the other).
+
+Content: extent, buffer, access, sending (what a node sends home), windows, copies, pages, relaxed,
+known_files, eviction, requests (what it asks home for), admission (what home's answer to an open
+makes of a file), write_back (when it sends), and content, which is made of these.
+
+Names and files: names and marks (what a node remembers), made_ahead, uses (who uses the files that
+are open), handles (their numbers), statics, opener, file_handles, latest_attributes, folders,
+creation, and node, which is made of these. Around it: losses (whom home went on without),
+foresight, files (the file API), member (a node that joins again), and journal and what is read of
+it.
 """
 
 from shares.node import codec, losses
+from shares.node.admission import AHEAD_OF_OPEN
 from shares.node.buffer import Buffer
 from shares.node.codec import encode
 from shares.node.extent import BLOCK, Extent
+from shares.node.file_handles import IDLE_SECONDS, WRITTEN_SECONDS
 from shares.node.files import RawFile, find, open_file, open_handle
 from shares.node.hub import (
     IMMUTABLE,
@@ -37,10 +45,9 @@ from shares.node.hub import (
 from shares.node.losses import LOSSES_KEPT, Losses, Restored, TakenOver
 from shares.node.marks import Marks
 from shares.node.member import Member
-from shares.node.membership import Caller, Ends, Join, Joined, LeaseOver, Membership
-from shares.node.node import IDLE_SECONDS, WRITTEN_SECONDS, Node
+from shares.node.membership import Caller, Ends, Join, Joined, LeaseOver, Membership, await_reply
+from shares.node.node import Node
 from shares.node.offloading import Offloading, Switched
-from shares.node.opening import AHEAD_OF_OPEN
 from shares.node.operations import (
     EVERYTHING,
     FLOCK,
@@ -104,6 +111,7 @@ __all__ = [
     "Uplink",
     "Usage",
     "answer_request",
+    "await_reply",
     "codec",
     "encode",
     "find",

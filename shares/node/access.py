@@ -86,7 +86,7 @@ class Need:
     whole: range = range(0)
 
 
-class Blocks(Protocol):
+class BlocksHere(Protocol):
     """What an access may ask of the content it is of. All of it with the lock held."""
 
     def readable(self, file: OpenFile, number: int) -> bool: ...
@@ -131,14 +131,14 @@ class Access(ABC):
         return range(0)
 
     @abstractmethod
-    def advance(self, blocks: Blocks) -> list[Need]:
+    def advance(self, blocks: BlocksHere) -> list[Need]:
         """Do what can be done now; what is still lacking."""
 
 
 class Stat(Access):
     """Size and times."""
 
-    def advance(self, blocks: Blocks) -> list[Need]:
+    def advance(self, blocks: BlocksHere) -> list[Need]:
         if self.file.touched:
             if not blocks.writable(self.file, ATTRIBUTES):
                 return [Need(ATTRIBUTES, 1, writes=True)]
@@ -162,7 +162,7 @@ class SetExtent(Access):
         super().__init__(file)
         self._size, self._accessed, self._modified = size, accessed, modified
 
-    def advance(self, blocks: Blocks) -> list[Need]:
+    def advance(self, blocks: BlocksHere) -> list[Need]:
         if not blocks.writable(self.file, ATTRIBUTES):
             return [Need(ATTRIBUTES, 1, writes=True)]
         old, now = self.file.extent, blocks.time()
@@ -191,7 +191,7 @@ class Cut(Access):
         super().__init__(file)
         self._size = size
 
-    def advance(self, blocks: Blocks) -> list[Need]:
+    def advance(self, blocks: BlocksHere) -> list[Need]:
         file, size, old = self.file, self._size, self.file.extent
         begins_whole = size % BLOCK == 0 or blocks.writable(file, size // BLOCK)
         if not blocks.writable(file, ATTRIBUTES) or not begins_whole or old.size <= size:
@@ -216,7 +216,7 @@ class Read(Access):
     def blocks(self) -> range:
         return range(*span(self._offset, self._size))
 
-    def advance(self, blocks: Blocks) -> list[Need]:
+    def advance(self, blocks: BlocksHere) -> list[Need]:
         needs = []
         if not blocks.readable(self.file, ATTRIBUTES):
             needs.append(Need(ATTRIBUTES, 1, writes=False))
@@ -231,7 +231,7 @@ class Read(Access):
         self._note(first, end)
         return []
 
-    def _ahead(self, blocks: Blocks, first: int, end: int) -> int:
+    def _ahead(self, blocks: BlocksHere, first: int, end: int) -> int:
         file = self.file
         if file.next - 1 <= first <= file.next and file.window:
             blocks_of_file = -(-file.extent.size // BLOCK)
@@ -266,7 +266,7 @@ class Write(Access):
     def blocks(self) -> range:
         return range(0) if self._appends else range(*span(self._offset, len(self._data)))
 
-    def advance(self, blocks: Blocks) -> list[Need]:
+    def advance(self, blocks: BlocksHere) -> list[Need]:
         file = self.file
         if not self._data:
             return []
@@ -292,7 +292,7 @@ class Write(Access):
         self._write(blocks, offset, longer)
         return []
 
-    def _guess(self, blocks: Blocks, offset: int) -> list[Need]:
+    def _guess(self, blocks: BlocksHere, offset: int) -> list[Need]:
         """What else to ask for while the size is not known: by the size that was; once, because
         what is granted to be overwritten goes back if it is not written then."""
         if self._guessed or offset + len(self._data) > LARGEST:
@@ -300,7 +300,7 @@ class Write(Access):
         self._guessed = True
         return self._lacking(blocks, offset)
 
-    def _lacking(self, blocks: Blocks, offset: int) -> list[Need]:
+    def _lacking(self, blocks: BlocksHere, offset: int) -> list[Need]:
         file, data = self.file, self._data
         first, end = span(offset, len(data))
         whole = self._whole(offset)
@@ -313,7 +313,7 @@ class Write(Access):
             return []
         return [Need(lacking[0], lacking[-1] + 1 - lacking[0], writes=True, whole=whole)]
 
-    def _write_whole(self, blocks: Blocks, offset: int) -> None:
+    def _write_whole(self, blocks: BlocksHere, offset: int) -> None:
         """Of blocks that were granted to be overwritten there is no content but this. They are
         written again with the others: what somebody else writes there meanwhile was before it."""
         file = self.file
@@ -335,7 +335,7 @@ class Write(Access):
             to_block = end
         return range(from_block, max(from_block, to_block))
 
-    def _write(self, blocks: Blocks, offset: int, longer: bool) -> None:
+    def _write(self, blocks: BlocksHere, offset: int, longer: bool) -> None:
         file, data = self.file, self._data
         end_of_file = -(-file.extent.size // BLOCK)
         first, end = span(offset, len(data))
@@ -357,7 +357,7 @@ class Write(Access):
         self.result = len(data)
 
 
-def touch(file: OpenFile, blocks: Blocks) -> None:
+def touch(file: OpenFile, blocks: BlocksHere) -> None:
     """Have the time of the last write here in block -1, which is writable."""
     old, when = file.extent, file.touched
     file.touched = 0

@@ -32,7 +32,7 @@ NO_FILE = (errno.ENOENT, errno.ESTALE)
 
 
 @dataclass(frozen=True)
-class Refused:
+class RefusedContent:
     """What home does not take of a file. numbers: of blocks, ascending; read: their content.
     extent: where size and times are a part of it. name: the folder, and the path as far as it is
     known. base: what the file at home was like before it was written here, where that may decide;
@@ -55,7 +55,7 @@ class Conflicts:
         """who: the name of the node that wrote it."""
         self._node, self._who = node, who
 
-    def settle(self, refused: Refused) -> bytes | None:
+    def settle(self, refused: RefusedContent) -> bytes | None:
         """Have home get it. The path of the conflict copy; None where none is needed: home has the
         same content, nobody has changed the file since, or a program here has removed it. All is
         durable at home on return. Raises OSError."""
@@ -79,7 +79,7 @@ class Conflicts:
             raise
         return found if stat.S_ISREG(found.mode) else None
 
-    def _same(self, refused: Refused, now: Attributes) -> bool:
+    def _same(self, refused: RefusedContent, now: Attributes) -> bool:
         """Whether home has that content already."""
         size = refused.extent.size if refused.extent else now.size
         if size != now.size:
@@ -93,7 +93,7 @@ class Conflicts:
         finally:
             self._node.release(handle, 0)
 
-    def _copy(self, refused: Refused, now: Attributes | None) -> bytes | None:
+    def _copy(self, refused: RefusedContent, now: Attributes | None) -> bytes | None:
         folder, path = refused.name or (ROOT, b"file-%x" % refused.file)
         above, _, name = path.rpartition(b"/")
         mode = stat.S_IMODE(now.mode) if now else 0o644
@@ -120,7 +120,7 @@ class Conflicts:
             return None if wanted == name else (above + b"/" + wanted if above else wanted)
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), name)
 
-    def _fill(self, copy: FileId, refused: Refused, now: Attributes) -> None:
+    def _fill(self, copy: FileId, refused: RefusedContent, now: Attributes) -> None:
         """With what home has."""
         size = min(now.size, refused.extent.size) if refused.extent else now.size
         source = self._node.open(refused.file, os.O_RDONLY).number
@@ -135,7 +135,7 @@ class Conflicts:
             self._node.release(source, 0)
             self._node.release(target, 0)
 
-    def _write(self, refused: Refused, file: FileId, flags: int) -> None:
+    def _write(self, refused: RefusedContent, file: FileId, flags: int) -> None:
         handle = self._node.open(file, flags).number
         try:
             known = self._node.attributes(file, handle)
@@ -149,7 +149,7 @@ class Conflicts:
             self._node.release(handle, 0)
 
 
-def pieces(refused: Refused, size: int) -> Iterable[tuple[int, bytes]]:
+def pieces(refused: RefusedContent, size: int) -> Iterable[tuple[int, bytes]]:
     """Blocks as far as the file reaches into them."""
     for number in refused.numbers:
         within = min(BLOCK, size - number * BLOCK)
@@ -157,7 +157,7 @@ def pieces(refused: Refused, size: int) -> Iterable[tuple[int, bytes]]:
             yield number, refused.read(number)[:within]
 
 
-def reach(refused: Refused) -> int:
+def reach(refused: RefusedContent) -> int:
     """How long a file is at least that has these blocks and no size; zeros at the end are
     padding."""
     last = max((n for n in refused.numbers if n != ATTRIBUTES), default=-1)
@@ -175,9 +175,9 @@ def conflict_name(name: bytes, who: str, attempt: int = 0) -> bytes:
     return stem[: NAME_LIMIT - len(end)] + end
 
 
-def of_aside(aside: Aside) -> Refused:
+def of_aside(aside: Aside) -> RefusedContent:
     """What home refused while the mount was served."""
     packed = aside.blocks.get(ATTRIBUTES)
     numbers = sorted(number for number in aside.blocks if number != ATTRIBUTES)
     extent = Extent.unpack(packed) if packed is not None else None
-    return Refused(aside.file, numbers, aside.blocks.__getitem__, extent, aside.name)
+    return RefusedContent(aside.file, numbers, aside.blocks.__getitem__, extent, aside.name)

@@ -26,29 +26,29 @@ from functools import partial
 from math import inf
 from typing import Any
 
-from satchel.errors import IntegrityError
 from shares.node import clock
-from shares.node.access import Access, Need, OpenFile, Read, SetExtent, Stat, Write
+from shares.node.access import Access, OpenFile, Read, SetExtent, Stat, Write
+from shares.node.admission import Admission
 from shares.node.buffer import Buffer
 from shares.node.copies import Copies
+from shares.node.eviction import Eviction
 from shares.node.extent import Extent
 from shares.node.hub import Hub
 from shares.node.journal import Journal
+from shares.node.known_files import KnownFiles
 from shares.node.lag import LAG_BYTES, Replies, file_status, settle, traffic_status
-from shares.node.opening import Opening
+from shares.node.operations import Window
 from shares.node.pages import Pages
 from shares.node.relaxed import OldCopies
-from shares.node.sending import LOOK_SECONDS, Sender
-from shares.node.settling import FLUSHED, Settling
+from shares.node.requests import Requests
+from shares.node.sending import FLUSHED, LOOK_SECONDS, Sender
 from shares.node.windows import Make, Windows
+from shares.node.write_back import WriteBack
 from shares.protocol import (
     ATTRIBUTES,
     BLOCK,
     UNCUT,
-    Blocks,
-    Carrier,
     Engage,
-    Fetch,
     FileId,
     Granted,
     Invalidate,
@@ -56,15 +56,11 @@ from shares.protocol import (
     Message,
     Native,
     NodeMachine,
-    Own,
-    Policy,
     Recall,
     Recalled,
     Release,
     Update,
     Updated,
-    content,
-    runs,
 )
 
 log = logging.getLogger(__name__)
@@ -81,8 +77,8 @@ that is longer: on a busy machine a heartbeat needs more to get its turn."""
 Reply = Callable[[Message], None]
 
 
-class Content(Opening, Settling):
-    """Thread-safe. Raises OSError with the errno that a program gets.
+class Content:
+    """Of one node. Thread-safe. Raises OSError with the errno that a program gets.
 
     wait: seconds for which an access waits for a home that is not reached, until EIO; None: for
     ever. make: has sessions answer by themselves what they may. engaged: another node opens a file
@@ -98,33 +94,33 @@ class Content(Opening, Settling):
         engaged: Callable[[FileId, bool], None] = lambda file, kept: None,
         journal: Journal | None = None,
     ) -> None:
-        self._hub = hub
         self._let_close = engaged
         self._buffer = buffer
         self._wait = wait
-        self._machine = NodeMachine()
-        self._policies: dict[str, Policy] = {}
-        self._opened_with: dict[FileId, str] = {}
-        self._files: dict[FileId, OpenFile] = {}
-        self._expected: set[FileId] = set()
+        self._journal = journal
         self._deferred: defaultdict[FileId, list[tuple[Message, Reply]]] = defaultdict(list)
-        self._under_way: Counter[FileId] = Counter()
         self._bringing = False
         self._leased = -inf  # by this membership
         self._changed = threading.Condition()
-        self._journal = journal
-        sending = (self._changed, self._machine, self._block, self._go_on, hub, wait, journal)
-        self._sender = Sender(*sending)
-        self._windows = Windows(make, self._machine, buffer, journal)
-        self._copies = Copies(self._machine, buffer, self._windows, self._sender, journal)
-        self.old = OldCopies(self._changed, self._machine, self._copies, self._windows)
-        self.pages = Pages(self._changed, self._machine, self._windows, self._answer)
+        self._machine = machine = NodeMachine()
+        self._files = files = KnownFiles(machine, buffer, journal)
+        sending = (self._changed, machine, files.block, self._go_on, hub, wait, journal)
+        self._sender = sender = Sender(*sending)
+        self._windows = windows = Windows(make, machine, buffer, journal)
+        self._copies = copies = Copies(machine, buffer, windows, sender, journal)
+        self.old = OldCopies(self._changed, machine, copies, windows)
+        self.pages = Pages(self._changed, machine, windows, self._answer)
+        eviction = Eviction(machine, buffer, sender, windows, copies, self.pages, files)
+        self._requests = Requests(machine, sender, copies, files, eviction, self._go_on)
+        self.admission = Admission(machine, sender, copies, files, self._requests, journal)
+        about = (machine, buffer, sender, windows, copies, files, eviction, journal)
+        self.write_back = WriteBack(*about, self.extent)
 
     def rejoined(self, hub: Hub) -> None:
         """The node has joined again: what was written here goes home first. Nothing is valid any
         more, and the files have to be opened again before anything else is asked."""
         with self._changed:
-            self._hub, self._leased = hub, -inf
+            self._leased = -inf
             for file in self._files.values():
                 self._copies.take_back_all(file)
                 file.complete = False
@@ -133,7 +129,7 @@ class Content(Opening, Settling):
             releases = self._machine.reset()
             self._deferred.clear()
             self.pages.reset()
-            self._under_way.clear()
+            self._files.under_way.clear()
             for file in self._files.values():
                 file.extent_came, file.pinned, file.pinned_until = False, None, 0.0
                 file.kept, file.answered = False, file.spoken
@@ -148,7 +144,7 @@ class Content(Opening, Settling):
         finally:
             with self._changed:
                 settle(logs, pending)
-                if hub is self._hub:
+                if hub is self._sender.hub:
                     self._sender.brought(releases, pending)
                     self._bringing = False
                 self._changed.notify_all()
@@ -159,9 +155,9 @@ class Content(Opening, Settling):
         replies. Raises OSError where the membership ends; the next one begins with all of them."""
         for message in releases:
             with self._changed:
-                while not self._sender.room() and hub is self._hub:
+                while not self._sender.room() and hub is self._sender.hub:
                     self._changed.wait(LOOK_SECONDS)
-                if hub is not self._hub:
+                if hub is not self._sender.hub:
                     pending.append([])
                     raise OSError(errno.EIO, "this membership is over")
                 pending.append(self._sender.send(message))
@@ -169,7 +165,7 @@ class Content(Opening, Settling):
     def goes_by(self, hub: Hub) -> bool:
         """Whether that is home, and no later membership's hub."""
         with self._changed:
-            return hub is self._hub
+            return hub is self._sender.hub
 
     def end(self, why: OSError) -> None:
         """There is no share any more: nothing here is good for anything, and every access raises
@@ -243,7 +239,7 @@ class Content(Opening, Settling):
         if file.log == "async":
             self._sender.wait_until(self._sender.bounded)
             if file.behind > LAG_BYTES - BLOCK:
-                self._flush(file.file)
+                self._sender.flush(file)
                 with self._changed:
                     self._windows.allow(file)
         return access.result
@@ -266,6 +262,10 @@ class Content(Opening, Settling):
                 return
             time.sleep(max(PAUSE_SECONDS, (time.monotonic() - began) / 10))
 
+    def _written_here(self, file: FileId, number: int) -> bool:
+        """Whether the block has content that home may not have, and that is the latest."""
+        return self._machine.block(file, number).valid and self._files.written(file, number)
+
     def _trim(self, file: OpenFile) -> bool:
         """Give back a part of what the buffer has behind the last block that has to stay; whether
         there is more."""
@@ -274,6 +274,20 @@ class Content(Opening, Settling):
             self._copies.absorb(file)
             end = self._machine.trim(file.file)
             return self._buffer.shrink(file.file, end * BLOCK, TRIMMED)
+
+    def cut_here(self, file: OpenFile, size: int) -> bool:
+        """Make a native file shorter without asking home; whether that could be."""
+        with self._changed:
+            return self._copies.cut(file, size)
+
+    def native(self, file: FileId) -> bool:
+        with self._changed:
+            return self._machine.native(file)
+
+    def window(self, file: OpenFile) -> Window | None:
+        """Where sessions answer by themselves what a program asks that has opened it."""
+        with self._changed:
+            return self._windows.of(file)
 
     def _perform(self, access: Access) -> None:
         file = access.file
@@ -287,7 +301,7 @@ class Content(Opening, Settling):
             while not access.done and access.error is None:
                 self._changed.wait(LOOK_SECONDS)
                 now = time.monotonic()
-                if self._hub.connected:
+                if self._sender.connected:
                     since = now
                 elif self._wait is not None and now - since > self._wait:
                     access.error = OSError(errno.EIO, "home is not reached")
@@ -323,103 +337,12 @@ class Content(Opening, Settling):
         if file.pinned is access and file.pinned_until == 0.0:
             file.pinned_until = time.monotonic() + PIN_SECONDS
         for need in needs:
-            self._ask(file, need)
+            self._requests.ask(file, need)
         if needs:
             self.pages.is_waited_for(access)
         else:
             self._windows.grant(file, access.blocks)
         return not needs
-
-    def _ask(self, file: OpenFile, need: Need) -> None:
-        now = clock.now()
-        if need.writes:
-            asked: list[Fetch] | list[Fetch | Own] = self._machine.to_write(
-                file.file, need.first, need.count, need.whole, now
-            )
-        else:
-            asked = self._machine.to_read(file.file, need.first, need.count, now)
-        for message in asked:
-            self._request(message, now)
-
-    def _request(self, message: Fetch | Own, sent: float) -> None:
-        self._sender.count(message)
-        self._under_way[message.file] += 1
-        hub = self._hub
-        hub.post(
-            message,
-            lambda reply: self._came(hub, message, reply, sent),
-            lambda error: self._failed(hub, message, error),
-        )
-
-    # Messages.
-
-    def _block(self, file: FileId, number: int) -> bytes:
-        if number == ATTRIBUTES:
-            return self._files[file].extent.pack()
-        return self._buffer.read(file, number * BLOCK, BLOCK)
-
-    def _take(self, message: Carrier, numbers: set[int] | None = None) -> None:
-        """Put content that came where it belongs; numbers: only that of these. Raises
-        IntegrityError."""
-        file = self._files.get(message.file)
-        for number, data in content(message):
-            if file is None or (numbers is not None and number not in numbers):
-                continue
-            if number == ATTRIBUTES:
-                file.extent = Extent.unpack(data)
-            else:
-                self._buffer.write(message.file, number * BLOCK, data)
-                self._buffer.brought(message.file, range(number, number + 1))
-
-    def _came(self, hub: Hub, request: Fetch | Own, reply: Message, sent: float) -> None:
-        with self._changed:
-            if hub is not self._hub:
-                return
-            self._sender.count(reply)
-            self._under_way[request.file] -= 1
-            file = self._files.get(request.file)
-            if file is not None:
-                self._copies.take_back(file, request.numbers, read=True)
-            numbers: set[int] = set()
-            try:
-                if isinstance(request, Fetch) and isinstance(reply, Blocks):
-                    numbers = set(self._machine.blocks(request, reply, sent))
-                elif isinstance(request, Own) and isinstance(reply, Granted):
-                    numbers = set(self._machine.granted(request, reply, clock.now()))
-                else:
-                    raise IntegrityError("home's reply does not fit", why=type(reply).__name__)
-                self._take(reply, numbers)
-            except (IntegrityError, ValueError) as error:
-                self._lose(request, numbers, OSError(errno.EIO, str(error)))
-            except OSError as error:  # this node's disk is full, say
-                self._lose(request, numbers, error)
-            self._go_on(request.file)
-            empty = self._machine.unwritten(request)
-            for message in empty:
-                self._sender.send(message)
-            if empty:
-                self._go_on(request.file)  # others wait for what has content, or is to be asked for
-            self._evict()
-
-    def _lose(self, request: Fetch | Own, numbers: set[int], error: OSError) -> None:
-        """The machine has these blocks, but their content is not to be had here."""
-        self._machine.unstored(request, numbers)
-        self._refuse(request, error)
-
-    def _failed(self, hub: Hub, request: Fetch | Own, error: OSError) -> None:
-        with self._changed:
-            if hub is not self._hub:
-                return  # of an earlier membership: it is asked again already
-            self._under_way[request.file] -= 1
-            self._refuse(request, error)
-
-    def _refuse(self, request: Fetch | Own, error: OSError) -> None:
-        self._machine.failed(request)
-        file = self._files.get(request.file)
-        if self._hub.connected:  # else it is asked again, as long as the accesses wait
-            for access in file.waiting if file else []:
-                access.error = error
-        self._changed.notify_all()
 
     @property
     def traffic(self) -> Counter[str]:
@@ -444,31 +367,6 @@ class Content(Opening, Settling):
             if not access.done and access.error is None and self._step(access):
                 access.done = True
         self._changed.notify_all()
-
-    def _evict(self) -> None:
-        if not self._buffer.full:
-            return
-        self._windows.note_used()
-        pinned = {
-            (file, n) for file, of in self._files.items() for a in of.waiting for n in a.blocks
-        }
-        for file, numbers in self._buffer.surplus(pinned).items():
-            for first, count in runs(sorted(numbers)):
-                self._evict_run(file, first, count)
-            self._forget_evicted(file)
-
-    def _evict_run(self, file: FileId, first: int, count: int) -> None:
-        known = self._files.get(file)
-        if known is not None:
-            self._copies.take_back(known, range(first, first + count), read=True)
-            known.complete = False
-            self.pages.forget(known, range(max(0, first), first + count))
-        for message in self._machine.release(file, first, count):
-            self._sender.send(message)
-        self._buffer.brought(file, range(first, first + count))
-        unneeded = [n for n in range(first, first + count) if not self._machine.needed(file, n)]
-        for start, length in runs(unneeded):
-            self._buffer.drop(file, start, length)
 
     # What home asks.
 
@@ -505,7 +403,7 @@ class Content(Opening, Settling):
         if isinstance(message, Update | Granted) and isinstance(answer, Updated):
             answer = self._kept(message, answer)
         if isinstance(answer, Recalled):
-            answer = self._copies.given(answer, self._files.get(message.file), self._block)
+            answer = self._copies.given(answer, self._files.get(message.file), self._files.block)
         file = self._files.get(message.file)
         if isinstance(message, Engage):
             self._engaged(message.file)
@@ -522,13 +420,13 @@ class Content(Opening, Settling):
                 self._sender.send(flush)
         self._go_on(message.file)
         if isinstance(message, Engage) and file is not None:
-            self._forget_closed(file)
+            self._files.forget_closed(file)
 
     def _kept(self, message: Update | Granted, answer: Updated) -> Updated:
         """Its content is here; where this node's disk does not take that, it is declined."""
         kept = {n for n, k in zip(message.numbers, answer.kept, strict=True) if k}
         try:
-            self._take(message, kept)
+            self._files.put(message, kept)
         except OSError as error:
             log.warning("blocks of %s are not kept: %s", message.file, error)
             kept -= self._machine.lose(message.file, kept)
@@ -562,6 +460,17 @@ class Content(Opening, Settling):
         for message, reply in self._deferred.pop(file.file, []):
             self._answer_without_pages(message, reply)
 
+    def beating(self) -> int:
+        """A heartbeat is about to be sent: a word for `leased`."""
+        with self._changed:
+            return 0 if self._bringing else self._machine.mark()
+
+    def heard(self, sent: float) -> None:
+        """Home's answer to the heartbeat of that time is next in the stream."""
+        with self._changed:
+            self._machine.heard(sent)
+            self._windows.heard()
+
     def look_at_pages(self) -> None:
         """A heartbeat is due."""
         with self._changed:
@@ -571,7 +480,7 @@ class Content(Opening, Settling):
         """That home has heard this node: strong copies are good until then, what was given before
         the mark is at home. Whether this is still the membership that it is about."""
         with self._changed:
-            if hub is not self._hub:
+            if hub is not self._sender.hub:
                 return False
             self._leased = max(self._leased, until)
             self._machine.leased(self._leased)
@@ -588,11 +497,11 @@ class Content(Opening, Settling):
             for window in self._windows.files():
                 self._copies.absorb(window)
             return {
-                "connected": self._hub.connected,
+                "connected": self._sender.connected,
                 "traffic": traffic_status(self._sender.traffic, self._sender.bytes),
                 "files": [
                     file_status(self._machine, file, clock.now(), self._sender.since(file))
-                    | {"open": file in self._files, "policy": self._opened_with.get(file, "")}
+                    | {"open": file in self._files, "policy": self._files.policies.get(file, "")}
                     for file in self._machine.files()
                 ],
                 "buffered_blocks": self._buffer.blocks,

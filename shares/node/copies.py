@@ -36,7 +36,7 @@ CUT_HERE_BYTES = 1 << 20
 
 class Copies:
     """The machine, the buffer, the windows and what is sent of them. With the content's lock held.
-    It is what `access.Blocks` says.
+    It is what `access.BlocksHere` says.
 
     logs: where the replies go that the access waits for which writes now
     """

@@ -11,6 +11,7 @@ from math import inf
 
 from shares.node import clock
 from shares.node.content import Content
+from shares.node.current_hub import CurrentHub
 from shares.node.hub import Hub, Lease
 from shares.node.losses import Losses
 from shares.node.names import Names
@@ -23,20 +24,19 @@ SHORTEST = 0.1
 
 
 class Heartbeat:
-    """Of one node. hub: home at the moment. `run` is one thread's; the rest is thread-safe."""
+    """Of one node. `run` is one thread's; the rest is thread-safe."""
 
-    def __init__(
-        self, hub: Callable[[], Hub], content: Content, names: Names, losses: Losses
-    ) -> None:
-        self._hub = hub
+    def __init__(self, home: CurrentHub, content: Content, names: Names, losses: Losses) -> None:
+        self._home = home
         self._content, self._names, self._losses = content, names, losses
         self._relaxation = inf
         self._lease: tuple[Hub, float] | None = None  # which has told it; seconds
         self._beats: Hub | None = None  # which has not answered yet
 
     def relaxed(self, seconds: float) -> None:
-        """Copies that may be so old count by heartbeats."""
-        self._relaxation = max(seconds, SHORTEST)
+        """Copies that may be so old count by heartbeats; 0: there are none."""
+        if seconds:
+            self._relaxation = max(seconds, SHORTEST)
 
     def run(self, ended: threading.Event) -> None:
         """Beat until then."""
@@ -50,12 +50,12 @@ class Heartbeat:
     def beat(self) -> None:
         """Behind content that is on its way it may take longer than a lease until home answers: a
         ping tells whether home hears this node, and nothing else."""
-        hub = self._hub()
+        hub = self._home.latest
         if self._lease is not None and self._lease[0] is hub:
             hub.ping(partial(self._pinged, hub, clock.now() + self._lease[1]))
         if self._beats is hub:
             return
-        self._content.collect()
+        self._content.write_back.collect()
         self._beats = hub
         self._send(hub)
 
@@ -63,7 +63,7 @@ class Heartbeat:
         """Beat once more, and wait so long at most until home has answered: then it has all that
         was said before, and the journal knows."""
         answered = threading.Event()
-        self._send(self._hub(), answered.set)
+        self._send(self._home.latest, answered.set)
         answered.wait(seconds)
 
     def _send(self, hub: Hub, told: Callable[[], object] = lambda: None) -> None:

@@ -53,7 +53,7 @@ from shares.node.journal_records import (
 from shares.node.operations import Window
 from shares.node.written_marks import (
     Base,
-    Marks,
+    WrittenMarks,
     home_path,
     waiting,
     written_path,
@@ -101,7 +101,7 @@ class Journal:
         self._lock = threading.Lock()
         self._records = RecordFile(folder / JOURNAL, FORMAT, lambda *_: True)
         self._files: dict[FileId, _File] = {}
-        self._open: OrderedDict[FileId, Marks] = OrderedDict()
+        self._open: OrderedDict[FileId, WrittenMarks] = OrderedDict()
         self._recalled: deque[tuple[int, FileId, tuple[int, ...], int]] = deque()
         self._making: dict[FileId, Making] = {}
         self._aside: dict[FileId, Aside] = {}
@@ -404,10 +404,10 @@ class Journal:
             folder, name = known.name
             self._record(NAME, file, number=folder, data=name)
 
-    def _marks(self, file: FileId) -> Marks:
+    def _marks(self, file: FileId) -> WrittenMarks:
         marks = self._open.get(file)
         if marks is None:
-            marks = self._open[file] = Marks(self.blocks, file)
+            marks = self._open[file] = WrittenMarks(self.blocks, file)
             if len(self._open) > OPEN_MARKS:
                 self._open.popitem(last=False)[1].close()
         self._open.move_to_end(file)

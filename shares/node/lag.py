@@ -27,7 +27,7 @@ Replies = list[Message | OSError]
 """Empty until the reply to a request, or why there is none, has come."""
 
 
-class Lag:
+class LogLag:
     """Writes that are sent to home's log, and that nobody waits for until there are LAG_BYTES.
     lock: is held around `begin`, `post` and `bounded`, and told when something is confirmed."""
 

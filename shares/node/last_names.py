@@ -27,15 +27,12 @@ Name = tuple[FileId, bytes]
 class LastNames:
     """Thread-safe; nothing waits, but for the disk of the journal."""
 
-    def __init__(self) -> None:
-        self.journal: Journal | None = None
+    def __init__(self, journal: Journal | None) -> None:
+        """Names are noted there; without a journal none are remembered."""
+        self.journal = journal
         self._lock = threading.Lock()
         self._names: OrderedDict[FileId, Name] = OrderedDict()
         self._files: dict[Name, FileId] = {}
-
-    def note_in(self, journal: Journal | None) -> None:
-        """Names are noted there from now on; without a journal none are remembered."""
-        self.journal = journal
         if journal is not None:
             journal.name_of = self.of
 

@@ -10,14 +10,18 @@ nothing has to be held back.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
+from shares.node.current_hub import CurrentHub
 from shares.node.hub import Making, OwnFolder
 from shares.node.marks import Marks
 from shares.protocol import FileId
+
+log = logging.getLogger(__name__)
 
 FEW = 512
 """Ids: with fewer the node asks for more."""
@@ -33,7 +37,9 @@ class MadeAhead:
     folder, or is told to give it up, does that before or after
     """
 
-    def __init__(self) -> None:
+    def __init__(self, home: CurrentHub, *, makes: bool) -> None:
+        """makes: whether the node makes files by itself at all"""
+        self._home, self._makes = home, makes
         self.lock = threading.RLock()
         self._changed = threading.Condition(self.lock)
         self._folders: OrderedDict[FileId, OwnFolder] = OrderedDict()
@@ -63,15 +69,15 @@ class MadeAhead:
             self._ids.appendleft(ids[1:])
         self._pending[making.file] = making
 
-    def wants_ids(self) -> bool:
-        """Whether to ask for more; said once, until they come."""
+    def want_ids(self) -> None:
+        """Ask for more where there are few; once, until they come."""
         with self.lock:
-            if self._asked or sum(map(len, self._ids)) >= FEW:
-                return False
+            if not self._makes or self._asked or sum(map(len, self._ids)) >= FEW:
+                return
             self._asked = True
-            return True
+        self._home.latest.ids(self._given_ids)
 
-    def given_ids(self, first: FileId, count: int) -> None:
+    def _given_ids(self, first: FileId, count: int) -> None:
         with self.lock:
             self._asked = False
             self._ids.append(range(first, first + count))
@@ -161,11 +167,20 @@ class MadeAhead:
             self._disowning.clear()
             self.drop_all()
 
-    def wait(self, file: FileId | None, seconds: float) -> bool:
-        """For so long at most, until home has answered that file, or all; whether it has."""
+    def await_made(self, file: FileId | None) -> None:
+        """Until home has answered the file, or all, that was made here. Raises OSError: EIO where
+        home is not reached."""
 
         def over() -> bool:
             return file not in self._pending if file is not None else not self._pending
 
-        with self.lock:
-            return self._changed.wait_for(over, seconds)
+        def wait(seconds: float) -> bool:
+            with self.lock:
+                return self._changed.wait_for(over, seconds)
+
+        self._home.wait_until(wait)
+
+    def note_unmade(self) -> None:
+        """Nobody tells home any more."""
+        for making in self.pending():
+            log.error("home has perhaps not made %r, which was made here", making.name)

@@ -13,6 +13,7 @@ in, because it is of another floor: `wire.Caller`.
 from __future__ import annotations
 
 import errno
+import queue
 import secrets
 import threading
 from collections.abc import Callable
@@ -35,6 +36,8 @@ VERSION = 10
 
 PATIENCE_SECONDS = 30.0
 """Without a connection, until a call fails."""
+
+LOOK_SECONDS = 0.5
 
 _REFUSALS: dict[int, type[SatchelError]] = {
     errno.ENOENT: NotFoundError,
@@ -95,6 +98,37 @@ class Joined:
         joined = codec.decode_reply(hello, cls)
         assert isinstance(joined, Joined)
         return joined
+
+
+def await_reply(
+    post: Callable[[Reply, Callable[[SatchelError], None]], None],
+    require: Callable[[], None],
+    arrived: Reply | None = None,
+) -> bytes:
+    """Post a request of a conversation, and wait for its reply.
+
+    post: is given who gets the reply, and who gets why there is none. require: is called every
+    LOOK_SECONDS meanwhile; what it raises ends the wait. arrived: as for `Conversation.ask`.
+    """
+    found: queue.SimpleQueue[bytes | SatchelError] = queue.SimpleQueue()
+
+    def take(reply: bytes) -> None:
+        try:
+            if arrived is not None:
+                arrived(reply)
+        finally:
+            found.put(reply)
+
+    post(take, found.put)
+    while True:
+        try:
+            reply = found.get(timeout=LOOK_SECONDS)
+        except queue.Empty:
+            require()
+            continue
+        if isinstance(reply, SatchelError):
+            raise reply
+        return reply
 
 
 class Ends(Protocol):

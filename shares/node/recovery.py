@@ -25,15 +25,14 @@ from typing import Any
 from satchel.errors import UnavailableError
 from shares.node import clock
 from shares.node.buffer import Buffer
-from shares.node.conflicts import Conflicts, Refused, of_aside
+from shares.node.conflicts import Conflicts, RefusedContent, of_aside
 from shares.node.extent import Extent
 from shares.node.hub import Hub
 from shares.node.journal_records import MountNote
 from shares.node.left import Left, LeftFile
 from shares.node.membership import Caller, Ends, Membership
 from shares.node.node import Node
-from shares.protocol import ATTRIBUTES, FileId, Message, NodeMachine, Release, filled, runs
-from shares.protocol import Refused as Refusal
+from shares.protocol import ATTRIBUTES, FileId, Message, NodeMachine, Refused, Release, filled, runs
 
 log = logging.getLogger(__name__)
 
@@ -111,7 +110,7 @@ class Recovery:
             shutil.rmtree(left.folder, ignore_errors=True)
         return recovered
 
-    def _bring(self, hub: Hub) -> list[Refused]:
+    def _bring(self, hub: Hub) -> list[RefusedContent]:
         """What home does not take of it. Raises OSError."""
         machine = NodeMachine()
         hub.listen(
@@ -149,15 +148,15 @@ class Recovery:
             found[file] = said
         return found
 
-    def _unmade(self, file: FileId, left: LeftFile | None) -> Refused:
+    def _unmade(self, file: FileId, left: LeftFile | None) -> RefusedContent:
         """Home has not made the file under its id: it gets another one."""
         (making,) = (each for each in self._left.making if each.file == file)
         if left is not None:
             numbers, name = left.waiting.blocks, left.name
-            return Refused(file, numbers, left.read, left.waiting.extent, name, new=True)
+            return RefusedContent(file, numbers, left.read, left.waiting.extent, name, new=True)
         empty = Extent(0, making.moment, making.moment, making.moment)
         name = making.folder, making.name
-        return Refused(file, [], lambda _: b"", empty, name, new=True)
+        return RefusedContent(file, [], lambda _: b"", empty, name, new=True)
 
     @staticmethod
     def _sync(hub: Hub, files: list[FileId]) -> None:
@@ -171,7 +170,7 @@ class Recovery:
         with ThreadPoolExecutor(SYNCING) as threads:
             list(threads.map(sync, files))
 
-    def _settle(self, hub: Hub, refused: list[Refused], recovered: Recovered) -> None:
+    def _settle(self, hub: Hub, refused: list[RefusedContent], recovered: Recovered) -> None:
         left = self._left
         refused = [
             *refused,
@@ -221,7 +220,7 @@ class _Bringing:
                 self._waits -= 1
                 if isinstance(reply, OSError):
                     self._error = reply
-                elif isinstance(reply, Refusal):
+                elif isinstance(reply, Refused):
                     self._refused.setdefault(message.file, []).extend(reply.refused)
                 self._changed.notify_all()
 
@@ -250,14 +249,14 @@ def _releases(file: FileId, grants: dict[int, int]) -> Iterator[Release]:
                 yield Release(file, first, count, fresh, grant=grant)
 
 
-def _refused(left: LeftFile, numbers: list[int], *, sure: bool = True) -> Refused:
+def _refused(left: LeftFile, numbers: list[int], *, sure: bool = True) -> RefusedContent:
     """sure: what is not known to be the content as it was written is never put over another. Where
     home goes on with its own size it cuts off what it took behind that: so that is refused too."""
     extent = left.waiting.extent if ATTRIBUTES in numbers else None
     numbers = sorted(left.waiting.grants) if ATTRIBUTES in numbers else numbers
     base = left.waiting.base if sure and set(numbers) == set(left.waiting.grants) else None
     content = [number for number in numbers if number != ATTRIBUTES]
-    return Refused(left.file, content, left.read, extent, left.name, base, left.gone)
+    return RefusedContent(left.file, content, left.read, extent, left.name, base, left.gone)
 
 
 def put_aside(folder: Path, why: str) -> Path:

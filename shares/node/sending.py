@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a node sends home of content, and what becomes of it: logged writes, pushes, releases.
 
-All of it with the content's lock held, but for the two that wait.
+All of it with the content's lock held, but for what waits.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from collections.abc import Callable, Iterable
 from math import inf
 
 from shares.node import clock
+from shares.node.access import OpenFile
 from shares.node.extent import Extent
 from shares.node.hub import Hub
 from shares.node.journal import Journal
-from shares.node.lag import LAG_BYTES, Lag, Replies
+from shares.node.lag import LAG_BYTES, LogLag, Replies
 from shares.protocol import (
     ATTRIBUTES,
     Carrier,
@@ -40,12 +41,18 @@ log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 0.25
 
+FLUSHED = 4096
+"""Blocks that are given to home before its answer is waited for."""
+
 REFUSED = "home went on without what was written here"
 
 
 class Sender:
-    """Of one node's machine. traffic: messages that were sent and came, by kind; bytes: of their
-    content."""
+    """Of one node's machine.
+
+    changed: the content's lock, told when something came. hub: of the latest membership. traffic:
+    messages that were sent and came, by kind; bytes: of their content
+    """
 
     def __init__(
         self,
@@ -57,17 +64,17 @@ class Sender:
         wait: float | None,
         journal: Journal | None = None,
     ) -> None:
-        """changed: the lock, told when something came. block: the content of a block; go_on: has
-        the accesses to a file look again; wait: as for Content."""
-        self._changed = changed
+        """block: the content of a block; go_on: has the accesses to a file look again; wait: as
+        for Content."""
+        self.changed = changed
         self._machine = machine
         self._block = block
         self._go_on = go_on
-        self._hub = hub
+        self.hub = hub
         self._wait = wait
         self._journal = journal
         self._logs: dict[int, tuple[Log, Replies]] = {}
-        self._lag = Lag(changed)
+        self._lag = LogLag(changed)
         self.traffic: Counter[str] = Counter()
         self.bytes: Counter[str] = Counter()
         self._timer: threading.Timer | None = None
@@ -79,7 +86,7 @@ class Sender:
 
     def begin(self, hub: Hub) -> list[tuple[Log, Replies]]:
         """A new membership. Logged writes that the last one has not confirmed, for `settle`."""
-        self._hub = hub
+        self.hub = hub
         logs, self._logs = self._logs, {}
         self._going = 0
         self._unanswered.clear()
@@ -93,12 +100,12 @@ class Sender:
 
     @property
     def connected(self) -> bool:
-        return self._hub.connected
+        return self.hub.connected
 
     def end(self, why: OSError) -> None:
         """Nobody takes anything any more: what is waited for raises this."""
         self._over = why
-        for _, replies in self.begin(self._hub):
+        for _, replies in self.begin(self.hub):
             replies.append(why)
 
     def require_home(self) -> None:
@@ -134,7 +141,7 @@ class Sender:
     def log(self, message: Log, to: list[Replies] | None) -> None:
         """Before the push that the write makes, and so accepted by home. to: where the reply that
         the write waits for is going to be; None: it waits for none."""
-        hub = self._hub
+        hub = self.hub
         self.count(message)
         if to is None:
             self._lag.post(hub, message)
@@ -147,9 +154,9 @@ class Sender:
         self._logs[id(replies)] = (message, replies)
 
         def logged(reply: Message | OSError) -> None:
-            with self._changed:
+            with self.changed:
                 lost = isinstance(reply, OSError) and not hub.connected
-                if hub is not self._hub or lost:
+                if hub is not self.hub or lost:
                     return  # what the node brings to its next membership says what became of it
                 self._logs.pop(id(replies), None)
                 replies.append(reply)
@@ -163,7 +170,7 @@ class Sender:
     def send(self, message: Push | Flush | Release) -> Replies:
         """Fill and post it. What is returned gets the reply when that has come."""
         generation = self._giving(message.file, message.fresh)
-        message, hub = filled(message, self._block), self._hub
+        message, hub = filled(message, self._block), self.hub
         file = message.file
         given = {number: self._machine.block(file, number).given for number in message.fresh}
         replies: Replies = []
@@ -173,27 +180,40 @@ class Sender:
         self._unanswered_since.setdefault(file, clock.now())
 
         def replied(reply: Message | OSError) -> None:
-            with self._changed:
+            with self.changed:
                 replies.append(reply)
                 if isinstance(reply, Refused):
                     log.warning("home went on without blocks %s of %s", reply.refused, reply.file)
                     self._set_aside(message, reply.refused)
-                if hub is self._hub:
+                if hub is self.hub:
                     self._going -= len(message.data)
                     self._unanswered[file] -= 1
                     if not self._unanswered[file]:
                         del self._unanswered[file]
                         del self._unanswered_since[file]
                     self._note_failure(reply, file)
-                if hub is self._hub and not isinstance(reply, OSError):
+                if hub is self.hub and not isinstance(reply, OSError):
                     self._at_home(file, message.fresh, generation)
                     for number, sent in given.items():
                         if self._machine.block(file, number).given == sent:
                             self._machine.arrived(file, number)
-                self._changed.notify_all()
+                self.changed.notify_all()
 
         hub.post(message, replied, replied)
         return replies
+
+    def flush(self, file: OpenFile, *, wait: bool = True) -> None:
+        """Without the lock. In parts, so that what waits for home's connection is bounded. wait:
+        for the last one as well."""
+        while True:
+            with self.changed:
+                flushes = self._machine.flush(file.file, FLUSHED)
+                pending = [self.send(message) for message in flushes]
+                file.behind = 0
+            last = sum(message.count for message in flushes) < FLUSHED
+            if not pending or (last and not wait):
+                return
+            self.wait_for(pending)
 
     def _giving(self, file: FileId, numbers: tuple[int, ...]) -> int:
         if self._journal is None:
@@ -234,7 +254,7 @@ class Sender:
         for home has all the same, and says so at a sync as long as that is so."""
         if isinstance(reply, Refused):
             self._failures[file] = OSError(errno.ESTALE, REFUSED)
-        elif isinstance(reply, OSError) and self._hub.connected:
+        elif isinstance(reply, OSError) and self.hub.connected:
             log.warning("home does not take content of %s: %s", file, reply)
             if reply.errno != errno.ENOSPC:
                 self._failures[file] = reply
@@ -250,7 +270,7 @@ class Sender:
             self._timer.start()
 
     def _quiet(self) -> None:
-        with self._changed:
+        with self.changed:
             self._timer = None
             self.push(self._machine.due(clock.now()))
 
@@ -268,12 +288,12 @@ class Sender:
         """Without the lock, with which the condition is asked. Raises OSError: EIO, or why nobody
         takes anything any more."""
         since = time.monotonic()
-        with self._changed:
+        with self.changed:
             while not condition():
                 self.require_home()
-                self._changed.wait(LOOK_SECONDS)
+                self.changed.wait(LOOK_SECONDS)
                 now = time.monotonic()
-                since = now if self._hub.connected else since
+                since = now if self.hub.connected else since
                 if self._wait is not None and now - since > self._wait:
                     raise OSError(errno.EIO, "home is not reached")
 

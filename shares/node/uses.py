@@ -10,6 +10,7 @@ neither, and is given up then at the earliest.
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections import OrderedDict, defaultdict
@@ -55,9 +56,14 @@ class Use:
 
 
 class Uses:
-    """Of one node. Thread-safe. What makes a file wanted is done with its use's lock held."""
+    """Of one node. Thread-safe. What makes a file wanted is done with its use's lock held.
+
+    look: set where a file is to be given up soon
+    """
 
     def __init__(self) -> None:
+        self.look = threading.Event()
+        self._numbers = itertools.count(1)
         self._lock = threading.Lock()
         self._uses: defaultdict[FileId, Use] = defaultdict(lambda: Use(threading.Lock()))
         self._resting: OrderedDict[FileId, None] = OrderedDict()
@@ -103,6 +109,31 @@ class Uses:
 
     def known(self, file: FileId) -> Use | None:
         return self._uses.get(file)
+
+    def is_open(self, file: FileId) -> bool:
+        """Whether this node has it open: then home does not know all of its attributes."""
+        use = self._uses.get(file)
+        return use is not None and use.file is not None
+
+    def number(self) -> int:
+        """Greater than every one before: by these it is known what home was told after what."""
+        return next(self._numbers)
+
+    def say(self, use: Use) -> None:
+        """Home was just told that the file is closed, or written no more."""
+        use.said = self.number()
+
+    def leave(self, use: Use) -> None:
+        """The file is not to rest, but to be given up as soon as nobody uses it."""
+        use.leaves = True
+        self.look.set()
+
+    def engaged(self, file: FileId, kept: bool) -> None:
+        """Another node opens a file. If no program here has it open any more that wrote it, it is
+        to be that node's alone, also where the last close is still under way."""
+        use = self._uses.get(file)
+        if use is not None and (kept or (use.writes and use.handles == 0)):
+            self.leave(use)
 
     def all(self) -> list[tuple[FileId, Use]]:
         with self._lock:

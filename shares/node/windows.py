@@ -43,7 +43,7 @@ Make = Callable[[int, int], Window]
 
 
 @dataclass(frozen=True)
-class Taken:
+class WindowWrites:
     """What was written through a window. runs: first, count, and how often each of the blocks was;
     0 where that was counted before. writes: requests. modified: nanoseconds since 1970. size: where
     the file got longer, else None"""
@@ -141,7 +141,7 @@ class Windows:
 
     # Taking.
 
-    def take(self, file: OpenFile) -> Taken | None:
+    def take(self, file: OpenFile) -> WindowWrites | None:
         """What was written since the last time, if anything was. Blocks whose writes are counted
         are not written any more until they are granted again."""
         window = file.granted
@@ -162,7 +162,7 @@ class Windows:
         writes, file.granted_writes = window.writes - file.granted_writes, window.writes
         size = window.size if window.size > file.granted_size else None
         file.granted_size = window.size
-        return Taken(runs, writes, window.take_modified(), size)
+        return WindowWrites(runs, writes, window.take_modified(), size)
 
     def _stop_counted(self, file: OpenFile, window: Window, run: range) -> None:
         found = self._machine.rights(file.file, run, clock.now())

@@ -74,7 +74,7 @@ class Waiting:
         return sorted(number for number in self.grants if number != ATTRIBUTES)
 
 
-class Marks:
+class WrittenMarks:
     """The two files of one file of the share, open to write. One thread at a time."""
 
     def __init__(self, folder: Path, file: FileId) -> None:

@@ -43,7 +43,7 @@ def test_what_was_written_without_home_is_brought_however_much_it_is(
     assert eventually(lambda: len(home.share.lost_since(0.0)) == 1)
     caller._path = place
     try:
-        assert eventually(lambda: node._joined.is_set() and node._hub.connected, 60)
+        assert eventually(lambda: node.home.joined and node.home.latest.connected, 60)
         node.sync(handle.number, data_only=False)
         assert (home.root / "file").read_bytes() == content * 16
         assert len(home.share.lost_since(0.0)) == 1

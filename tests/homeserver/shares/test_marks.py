@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from shares.home import PathRule
-from shares.node import ROOT, Node, node, open_file
+from shares.node import ROOT, Node, file_handles, open_file
 from shares.node.filemarks import IMMUTABLE_NAME
 from tests.homeserver.shares.conftest import Home
 from tests.needs import requires
@@ -65,9 +65,9 @@ def test_what_is_made_shared_is_read_by_all(home: Home) -> None:
 def test_home_hears_nothing_of_a_private_file_but_that_it_was_made(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(node, "WRITE_BACK_SECONDS", 0.05)
-    monkeypatch.setattr(node, "IDLE_SECONDS", 0.05)
-    monkeypatch.setattr(node, "WRITTEN_SECONDS", 0.05)
+    monkeypatch.setattr(file_handles, "WRITE_BACK_SECONDS", 0.05)
+    monkeypatch.setattr(file_handles, "IDLE_SECONDS", 0.05)
+    monkeypatch.setattr(file_handles, "WRITTEN_SECONDS", 0.05)
     here, _ = nodes(home)
     open_file(here, "diary", "wb", private=True).close()
     calls: list[str] = []
@@ -160,8 +160,8 @@ def test_what_is_written_cannot_be_made_immutable(home: Home) -> None:
 def test_opens_and_reads_of_what_is_immutable_ask_nobody(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(node, "WRITE_BACK_SECONDS", 0.05)
-    monkeypatch.setattr(node, "IDLE_SECONDS", 0.05)
+    monkeypatch.setattr(file_handles, "WRITE_BACK_SECONDS", 0.05)
+    monkeypatch.setattr(file_handles, "IDLE_SECONDS", 0.05)
     here, there = nodes(home, PathRule("lib/*", mark="immutable"))
     (home.root / "lib").mkdir()
     (home.root / "lib/a").write_bytes(b"code" * 5000)

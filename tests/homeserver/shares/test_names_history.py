@@ -197,10 +197,11 @@ def answer_at_once(ahead: MadeAhead, folder: FileId, done: Callable[[], None]) -
     "fault", [nobody_is_called_back, what_is_made_is_behind_other_calls, the_owner_makes_on]
 )
 def test_the_history_of_names_shows(
-    recorder: Recorder,
     fault: Callable[[pytest.MonkeyPatch], None],
     monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
 ) -> None:
-    fault(monkeypatch)
+    fault(monkeypatch)  # before the nodes are made, which listen from then on
+    recorder: Recorder = request.getfixturevalue("recorder")
     recorder.run()
     assert recorder.violations()

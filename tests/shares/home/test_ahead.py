@@ -111,7 +111,7 @@ def test_nothing_is_sent_that_is_here(home: LocalHome, node: Node) -> None:
     entry, written = node.create(ROOT, b"new", 0o644, os.O_RDWR, os.getuid(), os.getgid())
     node.write(written.number, 0, CONTENT)
     node.release(written.number, 0)
-    node._close_idle(entry.attributes.file)
+    node.handles.close_idle(entry.attributes.file)
     node.lookup(ROOT, b"new")
     handle = node.open(entry.attributes.file, os.O_RDONLY).number
     assert node.read(handle, 0, len(CONTENT)) == CONTENT
@@ -191,7 +191,7 @@ def writes_and_closes(other: Node, file: FileId) -> bytes:
     handle = other.open(file, os.O_RDWR).number
     other.write(handle, 0, b"short")
     other.release(handle, 0)
-    other._close_idle(file)
+    other.handles.close_idle(file)
     return b"short" + CONTENT[5:]
 
 

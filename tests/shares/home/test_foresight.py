@@ -39,7 +39,7 @@ def read(node: Node, number: int) -> bytes:
 
 
 def is_ahead(node: Node, number: int) -> bool:
-    file = node._names.named(ROOT, f"{number:03}".encode())
+    file = node.names.named(ROOT, f"{number:03}".encode())
     return file is not None and node.is_open(file)
 
 
@@ -66,15 +66,15 @@ def test_another_node_learns_from_the_first_through_home(home: Home) -> None:
     node = reader(home, "one")
     for number in odd:
         read(node, number)
-    for file, _ in node._uses.all():
-        node._close_idle(file)
-    foresight = node._foresight
+    for file, _ in node.uses.all():
+        node.handles.close_idle(file)
+    foresight = node.foresight
     assert foresight is not None
     foresight.tell(node.hub, now=True)
     other = reader(home, "two")
-    assert other._foresight is not None
-    other._foresight.tell(other.hub, now=True)
-    assert eventually(lambda: bool(len(other._foresight._forecast.successors)))  # type: ignore[union-attr]
+    assert other.foresight is not None
+    other.foresight.tell(other.hub, now=True)
+    assert eventually(lambda: bool(len(other.foresight._forecast.successors)))  # type: ignore[union-attr]
     read(other, odd[0])
     assert eventually(lambda: all(is_ahead(other, number) for number in odd))
 
@@ -153,11 +153,11 @@ def test_the_files_of_a_folder_are_listed_once_for_many_opens(home: Home) -> Non
     furnished(home)
     node = reader(home, "one")
     (first, second) = (node.lookup(ROOT, name).attributes.file for name in (b"000", b"001"))
-    listed = node._names.siblings(first)
+    listed = node.names.siblings(first)
     assert listed is not None
     assert len(listed[1]) == FILES
-    again = node._names.siblings(second)
+    again = node.names.siblings(second)
     assert again is not None and again[1] is listed[1]
     node.unlink(ROOT, b"002")
-    changed = node._names.siblings(first)
+    changed = node.names.siblings(first)
     assert changed is not None and len(changed[1]) == FILES - 1

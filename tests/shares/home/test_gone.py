@@ -65,7 +65,7 @@ def closed(one: Node, use: Callable[[Node], int], *, rests: bool = False) -> Fil
     file = one.lookup(ROOT, b"f").attributes.file
     one.release(handle, 0)
     if not rests:
-        one._close_idle(file)
+        one.handles.close_idle(file)
     return file
 
 

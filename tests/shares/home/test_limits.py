@@ -199,5 +199,5 @@ def test_nothing_stays_of_files_that_there_are_not(home: LocalHome) -> None:
             assert caught.value.errno == errno.ESTALE
         node.flush(number << 8, 1)
         node.release(number << 8, 1)
-    assert [file for file, _ in node._uses.all()] == [entry.attributes.file]
+    assert [file for file, _ in node.uses.all()] == [entry.attributes.file]
     assert node.write(made.number, 0, b"content") == 7

@@ -162,7 +162,7 @@ def test_programs_of_one_node_that_make_the_same_names_are_in_order(
 
 
 def joined_again(node: Node, last: object) -> None:
-    assert eventually(lambda: node._hub is not last and node._joined.is_set(), 60)
+    assert eventually(lambda: node.home.latest is not last and node.home.joined, 60)
 
 
 def lookup(node: Node, folder: FileId) -> FileId:
@@ -279,8 +279,8 @@ def test_another_node_is_told_of_a_file_when_its_maker_has_heard_that_home_has_i
     """Else it might be taken away, and made again by who does not know that it was there."""
     one, two = members[0].node, members[1].node
     folder = own_folder(one)
-    answered, held = one._answered, []
-    monkeypatch.setattr(one, "_answered", lambda *about: held.append(about))
+    answered, held = one.creation._answered, []
+    monkeypatch.setattr(one.creation, "_answered", lambda *about: held.append(about))
     make(one, folder, b"x")
     with ThreadPoolExecutor(1) as other:
         found = other.submit(lookup, two, folder)
@@ -371,13 +371,13 @@ def test_what_home_has_made_without_the_nodes_hearing_it_is_not_made_twice(
     try:
         one = remembering(home, member.node)
         folder = own_folder(one)
-        hub, answered = one.hub, one._answered
-        monkeypatch.setattr(one, "_answered", lambda *about: None)
+        hub, answered = one.hub, one.creation._answered
+        monkeypatch.setattr(one.creation, "_answered", lambda *about: None)
         handle = make(one, folder, b"x")
         gone = make(one, folder, b"gone")
         one.write(handle, 0, b"content")
         assert eventually((home.root / "own" / "gone").exists)
-        monkeypatch.setattr(one, "_answered", answered)
+        monkeypatch.setattr(one.creation, "_answered", answered)
         home.share.lost(home.share.sessions[hub.node], "for the test")
         two = home.join("two").node
         two.unlink(folder, b"gone")

@@ -84,7 +84,7 @@ class Other:
         assert self.handle is not None
         file, self.handle = find(self._node, "f"), self.handle
         self._node.release(self.handle, 0)
-        self._node._close_idle(file)
+        self._node.handles.close_idle(file)
         self.handle = None
         known = self._home.share.sessions[self._node.hub.node].opened
         assert eventually(lambda: file not in known)

@@ -41,7 +41,7 @@ def test_what_home_opens_for_a_node_that_is_gone_is_not_that_nodes(
     gone, here = home.join("gone", wait=0.5), home.join("here").node
     file, handle = made(here, b"content")
     here.release(handle, 0)
-    here._close_idle(file)
+    here.handles.close_idle(file)
     real = share.tree.open
     ended: list[NodeSession] = []
 
@@ -70,7 +70,7 @@ def test_the_answer_to_an_older_cut_leaves_size_and_content_of_later_ones(
     node = Node(membership.join(60), Buffer(journal.blocks, 1 << 24), 5.0, journal=journal)
     journal.mounted(MountNote("photos", "/mnt", "", "node", membership.token, this_boot()))
     file, handle = made(node, bytes(3 * BLOCK))
-    opened = node._uses.of(file).file
+    opened = node.uses.of(file).file
     assert opened is not None
     old = Extent.of(node.hub.change(file, Changes(size=10)))
     node.change(file, Changes(size=5), handle)  # another thread's
@@ -161,7 +161,7 @@ def test_a_close_waits_until_home_has_what_was_given_in_an_answer(home: LocalHom
         one.write(handle, 0, b"%05d" % turn)
         assert two.read(other, 0, 10) == b"%05d" % turn
     one.release(handle, 0)
-    one._close_idle(file)
+    one.handles.close_idle(file)
     assert not one.content._machine.gives(file)
     assert not one.is_open(file)
     assert two.read(other, 0, 10) == b"00004"

@@ -259,7 +259,7 @@ def test_the_only_user_of_a_file_brings_what_it_wrote_after_its_lease(home: Loca
 def test_home_has_a_native_file_as_soon_as_another_node_opens_it(
     home: LocalHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("shares.node.node.WRITE_BACK_SECONDS", 1000.0)
+    monkeypatch.setattr("shares.node.file_handles.WRITE_BACK_SECONDS", 1000.0)
     home.add(log="async")
     one, two = home.join("one").node, home.join("two").node
     file, _ = make(one, content=b"native" * 1000)
@@ -270,7 +270,7 @@ def test_home_has_a_native_file_as_soon_as_another_node_opens_it(
 def test_home_is_not_far_behind_of_a_native_file(
     home: LocalHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("shares.node.node.WRITE_BACK_SECONDS", 1000.0)
+    monkeypatch.setattr("shares.node.file_handles.WRITE_BACK_SECONDS", 1000.0)
     monkeypatch.setattr("shares.node.content.LAG_BYTES", 8 * BLOCK)
     home.add(log="async")
     one = home.join("one").node
@@ -326,7 +326,7 @@ def test_a_node_says_which_files_home_is_behind_of_and_since_when(home: LocalHom
     (found,) = node.status()["files"]
     assert (found["path"], found["home_is_behind_bytes"]) == ("deep/file", 3 * BLOCK)
     assert 0.3 <= found["home_is_behind_seconds"] <= time.monotonic() - began
-    node.content.sync(node.content._files[found["file"]])
+    node.content.write_back.sync(node.content._files[found["file"]])
     (found,) = node.status()["files"]
     assert (found["home_is_behind_blocks"], found["home_is_behind_seconds"]) == (0, 0.0)
     node.write(handle.number, 0, bytes(BLOCK))

@@ -316,7 +316,7 @@ def test_a_file_that_is_closed_while_it_is_created_again_is_open(
 
     def overtaken(*arguments: Any) -> tuple[Made, Opened]:
         answer = ask(*arguments)
-        node._close_idle(file)  # as after 30 s
+        node.handles.close_idle(file)  # as after 30 s
         return answer
 
     hub.create = overtaken  # type: ignore[method-assign,assignment]

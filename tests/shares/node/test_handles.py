@@ -23,8 +23,8 @@ from tests.waiting import eventually
 @pytest.fixture(autouse=True)
 def _nothing_because_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nodes give up nothing because of it."""
-    monkeypatch.setattr("shares.node.node.IDLE_SECONDS", 1000.0)
-    monkeypatch.setattr("shares.node.node.WRITE_BACK_SECONDS", 1000.0)
+    monkeypatch.setattr("shares.node.file_handles.IDLE_SECONDS", 1000.0)
+    monkeypatch.setattr("shares.node.file_handles.WRITE_BACK_SECONDS", 1000.0)
 
 
 def make(node: Node, content: bytes = b"content") -> FileId:
@@ -38,7 +38,7 @@ def make(node: Node, content: bytes = b"content") -> FileId:
 def under_way(node: Node, name: str, call: Callable[[], Any]) -> Iterator[list[Any]]:
     """Within this the call has come to that method of the node's content, and waits there. What is
     yielded has its result afterwards."""
-    content: Any = node.content
+    content: Any = node.content if hasattr(node.content, name) else node.content.write_back
     real, there, free = getattr(content, name), threading.Event(), threading.Event()
     caller = threading.Thread(target=lambda: results.append(call()))
 
@@ -92,10 +92,10 @@ def test_a_file_is_not_closed_under_a_call(join: Join, call: str, counted: bool)
     name, act, expected = CALLS[call]
     with under_way(two, name, lambda: act(two, handle)) as results:
         two.release(handle, 0)
-        two._close_idle(file)
+        two.handles.close_idle(file)
         assert two.is_open(file)
     assert results == [expected]
-    two._close_idle(file)
+    two.handles.close_idle(file)
     assert not two.is_open(file)
     one.release(held.number, 0)
 
@@ -103,11 +103,11 @@ def test_a_file_is_not_closed_under_a_call(join: Join, call: str, counted: bool)
 def test_what_a_call_wrote_after_the_last_release_goes_home(join: Join) -> None:
     one, two = join(), join()
     file = make(one, b"a" * BLOCK)
-    one._close_idle(file)
+    one.handles.close_idle(file)
     handle = two.open(file, os.O_RDWR).number
     with under_way(two, "write", lambda: two.write(handle, 0, b"late")):
         two.release(handle, 0)
-    two._close_idle(file)
+    two.handles.close_idle(file)
     assert not two.is_open(file)
     assert one.read(number(file, os.O_RDONLY), 0, 5) == b"latea"
 
@@ -146,14 +146,14 @@ def test_a_file_that_is_opened_again_is_kept_although_it_was_to_be_given_up(join
         two.release(two.open(file, os.O_RDONLY).number, 0)
         again = one.open(file, os.O_RDONLY).number
     one.release(again, 0)
-    assert not one._uses.of(file).leaves
+    assert not one.uses.of(file).leaves
     assert one.is_open(file)
 
 
 def test_a_call_about_a_file_that_rests_does_not_lengthen_that(join: Join) -> None:
     one = join()
     file = make(one)
-    use = one._uses.of(file)
+    use = one.uses.of(file)
     since = use.since
     assert since > 0
     one.attributes(file, None)

@@ -194,7 +194,7 @@ def test_a_name_that_was_looked_for_while_it_was_made_is_there_afterwards(
         return make(*arguments)
 
     monkeypatch.setattr(node.hub, "make_folder", slow)
-    assert eventually(lambda: node._names._until > 0)
+    assert eventually(lambda: node.names._until > 0)
     made = node.make_folder(ROOT, b"sub", 0o755, 0, 0)
     assert node.lookup(ROOT, b"sub").attributes.file == made.attributes.file
 
@@ -467,7 +467,7 @@ def test_a_file_that_is_idle_for_long_or_removed_is_closed(
     two.lookup(ROOT, b"2")
     two.unlink(ROOT, b"2")
     one.unlink(ROOT, b"3")
-    assert eventually(lambda: not any(two._uses.of(file).file for file in made))
+    assert eventually(lambda: not any(two.uses.of(file).file for file in made))
     assert eventually(lambda: home.share.coherence.directory.native(made[3]) == one.hub.node)
 
 
@@ -501,7 +501,7 @@ def test_a_stat_and_the_last_close_do_not_meet(join: Join) -> None:
         try:
             for _ in range(200):
                 two.release(two.open(file, os.O_RDONLY).number, 0)
-                two._close_idle(file)
+                two.handles.close_idle(file)
         finally:
             over.set()
 

@@ -143,7 +143,7 @@ def test_a_native_file_of_homes_is_whole_when_all_of_it_is_here(
     (found,) = home.share.tree.entries(ROOT)
     made = found.attributes.file
     # The kernel does not wait for a release; and then the other node gives the file up.
-    assert eventually(lambda: not two.node._uses.of(made).handles)
+    assert eventually(lambda: not two.node.uses.of(made).handles)
     file = one.open()
     assert eventually(lambda: home.share.coherence.directory.native(made) == one.node.hub.node)
     os.pread(file, BLOCK, 0)
@@ -361,8 +361,8 @@ def test_a_file_as_long_as_homes_log_may_lag_is_written_again_without_asking(
     for module in ("windows", "content"):
         monkeypatch.setattr(f"shares.node.{module}.LAG_BYTES", blocks * BLOCK)
     one = mount()
-    collect = one.node.content.collect
-    monkeypatch.setattr(one.node.content, "collect", lambda: None)  # by heartbeats
+    collect = one.node.content.write_back.collect
+    monkeypatch.setattr(one.node.content.write_back, "collect", lambda: None)  # by heartbeats
     handle = one.open()
     for turn in range(5):
         if turn == 1:
@@ -402,7 +402,7 @@ def test_appends_through_a_window_are_at_the_end(mount: Mount) -> None:
         other.write(b"other\n")
         os.write(mine, b"both\n")
     expected += b"other\nboth\n"
-    two.node._close_idle(FileId(os.fstat(mine).st_ino))
+    two.node.handles.close_idle(FileId(os.fstat(mine).st_ino))
     for turn in range(10):
         line = b"again %d\n" % turn
         os.write(mine, line)

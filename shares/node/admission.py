@@ -5,22 +5,19 @@
 from __future__ import annotations
 
 import logging
-import threading
-from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 from shares.node.access import Need, OpenFile
-from shares.node.buffer import Buffer
 from shares.node.copies import Copies
 from shares.node.extent import Extent
 from shares.node.hub import Hub, Opened
 from shares.node.journal import Journal
-from shares.node.operations import Attributes, Window
+from shares.node.known_files import KnownFiles
+from shares.node.operations import Attributes
+from shares.node.requests import Requests
 from shares.node.sending import Sender
-from shares.node.windows import Windows
 from shares.protocol import ATTRIBUTES, BLOCK, POLICIES, DelayedUpdate, FileId, NodeMachine, Policy
 
 log = logging.getLogger(__name__)
@@ -29,30 +26,22 @@ AHEAD_OF_OPEN = 16
 """Blocks that are asked for together with an open to read, at most."""
 
 
-class Opening(ABC):
-    """The part of Content that is about files being opened. Thread-safe."""
+class Admission:
+    """Of one node. Thread-safe."""
 
-    _changed: threading.Condition
-    _hub: Hub
-    _sender: Sender
-    _journal: Journal | None
-    _under_way: Counter[FileId]
-    _machine: NodeMachine
-    _windows: Windows
-    _copies: Copies
-    _files: dict[FileId, OpenFile]
-    _opened_with: dict[FileId, str]
-    _policies: dict[str, Policy]
-    _buffer: Buffer
-    _expected: set[FileId]
-
-    @abstractmethod
-    def _ask(self, file: OpenFile, need: Need) -> None:
-        """Have home asked for these blocks, as far as they are not here."""
-
-    @abstractmethod
-    def _block(self, file: FileId, number: int) -> bytes:
-        """Its content here."""
+    def __init__(
+        self,
+        machine: NodeMachine,
+        sender: Sender,
+        copies: Copies,
+        files: KnownFiles,
+        requests: Requests,
+        journal: Journal | None,
+    ) -> None:
+        self._machine, self._sender, self._copies = machine, sender, copies
+        self._files, self._requests, self._journal = files, requests, journal
+        self._changed = sender.changed
+        self._policies: dict[str, Policy] = {}
 
     @contextmanager
     def opening(self, file: FileId | None = None) -> Iterator[None]:
@@ -65,11 +54,7 @@ class Opening(ABC):
         finally:
             with self._changed:
                 self._machine.opening_over()
-                if file in self._expected:  # home has not opened it
-                    self._expected.discard(file)
-                    self._machine.forget(file)
-                    self._buffer.forget(file)
-                    del self._files[file]
+                self._files.unexpect(file)
 
     def ask_ahead(self, file: FileId, remembered: Attributes, hub: Hub) -> None:
         """Within `opening`, before `hub` is asked to open the file to read: ask for the beginning
@@ -81,11 +66,11 @@ class Opening(ABC):
         with self._changed:
             blocks = -(-remembered.size // BLOCK)
             count = min(blocks, AHEAD_OF_OPEN, self._copies.ahead_limit())
-            if hub is not self._hub or count == 0:
+            if hub is not self._sender.hub or count == 0:
                 return
             if file not in self._files:
                 self._expect(file, Extent.of(remembered))
-            self._ask(self._files[file], Need(0, count, writes=False))
+            self._requests.ask(self._files[file], Need(0, count, writes=False))
 
     def expect_cut(self, file: FileId) -> None:
         """Within `opening`, before home is asked to make the file empty and open it: what home
@@ -96,33 +81,35 @@ class Opening(ABC):
 
     def _expect(self, file: FileId, extent: Extent) -> None:
         self._files[file] = OpenFile(file, None, extent, "off")
-        self._expected.add(file)
+        self._files.expected.add(file)
         self._machine.expect(file, self._policy(DelayedUpdate.name))
 
     def unasked(self, file: FileId) -> bool:
         """Home has not opened the file: wait until it has answered what was asked ahead. Whether it
         counts this node among who has copies, and is to be told that it closes the file."""
-        if file not in self._expected:
+        if file not in self._files.expected:
             return False
         with suppress(OSError):
-            self._sender.wait_until(lambda: self._under_way[file] <= 0 or not self._hub.connected)
-        return self._under_way[file] <= 0
+            self._sender.wait_until(
+                lambda: self._files.under_way[file] <= 0 or not self._sender.connected
+            )
+        return self._files.under_way[file] <= 0
 
     def opened(self, file: FileId, opened: Opened, hub: Hub) -> OpenFile:
         """Home has opened the file for this node; again, where it is open already. Calls are
         answered on another thread than messages, which may have overtaken this answer. hub: who
         gave it; one of an earlier membership says nothing any more of whose the file is."""
         with self._changed:
-            if hub is not self._hub:
+            if hub is not self._sender.hub:
                 opened = replace(opened, native=False, grant=0)
-            known, expected = self._files.get(file), file in self._expected
-            self._expected.discard(file)
+            known, expected = self._files.get(file), file in self._files.expected
+            self._files.expected.discard(file)
             if known is not None:
                 self._copies.take_back_all(known)
             overtaken = self._machine.overtaken(file, opened.native, opened.grant)
             native = opened.native and not overtaken
             policy = self._policy(opened.policy)
-            self._opened_with[file] = policy.name
+            self._files.policies[file] = policy.name
             about = (opened.native, opened.relaxation, opened.grant)
             comes, extent = self._machine.open(file, policy, *about), Extent.of(opened.attributes)
             if known is None:
@@ -136,11 +123,6 @@ class Opening(ABC):
             if self._journal is not None:
                 self._journal.opened(file, Extent.of(opened.attributes))
             return known
-
-    def cut_here(self, file: OpenFile, size: int) -> bool:
-        """Make a native file shorter without asking home; whether that could be."""
-        with self._changed:
-            return self._copies.cut(file, size)
 
     def make(self, file: FileId, attributes: Attributes) -> OpenFile:
         """This node has made the file, and no other one knows of it: it is native. `made` or
@@ -179,21 +161,13 @@ class Opening(ABC):
                 return
             self._copies.take_back_all(known)
             if self._journal is not None:
-                here = [n for n in self._machine.numbers(file) if self._written(file, n)]
-                self._journal.unmade(file, {n: self._block(file, n) for n in here})
+                here = [n for n in self._machine.numbers(file) if self._files.written(file, n)]
+                self._journal.unmade(file, {n: self._files.block(file, n) for n in here})
             known.refused, known.complete, known.extent_came = why, False, False
             self._machine.forget(file)
             for access in known.waiting:
                 access.error = why
             self._changed.notify_all()
-
-    def _written(self, file: FileId, number: int) -> bool:
-        block = self._machine.block(file, number)
-        return block.dirty or block.given > 0
-
-    def _written_here(self, file: FileId, number: int) -> bool:
-        """Whether the block has content that home may not have, and that is the latest."""
-        return self._machine.block(file, number).valid and self._written(file, number)
 
     def _policy(self, name: str) -> Policy:
         if name not in POLICIES:
@@ -206,12 +180,3 @@ class Opening(ABC):
         before files are opened takes the place of a new one."""
         with self._changed:
             yield self._policies
-
-    def native(self, file: FileId) -> bool:
-        with self._changed:
-            return self._machine.native(file)
-
-    def window(self, file: OpenFile) -> Window | None:
-        """Where sessions answer by themselves what a program asks that has opened it."""
-        with self._changed:
-            return self._windows.of(file)

@@ -10,76 +10,56 @@ after it. At most LAG_BYTES are on their way so; who closes another file waits t
 from __future__ import annotations
 
 import errno
-import threading
-from abc import ABC, abstractmethod
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from shares.node.access import OpenFile
 from shares.node.buffer import Buffer
 from shares.node.copies import Copies
+from shares.node.eviction import Eviction
 from shares.node.extent import BLOCK, Extent
 from shares.node.journal import Journal
+from shares.node.known_files import KnownFiles
 from shares.node.operations import Attributes
-from shares.node.sending import Sender
+from shares.node.sending import FLUSHED, Sender
 from shares.node.windows import Windows
 from shares.protocol import ATTRIBUTES, FileId, NodeMachine
 
 ON_THIS_DISK = "home is not reached; what was written is durable on this disk"
 
-FLUSHED = 4096
-"""Blocks that are given to home before its answer is waited for."""
 
+class WriteBack:
+    """Of one node. Thread-safe. Raises OSError."""
 
-class Settling(ABC):
-    """The part of Content that is about what home has not. Thread-safe. Raises OSError."""
-
-    _changed: threading.Condition
-    _machine: NodeMachine
-    _buffer: Buffer
-    _sender: Sender
-    _journal: Journal | None
-    _windows: Windows
-    _copies: Copies
-    _files: dict[FileId, OpenFile]
-    _opened_with: dict[FileId, str]
-    _under_way: Counter[FileId]
-    _bringing: bool
-
-    @abstractmethod
-    def extent(self, file: OpenFile) -> Extent:
-        """Size and times."""
-
-    @abstractmethod
-    def _evict(self) -> None:
-        """What the buffer has no room for goes, as far as home has it."""
+    def __init__(
+        self,
+        machine: NodeMachine,
+        buffer: Buffer,
+        sender: Sender,
+        windows: Windows,
+        copies: Copies,
+        files: KnownFiles,
+        eviction: Eviction,
+        journal: Journal | None,
+        extent: Callable[[OpenFile], Extent],
+    ) -> None:
+        """extent: a file's size and times, with those of what was written in block -1"""
+        self._machine, self._buffer, self._sender = machine, buffer, sender
+        self._windows, self._copies, self._files = windows, copies, files
+        self._eviction, self._journal, self._extent = eviction, journal, extent
+        self._changed = sender.changed
 
     def sync(self, file: OpenFile) -> None:
         """Returns when home has what was written here; the caller has home make it durable."""
         self.note_times(file)
-        self._flush(file.file)
-
-    def _flush(self, file: FileId, *, wait: bool = True) -> None:
-        """In parts, so that what waits for home's connection is bounded. wait: for the last one
-        as well."""
-        while True:
-            with self._changed:
-                flushes = self._machine.flush(file, FLUSHED)
-                pending = [self._sender.send(message) for message in flushes]
-                if file in self._files:
-                    self._files[file].behind = 0
-            last = sum(message.count for message in flushes) < FLUSHED
-            if not pending or (last and not wait):
-                return
-            self._sender.wait_for(pending)
+        self._sender.flush(file)
 
     def settle(self, file: FileId) -> None:
         """No program writes it any more: home gets what it has not. With the log policy `sync` it
         has that on return; else it is on its way, ahead of all that is said after this."""
         known = self._files[file]
         self.note_times(known)
-        self._flush(file, wait=known.log == "sync")
+        self._sender.flush(known, wait=known.log == "sync")
         if known.log == "sync":
             self._sender.wait_until(lambda: self._sender.quiet(file))  # what was pushed, too
 
@@ -159,14 +139,16 @@ class Settling(ABC):
         with self._changed:
             self._copies.absorb(file)
         if file.touched:
-            self.extent(file)
+            self._extent(file)
 
     def give_back(self, file: FileId) -> None:
         """Before the file is closed: home gets what is here alone. Of a native file the content
         stays until it is wanted elsewhere."""
         if self._files[file].refused is None:
             self.sync(self._files[file])
-        self._sender.wait_until(lambda: self._under_way[file] <= 0 and self._sender.quiet(file))
+        self._sender.wait_until(
+            lambda: self._files.under_way[file] <= 0 and self._sender.quiet(file)
+        )
         with self._changed:
             native = self._machine.native(file)
             self._copies.take_back_all(self._files[file])
@@ -196,54 +178,14 @@ class Settling(ABC):
                 for number in self._machine.numbers(file):
                     if number >= 0 and self._machine.block(file, number).valid:
                         self._buffer.used(file, range(number, number + 1))
-                self._evict()
+                self._eviction.evict()
             else:
-                self._forget(file)
+                self._files.forget(file)
 
     def closed_at_home(self, file: FileId) -> None:
         """Home has answered that it is closed."""
         with self._changed:
             self._machine.closed(file)
-
-    def _forget(self, file: FileId) -> None:
-        """Nothing of it is kept."""
-        self._machine.forget(file)
-        self._buffer.forget(file)
-        if self._journal is not None:
-            self._journal.forget(file)
-        del self._files[file]
-        self._opened_with.pop(file, None)
-        self._under_way.pop(file, None)
-
-    def _forget_closed(self, file: OpenFile) -> None:
-        """What was native when it was closed here is so no more. Not while a file is opened: what
-        home has just said of this one may be later than the answer to that."""
-        if not file.closed or self._machine.opens or self._machine.native(file.file):
-            return
-        if not any(self._machine.needed(file.file, n) for n in self._machine.numbers(file.file)):
-            self._forget(file.file)
-
-    def _forget_evicted(self, file: FileId) -> None:
-        """What was native when it was closed here may be so still, but nothing of it is left."""
-        known = self._files.get(file)
-        if known is None or not known.closed or self._machine.opens:
-            return
-        extent = self._machine.block(file, ATTRIBUTES)
-        numbers = (number for number in self._machine.numbers(file) if number >= 0)
-        if extent.dirty or extent.given or any(self._machine.needed(file, n) for n in numbers):
-            return
-        self._forget(file)
-
-    def beating(self) -> int:
-        """A heartbeat is about to be sent: a word for `leased`."""
-        with self._changed:
-            return 0 if self._bringing else self._machine.mark()
-
-    def heard(self, sent: float) -> None:
-        """Home's answer to the heartbeat of that time is next in the stream."""
-        with self._changed:
-            self._machine.heard(sent)
-            self._windows.heard()
 
     def collect(self) -> None:
         """What was written through windows is on its way to home, where writes that ask are on
@@ -251,7 +193,7 @@ class Settling(ABC):
         closed file whose grant has ended when it was still needed, or with a membership."""
         with self._changed:
             for known in list(self._files.values()):
-                self._forget_closed(known)
+                self._files.forget_closed(known)
             for file in self._windows.files():
                 self._copies.absorb(file)
                 if file.behind and file.log == "async" and not self._machine.native(file.file):
