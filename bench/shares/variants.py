@@ -13,12 +13,12 @@ AHEAD = "write-invalidate, ahead of opens"
 
 
 class ThresholdAlone(DelayedUpdate):
-    """The paper's rule, and nothing ahead of who opens a file."""
+    """The paper's rule, and nothing without a threshold ahead of who opens a file."""
 
     name = THRESHOLD
 
     def engaged(self, file: FileId, number: int, block: Block, now: float) -> bool:
-        return False
+        return self._due(file, block)
 
 
 class Ahead(WriteInvalidate):
@@ -34,9 +34,8 @@ class Learnt(Predicted):
     """It knows from the beginning what another one has learnt."""
 
     def __init__(self, other: Policy) -> None:
-        super().__init__()
         assert isinstance(other, Predicted)
-        self._answers, self._groups = other._answers, other._groups
+        super().__init__(other.tables)
 
 
 VARIANTS: dict[str, Callable[[], Policy]] = {THRESHOLD: ThresholdAlone, AHEAD: Ahead}

@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from satchel.errors import ConflictError, NotFoundError, UsageError
-from satchel.files import claimed
+from satchel.files import claimed, write_durably
 from shares.fuse import Session, SessionOptions, Window
+from shares.mount.habits import encode as encode_habits
+from shares.mount.habits import load_habits
 from shares.mount.journals import LOCK, Journals, behind
 from shares.node.buffer import Buffer
 from shares.node.journal import Journal
@@ -25,6 +27,7 @@ from shares.node.losses import TakenOver
 from shares.node.member import Member
 from shares.node.membership import Caller, Ends
 from shares.node.offloading import Offloading, Switched
+from shares.protocol import Predicted
 
 log = logging.getLogger(__name__)
 
@@ -75,6 +78,7 @@ class MountedShare:
             self._locks.enter_context(claimed(self._folder / LOCK))
             try:
                 self._member = self._join(call, name, home, limit, wait, ahead=ahead)
+                self._habits = self._learnt(state, home)
                 self._offloading = Offloading(self._member.node)
                 self._session = self._mount()
             except BaseException:
@@ -117,6 +121,26 @@ class MountedShare:
         journal.mounted(MountNote(self.share, place, home, name, member.token, boot))
         return member
 
+    def _learnt(self, state: Path, home: str) -> Callable[[], None]:
+        """What was learnt at this mountpoint before counts again. What saves it."""
+        path = state / f"{mount_key(self.mountpoint)}.habits"
+        predicted = Predicted(load_habits(path, home, self.share))
+        content = self._member.node.content
+        with content.admission.policies() as policies:
+            policies[predicted.name] = predicted
+
+        def save() -> None:
+            with content.admission.policies():
+                if not predicted.tables.answers:
+                    return
+                data = encode_habits(home, self.share, predicted.tables)
+            try:
+                write_durably(path, data)
+            except OSError as error:
+                log.warning("what was learnt of the share %s is lost: %s", self.share, error)
+
+        return save
+
     def _mount(self) -> Session:
         try:
             options = SessionOptions(name=f"satchel:{self.share}")
@@ -136,6 +160,7 @@ class MountedShare:
             self._session.run()
         finally:
             self._session.close()
+            self._habits()
             try:
                 if self._member.close():
                     left = read_left(self._folder)

@@ -173,3 +173,10 @@ class Admission:
         if name not in POLICIES:
             log.warning("home's policy %s is not known here", name)
         return self._policies.setdefault(name, POLICIES.get(name, DelayedUpdate)())
+
+    @contextmanager
+    def policies(self) -> Iterator[dict[str, Policy]]:
+        """Those that decide here, by name; within this they are asked nothing. One that is put in
+        before files are opened takes the place of a new one."""
+        with self._changed:
+            yield self._policies

@@ -86,6 +86,7 @@ from shares.protocol.policies import (
     WriteUpdate,
 )
 from shares.protocol.predicted import Predicted
+from shares.protocol.predicted_tables import Answers, Tables
 
 __all__ = [
     "ATTRIBUTES",
@@ -95,6 +96,7 @@ __all__ = [
     "POLICIES",
     "UNCUT",
     "Action",
+    "Answers",
     "Append",
     "Ask",
     "Block",
@@ -135,6 +137,7 @@ __all__ = [
     "Reply",
     "Rights",
     "Store",
+    "Tables",
     "Taken",
     "Token",
     "Update",

@@ -9,6 +9,7 @@ from math import inf
 
 from shares.protocol.home_actions import Token
 from shares.protocol.messages import ATTRIBUTES, HOME, UNCUT, Fetch, FileId, NodeId, Own, Update
+from shares.protocol.overwrites import RELEARNT
 
 NOBODY: frozenset[NodeId] = frozenset()
 
@@ -88,8 +89,9 @@ class Request:
 class FileRecord:
     """What is known of a file. grant: the number of the latest right to write all of it, natively
     or as home, which cuts; native_grant: of the former. brings: a node was lost that had it open,
-    and may bring what it wrote under a grant that is known here. over: it is no more, and only
-    requests keep this."""
+    and may bring what it wrote under a grant that is known here. cut_off: who pushed blocks that
+    were cut off, and whether others had read that, until they are there again. over: it is no more,
+    and only requests keep this."""
 
     base: int
     relaxation: float = 0.0
@@ -102,6 +104,7 @@ class FileRecord:
     seized: bool = False
     brings: bool = False
     over: bool = False
+    cut_off: dict[int, tuple[NodeId, bool]] = field(default_factory=dict)
 
     @property
     def rests(self) -> bool:
@@ -125,6 +128,8 @@ class FileRecord:
         found = self.blocks.get(number)
         if found is None:
             found = self.blocks[number] = Record(self.base, seized=self.seized)
+            if number in self.cut_off:
+                found.pusher, found.used = self.cut_off.pop(number)
         return found
 
     def look(self, number: int) -> Record:
@@ -149,6 +154,8 @@ class FileRecord:
         for number, record in self.blocks.items():
             if number >= taken.discard:
                 self.base = max(self.base, record.version)
+                if number < taken.discard + RELEARNT and record.pusher is not None:
+                    self.cut_off[number] = record.pusher, record.used
                 continue
             kept[number] = record
             if taken.takes(number):

@@ -21,7 +21,8 @@ class Block:
     version: of the content here, 0 where there is none. dirty: home does not have what was written
     here since that version. mine: something was written here since content last came from home.
     wanted: others had copies when this node became the owner. untouched: not written since then.
-    pushed: this node pushed it last. used: read here since the content came. unread: how many
+    pushed: this node pushed it last. relearns: that was too early, and nobody has asked for it
+    since. used: read here since the content came. unread: how many
     updates in a row were not read. fetching, owning: such a request is under way. logging: writes
     that home has not confirmed yet; nobody reads the block until it has. given: the number of the
     message that took what was written here to home, while nobody knows whether it came there; 0:
@@ -40,6 +41,7 @@ class Block:
     wanted: bool = False
     untouched: bool = True
     pushed: bool = False
+    relearns: bool = False
     used: bool = False
     unread: int = 0
     updated: bool = False
@@ -64,8 +66,9 @@ class Block:
     def blank(self) -> bool:
         """Whether it is as one of which nothing was ever known: a copy that was given up."""
         busy = self.fetching or self.owning or self.logging or self.given
-        written = self.dirty or self.mine or self.pushed or self.threshold is not None
-        return not (self.valid or busy or written or self.hollow or self.unread)
+        written = self.dirty or self.mine
+        learnt = self.threshold is not None or self.pushed or self.relearns
+        return not (self.valid or busy or written or learnt or self.hollow or self.unread)
 
     @property
     def location(self) -> str:
@@ -73,6 +76,16 @@ class Block:
         if self.owned:
             return "here"
         return "here and at home" if self.valid else "elsewhere"
+
+    def learnt(self) -> Block:
+        """A record of nothing but how often it is overwritten."""
+        return Block(
+            threshold=self.threshold,
+            overwritten=self.overwritten,
+            untouched=self.untouched,
+            pushed=self.pushed,
+            relearns=self.relearns,
+        )
 
     def came(self, version: int, fresh: bool) -> None:
         """Home has said that this is its version; fresh: and what its content is."""

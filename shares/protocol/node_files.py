@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from shares.protocol.messages import ATTRIBUTES, Message
 from shares.protocol.node_blocks import Block
+from shares.protocol.overwrites import RELEARNT, learnt_of
 from shares.protocol.policies import Policy
 
 
@@ -51,8 +52,10 @@ class File:
             block.grant = block.grant or grant
 
     def forget_old(self) -> None:
-        """Before the file is native: its blocks may be written in part then, as the latest."""
+        """Before the file is native: its blocks may be written in part then, as the latest; and
+        nobody tells any more whether what was pushed was read."""
         for block in self.blocks.values():
+            block.pushed = False
             if block.expires < inf:
                 block.valid, block.expires = False, inf
 
@@ -66,7 +69,20 @@ class File:
             if number >= first and (block.fetching or block.owning or block.logging):
                 block.valid, block.dirty, block.version, block.given = False, False, 0, 0
                 kept.append(number)
-        self.blocks = defaultdict(Block, {number: self.blocks[number] for number in kept})
+        behind = {n: self.blocks[n] for n in self.blocks.keys() - set(kept) if n < first + RELEARNT}
+        learnt = dict(learnt_of(behind))
+        self.blocks = defaultdict(Block, {number: self.blocks[number] for number in kept} | learnt)
+
+    @property
+    def dirty(self) -> list[int]:
+        """Blocks that were written here and that home has not, ascending."""
+        return sorted(number for number, block in self.blocks.items() if block.dirty)
+
+    def pushable(self, block: Block) -> bool:
+        """A reply that is on its way would replace what was pushed by what home had before. With
+        relaxation nothing is: readers have copies that grow old, and ask for later ones."""
+        busy = block.hollow or block.fetching or block.owning
+        return block.owned and not (self.relaxation or busy)
 
     def about(self, message: Message) -> Iterable[tuple[int, Block]]:
         """The blocks of the message's that anything is known of."""

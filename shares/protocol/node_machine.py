@@ -46,12 +46,13 @@ from shares.protocol.messages import (
     Updated,
     runs,
 )
-from shares.protocol.node_answers import engage, invalidate, recall, releases, update
+from shares.protocol.node_answers import along, engage, invalidate, recall, releases, update
 from shares.protocol.node_blocks import Block
 from shares.protocol.node_files import File, Told, made
 from shares.protocol.node_requests import copied, copies, failed, given, granted, ownership
 from shares.protocol.node_rights import Rights, rights
-from shares.protocol.policies import ALONG, QUIET, Decision, Policy
+from shares.protocol.overwrites import Overwrites
+from shares.protocol.policies import QUIET, Decision, Policy
 
 DRIFT = 0.01
 """How differently clocks may run. A relaxed copy is used so much shorter than it might be."""
@@ -72,6 +73,7 @@ class NodeMachine:
         self._closing: Counter[FileId] = Counter()
         """Of which home has not answered yet that they are closed."""
         self._told: dict[FileId, Told] = {}
+        self._overwrites = Overwrites()
         """While files are being opened: what Native and Engage said of those not known here."""
 
     # Files.
@@ -80,7 +82,9 @@ class NodeMachine:
         """Home is about to be asked to open the file. Of one that is not known here content may be
         asked for before that (`to_read`), and what home says of it counts, but no program has it
         before `open`; `forget` it where home does not open it."""
-        self._files.setdefault(file, File(policy, False, 0.0, expected=True))
+        if file not in self._files:
+            self._files[file] = File(policy, False, 0.0, expected=True)
+            self._files[file].blocks.update(self._overwrites.take(file))
 
     def make(self, file: FileId, policy: Policy) -> None:
         """This node has made the file by itself, and no other one knows of it: it is native, before
@@ -130,6 +134,7 @@ class NodeMachine:
         relaxation *= 1 - DRIFT
         if known is None:
             self._files[file] = File(policy, not ended, relaxation, grant)
+            self._files[file].blocks.update(self._overwrites.take(file))
         else:
             known.grant = grant
             known.policy, known.native, known.relaxation = policy, not ended, relaxation
@@ -152,6 +157,7 @@ class NodeMachine:
         if known is not None and known.native:
             known.opened = False
         elif known is not None:
+            self._overwrites.keep(file, known.blocks)
             del self._files[file]
 
     def closed(self, file: FileId) -> None:
@@ -168,6 +174,7 @@ class NodeMachine:
     def forget(self, file: FileId) -> None:
         """The file is no more, or is not opened."""
         self._files.pop(file, None)
+        self._overwrites.forget(file)
 
     def native(self, file: FileId) -> bool:
         known = self._files.get(file)
@@ -314,13 +321,15 @@ class NodeMachine:
             block.valid = block.dirty = block.mine = block.used = True
             block.hollow = False
             block.expires = inf
+            if known.native and block.shared:
+                block.overwritten, block.untouched = 0, True
+            block.overwritten += times - block.untouched
+            block.untouched = False
             if known.native:
                 block.shared, block.grant = False, known.grant
                 continue
-            block.overwritten += times - block.untouched
-            block.untouched = False
             # A reply that is on its way would replace what was pushed by what home had before.
-            if self._pushable(known, block):
+            if known.pushable(block):
                 found[known.policy.wrote(file, number, block, now)].append(number)
             self._later.pop((file, number), None)
         for number in found[Decision.LATER]:
@@ -332,7 +341,8 @@ class NodeMachine:
         known = self._files.get(file)
         if known is None or now >= self.until(file):
             return []
-        return rights(known.blocks, numbers, known.policy, known.native, known.relaxation > 0)
+        about = (known.policy, known.native, known.relaxation > 0)
+        return rights(file, known.blocks, numbers, *about)
 
     def until(self, file: FileId) -> float:
         """When rights to a file end, unless home is heard of before."""
@@ -356,7 +366,7 @@ class NodeMachine:
             if known is None or known.native:
                 continue
             block = known.blocks[number]
-            if self._pushable(known, block):
+            if known.pushable(block):
                 asked[file][known.policy.quiet(file, number, block, now)].append(number)
         return [push for file, found in asked.items() for push in self._pushes(file, found)]
 
@@ -498,7 +508,8 @@ class NodeMachine:
         of them."""
         known = self._files.get(message.file)
         if known is not None and isinstance(message, Recall) and message.keep is Keep.COPY:
-            return self._along(message, known)
+            others = runs(along(known, message))
+            return [self._push(message.file, first, count, False) for first, count in others]
         opened = isinstance(message, Engage) and message.cut == UNCUT
         if known is None or not known.native or not opened:
             return []
@@ -506,24 +517,6 @@ class NodeMachine:
         dirty = self._dirty(message.file)
         wanted = [n for n in dirty if engaged(message.file, n, blocks[n], now)]
         return self._flushes(message.file, wanted)
-
-    def _along(self, message: Recall, known: File) -> list[Push]:
-        asked = [n for n in message.numbers if n in known.blocks and known.blocks[n].dirty]
-        if known.relaxation or not known.policy.along or not asked:
-            return []
-        others = [
-            number
-            for number in self._dirty(message.file)
-            if number not in message.numbers and self._pushable(known, known.blocks[number])
-        ]
-        others = [number for number in others if known.blocks[number].wanted][:ALONG]
-        return [self._push(message.file, first, count, False) for first, count in runs(others)]
-
-    def _pushable(self, known: File, block: Block) -> bool:
-        """A reply that is on its way would replace what was pushed by what home had before. With
-        relaxation nothing is: readers have copies that grow old, and ask for later ones."""
-        busy = block.hollow or block.fetching or block.owning
-        return block.owned and not (known.relaxation or busy)
 
     # Giving back.
 
@@ -572,7 +565,7 @@ class NodeMachine:
 
     def _dirty(self, file: FileId) -> list[int]:
         known = self._files.get(file)
-        return sorted(n for n, block in known.blocks.items() if block.dirty) if known else []
+        return known.dirty if known else []
 
     def reset(self) -> list[Release]:
         """The connection was lost, and there is a new one: what was written here and home may not
@@ -583,6 +576,7 @@ class NodeMachine:
         found: list[Release] = []
         self._told.clear()
         self._closing.clear()
+        self._overwrites.reset()
         for file, known in self._files.items():
             known.native, known.grant = False, 0  # the next home counts on, or anew
             written = []

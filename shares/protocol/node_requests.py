@@ -118,7 +118,7 @@ def _owned(known: File, reply: Granted, now: float, *, hollow: bool) -> list[int
         block.hollow = hollow
         if early:
             # Too early: it goes on counting, until somebody asks.
-            block.threshold = None
+            block.threshold, block.relearns = None, True
             known.policy.early(reply.file, number, block, now)
         else:
             if block.pushed:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import inf
 
+from shares.protocol.messages import FileId
 from shares.protocol.node_blocks import Block
 from shares.protocol.policies import Policy
 
@@ -28,6 +29,7 @@ class Rights:
 
 
 def rights(
+    file: FileId,
     blocks: Mapping[int, Block],
     numbers: Iterable[int],
     policy: Policy,
@@ -45,7 +47,7 @@ def rights(
         reads = owned or not relaxed or block.expires == inf
         writes: float = 0
         if (native or owned) and not (block.fetching or block.owning):
-            writes = inf if native or relaxed else policy.unasked(block)
+            writes = inf if native or relaxed else policy.unasked(file, block)
         last = found[-1] if found else None
         if last and (last.first + last.count, last.reads, last.writes) == (number, reads, writes):
             found[-1] = Rights(last.first, last.count + 1, reads, writes)

@@ -4,8 +4,8 @@
 
     write-invalidate  never: who reads asks for it
     write-update      after each write
-    delayed-update    when a block was overwritten as often as it was the last time before the
-                      content was used elsewhere (Paiker et al., Section 3.3.2)
+    delayed-update    when a block was overwritten as often as it, or one beside it, was the last
+                      time before the content was used elsewhere (Paiker et al., Section 3.3.2)
     optimal           what another node reads before the next write; the future is told
 
 A policy is one node's and one share's; it is asked under the lock that guards the node's machine.
@@ -13,6 +13,7 @@ A policy is one node's and one share's; it is asked under the lock that guards t
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from enum import Enum
 from math import inf
@@ -70,7 +71,7 @@ class Policy(Protocol):
         home is to have the content ahead of the open's answer."""
         ...
 
-    def unasked(self, block: Block) -> float:
+    def unasked(self, file: FileId, block: Block) -> float:
         """How often the block may be written before `wrote` has to be asked: it would be KEEP, and
         need not know of each of these writes at once."""
         ...
@@ -103,7 +104,7 @@ class _Unmoved:
     def engaged(self, file: FileId, number: int, block: Block, now: float) -> bool:
         return False
 
-    def unasked(self, block: Block) -> float:
+    def unasked(self, file: FileId, block: Block) -> float:
         return 0
 
     def asked(self, file: FileId, number: int, block: Block, now: float) -> None:
@@ -124,7 +125,7 @@ class WriteInvalidate(_Unmoved):
     def wrote(self, file: FileId, number: int, block: Block, now: float) -> Decision:
         return Decision.KEEP
 
-    def unasked(self, block: Block) -> float:
+    def unasked(self, file: FileId, block: Block) -> float:
         return inf
 
 
@@ -137,7 +138,7 @@ class WriteUpdate(_Unmoved):
     def wrote(self, file: FileId, number: int, block: Block, now: float) -> Decision:
         return Decision.PUSH if block.wanted else Decision.KEEP
 
-    def unasked(self, block: Block) -> float:
+    def unasked(self, file: FileId, block: Block) -> float:
         return 0 if block.wanted else inf
 
 
@@ -146,25 +147,54 @@ AHEAD = 128
 going to use it. The rest is asked for as it is read."""
 
 
+FILES = 4096
+"""Files whose last threshold is remembered; the one that was learnt first goes first."""
+
+
 class DelayedUpdate(_Unmoved):
-    """Pushes when the counter of overwrites reaches the threshold. Content that was written while
-    nobody else had the file open has neither; it goes home when somebody opens it."""
+    """Pushes when the counter of overwrites reaches the threshold. A block that has none yet goes
+    by the one that was learnt last in its file, and else in any file; who had no copy before gets
+    it as well, if it has the file open. The same is asked when a native file is opened elsewhere;
+    there what has no threshold goes home too, but only from the beginning of the file."""
 
     name = "delayed-update"
 
+    def __init__(self, files: int = FILES) -> None:
+        self._limit = files
+        self._files: OrderedDict[FileId, int] = OrderedDict()
+        self._last: int | None = None
+
+    def threshold(self, file: FileId, block: Block) -> int | None:
+        """None: nothing was learnt, or it was wrong for this block."""
+        if block.threshold is not None or block.relearns:
+            return block.threshold
+        return self._files.get(file, self._last)
+
     def wrote(self, file: FileId, number: int, block: Block, now: float) -> Decision:
-        if block.wanted and block.threshold is not None and block.overwritten >= block.threshold:
-            return Decision.PUSH
-        return Decision.KEEP
+        return Decision.PUSH_TO_EVERYONE if self._due(file, block) else Decision.KEEP
+
+    def _due(self, file: FileId, block: Block) -> bool:
+        threshold = self.threshold(file, block)
+        return threshold is not None and block.overwritten >= threshold
 
     def engaged(self, file: FileId, number: int, block: Block, now: float) -> bool:
-        return number < AHEAD
+        return number < AHEAD or self._due(file, block)
 
-    def unasked(self, block: Block) -> float:
-        if not block.wanted or block.threshold is None:
+    def unasked(self, file: FileId, block: Block) -> float:
+        threshold = self.threshold(file, block)
+        if threshold is None:
             return inf
         # The first write of an owner does not count.
-        return max(0, block.threshold - block.overwritten - (not block.untouched))
+        return max(0, threshold - block.overwritten - (not block.untouched))
+
+    def asked(self, file: FileId, number: int, block: Block, now: float) -> None:
+        if block.threshold is None:
+            return
+        self._last = block.threshold
+        self._files[file] = block.threshold
+        self._files.move_to_end(file)
+        if len(self._files) > self._limit:
+            self._files.popitem(last=False)
 
 
 Future = Callable[[FileId, int], bool]

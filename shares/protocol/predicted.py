@@ -14,15 +14,13 @@ IEEE Trans. Comm. 32(4), 1984), with one symbol to foretell.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from shares.protocol.messages import ATTRIBUTES, FileId
 from shares.protocol.node_blocks import Block
 from shares.protocol.policies import AHEAD, ALONG, POLICIES, QUIET, Decision
-
-LIMIT = 16
-"""Answers that a context remembers, so that a pattern that changes is learned anew."""
+from shares.protocol.predicted_tables import Answers, Context, Latest, Tables
 
 SURE = 0.5
 """A push is right from this share of the answers on: a wrong one costs a round trip and a block, a
@@ -31,26 +29,21 @@ missing one a round trip."""
 PLACES = 65536
 """Blocks whose last write waits for its answer; beyond, the oldest question is dropped."""
 
-Context = tuple[Hashable, ...]
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """What waits for its answer. late: contexts of the write, of a block that was quiet since: a
+    reader that comes now is no reason to push at a write, because the quiet block is pushed."""
+
+    contexts: tuple[Context, ...]
+    late: tuple[Context, ...] = ()
+
+    def answered(self, *, elsewhere: bool) -> tuple[Context, ...]:
+        """What the answer is counted for."""
+        return self.contexts if elsewhere else (*self.contexts, *self.late)
 
 
-@dataclass(slots=True)
-class _Answers:
-    elsewhere: float = 0.0
-    here: float = 0.0
-
-    @property
-    def count(self) -> float:
-        return self.elsewhere + self.here
-
-    def add(self, elsewhere: bool) -> None:
-        if self.count >= LIMIT:
-            self.elsewhere /= 2
-            self.here /= 2
-        if elsewhere:
-            self.elsewhere += 1
-        else:
-            self.here += 1
+_NOTHING = _Question(())
 
 
 class Predicted:
@@ -60,47 +53,45 @@ class Predicted:
     declines = True
     along = True
 
-    def __init__(self) -> None:
-        self._bursts: dict[FileId, list[int]] = {}
-        self._groups: dict[tuple[FileId, int], list[int]] = {}
-        self._answers: dict[Context, _Answers] = {}
-        self._open: dict[tuple[FileId, int], tuple[Context, ...]] = {}
-        self._last: dict[FileId, tuple[int, float]] = {}
-        self._before: dict[tuple[FileId, int], tuple[bool, ...]] = {}
+    def __init__(self, tables: Tables | None = None) -> None:
+        """tables: what was learnt before; they are the predictor's from now on."""
+        self.tables = tables if tables is not None else Tables()
+        self._bursts: Latest[FileId, list[int]] = Latest(PLACES)
+        self._open: Latest[tuple[FileId, int], _Question] = Latest(PLACES)
+        self._last: Latest[FileId, tuple[int, float]] = Latest(PLACES)
 
     def wrote(self, file: FileId, number: int, block: Block, now: float) -> Decision:
         self._answer(file, number, elsewhere=False)
         contexts = self._contexts(file, number, block, now)
         self._note_burst(file, number, now)
         self._last[file] = (number, now)
-        self._open.pop((file, number), None)
-        self._open[file, number] = contexts
-        if len(self._open) > PLACES:
-            del self._open[next(iter(self._open))]
+        self._open[file, number] = _Question(contexts)
         return Decision.PUSH_TO_EVERYONE if self._likely(contexts) else Decision.LATER
 
     def together(self, file: FileId, number: int, now: float) -> Iterable[int]:
-        return self._groups.get((file, number), ())
+        return self.tables.groups.get((file, number), ())
 
     def _note_burst(self, file: FileId, number: int, now: float) -> None:
         """Blocks that are written one soon after the other, by the first of them."""
         burst = self._bursts.get(file)
         if burst is None or now - self._last[file][1] > QUIET:
             if burst is not None:
-                self._groups[file, burst[0]] = burst[1:]
+                self.tables.groups[file, burst[0]] = tuple(burst[1:])
             self._bursts[file] = [number]
         elif number not in burst and len(burst) <= ALONG:
             burst.append(number)
 
     def quiet(self, file: FileId, number: int, block: Block, now: float) -> Decision:
         contexts = self._quiet_contexts(file, number, block)
-        self._open[file, number] = (*self._open.get((file, number), ()), *contexts)
-        return Decision.PUSH_TO_EVERYONE if self._likely(contexts) else Decision.KEEP
+        at_write = self._open.get((file, number), _NOTHING).contexts
+        self._open[file, number] = _Question(contexts, late=at_write)
+        likely = self._likely(contexts, otherwise=True)
+        return Decision.PUSH_TO_EVERYONE if likely else Decision.KEEP
 
     def engaged(self, file: FileId, number: int, block: Block, now: float) -> bool:
         return number < AHEAD
 
-    def unasked(self, block: Block) -> float:
+    def unasked(self, file: FileId, block: Block) -> float:
         return 0  # it learns from each write
 
     def asked(self, file: FileId, number: int, block: Block, now: float) -> None:
@@ -118,34 +109,40 @@ class Predicted:
         kind = number == ATTRIBUTES
         count = min(block.overwritten, 64)
         return (
-            ("history", file, number, count, self._before.get((file, number))),
+            ("history", file, number, count, self.tables.before.get((file, number))),
             ("block", file, number, count),
             ("file", file, kind, step, min(count, 4)),
             ("gap", kind, block.wanted, step, min(count, 4), _magnitude(now - at)),
             ("all", kind, block.wanted, min(count, 2)),
         )
 
-    @staticmethod
-    def _quiet_contexts(file: FileId, number: int, block: Block) -> tuple[Context, ...]:
-        kind = number == ATTRIBUTES
-        of_file = (("quiet block", file, number), ("quiet file", file, kind))
+    def _quiet_contexts(self, file: FileId, number: int, block: Block) -> tuple[Context, ...]:
+        kind, count = number == ATTRIBUTES, min(block.overwritten, 64)
+        of_file = (
+            ("quiet history", file, number, count, self.tables.before.get((file, number))),
+            ("quiet block", file, number),
+            ("quiet file", file, kind),
+        )
         # A push of what nobody had and nobody reads is never found out: other files say nothing.
         return (*of_file, ("quiet", kind)) if block.wanted else of_file
 
-    def _likely(self, contexts: tuple[Context, ...]) -> bool:
+    def _likely(self, contexts: tuple[Context, ...], *, otherwise: bool = False) -> bool:
+        """otherwise: where none of the contexts was seen before."""
         for context in contexts:
-            answers = self._answers.get(context)
+            answers = self.tables.answers.get(context)
             if answers is not None:
                 return answers.elsewhere > SURE * answers.count
-        return False
+        return otherwise
 
     def _answer(self, file: FileId, number: int, elsewhere: bool) -> None:
-        contexts = self._open.pop((file, number), None)
-        if contexts is None:
+        question = self._open.pop((file, number), None)
+        if question is None:
             return
-        for context in contexts:
-            self._answers.setdefault(context, _Answers()).add(elsewhere)
-        self._before[file, number] = (*self._before.get((file, number), ()), elsewhere)[-2:]
+        for context in question.answered(elsewhere=elsewhere):
+            answers = self.tables.answers.get(context, Answers())
+            self.tables.answers[context] = answers.with_one(elsewhere=elsewhere)
+        before = self.tables.before
+        before[file, number] = (*before.get((file, number), ()), elsewhere)[-2:]
 
 
 def _step(distance: int) -> str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from shares.protocol import POLICIES, DelayedUpdate, FileId, Policy, Predicted
+from shares.protocol import POLICIES, DelayedUpdate, FileId, Policy, Predicted, WriteInvalidate
 from tests.shares.protocol.accesses import VALUE, Access
 from tests.shares.protocol.simulated_home import SimHome
 from tests.shares.protocol.simulated_node import SimNode
@@ -45,7 +45,7 @@ def test_it_is_a_policy_that_shares_can_have() -> None:
 def test_blocks_that_are_written_and_read_once_are_foreseen_by_their_file() -> None:
     """As of a file that one node makes and the other one reads, block after block."""
     steps = [(what, block) for block in range(40) for what in "WR"]
-    assert waits(DelayedUpdate, steps) == 80
+    assert waits(WriteInvalidate, steps) == 80
     assert waits(Predicted, steps) <= 43
 
 

@@ -41,7 +41,7 @@ class Lively(WriteInvalidate):
 
     along = True
 
-    def unasked(self, block: Block) -> float:
+    def unasked(self, file: FileId, block: Block) -> float:
         return 0
 
     def wrote(self, file: FileId, number: int, block: Block, now: float) -> Decision:
