@@ -32,6 +32,7 @@ from pathlib import Path
 from typing import Any
 
 from cell import enter, groups, stage
+from cell.access import let_read
 from satchel.errors import UnavailableError
 from satchel.process import Child, Process, printable_tail
 from satchel.rooms import owned
@@ -133,9 +134,13 @@ class Cell:
 
     @classmethod
     def make(cls, plan: Plan) -> Cell:
-        """Raises CellFailed, and leaves nothing behind then."""
+        """Raises CellFailed, AccessError for a file that its user cannot be let read, and leaves
+        nothing behind then."""
         folder = plan.seen.folder.absolute()
-        _hand_over(plan)
+        try:
+            _hand_over(plan)
+        except OSError as error:
+            raise CellFailed("cannot make a cell", why=str(error)) from error
         held = groups.make(f"{folder.name}-{os.getpid()}", plan.shares)
         try:
             return _open(plan, folder, held)
@@ -368,6 +373,7 @@ def _hand_over(plan: Plan) -> None:
         return
     for path in (plan.seen.folder, *plan.seen.writable):
         owned(path, plan.uid)
+    let_read(plan.seen.readable)
 
 
 def _record(plan: Plan, held: groups.Groups) -> dict[str, Any]:

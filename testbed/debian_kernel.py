@@ -53,6 +53,7 @@ $b mkdir /over/upper /over/work
 $b mount -t overlay -o lowerdir=/host,upperdir=/over/upper,workdir=/over/work root /new
 $b mount -t proc proc /new/proc
 $b mount -t sysfs sys /new/sys
+$b mount -t cgroup2 cgroup2 /new/sys/fs/cgroup
 $b mount -t devtmpfs dev /new/dev
 $b mkdir -p /new/dev/shm /new/dev/pts
 [ -z "$shared" ] || $b mount --bind "/host$shared" "/new$shared"

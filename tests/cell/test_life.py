@@ -16,7 +16,7 @@ import pytest
 from cell import Cell, CellFailed, CellImpossible, Cells, Seen, clear_groups, left
 from replica import sweep
 from satchel.rooms import HOST
-from tests.cell.conftest import Site, processes_of
+from tests.cell.site import Site, processes_of
 from tests.chunkstore.mounts import tmpfs
 from tests.needs import requires
 from tests.waiting import eventually
