@@ -16,6 +16,7 @@ ours are waited for with it.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import logging
 import os
@@ -141,7 +142,8 @@ class Cell:
             _hand_over(plan)
         except OSError as error:
             raise CellFailed("cannot make a cell", why=str(error)) from error
-        held = groups.make(f"{folder.name}-{os.getpid()}", plan.shares)
+        known = hashlib.sha256(os.fsencode(folder)).hexdigest()[:6]
+        held = groups.make(f"{folder.name}-{known}-{os.getpid()}", plan.shares)
         try:
             return _open(plan, folder, held)
         except BaseException:

@@ -34,6 +34,7 @@ def test_a_domain_is_confined_by_its_label(checkpoint: Path, tmp_path: Path) -> 
             output=said.fileno(),
             modules=("kvm_amd",),
             memory="4G",
+            processors=1,
         )
     text = (tmp_path / "said").read_text(errors="replace")
     assert status == 0, text[-4000:]

@@ -41,7 +41,7 @@ def test_a_surrogate_as_it_comes_runs_a_service_that_was_emulated(short_path: Pa
             asked = CreateReplica(ReplicaId("r1"), "notes", manifest.to_json(), (source,))
             tenant = host.create(asked)
             assert tenant.replica.spec.accelerator == "kvm"
-            tenant.wait_started(300.0)
+            tenant.wait_started(900.0)
             assert tenant.status().state == "ready", tenant.status().error
             operations = [notebook(number) for number in range(1, len(answers) + 1)]
             given = [answer.payload.hex() for answer in tenant.answer(operations)]
