@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""Cells where control groups are of version 2, under Debian's kernel: few machines that tests run on
-have them to themselves."""
+"""Cells where control groups are of version 2: under Debian's kernel, since few machines that tests
+run on have them to themselves."""
 
 import sys
 from pathlib import Path
