@@ -18,9 +18,7 @@ from bench.harness import Figure, figure
 from bench.notes import SERVICE, add_note
 from homeserver import Home, HomeSettings
 from hypervisor import QemuDriver
-from hypervisor.qemu import abilities
-from testbed import built
-from testbed.newer_qemu import BINARY, newer_qemu
+from testbed import built, newer_qemu
 
 ROUNDS = 5
 QUICK_ROUNDS = 1
@@ -40,18 +38,16 @@ def quick_figures() -> Iterator[Figure]:
 def _figures(rounds: int) -> Iterator[Figure]:
     built.built_image(SERVICE)
     path = os.environ["PATH"]
-    paths = (path, f"{newer_qemu()}:{path}")
+    paths = (path, f"{newer_qemu.folder()}:{path}")
     taken: tuple[list[tuple[float, float]], ...] = ([], [])
     try:
         versions = [_version(one) for one in paths]
         for number in range(rounds):
             for which in (1, 0) if number % 2 else (0, 1):
                 os.environ["PATH"] = paths[which]
-                abilities.ask.cache_clear()
                 taken[which].append(_life())
     finally:
         os.environ["PATH"] = path
-        abilities.ask.cache_clear()
     old, new = ([statistics.median(column) for column in zip(*one, strict=True)] for one in taken)
     for index, (what, unit, scale) in enumerate(
         (("boot of notes", "s", 1.0), ("operation of notes, warm", "ms", 1e3))
@@ -62,7 +58,7 @@ def _figures(rounds: int) -> Iterator[Figure]:
 
 def _version(path: str) -> str:
     environment = os.environ | {"PATH": path}
-    command = ["/usr/bin/env", BINARY, "--version"]
+    command = ["/usr/bin/env", newer_qemu.BINARY, "--version"]
     said = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
     return "QEMU " + said.stdout.split()[3]
 

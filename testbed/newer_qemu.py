@@ -31,7 +31,7 @@ exec {system}/lib64/ld-linux-x86-64.so.2 --argv0 {binary} \\
 """
 
 
-def newer_qemu() -> Path:
+def folder() -> Path:
     """The folder of that QEMU; the first time it is got from Debian, which takes minutes.
 
     Needs root and mmdebstrap. Raises UnavailableError where it cannot be had.

@@ -10,7 +10,7 @@ import pytest
 
 from hypervisor import Boot, Machine
 from hypervisor.qemu import abilities
-from testbed.newer_qemu import SYSTEM, newer_qemu
+from testbed import newer_qemu
 from tests.hypervisor.handed import Traveller, hand_first
 from tests.hypervisor.site import QemuSite
 from tests.needs import requires
@@ -28,7 +28,7 @@ Use = Callable[[bool], None]
 @pytest.fixture
 def use(monkeypatch: pytest.MonkeyPatch) -> Use:
     """Has machines that start from now on be those of the newer QEMU, or of this Debian's."""
-    folder, path = newer_qemu(), os.environ["PATH"]
+    folder, path = newer_qemu.folder(), os.environ["PATH"]
 
     def choose(newer: bool) -> None:
         monkeypatch.setenv("PATH", f"{folder}:{path}" if newer else path)
@@ -38,7 +38,7 @@ def use(monkeypatch: pytest.MonkeyPatch) -> Use:
 
 
 def is_newer(machine: Machine) -> bool:
-    return Path(f"/proc/{machine.pid}/exe").readlink().is_relative_to(SYSTEM)
+    return Path(f"/proc/{machine.pid}/exe").readlink().is_relative_to(newer_qemu.SYSTEM)
 
 
 def passes_on(handed: Path, folder: Path, on: Path, words: str, *, newer: bool) -> None:
