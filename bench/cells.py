@@ -3,7 +3,7 @@
 """What a cell costs, and what it keeps from others: `notes` resumed from home's own store.
 
 resume: in a cell and without one, in turns. load: how long operations of one replica take while the
-guest of another, in its cell, takes all that it can get; by what they take while that one is stopped.
+guest of another, in its cell, takes all that it gets; by what they take while that one is stopped.
 
 Everything that is fetched is there already, so nothing hides the cost behind a link: the time until
 the machine runs and answers its first request is that of starting three programs and of the blocks
